@@ -1,0 +1,135 @@
+//! What is promised: the lease as an agent sees it, and the record the masters keep of it.
+//!
+//! A lease is a rectangle on the IDs' own time axis: one token, the instants `[from, until)`. An agent may write a time
+//! into an ID only if it lies in there, so uniqueness is a matter of sets, not of clocks.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::terms::{AgentId, SessionId};
+use crate::time::WallMs;
+use crate::token::{TokenKey, TokenType};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How often a value was granted; 1 is the first time. Grows with each grant, on both masters or not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Generation(pub u64);
+
+impl Generation {
+    /// The next grant's.
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A lease in the holder's hands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Grant {
+    /// The type it was asked for under.
+    pub token_type: TokenType,
+    /// The token.
+    pub key: TokenKey,
+    /// Which grant of this value it is.
+    pub g: Generation,
+    /// The first instant that may be written into an ID.
+    pub from: WallMs,
+    /// The first instant that may not.
+    pub until: WallMs,
+}
+
+/// Where a lease is between its grant and the next one of its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LeaseState {
+    /// Granted; may be renewed.
+    Held,
+    /// Ended at the master that is not its home: no renewal, but the home may not know that yet.
+    Closing,
+    /// Ended at both, as far as this master knows for sure. Only such a value is granted again, after its rest.
+    Closed,
+}
+
+/// A proposal that the home master has made and the other has not confirmed yet. Never dropped, never aborted: the
+/// other may have confirmed it, and answered the agent, long ago.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Prep {
+    /// The token.
+    pub key: TokenKey,
+    /// Which grant of it this would be.
+    pub g: Generation,
+    /// The type it was asked for under.
+    pub token_type: TokenType,
+    /// Who asked.
+    pub agent_id: AgentId,
+    /// In which session.
+    pub session: SessionId,
+    /// From where on, as text for the operator; empty if unknown.
+    pub address: String,
+    /// When it was proposed.
+    pub granted: WallMs,
+    /// The first instant that may be written into an ID.
+    pub from: WallMs,
+    /// The first instant that may not.
+    pub until: WallMs,
+}
+
+/// What a master knows of the newest grant of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lease {
+    /// Which grant of the value.
+    pub g: Generation,
+    /// Where it is in its life.
+    pub state: LeaseState,
+    /// The type it was asked for under.
+    pub token_type: TokenType,
+    /// Who holds it.
+    pub agent_id: AgentId,
+    /// In which session.
+    pub session: SessionId,
+    /// From where it was asked for, as text for the operator; empty if unknown.
+    pub address: String,
+    /// When it was proposed.
+    pub granted: WallMs,
+    /// When this master, or the other as far as known, last renewed it; `granted` if never.
+    pub renewed: WallMs,
+    /// The first instant that may be written into an ID.
+    pub from: WallMs,
+    /// The first instant that may not. Only grows within one `g`.
+    pub until: WallMs,
+    /// No renewal any more: released by its holder or terminated by an operator. Nothing frees the value early.
+    pub deny: bool,
+    /// The number of the holder's newest renewal.
+    pub rseq: u64,
+    /// The random mark of that renewal; the same `rseq` with another mark means two live copies.
+    pub attempt: u64,
+}
+
+impl Lease {
+    /// The lease that a confirmed proposal becomes.
+    pub fn from_prep(prep: &Prep) -> Self {
+        Self {
+            g: prep.g,
+            state: LeaseState::Held,
+            token_type: prep.token_type,
+            agent_id: prep.agent_id.clone(),
+            session: prep.session,
+            address: prep.address.clone(),
+            granted: prep.granted,
+            renewed: prep.granted,
+            from: prep.from,
+            until: prep.until,
+            deny: false,
+            rseq: 0,
+            attempt: 0,
+        }
+    }
+
+    /// What its holder is told.
+    pub fn grant(&self, key: TokenKey) -> Grant {
+        Grant { token_type: self.token_type, key, g: self.g, from: self.from, until: self.until }
+    }
+}

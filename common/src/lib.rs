@@ -1,0 +1,14 @@
+//! What every room of UniqGenerator shares: ids and their layouts, tokens, leases, time, and the wire.
+//!
+//! Everything here but [`clock`] and [`rpc`] is pure: no IO, no clock, no randomness, no locks. Time comes in as an
+//! argument ([`time::Now`]).
+
+pub mod calendar;
+pub mod clock;
+pub mod envelope;
+pub mod lease;
+#[cfg(feature = "rpc")]
+pub mod rpc;
+pub mod terms;
+pub mod time;
+pub mod token;

@@ -1,0 +1,221 @@
+//! `LeaseService`: what agents ask of a master.
+
+use crate::clock::TestClock;
+use crate::lease::{Generation, Grant};
+use crate::terms::{AgentId, ClusterId, MasterId, SessionId, Terms};
+use crate::time::WallMs;
+use crate::token::{TokenKey, TokenType};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The most leases that one `list_tokens` answers with; the rest by another call from the last key on.
+pub const LIST_MAX: usize = 200;
+
+/// The leases of a cluster's tokens, as one of its two masters gives them.
+#[tarpc::service]
+pub trait LeaseService {
+    /// A lease of `token_type` for this session. The same session gets the same lease again; both masters must confirm a
+    /// new one.
+    async fn request_token(request: TokenRequest) -> Result<Grant, Refusal>;
+    /// Renews a lease. One master is enough.
+    async fn rent_token(request: RentRequest) -> Result<Rent, Refusal>;
+    /// The leases that are recorded for an agent's name, in the order of their keys, at most [`LIST_MAX`].
+    async fn list_tokens(request: ListRequest) -> Result<Vec<ListedLease>, Refusal>;
+    /// Gives a lease back: no renewal any more. The value rests until its end like any other.
+    async fn terminate_token(request: TerminateRequest) -> Result<(), Refusal>;
+    /// Who are you, how late is it, what are the terms. The first call on every connection.
+    async fn heartbeat(request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal>;
+}
+
+/// A call for a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The session that will hold the lease.
+    pub session: SessionId,
+    /// The cluster it belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// What it wants.
+    pub token_type: TokenType,
+}
+
+/// A call for a renewal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RentRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The session that holds the lease.
+    pub session: SessionId,
+    /// The cluster it belongs to.
+    pub cluster: Option<ClusterId>,
+    /// The token.
+    pub key: TokenKey,
+    /// Which grant of it.
+    pub g: Generation,
+    /// Grows by one with each renewal; durable at the agent before it is sent.
+    pub rseq: u64,
+    /// Random for each `rseq`; the same again when the same renewal is tried again.
+    pub attempt: u64,
+}
+
+/// The answer to a renewal, with the seed's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rent {
+    /// 0: renewed.
+    Success {
+        /// The first instant that may no longer be written into an ID; durable at the master.
+        until: WallMs,
+    },
+    /// 1: another session holds that token.
+    Rented,
+    /// 2: nobody does, or it may not be renewed: ended, expired, denied.
+    Unrented,
+}
+
+/// A call for a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListRequest {
+    /// Whose leases.
+    pub agent_id: AgentId,
+    /// Only those after this key.
+    pub after: Option<TokenKey>,
+}
+
+/// A row of `list_tokens`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedLease {
+    /// The lease as its holder sees it.
+    pub grant: Grant,
+    /// The session that holds it.
+    pub session: SessionId,
+    /// Whether it can still be renewed.
+    pub held: bool,
+}
+
+/// A call to give a lease back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminateRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The session that holds it; another one is refused.
+    pub session: SessionId,
+    /// The token.
+    pub key: TokenKey,
+    /// Which grant of it.
+    pub g: Generation,
+}
+
+/// An agent's sign of life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeartbeatRequest {
+    /// What the agent speaks.
+    pub protocol: u32,
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// Its session.
+    pub session: SessionId,
+    /// The cluster it belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// The test clock it runs by, if any.
+    pub test_clock: Option<TestClock>,
+    /// Its program's version.
+    pub version: String,
+}
+
+/// A master's answer to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeartbeatReply {
+    /// Which master answers.
+    pub master: MasterId,
+    /// Of which cluster.
+    pub cluster: ClusterId,
+    /// The cluster's parameters.
+    pub terms: Terms,
+    /// What the master does at the moment.
+    pub mode: Mode,
+    /// What its calendar says.
+    pub wall: WallMs,
+    /// The test clock it runs by, if any.
+    pub test_clock: Option<TestClock>,
+    /// Its program's version.
+    pub version: String,
+}
+
+/// What a master does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Mode {
+    /// Just started: exchanges tables with the other, serves nothing.
+    Syncing,
+    /// Everything.
+    Ready,
+    /// The other is silent: renewals and reading only.
+    ReadyAlone,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Syncing => "syncing",
+            Self::Ready => "ready",
+            Self::ReadyAlone => "ready-alone",
+        })
+    }
+}
+
+/// Why a master did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    /// It has not synchronised with the other master yet.
+    #[error("this master is still synchronising with the other one")]
+    Syncing,
+    /// A change of ownership needs both masters.
+    #[error("the other master is silent, and a new lease needs both")]
+    PeerAway,
+    /// The two masters have not agreed in time; ask again.
+    #[error("the masters have not agreed yet; ask again")]
+    Retry,
+    /// The agent has as many open leases of this type as it may have.
+    #[error(
+        "agent '{agent_id}' has {open} open leases of this type, the most allowed: they end by themselves; \
+         if several agents share this name, give each its own --agent-id"
+    )]
+    Budget {
+        /// The agent.
+        agent_id: AgentId,
+        /// How many it has.
+        open: u32,
+    },
+    /// No value of this type is free.
+    #[error("no {token_type} token is free; the next one ends its rest later")]
+    PoolExhausted {
+        /// What was asked for.
+        token_type: TokenType,
+    },
+    /// The caller belongs to another cluster.
+    #[error(
+        "this master belongs to cluster {here}, the caller to another: check --masters, or format a new serial file"
+    )]
+    ForeignCluster {
+        /// This master's cluster.
+        here: ClusterId,
+    },
+    /// The caller speaks another protocol.
+    #[error("this master speaks protocol {here}; install the same version of both programs")]
+    Protocol {
+        /// This master's protocol.
+        here: u32,
+    },
+    /// The caller runs by another test clock.
+    #[error("this master runs by another --test-clock")]
+    TestClock,
+    /// Not the holder.
+    #[error("this lease belongs to another agent or session")]
+    NotHolder,
+    /// Too much to do.
+    #[error("this master has too many requests waiting; ask again")]
+    Overloaded,
+    /// The process ends.
+    #[error("this master is shutting down")]
+    ShuttingDown,
+}

@@ -1,0 +1,87 @@
+//! `MintService`: the same IDs that an agent gives by HTTP, over tarpc.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// IDs, as one agent mints them.
+#[tarpc::service]
+pub trait MintService {
+    /// `n` Uniq64 of the generator `name` (`default`), ascending.
+    async fn uniq64(name: String, n: u32) -> Result<Vec<u64>, MintFailure>;
+    /// `n` Uniq96, ascending; 96 bits each in the low bits.
+    async fn uniq96(n: u32) -> Result<Vec<u128>, MintFailure>;
+    /// `n` strings of the generator `name` (`default`), with the caller's `biz` and `custom` parts.
+    async fn uniq_string(name: String, n: u32, biz: String, custom: String) -> Result<Vec<String>, MintFailure>;
+    /// Whether the agent can mint now.
+    async fn ready() -> Result<(), MintFailure>;
+}
+
+/// Why no ID came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{code}: {detail}")]
+pub struct MintFailure {
+    /// Which kind of failure; the same codes as over HTTP.
+    pub code: MintCode,
+    /// For a person.
+    pub detail: String,
+    /// When it may work again, in seconds from now; 0 if waiting does not help or is unknown.
+    pub retry_after_s: u32,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal;)*) => {
+        /// The stable codes of failures.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum MintCode {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl MintCode {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The code as it stands in problem documents.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// The HTTP status it goes with.
+            pub const fn http_status(self) -> u16 {
+                match self { $(Self::$name => $status,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A parameter is missing, malformed or out of range.
+    BadParameter = "bad_parameter", 400;
+    /// No generator has that name and kind.
+    UnknownGenerator = "unknown_generator", 404;
+    /// The name is taken by another definition.
+    GeneratorExists = "generator_exists", 409;
+    /// The hour's or day's serials are used up.
+    SerialExhausted = "serial_exhausted", 429;
+    /// No lease of the token type yet.
+    NoLease = "no_lease", 503;
+    /// The lease has run out and was not renewed.
+    LeaseExpired = "lease_expired", 503;
+    /// The clock stands too far behind the last ID's time.
+    ClockBehind = "clock_behind", 503;
+    /// The clock was stepped, or differs too much from the masters'.
+    ClockSkew = "clock_skew", 503;
+    /// The serial file cannot be written.
+    SerialFileIo = "serial_file_io", 503;
+    /// The token does not fit a Uniq64.
+    TokenOutOfRange = "token_out_of_range", 503;
+    /// No master answers.
+    MastersUnavailable = "masters_unavailable", 503;
+    /// Too many requests at once.
+    Overloaded = "overloaded", 503;
+}
+
+impl fmt::Display for MintCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,148 @@
+//! `PeerService`: what one master tells the other.
+//!
+//! Every message stands by itself, may be lost, doubled, late or out of order, and is answered, if at all, by another
+//! message the other way: the call itself only says that the mail was taken in.
+
+use super::lease::Mode;
+use crate::clock::TestClock;
+use crate::lease::{Generation, Lease, Prep};
+use crate::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
+use crate::time::WallMs;
+use crate::token::{TokenKey, TokenType};
+use serde::{Deserialize, Serialize};
+
+/// The most messages in one delivery.
+pub const BATCH_MAX: usize = 256;
+/// The most records in one page of a table. With names and addresses of full length a page stays below a frame.
+pub const PAGE_MAX: usize = 256;
+
+/// The other master's letter box.
+#[tarpc::service]
+pub trait PeerService {
+    /// Takes in mail. `false`: nothing was taken, the box is full or closing.
+    async fn deliver(mail: Vec<PeerFrame>) -> bool;
+}
+
+/// A message with what it takes to tell whether it may be believed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PeerFrame {
+    /// What the sender speaks.
+    pub protocol: u32,
+    /// Who sends it.
+    pub from: MasterId,
+    /// The sender's cluster; `None` before its first meeting.
+    pub cluster: Option<ClusterId>,
+    /// The pairing the sender believes in; `None` before its first meeting. Mail of another one is dropped.
+    pub epoch: Option<EpochId>,
+    /// What it says.
+    pub message: PeerMessage,
+}
+
+/// What one master says to the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PeerMessage {
+    /// Here I am: sent on every new connection and until answered.
+    Hello(Hello),
+    /// I am alive; every second.
+    Heartbeat {
+        /// The sender's last durable change.
+        lsn: u64,
+        /// What its calendar says.
+        wall: WallMs,
+        /// What it does at the moment.
+        mode: Mode,
+    },
+    /// Send me a page of your table.
+    Pull {
+        /// Which exchange it belongs to: drawn anew at each start and each reunion.
+        exchange: u64,
+        /// The page after this key; the first if `None`.
+        after: Option<TokenKey>,
+    },
+    /// A page of my table.
+    Page {
+        /// The exchange that asked for it.
+        exchange: u64,
+        /// The key it was asked to follow.
+        after: Option<TokenKey>,
+        /// The records, ascending.
+        records: Vec<(TokenKey, Lease)>,
+        /// Whether it is the last one.
+        last: bool,
+    },
+    /// Records that changed here; to be merged, never believed blindly.
+    Sync {
+        /// The records.
+        records: Vec<(TokenKey, Lease)>,
+    },
+    /// I want to grant this. Only ever sent by the value's home.
+    Propose {
+        /// The proposal.
+        prep: Prep,
+    },
+    /// I have written it down as granted; the proposal is echoed whole.
+    Confirm {
+        /// The proposal, as it was received.
+        prep: Prep,
+    },
+    /// I know better.
+    Reject {
+        /// The value.
+        key: TokenKey,
+        /// What I know of it.
+        record: Option<Lease>,
+    },
+    /// Its time is over: stop renewing it. Only ever sent by the value's home.
+    Close {
+        /// The value.
+        key: TokenKey,
+        /// Which grant of it.
+        g: Generation,
+        /// The end as the sender knows it.
+        until: WallMs,
+    },
+    /// I have stopped renewing it.
+    Closed {
+        /// The value.
+        key: TokenKey,
+        /// Which grant of it.
+        g: Generation,
+        /// The latest end that either of us promised.
+        until: WallMs,
+    },
+    /// I have no free value at home: can you grant one to this session?
+    Ask {
+        /// The agent's name.
+        agent_id: AgentId,
+        /// Its session.
+        session: SessionId,
+        /// What it wants.
+        token_type: TokenType,
+        /// From where it asks, as text for the operator.
+        address: String,
+    },
+    /// Neither have I.
+    NoneFree {
+        /// The session that asked.
+        session: SessionId,
+        /// What it wanted.
+        token_type: TokenType,
+    },
+}
+
+/// A master's introduction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Hello {
+    /// The sender's last durable change.
+    pub lsn: u64,
+    /// The cluster's parameters, as the sender has them.
+    pub terms: Terms,
+    /// What its calendar says.
+    pub wall: WallMs,
+    /// The test clock it runs by, if any.
+    pub test_clock: Option<TestClock>,
+    /// Its program's version.
+    pub version: String,
+    /// Whether it would like an answer: an answer to an answer would never end.
+    pub answer: bool,
+}

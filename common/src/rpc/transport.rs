@@ -1,0 +1,177 @@
+//! tarpc over TCP with every bound set: frame length, deadlines, connections, requests in flight.
+//!
+//! tarpc 0.38 turns the deadline that a caller sends into an `Instant` and hands it to a timer wheel; a deadline of years
+//! panics there, in the connection's own task. [`server`] therefore clamps every deadline before tarpc sees it and
+//! turns a panic inside decoding into an error that closes the connection.
+
+use bincode::Options as _;
+use bytes::{Bytes, BytesMut};
+use futures::{Sink, Stream, TryStreamExt as _};
+use serde::{Serialize, de::DeserializeOwned};
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tarpc::tokio_serde::{Deserializer, Serializer};
+use tarpc::{ClientMessage, Response};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+use tokio_util::sync::CancellationToken;
+
+/// The longest frame, in bytes: 100,000 Uniq96 in one answer, or 256 records of full length in one page.
+pub const FRAME_LEN_MAX: usize = 4 << 20;
+/// The longest time that a caller may ask us to spend on a request.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
+/// How long a new connection to a server may take.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a listener waits after an error such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What one server takes on at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections; one more waits in the kernel's backlog.
+    pub connections_max: usize,
+    /// Requests in flight on one connection; one more is answered with an error.
+    pub requests_per_connection_max: usize,
+}
+
+fn framed<IO: tokio::io::AsyncRead + tokio::io::AsyncWrite>(io: IO) -> Framed<IO, LengthDelimitedCodec> {
+    Framed::new(io, LengthDelimitedCodec::builder().max_frame_length(FRAME_LEN_MAX).new_codec())
+}
+
+/// The bincode that tarpc's own format speaks, bounded, with a panic inside decoding turned into an error.
+struct Guarded<Item, SinkItem>(PhantomData<fn(SinkItem) -> Item>);
+
+fn codec() -> impl bincode::Options {
+    bincode::DefaultOptions::new().with_limit(FRAME_LEN_MAX as u64)
+}
+
+impl<Item: DeserializeOwned, SinkItem> Deserializer<Item> for Guarded<Item, SinkItem> {
+    type Error = io::Error;
+    fn deserialize(self: Pin<&mut Self>, bytes: &BytesMut) -> Result<Item, io::Error> {
+        let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        catch_unwind(AssertUnwindSafe(|| codec().deserialize(bytes)))
+            .unwrap_or_else(|_| Err(Box::new(bincode::ErrorKind::Custom("a deadline beyond all time".to_owned()))))
+            .map_err(|e| invalid(e.to_string()))
+    }
+}
+
+impl<Item, SinkItem: Serialize> Serializer<SinkItem> for Guarded<Item, SinkItem> {
+    type Error = io::Error;
+    fn serialize(self: Pin<&mut Self>, item: &SinkItem) -> Result<Bytes, io::Error> {
+        codec().serialize(item).map(Bytes::from).map_err(io::Error::other)
+    }
+}
+
+type Inbound<Req> = Result<ClientMessage<Req>, io::Error>;
+
+/// The server's end of a connection, safe against what a caller may send.
+pub fn server<Req, Resp, IO>(
+    io: IO,
+) -> impl Stream<Item = Inbound<Req>> + Sink<Response<Resp>, Error = io::Error> + Send + 'static
+where
+    Req: DeserializeOwned + Send + 'static,
+    Resp: Serialize + Send + 'static,
+    IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + 'static,
+{
+    tarpc::serde_transport::new(framed(io), Guarded(PhantomData)).map_ok(|mut message| {
+        if let ClientMessage::Request(request) = &mut message {
+            request.context.deadline = request.context.deadline.min(Instant::now() + DEADLINE_MAX);
+        }
+        message
+    })
+}
+
+/// The client's end of a connection to `address` (host:port), which may take up to [`CONNECT_TIMEOUT`].
+///
+/// # Errors
+/// What the network says, or `TimedOut`.
+pub async fn connect<Req, Resp>(
+    address: &str,
+) -> io::Result<
+    impl Stream<Item = io::Result<Response<Resp>>> + Sink<ClientMessage<Req>, Error = io::Error> + Send + 'static,
+>
+where
+    Req: Serialize + Send + 'static,
+    Resp: DeserializeOwned + Send + 'static,
+{
+    let io = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address))
+        .await
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {address} in time")))??;
+    io.set_nodelay(true)?;
+    Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
+}
+
+/// A context whose deadline is `timeout` from now; tarpc's own default is ten seconds.
+pub fn deadline_in(timeout: Duration) -> tarpc::context::Context {
+    let mut context = tarpc::context::current();
+    context.deadline = Instant::now() + timeout;
+    context
+}
+
+/// Serves one connection until it ends. Requests run beside each other, at most `requests_max` of them; one more is
+/// answered with an error. When the connection ends, so does what it had under way.
+///
+/// A macro, because the future that tarpc's generated code returns can be named only where the service is known.
+#[macro_export]
+macro_rules! serve_connection {
+    ($io:expr, $requests_max:expr, $service:expr) => {{
+        use ::futures::StreamExt as _;
+        use ::tarpc::server::{BaseChannel, Channel as _};
+        let channel = BaseChannel::with_defaults($crate::rpc::transport::server($io));
+        channel
+            .max_concurrent_requests($requests_max)
+            .execute($service)
+            .for_each_concurrent(None, |request| request)
+            .await;
+    }};
+}
+
+/// Accepts connections until `stop`, at most `connections_max` at once, and runs `handle` on each in a task of its own.
+/// A caller that `admit` refuses is disconnected at once.
+pub async fn accept<H, F>(
+    listener: TcpListener,
+    connections_max: usize,
+    stop: CancellationToken,
+    admit: impl Fn(SocketAddr) -> bool,
+    handle: H,
+) where
+    H: Fn(TcpStream, SocketAddr) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(connections_max));
+    loop {
+        let taken = tokio::select! {
+            () = stop.cancelled() => return,
+            place = Arc::clone(&places).acquire_owned() => place,
+        };
+        let Ok(place) = taken else { return };
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((io, from)) if admit(from) => {
+                let _ = io.set_nodelay(true);
+                let work = handle(io, from);
+                let stop = stop.clone();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = work => {}
+                    }
+                    drop(place);
+                });
+            }
+            Ok(_) => {}
+            // Out of descriptors, or the caller is gone already: the next one may do better.
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The parameters of a cluster and the names of its members.
+//!
+//! One set for the whole cluster, fixed at `uniq_master --format`, compared whenever two members meet: a master and an
+//! agent that round days differently would each be right and together wrong.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::calendar::UtcOffset;
+use crate::time::{SpanMs, WallMs};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The parameters that all members of a cluster share. Built only by [`Terms::new`], which checks them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "RawTerms", into = "RawTerms")]
+pub struct Terms {
+    lease_days: u8,
+    utc_offset: UtcOffset,
+    uint2_max: u16,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RawTerms {
+    lease_days: u8,
+    grace_days: u8,
+    budget: u8,
+    utc_offset_minutes: i16,
+    uint2_max: u16,
+}
+
+/// Parameters that no cluster may have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TermsError {
+    /// Outside 1..=30.
+    #[error("a lease lasts 1 to 30 days, not {0}")]
+    LeaseDays(u8),
+    /// Made by a program with other constants.
+    #[error("these terms were made by a version of this program with other constants")]
+    Constants,
+}
+
+impl Terms {
+    /// The shortest and the longest lease, in days (seed design).
+    pub const LEASE_DAYS: std::ops::RangeInclusive<u8> = 1..=30;
+    /// The lease when nothing else is said, in days (seed design).
+    pub const LEASE_DAYS_DEFAULT: u8 = 7;
+    /// Days of rest, in whole calendar days, before anyone else may have a value.
+    pub const GRACE_DAYS: u8 = 1;
+    /// Open leases that one agent may have of one token type: a crash loop that loses its file each time ends here,
+    /// not in an empty pool.
+    pub const BUDGET: u8 = 4;
+    /// The largest `uint2` value when nothing else is said: what fits the 12 bits of a Uniq64.
+    pub const UINT2_MAX_DEFAULT: u16 = 4_095;
+
+    /// Terms with these parameters.
+    ///
+    /// # Errors
+    /// [`TermsError::LeaseDays`] outside 1..=30.
+    pub fn new(lease_days: u8, utc_offset: UtcOffset, uint2_max: u16) -> Result<Self, TermsError> {
+        if !Self::LEASE_DAYS.contains(&lease_days) {
+            return Err(TermsError::LeaseDays(lease_days));
+        }
+        Ok(Self { lease_days, utc_offset, uint2_max })
+    }
+
+    /// T: how long a grant or a renewal reaches.
+    pub const fn lease(&self) -> SpanMs {
+        SpanMs::days(self.lease_days as i64)
+    }
+
+    /// T in days, 1..=30.
+    pub const fn lease_days(&self) -> u8 {
+        self.lease_days
+    }
+
+    /// G: how long an ended value rests.
+    pub const fn grace(&self) -> SpanMs {
+        SpanMs::days(Self::GRACE_DAYS as i64)
+    }
+
+    /// The one offset in which this cluster counts days and hours.
+    pub const fn utc_offset(&self) -> UtcOffset {
+        self.utc_offset
+    }
+
+    /// The largest `uint2` value that is granted.
+    pub const fn uint2_max(&self) -> u16 {
+        self.uint2_max
+    }
+
+    /// The first instant at which a value promised until `until` may have another holder: after the end of its last
+    /// day, and a day of rest.
+    pub fn reuse_at(&self, until: WallMs) -> WallMs {
+        self.utc_offset.day_ceil(until) + self.grace()
+    }
+}
+
+impl From<Terms> for RawTerms {
+    fn from(terms: Terms) -> Self {
+        Self {
+            lease_days: terms.lease_days,
+            grace_days: Terms::GRACE_DAYS,
+            budget: Terms::BUDGET,
+            utc_offset_minutes: terms.utc_offset.minutes(),
+            uint2_max: terms.uint2_max,
+        }
+    }
+}
+
+impl TryFrom<RawTerms> for Terms {
+    type Error = TermsError;
+    fn try_from(raw: RawTerms) -> Result<Self, TermsError> {
+        if raw.grace_days != Self::GRACE_DAYS || raw.budget != Self::BUDGET {
+            return Err(TermsError::Constants);
+        }
+        let offset = UtcOffset::from_minutes(raw.utc_offset_minutes).ok_or(TermsError::Constants)?;
+        Self::new(raw.lease_days, offset, raw.uint2_max)
+    }
+}
+
+impl fmt::Display for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "leases of {} d, UTC offset {}, uint2 up to {}", self.lease_days, self.utc_offset, self.uint2_max)
+    }
+}
+
+/// One of the two masters. The odd values are at home with master 1, the even ones with master 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MasterId {
+    /// `--id 1`.
+    One,
+    /// `--id 2`.
+    Two,
+}
+
+impl MasterId {
+    /// The other one.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::One => Self::Two,
+            Self::Two => Self::One,
+        }
+    }
+
+    /// 1 or 2.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+        }
+    }
+
+    /// The master with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::One),
+            2 => Some(Self::Two),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for MasterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.number())
+    }
+}
+
+macro_rules! random_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub u128);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:032x}", self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({self})", stringify!($name))
+            }
+        }
+    };
+}
+
+random_id!(
+    /// One unbroken line of one agent's serial file: drawn at each fresh start, continued only by a process that
+    /// proved that nobody but itself touched the file since.
+    SessionId
+);
+random_id!(
+    /// A cluster: drawn by master 1 when it is formatted, taken over by master 2 when they first meet.
+    ClusterId
+);
+random_id!(
+    /// One pairing of two masters; a replacement starts another, and mail of the former is refused.
+    EpochId
+);
+
+/// The name of an agent, as its operator gave it: 1..=64 of `A-Z a-z 0-9 . _ : -`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AgentId(String);
+
+/// A text that is no agent name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an agent's name has 1 to {} characters of A-Z a-z 0-9 . _ : -", AgentId::LEN_MAX)]
+pub struct AgentIdError;
+
+impl AgentId {
+    /// The longest name, in bytes.
+    pub const LEN_MAX: usize = 64;
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for AgentId {
+    type Error = AgentIdError;
+    fn try_from(name: String) -> Result<Self, AgentIdError> {
+        let fine = |b: u8| b.is_ascii_alphanumeric() || b"._:-".contains(&b);
+        if name.is_empty() || name.len() > Self::LEN_MAX || !name.bytes().all(fine) {
+            return Err(AgentIdError);
+        }
+        Ok(Self(name))
+    }
+}
+
+impl FromStr for AgentId {
+    type Err = AgentIdError;
+    fn from_str(name: &str) -> Result<Self, AgentIdError> {
+        name.to_owned().try_into()
+    }
+}
+
+impl From<AgentId> for String {
+    fn from(id: AgentId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::DAY_MS;
+
+    #[test]
+    fn lease_days_are_1_to_30() {
+        for days in [0, 31, 255] {
+            assert_eq!(Terms::new(days, UtcOffset::default(), 4095), Err(TermsError::LeaseDays(days)));
+        }
+        for days in [1, 7, 30] {
+            assert_eq!(Terms::new(days, UtcOffset::default(), 4095).unwrap().lease(), SpanMs(i64::from(days) * DAY_MS));
+        }
+    }
+
+    #[test]
+    fn a_value_rests_to_the_end_of_its_last_day_and_one_more() {
+        let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
+        assert_eq!(terms.reuse_at(WallMs(DAY_MS)), WallMs(2 * DAY_MS));
+        assert_eq!(terms.reuse_at(WallMs(DAY_MS + 1)), WallMs(3 * DAY_MS));
+    }
+
+    #[test]
+    fn agent_names_cannot_carry_markup_or_newlines() {
+        for bad in ["", "a b", "<b>", "a\nb", "é", &"x".repeat(65)] {
+            assert!(bad.parse::<AgentId>().is_err(), "{bad:?}");
+        }
+        assert!("host-1.example:6200".parse::<AgentId>().is_ok());
+    }
+}
