@@ -1,0 +1,400 @@
+//! What the console knows of the masters: one trait, and the rows it hands over.
+//!
+//! Whoever serves the console implements [`Masters`]; the console itself holds no state about leases and never sees the
+//! ledger.
+
+use common::clock::TestClock;
+use common::lease::{Lease, LeaseState, Prep};
+use common::rpc::lease::Mode;
+use common::terms::{AgentId, MasterId, SessionId, Terms};
+use common::time::WallMs;
+use common::token::{TokenFamily, TokenKey, TokenType};
+use futures::future::BoxFuture;
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// The masters of one cluster, as one of the two sees them.
+///
+/// Every answer is a copy of the moment it was asked for; nothing here waits for the other master.
+pub trait Masters: Send + Sync + 'static {
+    /// The leases that match, in the order of their keys, `page` of them.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn leases(&self, filter: LeaseFilter, page: Page) -> BoxFuture<'_, Result<LeasePage, Unavailable>>;
+
+    /// Both masters, the one with id 1 first.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn masters(&self) -> BoxFuture<'_, Result<Vec<MasterRow>, Unavailable>>;
+
+    /// How many values of each token type are free, held, resting. [`count_pools`] does the counting.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn pools(&self) -> BoxFuture<'_, Result<Vec<PoolRow>, Unavailable>>;
+
+    /// Whether a new lease can be granted now; if not, the reason in one sentence.
+    ///
+    /// # Errors
+    /// The reason.
+    fn readiness(&self) -> BoxFuture<'_, Result<(), String>>;
+
+    /// All metrics in Prometheus' text format.
+    fn metrics(&self) -> BoxFuture<'_, String>;
+
+    /// What this master's calendar says; times on the page are shown relative to it.
+    fn now(&self) -> WallMs;
+
+    /// The test clock that this master runs by, if any: the page warns of it.
+    fn test_clock(&self) -> Option<TestClock>;
+}
+
+/// Why this master could not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// Too many requests wait already.
+    #[error("this master has too many requests waiting; ask again")]
+    Overloaded,
+    /// The process ends. Open event streams end with it.
+    #[error("this master is shutting down")]
+    ShuttingDown,
+}
+
+/// Where a lease is in its life, in the words of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LeaseStage {
+    /// Proposed by its home master, not confirmed by the other yet.
+    Granting,
+    /// Granted, and may be renewed.
+    Held,
+    /// Not renewed any more (released, terminated or run out), but not yet ended at both masters.
+    Ending,
+    /// Ended at both; nobody may have the value before `reuse_at`.
+    Resting,
+}
+
+/// Which leases are wanted. An empty filter wants all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseFilter {
+    /// Only those asked for under this type.
+    pub token_type: Option<TokenType>,
+    /// Only those in this stage.
+    pub stage: Option<LeaseStage>,
+    /// Only those of these agents.
+    pub agent: Option<AgentPattern>,
+}
+
+/// An agent's whole name, or with a final `*` the beginning of one (no name contains that character).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentPattern {
+    text: String,
+    prefix: bool,
+}
+
+/// Which part of the matching leases is wanted: of those after `after`, without the first `skip`, at most `limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Page {
+    /// Only leases whose key follows this one.
+    pub after: Option<TokenKey>,
+    /// How many of them to leave out at the beginning.
+    pub skip: usize,
+    /// How many rows at most.
+    pub limit: usize,
+}
+
+/// A page of leases.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeasePage {
+    /// The rows, ascending by key.
+    pub rows: Vec<LeaseRow>,
+    /// How many leases match, on all pages together.
+    pub total: usize,
+}
+
+/// A lease as the console and its API show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeaseRow {
+    /// The type it was asked for under.
+    #[serde(rename = "type", serialize_with = "as_text")]
+    pub token_type: TokenType,
+    /// The token.
+    #[serde(serialize_with = "as_text")]
+    pub token: TokenKey,
+    /// Where it is in its life.
+    #[serde(rename = "state")]
+    pub stage: LeaseStage,
+    /// Who holds it.
+    #[serde(serialize_with = "as_text")]
+    pub agent_id: AgentId,
+    /// In which session.
+    #[serde(serialize_with = "as_text")]
+    pub session: SessionId,
+    /// From where it was asked for; empty if unknown.
+    pub address: String,
+    /// Which grant of the value it is.
+    pub g: u64,
+    /// The first instant that may be written into an ID.
+    #[serde(serialize_with = "as_text")]
+    pub from: WallMs,
+    /// The first instant that may not.
+    #[serde(serialize_with = "as_text")]
+    pub until: WallMs,
+    /// When it was granted or last renewed; `None` while it is being granted.
+    #[serde(serialize_with = "as_text_or_null")]
+    pub renewed: Option<WallMs>,
+    /// When the value could have its next holder if it were not renewed any more.
+    #[serde(serialize_with = "as_text")]
+    pub reuse_at: WallMs,
+}
+
+/// A master as the console and its API show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MasterRow {
+    /// 1 or 2.
+    #[serde(serialize_with = "as_number")]
+    pub id: MasterId,
+    /// Whether it is the one that answers.
+    pub this: bool,
+    /// What it does.
+    pub mode: MasterMode,
+    /// When it was last heard of; `None` if never. For the one that answers: now.
+    #[serde(serialize_with = "as_text_or_null")]
+    pub last_heartbeat: Option<WallMs>,
+    /// Its last durable change, as far as known.
+    pub lsn: Option<u64>,
+    /// Its clock minus that of the one that answers, in milliseconds; `None` if unknown.
+    pub clock_skew_ms: Option<i64>,
+    /// Until when it may extend leases without the other; `None` if nothing was allowed yet.
+    #[serde(serialize_with = "as_text_or_null")]
+    pub permit: Option<WallMs>,
+    /// Its program's version, as far as known.
+    pub version: Option<String>,
+}
+
+/// What a master does, as the one that answers sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MasterMode {
+    /// As it says itself.
+    Says(Mode),
+    /// Nothing was heard of it for longer than a peer may be silent, or ever.
+    Silent,
+}
+
+/// How many values of a token type are in which stage. The types share values (`uint1` is a part of `uint2`), so these
+/// rows do not add up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolRow {
+    /// The type.
+    #[serde(rename = "type", serialize_with = "as_text")]
+    pub token_type: TokenType,
+    /// How many values it has.
+    pub size: u32,
+    /// Values that can be granted now.
+    pub free: u32,
+    /// Values being granted or held.
+    pub held: u32,
+    /// Values ending or resting.
+    pub resting: u32,
+}
+
+impl LeaseStage {
+    /// All of them, in the order of a lease's life.
+    pub const ALL: [Self; 4] = [Self::Granting, Self::Held, Self::Ending, Self::Resting];
+
+    /// The name in URLs and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Granting => "granting",
+            Self::Held => "held",
+            Self::Ending => "ending",
+            Self::Resting => "resting",
+        }
+    }
+
+    /// Where `lease` is at `now`; `None` if its rest is over and the value is free.
+    pub fn of(lease: &Lease, now: WallMs, terms: &Terms) -> Option<Self> {
+        match lease.state {
+            LeaseState::Closed => (now < terms.reuse_at(lease.until)).then_some(Self::Resting),
+            LeaseState::Held if !lease.deny && now < lease.until => Some(Self::Held),
+            LeaseState::Held | LeaseState::Closing => Some(Self::Ending),
+        }
+    }
+}
+
+impl FromStr for LeaseStage {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|stage| stage.name() == name).ok_or_else(|| {
+            let name: String = name.chars().take(64).collect();
+            format!("'{name}' is no state of a lease; there are granting, held, ending, resting")
+        })
+    }
+}
+
+impl AgentPattern {
+    /// Whether this agent is meant.
+    pub fn matches(&self, agent: &AgentId) -> bool {
+        if self.prefix { agent.as_str().starts_with(&self.text) } else { agent.as_str() == self.text }
+    }
+}
+
+impl FromStr for AgentPattern {
+    type Err = String;
+    fn from_str(pattern: &str) -> Result<Self, String> {
+        let (text, prefix) = pattern.strip_suffix('*').map_or((pattern, false), |text| (text, true));
+        if !(prefix && text.is_empty()) {
+            text.parse::<AgentId>().map_err(|e| format!("{e}; a final * stands for any ending"))?;
+        }
+        Ok(Self { text: text.to_owned(), prefix })
+    }
+}
+
+impl fmt::Display for AgentPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.text, if self.prefix { "*" } else { "" })
+    }
+}
+
+impl LeaseFilter {
+    /// Whether a lease with these properties is wanted.
+    pub fn admits(&self, token_type: TokenType, stage: LeaseStage, agent: &AgentId) -> bool {
+        self.token_type.is_none_or(|wanted| wanted == token_type)
+            && self.stage.is_none_or(|wanted| wanted == stage)
+            && self.agent.as_ref().is_none_or(|wanted| wanted.matches(agent))
+    }
+}
+
+impl Page {
+    /// Cuts this page out of all that matches, ascending by key. Only what is on the page is made into rows.
+    pub fn cut<T>(
+        &self,
+        matching: impl Iterator<Item = (TokenKey, T)>,
+        row: impl Fn(TokenKey, T) -> LeaseRow,
+    ) -> LeasePage {
+        let mut page = LeasePage::default();
+        let mut skipped = 0;
+        for (key, item) in matching {
+            page.total += 1;
+            if self.after.is_some_and(|after| key <= after) || page.rows.len() >= self.limit {
+                continue;
+            }
+            if skipped < self.skip {
+                skipped += 1;
+            } else {
+                page.rows.push(row(key, item));
+            }
+        }
+        page
+    }
+}
+
+impl LeaseRow {
+    /// The row of a lease that is in `stage`.
+    pub fn of_lease(key: TokenKey, lease: &Lease, stage: LeaseStage, terms: &Terms) -> Self {
+        Self {
+            token_type: lease.token_type,
+            token: key,
+            stage,
+            agent_id: lease.agent_id.clone(),
+            session: lease.session,
+            address: lease.address.clone(),
+            g: lease.g.0,
+            from: lease.from,
+            until: lease.until,
+            renewed: Some(lease.renewed),
+            reuse_at: terms.reuse_at(lease.until),
+        }
+    }
+
+    /// The row of a proposal that waits for its confirmation.
+    pub fn of_prep(prep: &Prep, terms: &Terms) -> Self {
+        Self {
+            token_type: prep.token_type,
+            token: prep.key,
+            stage: LeaseStage::Granting,
+            agent_id: prep.agent_id.clone(),
+            session: prep.session,
+            address: prep.address.clone(),
+            g: prep.g.0,
+            from: prep.from,
+            until: prep.until,
+            renewed: None,
+            reuse_at: terms.reuse_at(prep.until),
+        }
+    }
+}
+
+impl From<Mode> for MasterMode {
+    fn from(mode: Mode) -> Self {
+        Self::Says(mode)
+    }
+}
+
+impl fmt::Display for MasterMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Says(mode) => mode.fmt(f),
+            Self::Silent => f.write_str("silent"),
+        }
+    }
+}
+
+impl Serialize for MasterMode {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// Counts the pools of a cluster whose largest `uint2` is `uint2_max`, from every value that is not free.
+pub fn count_pools(uint2_max: u16, taken: impl Iterator<Item = (TokenKey, LeaseStage)>) -> Vec<PoolRow> {
+    let mut pools: Vec<PoolRow> = TokenType::ALL
+        .into_iter()
+        .map(|token_type| {
+            let size = pool_size(token_type, uint2_max);
+            PoolRow { token_type, size, free: size, held: 0, resting: 0 }
+        })
+        .collect();
+    for (key, stage) in taken {
+        let shared = |pool: &&mut PoolRow| {
+            pool.token_type.family() == key.family && pool.token_type.admits(key.value, uint2_max)
+        };
+        for pool in pools.iter_mut().filter(shared) {
+            pool.free = pool.free.saturating_sub(1);
+            match stage {
+                LeaseStage::Granting | LeaseStage::Held => pool.held += 1,
+                LeaseStage::Ending | LeaseStage::Resting => pool.resting += 1,
+            }
+        }
+    }
+    pools
+}
+
+fn pool_size(token_type: TokenType, uint2_max: u16) -> u32 {
+    match token_type {
+        TokenType::String2OnlyNumber => 100,
+        TokenType::String3OnlyNumber => 1_000,
+        TokenType::Uint1 => TokenFamily::Uint.size(uint2_max.min(u8::MAX.into())),
+        TokenType::String2IncludeLetter | TokenType::String3IncludeLetter | TokenType::Uint2 => {
+            token_type.family().size(uint2_max)
+        }
+    }
+}
+
+fn as_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+fn as_text_or_null<T: fmt::Display, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => to.collect_str(value),
+        None => to.serialize_none(),
+    }
+}
+
+fn as_number<S: Serializer>(id: &MasterId, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u8(id.number())
+}
