@@ -6,9 +6,12 @@
 pub mod calendar;
 pub mod clock;
 pub mod envelope;
+pub mod ids;
 pub mod lease;
+pub mod namespace;
 #[cfg(feature = "rpc")]
 pub mod rpc;
+pub mod template;
 pub mod terms;
 pub mod time;
 pub mod token;
