@@ -1,29 +1,29 @@
-//! The admin console of a master: one page and a JSON API, read-only so far.
+//! The admin console of a master: one live page and a JSON API, read-only so far.
 //!
-//! It sees the masters through one trait, [`Masters`], and never the ledger itself.
+//! It sees the masters through one trait, [`Masters`], and never the ledger itself. Pages are rendered here and sent
+//! whole, so they work without a script; the one script only replaces parts of the page by what the server renders anew
+//! (`/events`). Everything the page needs is inside the program.
 
+mod ask;
+mod live;
 mod masters;
+mod problem;
+mod query;
+mod render;
+mod routes;
+mod serve;
+mod text;
 
 pub use masters::{
     AgentPattern, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, Page, PoolRow,
     Unavailable, count_pools,
 };
+pub use serve::serve;
 
 use std::sync::Arc;
 
-/// All routes of the console.
+/// All routes of the console, to be served by [`serve`] or asked directly in a test.
 pub fn router(masters: Arc<dyn Masters>) -> axum::Router {
-    axum::Router::new().with_state(masters)
-}
-
-/// Serves the console on `listener` until `stop` resolves; then open requests and event streams end.
-///
-/// # Errors
-/// None at the moment: an `accept` that fails is logged and tried again.
-pub async fn serve(
-    listener: tokio::net::TcpListener,
-    masters: Arc<dyn Masters>,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    axum::serve(listener, router(masters)).with_graceful_shutdown(stop).await
+    let live = live::Live::new(Arc::clone(&masters));
+    routes::router(routes::Shared { masters, live })
 }

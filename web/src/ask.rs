@@ -1,0 +1,50 @@
+//! Questions to the masters, none of which may hang a page.
+
+use crate::masters::{LeaseFilter, LeasePage, Masters, Page, Unavailable};
+use crate::query::{PAGE_ROWS, View};
+use crate::render::Snapshot;
+use common::token::TokenKey;
+use futures::future::BoxFuture;
+use std::time::Duration;
+
+/// How long a master may take over one question; it is a look into its memory.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Rows asked for at once when all are wanted.
+const CHUNK_ROWS: usize = 1_000;
+
+/// Waits for an answer, but not for ever.
+pub(crate) async fn within<T>(answer: BoxFuture<'_, Result<T, Unavailable>>) -> Result<T, Unavailable> {
+    tokio::time::timeout(ANSWER_MAX, answer).await.unwrap_or(Err(Unavailable::Overloaded))
+}
+
+/// Whether a lease can be granted; if not, why.
+pub(crate) async fn readiness(masters: &dyn Masters) -> Result<(), String> {
+    tokio::time::timeout(ANSWER_MAX, masters.readiness())
+        .await
+        .unwrap_or_else(|_| Err(Unavailable::Overloaded.to_string()))
+}
+
+/// What all views share.
+pub(crate) async fn snapshot(masters: &dyn Masters) -> Result<Snapshot, Unavailable> {
+    Ok(Snapshot {
+        masters: within(masters.masters()).await?,
+        pools: within(masters.pools()).await?,
+        unready: readiness(masters).await.err(),
+        now: masters.now(),
+    })
+}
+
+/// The leases of a view.
+pub(crate) async fn leases(masters: &dyn Masters, view: &View) -> Result<LeasePage, Unavailable> {
+    let page = Page { after: None, skip: view.skip(), limit: PAGE_ROWS };
+    within(masters.leases(view.filter.clone(), page)).await
+}
+
+/// The next rows of all that match, after `after`.
+pub(crate) async fn chunk(
+    masters: &dyn Masters,
+    filter: LeaseFilter,
+    after: Option<TokenKey>,
+) -> Result<LeasePage, Unavailable> {
+    within(masters.leases(filter, Page { after, skip: 0, limit: CHUNK_ROWS })).await
+}

@@ -1,0 +1,97 @@
+//! Errors as `application/problem+json` (RFC 9457) with a stable `code`, and for people as a page.
+
+use crate::masters::Unavailable;
+use askama::Template;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use serde_json::json;
+
+/// What a caller is told when it is told to come back, in seconds.
+const RETRY_AFTER_S: u16 = 5;
+
+/// What went wrong, for the one who can act on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, code, detail: detail.into() }
+    }
+
+    pub(crate) fn bad_parameter(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_parameter", detail)
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this address")
+    }
+
+    pub(crate) fn overloaded(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail)
+    }
+
+    fn title(&self) -> &'static str {
+        self.status.canonical_reason().unwrap_or("Error")
+    }
+
+    /// The same as a page for people.
+    pub(crate) fn into_page(self) -> Response {
+        let page = ErrorPage { title: self.title(), detail: &self.detail };
+        let mut response = match page.render() {
+            Ok(html) => (self.status, Html(html)).into_response(),
+            Err(_) => return self.into_response(),
+        };
+        self.add_retry_after(&mut response);
+        response
+    }
+
+    fn add_retry_after(&self, response: &mut Response) {
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage<'a> {
+    title: &'a str,
+    detail: &'a str,
+}
+
+impl From<Unavailable> for Problem {
+    fn from(why: Unavailable) -> Self {
+        let code = match why {
+            Unavailable::Overloaded => "overloaded",
+            Unavailable::ShuttingDown => "masters_unavailable",
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, why.to_string())
+    }
+}
+
+impl From<askama::Error> for Problem {
+    fn from(error: askama::Error) -> Self {
+        tracing::error!(%error, "a page could not be rendered");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the page could not be rendered; the log says why")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "type": "about:blank",
+            "title": self.title(),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+            "code": self.code,
+        });
+        let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"))];
+        let mut response = (self.status, kind, body.to_string()).into_response();
+        self.add_retry_after(&mut response);
+        response
+    }
+}

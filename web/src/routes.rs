@@ -1,0 +1,176 @@
+//! What stands at which address.
+
+use crate::live::Live;
+use crate::masters::{LeaseFilter, LeasePage, MasterRow, Masters, PoolRow};
+use crate::problem::Problem;
+use crate::query::{FilterQuery, View, ViewQuery};
+use crate::{ask, live, render};
+use askama::Template;
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRef, Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::sse::{KeepAlive, Sse};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use futures::stream;
+use rust_embed::RustEmbed;
+use std::sync::Arc;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
+
+/// Nothing from elsewhere, no code in the page, no frames.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// What every handler can have.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) masters: Arc<dyn Masters>,
+    pub(crate) live: Arc<Live>,
+}
+
+impl FromRef<Shared> for Arc<dyn Masters> {
+    fn from_ref(shared: &Shared) -> Self {
+        Arc::clone(&shared.masters)
+    }
+}
+
+#[derive(RustEmbed)]
+#[folder = "assets/"]
+struct Assets;
+
+/// All routes, with the headers that every answer carries.
+pub(crate) fn router(shared: Shared) -> axum::Router {
+    axum::Router::new()
+        .route("/", get(page))
+        .route("/events", get(events))
+        .route("/assets/{*path}", get(asset))
+        .route("/api/leases", get(leases))
+        .route("/api/masters", get(masters))
+        .route("/api/pools", get(pools))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(read_only)
+        .with_state(shared)
+        .layer(CatchPanicLayer::custom(|_| {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "this request failed; the log says why")
+                .into_response()
+        }))
+        .layer(always(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY))
+        .layer(always(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .layer(always(header::REFERRER_POLICY, "no-referrer"))
+        .layer(always(header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"))
+        .layer(SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
+}
+
+fn always(name: header::HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
+    SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
+}
+
+/// `GET /`: the page. Its errors are pages too.
+async fn page(
+    State(masters): State<Arc<dyn Masters>>,
+    query: Result<Query<ViewQuery>, QueryRejection>,
+) -> Result<Html<String>, Response> {
+    let rendered = async {
+        let view = View::try_from(checked(query)?)?;
+        let snapshot = ask::snapshot(masters.as_ref()).await?;
+        let parts = live::render(masters.as_ref(), &view, &snapshot).await?;
+        Ok::<_, Problem>(render::Page::new(&view, &snapshot, masters.test_clock(), &parts).render()?)
+    };
+    rendered.await.map(Html).map_err(Problem::into_page)
+}
+
+/// `GET /events`: the changes of that page, as server-sent events.
+async fn events(
+    State(shared): State<Shared>,
+    query: Result<Query<ViewQuery>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let events = shared.live.watch(View::try_from(checked(query)?)?)?;
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}
+
+/// `GET /api/leases`: all that match, sent in pieces as they are read, so that a large table never lies in memory whole.
+async fn leases(
+    State(masters): State<Arc<dyn Masters>>,
+    query: Result<Query<FilterQuery>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let filter = LeaseFilter::try_from(checked(query)?)?;
+    let first = ask::chunk(masters.as_ref(), filter.clone(), None).await?;
+    let rest = stream::try_unfold(Some((None, first)), move |step| {
+        let (masters, filter) = (Arc::clone(&masters), filter.clone());
+        async move {
+            let Some((before, chunk)) = step else { return Ok(None) };
+            let Some(last) = chunk.rows.last().map(|row| row.token) else {
+                let end = if before.is_none() { "[]" } else { "]" };
+                return Ok(Some((Bytes::from_static(end.as_bytes()), None)));
+            };
+            let text = piece(&chunk, before.is_none())?;
+            let next = ask::chunk(masters.as_ref(), filter, Some(last)).await?;
+            Ok::<_, axum::BoxError>(Some((text, Some((Some(last), next)))))
+        }
+    });
+    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(rest)).into_response())
+}
+
+/// Rows as a piece of a JSON array whose end is still to come.
+fn piece(chunk: &LeasePage, is_first: bool) -> Result<Bytes, serde_json::Error> {
+    let mut text = serde_json::to_string(&chunk.rows)?;
+    text.pop();
+    if !is_first {
+        text.replace_range(..1, ",");
+    }
+    Ok(text.into())
+}
+
+/// `GET /api/masters`.
+async fn masters(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<MasterRow>>, Problem> {
+    Ok(Json(ask::within(masters.masters()).await?))
+}
+
+/// `GET /api/pools`.
+async fn pools(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<PoolRow>>, Problem> {
+    Ok(Json(ask::within(masters.pools()).await?))
+}
+
+/// `GET /readyz`: whether a new lease can be granted.
+async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<&'static str, Problem> {
+    let not_ready = |reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", reason);
+    ask::readiness(masters.as_ref()).await.map(|()| "ready\n").map_err(not_ready)
+}
+
+/// `GET /metrics`, for Prometheus.
+async fn metrics(State(masters): State<Arc<dyn Masters>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], masters.metrics().await)
+}
+
+/// `GET /assets/..`: what the page is made of. Kept by browsers, but asked about each time.
+async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
+    let Some(file) = Assets::get(&path) else { return Problem::not_found().into_page() };
+    let hash = file.metadata.sha256_hash().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let tag = format!("\"{hash}\"");
+    let cached = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let about = [
+        (header::CONTENT_TYPE, file.metadata.mimetype().to_owned()),
+        (header::CACHE_CONTROL, "no-cache".to_owned()),
+        (header::ETAG, tag),
+    ];
+    if cached { (StatusCode::NOT_MODIFIED, about).into_response() } else { (about, file.data).into_response() }
+}
+
+async fn nothing_here(uri: Uri) -> Response {
+    let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
+    if is_api { Problem::not_found().into_response() } else { Problem::not_found().into_page() }
+}
+
+async fn read_only() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this address can only be read: GET or HEAD")
+}
+
+fn checked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+    query.map(|Query(query)| query).map_err(|e| Problem::bad_parameter(e.body_text()))
+}
