@@ -1,1 +1,12 @@
-//! placeholder
+//! What the tests of the whole share: real processes on loopback, clients that note every ID they receive, and the
+//! oracle that must never see one twice.
+//!
+//! Nothing here knows how the programs work inside: they are started, asked and killed like anybody's.
+
+pub mod client;
+pub mod cluster;
+pub mod lessee;
+pub mod load;
+pub mod oracle;
+pub mod ports;
+pub mod programs;

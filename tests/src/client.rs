@@ -1,0 +1,301 @@
+//! A client as anybody would write it, but one that keeps what it received of an answer that broke off: an ID that
+//! reached somebody is out in the world, whether or not the rest of the answer followed.
+
+use crate::oracle::Ids;
+use anyhow::{Context as _, Result, bail};
+use reqwest::header::{ACCEPT, HeaderMap};
+use std::time::Duration;
+
+/// How long an answer may take before the client gives up.
+pub const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// A kind of ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// 64 bits.
+    Uniq64,
+    /// 96 bits.
+    Uniq96,
+    /// By a template.
+    Text,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Uniq64, Self::Uniq96, Self::Text];
+
+    /// The path of the `default` generator with what it needs of its caller, without a leading slash; more parameters
+    /// may follow after `&`.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Uniq64 => "uniq64?",
+            Self::Uniq96 => "uniq96?",
+            Self::Text => "string?biz=TEST&custom=00",
+        }
+    }
+
+    /// The scope in which IDs of the `default` generator are unique.
+    pub fn namespace(self) -> &'static str {
+        match self {
+            Self::Uniq64 => "uniq64/default",
+            Self::Uniq96 => "uniq96/default",
+            Self::Text => "string/default",
+        }
+    }
+}
+
+/// A form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// One ID a line.
+    Text,
+    /// `{"ids":["..."]}`.
+    Json,
+    /// 8 or 12 bytes each.
+    Packed,
+}
+
+impl Media {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Text, Self::Json, Self::Packed];
+
+    /// What to ask for it with, and what the answer calls it.
+    pub fn mime(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain",
+            Self::Json => "application/json",
+            Self::Packed => "application/octet-stream",
+        }
+    }
+}
+
+/// An answer, whole or broken off.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// What came of the body.
+    pub body: Vec<u8>,
+    /// Whether all of it came.
+    pub whole: bool,
+}
+
+impl Answer {
+    /// A header's value; empty if there is none.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn json(&self) -> Result<serde_json::Value> {
+        serde_json::from_slice(&self.body).with_context(|| format!("{}: not JSON: {}", self.status, self.text()))
+    }
+
+    /// The stable code of a problem document; empty if this is none.
+    pub fn code(&self) -> String {
+        let code = || Some(self.json().ok()?.get("code")?.as_str()?.to_owned());
+        code().unwrap_or_default()
+    }
+
+    /// The IDs that came, in their default text form or packed; of a broken answer those that came whole.
+    ///
+    /// # Errors
+    /// If something else came, or the status is not 200.
+    pub fn ids(&self, kind: Kind, media: Media) -> Result<Ids> {
+        if self.status != 200 {
+            bail!("no IDs but {}: {}", self.status, self.text());
+        }
+        if media == Media::Packed {
+            return packed(kind, &self.body, self.whole);
+        }
+        let body = std::str::from_utf8(&self.body).context("IDs that are no text")?;
+        let texts = match media {
+            Media::Json if self.whole => json_texts(&self.json()?)?,
+            Media::Json => quoted(body),
+            _ => lines(body, self.whole)?,
+        };
+        texts_as_ids(kind, texts)
+    }
+}
+
+fn json_texts(value: &serde_json::Value) -> Result<Vec<String>> {
+    let ids = value.get("ids").and_then(|ids| ids.as_array()).context("no ids")?;
+    let text = |id: &serde_json::Value| Some(id.as_str()?.to_owned());
+    ids.iter().map(|id| text(id).with_context(|| format!("{id} is not a string"))).collect()
+}
+
+/// The texts that stand whole in the beginning of `{"ids":["a","b"...`.
+fn quoted(body: &str) -> Vec<String> {
+    let ids = body.split_once('[').map_or("", |(_, ids)| ids);
+    let parts: Vec<_> = ids.split('"').collect();
+    let whole = if parts.len().is_multiple_of(2) { parts.len() - 1 } else { parts.len() };
+    parts.into_iter().take(whole).skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+fn lines(body: &str, whole: bool) -> Result<Vec<String>> {
+    if whole && !body.ends_with('\n') {
+        bail!("the last line does not end: {:?}", body.lines().last());
+    }
+    let ended = body.rfind('\n').map_or("", |end| body.get(..end).unwrap_or_default());
+    Ok(ended.split('\n').filter(|line| !line.is_empty()).map(str::to_owned).collect())
+}
+
+fn texts_as_ids(kind: Kind, texts: Vec<String>) -> Result<Ids> {
+    Ok(match kind {
+        Kind::Uniq64 => Ids::Uniq64(texts.iter().map(|id| uniq64(id)).collect::<Result<_>>()?),
+        Kind::Uniq96 => Ids::Uniq96(texts.iter().map(|id| uniq96(id)).collect::<Result<_>>()?),
+        Kind::Text => Ids::Text(texts),
+    })
+}
+
+/// A Uniq64 in its decimal form.
+///
+/// # Errors
+/// If it is none.
+pub fn uniq64(id: &str) -> Result<u64> {
+    let bits = id.parse::<u64>().with_context(|| format!("'{id}' is no decimal Uniq64"))?;
+    if bits.to_string() != id {
+        bail!("'{id}' is not written as a plain number");
+    }
+    Ok(bits)
+}
+
+/// A Uniq96 in its decimal form: the upper 64 bits in 20 digits, the serial in 10.
+///
+/// # Errors
+/// If it is none.
+pub fn uniq96(id: &str) -> Result<u128> {
+    let halves = || {
+        let (high, low) = id.split_at_checked(20)?;
+        let digits = id.len() == 30 && id.bytes().all(|c| c.is_ascii_digit());
+        digits.then_some((high.parse::<u64>().ok()?, low.parse::<u32>().ok()?))
+    };
+    let (high, low) = halves().with_context(|| format!("'{id}' is no decimal Uniq96"))?;
+    Ok((u128::from(high) << 32) | u128::from(low))
+}
+
+fn packed(kind: Kind, body: &[u8], whole: bool) -> Result<Ids> {
+    let size = match kind {
+        Kind::Uniq64 => 8,
+        Kind::Uniq96 => 12,
+        Kind::Text => bail!("strings have no packed form"),
+    };
+    if whole && !body.len().is_multiple_of(size) {
+        bail!("{} bytes are no whole number of {size}", body.len());
+    }
+    let bits = |id: &[u8]| id.iter().fold(0u128, |bits, byte| (bits << 8) | u128::from(*byte));
+    let ids = body.chunks_exact(size).map(bits);
+    Ok(match kind {
+        Kind::Uniq96 => Ids::Uniq96(ids.collect()),
+        _ => Ids::Uniq64(ids.map(|bits| u64::try_from(bits).unwrap_or_default()).collect()),
+    })
+}
+
+/// Asks by HTTP. Cheap to copy; copies share their connections.
+#[derive(Clone)]
+pub struct Client(reqwest::Client);
+
+impl Client {
+    /// A client with time limits and no proxy.
+    ///
+    /// # Errors
+    /// If the system's resolver cannot be set up.
+    pub fn new() -> Result<Self> {
+        let http = reqwest::Client::builder().no_proxy().connect_timeout(Duration::from_secs(5)).timeout(ANSWER_MAX);
+        Ok(Self(http.build()?))
+    }
+
+    /// `GET`, accepting anything.
+    ///
+    /// # Errors
+    /// If nothing answers.
+    pub async fn get(&self, url: &str) -> Result<Answer> {
+        self.send(self.0.get(url)).await
+    }
+
+    /// `GET` of a form of answer.
+    ///
+    /// # Errors
+    /// If nothing answers.
+    pub async fn get_as(&self, url: &str, media: Media) -> Result<Answer> {
+        self.send(self.0.get(url).header(ACCEPT, media.mime())).await
+    }
+
+    /// `POST` without a body.
+    ///
+    /// # Errors
+    /// If nothing answers.
+    pub async fn post(&self, url: &str) -> Result<Answer> {
+        self.send(self.0.post(url)).await
+    }
+
+    /// A request by any method, with a body.
+    ///
+    /// # Errors
+    /// If nothing answers.
+    pub async fn ask(&self, method: &str, url: &str, body: Vec<u8>) -> Result<Answer> {
+        self.send(self.0.request(method.parse()?, url).body(body)).await
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<Answer> {
+        let mut response = request.send().await?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let mut body = Vec::new();
+        let whole = loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        Ok(Answer { status, headers, body, whole })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(body: &[u8], whole: bool) -> Answer {
+        Answer { status: 200, headers: HeaderMap::new(), body: body.to_vec(), whole }
+    }
+
+    #[test]
+    fn what_came_of_a_broken_answer_counts_as_far_as_it_is_whole() {
+        let cases: [(&[u8], Media); 3] = [
+            (b"1\n2\n3", Media::Text),
+            (br#"{"ids":["1","2","3"#, Media::Json),
+            (&[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0], Media::Packed),
+        ];
+        for (body, media) in cases {
+            assert_eq!(answer(body, false).ids(Kind::Uniq64, media).unwrap(), Ids::Uniq64(vec![1, 2]), "{media:?}");
+            assert!(answer(body, true).ids(Kind::Uniq64, media).is_err(), "{media:?}");
+        }
+        for cut in ["", "{", r#"{"ids":["#, r#"{"ids":[""#] {
+            assert!(answer(cut.as_bytes(), false).ids(Kind::Text, Media::Json).unwrap().is_empty(), "{cut}");
+        }
+        let whole = answer(br#"{"ids":["1","2"]}"#, true);
+        assert_eq!(whole.ids(Kind::Uniq64, Media::Json).unwrap(), Ids::Uniq64(vec![1, 2]));
+    }
+
+    #[test]
+    fn numbers_are_read_exactly() {
+        assert_eq!(uniq96("000000000000000000010000000002").unwrap(), (1 << 32) | 2);
+        for bad in ["", "1", "00000000000000000001000000000x", "0000000000000000000100000000022"] {
+            assert!(uniq96(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "01", "+1", "-1", "1 "] {
+            assert!(uniq64(bad).is_err(), "{bad}");
+        }
+    }
+}

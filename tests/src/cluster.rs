@@ -1,0 +1,367 @@
+//! Two masters and any number of agents as real processes on loopback, in a folder of their own.
+//!
+//! Whatever happens to the test, a panic included, dropping a [`Cluster`] kills every process it started. If the test
+//! failed, it first prints the end of every log and says where the folder is; otherwise the folder goes too.
+
+use crate::client::{Answer, Client};
+use crate::ports::Ports;
+use crate::programs::{self, Daemon};
+use anyhow::{Context as _, Result, bail};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long anything that must come to pass is waited for: far longer than it takes, for machines with much to do.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(25);
+/// Lines of each log that a failed test prints.
+const LOG_LINES: usize = 40;
+
+/// A master as a process.
+pub struct Master {
+    /// The process.
+    pub daemon: Daemon,
+    /// 1 or 2.
+    pub id: u8,
+    /// Where agents ask.
+    pub agent_listen: SocketAddr,
+    /// Where the other master delivers.
+    pub peer_listen: SocketAddr,
+    /// Its store.
+    pub data_dir: PathBuf,
+}
+
+/// An agent as a process.
+pub struct Agent {
+    /// The process.
+    pub daemon: Daemon,
+    /// Its name.
+    pub agent_id: String,
+    /// Where it serves RPC.
+    pub rpc_listen: SocketAddr,
+    /// Its own folder, with nothing in it but the serial file and its lineage.
+    pub dir: PathBuf,
+}
+
+impl Agent {
+    /// Its serial file.
+    pub fn serial_file(&self) -> PathBuf {
+        serial_file(&self.dir)
+    }
+}
+
+fn serial_file(dir: &Path) -> PathBuf {
+    dir.join("uniq_generator.serial")
+}
+
+/// A lease as an agent's `/status` tells of it, as far as tests compare it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeldLease {
+    /// The name of the token type.
+    pub token_type: String,
+    /// The token as text.
+    pub token: String,
+    /// Which grant of it.
+    pub g: u64,
+    /// The end, as it was written.
+    pub until: String,
+}
+
+/// What an agent's `/status` says, as far as tests compare it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentStatus {
+    /// The session, as it was written.
+    pub session: String,
+    /// Whether the start continued an older session.
+    pub resumed: bool,
+    /// Its leases, in order.
+    pub leases: Vec<HeldLease>,
+}
+
+impl AgentStatus {
+    /// The tokens with their types and generations: what a resumed agent must still have.
+    pub fn tokens(&self) -> Vec<(String, String, u64)> {
+        self.leases.iter().map(|l| (l.token_type.clone(), l.token.clone(), l.g)).collect()
+    }
+
+    /// The token held of a type.
+    pub fn token(&self, token_type: &str) -> Option<&str> {
+        self.leases.iter().find(|l| l.token_type == token_type).map(|l| l.token.as_str())
+    }
+}
+
+/// The whole.
+pub struct Cluster {
+    /// Both, the one with id 1 first.
+    pub masters: Vec<Master>,
+    /// In the order in which they were added.
+    pub agents: Vec<Agent>,
+    /// For all requests.
+    pub client: Client,
+    ports: Ports,
+    dir: Option<tempfile::TempDir>,
+}
+
+impl Cluster {
+    /// Two formatted stores, nothing started.
+    ///
+    /// # Errors
+    /// If the programs, ports or folders cannot be had.
+    pub fn new() -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("uniq-test-").tempdir()?;
+        let mut ports = Ports::take()?;
+        let mut at = || -> Result<[SocketAddr; 3]> { Ok([ports.port()?, ports.port()?, ports.port()?]) };
+        let (one, two) = (at()?, at()?);
+        let masters = [(1, one, two), (2, two, one)];
+        let masters = masters.map(|(id, own, other)| new_master(dir.path(), id, own, other));
+        let masters = masters.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(Self { masters, agents: Vec::new(), client: Client::new()?, ports, dir: Some(dir) })
+    }
+
+    /// Both masters and `agents` agents with these further flags, all of them ready.
+    ///
+    /// # Errors
+    /// If one of them does not become ready.
+    pub async fn start(agents: usize, flags: &[&str]) -> Result<Self> {
+        let mut cluster = Self::new()?;
+        for master in &mut cluster.masters {
+            master.daemon.start()?;
+        }
+        for _ in 0..agents {
+            let nth = cluster.add_agent(flags)?;
+            cluster.agent(nth)?.daemon.start()?;
+        }
+        cluster.all_ready().await?;
+        Ok(cluster)
+    }
+
+    /// The folder that everything is in.
+    pub fn dir(&self) -> &Path {
+        self.dir.as_ref().map_or(Path::new("."), tempfile::TempDir::path)
+    }
+
+    /// One more port of our own.
+    ///
+    /// # Errors
+    /// If they are used up.
+    pub fn port(&mut self) -> Result<SocketAddr> {
+        self.ports.port()
+    }
+
+    /// A new agent with a freshly formatted serial file, not started. Says which it is.
+    ///
+    /// # Errors
+    /// If the file cannot be formatted or ports are used up.
+    pub fn add_agent(&mut self, flags: &[&str]) -> Result<usize> {
+        let dir = self.dir().join(format!("agent-{}", self.agents.len() + 1));
+        std::fs::create_dir(&dir)?;
+        let file = serial_file(&dir);
+        let ended = programs::run(&programs::generator()?, &["--format", "--serial-file", text(&file)?], &dir)?;
+        if ended.status != Some(0) {
+            bail!("--format failed: {ended:?}");
+        }
+        let agent_id = format!("agent-{}", self.agents.len() + 1);
+        self.add_agent_in(dir, &agent_id, flags)
+    }
+
+    /// An agent whose folder is there already, not started. Says which it is.
+    ///
+    /// # Errors
+    /// If ports are used up.
+    pub fn add_agent_in(&mut self, dir: PathBuf, agent_id: &str, flags: &[&str]) -> Result<usize> {
+        let nth = self.agents.len();
+        let (http, rpc_listen) = (self.ports.port()?, self.ports.port()?);
+        let masters: Vec<_> = self.masters.iter().map(|m| m.agent_listen.to_string()).collect();
+        let (masters, http_text, rpc_text) = (masters.join(","), http.to_string(), rpc_listen.to_string());
+        let file = serial_file(&dir);
+        #[rustfmt::skip]
+        let args = [
+            "--serial-file", text(&file)?, "--masters", &masters, "--agent-id", agent_id,
+            "--http-listen", &http_text, "--rpc-listen", &rpc_text,
+        ];
+        let args = args.iter().chain(flags).map(|arg| (*arg).to_owned()).collect();
+        let name = format!("agent-{}", nth + 1);
+        let log = self.dir().join(format!("{name}.log"));
+        let daemon = Daemon::new(&name, programs::generator()?, args, http, log);
+        self.agents.push(Agent { daemon, agent_id: agent_id.to_owned(), rpc_listen, dir });
+        Ok(nth)
+    }
+
+    /// An agent, by the number that [`add_agent`](Self::add_agent) said.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn agent(&mut self, nth: usize) -> Result<&mut Agent> {
+        self.agents.get_mut(nth).context("no such agent")
+    }
+
+    /// A master, by its id less one.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn master(&mut self, nth: usize) -> Result<&mut Master> {
+        self.masters.get_mut(nth).context("no such master")
+    }
+
+    /// Every process, masters first.
+    pub fn daemons(&mut self) -> impl Iterator<Item = &mut Daemon> {
+        let masters = self.masters.iter_mut().map(|m| &mut m.daemon);
+        masters.chain(self.agents.iter_mut().map(|a| &mut a.daemon))
+    }
+
+    /// Waits until every process that was started is ready.
+    ///
+    /// # Errors
+    /// If one of them is not within [`PATIENCE`].
+    pub async fn all_ready(&mut self) -> Result<()> {
+        let client = self.client.clone();
+        for daemon in self.daemons() {
+            if daemon.pid().is_some() {
+                until_status(&client, daemon, "/readyz", 200).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where an agent answers, with a path.
+    ///
+    /// # Errors
+    /// If there is no such agent.
+    pub fn agent_url(&self, nth: usize, path: &str) -> Result<String> {
+        let agent = self.agents.get(nth).context("no such agent")?;
+        Ok(format!("http://{}/{path}", agent.daemon.http))
+    }
+
+    /// Asks an agent.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub async fn ask_agent(&self, nth: usize, path: &str) -> Result<Answer> {
+        self.client.get(&self.agent_url(nth, path)?).await
+    }
+
+    /// What an agent says of itself.
+    ///
+    /// # Errors
+    /// If it does not answer, or not as the contract says.
+    pub async fn agent_status(&self, nth: usize) -> Result<AgentStatus> {
+        let answer = self.ask_agent(nth, "status").await?;
+        let json = answer.json()?;
+        read_status(&json).with_context(|| format!("/status is not as agreed: {json}"))
+    }
+
+    /// The masters' table of leases, as one of them has it.
+    ///
+    /// # Errors
+    /// If it does not answer with a list.
+    pub async fn leases(&self, master: usize, query: &str) -> Result<Vec<serde_json::Value>> {
+        let master = self.masters.get(master).context("no such master")?;
+        let answer = self.client.get(&format!("http://{}/api/leases?{query}", master.daemon.http)).await?;
+        let rows = answer.json()?;
+        rows.as_array().cloned().with_context(|| format!("{}: not a list: {rows}", answer.status))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let failed = std::thread::panicking();
+        for daemon in self.daemons() {
+            let ended = daemon.ended();
+            daemon.kill_9();
+            if failed {
+                eprintln!("{}", daemon.log_tail(LOG_LINES));
+                if let Some(status) = ended {
+                    eprintln!("---- {} had ended by itself: {status}", daemon.name);
+                }
+            }
+        }
+        if failed && let Some(dir) = self.dir.take() {
+            eprintln!("---- everything is kept in {}", dir.keep().display());
+        }
+    }
+}
+
+/// Asks `path` of a process until it answers with `status`, and gives that answer.
+///
+/// # Errors
+/// If the process ends, or does not answer so within [`PATIENCE`]; says what it answered last.
+pub async fn until_status(client: &Client, daemon: &mut Daemon, path: &str, status: u16) -> Result<Answer> {
+    let url = format!("http://{}{path}", daemon.http);
+    let began = Instant::now();
+    let mut last = "nothing".to_owned();
+    while began.elapsed() < PATIENCE {
+        match client.get(&url).await {
+            Ok(answer) if answer.status == status => return Ok(answer),
+            Ok(answer) => last = format!("{} {}", answer.status, answer.text()),
+            Err(e) => last = format!("{e:#}"),
+        }
+        if let Some(ended) = daemon.ended() {
+            bail!("{} ended with {ended} before {path} gave {status}\n{}", daemon.name, daemon.log_tail(LOG_LINES));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    bail!("{}{path} did not give {status} in {PATIENCE:?}; last came: {last}", daemon.name)
+}
+
+/// Asks until `holds` gives something, at most [`PATIENCE`]. Says also how long that took.
+///
+/// # Errors
+/// If it never does; `what` says what was waited for.
+pub async fn until<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut holds: impl FnMut() -> F,
+) -> Result<(T, Duration)> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if let Some(value) = holds().await {
+            return Ok((value, began.elapsed()));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    bail!("waited {PATIENCE:?} in vain: {what}")
+}
+
+fn new_master(dir: &Path, id: u8, own: [SocketAddr; 3], other: [SocketAddr; 3]) -> Result<Master> {
+    let data_dir = dir.join(format!("master-{id}"));
+    let program = programs::master()?;
+    let (data, id_text) = (text(&data_dir)?.to_owned(), id.to_string());
+    let ended = programs::run(&program, &["--format", "--data-dir", &data, "--id", &id_text], dir)?;
+    if ended.status != Some(0) {
+        bail!("--format failed: {ended:?}");
+    }
+    let ([agent_listen, peer_listen, web], [_, peer, _]) = (own, other);
+    #[rustfmt::skip]
+    let args = [
+        "--data-dir", &data, "--agent-listen", &agent_listen.to_string(), "--peer-listen", &peer_listen.to_string(),
+        "--web-listen", &web.to_string(), "--peer", &peer.to_string(),
+    ]
+    .map(str::to_owned);
+    let name = format!("master-{id}");
+    let log = dir.join(format!("{name}.log"));
+    let daemon = Daemon::new(&name, program, args.into(), web, log);
+    Ok(Master { daemon, id, agent_listen, peer_listen, data_dir })
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
+}
+
+fn read_status(json: &serde_json::Value) -> Option<AgentStatus> {
+    let plain = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let lease = |row: &serde_json::Value| {
+        Some(HeldLease {
+            token_type: row.get("type")?.as_str()?.to_owned(),
+            token: plain(row.get("token")?),
+            g: row.get("g")?.as_u64()?,
+            until: plain(row.get("until")?),
+        })
+    };
+    let mut leases = json.get("leases")?.as_array()?.iter().map(lease).collect::<Option<Vec<_>>>()?;
+    leases.sort();
+    let start = json.get("start")?;
+    Some(AgentStatus {
+        session: json.get("session")?.as_str()?.to_owned(),
+        resumed: plain(start).contains("resumed"),
+        leases,
+    })
+}

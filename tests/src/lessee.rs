@@ -1,0 +1,121 @@
+//! An agent's side of `LeaseService`, without the agent: who it is, and the calls it makes over the real transport.
+
+use crate::cluster::PATIENCE;
+use anyhow::{Result, bail};
+use common::lease::Grant;
+use common::rpc::PROTOCOL;
+use common::rpc::lease::{
+    HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, Refusal, TokenRequest,
+};
+use common::rpc::transport;
+use common::terms::{AgentId, SessionId};
+use common::token::TokenType;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// How long one call may take.
+pub const CALL_MAX: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct Lessee {
+    /// The name.
+    pub agent_id: AgentId,
+    /// The session.
+    pub session: SessionId,
+}
+
+impl Lessee {
+    /// A new session for this name.
+    ///
+    /// # Errors
+    /// If it is no agent's name.
+    pub fn new(agent_id: &str) -> Result<Self> {
+        Ok(Self { agent_id: agent_id.parse()?, session: SessionId(rand::random()) })
+    }
+
+    /// A connection to a master.
+    ///
+    /// # Errors
+    /// If there is none to be had.
+    pub async fn connect(master: SocketAddr) -> Result<LeaseServiceClient> {
+        let transport = transport::connect(&master.to_string()).await?;
+        Ok(LeaseServiceClient::new(tarpc::client::Config::default(), transport).spawn())
+    }
+
+    /// The first call on every connection.
+    ///
+    /// # Errors
+    /// If the call fails; a refusal is an answer.
+    pub async fn heartbeat(&self, master: &LeaseServiceClient) -> Result<Result<HeartbeatReply, Refusal>> {
+        let request = HeartbeatRequest {
+            protocol: PROTOCOL,
+            agent_id: self.agent_id.clone(),
+            session: self.session,
+            cluster: None,
+            test_clock: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        Ok(master.heartbeat(transport::deadline_in(CALL_MAX), request).await?)
+    }
+
+    /// Asks one master for a token, once.
+    ///
+    /// # Errors
+    /// If the call fails; a refusal is an answer.
+    pub async fn request(&self, master: &LeaseServiceClient, kind: TokenType) -> Result<Result<Grant, Refusal>> {
+        let request =
+            TokenRequest { agent_id: self.agent_id.clone(), session: self.session, cluster: None, token_type: kind };
+        Ok(master.request_token(transport::deadline_in(CALL_MAX), request).await?)
+    }
+
+    /// Asks for a token until one comes, as an agent does: another master at once after a failure or a refusal that
+    /// may pass.
+    ///
+    /// # Errors
+    /// If a refusal is final, or nothing came within [`PATIENCE`].
+    pub async fn obtain(&self, masters: [SocketAddr; 2], kind: TokenType) -> Result<Grant> {
+        let began = Instant::now();
+        let mut last = "no answer".to_owned();
+        for master in masters.into_iter().cycle() {
+            if began.elapsed() > PATIENCE {
+                bail!("{} got no token within {PATIENCE:?}; last: {last}", self.agent_id);
+            }
+            match self.try_at(master, kind).await {
+                Ok(Ok(grant)) => return Ok(grant),
+                Ok(Err(refusal)) if may_pass(&refusal) => last = refusal.to_string(),
+                Ok(Err(refusal)) => bail!("{} was refused: {refusal}", self.agent_id),
+                Err(e) => last = format!("{e:#}"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        bail!("no master to ask")
+    }
+
+    async fn try_at(&self, master: SocketAddr, kind: TokenType) -> Result<Result<Grant, Refusal>> {
+        let master = Self::connect(master).await?;
+        if let Err(refusal) = self.heartbeat(&master).await? {
+            return Ok(Err(refusal));
+        }
+        self.request(&master, kind).await
+    }
+
+    /// The leases that a master has on record for this name.
+    ///
+    /// # Errors
+    /// If the call fails or is refused.
+    pub async fn list(&self, master: SocketAddr) -> Result<Vec<ListedLease>> {
+        let master = Self::connect(master).await?;
+        self.heartbeat(&master).await??;
+        let request = ListRequest { agent_id: self.agent_id.clone(), after: None };
+        Ok(master.list_tokens(transport::deadline_in(CALL_MAX), request).await??)
+    }
+}
+
+fn may_pass(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Syncing | Refusal::PeerAway | Refusal::Retry | Refusal::Overloaded | Refusal::ShuttingDown
+    )
+}

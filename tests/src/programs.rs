@@ -1,0 +1,240 @@
+//! Where the two programs are, and how one of them is started and ended.
+
+use anyhow::{Context as _, Result, bail};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The environment variable that names the folder with both programs.
+pub const BIN_DIR: &str = "UNIQ_BIN_DIR";
+/// How long a process may take to end by itself before a test gives up on it.
+pub const END_MAX: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(10);
+
+/// The path of `uniq_master`.
+///
+/// # Errors
+/// If the programs are not there and cannot be built.
+pub fn master() -> Result<PathBuf> {
+    program("uniq_master")
+}
+
+/// The path of `uniq_generator`.
+///
+/// # Errors
+/// If the programs are not there and cannot be built.
+pub fn generator() -> Result<PathBuf> {
+    program("uniq_generator")
+}
+
+fn program(name: &str) -> Result<PathBuf> {
+    static DIR: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let dir = DIR.get_or_init(|| find().map_err(|e| format!("{e:#}")));
+    match dir {
+        Ok(dir) => Ok(dir.join(name)),
+        Err(why) => bail!("{why}"),
+    }
+}
+
+/// The folder that [`BIN_DIR`] names; without it, the one above this test's own, where cargo is asked to bring both
+/// programs up to date first: a stale program would answer for yesterday's code.
+fn find() -> Result<PathBuf> {
+    if let Some(dir) = std::env::var_os(BIN_DIR) {
+        let dir = std::path::absolute(&dir).context(BIN_DIR)?;
+        for name in ["uniq_master", "uniq_generator"] {
+            let path = dir.join(name);
+            if !path.is_file() {
+                bail!("{BIN_DIR} is set, but there is no {}: build it with `cargo build --bins`", path.display());
+            }
+        }
+        return Ok(dir);
+    }
+    let test = std::env::current_exe().context("cannot tell where this test is")?;
+    let dir = test
+        .ancestors()
+        .find(|dir| dir.ends_with("debug") || dir.ends_with("release"))
+        .context("this test is not in a folder of cargo's; set UNIQ_BIN_DIR")?;
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--bins", "-p", "master", "-p", "agent"]);
+    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    if dir.ends_with("release") {
+        build.arg("--release");
+    }
+    let status = build.status().context("cannot run cargo; set UNIQ_BIN_DIR to a folder with both programs")?;
+    if !status.success() {
+        bail!("`cargo build --bins -p master -p agent` failed: the programs under test do not build");
+    }
+    Ok(dir.to_owned())
+}
+
+/// A command with no `UNIQ_*` variable in its environment: they are flags, and a developer's own must not leak in.
+pub fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("UNIQ_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs a program that is to end by itself, at most [`END_MAX`].
+///
+/// # Errors
+/// If it cannot be started or does not end; then it is killed.
+pub fn run(program: &Path, args: &[&str], dir: &Path) -> Result<Ended> {
+    let files = tempfile::tempdir()?;
+    let (out, err) = (files.path().join("out"), files.path().join("err"));
+    let mut child = command(program)
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(File::create(&out)?)
+        .stderr(File::create(&err)?)
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let deadline = Instant::now() + END_MAX;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            bail!("{} {args:?} was still running after {END_MAX:?}", program.display());
+        }
+        std::thread::sleep(POLL);
+    };
+    Ok(Ended {
+        status: status.code(),
+        out: String::from_utf8_lossy(&std::fs::read(out)?).into_owned(),
+        err: String::from_utf8_lossy(&std::fs::read(err)?).into_owned(),
+    })
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit status; `None` if a signal ended it.
+    pub status: Option<i32>,
+    /// What it wrote to stdout.
+    pub out: String,
+    /// What it wrote to stderr.
+    pub err: String,
+}
+
+/// A program that serves until it is ended. Dropping it kills it.
+///
+/// It stays in the process group of the test: whoever ends that group (a terminal, a test runner at its time limit)
+/// ends the servers with it, even when the test is given no chance to clean up.
+pub struct Daemon {
+    /// What the test calls it.
+    pub name: String,
+    /// Where it serves HTTP.
+    pub http: SocketAddr,
+    /// What it is started with; a change counts from the next start on.
+    pub args: Vec<String>,
+    program: PathBuf,
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+impl Daemon {
+    /// A program that is not started yet. All its starts append to `log`.
+    pub fn new(name: &str, program: PathBuf, args: Vec<String>, http: SocketAddr, log: PathBuf) -> Self {
+        Self { name: name.to_owned(), http, args, program, log, child: None }
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If it runs already or cannot be started.
+    pub fn start(&mut self) -> Result<()> {
+        if self.running() {
+            bail!("{} runs already", self.name);
+        }
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let child = command(&self.program)
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.program.display()))?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// Its process id, if it was started and not ended by us.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Whether it runs.
+    pub fn running(&mut self) -> bool {
+        matches!(self.child.as_mut().map(Child::try_wait), Some(Ok(None)))
+    }
+
+    /// How it ended, if it did so by itself.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.as_mut()?.try_wait().ok()?
+    }
+
+    /// Ends it as a power cut would, but for the disk: SIGKILL, and waits until it is gone.
+    pub fn kill_9(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Asks it to end, and waits for it, at most [`END_MAX`]. Says how it ended and how long that took.
+    ///
+    /// # Errors
+    /// If it does not run or does not end.
+    pub async fn terminate(&mut self) -> Result<(ExitStatus, Duration)> {
+        let mut child = self.child.take().with_context(|| format!("{} does not run", self.name))?;
+        let began = Instant::now();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)?;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok((status, began.elapsed()));
+            }
+            if began.elapsed() > END_MAX {
+                let _ = child.kill();
+                let _ = child.wait();
+                bail!("{} still ran {END_MAX:?} after SIGTERM\n{}", self.name, self.log_tail(40));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Memory it has in RAM, in bytes.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn memory(&self) -> Result<u64> {
+        let pid = self.pid().with_context(|| format!("{} does not run", self.name))?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        Ok(kib.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+    }
+
+    /// The last lines of its log.
+    pub fn log_tail(&self, lines: usize) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let skip = text.lines().count().saturating_sub(lines);
+        let tail: Vec<_> = text.lines().skip(skip).collect();
+        format!("---- {} ({}), last {lines} lines\n{}", self.name, self.log.display(), tail.join("\n"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill_9();
+    }
+}

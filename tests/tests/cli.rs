@@ -1,0 +1,392 @@
+//! Both programs on the command line: help, exit statuses, one line that names the cause and the remedy, and settings
+//! by flag, environment and file in this order.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use tests::cluster::Cluster;
+use tests::lessee::Lessee;
+use tests::programs::{Ended, command, generator, master, run};
+
+fn ended(mut command: Command) -> Ended {
+    let output = command.output().unwrap();
+    Ended {
+        status: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The last line of stderr; log lines may stand before it.
+fn last_line(ended: &Ended) -> &str {
+    ended.err.lines().last().unwrap_or_default()
+}
+
+fn fails(ended: &Ended, status: i32, names: &str, what: &str) {
+    assert_eq!(ended.status, Some(status), "{what}: {ended:?}");
+    assert!(last_line(ended).contains(names), "{what}: '{names}' is not named: {ended:?}");
+    assert!(!ended.err.contains("panicked") && ended.out.is_empty(), "{what}: {ended:?}");
+}
+
+#[test]
+fn help_shows_every_flag_with_its_default() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = [
+        "--format",
+        "--inspect",
+        "--explain",
+        "--serial-file",
+        "uniq_generator.serial",
+        "--num-blocks",
+        "100",
+        "--json",
+        "--masters",
+        "--agent-id",
+        "--http-listen",
+        "127.0.0.1:6200",
+        "--rpc-listen",
+        "127.0.0.1:6201",
+        "--token-types",
+        "uint2,string2-include-letter",
+        "--renew-interval",
+        "1h",
+        "--after-reboot",
+        "--batch-max",
+        "100000",
+        "--config",
+        "--log",
+        "--log-format",
+        "--insecure",
+    ];
+    let masters = [
+        "--format",
+        "--data-dir",
+        "uniq_master.data",
+        "--id",
+        "--lease-days",
+        "7",
+        "--utc-offset",
+        "+00:00",
+        "--uint2-max",
+        "4095",
+        "--agent-listen",
+        "127.0.0.1:7101",
+        "--peer-listen",
+        "127.0.0.1:7201",
+        "--peer",
+        "--web-listen",
+        "127.0.0.1:7301",
+        "--allow",
+        "127.0.0.0/8",
+        "--config",
+        "--log",
+        "--log-format",
+        "--insecure",
+    ];
+    for (program, words) in [(generator().unwrap(), &agent[..]), (master().unwrap(), &masters[..])] {
+        let help = run(&program, &["--help"], dir.path()).unwrap();
+        assert_eq!((help.status, help.err.as_str()), (Some(0), ""));
+        for word in words {
+            assert!(help.out.contains(word), "--help of {} does not say {word}:\n{}", program.display(), help.out);
+        }
+        assert!(!help.out.contains("--test-clock"), "--test-clock is for tests only");
+        let version = run(&program, &["--version"], dir.path()).unwrap();
+        assert!(version.status == Some(0) && version.out.contains(env!("CARGO_PKG_VERSION")), "{version:?}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn wrong_usage_is_status_2_and_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let generator = generator().unwrap();
+    assert_eq!(run(&generator, &["--format"], dir.path()).unwrap().status, Some(0));
+    fn run_with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["--masters", "127.0.0.1:1"], more].concat()
+    }
+    let agent_cases: Vec<(Vec<&str>, &str)> = vec![
+        (vec!["--no-such-flag"], "--no-such-flag"),
+        (vec!["stray"], "stray"),
+        (vec![], "--masters"),
+        (vec!["--masters", ""], "--masters"),
+        (vec!["--masters", "nonsense"], "--masters"),
+        (vec!["--format", "--inspect"], "--inspect"),
+        (vec!["--format", "--num-blocks", "0", "--serial-file", "x"], "--num-blocks"),
+        (vec!["--format", "--num-blocks", "-1", "--serial-file", "x"], "-1"),
+        (vec!["--format", "--num-blocks", "4294967295", "--serial-file", "x"], "--num-blocks"),
+        (run_with(&["--http-listen", "nonsense"]), "--http-listen"),
+        (run_with(&["--rpc-listen", "127.0.0.1:99999"]), "--rpc-listen"),
+        (run_with(&["--renew-interval", "soon"]), "--renew-interval"),
+        (run_with(&["--renew-interval", "0s"]), "--renew-interval"),
+        (run_with(&["--token-types", "uint3"]), "uint2"),
+        (run_with(&["--after-reboot", "maybe"]), "--after-reboot"),
+        (run_with(&["--agent-id", "two words"]), "--agent-id"),
+        (run_with(&["--log-format", "xml"]), "--log-format"),
+        (run_with(&["--http-listen", "0.0.0.0:0"]), "--insecure"),
+        (run_with(&["--test-clock", "fast"]), "SCALE@EPOCH_MS"),
+    ];
+    for (args, names) in &agent_cases {
+        let ended = run(&generator, args, dir.path()).unwrap();
+        fails(&ended, 2, names, &format!("uniq_generator {args:?}"));
+        assert_eq!(ended.err.lines().count(), 1, "more than one line: uniq_generator {args:?}: {}", ended.err);
+    }
+    let master = master().unwrap();
+    let master_cases: [(&[&str], &str); 15] = [
+        (&["--no-such-flag"], "--no-such-flag"),
+        (&[], "--peer"),
+        (&["--format"], "--id"),
+        (&["--format", "--id", "0"], "--id"),
+        (&["--format", "--id", "3"], "--id"),
+        (&["--format", "--id", "1", "--lease-days", "0"], "--lease-days"),
+        (&["--format", "--id", "1", "--lease-days", "31"], "--lease-days"),
+        (&["--format", "--id", "1", "--utc-offset", "+25:00"], "--utc-offset"),
+        (&["--format", "--id", "1", "--utc-offset", "Berlin"], "--utc-offset"),
+        (&["--format", "--id", "1", "--uint2-max", "65536"], "--uint2-max"),
+        (&["--peer", "nonsense"], "--peer"),
+        (&["--peer", "127.0.0.1:1", "--web-listen", "nonsense"], "--web-listen"),
+        (&["--peer", "127.0.0.1:1", "--allow", "everyone"], "--allow"),
+        (&["--peer", "127.0.0.1:1", "--agent-listen", "0.0.0.0:0"], "--insecure"),
+        (&["--peer", "127.0.0.1:1", "--log-format", "xml"], "--log-format"),
+    ];
+    for (args, names) in master_cases {
+        let ended = run(&master, args, dir.path()).unwrap();
+        fails(&ended, 2, names, &format!("uniq_master {args:?}"));
+        assert_eq!(ended.err.lines().count(), 1, "more than one line: uniq_master {args:?}: {}", ended.err);
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["uniq_generator.serial"], "wrong usage made something");
+}
+
+#[test]
+fn config_files_that_say_nonsense_are_refused_with_their_name() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(run(&generator().unwrap(), &["--format"], dir.path()).unwrap().status, Some(0));
+    let cases = [
+        ("syntax.toml", "masters = ["),
+        ("unknown.toml", "mastres = '127.0.0.1:1'"),
+        ("type.toml", "num_blocks = 'many'"),
+        ("value.toml", "http_listen = 'nonsense'"),
+    ];
+    for (name, text) in cases {
+        std::fs::write(dir.path().join(name), text).unwrap();
+        for program in [generator().unwrap(), master().unwrap()] {
+            if program == master().unwrap() && name != "syntax.toml" && name != "unknown.toml" {
+                continue;
+            }
+            let ended = run(&program, &["--config", name], dir.path()).unwrap();
+            fails(&ended, 2, "", &format!("{} with {name}", program.display()));
+            assert!(ended.err.contains(name), "the file is not named: {ended:?}");
+        }
+    }
+    std::fs::write(dir.path().join("bytes.toml"), [0xff, 0xfe, 0x00]).unwrap();
+    for name in ["bytes.toml", "missing.toml", "."] {
+        let ended = run(&generator().unwrap(), &["--config", name], dir.path()).unwrap();
+        assert!(matches!(ended.status, Some(1 | 2)) && ended.err.contains(name), "{name}: {ended:?}");
+    }
+}
+
+fn file_blocks(path: &Path) -> u64 {
+    (std::fs::metadata(path).unwrap().len() - 72) / 68
+}
+
+#[test]
+fn a_flag_goes_before_the_environment_and_that_before_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("c.toml"), "num_blocks = 3\nserial_file = 'from-file'\n").unwrap();
+    let format = |file: &str, env: Option<&str>, flag: Option<&str>| {
+        let mut command = command(&generator().unwrap());
+        command.current_dir(&dir).args(["--format", "--config", "c.toml"]);
+        command.env("UNIQ_SERIAL_FILE", file);
+        if let Some(env) = env {
+            command.env("UNIQ_NUM_BLOCKS", env);
+        }
+        if let Some(flag) = flag {
+            command.args(["--num-blocks", flag]);
+        }
+        let ended = ended(command);
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+        file_blocks(&dir.path().join(file))
+    };
+    assert_eq!(format("a", None, None), 3);
+    assert_eq!(format("b", Some("4"), None), 4);
+    assert_eq!(format("c", Some("4"), Some("5")), 5);
+    assert!(!dir.path().join("from-file").exists());
+
+    let mut wrong = command(&generator().unwrap());
+    wrong.current_dir(&dir).arg("--format").env("UNIQ_NUM_BLOCKS", "many");
+    fails(&ended(wrong), 2, "many", "a wrong value in the environment");
+}
+
+#[test]
+fn explain_takes_an_id_apart_offline() {
+    let dir = tempfile::tempdir().unwrap();
+    let explain = |id: &str| run(&generator().unwrap(), &["--explain", id], dir.path()).unwrap();
+    // 26 | 11 | 20 | 13 | 4095 | 1, packed by hand.
+    let bits: u64 = (26 << 57) | (11 << 53) | (20 << 48) | (13 << 43) | (4095 << 31) | 1;
+    for id in [bits.to_string(), format!("{bits:016x}"), "uniq64://2026-11-20_13/4095/1".to_owned()] {
+        let ended = explain(&id);
+        assert_eq!(ended.status, Some(0), "{id}: {ended:?}");
+        for word in ["uniq64", "4095", "2026-11-20", "uniq64://2026-11-20_13/4095/1"] {
+            assert!(ended.out.contains(word), "{id}: no {word}: {ended:?}");
+        }
+    }
+    for garbage in ["", "nonsense", "-1", "\u{202e}", "99999999999999999999999999999999999999"] {
+        let ended = explain(garbage);
+        assert!(matches!(ended.status, Some(1 | 2)), "{garbage:?}: {ended:?}");
+        assert!(!ended.err.is_empty() && !ended.err.contains("panicked"), "{garbage:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_store_is_made_once_and_never_guessed() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = master().unwrap();
+    let start = ["--data-dir", "d", "--peer", "127.0.0.1:1", "--web-listen", "127.0.0.1:0"];
+    fails(&run(&master, &start, dir.path()).unwrap(), 1, "--format", "no store");
+    assert!(!dir.path().join("d").exists(), "a start made a store by itself");
+    std::fs::create_dir(dir.path().join("d")).unwrap();
+    fails(&run(&master, &start, dir.path()).unwrap(), 1, "--format", "an empty folder");
+
+    std::fs::write(dir.path().join("d/notes.txt"), "mine").unwrap();
+    fails(&run(&master, &start, dir.path()).unwrap(), 1, "--format", "a foreign folder");
+    let format = ["--format", "--data-dir", "d", "--id", "1"];
+    fails(&run(&master, &format, dir.path()).unwrap(), 1, "d", "format in a foreign folder");
+    assert_eq!(std::fs::read_to_string(dir.path().join("d/notes.txt")).unwrap(), "mine");
+
+    let format = ["--format", "--data-dir", "e", "--id", "1"];
+    assert_eq!(run(&master, &format, dir.path()).unwrap().status, Some(0));
+    fails(&run(&master, &format, dir.path()).unwrap(), 1, "e", "format again");
+}
+
+#[tokio::test]
+async fn what_somebody_else_holds_is_named() {
+    let cluster = Cluster::start(1, &[]).await.unwrap();
+    // The store of a running master.
+    let data_dir = cluster.masters[0].data_dir.to_str().unwrap();
+    let any = "127.0.0.1:0";
+    #[rustfmt::skip]
+    let second = [
+        "--data-dir", data_dir, "--peer", "127.0.0.1:1", "--agent-listen", any, "--peer-listen", any, "--web-listen", any,
+    ];
+    fails(&run(&master().unwrap(), &second, cluster.dir()).unwrap(), 1, data_dir, "a store in use");
+
+    // A port in use.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(run(&generator().unwrap(), &["--format"], dir.path()).unwrap().status, Some(0));
+    for (flag, other) in [("--http-listen", "--rpc-listen"), ("--rpc-listen", "--http-listen")] {
+        let args = ["--masters", "127.0.0.1:1", flag, &address, other, any];
+        fails(&run(&generator().unwrap(), &args, dir.path()).unwrap(), 1, &address, "a port in use");
+    }
+    drop(taken);
+    assert_eq!(cluster.ask_agent(0, "uniq64").await.unwrap().status, 200);
+}
+
+/// Every file below a folder.
+fn files(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_tree(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_store_is_not_started_as_if_its_values_were_free() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
+    for nth in 0..20 {
+        let lessee = Lessee::new(&format!("lessee-{nth}")).unwrap();
+        lessee.obtain(masters, common::token::TokenType::Uint2).await.unwrap();
+    }
+    cluster.master(0).unwrap().daemon.kill_9();
+    let intact = cluster.masters[0].data_dir.clone();
+    let names: Vec<_> = files(&intact).iter().map(|p| p.strip_prefix(&intact).unwrap().to_owned()).collect();
+    println!("{names:?}");
+    let any = "127.0.0.1:0";
+    let largest = names.iter().max_by_key(|name| std::fs::metadata(intact.join(name)).unwrap().len()).unwrap();
+    type Damage<'a> = (String, Box<dyn Fn(&Path) + 'a>);
+    let mut damages: Vec<Damage> = vec![
+        ("every file emptied".into(), Box::new(|d| files(d).iter().for_each(|f| std::fs::write(f, "").unwrap()))),
+        ("every file gone".into(), Box::new(|d| files(d).iter().for_each(|f| std::fs::remove_file(f).unwrap()))),
+        (
+            "every byte another".into(),
+            Box::new(|d| {
+                for file in files(d) {
+                    let bytes: Vec<u8> = std::fs::read(&file).unwrap().iter().map(|byte| !byte).collect();
+                    std::fs::write(file, bytes).unwrap();
+                }
+            }),
+        ),
+        ("the largest file gone".into(), Box::new(|d| std::fs::remove_file(d.join(largest)).unwrap())),
+        ("the largest file emptied".into(), Box::new(|d| std::fs::write(d.join(largest), "").unwrap())),
+    ];
+    for len in [10, 1_000, 20_000] {
+        let cut = move |d: &Path| {
+            std::fs::File::options().write(true).open(d.join(largest)).unwrap().set_len(len).unwrap();
+        };
+        damages.push((format!("the largest file cut to {len} bytes"), Box::new(cut)));
+    }
+    for (what, damage) in damages {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join("d");
+        copy_tree(&intact, &copy);
+        damage(&copy);
+        #[rustfmt::skip]
+        let args = [
+            "--data-dir", "d", "--peer", "127.0.0.1:1", "--agent-listen", any, "--peer-listen", any, "--web-listen", any,
+        ];
+        let ended = run(&master().unwrap(), &args, dir.path()).unwrap();
+        assert_eq!(ended.status, Some(1), "{what}: {ended:?}");
+        assert!(!last_line(&ended).is_empty() && ended.out.is_empty(), "{what}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn sigterm_and_ctrl_c_stop_both_programs_cleanly() {
+    let mut cluster = Cluster::start(1, &[]).await.unwrap();
+    let daemons: Vec<_> = cluster.daemons().collect();
+    for daemon in daemons {
+        let (status, took) = daemon.terminate().await.unwrap();
+        println!("{} ended in {took:?} after SIGTERM with {status} (goal: 5 s)", daemon.name);
+        assert!(status.success(), "{}: {status}\n{}", daemon.name, daemon.log_tail(20));
+    }
+    // Nothing was lost by it: all come back, the agent with its token.
+    for daemon in cluster.daemons() {
+        daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    assert!(cluster.agent_status(0).await.unwrap().resumed);
+    for daemon in cluster.daemons() {
+        let pid = rustix::process::Pid::from_raw(daemon.pid().unwrap() as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    }
+    for daemon in cluster.daemons() {
+        let deadline = std::time::Instant::now() + tests::programs::END_MAX;
+        let status = loop {
+            if let Some(status) = daemon.ended() {
+                break status;
+            }
+            assert!(std::time::Instant::now() < deadline, "{} still runs after Ctrl-C", daemon.name);
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        };
+        assert!(status.success(), "{}: {status}", daemon.name);
+    }
+}

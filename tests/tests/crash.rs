@@ -1,0 +1,167 @@
+//! Whoever is killed, and whenever: no ID is ever received twice, and a killed agent goes on with the token it had.
+//!
+//! Each round kills every agent and every master in turn with SIGKILL while clients fetch IDs of all kinds from all
+//! agents, one by one and in batches. The short form is what every change must pass; `scripts/crash.sh` runs the long
+//! one by setting `UNIQ_CRASH_ROUNDS` and `UNIQ_CRASH_IDS`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tests::client::{Kind, Media};
+use tests::cluster::{Cluster, PATIENCE, until, until_status};
+use tests::load::{Load, Troubles};
+use tests::oracle::Oracle;
+
+const AGENTS: usize = 3;
+const ROUNDS: usize = 3;
+const IDS: usize = 1_000_000;
+/// How long a killed process stays away, at most, in milliseconds.
+const AWAY_MS_MAX: u64 = 400;
+/// IDs that must come between two kills, so that each kill hits a system at work.
+const IDS_BETWEEN: usize = 5_000;
+
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+fn seed() -> u64 {
+    let seed = setting("UNIQ_SEED", rand::random::<u32>() as usize) as u64;
+    println!("UNIQ_SEED={seed}");
+    seed
+}
+
+fn addresses(cluster: &Cluster) -> Vec<(String, std::net::SocketAddr)> {
+    cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect()
+}
+
+/// Waits until `more` further IDs came.
+async fn more_ids(oracle: &Oracle, load: &mut Load, more: usize) {
+    let goal = oracle.total() + more;
+    let mut seen = oracle.total();
+    let mut since = std::time::Instant::now();
+    while oracle.total() < goal {
+        load.check().unwrap();
+        if oracle.total() > seen {
+            (seen, since) = (oracle.total(), std::time::Instant::now());
+        }
+        assert!(since.elapsed() < PATIENCE, "no ID came for {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn kill_and_restart_agent(cluster: &mut Cluster, nth: usize, away: Duration) {
+    let before = cluster.agent_status(nth).await.unwrap();
+    assert!(!before.leases.is_empty(), "agent {nth} is at work without a lease: {before:?}");
+    let client = cluster.client.clone();
+    let daemon = &mut cluster.agent(nth).unwrap().daemon;
+    daemon.kill_9();
+    tokio::time::sleep(away).await;
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/readyz", 200).await.unwrap();
+    let after = cluster.agent_status(nth).await.unwrap();
+    assert!(after.resumed, "agent {nth} did not resume: {after:?}");
+    assert_eq!(after.session, before.session, "agent {nth} lost its session");
+    assert_eq!(after.tokens(), before.tokens(), "agent {nth} came back with other tokens");
+}
+
+async fn kill_and_restart_master(cluster: &mut Cluster, nth: usize, away: Duration) {
+    let client = cluster.client.clone();
+    let daemon = &mut cluster.master(nth).unwrap().daemon;
+    daemon.kill_9();
+    tokio::time::sleep(away).await;
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/readyz", 200).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_id_comes_twice_while_every_process_is_killed_in_turn() {
+    let (rounds, ids) = (setting("UNIQ_CRASH_ROUNDS", ROUNDS), setting("UNIQ_CRASH_IDS", IDS));
+    let seed = seed();
+    let mut random = <rand::rngs::SmallRng as rand::SeedableRng>::seed_from_u64(seed);
+    let mut away = || Duration::from_millis(rand::RngExt::random_range(&mut random, 0..=AWAY_MS_MAX));
+
+    let mut cluster = Cluster::start(AGENTS, &["--renew-interval", "1s"]).await.unwrap();
+    let oracle = Arc::new(Oracle::default());
+    let mut load = Load::start(&cluster.client, &addresses(&cluster), &oracle, seed);
+
+    for round in 0..rounds {
+        for nth in 0..AGENTS {
+            more_ids(&oracle, &mut load, IDS_BETWEEN).await;
+            kill_and_restart_agent(&mut cluster, nth, away()).await;
+        }
+        for nth in 0..2 {
+            more_ids(&oracle, &mut load, IDS_BETWEEN).await;
+            kill_and_restart_master(&mut cluster, nth, away()).await;
+        }
+        println!("round {} of {rounds}: {} IDs so far", round + 1, oracle.total());
+    }
+    while oracle.total() < ids {
+        more_ids(&oracle, &mut load, IDS_BETWEEN).await;
+    }
+    let troubles = load.stop().await.unwrap();
+    let verdict = oracle.verdict();
+    println!("{verdict}\n  meanwhile clients met: {troubles:?}");
+    assert!(verdict.total() >= ids);
+    assert_eq!(verdict.counts.len(), Kind::ALL.len(), "not every kind was minted: {verdict}");
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
+    assert_harmless(&troubles);
+}
+
+/// A kill may break an answer off or leave nobody to connect to. A resumed agent has its lease and all it needs to mint
+/// but perhaps the second after its last Uniq96, so no other trouble has a reason.
+fn assert_harmless(troubles: &Troubles) {
+    let harmless = ["no connection", "broken off", "clock_behind", "no_lease"];
+    assert!(troubles.keys().all(|code| harmless.contains(&code.as_str())), "clients met {troubles:?}");
+}
+
+/// Copies a folder's files as `cp -a` would: same names, same bytes, other inodes.
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_an_agents_folder_gets_another_token() {
+    let mut cluster = Cluster::start(1, &[]).await.unwrap();
+    let oracle = Arc::new(Oracle::default());
+    let client = cluster.client.clone();
+    let load = Load::start(&client, &addresses(&cluster), &oracle, seed());
+    until("some IDs", || async { (oracle.total() > 10_000).then_some(()) }).await.unwrap();
+    let original = cluster.agent_status(0).await.unwrap();
+
+    // Killed, not stopped: the copy has all that the original would go on from, used or not.
+    cluster.agent(0).unwrap().daemon.kill_9();
+    let copy = cluster.dir().join("copy");
+    copy_folder(&cluster.agents[0].dir, &copy);
+    let agent_id = cluster.agents[0].agent_id.clone();
+    let second = cluster.add_agent_in(copy, &agent_id, &[]).unwrap();
+    cluster.agent(0).unwrap().daemon.start().unwrap();
+    cluster.agent(second).unwrap().daemon.start().unwrap();
+    cluster.all_ready().await.unwrap();
+
+    let (resumed, copied) = (cluster.agent_status(0).await.unwrap(), cluster.agent_status(second).await.unwrap());
+    assert!(resumed.resumed && resumed.tokens() == original.tokens(), "the original: {resumed:?}, not {original:?}");
+    assert!(!copied.resumed, "the copy continued a session that is not its own: {copied:?}");
+    assert_ne!(copied.session, original.session);
+    for lease in &original.leases {
+        let other = copied.token(&lease.token_type).expect("the copy has a lease of each type");
+        assert_ne!(other, lease.token, "two sessions hold one token: {original:?} {copied:?}");
+    }
+
+    let both = Load::start(&client, &addresses(&cluster), &oracle, seed());
+    let goal = oracle.total() + 100_000;
+    until("more IDs from both", || async { (oracle.total() > goal).then_some(()) }).await.unwrap();
+    load.stop().await.unwrap();
+    both.stop().await.unwrap();
+    for nth in [0, second] {
+        let answer = client.get_as(&cluster.agent_url(nth, "uniq64?n=10").unwrap(), Media::Text).await.unwrap();
+        oracle.note(Kind::Uniq64.namespace(), "at the end", &answer.ids(Kind::Uniq64, Media::Text).unwrap());
+    }
+    let verdict = oracle.verdict();
+    println!("{verdict}");
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
+}
