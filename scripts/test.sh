@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# Everything that must hold, in one command: on a developer's machine, a fresh one, and where changes are checked.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+usage() {
+  cat <<'EOF'
+Usage: scripts/test.sh [--strict]
+
+Installs what the tests need, as far as it may (apt as root or by sudo, cargo install), and runs them all:
+format, lints, scripts, unit and process tests, doc tests, documentation, and the quickstart.
+
+  --strict   what had to be left out for want of a tool counts as failed
+  --help     this text
+EOF
+}
+
+strict=false
+case ${1:-} in
+  '') ;;
+  --strict) strict=true ;;
+  -h | --help)
+    usage
+    exit 0
+    ;;
+  *)
+    printf 'test: unknown argument %s; see --help\n' "$1" >&2
+    exit 2
+    ;;
+esac
+
+summary=() failed=0 left_out=0 began=$SECONDS
+
+# Runs a step, shows how it went and how long it took, and goes on either way.
+step() {
+  local name=$1 start=$SECONDS status=0
+  shift
+  printf '\n==== %s\n' "$name"
+  "$@" || status=$?
+  if [ "$status" -eq 0 ]; then
+    summary+=("$(printf 'ok      %5ss  %s' "$((SECONDS - start))" "$name")")
+  else
+    summary+=("$(printf 'FAILED  %5ss  %s' "$((SECONDS - start))" "$name")")
+    failed=$((failed + 1))
+  fi
+  return "$status"
+}
+
+leave_out() {
+  printf '\n==== %s: left out, %s\n' "$1" "$2"
+  summary+=("$(printf 'LEFT OUT        %s: %s' "$1" "$2")")
+  left_out=$((left_out + 1))
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# apt_install COMMAND PACKAGE...: whether the command is there, after an attempt to install it if it was not.
+apt_updated=false
+apt_install() {
+  local command=$1 sudo=()
+  shift
+  have "$command" && return
+  have apt-get || return 1
+  if [ "$(id -u)" -ne 0 ]; then
+    have sudo && sudo -n true 2>/dev/null || return 1
+    sudo=(sudo -n)
+  fi
+  if ! $apt_updated; then
+    "${sudo[@]}" apt-get update -qq || true
+    apt_updated=true
+  fi
+  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+  have "$command"
+}
+
+# What is needed.
+if ! have cargo; then
+  echo "test: cargo is needed; get it from https://rustup.rs" >&2
+  exit 1
+fi
+for component in fmt clippy; do
+  cargo "$component" --version >/dev/null 2>&1 && continue
+  name=$component
+  [ "$name" = fmt ] && name=rustfmt
+  if ! { have rustup && rustup component add "$name"; }; then
+    echo "test: cargo $component is needed; install it with 'rustup component add $name'" >&2
+    exit 1
+  fi
+done
+if ! have cc && ! apt_install cc gcc libc6-dev; then
+  echo "test: a C linker is needed; install gcc" >&2
+  exit 1
+fi
+if ! apt_install curl curl ca-certificates; then
+  echo "test: curl is needed; please install it" >&2
+  exit 1
+fi
+if ! cargo nextest --version >/dev/null 2>&1; then
+  echo "Installing cargo-nextest (once) ..."
+  cargo install cargo-nextest --locked || true
+fi
+browser=true
+apt_install chromium chromium || browser=false
+apt_install chromedriver chromium-driver || browser=false
+
+# Processes of ours that run now: at the end there must be no further one.
+target=${CARGO_TARGET_DIR:-target}
+ours() {
+  local exe
+  for exe in /proc/[0-9]*/exe; do
+    case $(readlink "$exe" 2>/dev/null) in
+      */uniq_master | */uniq_generator) printf '%s\n' "${exe%/exe}" ;;
+    esac
+  done | sort
+}
+before=$(ours)
+nothing_left_behind() {
+  local left
+  left=$(comm -13 <(printf '%s\n' "$before") <(ours))
+  [ -z "$left" ] && return
+  echo "still running: $left" >&2
+  return 1
+}
+
+process_tests() {
+  local without=()
+  $browser || without=(-E 'not (package(tests) and binary(console))')
+  if cargo nextest --version >/dev/null 2>&1; then
+    UNIQ_BIN_DIR=$target/debug cargo nextest run --locked --workspace --no-tests=pass ${without[@]+"${without[@]}"}
+  else
+    UNIQ_BIN_DIR=$target/debug cargo test --locked --workspace -- --test-threads=1
+  fi
+}
+
+# A port base that nobody uses: quickstart refuses a taken one, then another is drawn.
+quickstart() {
+  local dir status=1
+  dir=$(mktemp -d)
+  for _ in 1 2 3; do
+    UNIQ_BIN_DIR=$target/debug scripts/quickstart.sh --once --port-base $((12000 + RANDOM % 15000)) --dir "$dir/q" &&
+      status=0 && break
+  done
+  # Once more in the same folder: what is there is gone on with.
+  if [ "$status" -eq 0 ]; then
+    UNIQ_BIN_DIR=$target/debug scripts/quickstart.sh --once --port-base $((12000 + RANDOM % 15000)) --dir "$dir/q" || status=1
+  fi
+  rm -rf "$dir"
+  return "$status"
+}
+
+step "format" cargo fmt --all --check
+if apt_install shellcheck shellcheck; then
+  step "scripts" shellcheck .ci/run scripts/*.sh
+else
+  leave_out "scripts" "shellcheck cannot be installed here"
+fi
+step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
+if step "programs" cargo build --locked --bins; then
+  step "tests" process_tests
+  $browser || leave_out "browser tests" "chromium and chromium-driver cannot be installed here"
+  step "quickstart" quickstart
+fi
+step "doc tests" cargo test --locked --workspace --doc --quiet
+step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+if cargo deny --version >/dev/null 2>&1; then
+  step "dependencies" cargo deny --all-features check bans licenses sources
+fi
+step "nothing left behind" nothing_left_behind
+
+printf '\n==== summary after %s s\n' "$((SECONDS - began))"
+printf '%s\n' "${summary[@]}"
+if [ "$failed" -gt 0 ]; then
+  printf '%s of %s steps failed\n' "$failed" "${#summary[@]}"
+  exit 1
+fi
+if $strict && [ "$left_out" -gt 0 ]; then
+  echo "something was left out, and --strict says that this counts"
+  exit 1
+fi
+echo "all passed"
