@@ -1,84 +1,237 @@
-//! The serial file in use.
-use super::{AfterReboot, Contents, Holdings, StartKind};
-use common::terms::SessionId;
-use common::time::WallMs;
-use std::path::{Path, PathBuf};
+//! The serial file in use: how it is written, so that at every instant a readable file with high enough marks is there.
+//!
+//! # The steps of a write
+//! A write never changes bytes that a start may read: it makes a new file and puts it in the place of the old one. What
+//! a start does after a crash stands behind each step; "old" means: resumes with the marks and holdings of the last
+//! write that returned.
+//!
+//! | step | what | a crash after it |
+//! |---|---|---|
+//! | W0 | the file at the path is still the one we remember (device, inode, ctime, one name), else `Taken` | old |
+//! | W1 | remove `<F>.new`, left over by a crash | old |
+//! | W2 | create `<F>.new`, which must not be there, mode 0600 | old; W1 of the next write removes it |
+//! | W3 | lock it: it shall never be in place unlocked | as after W2 |
+//! | W4 | write all bytes | as after W2, whole or torn |
+//! | W5 | fsync it | as after W2 |
+//! | W6 | rename it to `<F>` | fresh (`lineage_behind`) with the new marks; after a power cut perhaps old |
+//! | W7 | fsync the folder | fresh (`lineage_behind`) with the new marks |
+//! | W8 | stat: it is in place; remember its identity | as after W7 |
+//! | L1 | remove `<F>.lineage.new`, left over by a crash | as after W7 |
+//! | L2 | create `<F>.lineage.new`, which must not be there, mode 0600 | as after W7 |
+//! | L3 | write all bytes | as after W7 |
+//! | L4 | fsync it | as after W7 |
+//! | L5 | rename it to `<F>.lineage` | new: resumes with the new marks; after a power cut perhaps fresh |
+//! | L6 | fsync the folder | new; the write returns |
+//!
+//! Only then may what it allows be used. A fresh start never goes below the marks it finds, so each line of the table is
+//! safe; it costs a token where it says fresh.
+//!
+//! # When a step fails
+//! The bounds of the last successful write hold: what is on disk is at least as high. A file whose fsync failed is never
+//! put in place, and never fsynced again (the kernel may have dropped its pages and would answer "well"): the next try
+//! makes a new one. If W6 or anything later failed, both files stay locked until it is known which one is in place, and
+//! that one's identity is remembered; its lineage is written only after another whole write, because the marks in it
+//! were never confirmed to the caller.
+
+use super::disk::{Disk, Stat};
+use super::lineage::{BootId, Identity, Lineage, Seen};
+use super::place::Place;
+use super::{Contents, Holdings, StepError, Taken, WriteError, layout};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::Path;
 
 /// The serial file, locked by this process.
 #[derive(Debug)]
 pub struct SerialFile {
-    path: PathBuf,
+    place: Place,
+    disk: Box<dyn Disk>,
+    boot: BootId,
+    /// The file in place, as far as we know.
+    held: Held,
+    /// A file that may have come into its place: a step from the rename on failed.
+    unsettled: Option<Held>,
+    /// What the last whole write made durable. Its header's session is this file's.
+    acked: Contents,
+    /// How many writes were tried; the next one counts on. No two files of one session have the same counter.
+    tries: u64,
+    /// The lineage on disk is not that of the file in place.
+    lineage_due: bool,
+    /// Once someone else has the file, it stays theirs.
+    taken: Option<Taken>,
 }
 
-/// What a start finds.
+/// A file we have open and locked.
 #[derive(Debug)]
-pub struct Opened {
-    /// The file, locked.
-    pub file: SerialFile,
-    /// What it says.
-    pub contents: Contents,
-    /// What the session holds; empty if it is a new one.
-    pub holdings: Holdings,
-    /// Whether the session goes on.
-    pub start: StartKind,
-}
-
-/// Why there is no serial file to work with. Every message names the remedy.
-#[derive(Debug, thiserror::Error)]
-pub enum SerialFileError {
-    /// Nothing at the path.
-    #[error("no serial file at {0}: make one with `uniq_generator --format --serial-file {0}`")]
-    Missing(PathBuf),
-}
-
-/// Why a change did not become durable.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The disk did not do its part. The bounds of the last successful write hold; it may be tried again.
-    #[error("the serial file cannot be written: {0}")]
-    Io(std::io::Error),
-    /// Someone else has the file: stop minting and end the process.
-    #[error("the serial file is no longer ours: {0}")]
-    Taken(String),
-}
-
-/// Makes a serial file with `num_blocks` (1..=10000) empty blocks; never over anything that is there.
-///
-/// # Errors
-/// See [`SerialFileError`].
-pub fn format(path: &Path, _num_blocks: u32, _now: WallMs, _random_session: SessionId) -> Result<(), SerialFileError> {
-    Err(SerialFileError::Missing(path.to_owned()))
-}
-
-/// Locks and reads the serial file and finds out whether its session goes on; if not, `new_session` is durable in it
-/// before this returns.
-///
-/// # Errors
-/// See [`SerialFileError`].
-pub fn open(path: &Path, _after_reboot: AfterReboot, _new_session: SessionId) -> Result<Opened, SerialFileError> {
-    Err(SerialFileError::Missing(path.to_owned()))
+pub(super) struct Held {
+    /// Never read; it holds the lock, and the inode's number.
+    pub(super) file: File,
+    /// What it looked like when we last had to do with it.
+    pub(super) identity: Identity,
+    /// The write counter in it.
+    pub(super) write_counter: u64,
 }
 
 impl SerialFile {
-    /// Where it is, with its folder resolved.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// A file that was opened, locked and read. `acked` is what it says, with the session that goes on from here.
+    pub(super) fn new(place: Place, disk: Box<dyn Disk>, boot: BootId, held: Held, acked: Contents) -> Self {
+        let tries = held.write_counter;
+        Self { place, disk, boot, held, unsettled: None, acked, tries, lineage_due: false, taken: None }
     }
 
-    /// Makes `contents` and `holdings` durable; only when this returns may what they allow be used. Counts
+    /// Where it is, its folder resolved.
+    pub fn path(&self) -> &Path {
+        &self.place.path
+    }
+
+    /// Makes `contents` and `holdings` durable. Only when this returns may what they allow be used. Counts
     /// `contents.header.write_counter` up, also when it fails.
     ///
+    /// A write that *lowers* a mark within its bucket (a clean stop) must be the last one: even if it fails it may be what
+    /// the next start finds, so nothing above the lowered mark may be minted after it was tried.
+    ///
     /// # Errors
-    /// [`WriteError::Io`]: the old bounds hold, try again. [`WriteError::Taken`]: end the process.
-    pub fn write(&mut self, _contents: &mut Contents, _holdings: &Holdings) -> Result<(), WriteError> {
-        Err(WriteError::Io(std::io::ErrorKind::Unsupported.into()))
+    /// [`WriteError::Io`]: the bounds of the last successful write hold; it may be tried again, and the next try uses a
+    /// new file. Also for contents of another session or size, which no file of ours has. [`WriteError::Taken`]: someone
+    /// else has the file; the process must stop minting and end. Every later call says so again.
+    pub fn write(&mut self, contents: &mut Contents, holdings: &Holdings) -> Result<(), WriteError> {
+        self.check_ours()?; // W0
+        let known = &self.acked;
+        if contents.header.session != known.header.session || contents.blocks.len() != known.blocks.len() {
+            return Err(refused("contents of another session or size").into());
+        }
+        self.tries = self.tries.saturating_add(1);
+        contents.header.write_counter = self.tries;
+        let bytes = layout::encode(contents).map_err(refused)?;
+        self.replace(&bytes)?;
+        self.write_lineage(holdings)?;
+        self.acked = contents.clone();
+        self.lineage_due = false;
+        Ok(())
     }
 
     /// Makes `holdings` durable while the marks stay as they are.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
-    pub fn write_holdings(&mut self, _holdings: &Holdings) -> Result<(), WriteError> {
-        Err(WriteError::Io(std::io::ErrorKind::Unsupported.into()))
+    /// As [`write`](Self::write). After a failure the old or the new holdings may be what the next start finds.
+    pub fn write_holdings(&mut self, holdings: &Holdings) -> Result<(), WriteError> {
+        self.check_ours()?; // W0
+        if self.lineage_due {
+            // The file in place has marks that the caller was told are not durable. A lineage would confirm them.
+            let mut contents = self.acked.clone();
+            return self.write(&mut contents, holdings);
+        }
+        Ok(self.write_lineage(holdings)?)
     }
+
+    /// W1 to W8.
+    fn replace(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        let new = self.prepare(bytes).inspect_err(|_| {
+            // Half a file takes room that the disk may lack. If this fails too, W1 of the next write removes it.
+            self.disk.unlink(&self.place.file_new).ok();
+        })?;
+        self.unsettled = Some(new);
+        self.lineage_due = true;
+        let renamed = self.publish();
+        // Also when it failed: a rename may be done although it was reported as failed.
+        let ours = self.check_ours(); // W8
+        match (renamed, ours) {
+            (_, Err(taken @ WriteError::Taken(_))) => Err(taken),
+            (Err(e), _) => Err(e.into()),
+            (Ok(()), ours) => ours,
+        }
+    }
+
+    /// W1 to W5: a new file beside the old one, locked and durable.
+    fn prepare(&self, bytes: &[u8]) -> Result<Held, StepError> {
+        let name = &self.place.file_new;
+        step("remove the left-over of a serial file", self.disk.unlink(name))?; // W1
+        let file = step("create a new serial file", self.disk.create(name))?; // W2
+        if !step("lock the new serial file", self.disk.try_lock(&file))? {
+            // W3
+            return Err(StepError { action: "lock the new serial file", source: io::ErrorKind::WouldBlock.into() });
+        }
+        step("write the new serial file", self.disk.write(&file, bytes))?; // W4
+        step("flush the new serial file", self.disk.fsync(&file))?; // W5
+        // The identity is that of before the rename, which changes the ctime; W8 replaces it.
+        let identity = self.held.identity;
+        Ok(Held { file, identity, write_counter: self.tries })
+    }
+
+    /// W6 and W7: the new file in place of the old one, durably.
+    fn publish(&self) -> Result<(), StepError> {
+        let (from, to) = (&self.place.file_new, &self.place.file);
+        step("put the new serial file in place", self.disk.rename(from, to))?; // W6
+        step("flush the serial file's folder", self.disk.fsync_folder()) // W7
+    }
+
+    /// W0 and W8: the file in place is the one we hold, untouched. Settles which one we hold if a rename was in doubt.
+    fn check_ours(&mut self) -> Result<(), WriteError> {
+        const ACTION: &str = "look at the serial file";
+        if let Some(taken) = self.taken {
+            return Err(WriteError::Taken(taken));
+        }
+        let Some(there) = step(ACTION, self.disk.stat_name(&self.place.file))? else {
+            return self.lost(Taken::Missing);
+        };
+        if let Some(new) = &self.unsettled {
+            let new = step(ACTION, self.disk.stat(&new.file))?;
+            if let Some(mut unsettled) = self.unsettled.take()
+                && new.identity.same_file(&there.identity)
+            {
+                unsettled.identity = there.identity;
+                // Lets go of the old file and its lock; no path leads there any more.
+                self.held = unsettled;
+            }
+        }
+        match difference(&self.held.identity, &there) {
+            Some(taken) => self.lost(taken),
+            None => Ok(()),
+        }
+    }
+
+    fn lost(&mut self, taken: Taken) -> Result<(), WriteError> {
+        self.taken = Some(taken);
+        Err(WriteError::Taken(taken))
+    }
+
+    /// L1 to L6.
+    fn write_lineage(&self, holdings: &Holdings) -> Result<(), StepError> {
+        let seen = Seen {
+            identity: self.held.identity,
+            write_counter: self.held.write_counter,
+            boot: self.boot,
+            session: self.acked.header.session,
+        };
+        let lineage = Lineage { seen, holdings: holdings.clone() };
+        let bytes = lineage.encode().map_err(refused)?;
+        let (new, name): (&OsStr, &OsStr) = (&self.place.lineage_new, &self.place.lineage);
+        step("remove the left-over of a lineage file", self.disk.unlink(new))?; // L1
+        let file = step("create a new lineage file", self.disk.create(new))?; // L2
+        step("write the new lineage file", self.disk.write(&file, &bytes))?; // L3
+        step("flush the new lineage file", self.disk.fsync(&file))?; // L4
+        step("put the new lineage file in place", self.disk.rename(new, name))?; // L5
+        step("flush the lineage file's folder", self.disk.fsync_folder()) // L6
+    }
+}
+
+fn difference(held: &Identity, there: &Stat) -> Option<Taken> {
+    if !held.same_file(&there.identity) {
+        Some(Taken::Replaced)
+    } else if there.links != 1 {
+        Some(Taken::Linked)
+    } else if *held != there.identity {
+        Some(Taken::Changed)
+    } else {
+        None
+    }
+}
+
+fn step<T>(action: &'static str, done: io::Result<T>) -> Result<T, StepError> {
+    done.map_err(|source| StepError { action, source })
+}
+
+fn refused(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StepError {
+    StepError { action: "write this into a serial file", source: io::Error::new(io::ErrorKind::InvalidInput, why) }
 }

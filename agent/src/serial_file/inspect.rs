@@ -1,23 +1,210 @@
-//! What a person sees of a serial file.
-use super::SerialFileError;
+//! What a person, or a script, sees of a serial file: `--inspect`.
+
+use super::disk::{Access, Disk, OsDisk};
+use super::layout::{self, BLOCK_LEN, Block, HEADER_LEN, MAGIC, VERSION};
+use super::lineage::{Seen, judge};
+use super::place::Place;
+use super::start::{damaged, failed, read_lineage, refuse_what_is_no_file};
+use super::{AfterReboot, Contents, SerialFileError, StartKind};
+use common::namespace::GeneratorKind;
+use common::time::WallMs;
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// A serial file, taken apart.
-#[derive(Debug, Serialize)]
-pub struct Inspection {}
+/// A serial file, taken apart. Numbers are what stands in the bytes, read little-endian; those that are no quantities
+/// (magic, session, a namespace's checksum) are hexadecimal text, with the most significant digit first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Inspection {
+    /// Where it is, its folder resolved.
+    pub path: String,
+    /// How long it is, in bytes.
+    pub length: usize,
+    /// What the file says once.
+    pub header: HeaderView,
+    /// The used blocks, in the order of the file.
+    pub blocks: Vec<BlockView>,
+    /// What a start would make of it.
+    pub lineage: LineageView,
+}
 
-impl fmt::Display for Inspection {
-    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Ok(())
+/// The header of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeaderView {
+    /// The layout's version.
+    pub version: u32,
+    /// Blocks, used or not.
+    pub num_blocks: usize,
+    /// 16 hexadecimal digits.
+    pub magic: String,
+    /// 32 hexadecimal digits.
+    pub session: String,
+    /// Milliseconds since 1970.
+    pub uniq96_mark: i64,
+    /// How often the file was written.
+    pub write_counter: u64,
+    /// CRC-32C of the file.
+    pub checksum: u64,
+}
+
+/// A used block of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlockView {
+    /// Which block, from 0.
+    pub index: usize,
+    /// Where it begins, in bytes from the start of the file.
+    pub offset: usize,
+    /// The generator's name.
+    pub name: String,
+    /// What it makes.
+    pub kind: GeneratorKind,
+    /// Whether its serial restarts at 0 with each new day.
+    pub everyday_reset: bool,
+    /// Milliseconds since 1970.
+    pub create_time: i64,
+    /// Milliseconds since 1970.
+    pub modification_time: i64,
+    /// The hour (Uniq64) or day (string) its last IDs carry.
+    pub bucket: u32,
+    /// The serial at which that bucket began.
+    pub bucket_base: u64,
+    /// 16 hexadecimal digits: the namespace's definition.
+    pub checksum: String,
+    /// The durable high-water mark.
+    pub serial: u64,
+    /// How many serials are reserved at once.
+    pub step: u32,
+}
+
+/// What a start would make of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LineageView {
+    /// `resumed` or `fresh`: how a start at this moment would go on, under `--after-reboot fresh`, if nobody has the file.
+    pub start: &'static str,
+    /// One word, if fresh.
+    pub reason: Option<&'static str>,
+    /// The same as a sentence.
+    pub explanation: String,
+}
+
+/// Reads the serial file at `path` without locking or changing anything; a running agent is not disturbed. While that
+/// agent writes, the lineage may for a moment be behind the file.
+///
+/// # Errors
+/// [`SerialFileError`] if it is missing, damaged or cannot be read.
+pub fn inspect(path: &Path) -> Result<Inspection, SerialFileError> {
+    let place = Place::resolve(path)?;
+    let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
+    refuse_what_is_no_file(&disk, &place)?;
+    let boot = disk.boot_id().map_err(SerialFileError::BootId)?;
+    let file = disk.open(&place.file, Access::Read).map_err(failed("open", &place))?;
+    let stat = disk.stat(&file).map_err(failed("look at", &place))?;
+    let bytes = disk.read(&file, layout::FILE_LEN_MAX).map_err(failed("read", &place))?;
+    let contents = layout::decode(&bytes).map_err(damaged(&place))?;
+    let write_counter = contents.header.write_counter;
+    let seen = Seen { identity: stat.identity, write_counter, boot, session: contents.header.session };
+    let start = judge(&read_lineage(&disk, &place)?, &seen, AfterReboot::Fresh);
+    Ok(view(&place, &bytes, &contents, &start))
+}
+
+fn view(place: &Place, bytes: &[u8], contents: &Contents, start: &StartKind) -> Inspection {
+    let header = &contents.header;
+    let used = contents.blocks.iter().enumerate();
+    Inspection {
+        path: place.path.display().to_string(),
+        length: bytes.len(),
+        header: HeaderView {
+            version: VERSION,
+            num_blocks: contents.blocks.len(),
+            magic: format!("{MAGIC:016x}"),
+            session: header.session.to_string(),
+            uniq96_mark: header.uniq96_mark.0,
+            write_counter: header.write_counter,
+            checksum: layout::stored_checksum(bytes).unwrap_or_default(),
+        },
+        blocks: used.filter_map(|(index, block)| Some(block_view(index, block.as_ref()?))).collect(),
+        lineage: lineage_view(start),
     }
 }
 
-/// Reads the serial file at `path` without locking or changing anything.
-///
-/// # Errors
-/// See [`SerialFileError`].
-pub fn inspect(path: &Path) -> Result<Inspection, SerialFileError> {
-    Err(SerialFileError::Missing(path.to_owned()))
+fn block_view(index: usize, block: &Block) -> BlockView {
+    BlockView {
+        index,
+        offset: HEADER_LEN + index * BLOCK_LEN,
+        name: block.name.to_string(),
+        kind: block.kind,
+        everyday_reset: block.everyday_reset,
+        create_time: block.create_time.0,
+        modification_time: block.modification_time.0,
+        bucket: block.bucket,
+        bucket_base: block.bucket_base,
+        checksum: format!("{:016x}", block.checksum),
+        serial: block.serial,
+        step: block.step,
+    }
+}
+
+fn lineage_view(start: &StartKind) -> LineageView {
+    match start {
+        StartKind::Resumed => LineageView {
+            start: "resumed",
+            reason: None,
+            explanation: "nobody touched it since its last write".to_owned(),
+        },
+        StartKind::Fresh(reason) => {
+            LineageView { start: "fresh", reason: Some(reason.code()), explanation: reason.explain() }
+        }
+    }
+}
+
+const TITLES: [&str; 12] =
+    ["block", "offset", "name", "kind", "daily", "created", "changed", "bucket", "base", "checksum", "serial", "step"];
+
+impl BlockView {
+    fn cells(&self) -> [String; TITLES.len()] {
+        [
+            self.index.to_string(),
+            self.offset.to_string(),
+            self.name.clone(),
+            self.kind.to_string(),
+            if self.everyday_reset { "yes" } else { "no" }.to_owned(),
+            WallMs(self.create_time).to_string(),
+            WallMs(self.modification_time).to_string(),
+            self.bucket.to_string(),
+            self.bucket_base.to_string(),
+            self.checksum.clone(),
+            self.serial.to_string(),
+            self.step.to_string(),
+        ]
+    }
+}
+
+impl fmt::Display for Inspection {
+    /// A table for people: the header's fields one a line, then the used blocks in aligned columns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header = &self.header;
+        writeln!(f, "file           {}", self.path)?;
+        writeln!(f, "length         {} bytes", self.length)?;
+        writeln!(f, "version        {}", header.version)?;
+        writeln!(f, "magic          {}", header.magic)?;
+        writeln!(f, "session        {}", header.session)?;
+        writeln!(f, "uniq96 mark    {} ({})", header.uniq96_mark, WallMs(header.uniq96_mark))?;
+        writeln!(f, "write counter  {}", header.write_counter)?;
+        writeln!(f, "checksum       {:08x}", header.checksum)?;
+        writeln!(f, "next start     {}: {}", self.lineage.start, self.lineage.explanation)?;
+        writeln!(f, "blocks         {}, {} of them used", header.num_blocks, self.blocks.len())?;
+        if self.blocks.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<_> =
+            std::iter::once(TITLES.map(str::to_owned)).chain(self.blocks.iter().map(BlockView::cells)).collect();
+        let widths: Vec<usize> = (0..TITLES.len())
+            .map(|at| rows.iter().filter_map(|row| row.get(at)).map(String::len).max().unwrap_or(0))
+            .collect();
+        for row in &rows {
+            let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            writeln!(f, "{}", cells.join("  ").trim_end())?;
+        }
+        Ok(())
+    }
 }

@@ -1,9 +1,80 @@
-//! The serial file's bytes.
+//! The bytes of the serial file: the seed design's two structures, little-endian and packed.
+//!
+//! A header of 72 bytes and `num_blocks` blocks of 68, nothing before, between or after. One encoding per contents:
+//! unused bytes are zero and anything else is refused, so that no flipped bit goes unnoticed even where the checksum
+//! would not see it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::names::{GeneratorKind, GeneratorName};
+use common::namespace::{GeneratorKind, GeneratorName};
 use common::terms::SessionId;
 use common::time::WallMs;
+use std::collections::BTreeSet;
+use std::mem::{offset_of, size_of};
+use zerocopy::little_endian::{I64, U32, U64, U128};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The layout's version, at offset 0.
+pub const VERSION: u32 = 1;
+/// What a serial file says at offset 8: the letters `UNIQFILE` in the order of the bytes.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"UNIQFILE");
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 72;
+/// Bytes of a block.
+pub const BLOCK_LEN: usize = 68;
+/// The fewest and the most blocks of a file: 140 bytes to 680 kB.
+pub const NUM_BLOCKS: std::ops::RangeInclusive<u32> = 1..=10_000;
+/// Blocks when nothing else is said (seed design).
+pub const NUM_BLOCKS_DEFAULT: u32 = 100;
+/// The longest file, in bytes; nothing beyond it is ever read.
+pub const FILE_LEN_MAX: usize = HEADER_LEN + *NUM_BLOCKS.end() as usize * BLOCK_LEN;
+
+const NAME_LEN: usize = 16;
+const CHECKSUM_OFFSET: usize = offset_of!(RawHeader, checksum);
+/// `flags`, bit 0: the serial restarts at 0 with each new day.
+const FLAG_EVERYDAY_RESET: u32 = 1;
+/// `flags`, bits 8-15: the kind.
+const FLAGS_KIND_SHIFT: u32 = 8;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    version: U32,
+    num_blocks: U32,
+    magic: U64,
+    session: U128,
+    uniq96_mark: U64,
+    write_counter: U64,
+    reserved: [U64; 2],
+    checksum: U64,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawBlock {
+    name: [u8; NAME_LEN],
+    create_time: I64,
+    modification_time: I64,
+    flags: U32,
+    bucket: U32,
+    bucket_base: U64,
+    checksum: U64,
+    serial: U64,
+    step: U32,
+}
+
+const _: () = {
+    assert!(size_of::<RawHeader>() == HEADER_LEN);
+    assert!(offset_of!(RawHeader, num_blocks) == 4 && offset_of!(RawHeader, magic) == 8);
+    assert!(offset_of!(RawHeader, session) == 16 && offset_of!(RawHeader, uniq96_mark) == 32);
+    assert!(offset_of!(RawHeader, write_counter) == 40 && offset_of!(RawHeader, reserved) == 48);
+    assert!(offset_of!(RawHeader, checksum) == 64);
+    assert!(size_of::<RawBlock>() == BLOCK_LEN);
+    assert!(offset_of!(RawBlock, create_time) == 16 && offset_of!(RawBlock, modification_time) == 24);
+    assert!(offset_of!(RawBlock, flags) == 32 && offset_of!(RawBlock, bucket) == 36);
+    assert!(offset_of!(RawBlock, bucket_base) == 40 && offset_of!(RawBlock, checksum) == 48);
+    assert!(offset_of!(RawBlock, serial) == 56 && offset_of!(RawBlock, step) == 64);
+    assert!(GeneratorName::LEN_MAX < NAME_LEN, "a name keeps its NUL");
+};
 
 /// What the file says once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,19 +117,216 @@ pub struct Block {
 pub struct Contents {
     /// What it says once.
     pub header: Header,
-    /// Its slots, used or not; as many as `--num-blocks` said when it was made.
+    /// Its slots, used or not; as many as `--num-blocks` said when it was made, within [`NUM_BLOCKS`].
     pub blocks: Vec<Option<Block>>,
 }
 
-/// Why bytes are no serial file of this version.
+/// Why bytes are no serial file of this version, or contents cannot become one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// Fewer or more bytes than the header says.
+    /// Not even a header.
+    #[error("it has {found} bytes, fewer than a header's {HEADER_LEN}")]
+    Cut {
+        /// Bytes there are.
+        found: usize,
+    },
+    /// Another kind of file.
+    #[error("it does not begin like a serial file")]
+    Foreign,
+    /// A version this program does not know.
+    #[error("it has version {found}, this program reads {VERSION}")]
+    Version {
+        /// The version in the file.
+        found: u32,
+    },
+    /// More or fewer blocks than a file may have.
+    #[error("it has {found} blocks, a file has {} to {}", NUM_BLOCKS.start(), NUM_BLOCKS.end())]
+    Blocks {
+        /// Blocks there would be.
+        found: u64,
+    },
+    /// Cut short, or something was added.
     #[error("it has {found} bytes where {expected} are due")]
     Length {
         /// Bytes there are.
-        found: u64,
+        found: usize,
         /// Bytes there should be.
-        expected: u64,
+        expected: usize,
+    },
+    /// Its checksum does not fit.
+    #[error("its checksum does not fit its bytes")]
+    Checksum,
+    /// The header says what no program of this version writes.
+    #[error("its header has an impossible {0}")]
+    Header(&'static str),
+    /// A block says what no program of this version writes.
+    #[error("its block {index} has an impossible {field}")]
+    Block {
+        /// Which block, from 0.
+        index: usize,
+        /// What is wrong in it.
+        field: &'static str,
     },
 }
+
+impl Contents {
+    /// A file whose blocks are all unused.
+    ///
+    /// # Errors
+    /// [`LayoutError::Blocks`] outside [`NUM_BLOCKS`].
+    pub(super) fn empty(num_blocks: u32, header: Header) -> Result<Self, LayoutError> {
+        if !NUM_BLOCKS.contains(&num_blocks) {
+            return Err(LayoutError::Blocks { found: num_blocks.into() });
+        }
+        Ok(Self { header, blocks: vec![None; num_blocks as usize] })
+    }
+}
+
+/// CRC-32C (Castagnoli) of the whole file with the checksum's own field taken as zero.
+fn checksum(bytes: &[u8]) -> u64 {
+    let (before, rest) = bytes.split_at(CHECKSUM_OFFSET.min(bytes.len()));
+    let after = rest.get(size_of::<U64>()..).unwrap_or_default();
+    let sum = crc32c::crc32c_append(crc32c::crc32c(before), &[0; size_of::<U64>()]);
+    crc32c::crc32c_append(sum, after).into()
+}
+
+/// The checksum that the file carries, whether it fits or not; `None` if the bytes are shorter than a header.
+pub(super) fn stored_checksum(bytes: &[u8]) -> Option<u64> {
+    Some(RawHeader::ref_from_prefix(bytes).ok()?.0.checksum.get())
+}
+
+/// The file's bytes.
+///
+/// # Errors
+/// [`LayoutError`] if the contents fit no file: too many blocks, a negative time mark, two blocks of one generator.
+pub fn encode(contents: &Contents) -> Result<Vec<u8>, LayoutError> {
+    let found = contents.blocks.len() as u64;
+    let num_blocks =
+        u32::try_from(found).ok().filter(|n| NUM_BLOCKS.contains(n)).ok_or(LayoutError::Blocks { found })?;
+    let mark = u64::try_from(contents.header.uniq96_mark.0).map_err(|_| LayoutError::Header("Uniq96 time mark"))?;
+    refuse_twins(&contents.blocks)?;
+    let mut header = RawHeader {
+        version: VERSION.into(),
+        num_blocks: num_blocks.into(),
+        magic: MAGIC.into(),
+        session: contents.header.session.0.into(),
+        uniq96_mark: mark.into(),
+        write_counter: contents.header.write_counter.into(),
+        reserved: [U64::ZERO; 2],
+        checksum: U64::ZERO,
+    };
+    let mut blocks = Vec::with_capacity(contents.blocks.len() * BLOCK_LEN);
+    for block in &contents.blocks {
+        blocks.extend_from_slice(block.as_ref().map_or_else(RawBlock::new_zeroed, RawBlock::from).as_bytes());
+    }
+    header.checksum = checksum(&[header.as_bytes(), &blocks].concat()).into();
+    Ok([header.as_bytes(), &blocks].concat())
+}
+
+/// What the bytes of a file say.
+///
+/// # Errors
+/// [`LayoutError`] with the first thing that is not as this program would have written it.
+pub fn decode(bytes: &[u8]) -> Result<Contents, LayoutError> {
+    let found = bytes.len();
+    let (header, rest) = RawHeader::ref_from_prefix(bytes).map_err(|_| LayoutError::Cut { found })?;
+    if header.magic.get() != MAGIC {
+        return Err(LayoutError::Foreign);
+    }
+    // Before everything else: another version may keep its length and its checksum elsewhere.
+    if header.version.get() != VERSION {
+        return Err(LayoutError::Version { found: header.version.get() });
+    }
+    let num_blocks = header.num_blocks.get();
+    if !NUM_BLOCKS.contains(&num_blocks) {
+        return Err(LayoutError::Blocks { found: num_blocks.into() });
+    }
+    let expected = HEADER_LEN + num_blocks as usize * BLOCK_LEN;
+    let raw = <[RawBlock]>::ref_from_bytes(rest).map_err(|_| LayoutError::Length { found, expected })?;
+    if found != expected {
+        return Err(LayoutError::Length { found, expected });
+    }
+    if header.checksum.get() != checksum(bytes) {
+        return Err(LayoutError::Checksum);
+    }
+    if header.reserved.iter().any(|word| word.get() != 0) {
+        return Err(LayoutError::Header("reserved field"));
+    }
+    let mark = i64::try_from(header.uniq96_mark.get()).map_err(|_| LayoutError::Header("Uniq96 time mark"))?;
+    let blocks = raw.iter().enumerate().map(|(index, raw)| block(index, raw)).collect::<Result<Vec<_>, _>>()?;
+    refuse_twins(&blocks)?;
+    let header = Header {
+        session: SessionId(header.session.get()),
+        uniq96_mark: WallMs(mark),
+        write_counter: header.write_counter.get(),
+    };
+    Ok(Contents { header, blocks })
+}
+
+/// Two blocks of one generator would be two marks: one of them is too low.
+fn refuse_twins(blocks: &[Option<Block>]) -> Result<(), LayoutError> {
+    let mut seen = BTreeSet::new();
+    for (index, block) in blocks.iter().enumerate() {
+        if let Some(block) = block
+            && !seen.insert((block.kind, &block.name))
+        {
+            return Err(LayoutError::Block { index, field: "name: another block has it" });
+        }
+    }
+    Ok(())
+}
+
+impl From<&Block> for RawBlock {
+    fn from(block: &Block) -> Self {
+        let mut name = [0; NAME_LEN];
+        // A generator's name is at least one byte shorter than the field (asserted above), so all of it is copied.
+        for (to, from) in name.iter_mut().zip(block.name.as_str().bytes()) {
+            *to = from;
+        }
+        let reset = if block.everyday_reset { FLAG_EVERYDAY_RESET } else { 0 };
+        Self {
+            name,
+            create_time: block.create_time.0.into(),
+            modification_time: block.modification_time.0.into(),
+            flags: (reset | u32::from(block.kind.number()) << FLAGS_KIND_SHIFT).into(),
+            bucket: block.bucket.into(),
+            bucket_base: block.bucket_base.into(),
+            checksum: block.checksum.into(),
+            serial: block.serial.into(),
+            step: block.step.into(),
+        }
+    }
+}
+
+fn block(index: usize, raw: &RawBlock) -> Result<Option<Block>, LayoutError> {
+    let impossible = |field| LayoutError::Block { index, field };
+    if raw.name.first() == Some(&0) {
+        let unused = raw.as_bytes().iter().all(|byte| *byte == 0);
+        return if unused { Ok(None) } else { Err(impossible("byte although it is unused")) };
+    }
+    let text = std::str::from_utf8(&raw.name).map_err(|_| impossible("name"))?;
+    // Names have no NUL, so what is left after taking the padding off is a name only if the padding was at the end.
+    let name: GeneratorName = text.trim_end_matches('\0').parse().map_err(|_| impossible("name"))?;
+    let flags = raw.flags.get();
+    let number = u8::try_from(flags >> FLAGS_KIND_SHIFT).map_err(|_| impossible("flag"))?;
+    let kind = GeneratorKind::try_from(number).map_err(|_| impossible("kind"))?;
+    if flags & 0xff & !FLAG_EVERYDAY_RESET != 0 {
+        return Err(impossible("flag"));
+    }
+    Ok(Some(Block {
+        name,
+        kind,
+        everyday_reset: flags & FLAG_EVERYDAY_RESET != 0,
+        create_time: WallMs(raw.create_time.get()),
+        modification_time: WallMs(raw.modification_time.get()),
+        bucket: raw.bucket.get(),
+        bucket_base: raw.bucket_base.get(),
+        checksum: raw.checksum.get(),
+        serial: raw.serial.get(),
+        step: raw.step.get(),
+    }))
+}
+
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+mod tests;

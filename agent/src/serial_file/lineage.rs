@@ -1,9 +1,22 @@
-//! The proof that nobody else touched the serial file.
+//! Lineage: the proof that nobody but us touched the serial file since we last wrote it.
+//!
+//! A companion file, `<serial file>.lineage`, keeps what the last write of the serial file looked like from outside.
+//! None of it can be copied along with the file's bytes: a copy has another inode, and whatever is done to the file in
+//! place (restored, touched, chmod, moved) sets its ctime, which no system call sets back. [`judge`] compares; it
+//! decides, others read the disk.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use common::envelope::{self, EnvelopeError, Kind};
 use common::lease::Grant;
-use common::terms::{ClusterId, Terms};
+use common::terms::{ClusterId, SessionId, Terms};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The lineage file's record.
+const KIND: Kind = Kind { name: *b"LINE", version: 1 };
+/// The longest lineage file, in bytes; nothing beyond it is ever read.
+pub(super) const FILE_LEN_MAX: usize = envelope::HEADER_LEN + envelope::PAYLOAD_LEN_MAX;
 
 /// What the holder of the file holds besides its marks; durable in `<serial file>.lineage`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +31,82 @@ pub struct Holdings {
     pub rseq: u64,
 }
 
+/// What a file is to the kernel. Two equal identities at two instants: the same file, untouched in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    /// The device it is on.
+    pub(super) device: u64,
+    /// Its number there.
+    pub(super) inode: u64,
+    /// When it was last changed in any way, in whole seconds since 1970.
+    pub(super) ctime_s: i64,
+    /// The nanoseconds to add to those seconds, 0..=999,999,999.
+    pub(super) ctime_ns: i64,
+}
+
+impl Identity {
+    /// Whether both are one file, touched in between or not.
+    pub(super) fn same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// The kernel's random number of this boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct BootId(u128);
+
+impl FromStr for BootId {
+    type Err = std::num::ParseIntError;
+    /// As `/proc/sys/kernel/random/boot_id` has it: hexadecimal digits with hyphens.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u128::from_str_radix(&text.trim_end().replace('-', ""), 16).map(Self)
+    }
+}
+
+/// What the last write of the serial file left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Lineage {
+    pub(super) seen: Seen,
+    pub(super) holdings: Holdings,
+}
+
+/// What must be equal for a session to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Seen {
+    pub(super) identity: Identity,
+    pub(super) write_counter: u64,
+    pub(super) boot: BootId,
+    pub(super) session: SessionId,
+}
+
+/// The lineage file as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// There is none.
+    Missing,
+    /// It is not to be believed.
+    Damaged(EnvelopeError),
+    /// It is whole.
+    Whole(Lineage),
+}
+
+impl Found {
+    /// Takes the bytes of a lineage file apart.
+    pub(super) fn decode(bytes: &[u8]) -> Self {
+        envelope::decode(KIND, bytes).map_or_else(Self::Damaged, Self::Whole)
+    }
+}
+
+impl Lineage {
+    /// The bytes of a lineage file.
+    ///
+    /// # Errors
+    /// [`EnvelopeError::Payload`] if the holdings are longer than a record may be.
+    pub(super) fn encode(&self) -> Result<Vec<u8>, EnvelopeError> {
+        envelope::encode(KIND, self)
+    }
+}
+
 /// What a start makes of another boot id (`--after-reboot`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -29,18 +118,219 @@ pub enum AfterReboot {
     Resume,
 }
 
-/// Why a start does not continue the session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FreshReason {
-    /// There is no lineage file: this is the first start after `--format`, or it was removed.
-    NoLineage,
+/// A text that is neither `fresh` nor `resume`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("after a reboot a session is `fresh` or it is told to `resume`")]
+pub struct AfterRebootError;
+
+impl FromStr for AfterReboot {
+    type Err = AfterRebootError;
+    fn from_str(text: &str) -> Result<Self, AfterRebootError> {
+        match text {
+            "fresh" => Ok(Self::Fresh),
+            "resume" => Ok(Self::Resume),
+            _ => Err(AfterRebootError),
+        }
+    }
 }
 
-/// Whether a start continues the session of the file.
+impl fmt::Display for AfterReboot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fresh => "fresh",
+            Self::Resume => "resume",
+        })
+    }
+}
+
+/// Why a start does not continue the session. Displays as one word, for logs, metrics and `/status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FreshReason {
+    /// `no_lineage`: this is the first start after `--format`, or the lineage file was removed.
+    NoLineage,
+    /// `lineage_damaged`: the lineage file is not to be believed; why.
+    LineageDamaged(EnvelopeError),
+    /// `other_session`: the lineage belongs to another line of this file, e.g. of one that was there before.
+    OtherSession,
+    /// `lineage_behind`: the file was written later than its lineage. The writer was killed between the two, or an
+    /// older lineage was put back.
+    LineageBehind,
+    /// `file_behind`: the lineage knows a later write than the file: an older file was put back.
+    FileBehind,
+    /// `file_copied`: it is another file with the same bytes: a copy, or one restored from a copy.
+    FileCopied,
+    /// `file_changed`: the file was touched since it was last written: restored in place, chmod, chown, moved, linked.
+    FileChanged,
+    /// `reboot`: the machine was started since, and the disk may be a clone.
+    Reboot,
+}
+
+impl FreshReason {
+    /// The one word.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoLineage => "no_lineage",
+            Self::LineageDamaged(_) => "lineage_damaged",
+            Self::OtherSession => "other_session",
+            Self::LineageBehind => "lineage_behind",
+            Self::FileBehind => "file_behind",
+            Self::FileCopied => "file_copied",
+            Self::FileChanged => "file_changed",
+            Self::Reboot => "reboot",
+        }
+    }
+
+    /// A sentence for the operator.
+    pub fn explain(&self) -> String {
+        match self {
+            Self::NoLineage => "there is no lineage file: it was never started, or the lineage was removed".to_owned(),
+            Self::LineageDamaged(error) => format!("the lineage file is not to be believed: {error}"),
+            Self::OtherSession => "the lineage file belongs to another session".to_owned(),
+            Self::LineageBehind => "the file was written later than its lineage: the writer was killed between the \
+                                    two, or an older lineage was put back"
+                .to_owned(),
+            Self::FileBehind => "its lineage knows a later write: an older file was put back".to_owned(),
+            Self::FileCopied => "it is a copy, or was restored from one".to_owned(),
+            Self::FileChanged => {
+                "it was touched since its last write: restored in place, chmod, chown, moved or linked".to_owned()
+            }
+            Self::Reboot => "the machine was rebooted (`--after-reboot resume` accepts that)".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for FreshReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// Whether a start continues the session of the file. Displays as `resumed` or `fresh (reason)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartKind {
     /// Nobody but us touched the file: same session, same tokens, on at the durable marks.
     Resumed,
     /// A new session, with new tokens; the marks are kept.
     Fresh(FreshReason),
+}
+
+impl fmt::Display for StartKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resumed => f.write_str("resumed"),
+            Self::Fresh(reason) => write!(f, "fresh ({reason})"),
+        }
+    }
+}
+
+/// Whether the session of the file `now` goes on, by what its last writer left behind. Only if all is equal; the
+/// reason given is the first difference.
+pub(super) fn judge(found: &Found, now: &Seen, after_reboot: AfterReboot) -> StartKind {
+    let then = match found {
+        Found::Missing => return StartKind::Fresh(FreshReason::NoLineage),
+        Found::Damaged(error) => return StartKind::Fresh(FreshReason::LineageDamaged(error.clone())),
+        Found::Whole(lineage) => &lineage.seen,
+    };
+    let reason = if then.session != now.session {
+        FreshReason::OtherSession
+    } else if then.write_counter < now.write_counter {
+        FreshReason::LineageBehind
+    } else if then.write_counter > now.write_counter {
+        FreshReason::FileBehind
+    } else if !then.identity.same_file(&now.identity) {
+        FreshReason::FileCopied
+    } else if then.identity != now.identity {
+        FreshReason::FileChanged
+    } else if then.boot != now.boot && after_reboot == AfterReboot::Fresh {
+        FreshReason::Reboot
+    } else {
+        return StartKind::Resumed;
+    };
+    StartKind::Fresh(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::lease::Generation;
+    use common::time::WallMs;
+    use common::token::{TokenType, TokenValue};
+
+    const SEEN: Seen = Seen {
+        identity: Identity { device: 1, inode: 2, ctime_s: 3, ctime_ns: 4 },
+        write_counter: 5,
+        boot: BootId(6),
+        session: SessionId(7),
+    };
+
+    fn whole() -> Found {
+        let grant = Grant {
+            token_type: TokenType::Uint2,
+            key: TokenType::Uint2.key(TokenValue(4095)),
+            g: Generation(1),
+            from: WallMs(0),
+            until: WallMs(1),
+        };
+        let terms = Terms::new(7, common::calendar::UtcOffset::default(), 4095).unwrap();
+        let holdings =
+            Holdings { cluster: Some(ClusterId(1)), terms: Some(terms), leases: vec![grant], rseq: u64::MAX };
+        Found::Whole(Lineage { seen: SEEN, holdings })
+    }
+
+    #[test]
+    fn only_what_is_equal_in_all_is_resumed() {
+        assert_eq!(judge(&whole(), &SEEN, AfterReboot::Fresh), StartKind::Resumed);
+        let cases: [(fn(&mut Seen), FreshReason); 8] = [
+            (|now| now.session = SessionId(8), FreshReason::OtherSession),
+            (|now| now.write_counter = 6, FreshReason::LineageBehind),
+            (|now| now.write_counter = 4, FreshReason::FileBehind),
+            (|now| now.identity.device = 9, FreshReason::FileCopied),
+            (|now| now.identity.inode = 9, FreshReason::FileCopied),
+            (|now| now.identity.ctime_s = 9, FreshReason::FileChanged),
+            (|now| now.identity.ctime_ns = 9, FreshReason::FileChanged),
+            (|now| now.boot = BootId(9), FreshReason::Reboot),
+        ];
+        for (change, reason) in cases {
+            let mut now = SEEN;
+            change(&mut now);
+            assert_eq!(judge(&whole(), &now, AfterReboot::Fresh), StartKind::Fresh(reason.clone()));
+            let later = judge(&whole(), &now, AfterReboot::Resume);
+            if reason == FreshReason::Reboot {
+                assert_eq!(later, StartKind::Resumed);
+            } else {
+                assert_eq!(later, StartKind::Fresh(reason), "`resume` accepts another boot id and nothing else");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lineage_that_is_not_there_or_not_whole_proves_nothing() {
+        let fresh = |found: &Found| judge(found, &SEEN, AfterReboot::Resume);
+        assert_eq!(fresh(&Found::Missing), StartKind::Fresh(FreshReason::NoLineage));
+        let Found::Whole(lineage) = whole() else { unreachable!() };
+        let bytes = lineage.encode().unwrap();
+        assert_eq!(Found::decode(&bytes), whole());
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert!(matches!(fresh(&Found::decode(&damaged)), StartKind::Fresh(FreshReason::LineageDamaged(_))));
+            assert!(matches!(Found::decode(&bytes[..at]), Found::Damaged(_)));
+        }
+    }
+
+    #[test]
+    fn boot_ids_are_read_as_the_kernel_writes_them() {
+        assert_eq!("00000000-0000-0000-0000-00000000002a\n".parse(), Ok(BootId(42)));
+        for bad in ["", "\n", "boot", "-"] {
+            assert!(bad.parse::<BootId>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn policies_are_written_as_the_flag_has_them() {
+        for policy in [AfterReboot::Fresh, AfterReboot::Resume] {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        assert_eq!("Resume".parse::<AfterReboot>(), Err(AfterRebootError));
+    }
 }

@@ -1,12 +1,29 @@
-//! The formatted serial file: high-water marks that are durable before they are used.
+//! The formatted serial file: high-water marks that are durable before they are used, and the proof that the file is
+//! still ours.
+//!
+//! [`format`] makes it, [`open`] locks it and finds out whether its session goes on, [`SerialFile::write`] changes it,
+//! [`inspect`] shows it. Pure: `layout` (the bytes) and `lineage` (the proof). All system calls go through `disk`.
+//! What is promised, and what a copy, a restore, a reboot or a kill leads to, is told in `docs/serial-file.md`.
 
+mod disk;
+mod error;
 mod file;
+mod format;
 mod inspect;
 mod layout;
 mod lineage;
-mod names;
+mod place;
+mod start;
+#[cfg(test)]
+mod tests;
 
-pub use file::{Opened, SerialFile, SerialFileError, WriteError, format, open};
-pub use inspect::{Inspection, inspect};
-pub use layout::{Block, Contents, Header, LayoutError};
-pub use lineage::{AfterReboot, FreshReason, Holdings, StartKind};
+pub use error::{SerialFileError, StepError, Taken, WriteError};
+pub use file::SerialFile;
+pub use format::format;
+pub use inspect::{BlockView, HeaderView, Inspection, LineageView, inspect};
+pub use layout::{
+    BLOCK_LEN, Block, Contents, FILE_LEN_MAX, HEADER_LEN, Header, LayoutError, MAGIC, NUM_BLOCKS, NUM_BLOCKS_DEFAULT,
+    VERSION, decode, encode,
+};
+pub use lineage::{AfterReboot, AfterRebootError, FreshReason, Holdings, StartKind};
+pub use start::{Opened, open};

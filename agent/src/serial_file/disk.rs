@@ -1,0 +1,187 @@
+//! The system calls of the serial file, behind one small trait: each is a step at which a disk can fail or a process die.
+
+use super::lineage::{BootId, Identity};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fstatfs, openat, renameat, renameat_with, unlinkat};
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{File, Metadata, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Bytes of a boot id at most, line end and all.
+const BOOT_ID_LEN_MAX: u64 = 64;
+
+/// File systems whose files another machine can hold at the same time (`linux/magic.h`: NFS, SMB, SMB2, CIFS, AFS, Coda,
+/// NCP, Ceph). A lock there holds, or not, by the grace of a server.
+const NETWORK_FILE_SYSTEMS: [u32; 8] =
+    [0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x5346_414f, 0x7375_7245, 0x564c, 0x00c3_6400];
+
+/// What a file looks like from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) identity: Identity,
+    pub(super) links: u64,
+    pub(super) kind: FileKind,
+    pub(super) len: u64,
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileKind {
+    Regular,
+    SymbolicLink,
+    Other,
+}
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    /// Reading in fact; but an overlay file system, as under containers, makes its own copy of an image's file only when
+    /// it is opened for writing, and only the copy has a lock and a ctime of its own.
+    ReadWrite,
+}
+
+/// One folder of a file system, by name within it. Every method is one step; none repairs or retries anything.
+pub(super) trait Disk: fmt::Debug + Send + Sync {
+    /// The file at `name` itself, not what a link there leads to; `None` if nothing is there.
+    fn stat_name(&self, name: &OsStr) -> io::Result<Option<Stat>>;
+    /// The open file.
+    fn stat(&self, file: &File) -> io::Result<Stat>;
+    /// Opens what is there. Follows no link at `name`, waits for nobody (a pipe).
+    fn open(&self, name: &OsStr, access: Access) -> io::Result<File>;
+    /// All bytes of a just opened file, but no more than `len_max` and one.
+    fn read(&self, file: &File, len_max: usize) -> io::Result<Vec<u8>>;
+    /// Makes a new file with mode 0600. Refuses whatever is there, even a link that leads nowhere.
+    fn create(&self, name: &OsStr) -> io::Result<File>;
+    /// Locks the file for this opening of it (`flock`); `false` if it is locked already. Ends with the process.
+    fn try_lock(&self, file: &File) -> io::Result<bool>;
+    /// Writes all bytes into a new file.
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()>;
+    /// Returns when the file's bytes survive a power cut.
+    fn fsync(&self, file: &File) -> io::Result<()>;
+    /// Puts `from` in the place of `to` at one stroke.
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
+    /// Names `from` `to`, unless something is there.
+    fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
+    /// Returns when the names in the folder survive a power cut.
+    fn fsync_folder(&self) -> io::Result<()>;
+    /// Removes a name; well if it is not there.
+    fn unlink(&self, name: &OsStr) -> io::Result<()>;
+    /// Whether another machine can have the same files.
+    fn is_network(&self) -> io::Result<bool>;
+    /// Which boot of the machine this is.
+    fn boot_id(&self) -> io::Result<BootId>;
+}
+
+/// The real thing.
+#[derive(Debug)]
+pub(super) struct OsDisk {
+    folder: File,
+}
+
+impl OsDisk {
+    /// The folder at `path`. It is held open: what is done by name is done there, wherever it is moved to.
+    pub(super) fn new(path: &Path) -> io::Result<Self> {
+        Ok(Self { folder: File::open(path)? })
+    }
+
+    fn open_at(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
+        let mode = if flags.contains(OFlags::CREATE) { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
+        Ok(openat(&self.folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)?.into())
+    }
+}
+
+impl From<&Metadata> for Stat {
+    fn from(meta: &Metadata) -> Self {
+        let kind = match meta.file_type() {
+            kind if kind.is_file() => FileKind::Regular,
+            kind if kind.is_symlink() => FileKind::SymbolicLink,
+            _ => FileKind::Other,
+        };
+        let identity =
+            Identity { device: meta.dev(), inode: meta.ino(), ctime_s: meta.ctime(), ctime_ns: meta.ctime_nsec() };
+        Self { identity, links: meta.nlink(), kind, len: meta.len() }
+    }
+}
+
+impl Disk for OsDisk {
+    fn stat_name(&self, name: &OsStr) -> io::Result<Option<Stat>> {
+        match self.open_at(name, OFlags::PATH) {
+            Ok(file) => self.stat(&file).map(Some),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn stat(&self, file: &File) -> io::Result<Stat> {
+        Ok(Stat::from(&file.metadata()?))
+    }
+
+    fn open(&self, name: &OsStr, access: Access) -> io::Result<File> {
+        let access = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::ReadWrite => OFlags::RDWR,
+        };
+        self.open_at(name, access | OFlags::NONBLOCK)
+    }
+
+    fn read(&self, file: &File, len_max: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        file.take(len_max as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn create(&self, name: &OsStr) -> io::Result<File> {
+        self.open_at(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
+    }
+
+    fn try_lock(&self, file: &File) -> io::Result<bool> {
+        match file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(e)) => Err(e),
+        }
+    }
+
+    fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
+        file.write_all(bytes)
+    }
+
+    fn fsync(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(renameat(&self.folder, from, &self.folder, to)?)
+    }
+
+    fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(renameat_with(&self.folder, from, &self.folder, to, RenameFlags::NOREPLACE)?)
+    }
+
+    fn fsync_folder(&self) -> io::Result<()> {
+        self.folder.sync_all()
+    }
+
+    fn unlink(&self, name: &OsStr) -> io::Result<()> {
+        match unlinkat(&self.folder, name, AtFlags::empty()) {
+            Err(rustix::io::Errno::NOENT) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
+    fn is_network(&self) -> io::Result<bool> {
+        // The kernel's numbers have 32 bits; on some machines the field is wider, and signed.
+        let magic = fstatfs(&self.folder)?.f_type as u32;
+        Ok(NETWORK_FILE_SYSTEMS.contains(&magic))
+    }
+
+    fn boot_id(&self) -> io::Result<BootId> {
+        let mut text = String::new();
+        File::open(BOOT_ID)?.take(BOOT_ID_LEN_MAX).read_to_string(&mut text)?;
+        text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{BOOT_ID} has no boot id")))
+    }
+}

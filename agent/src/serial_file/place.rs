@@ -1,0 +1,77 @@
+//! Where the serial file is, and what lies beside it.
+
+use super::SerialFileError;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The longest name that common file systems keep, in bytes.
+const NAME_LEN_MAX: usize = 255;
+const LINEAGE: &str = ".lineage";
+const NEW: &str = ".new";
+const FORMAT: &str = ".format";
+
+/// A serial file's folder, resolved once: links in it may change later without moving the file under our feet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The folder without links, and the name.
+    pub(super) path: PathBuf,
+    /// The folder without links.
+    pub(super) folder: PathBuf,
+    /// The file's name in it.
+    pub(super) file: OsString,
+    /// `<F>.new`: the file while it is written.
+    pub(super) file_new: OsString,
+    /// `<F>.format`: the file while it is made. A name of its own, so that a format beside a running agent (whose file
+    /// was deleted) and that agent do not write into each other's file.
+    pub(super) file_format: OsString,
+    /// `<F>.lineage`.
+    pub(super) lineage: OsString,
+    /// `<F>.lineage.new`: the lineage while it is written.
+    pub(super) lineage_new: OsString,
+}
+
+impl Place {
+    /// Finds the folder of `path`; the file need not be there.
+    ///
+    /// # Errors
+    /// [`SerialFileError::NoName`], [`LongName`](SerialFileError::LongName), [`NoFolder`](SerialFileError::NoFolder) or
+    /// [`Io`](SerialFileError::Io).
+    pub(super) fn resolve(path: &Path) -> Result<Self, SerialFileError> {
+        let folder = match path.parent() {
+            Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+            Some(folder) => folder,
+            None => return Err(SerialFileError::NoName(path.to_owned())),
+        };
+        // `Path` ignores a slash at the end; whoever wrote it meant a folder.
+        let slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        let file = path.file_name().filter(|_| !slash).ok_or_else(|| SerialFileError::NoName(path.to_owned()))?;
+        let max = NAME_LEN_MAX - LINEAGE.len() - NEW.len();
+        if file.len() > max {
+            return Err(SerialFileError::LongName { path: path.to_owned(), max });
+        }
+        let folder = folder.canonicalize().map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SerialFileError::NoFolder(folder.to_owned()),
+            _ => SerialFileError::Io { action: "find the folder", path: folder.to_owned(), source },
+        })?;
+        if !folder.is_dir() {
+            return Err(SerialFileError::NoFolder(folder));
+        }
+        let beside = |suffixes: &[&str]| suffixes.iter().fold(file.to_owned(), |name, suffix| join(&name, suffix));
+        Ok(Self {
+            path: folder.join(file),
+            file_new: beside(&[NEW]),
+            file_format: beside(&[FORMAT]),
+            lineage: beside(&[LINEAGE]),
+            lineage_new: beside(&[LINEAGE, NEW]),
+            file: file.to_owned(),
+            folder,
+        })
+    }
+}
+
+fn join(name: &OsStr, suffix: &str) -> OsString {
+    let mut joined = name.to_owned();
+    joined.push(suffix);
+    joined
+}

@@ -1,0 +1,150 @@
+//! A start: lock the file, believe it only if every byte fits, find out whether its session goes on.
+//!
+//! | step | what | a crash after it |
+//! |---|---|---|
+//! | S1 | find what is at the path: a regular file, no link | nothing was changed |
+//! | S2 | open it, lock it (`flock` on the file itself) | nothing was changed, the lock is gone |
+//! | S3 | the path still leads to what is locked, under no second name; else begin again | as after S2 |
+//! | S4 | read and check it, unchanged meanwhile; else begin again | as after S2 |
+//! | S5 | read the lineage, judge: resumed, and the start is done; or fresh | as after S2 |
+//! | S6 | fresh: write the new session, with all marks as they are and no holdings (a whole write, W0 to L6) | fresh again |
+
+use super::disk::{Access, Disk, FileKind, OsDisk, Stat};
+use super::file::Held;
+use super::lineage::{self, Found, Seen, judge};
+use super::place::Place;
+use super::{AfterReboot, Contents, Holdings, SerialFile, SerialFileError, StartKind, layout};
+use common::terms::SessionId;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// How often a start begins again when the file was replaced between opening and locking it. The one who replaces it
+/// holds the lock of the new one, so a second round normally ends with "in use".
+const ROUNDS_MAX: u32 = 8;
+
+/// What a start finds.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file, locked until this is dropped.
+    pub file: SerialFile,
+    /// What it says.
+    pub contents: Contents,
+    /// What the session holds; empty if it is a new one.
+    pub holdings: Holdings,
+    /// Whether the session goes on.
+    pub start: StartKind,
+}
+
+/// Locks and reads the serial file at `path` and finds out whether its session goes on. If not, `new_session` (128 fresh
+/// random bits) is durable in it before this returns; the marks stay as they are.
+///
+/// Only the last part of `path` is the file's own: a link there is refused. Links among the folders are followed once.
+///
+/// # Errors
+/// [`SerialFileError`], naming the remedy, if the file is missing, damaged, of another version, in use or linked, or the
+/// disk fails. Nothing is repaired.
+pub fn open(path: &Path, after_reboot: AfterReboot, new_session: SessionId) -> Result<Opened, SerialFileError> {
+    let place = Place::resolve(path)?;
+    let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
+    open_on(Box::new(disk), place, after_reboot, new_session)
+}
+
+/// [`open`] on any disk.
+pub(super) fn open_on(
+    disk: Box<dyn Disk>,
+    place: Place,
+    after_reboot: AfterReboot,
+    new_session: SessionId,
+) -> Result<Opened, SerialFileError> {
+    refuse_network(&*disk, &place)?;
+    let boot = disk.boot_id().map_err(SerialFileError::BootId)?;
+    let (file, stat, mut contents) = lock_and_read(&*disk, &place)?; // S1 to S4
+    let write_counter = contents.header.write_counter;
+    let seen = Seen { identity: stat.identity, write_counter, boot, session: contents.header.session };
+    let found = read_lineage(&*disk, &place)?; // S5
+    let start = judge(&found, &seen, after_reboot);
+    let held = Held { file, identity: stat.identity, write_counter };
+    if let (StartKind::Resumed, Found::Whole(lineage)) = (&start, found) {
+        let file = SerialFile::new(place, disk, boot, held, contents.clone());
+        return Ok(Opened { file, contents, holdings: lineage.holdings, start });
+    }
+    contents.header.session = new_session;
+    let mut file = SerialFile::new(place, disk, boot, held, contents.clone());
+    let holdings = Holdings::default();
+    file.write(&mut contents, &holdings) // S6
+        .map_err(|source| SerialFileError::Write { path: file.path().to_owned(), source })?;
+    Ok(Opened { file, contents, holdings, start })
+}
+
+fn lock_and_read(disk: &dyn Disk, place: &Place) -> Result<(File, Stat, Contents), SerialFileError> {
+    for _ in 0..ROUNDS_MAX {
+        if let Some(found) = lock_once(disk, place)? {
+            return Ok(found);
+        }
+    }
+    Err(SerialFileError::Restless(place.path.clone()))
+}
+
+/// S1 to S4; `None` if the file was replaced or changed meanwhile.
+fn lock_once(disk: &dyn Disk, place: &Place) -> Result<Option<(File, Stat, Contents)>, SerialFileError> {
+    refuse_what_is_no_file(disk, place)?; // S1
+    let file = match disk.open(&place.file, Access::ReadWrite) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed("open", place))?,
+    };
+    if !disk.try_lock(&file).map_err(failed("lock", place))? {
+        return Err(SerialFileError::Locked(place.path.clone())); // S2
+    }
+    let stat = disk.stat(&file).map_err(failed("look at", place))?;
+    if disk.stat_name(&place.file).map_err(failed("look at", place))? != Some(stat) {
+        return Ok(None); // S3
+    }
+    if stat.links != 1 {
+        return Err(SerialFileError::HardLinked { path: place.path.clone(), links: stat.links });
+    }
+    let bytes = disk.read(&file, layout::FILE_LEN_MAX).map_err(failed("read", place))?;
+    if disk.stat(&file).map_err(failed("look at", place))? != stat {
+        return Ok(None); // S4
+    }
+    let contents = layout::decode(&bytes).map_err(damaged(place))?;
+    Ok(Some((file, stat, contents)))
+}
+
+/// S1: what is at the path is a regular file of its own.
+pub(super) fn refuse_what_is_no_file(disk: &dyn Disk, place: &Place) -> Result<(), SerialFileError> {
+    let path = || place.path.clone();
+    match disk.stat_name(&place.file).map_err(failed("look at", place))?.map(|stat| stat.kind) {
+        Some(FileKind::Regular) => Ok(()),
+        Some(FileKind::SymbolicLink) => Err(SerialFileError::SymbolicLink(path())),
+        Some(FileKind::Other) => Err(SerialFileError::NotAFile(path())),
+        None => Err(SerialFileError::Missing(path())),
+    }
+}
+
+/// The lineage file. One that cannot be read (as opposed to: makes no sense) is an error: it would cost a token at each
+/// start, and someone can mend it.
+pub(super) fn read_lineage(disk: &dyn Disk, place: &Place) -> Result<Found, SerialFileError> {
+    let action = "read the lineage of";
+    let file = match disk.open(&place.lineage, Access::Read) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+        opened => opened.map_err(failed(action, place))?,
+    };
+    let bytes = disk.read(&file, lineage::FILE_LEN_MAX).map_err(failed(action, place))?;
+    Ok(Found::decode(&bytes))
+}
+
+pub(super) fn refuse_network(disk: &dyn Disk, place: &Place) -> Result<(), SerialFileError> {
+    if disk.is_network().map_err(failed("find the file system of", place))? {
+        return Err(SerialFileError::Network(place.path.clone()));
+    }
+    Ok(())
+}
+
+pub(super) fn damaged(place: &Place) -> impl Fn(layout::LayoutError) -> SerialFileError {
+    |reason| SerialFileError::Damaged { path: place.path.clone(), reason }
+}
+
+pub(super) fn failed(action: &'static str, place: &Place) -> impl Fn(io::Error) -> SerialFileError {
+    move |source| SerialFileError::Io { action, path: place.path.clone(), source }
+}
