@@ -10,8 +10,5 @@ case ${1:-} in
     ;;
 esac
 cargo build --release --locked --bins -p master -p agent
-UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release
-# cargo runs a test in the folder of its crate.
-case $UNIQ_BIN_DIR in /*) ;; *) UNIQ_BIN_DIR=$PWD/$UNIQ_BIN_DIR ;; esac
-export UNIQ_BIN_DIR UNIQ_CRASH_ROUNDS=${1:-10} UNIQ_CRASH_IDS=${2:-5000000}
+export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_CRASH_ROUNDS=${1:-10} UNIQ_CRASH_IDS=${2:-5000000}
 exec cargo test --locked -p tests --test crash -- --nocapture --test-threads=1

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub const BIN_DIR: &str = "UNIQ_BIN_DIR";
 /// How long a process may take to end by itself before a test gives up on it.
 pub const END_MAX: Duration = Duration::from_secs(60);
+/// A relative [`BIN_DIR`] is taken from here: a test runs in the folder of its crate, whoever starts it seldom does.
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const POLL: Duration = Duration::from_millis(10);
 
 /// The path of `uniq_master`.
@@ -43,7 +45,7 @@ fn program(name: &str) -> Result<PathBuf> {
 /// programs up to date first: a stale program would answer for yesterday's code.
 fn find() -> Result<PathBuf> {
     if let Some(dir) = std::env::var_os(BIN_DIR) {
-        let dir = std::path::absolute(&dir).context(BIN_DIR)?;
+        let dir = Path::new(WORKSPACE).join(dir);
         for name in ["uniq_master", "uniq_generator"] {
             let path = dir.join(name);
             if !path.is_file() {
@@ -59,7 +61,7 @@ fn find() -> Result<PathBuf> {
         .context("this test is not in a folder of cargo's; set UNIQ_BIN_DIR")?;
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["build", "--quiet", "--bins", "-p", "master", "-p", "agent"]);
-    build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    build.current_dir(WORKSPACE);
     if dir.ends_with("release") {
         build.arg("--release");
     }

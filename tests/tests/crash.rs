@@ -115,6 +115,25 @@ fn assert_harmless(troubles: &Troubles) {
     assert!(troubles.keys().all(|code| harmless.contains(&code.as_str())), "clients met {troubles:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_oracle_sees_what_two_clusters_mint_that_know_nothing_of_each_other() {
+    // The twin of all the others: the same programs without the masters' agreement, so that tokens are sold twice.
+    // Three agents each, for the first tokens of both clusters to overlap whichever master sells them.
+    let (one, two) = (Cluster::start(AGENTS, &[]).await.unwrap(), Cluster::start(AGENTS, &[]).await.unwrap());
+    let oracle = Oracle::default();
+    for cluster in [&one, &two] {
+        for agent in &cluster.agents {
+            let url = format!("http://{}/{}&n=10000", agent.daemon.http, Kind::Uniq64.path());
+            let answer = cluster.client.get_as(&url, Media::Packed).await.unwrap();
+            let ids = answer.ids(Kind::Uniq64, Media::Packed).unwrap();
+            oracle.note(Kind::Uniq64.namespace(), &agent.daemon.name, &ids);
+        }
+    }
+    let verdict = oracle.verdict();
+    println!("{verdict}");
+    assert!(verdict.duplicates > 0, "the oracle is blind: {verdict}");
+}
+
 /// Copies a folder's files as `cp -a` would: same names, same bytes, other inodes.
 fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
