@@ -3,37 +3,52 @@
 // that did not change stay the same elements, so that focus, selection and scrolling survive.
 
 const RETRY_MS = 5000;
-// The markup with which an element came, for those that the page has touched since.
-const came = new WeakMap();
+const FRESH_MS = 2500;
 let events = null;
 
-// Makes the children of `target` those of `source`, but keeps every child that has the same id and the same markup.
-function settle(target, source, highlight) {
+// Makes `target` equal to `source`, changing as little as possible. Children with an id are told apart by it, the
+// others by their place.
+function settle(target, source) {
+  for (const { name } of [...target.attributes]) {
+    if (!source.hasAttribute(name)) target.removeAttribute(name);
+  }
+  for (const { name, value } of source.attributes) {
+    if (target.getAttribute(name) !== value) target.setAttribute(name, value);
+  }
+  settleChildren(target, source);
+}
+
+// The same for what is inside of them. Returns the children that are new.
+function settleChildren(target, source) {
   const wanted = new Set(Array.from(source.children, (child) => child.id));
   const known = new Map();
   for (const child of [...target.children]) {
     if (child.id && wanted.has(child.id)) known.set(child.id, child);
-    else child.remove();
+    else if (child.id) child.remove();
   }
-  let place = target.firstElementChild;
-  for (const fresh of [...source.children]) {
-    const old = known.get(fresh.id);
-    let child = fresh;
-    if (old && (came.get(old) ?? old.outerHTML) === fresh.outerHTML) {
-      child = old;
-    } else {
-      if (highlight && !(old?.classList.contains(fresh.classList[0]))) {
-        came.set(fresh, fresh.outerHTML);
-        fresh.classList.add("fresh");
-      }
-      if (old) {
-        if (old === place) place = fresh;
-        old.replaceWith(fresh);
-      }
-    }
-    if (child === place) place = place.nextElementSibling;
-    else target.insertBefore(child, place);
+  const added = [];
+  let place = target.firstChild;
+  for (const fresh of [...source.childNodes]) {
+    const same = place && !place.id && place.nodeName === fresh.nodeName ? place : null;
+    const old = fresh.id ? known.get(fresh.id) : same;
+    if (old && old === place) place = place.nextSibling;
+    else target.insertBefore(old ?? fresh, place);
+    if (!old) added.push(fresh);
+    else if (fresh.nodeType === Node.TEXT_NODE) old.data = fresh.data;
+    else if (!old.isEqualNode(fresh)) settle(old, fresh);
   }
+  while (place) {
+    const next = place.nextSibling;
+    place.remove();
+    place = next;
+  }
+  return added;
+}
+
+// Draws the eye to a row that was not there before.
+function greet(row) {
+  if (row.nodeName !== "TR" || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  row.animate([{ backgroundColor: "var(--wait-ground)" }, { backgroundColor: "transparent" }], FRESH_MS);
 }
 
 function show(name, html) {
@@ -41,8 +56,9 @@ function show(name, html) {
   if (!target) return;
   const source = document.createElement(target.tagName);
   source.innerHTML = html;
-  // What comes first is what the page shows already: only later rows are news.
-  settle(target, source, name === "rows" && target.dataset.live === "yes");
+  const added = settleChildren(target, source);
+  // What comes first is what the page shows already: only what comes later is news.
+  if (name === "rows" && target.dataset.live === "yes") added.forEach(greet);
   target.dataset.live = "yes";
 }
 

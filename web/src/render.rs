@@ -130,20 +130,36 @@ impl StatusPart {
         let silent = snapshot.masters.iter().find(|row| row.mode == MasterMode::Silent);
         let syncing = snapshot.masters.iter().find(|row| row.mode == MasterMode::Says(Mode::Syncing));
         let skewed = snapshot.masters.iter().find(|row| is_alarming(row.clock_skew_ms));
-        let (tone, headline) = match (&snapshot.unready, silent, syncing, skewed) {
-            (_, Some(row), ..) => ("bad", format!("Master {} is silent", row.id)),
-            (_, _, Some(row), _) => ("wait", format!("Master {} is synchronising", row.id)),
-            (Some(_), ..) => ("bad", "No new lease can be granted".to_owned()),
-            (None, None, None, Some(_)) => ("warn", "The masters’ clocks are far apart".to_owned()),
-            (None, None, None, None) => ("well", "Both masters are ready".to_owned()),
-        };
-        let detail = match (&snapshot.unready, skewed) {
-            (Some(reason), _) => reason.clone(),
-            (None, Some(_)) => "New leases can be granted. Check the time service on both machines.".to_owned(),
-            (None, None) => "New leases can be granted.".to_owned(),
+        let (tone, headline, detail) = match (&snapshot.unready, silent, syncing, skewed) {
+            (_, Some(row), ..) => (
+                "bad",
+                format!("Master {} is silent", row.id),
+                "Agents keep minting and renewing; new leases wait until it is back.".to_owned(),
+            ),
+            (_, _, Some(row), _) => (
+                "wait",
+                format!("Master {} is synchronising", row.id),
+                "It exchanges tables with the other one first; agents keep minting meanwhile.".to_owned(),
+            ),
+            (Some(reason), ..) => ("bad", "No new lease can be granted".to_owned(), sentence(reason)),
+            (None, None, None, Some(_)) => (
+                "warn",
+                "The masters’ clocks are far apart".to_owned(),
+                "New leases can still be granted; check the time service on both machines.".to_owned(),
+            ),
+            (None, None, None, None) => {
+                ("well", "Both masters are ready".to_owned(), "New leases can be granted.".to_owned())
+            }
         };
         Self { tone, headline, detail }
     }
+}
+
+/// An error's text, which begins small and has no full stop, as a sentence.
+fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", rest.as_str())
 }
 
 #[derive(Template)]
@@ -172,7 +188,7 @@ impl Card {
             MasterMode::Says(Mode::Ready) => ("well", "grants and renews leases"),
             MasterMode::Says(Mode::ReadyAlone) => ("warn", "renews leases; new ones need both masters"),
             MasterMode::Says(Mode::Syncing) => ("wait", "exchanges tables with the other, serves nothing yet"),
-            MasterMode::Silent => ("bad", "not heard of"),
+            MasterMode::Silent => ("bad", "does not answer"),
         };
         Self {
             id: row.id.number(),

@@ -91,7 +91,8 @@ async fn events(
     query: Result<Query<ViewQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let events = shared.live.watch(View::try_from(checked(query)?)?)?;
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+    let no_store = [(header::CACHE_CONTROL, "no-store")];
+    Ok((no_store, Sse::new(events).keep_alive(KeepAlive::default())).into_response())
 }
 
 /// `GET /api/leases`: all that match, sent in pieces as they are read, so that a large table never lies in memory whole.

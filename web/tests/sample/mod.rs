@@ -1,0 +1,160 @@
+//! A cluster that exists only in memory, for the console's own tests and for its preview: the console is the thing
+//! looked at here, so what stands behind the trait may be as simple as can be.
+#![allow(dead_code, reason = "each user of this file takes what it needs")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "made-up rows, never input")]
+
+use common::clock::TestClock;
+use common::rpc::lease::Mode;
+use common::terms::{MasterId, SessionId};
+use common::time::{DAY_MS, HOUR_MS, WallMs};
+use common::token::{TokenKey, TokenType, TokenValue};
+use futures::future::BoxFuture;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use web::{LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, Page, PoolRow, Unavailable};
+
+/// 2026-11-20T13:05:06Z.
+pub(crate) const NOW: WallMs = WallMs(1_795_179_906_000);
+
+pub(crate) struct Sample {
+    pub(crate) state: Mutex<State>,
+    /// How often the leases were asked for.
+    pub(crate) asked: AtomicUsize,
+}
+
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) now: WallMs,
+    pub(crate) leases: Vec<LeaseRow>,
+    pub(crate) masters: Vec<MasterRow>,
+    pub(crate) ready: Result<(), String>,
+    pub(crate) test_clock: Option<TestClock>,
+    pub(crate) unavailable: Option<Unavailable>,
+    /// Whether every question ends in a panic.
+    pub(crate) broken: bool,
+}
+
+impl Sample {
+    pub(crate) fn new(leases: Vec<LeaseRow>) -> Self {
+        let state = State {
+            now: NOW,
+            leases,
+            masters: vec![master(MasterId::One, true), master(MasterId::Two, false)],
+            ready: Ok(()),
+            test_clock: None,
+            unavailable: None,
+            broken: false,
+        };
+        Self { state: Mutex::new(state), asked: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn change(&self, how: impl FnOnce(&mut State)) {
+        how(&mut self.state.lock().unwrap());
+    }
+
+    /// The other master falls silent.
+    pub(crate) fn lose_peer(state: &mut State) {
+        state.masters[0].mode = Mode::ReadyAlone.into();
+        state.masters[1].mode = MasterMode::Silent;
+        state.ready = Err("the other master is silent, and a new lease needs both".to_owned());
+    }
+
+    fn answer<T: Send + 'static>(&self, how: impl FnOnce(&State) -> T) -> BoxFuture<'_, Result<T, Unavailable>> {
+        let state = self.state.lock().unwrap().clone();
+        assert!(!state.broken, "told to break");
+        let answer = match state.unavailable {
+            Some(why) => Err(why),
+            None => Ok(how(&state)),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+impl Masters for Sample {
+    fn leases(&self, filter: LeaseFilter, page: Page) -> BoxFuture<'_, Result<LeasePage, Unavailable>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.answer(|state| {
+            let matching = state.leases.iter().filter(|row| filter.admits(row.token_type, row.stage, &row.agent_id));
+            page.cut(matching.map(|row| (row.token, row)), |_, row| row.clone())
+        })
+    }
+
+    fn masters(&self) -> BoxFuture<'_, Result<Vec<MasterRow>, Unavailable>> {
+        self.answer(|state| state.masters.clone())
+    }
+
+    fn pools(&self) -> BoxFuture<'_, Result<Vec<PoolRow>, Unavailable>> {
+        self.answer(|state| web::count_pools(4095, state.leases.iter().map(|row| (row.token, row.stage))))
+    }
+
+    fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(std::future::ready(self.state.lock().unwrap().ready.clone()))
+    }
+
+    fn metrics(&self) -> BoxFuture<'_, String> {
+        Box::pin(std::future::ready("# TYPE uniq_master_up gauge\nuniq_master_up 1\n".to_owned()))
+    }
+
+    fn now(&self) -> WallMs {
+        self.state.lock().unwrap().now
+    }
+
+    fn test_clock(&self) -> Option<TestClock> {
+        self.state.lock().unwrap().test_clock
+    }
+}
+
+pub(crate) fn master(id: MasterId, this: bool) -> MasterRow {
+    MasterRow {
+        id,
+        this,
+        mode: Mode::Ready.into(),
+        last_heartbeat: Some(NOW),
+        lsn: Some(18_204),
+        clock_skew_ms: Some(if this { 0 } else { -12 }),
+        permit: None,
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+    }
+}
+
+/// A lease of `value`, granted two days and renewed half an hour ago.
+pub(crate) fn lease(token_type: TokenType, value: u32, stage: LeaseStage, agent: &str) -> LeaseRow {
+    let token = TokenKey { family: token_type.family(), value: TokenValue(value) };
+    let until = match stage {
+        LeaseStage::Granting | LeaseStage::Held => WallMs(NOW.0 + 7 * DAY_MS - HOUR_MS / 2),
+        LeaseStage::Ending => WallMs(NOW.0 - 3 * HOUR_MS),
+        LeaseStage::Resting => WallMs(NOW.0 - 25 * HOUR_MS),
+    };
+    LeaseRow {
+        token_type,
+        token,
+        stage,
+        agent_id: agent.parse().unwrap(),
+        session: SessionId(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834_u128.wrapping_mul(u128::from(value) + 1)),
+        address: format!("10.4.0.{}:{}", value % 250 + 1, 40_000 + value),
+        g: u64::from(value % 7) + 1,
+        from: WallMs(NOW.0 / DAY_MS * DAY_MS - 2 * DAY_MS),
+        until,
+        renewed: (stage != LeaseStage::Granting).then_some(WallMs(NOW.0 - HOUR_MS / 2)),
+        reuse_at: WallMs((until.0 / DAY_MS + 2) * DAY_MS),
+    }
+}
+
+/// A table of some size, as a cluster in the middle of its life has it.
+pub(crate) fn many(count: u32) -> Vec<LeaseRow> {
+    let stage = |n: u32| match n % 11 {
+        0 => LeaseStage::Granting,
+        4 => LeaseStage::Ending,
+        7 | 8 => LeaseStage::Resting,
+        _ => LeaseStage::Held,
+    };
+    let strings = count / 5;
+    let mut rows: Vec<LeaseRow> = (0..strings)
+        .map(|n| lease(TokenType::String2IncludeLetter, 37 + n * 3, stage(n + 3), &format!("edge-{:02}", n % 40 + 1)))
+        .collect();
+    rows.extend(
+        (0..count - strings).map(|n| lease(TokenType::Uint2, n * 2, stage(n), &format!("orders-{:02}", n % 60))),
+    );
+    rows.sort_by_key(|row| row.token);
+    rows
+}
