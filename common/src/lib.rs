@@ -5,6 +5,7 @@
 
 pub mod calendar;
 pub mod clock;
+mod digits;
 pub mod envelope;
 pub mod ids;
 pub mod lease;

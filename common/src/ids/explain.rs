@@ -1,22 +1,24 @@
 //! Takes an ID apart without knowing where it came from.
+//!
+//! The length tells most: 16 hex digits, 13 of base32 and up to 20 decimal digits are a Uniq64; 24, 20 and 30 a Uniq96.
+//! But a string of digits alone may look like either, sixteen digits may be hex or decimal, twenty a Uniq64 in decimal or
+//! a Uniq96 in base32. Where a text reads in more than one way, all readings are given, the likeliest first: those of
+//! the years up to 2127 (no Uniq64 goes further) before those beyond; among these strings, by the templates in the order
+//! in which they were handed in, then Uniq64, then Uniq96, each in decimal, hex, base32, uri. Strings come first because
+//! a template asks most of a text: a date that exists, in its place. A time that does not exist is no reading.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::TextForm;
-use crate::template::{Part, Template};
+use super::{IdKind, ParseError, TextForm, Uniq64, Uniq96, Ymd};
+use crate::calendar::UtcOffset;
+use crate::digits::shown;
+use crate::template::{Part, PartKind, TakenApart, Template};
+use chrono::Datelike as _;
 use serde::Serialize;
 use std::fmt;
 
-/// What an ID is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum IdKind {
-    /// 64 bits.
-    Uniq64,
-    /// 96 bits.
-    Uniq96,
-    /// By a template.
-    String,
-}
+/// The longest text that is looked at, in bytes: longer than any ID there is.
+pub const TEXT_LEN_MAX: usize = 256;
+const _: () = assert!(TEXT_LEN_MAX > Template::LEN_MAX);
 
 /// All that an ID tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,9 +41,11 @@ pub struct Reading {
     /// The form it is written in; `None` for strings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<TextForm>,
-    /// The time it carries, in the cluster's offset, which the ID does not carry: `2026-11-20`, `2026-11-20T13` or
-    /// `2026-11-20T13:05:06.999`.
+    /// The time it carries, as far as `bucket` goes: `2026-11-20`, `2026-11-20T13:00:00` or `2026-11-20T13:05:06.999`.
+    /// It is the time in the cluster's UTC offset, which an ID does not carry.
     pub time: String,
+    /// The unit of that time: in it, token and serial are unique.
+    pub bucket: Bucket,
     /// The token.
     pub token: TokenText,
     /// The serial.
@@ -55,6 +59,18 @@ pub struct Reading {
     /// What it consists of; empty for integers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+}
+
+/// The unit of time that an ID carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bucket {
+    /// Strings.
+    Day,
+    /// Uniq64.
+    Hour,
+    /// Uniq96.
+    Millisecond,
 }
 
 /// A token: a number in integers, characters in strings.
@@ -82,24 +98,148 @@ pub struct TextForms {
 
 /// Why a text tells nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ExplainError(String);
-
-/// Every way in which `text` is an ID: as Uniq64, as Uniq96, by one of `templates`, in this order.
-///
-/// # Errors
-/// [`ExplainError`] if it is none.
-pub fn explain(text: &str, templates: &[&Template]) -> Result<Explained, ExplainError> {
-    let _ = (text, templates);
-    todo!()
+pub enum ExplainError {
+    /// Longer than any ID: [`TEXT_LEN_MAX`].
+    #[error("{bytes} bytes are no ID: the longest has {max}", max = Template::LEN_MAX)]
+    TooLong {
+        /// Bytes there are.
+        bytes: usize,
+    },
+    /// It is nearly an integer.
+    #[error("{error}; and it is no string by any of the {templates} templates known here")]
+    Nearly {
+        /// What is wrong with it.
+        error: ParseError,
+        /// How many templates were tried.
+        templates: usize,
+    },
+    /// Nothing fits.
+    #[error(
+        "'{text}' is no ID: no uniq64 or uniq96 in decimal, hex, base32 or uri, and no string by any of the {templates} \
+         templates known here"
+    )]
+    Nothing {
+        /// The text, cut to a bounded length.
+        text: String,
+        /// How many templates were tried.
+        templates: usize,
+    },
 }
 
-impl fmt::Display for IdKind {
+/// Every way in which `text` is an ID, by one of `templates`, as Uniq64 or as Uniq96, the likeliest first.
+///
+/// # Errors
+/// [`ExplainError`] if there is none.
+pub fn explain(text: &str, templates: &[&Template]) -> Result<Explained, ExplainError> {
+    if text.len() > TEXT_LEN_MAX {
+        return Err(ExplainError::TooLong { bytes: text.len() });
+    }
+    let strings = templates.iter().filter_map(|template| Reading::string(text, template));
+    let uniq64 = TextForm::ALL.into_iter().filter_map(|form| Reading::uniq64(text, form));
+    let uniq96 = TextForm::ALL.into_iter().filter_map(|form| Reading::uniq96(text, form));
+    let mut readings: Vec<_> = strings.chain(uniq64).chain(uniq96).collect();
+    // Stable, so the order above holds within each half.
+    readings.sort_by_key(|(year, _)| *year > Uniq64::YEAR_LAST);
+    let mut readings = readings.into_iter().map(|(_, reading)| reading);
+    match readings.next() {
+        Some(reading) => Ok(Explained { id: text.to_owned(), reading, also: readings.collect() }),
+        None => Err(reason(text, templates.len())),
+    }
+}
+
+/// The refusal that helps most: what is wrong with a text that is nearly an integer, else what was tried.
+fn reason(text: &str, templates: usize) -> ExplainError {
+    let refusals = [Uniq64::parse(text).err(), Uniq96::parse(text).err()];
+    let near = |e: &ParseError| match e {
+        ParseError::Calendar { .. } => true,
+        ParseError::Form { kind, .. } => text.starts_with(&format!("{kind}:")),
+        ParseError::NoForm { .. } | ParseError::Ambiguous { .. } => false,
+    };
+    let nothing = ExplainError::Nothing { text: shown(text), templates };
+    refusals.into_iter().flatten().find(near).map_or(nothing, |error| ExplainError::Nearly { error, templates })
+}
+
+/// Each with the year it carries.
+impl Reading {
+    fn uniq64(text: &str, form: TextForm) -> Option<(i32, Self)> {
+        let id = Uniq64::parse_form(text, form).ok()?;
+        let fields = id.fields().ok()?;
+        let date = Ymd { year: fields.year, month: fields.month, day: fields.day };
+        let time = format!("{date}T{:02}:00:00", fields.hour);
+        let texts = TextForms::of(|form| id.text(form));
+        let reading = Self::integer(IdKind::Uniq64, form, (time, Bucket::Hour), fields.token.0, fields.serial, texts);
+        Some((date.year, reading))
+    }
+
+    fn uniq96(text: &str, form: TextForm) -> Option<(i32, Self)> {
+        let id = Uniq96::parse_form(text, form).ok()?;
+        let fields = id.fields().ok()?;
+        let c = fields.civil;
+        let date = Ymd { year: c.year, month: c.month, day: c.day };
+        let time = format!("{date}T{:02}:{:02}:{:02}.{:03}", c.hour, c.minute, c.second, c.millisecond);
+        let texts = TextForms::of(|form| id.text(form));
+        let reading =
+            Self::integer(IdKind::Uniq96, form, (time, Bucket::Millisecond), fields.token.0, fields.serial, texts);
+        Some((date.year, reading))
+    }
+
+    fn integer(
+        kind: IdKind,
+        form: TextForm,
+        (time, bucket): (String, Bucket),
+        token: u32,
+        serial: u32,
+        texts: TextForms,
+    ) -> Self {
+        Self {
+            kind,
+            form: Some(form),
+            time,
+            bucket,
+            token: TokenText::Number(token),
+            serial: serial.into(),
+            texts: Some(texts),
+            template: None,
+            parts: Vec::new(),
+        }
+    }
+
+    fn string(text: &str, template: &Template) -> Option<(i32, Self)> {
+        let TakenApart { day, token, serial, parts } = template.read(text).ok()?;
+        // A bucket counts local days, so any offset gives the same date.
+        let date = UtcOffset::default().date(day)?;
+        let reading = Self {
+            kind: IdKind::String,
+            form: None,
+            time: date.to_string(),
+            bucket: Bucket::Day,
+            token: TokenText::Characters(token.text()),
+            serial,
+            texts: None,
+            template: Some(template.source().to_owned()),
+            parts,
+        };
+        Some((date.year(), reading))
+    }
+}
+
+impl TextForms {
+    fn of(text: impl Fn(TextForm) -> String) -> Self {
+        Self {
+            decimal: text(TextForm::Decimal),
+            hex: text(TextForm::Hex),
+            base32: text(TextForm::Base32),
+            uri: text(TextForm::Uri),
+        }
+    }
+}
+
+impl fmt::Display for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Uniq64 => "uniq64",
-            Self::Uniq96 => "uniq96",
-            Self::String => "string",
+            Self::Day => "day",
+            Self::Hour => "hour",
+            Self::Millisecond => "millisecond",
         })
     }
 }
@@ -115,6 +255,153 @@ impl fmt::Display for TokenText {
 
 impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.id)
+        write!(f, "{}\n{}", self.id, self.reading)?;
+        for reading in &self.also {
+            write!(f, "\n\nor\n{reading}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Reading {
+    /// A line for each field, without a newline at the end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.form {
+            Some(form) => writeln!(f, "  kind      {} in {form}", self.kind)?,
+            None => writeln!(f, "  kind      {}", self.kind)?,
+        }
+        writeln!(f, "  time      {} ({}, in the cluster's UTC offset)", self.time, self.bucket)?;
+        writeln!(f, "  token     {}", self.token)?;
+        write!(f, "  serial    {}", self.serial)?;
+        if let Some(texts) = &self.texts {
+            let TextForms { decimal, hex, base32, uri } = texts;
+            write!(f, "\n  decimal   {decimal}\n  hex       {hex}\n  base32    {base32}\n  uri       {uri}")?;
+        }
+        if let Some(template) = &self.template {
+            write!(f, "\n  template  {template}")?;
+        }
+        for Part { part, text } in &self.parts {
+            // Date, token and serial stand above.
+            if !matches!(part, PartKind::Date | PartKind::Token | PartKind::Serial) {
+                write!(f, "\n  {:<9} {text}", part.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::template::DEFAULT_TEMPLATE;
+    use crate::token::TokenFamily;
+
+    fn default() -> Template {
+        Template::parse(DEFAULT_TEMPLATE, TokenFamily::String2).unwrap()
+    }
+
+    #[test]
+    fn an_integer_tells_kind_time_token_serial_and_all_its_texts() {
+        for text in ["uniq64://2026-11-20_13/4095/1", "3851826724463443969", "35746fff80000001", "3AX3FZY000001"] {
+            let explained = explain(text, &[]).unwrap();
+            let reading = &explained.reading;
+            assert_eq!((reading.kind, reading.time.as_str()), (IdKind::Uniq64, "2026-11-20T13:00:00"));
+            assert_eq!((&reading.token, reading.serial, reading.bucket), (&TokenText::Number(4_095), 1, Bucket::Hour));
+            assert_eq!(reading.texts.as_ref().unwrap().base32, "3AX3FZY000001");
+            assert!(explained.also.is_empty());
+        }
+        let explained = explain("001203693322717102070000000001", &[]).unwrap();
+        assert_eq!(explained.reading.time, "2026-11-20T13:05:06.999");
+        assert_eq!((explained.reading.kind, explained.reading.form), (IdKind::Uniq96, Some(TextForm::Decimal)));
+    }
+
+    #[test]
+    fn a_string_tells_the_parts_of_its_template() {
+        let template = default();
+        let explained = explain("20261120abCDZ90000004277", &[&template]).unwrap();
+        let reading = &explained.reading;
+        assert_eq!((reading.kind, reading.time.as_str(), reading.serial), (IdKind::String, "2026-11-20", 42));
+        assert_eq!(reading.token, TokenText::Characters("Z9".to_owned()));
+        let parts: Vec<_> = reading.parts.iter().map(|part| part.text.as_str()).collect();
+        assert_eq!(parts, ["20261120", "abCD", "Z9", "00000042", "77"]);
+        assert_eq!(
+            explained.to_string(),
+            "20261120abCDZ90000004277\n  kind      string\n  time      2026-11-20 (day, in the cluster's UTC offset)\n  \
+             token     Z9\n  serial    42\n  template  {date:%Y%m%d}{biz:4}{token}{serial:8}{custom:2}\n  biz       abCD\n  \
+             custom    77"
+        );
+    }
+
+    #[test]
+    fn a_text_that_reads_twice_gives_both_readings_in_order() {
+        let forms = |text: &str, templates: &[&Template]| -> Vec<_> {
+            let explained = explain(text, templates).unwrap();
+            std::iter::once(&explained.reading).chain(&explained.also).map(|r| (r.kind, r.form)).collect()
+        };
+        let (hex, decimal) = (Some(TextForm::Hex), Some(TextForm::Decimal));
+        assert_eq!(forms("9288674231451648", &[]), [(IdKind::Uniq64, decimal), (IdKind::Uniq64, hex)]);
+        let base32 = (IdKind::Uniq96, Some(TextForm::Base32));
+        assert_eq!(forms("11111111111111111111", &[]), [(IdKind::Uniq64, decimal), base32]);
+        let (bare, other) = ("{date:%Y%m%d}{token}{serial:6}", "{date:%Y%m%d}{token}{serial:5}{biz:1}");
+        let [bare, other] = [bare, other].map(|source| Template::parse(source, TokenFamily::String2).unwrap());
+        let string = (IdKind::String, None);
+        let text = "2026112042000001";
+        assert_eq!(forms(text, &[&other, &bare]), [string, string, (IdKind::Uniq64, hex)]);
+        let explained = explain(text, &[&other, &bare]).unwrap();
+        assert_eq!(explained.reading.template.as_deref(), Some(other.source()));
+    }
+
+    /// An order number of digits alone reads as a Uniq96 of the year 2514 too; a Uniq64 of 2026 may look like a date of
+    /// the year 3851. Neither is what its reader means.
+    #[test]
+    fn the_likeliest_reading_comes_first() {
+        let explained = explain("202611200001420000000177", &[&default()]).unwrap();
+        assert_eq!((explained.reading.kind, explained.reading.time.as_str()), (IdKind::String, "2026-11-20"));
+        assert_eq!(explained.also.iter().map(|r| r.kind).collect::<Vec<_>>(), [IdKind::Uniq96]);
+        let template = Template::parse("{date:%Y%m%d}{token}{serial:9}", TokenFamily::String2).unwrap();
+        let explained = explain("3851010108594495488", &[&template]).unwrap();
+        assert_eq!((explained.reading.kind, &explained.reading.time[..4]), (IdKind::Uniq64, "2026"));
+        assert_eq!(explained.also.iter().map(|r| r.kind).collect::<Vec<_>>(), [IdKind::String]);
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused_with_the_nearest_reason() {
+        let template = default();
+        for (text, reason) in [
+            ("", "no uniq64 or uniq96"),
+            ("hello", "1 templates"),
+            ("uniq64://2026-13-20_13/1/1", "no month 13"),
+            ("uniq96://2026-11-20_13:05:06_999/65536/1", "token to 65535"),
+            ("35e46fff80000001", "no month 15"),
+            ("20261301abCDZ90000004277", "1 templates"),
+            (&"9".repeat(10_000), "10000 bytes"),
+        ] {
+            let refusal = explain(text, &[&template]).unwrap_err().to_string();
+            assert!(refusal.contains(reason), "{text}: {refusal}");
+        }
+    }
+
+    /// The keys that programs read, at the top of the document.
+    #[test]
+    fn as_json_the_fields_stand_at_the_top() {
+        let json = |text, templates: &[&Template]| serde_json::to_value(explain(text, templates).unwrap()).unwrap();
+        let integer = json("35746fff80000001", &[]);
+        assert_eq!(
+            integer,
+            serde_json::json!({
+                "id": "35746fff80000001", "kind": "uniq64", "form": "hex", "time": "2026-11-20T13:00:00",
+                "bucket": "hour", "token": 4095, "serial": 1,
+                "texts": {
+                    "decimal": "3851826724463443969", "hex": "35746fff80000001", "base32": "3AX3FZY000001",
+                    "uri": "uniq64://2026-11-20_13/4095/1"
+                }
+            })
+        );
+        let string = json("20261120abCDZ90000004277", &[&default()]);
+        assert_eq!(
+            (&string["kind"], &string["token"], &string["serial"]),
+            (&"string".into(), &"Z9".into(), &42.into())
+        );
+        assert_eq!(string["parts"][1], serde_json::json!({ "part": "biz", "text": "abCD" }));
     }
 }

@@ -1,19 +1,52 @@
 //! Templates of string IDs, accepted only with a proof that their IDs are unique.
+//!
+//! | field | stands for | characters |
+//! |---|---|---|
+//! | `{date:%Y%m%d}` | the day, in the cluster's UTC offset | by the specifiers: `%Y` 4, `%y` `%m` `%d` 2, `%j` 3, `%F` 10, `%%` 1 |
+//! | `{biz:N}`, `{custom:N}` | what the caller gives, of A-Z a-z 0-9 | exactly N |
+//! | `{token}` | the agent's token | 2 or 3 |
+//! | `{serial:N}`, `{serial:N:36}` | the serial in radix 10 or 36, zero-padded, letters upper case | N, at most 19 or 12 |
+//! | `{check:luhn}`, `{check:mod97}` | check digits over all that precedes | 1, 2 |
+//!
+//! Everything else stands for itself; a brace is written twice. There is one token and one serial, at most one `biz`,
+//! one `custom` and one check, and one or more dates that together name the year and the day.
+//!
+//! The proof: every field has a fixed place and width, so two equal IDs have the same date, token and serial; one token
+//! has one holder on one day, who never mints a serial twice on it. The caller's parts add nothing to it and can take
+//! nothing away.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::calendar::{DayBucket, UtcOffset};
-use crate::token::{TokenFamily, TokenKey};
-use serde::{Deserialize, Serialize};
+mod bound;
+mod check;
+mod date;
+mod error;
+mod parse;
+mod read;
 
-/// The template of the string namespace `default`.
+pub use bound::{BoundTemplate, CallerParts};
+pub use error::{CallerError, TakeApartError, TemplateError};
+pub use read::{Part, PartKind, TakenApart};
+
+use crate::token::TokenFamily;
+use check::CheckKind;
+use date::DateFormat;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// The template of the string namespace `default`; its tokens are those of `string2-include-letter`.
 pub const DEFAULT_TEMPLATE: &str = "{date:%Y%m%d}{biz:4}{token}{serial:8}{custom:2}";
 
-/// A template whose IDs are unique for each token, day and serial, and all of one length.
+/// A template whose IDs are all of one length, and unique for each day, token and serial.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "RawTemplate", into = "RawTemplate")]
 pub struct Template {
     source: String,
     family: TokenFamily,
+    pieces: Vec<Piece>,
+    len: usize,
+    serial: Serial,
+    biz: Option<u32>,
+    custom: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -22,89 +55,44 @@ struct RawTemplate {
     family: TokenFamily,
 }
 
-/// A template with day and token filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BoundTemplate {}
-
-/// The parts of a string that its caller gives; only [`Template::check_caller`] makes them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallerParts {}
-
-/// A piece of a string ID.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Part {
-    /// What it is.
-    pub part: PartKind,
-    /// The characters.
-    pub text: String,
+/// A piece of a template and its place in the ID, in characters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Piece {
+    place: Range<usize>,
+    what: What,
 }
 
-/// What a piece of a string ID is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PartKind {
-    /// The template's own characters.
-    Literal,
-    /// The day.
-    Date,
-    /// The caller's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum What {
+    Literal(String),
+    Date(DateFormat),
     Biz,
-    /// The caller's.
     Custom,
-    /// The agent's token.
     Token,
-    /// The serial.
-    Serial,
-    /// Check digits over all that precedes.
-    Check,
+    Serial(Serial),
+    Check(CheckKind),
 }
 
-/// A string ID taken apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TakenApart {
-    /// The day it carries.
-    pub day: DayBucket,
-    /// The token.
-    pub token: TokenKey,
-    /// The serial.
-    pub serial: u64,
-    /// All pieces in their order.
-    pub parts: Vec<Part>,
+/// How the serial is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Serial {
+    radix: Radix,
+    width: u32,
+    /// radix ^ width.
+    capacity: u64,
 }
 
-/// Why a text is no template, or a template cannot be bound.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TemplateError {
-    /// Placeholder.
-    #[error("not a template")]
-    Refused,
-}
-
-/// Why a caller's parts do not fit a template.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallerError {
-    /// Placeholder.
-    #[error("not the parts this template needs")]
-    Refused,
-}
-
-/// Why a text is no ID of a template.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TakeApartError {
-    /// Placeholder.
-    #[error("not of this template")]
-    Refused,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Radix {
+    Ten,
+    ThirtySix,
 }
 
 impl Template {
-    /// The template that `source` spells, for tokens of `family`.
-    ///
-    /// # Errors
-    /// [`TemplateError`], with the reason for each refusal.
-    pub fn parse(source: &str, family: TokenFamily) -> Result<Self, TemplateError> {
-        let _ = (source, family);
-        todo!()
-    }
+    /// The longest ID, in characters.
+    pub const LEN_MAX: usize = 128;
+    /// The longest template, in bytes.
+    pub const SOURCE_LEN_MAX: usize = 256;
 
     /// What it was parsed from.
     pub fn source(&self) -> &str {
@@ -116,78 +104,58 @@ impl Template {
         self.family
     }
 
-    /// Characters in each of its IDs.
-    #[allow(clippy::len_without_is_empty)]
+    /// Characters in each of its IDs, 1..=[`LEN_MAX`](Self::LEN_MAX).
+    #[expect(clippy::len_without_is_empty, reason = "no template is empty")]
     pub fn len(&self) -> usize {
-        todo!()
+        self.len
     }
 
-    /// Digits of the serial.
+    /// Characters of the serial.
     pub fn serial_width(&self) -> u32 {
-        todo!()
+        self.serial.width
     }
 
     /// 10 or 36.
     pub fn serial_radix(&self) -> u32 {
-        todo!()
+        self.serial.radix.number()
     }
 
     /// How many IDs one token has in one day: radix ^ width.
     pub fn capacity(&self) -> u64 {
-        todo!()
+        self.serial.capacity
     }
 
-    /// Characters that the caller's `biz` must have; `None` if there is no such part.
+    /// Characters that the caller's `biz` must have; `None` if there is no such field.
     pub fn biz_len(&self) -> Option<u32> {
-        todo!()
+        self.biz
     }
 
-    /// Characters that the caller's `custom` must have; `None` if there is no such part.
+    /// Characters that the caller's `custom` must have; `None` if there is no such field.
     pub fn custom_len(&self) -> Option<u32> {
-        todo!()
-    }
-
-    /// The template with its day and token filled in.
-    ///
-    /// # Errors
-    /// [`TemplateError`] if the year has no four digits or the token is of another family.
-    pub fn bind(&self, offset: UtcOffset, day: DayBucket, token: TokenKey) -> Result<BoundTemplate, TemplateError> {
-        let _ = (offset, day, token);
-        todo!()
-    }
-
-    /// The caller's parts, checked. An empty text is the same as none.
-    ///
-    /// # Errors
-    /// [`CallerError`] if one is missing, superfluous, of another length, or not of A-Z a-z 0-9.
-    pub fn check_caller(&self, biz: Option<&str>, custom: Option<&str>) -> Result<CallerParts, CallerError> {
-        let _ = (biz, custom);
-        todo!()
-    }
-
-    /// The parts of an ID, if it is exactly of this template.
-    ///
-    /// # Errors
-    /// [`TakeApartError`] names the part that does not fit.
-    pub fn take_apart(&self, id: &str) -> Result<Vec<Part>, TakeApartError> {
-        self.read(id).map(|taken| taken.parts)
-    }
-
-    /// As [`take_apart`](Self::take_apart), with day, token and serial as values.
-    ///
-    /// # Errors
-    /// [`TakeApartError`] names the part that does not fit.
-    pub fn read(&self, id: &str) -> Result<TakenApart, TakeApartError> {
-        let _ = id;
-        todo!()
+        self.custom
     }
 }
 
-impl BoundTemplate {
-    /// Appends the ID with that serial, modulo the template's capacity.
-    pub fn write(&self, caller: &CallerParts, serial: u64, out: &mut Vec<u8>) {
-        let _ = (caller, serial, out);
-        todo!()
+impl Radix {
+    const fn number(self) -> u32 {
+        match self {
+            Self::Ten => 10,
+            Self::ThirtySix => 36,
+        }
+    }
+}
+
+impl What {
+    fn kind(&self) -> PartKind {
+        match self {
+            Self::Literal(_) => PartKind::Literal,
+            Self::Date(_) => PartKind::Date,
+            Self::Biz => PartKind::Biz,
+            Self::Custom => PartKind::Custom,
+            Self::Token => PartKind::Token,
+            Self::Serial(_) => PartKind::Serial,
+            Self::Check(_) => PartKind::Check,
+        }
     }
 }
 

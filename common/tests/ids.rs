@@ -1,0 +1,223 @@
+//! What the integer IDs promise, for every instant, token and serial that fits them.
+// Helpers of tests are not seen as tests by the lints.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use common::calendar::{Civil, UtcOffset};
+use common::ids::{TextForm, Uniq64, Uniq96, Ymd, explain};
+use common::time::WallMs;
+use common::token::TokenValue;
+use proptest::prelude::*;
+
+/// From 2000-01-02 to 2127-12-30, so that no UTC offset leaves the years of a Uniq64.
+const UNIQ64_MS: std::ops::Range<i64> = 946_771_200_000..4_985_884_800_000;
+/// From 2000-01-02 to 6095-12-30.
+const UNIQ96_MS: std::ops::Range<i64> = 946_771_200_000..130_207_910_400_000;
+/// Forms whose texts all have one length.
+const UNIQ64_FIXED: [TextForm; 2] = [TextForm::Hex, TextForm::Base32];
+const UNIQ96_FIXED: [TextForm; 3] = [TextForm::Decimal, TextForm::Hex, TextForm::Base32];
+
+fn offset() -> impl Strategy<Value = UtcOffset> {
+    (-UtcOffset::MINUTES_MAX..=UtcOffset::MINUTES_MAX).prop_map(|minutes| UtcOffset::from_minutes(minutes).unwrap())
+}
+
+/// All values, the edges often.
+fn edgy(max: u32) -> impl Strategy<Value = u32> {
+    prop_oneof![3 => 0..=max, 1 => Just(0), 1 => Just(max), 1 => Just(max / 2 + 1)]
+}
+
+fn uniq64(offset: UtcOffset, ms: i64, token: u32, serial: u32) -> Uniq64 {
+    let prefix = Uniq64::prefix(offset, offset.hour_bucket(WallMs(ms)), TokenValue(token)).unwrap();
+    Uniq64::with_serial(prefix, serial)
+}
+
+fn uniq96(offset: UtcOffset, ms: i64, token: u32, serial: u32) -> Uniq96 {
+    Uniq96::new(offset, WallMs(ms), TokenValue(token), serial).unwrap()
+}
+
+const SERIAL64_MAX: u32 = (1 << 31) - 1;
+
+/// Near misses of the texts of IDs, and anything at all.
+fn foreign() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>(),
+        "[0-9]{0,40}",
+        "[0-9a-fA-F]{16}|[0-9a-f]{24}",
+        "[0-9A-Za-z]{13}|[0-9A-Z]{20}",
+        "uniq(64|96)://[0-9]{4}-[0-9]{2}-[0-9]{2}_[0-9]{2}(:[0-9]{2}:[0-9]{2}_[0-9]{3,4})?/[0-9]{1,6}/[0-9]{1,11}",
+        "uniq(64|96):(//|/)[-0-9_:/é+ ]{0,40}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn uniq64_fields_come_back(
+        offset in offset(), ms in UNIQ64_MS, token in edgy(4_095), serial in edgy(SERIAL64_MAX),
+    ) {
+        let hour = offset.hour_bucket(WallMs(ms));
+        let fields = uniq64(offset, ms, token, serial).fields().unwrap();
+        let civil = offset.civil(WallMs(ms)).unwrap();
+        prop_assert_eq!((fields.year, fields.month, fields.day, fields.hour), (civil.year, civil.month, civil.day, civil.hour));
+        prop_assert_eq!((fields.token.0, fields.serial, fields.bucket()), (token, serial, Some(hour)));
+    }
+
+    #[test]
+    fn uniq96_fields_come_back(
+        offset in offset(), ms in UNIQ96_MS, token in edgy(65_535), serial in edgy(u32::MAX),
+    ) {
+        let id = uniq96(offset, ms, token, serial);
+        let fields = id.fields().unwrap();
+        prop_assert_eq!(offset.instant(&fields.civil), Some(WallMs(ms)));
+        prop_assert_eq!((fields.token.0, fields.serial), (token, serial));
+        prop_assert_eq!(Uniq96::from_bits(id.bits()), Some(id));
+        prop_assert_eq!(Uniq96::from_be_bytes(id.to_be_bytes()), id);
+        prop_assert_eq!(&id.to_be_bytes()[..], &id.bits().to_be_bytes()[4..]);
+    }
+
+    #[test]
+    fn every_text_reads_back_as_the_id_it_was(
+        offset in offset(), ms in UNIQ64_MS, token in edgy(4_095), serial in edgy(SERIAL64_MAX),
+    ) {
+        let (short, long) = (uniq64(offset, ms, token, serial), uniq96(offset, ms, token, serial));
+        for form in TextForm::ALL {
+            prop_assert_eq!(Uniq64::parse_form(&short.text(form), form), Ok(short));
+            prop_assert_eq!(Uniq96::parse_form(&long.text(form), form), Ok(long));
+            prop_assert_eq!(Uniq96::parse(&long.text(form)), Ok(long));
+            let mut out = b"kept".to_vec();
+            short.write_text(form, &mut out);
+            prop_assert_eq!(out, format!("kept{}", short.text(form)).into_bytes());
+        }
+        prop_assert_eq!(short.text(TextForm::Decimal), short.bits().to_string());
+        prop_assert_eq!(short.text(TextForm::Hex), format!("{:016x}", short.bits()));
+        prop_assert_eq!(long.text(TextForm::Hex), format!("{:024x}", long.bits()));
+        prop_assert_eq!(long.text(TextForm::Decimal), format!("{:020}{:010}", long.bits() >> 32, long.bits() as u32));
+        // Decimal is left out: the texts of the first days of 2000 read as hex too.
+        for form in [TextForm::Hex, TextForm::Base32, TextForm::Uri] {
+            if short.text(form).parse::<u64>().is_err() {
+                prop_assert_eq!(Uniq64::parse(&short.text(form)), Ok(short));
+            }
+        }
+    }
+
+    /// The order of the bits is the order of time, then token, then serial; and the fixed-width texts sort likewise.
+    #[test]
+    fn larger_is_later(
+        offset in offset(), a in UNIQ64_MS, step in prop_oneof![0i64..10_000, 0i64..400_000_000_000],
+        tokens in (edgy(4_095), edgy(4_095)), serials in (edgy(SERIAL64_MAX), edgy(SERIAL64_MAX)),
+    ) {
+        let b = (a + step).min(UNIQ64_MS.end - 1);
+        let hour = |ms| offset.hour_bucket(WallMs(ms));
+        let (x, y) = (uniq64(offset, a, tokens.0, serials.0), uniq64(offset, b, tokens.1, serials.1));
+        prop_assert_eq!(x.cmp(&y), (hour(a), tokens.0, serials.0).cmp(&(hour(b), tokens.1, serials.1)));
+        prop_assert_eq!(x.cmp(&y), x.bits().cmp(&y.bits()));
+        for form in UNIQ64_FIXED {
+            prop_assert_eq!(x.text(form).cmp(&y.text(form)), x.cmp(&y));
+        }
+        let (x, y) = (uniq96(offset, a, tokens.0, serials.0), uniq96(offset, b, tokens.1, serials.1));
+        prop_assert_eq!(x.cmp(&y), (a, tokens.0, serials.0).cmp(&(b, tokens.1, serials.1)));
+        prop_assert_eq!(x.cmp(&y), x.bits().cmp(&y.bits()));
+        for form in UNIQ96_FIXED {
+            prop_assert_eq!(x.text(form).cmp(&y.text(form)), x.cmp(&y));
+        }
+    }
+
+    /// Two IDs are one only if hour (millisecond), token and serial are; the neighbours are what a slip would hit.
+    #[test]
+    fn injective(
+        offset in offset(), ms in UNIQ64_MS, token in 0u32..4_095, serial in 0..SERIAL64_MAX,
+        moved in (0i64..2, 0u32..2, 0u32..2),
+    ) {
+        let (hours, tokens, serials) = moved;
+        let same = moved == (0, 0, 0);
+        let other = uniq64(offset, (ms + hours * 3_600_000).min(UNIQ64_MS.end), token + tokens, serial + serials);
+        prop_assert_eq!(uniq64(offset, ms, token, serial) == other, same);
+        let other = uniq96(offset, ms + hours, token + tokens, serial + serials);
+        prop_assert_eq!(uniq96(offset, ms, token, serial) == other, same);
+    }
+
+    #[test]
+    fn what_parses_is_written_the_same_and_nothing_panics(text in foreign()) {
+        for form in TextForm::ALL {
+            if let Ok(id) = Uniq64::parse_form(&text, form) {
+                prop_assert_eq!(id.text(form), text.clone());
+                prop_assert!(id.fields().is_ok());
+            }
+            if let Ok(id) = Uniq96::parse_form(&text, form) {
+                prop_assert_eq!(id.text(form), text.clone());
+                prop_assert!(id.fields().is_ok());
+            }
+        }
+        let parsed = (Uniq64::parse(&text).is_ok(), Uniq96::parse(&text).is_ok());
+        if parsed.0 || parsed.1 {
+            prop_assert!(explain(&text, &[]).is_ok());
+        } else if let Err(refusal) = explain(&text, &[]) {
+            prop_assert!(!refusal.to_string().chars().any(char::is_control));
+        }
+    }
+
+    /// Bits that no generator made: they print, and their texts are refused just as the bits are.
+    #[test]
+    fn any_bits_print_and_are_judged_alike(low: u64, high: u64) {
+        let (short, long) = (Uniq64::from_bits(low), Uniq96::with_serial(high, low as u32));
+        for form in TextForm::ALL {
+            prop_assert_eq!(Uniq64::parse_form(&short.text(form), form).is_ok(), short.fields().is_ok());
+            prop_assert_eq!(Uniq96::parse_form(&long.text(form), form).is_ok(), long.fields().is_ok());
+        }
+    }
+}
+
+/// Every month and the edges of every other field, in both layouts, in a leap year and the first and last years.
+#[test]
+fn each_field_at_its_edges_comes_back_alone() {
+    let offset = UtcOffset::from_minutes(-570).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for year in [2000, 2024, 2100, 2127] {
+        for month in 1..=12 {
+            for day in [1, 28, 29, 30, 31] {
+                for (hour, minute, second, millisecond) in [(0, 0, 0, 0), (23, 59, 59, 999)] {
+                    let civil = Civil { year, month, day, hour, minute, second, millisecond };
+                    let Some(at) = offset.instant(&civil) else { continue };
+                    for (token, serial) in [(0, 0), (4_095, SERIAL64_MAX)] {
+                        let id = uniq64(offset, at.0, token, serial);
+                        let fields = id.fields().unwrap();
+                        assert_eq!((fields.year, fields.month, fields.day, fields.hour), (year, month, day, hour));
+                        assert_eq!((fields.token.0, fields.serial), (token, serial));
+                        assert!(seen.insert(id));
+                    }
+                    assert_eq!(uniq96(offset, at.0, 65_535, u32::MAX).fields().unwrap().civil, civil);
+                }
+            }
+        }
+    }
+    assert_eq!(Ymd { year: 2000, month: 1, day: 9 }.to_string(), "2000-01-09");
+}
+
+/// Aliases that other readers of these forms take: an ID has one text in each form.
+#[test]
+fn no_second_spelling_is_taken() {
+    let id = Uniq64::parse("uniq64://2026-11-20_13/4095/1").unwrap();
+    for (good, bad) in [
+        ("35746fff80000001", vec!["35746FFF80000001", "0x35746fff80000001", "+5746fff80000001", "035746fff80000001"]),
+        ("3AX3FZY000001", vec!["3ax3fzy000001", "3AX3FZYOOOOO1", "3AX3FZY00000I", "3AX3-FZY000001", "03AX3FZY000001"]),
+        ("3851826724463443969", vec!["03851826724463443969", "+3851826724463443969", "3851826724463443969 ", "3_851"]),
+        (
+            "uniq64://2026-11-20_13/4095/1",
+            vec![
+                "UNIQ64://2026-11-20_13/4095/1",
+                "uniq64://2026-11-20_13/4095/01",
+                "uniq64://2026-11-20_13/04095/1",
+                "uniq64://2026-11-20-13/4095/1",
+                "uniq64://2026-11-20_13/4095/1/",
+                "uniq64://2026-11-20_13/4096/1",
+                "uniq64://2026-11-20_13/4095/2147483648",
+                "uniq64://1999-11-20_13/4095/1",
+                "uniq64://2128-11-20_13/4095/1",
+                "uniq96://2026-11-20_13/4095/1",
+            ],
+        ),
+    ] {
+        assert_eq!(Uniq64::parse(good), Ok(id));
+        for bad in bad {
+            assert!(Uniq64::parse(bad).is_err(), "{bad} was taken");
+        }
+    }
+}
