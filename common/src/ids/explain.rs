@@ -48,7 +48,7 @@ pub struct Reading {
     pub bucket: Bucket,
     /// The token.
     pub token: TokenText,
-    /// The serial.
+    /// The serial. That of a wide template may exceed 2^53, where some readers of JSON round; `parts` has its digits.
     pub serial: u64,
     /// The same ID in all text forms; `None` for strings.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -29,25 +29,37 @@ impl Template {
         if source.len() > Self::SOURCE_LEN_MAX {
             return Err(TemplateError::SourceTooLong { bytes: source.len() });
         }
-        let token_width = family.width().ok_or(TemplateError::TokenFamily)? as usize;
-        let mut pieces = Vec::new();
-        let mut len = 0;
-        for what in split(source)? {
-            let width = what.width(token_width);
-            pieces.push(Piece { place: len..len + width, what: what.what });
-            len += width;
-            if len > Self::LEN_MAX {
-                return Err(TemplateError::TooLong);
-            }
-        }
+        let pieces = lay_out(source, family)?;
         let serial = prove(&pieces)?;
+        Ok(Self::of(source, family, pieces, serial))
+    }
+
+    /// The caller has proved the pieces.
+    fn of(source: &str, family: TokenFamily, pieces: Vec<Piece>, serial: Serial) -> Self {
         let width = |kind| {
             let piece = pieces.iter().find(|piece| piece.what.kind() == kind)?;
             u32::try_from(piece.place.len()).ok()
         };
         let (biz, custom) = (width(PartKind::Biz), width(PartKind::Custom));
-        Ok(Self { source: source.to_owned(), family, pieces, len, serial, biz, custom })
+        let len = pieces.last().map_or(0, |piece| piece.place.end);
+        Self { source: source.to_owned(), family, pieces, len, serial, biz, custom }
     }
+}
+
+/// The pieces, each in its place.
+fn lay_out(source: &str, family: TokenFamily) -> Result<Vec<Piece>, TemplateError> {
+    let token_width = family.width().ok_or(TemplateError::TokenFamily)? as usize;
+    let mut pieces = Vec::new();
+    let mut len = 0;
+    for field in split(source)? {
+        let width = field.width(token_width);
+        pieces.push(Piece { place: len..len + width, what: field.what });
+        len += width;
+        if len > Template::LEN_MAX {
+            return Err(TemplateError::TooLong);
+        }
+    }
+    Ok(pieces)
 }
 
 /// Which fields there are, and whether they make IDs unique.
@@ -197,8 +209,10 @@ fn count(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::DEFAULT_TEMPLATE;
+    use super::super::{CallerParts, DEFAULT_TEMPLATE};
     use super::*;
+    use crate::calendar::{DayBucket, UtcOffset};
+    use crate::token::{TokenKey, TokenValue};
     use TokenFamily::{String2, String3, Uint};
 
     #[test]
@@ -295,5 +309,36 @@ mod tests {
         }
         assert_eq!(Template::parse(DEFAULT_TEMPLATE, Uint), Err(TemplateError::TokenFamily));
         assert_eq!(Template::parse(wide.strip_suffix('x').unwrap(), String2).unwrap().len(), Template::LEN_MAX);
+    }
+
+    /// What the proof is for: each template that it refuses, made without it, writes one ID twice.
+    #[test]
+    fn without_the_proof_ids_come_back() {
+        let write = |source: &str, (day, token, serial): (u32, u32, u64)| {
+            let how = Serial { radix: Radix::Ten, width: 4, capacity: 10_000 };
+            let template = Template::of(source, String2, lay_out(source, String2).unwrap(), how);
+            let key = TokenKey { family: String2, value: TokenValue(token) };
+            let bound = template.bind(UtcOffset::default(), DayBucket(day), key).unwrap();
+            let mut id = Vec::new();
+            bound.write(&CallerParts::default(), serial, &mut id);
+            id
+        };
+        let now = (20_777, 42, 7);
+        // A hundred years have 36,524 days here, and 2026 as well as 2027 has 365.
+        for (source, then) in [
+            ("{date:%F}{serial:4}", (20_777, 43, 7)),
+            ("{date:%F}{token}", (20_777, 42, 8)),
+            ("{token}{serial:4}", (20_778, 42, 7)),
+            ("{date:%y%m%d}{token}{serial:4}", (20_777 + 36_524, 42, 7)),
+            ("{date:%m%d}{token}{serial:4}", (20_777 + 365, 42, 7)),
+            ("{date:%j}{token}{serial:4}", (20_777 + 365, 42, 7)),
+            ("{date:%Y%m}{token}{serial:4}", (20_778, 42, 7)),
+            ("{date:%Y%d}{token}{serial:4}", (20_777 - 31, 42, 7)),
+        ] {
+            assert!(Template::parse(source, String2).is_err());
+            assert_eq!(write(source, now), write(source, then), "{source}");
+            let whole = "{date:%F}{token}{serial:4}";
+            assert!(Template::parse(whole, String2).is_ok() && write(whole, now) != write(whole, then));
+        }
     }
 }
