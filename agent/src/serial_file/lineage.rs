@@ -280,7 +280,8 @@ mod tests {
     #[test]
     fn only_what_is_equal_in_all_is_resumed() {
         assert_eq!(judge(&whole(), &SEEN, AfterReboot::Fresh), StartKind::Resumed);
-        let cases: [(fn(&mut Seen), FreshReason); 8] = [
+        type Change = fn(&mut Seen);
+        let cases: [(Change, FreshReason); 8] = [
             (|now| now.session = SessionId(8), FreshReason::OtherSession),
             (|now| now.write_counter = 6, FreshReason::LineageBehind),
             (|now| now.write_counter = 4, FreshReason::FileBehind),

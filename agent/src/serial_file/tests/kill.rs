@@ -1,1 +1,132 @@
 use super::*;
+
+/// What a start finds after its predecessor died at the step with this name and number, of a write that raises the mark
+/// from 1000 to 2000 and the holdings from 1 to 2.
+fn expected(steps: &[&str]) -> (StartKind, u64, u64) {
+    let done = |name| steps[..steps.len() - 1].iter().filter(|step| **step == name).count();
+    match done("rename") {
+        0 => (StartKind::Resumed, 1000, 1),
+        1 => (StartKind::Fresh(FreshReason::LineageBehind), 2000, 0),
+        _ => (StartKind::Resumed, 2000, 2),
+    }
+}
+
+#[test]
+fn a_process_that_dies_at_any_step_of_a_write_loses_nothing_it_was_promised() {
+    let mut died = 0;
+    for at in 1.. {
+        let home = Home::new();
+        drop(home.started());
+        let disk = home.disk();
+        let mut opened = home.open_on(&disk, THIRD).unwrap();
+        disk.arm(at, Fault::Dies);
+        opened.contents.blocks[0] = Some(block(2000));
+        if opened.file.write(&mut opened.contents, &holdings(2)).is_ok() {
+            break;
+        }
+        died += 1;
+        drop(opened);
+        let steps = disk.trace();
+        let opened = home.open(THIRD);
+        let (start, mark, rseq) = expected(&steps);
+        assert_eq!((&opened.start, serial(&opened.contents), opened.holdings.rseq), (&start, mark, rseq), "{steps:?}");
+        let session = if start == StartKind::Resumed { SECOND } else { THIRD };
+        assert_eq!(opened.contents.header.session, session);
+        goes_on(&home, opened);
+    }
+    assert_eq!(died, 16);
+}
+
+/// Steps of a fresh start: two of preparation, nine of S1 to S5, sixteen of the write.
+const START_STEPS: usize = 2 + 9 + 16;
+
+/// A file in whose place a copy of it was put; its next start is fresh.
+fn restored() -> Home {
+    let home = Home::new();
+    drop(home.started());
+    let copy = home.folder.path().join("copy");
+    fs::copy(home.path(), &copy).unwrap();
+    fs::rename(&copy, home.path()).unwrap();
+    home
+}
+
+#[test]
+fn a_process_that_dies_at_any_step_of_a_fresh_start_keeps_the_marks_and_no_token() {
+    let mut died = 0;
+    for at in 1.. {
+        let home = restored();
+        let disk = home.disk();
+        disk.arm(at, Fault::Dies);
+        if home.open_on(&disk, THIRD).is_ok() {
+            break;
+        }
+        died += 1;
+        let steps = disk.trace();
+        let opened = home.open(FIRST);
+        assert_eq!(serial(&opened.contents), 1000);
+        assert_eq!(opened.holdings, Holdings::default(), "the tokens of the old session are not a copy's: {steps:?}");
+        let session = opened.contents.header.session;
+        match opened.start {
+            // It died with all in place; nobody has used the session it drew.
+            StartKind::Resumed => assert_eq!((session, steps.last()), (THIRD, Some(&"fsync_folder")), "{steps:?}"),
+            StartKind::Fresh(_) => assert_eq!(session, FIRST, "{steps:?}"),
+        }
+        goes_on(&home, opened);
+    }
+    assert_eq!(died, START_STEPS);
+}
+
+#[test]
+fn a_start_that_fails_at_any_step_names_it_and_the_next_one_works() {
+    for fault in [Fault::Fails, Fault::DoneButFails] {
+        let mut failed = 0;
+        for at in 1.. {
+            let home = restored();
+            let disk = home.disk();
+            disk.arm(at, fault);
+            let Err(error) = home.open_on(&disk, THIRD) else { break };
+            failed += 1;
+            let shown = error.to_string();
+            assert!(
+                matches!(
+                    error,
+                    SerialFileError::Io { .. }
+                        | SerialFileError::BootId(_)
+                        | SerialFileError::Write { source: WriteError::Io(_), .. }
+                ),
+                "{shown}"
+            );
+            assert!(!shown.contains('\n'));
+            let opened = home.open(FIRST);
+            assert_eq!(serial(&opened.contents), 1000);
+            assert_eq!(opened.holdings, Holdings::default());
+            goes_on(&home, opened);
+        }
+        assert_eq!(failed, START_STEPS);
+    }
+}
+
+/// The file is as usable as ever: it is written, dropped, and resumes.
+fn goes_on(home: &Home, mut opened: Opened) {
+    opened.contents.blocks[0] = Some(block(9000));
+    opened.file.write(&mut opened.contents, &holdings(9)).unwrap();
+    let session = opened.contents.header.session;
+    drop(opened);
+    assert_eq!(home.names().iter().filter(|name| name.ends_with("new")).count(), 0, "{:?}", home.names());
+    let opened = home.open(SessionId(0));
+    assert_eq!((opened.start, opened.contents.header.session), (StartKind::Resumed, session));
+    assert_eq!((serial(&opened.contents), opened.holdings), (9000, holdings(9)));
+}
+
+/// Twin of the write's steps: the way they replace, overwriting in place, leaves a file that stops every start if the
+/// process dies in the midst of it.
+#[test]
+fn twin_a_file_overwritten_in_place_does_not_survive_a_death() {
+    let home = Home::new();
+    let mut opened = home.started();
+    opened.contents.blocks[0] = Some(block(2000));
+    let bytes = encode(&opened.contents).unwrap();
+    drop(opened);
+    fs::write(home.path(), &bytes[..bytes.len() / 2]).unwrap();
+    assert!(matches!(home.try_open(THIRD), Err(SerialFileError::Damaged { .. })));
+}

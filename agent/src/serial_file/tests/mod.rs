@@ -8,7 +8,7 @@ mod write;
 
 use super::disk::{Access, Disk, OsDisk, Stat};
 use super::format::format_on;
-use super::lineage::BootId;
+use super::lineage::{BootId, Found, Lineage, Seen, judge};
 use super::place::Place;
 use super::start::open_on;
 use super::*;
@@ -50,9 +50,12 @@ struct Plan {
     trace: Vec<&'static str>,
     boot: Option<BootId>,
     network: bool,
-    /// Runs before every step of that name.
-    meanwhile: Option<(&'static str, Box<dyn FnMut() + Send>)>,
+    /// What others do meanwhile.
+    meanwhile: Option<Meanwhile>,
 }
+
+/// Runs before every step of that name.
+type Meanwhile = (&'static str, Box<dyn FnMut() + Send>);
 
 /// The real disk, with a plan.
 #[derive(Clone)]

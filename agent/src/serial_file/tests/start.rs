@@ -187,6 +187,26 @@ fn whatever_is_done_to_the_file_in_place_makes_it_fresh() {
     assert_eq!(start_after(replaced), fresh(FreshReason::FileCopied));
 }
 
+/// Twin of the ctime: without it, the same bytes restored in place would go on with tokens that another may have used
+/// since the copy was made.
+#[test]
+fn twin_without_the_ctime_a_restored_file_resumes() {
+    let home = Home::new();
+    drop(home.started());
+    let bytes = fs::read(home.path()).unwrap();
+    until_it_shows(&home.path(), || fs::write(home.path(), &bytes).unwrap());
+    let found = Found::decode(&fs::read(home.lineage()).unwrap());
+    let Found::Whole(Lineage { seen: then, .. }) = &found else { panic!("{found:?}") };
+    let stat = Stat::from(&fs::metadata(home.path()).unwrap());
+    let header = decode(&bytes).unwrap().header;
+    let mut now =
+        Seen { identity: stat.identity, write_counter: header.write_counter, boot: then.boot, session: header.session };
+    assert_eq!(judge(&found, &now, AfterReboot::Fresh), fresh(FreshReason::FileChanged));
+    now.identity.ctime_s = then.identity.ctime_s;
+    now.identity.ctime_ns = then.identity.ctime_ns;
+    assert_eq!(judge(&found, &now, AfterReboot::Fresh), StartKind::Resumed);
+}
+
 #[test]
 fn an_older_file_put_back_is_fresh_with_or_without_its_lineage() {
     for with_lineage in [false, true] {
