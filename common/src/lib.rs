@@ -12,6 +12,8 @@ pub mod lease;
 pub mod namespace;
 #[cfg(feature = "rpc")]
 pub mod rpc;
+#[cfg(feature = "cli")]
+pub mod settings;
 pub mod template;
 pub mod terms;
 pub mod time;

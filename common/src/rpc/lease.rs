@@ -28,7 +28,7 @@ pub trait LeaseService {
 }
 
 /// A call for a token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TokenRequest {
     /// The agent's name.
     pub agent_id: AgentId,
@@ -41,7 +41,7 @@ pub struct TokenRequest {
 }
 
 /// A call for a renewal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RentRequest {
     /// The agent's name.
     pub agent_id: AgentId,
@@ -74,7 +74,7 @@ pub enum Rent {
 }
 
 /// A call for a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ListRequest {
     /// Whose leases.
     pub agent_id: AgentId,
@@ -83,7 +83,7 @@ pub struct ListRequest {
 }
 
 /// A row of `list_tokens`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ListedLease {
     /// The lease as its holder sees it.
     pub grant: Grant,
@@ -94,7 +94,7 @@ pub struct ListedLease {
 }
 
 /// A call to give a lease back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TerminateRequest {
     /// The agent's name.
     pub agent_id: AgentId,
@@ -107,7 +107,7 @@ pub struct TerminateRequest {
 }
 
 /// An agent's sign of life.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeartbeatRequest {
     /// What the agent speaks.
     pub protocol: u32,
@@ -124,7 +124,7 @@ pub struct HeartbeatRequest {
 }
 
 /// A master's answer to it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeartbeatReply {
     /// Which master answers.
     pub master: MasterId,

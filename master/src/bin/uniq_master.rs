@@ -1,1 +1,132 @@
-fn main() {}
+//! `uniq_master`: wiring only.
+
+use anyhow::Context as _;
+use common::clock::Clock;
+use common::terms::{ClusterId, EpochId, MasterId};
+use master::admin::Admin;
+use master::config::{Args, LogFormat};
+use master::driver::{self, Counters};
+use master::lease::{Identity, Ledger};
+use master::replication::link;
+use master::rpc::{self, Whitelist};
+use master::store::sled::SledStore;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// How long open connections may take to end; then they are cut.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(3);
+
+fn main() -> ExitCode {
+    let args = match Args::layered(std::env::args_os()) {
+        Ok(args) => args,
+        Err(e) => {
+            // Where stderr is closed there is nobody left to tell.
+            let _ = e.print();
+            return u8::try_from(e.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
+    let done = if args.format { format(&args) } else { start_log(&args).and_then(|()| run(args)) };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("uniq_master: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn format(args: &Args) -> anyhow::Result<()> {
+    let id = args.id.context("--format needs --id 1 or --id 2")?;
+    let first = id == MasterId::One;
+    let identity = Identity {
+        master: id,
+        // Master 1 draws the names of the cluster and of the pairing; master 2 takes them over when they meet.
+        cluster: first.then(|| ClusterId(rand::random())),
+        epoch: first.then(|| EpochId(rand::random())),
+        pair_epoch: 1,
+        paired: false,
+        terms: args.terms()?,
+    };
+    let terms = identity.terms;
+    SledStore::format(&args.data_dir, identity)?;
+    eprintln!("made the store of master {id} in {}: {terms}", args.data_dir.display());
+    Ok(())
+}
+
+fn start_log(args: &Args) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(&args.log).with_context(|| {
+        format!("--log {}: write a level such as info, or a filter such as info,master=debug", args.log)
+    })?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+fn run(args: Args) -> anyhow::Result<()> {
+    let (store, loaded) = SledStore::open(&args.data_dir)?;
+    let clock = Clock::new(args.test_clock);
+    if let Some(test) = args.test_clock {
+        tracing::warn!("TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
+    }
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let ledger = Ledger::start(loaded, clock.link_now(), rand::random(), args.test_clock, version);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    let done = runtime.block_on(serve(args, ledger, store, clock));
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    done
+}
+
+async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock) -> anyhow::Result<()> {
+    let agents = bind(args.agent_listen, "--agent-listen").await?;
+    let peers = bind(args.peer_listen, "--peer-listen").await?;
+    let console = bind(args.web_listen, "--web-listen").await?;
+    let peer = args.peer.context("--peer HOST:PORT is missing")?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+
+    let (id, terms) = (ledger.identity().master, ledger.identity().terms);
+    let counters = Arc::new(Counters::default());
+    let (driver, running, mail) = driver::start(ledger, store, clock, Arc::clone(&counters))?;
+    let stop = CancellationToken::new();
+    let whitelist = Whitelist::new(args.allow);
+    let admin = Arc::new(Admin::new(driver.clone(), clock, counters));
+    let tasks = [
+        tokio::spawn(rpc::serve(agents, driver.clone(), whitelist, stop.clone())),
+        tokio::spawn(link::serve(peers, driver.clone(), stop.clone())),
+        tokio::spawn(link::run(peer, mail, driver, stop.clone())),
+        tokio::spawn(web::serve(console, admin, stop.clone().cancelled_owned())),
+    ];
+    tracing::info!(
+        agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("http://{}/", args.web_listen),
+        "master {id} started: {terms}"
+    );
+
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping");
+    stop.cancel();
+    // Requests under way end with their connections; what the ledger has taken in it finishes and commits.
+    let ended = tokio::time::timeout(SHUTDOWN_PATIENCE, futures::future::join_all(tasks)).await;
+    if ended.is_err() {
+        tracing::warn!("some connections did not end in time and were cut");
+    }
+    tokio::task::spawn_blocking(move || running.stop()).await.context("the ledger did not end cleanly")?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn bind(address: std::net::SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}; give another address with {flag}"))
+}

@@ -1,0 +1,124 @@
+//! Settings in layers: flag > environment > file > default, for any clap command.
+//!
+//! The file's entries are put in as if they had been given as flags, unless the flag or its environment variable is
+//! there. So every setting has one name, one parser and one error message wherever it comes from.
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The largest configuration file, in bytes.
+pub const FILE_LEN_MAX: u64 = 1 << 20;
+/// The flag that names the file.
+const CONFIG: &str = "config";
+
+/// Parses `argv` with the file that `--config` names, if it does.
+///
+/// # Errors
+/// clap's, for `--help` and `--version` too: print it and end with its exit code.
+pub fn parse(mut command: Command, argv: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, clap::Error> {
+    let argv: Vec<OsString> = argv.into_iter().collect();
+    let matches = command.try_get_matches_from_mut(argv.clone())?;
+    let Some(path) = matches.get_one::<std::path::PathBuf>(CONFIG) else { return Ok(matches) };
+    let from_file = file_flags(&command, &matches, path)
+        .map_err(|why| command.error(clap::error::ErrorKind::InvalidValue, format!("{}: {why}", path.display())))?;
+    let (program, rest) =
+        argv.split_first().map_or((OsString::from("program"), argv.as_slice()), |(p, r)| (p.clone(), r));
+    let layered = std::iter::once(program).chain(from_file).chain(rest.iter().cloned());
+    command.try_get_matches_from_mut(layered)
+}
+
+fn file_flags(command: &Command, matches: &ArgMatches, path: &Path) -> Result<Vec<OsString>, String> {
+    let len = std::fs::metadata(path).map_err(|e| format!("cannot be read: {e}"))?.len();
+    if len > FILE_LEN_MAX {
+        return Err(format!("has {len} bytes; a configuration has at most {FILE_LEN_MAX}"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}"))?;
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+    let mut flags = Vec::new();
+    for (name, value) in table {
+        let id = name.as_str();
+        let known = command.get_arguments().find(|arg| arg.get_id() == id && arg.get_long().is_some());
+        let Some(arg) = known.filter(|_| id != CONFIG) else {
+            let names: Vec<&str> = command
+                .get_arguments()
+                .filter(|arg| arg.get_long().is_some() && !arg.is_hide_set())
+                .map(|arg| arg.get_id().as_str())
+                .filter(|id| ![CONFIG, "help", "version"].contains(id))
+                .collect();
+            return Err(format!("no setting is called '{name}'; there are {}", names.join(", ")));
+        };
+        let given = matches.value_source(id);
+        if matches!(given, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
+            continue;
+        }
+        let long = arg.get_long().unwrap_or(id);
+        match (arg.get_action().takes_values(), value) {
+            (false, toml::Value::Boolean(true)) => flags.push(format!("--{long}").into()),
+            (false, toml::Value::Boolean(false)) => {}
+            (false, _) => return Err(format!("'{name}' is true or false")),
+            (true, toml::Value::Array(items)) => {
+                let items: Result<Vec<String>, String> = items.iter().map(|item| plain(&name, item)).collect();
+                flags.push(format!("--{long}={}", items?.join(",")).into());
+            }
+            (true, value) => flags.push(format!("--{long}={}", plain(&name, &value)?).into()),
+        }
+    }
+    Ok(flags)
+}
+
+fn plain(name: &str, value: &toml::Value) -> Result<String, String> {
+    match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Boolean(flag) => Ok(flag.to_string()),
+        _ => Err(format!("'{name}' is a text, a number, or a list of them")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Arg, ArgAction};
+
+    fn command() -> Command {
+        Command::new("test")
+            .arg(Arg::new(CONFIG).long(CONFIG).value_parser(clap::value_parser!(std::path::PathBuf)))
+            .arg(Arg::new("batch_max").long("batch-max").default_value("7").value_parser(clap::value_parser!(u32)))
+            .arg(Arg::new("masters").long("masters").value_delimiter(',').action(ArgAction::Append))
+            .arg(Arg::new("insecure").long("insecure").action(ArgAction::SetTrue))
+    }
+
+    fn run(file: &str, flags: &[&str]) -> Result<(u32, Vec<String>, bool), String> {
+        let dir =
+            std::env::temp_dir().join(format!("settings-{}-{:?}", std::process::id(), std::thread::current().id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("config.toml");
+        std::fs::write(&path, file).unwrap();
+        let argv = ["test", "--config", path.to_str().unwrap()].iter().chain(flags).map(OsString::from);
+        let parsed = parse(command(), argv).map_err(|e| e.to_string());
+        std::fs::remove_dir_all(&dir).unwrap();
+        let m = parsed?;
+        let masters = m.get_many::<String>("masters").into_iter().flatten().cloned().collect();
+        Ok((*m.get_one("batch_max").unwrap(), masters, m.get_flag("insecure")))
+    }
+
+    #[test]
+    fn a_flag_beats_the_file_and_the_file_beats_the_default() {
+        assert_eq!(run("", &[]), Ok((7, vec![], false)));
+        let masters = vec!["a:1".to_owned(), "b:2".to_owned()];
+        assert_eq!(run("batch_max = 8\nmasters = [\"a:1\", \"b:2\"]\ninsecure = true", &[]), Ok((8, masters, true)));
+        assert_eq!(run("batch_max = 8", &["--batch-max", "9"]), Ok((9, vec![], false)));
+    }
+
+    #[test]
+    fn what_the_file_may_not_say_is_named() {
+        assert!(run("batch_mux = 8", &[]).unwrap_err().contains("there are batch_max, masters"));
+        assert!(run("batch_max = \"many\"", &[]).unwrap_err().contains("many"));
+        assert!(run("batch_max = ", &[]).is_err());
+        assert!(run("insecure = 1", &[]).unwrap_err().contains("true or false"));
+        assert!(run("masters = [[1]]", &[]).is_err());
+        assert!(run("config = \"other.toml\"", &[]).is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! What the console sees of this master: looks at the ledger between two steps, and decides nothing.
+
+use crate::driver::{Counters, Driver, Refused};
+use crate::lease::Ledger;
+use common::clock::{Clock, TestClock};
+use common::rpc::lease::Mode;
+use common::time::{Now, WallMs};
+use common::token::TokenKey;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use web::{
+    LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, Page, PoolRow, Unavailable,
+    count_pools,
+};
+
+/// The masters as this one sees them.
+pub struct Admin {
+    driver: Driver,
+    clock: Clock,
+    counters: Arc<Counters>,
+}
+
+impl Admin {
+    /// A view through this driver.
+    pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>) -> Self {
+        Self { driver, clock, counters }
+    }
+
+    fn look<T: Send + 'static>(
+        &self,
+        view: impl FnOnce(&Ledger, Now) -> T + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, Unavailable>> {
+        async move {
+            let seen = self.driver.look(|ledger, clock| view(ledger, clock.link_now())).await;
+            seen.map_err(|refused| match refused {
+                Refused::Overloaded => Unavailable::Overloaded,
+                Refused::Stopping => Unavailable::ShuttingDown,
+            })
+        }
+        .boxed()
+    }
+}
+
+/// Everything that is not free, ascending: at most one row a value, its proposal before its last lease.
+fn taken<'a>(ledger: &'a Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, LeaseStage)> + 'a {
+    let terms = ledger.identity().terms;
+    let table = ledger.table();
+    let mut proposed = table.preps().map(|prep| prep.key).peekable();
+    let mut leased = table
+        .leases()
+        .filter(move |(key, _)| table.prep(*key).is_none())
+        .filter_map(move |(key, lease)| Some((key, LeaseStage::of(lease, now, &terms)?)))
+        .peekable();
+    std::iter::from_fn(move || match (proposed.peek(), leased.peek()) {
+        (Some(prep), Some((lease, _))) if prep > lease => leased.next(),
+        (Some(_), _) => proposed.next().map(|key| (key, LeaseStage::Granting)),
+        (None, _) => leased.next(),
+    })
+}
+
+fn page_of(ledger: &Ledger, now: WallMs, filter: &LeaseFilter, page: Page) -> LeasePage {
+    let terms = ledger.identity().terms;
+    let table = ledger.table();
+    let row = |key, stage| match (table.prep(key), table.lease(key)) {
+        (Some(prep), _) => Some(LeaseRow::of_prep(prep, &terms)),
+        (None, Some(lease)) => Some(LeaseRow::of_lease(key, lease, stage, &terms)),
+        (None, None) => None,
+    };
+    let matching = taken(ledger, now).filter(|(key, stage)| match (table.prep(*key), table.lease(*key)) {
+        (Some(prep), _) => filter.admits(prep.token_type, *stage, &prep.agent_id),
+        (None, Some(lease)) => filter.admits(lease.token_type, *stage, &lease.agent_id),
+        (None, None) => false,
+    });
+    page.cut(matching.filter_map(|(key, stage)| Some((key, row(key, stage)?))), |_, row| row)
+}
+
+fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
+    let me = ledger.identity().master;
+    let this = MasterRow {
+        id: me,
+        this: true,
+        mode: ledger.mode().into(),
+        last_heartbeat: Some(now.wall),
+        lsn: Some(ledger.lsn()),
+        clock_skew_ms: Some(0),
+        permit: None,
+        version: Some(ledger.version().to_owned()),
+    };
+    let peer = ledger.pair().peer();
+    let heard = ledger.pair().heard(now);
+    let other = MasterRow {
+        id: me.other(),
+        this: false,
+        mode: peer.and_then(|peer| peer.mode).filter(|_| heard).map_or(MasterMode::Silent, MasterMode::Says),
+        last_heartbeat: peer.map(|peer| peer.heard),
+        lsn: peer.map(|peer| peer.lsn),
+        clock_skew_ms: peer.map(|peer| peer.skew.0),
+        permit: None,
+        version: peer.map(|peer| peer.version.clone()),
+    };
+    let mut rows = vec![this, other];
+    rows.sort_by_key(|row| row.id);
+    rows
+}
+
+fn not_ready(ledger: &Ledger, now: Now) -> Option<String> {
+    if let Some(why) = ledger.pair().refused() {
+        return Some(format!("the other master is refused: {why}"));
+    }
+    if ledger.pair().frozen() {
+        return Some("the ledgers of the two masters contradict each other; see the log".to_owned());
+    }
+    match ledger.mode() {
+        Mode::Syncing if !ledger.identity().paired => {
+            Some("this master has not met the other one yet: start it, and check --peer on both".to_owned())
+        }
+        Mode::Syncing => Some("this master is still synchronising with the other one".to_owned()),
+        Mode::ReadyAlone => Some("the other master is silent: renewals only, no new leases".to_owned()),
+        Mode::Ready if !ledger.pair().heard(now) => Some("the other master is silent: no new leases".to_owned()),
+        Mode::Ready => None,
+    }
+}
+
+impl Masters for Admin {
+    fn leases(&self, filter: LeaseFilter, page: Page) -> BoxFuture<'_, Result<LeasePage, Unavailable>> {
+        self.look(move |ledger, now| page_of(ledger, now.wall, &filter, page))
+    }
+
+    fn masters(&self) -> BoxFuture<'_, Result<Vec<MasterRow>, Unavailable>> {
+        self.look(both)
+    }
+
+    fn pools(&self) -> BoxFuture<'_, Result<Vec<PoolRow>, Unavailable>> {
+        self.look(|ledger, now| count_pools(ledger.identity().terms.uint2_max(), taken(ledger, now.wall)))
+    }
+
+    fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {
+        async move {
+            match self.look(not_ready).await {
+                Ok(None) => Ok(()),
+                Ok(Some(why)) => Err(why),
+                Err(e) => Err(e.to_string()),
+            }
+        }
+        .boxed()
+    }
+
+    fn metrics(&self) -> BoxFuture<'_, String> {
+        async move {
+            let pools = self.pools().await.unwrap_or_default();
+            let seen = self.look(|ledger, now| {
+                let skew = ledger.pair().peer().map(|peer| peer.skew.0);
+                (ledger.mode(), ledger.lsn(), ledger.pair().heard(now), skew)
+            });
+            let mut text = String::new();
+            // Writing to a String cannot fail.
+            let _ = render(&mut text, &self.counters, seen.await.ok(), &pools);
+            text
+        }
+        .boxed()
+    }
+
+    fn now(&self) -> WallMs {
+        self.clock.wall()
+    }
+
+    fn test_clock(&self) -> Option<TestClock> {
+        self.clock.test_clock()
+    }
+}
+
+fn render(
+    text: &mut String,
+    counters: &Counters,
+    seen: Option<(Mode, u64, bool, Option<i64>)>,
+    pools: &[PoolRow],
+) -> std::fmt::Result {
+    let mut counter = |name: &str, help: &str, value: u64| {
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}")
+    };
+    counter("uniq_master_commits_total", "Durable commits of the ledger.", counters.commits.load(Ordering::Relaxed))?;
+    counter("uniq_master_events_total", "Events the ledger took in.", counters.events.load(Ordering::Relaxed))?;
+    let dropped = counters.mail_dropped.load(Ordering::Relaxed);
+    counter("uniq_master_mail_dropped_total", "Mail to the other master that found no place.", dropped)?;
+    if let Some((mode, lsn, heard, skew)) = seen {
+        writeln!(text, "# HELP uniq_master_mode What this master does; 1 for the mode it is in.")?;
+        writeln!(text, "# TYPE uniq_master_mode gauge")?;
+        for known in [Mode::Syncing, Mode::Ready, Mode::ReadyAlone] {
+            writeln!(text, "uniq_master_mode{{mode=\"{known}\"}} {}", u8::from(known == mode))?;
+        }
+        let mut gauge = |name: &str, help: &str, value: i64| {
+            writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}")
+        };
+        gauge("uniq_master_lsn", "Number of the last durable change.", i64::try_from(lsn).unwrap_or(i64::MAX))?;
+        gauge("uniq_master_peer_up", "Whether the other master is heard.", heard.into())?;
+        if let Some(skew) = skew {
+            gauge("uniq_master_peer_clock_skew_ms", "The other master's clock minus this one's.", skew)?;
+        }
+    }
+    writeln!(text, "# HELP uniq_master_pool Values of a token type by stage.\n# TYPE uniq_master_pool gauge")?;
+    for pool in pools {
+        for (stage, count) in [("free", pool.free), ("held", pool.held), ("resting", pool.resting)] {
+            writeln!(text, "uniq_master_pool{{type=\"{}\",stage=\"{stage}\"}} {count}", pool.token_type)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! The command line of `uniq_master`.
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use common::calendar::UtcOffset;
+use common::clock::TestClock;
+use common::terms::{MasterId, Terms};
+use ipnet::IpNet;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Half of a pair of masters that lease tokens to UniqGenerator's agents.
+///
+/// Make the store once with --format (the same parameters on both machines, --id 1 on one and 2 on the other), then run
+/// both with --peer naming each other. Every flag may also be set in a TOML file (--config, same name with _) and in the
+/// environment (UNIQ_ and upper case); a flag beats the environment, the environment the file, the file the default.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "uniq_master", version, max_term_width = 120)]
+pub struct Args {
+    /// Make the store of a new cluster in --data-dir and end
+    #[arg(long, env = "UNIQ_FORMAT", requires = "id")]
+    pub format: bool,
+
+    /// Where this master keeps its ledger
+    #[arg(long, env = "UNIQ_DATA_DIR", default_value = "uniq_master.data", value_name = "DIR")]
+    pub data_dir: PathBuf,
+
+    /// Which of the two masters this is: 1 or 2 (with --format)
+    #[arg(long, env = "UNIQ_ID", value_parser = parse_id, value_name = "1|2", requires = "format")]
+    pub id: Option<MasterId>,
+
+    /// How many days a lease lasts, 1 to 30 (with --format) [default: 7]
+    #[arg(long, env = "UNIQ_LEASE_DAYS", value_name = "DAYS", requires = "format",
+          value_parser = clap::value_parser!(u8).range(1..=30))]
+    pub lease_days: Option<u8>,
+
+    /// The one UTC offset in which this cluster counts hours and days (with --format) [default: +00:00]
+    #[arg(long, env = "UNIQ_UTC_OFFSET", value_name = "+HH:MM", requires = "format", allow_hyphen_values = true)]
+    pub utc_offset: Option<UtcOffset>,
+
+    /// The largest uint2 token; above 4095 for Uniq96 alone (with --format) [default: 4095]
+    #[arg(long, env = "UNIQ_UINT2_MAX", value_name = "N", requires = "format")]
+    pub uint2_max: Option<u16>,
+
+    /// Where agents connect
+    #[arg(long, env = "UNIQ_AGENT_LISTEN", default_value = "127.0.0.1:7101", value_name = "IP:PORT")]
+    pub agent_listen: SocketAddr,
+
+    /// Where the other master connects
+    #[arg(long, env = "UNIQ_PEER_LISTEN", default_value = "127.0.0.1:7201", value_name = "IP:PORT")]
+    pub peer_listen: SocketAddr,
+
+    /// The other master's --peer-listen
+    #[arg(long, env = "UNIQ_PEER", value_name = "HOST:PORT", required_unless_present = "format", value_parser = parse_peer)]
+    pub peer: Option<String>,
+
+    /// Where the console is served
+    #[arg(long, env = "UNIQ_WEB_LISTEN", default_value = "127.0.0.1:7301", value_name = "IP:PORT")]
+    pub web_listen: SocketAddr,
+
+    /// Networks from which agents may ask for leases, comma-separated
+    #[arg(long, env = "UNIQ_ALLOW", default_value = "127.0.0.0/8,::1/128", value_delimiter = ',', value_name = "CIDR")]
+    pub allow: Vec<IpNet>,
+
+    /// Listen on addresses that are not loopback without TLS: anybody who reaches them can read and send
+    #[arg(long, env = "UNIQ_INSECURE")]
+    pub insecure: bool,
+
+    /// A TOML file with further settings
+    #[arg(long, env = "UNIQ_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// How log lines look
+    #[arg(long, env = "UNIQ_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+
+    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,master=debug
+    #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL")]
+    pub log: String,
+
+    /// Tests only: time runs SCALE times faster from EPOCH_MS on
+    #[arg(long, env = "UNIQ_TEST_CLOCK", hide = true, value_name = "SCALE@EPOCH_MS")]
+    pub test_clock: Option<TestClock>,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Args {
+    /// Parses the command line, the environment and the configuration file.
+    ///
+    /// # Errors
+    /// clap's: print it and end with its exit code (2, or 0 for `--help`).
+    pub fn layered(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = common::settings::parse(command.clone(), argv)?;
+        let args = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+        let open = [args.agent_listen, args.peer_listen, args.web_listen].into_iter().find(|a| !a.ip().is_loopback());
+        match open {
+            Some(address) if !args.insecure => Err(command.error(
+                clap::error::ErrorKind::ValueValidation,
+                format!(
+                    "{address} is not loopback: without TLS anybody who reaches it could take leases or read them. \
+                     Listen on 127.0.0.1 or [::1], or say --insecure if the network is closed"
+                ),
+            )),
+            _ => Ok(args),
+        }
+    }
+
+    /// The parameters of the cluster to be formatted.
+    ///
+    /// # Errors
+    /// Those no cluster may have.
+    pub fn terms(&self) -> Result<Terms, common::terms::TermsError> {
+        Terms::new(
+            self.lease_days.unwrap_or(Terms::LEASE_DAYS_DEFAULT),
+            self.utc_offset.unwrap_or_default(),
+            self.uint2_max.unwrap_or(Terms::UINT2_MAX_DEFAULT),
+        )
+    }
+}
+
+fn parse_id(text: &str) -> Result<MasterId, String> {
+    text.parse().ok().and_then(MasterId::from_number).ok_or_else(|| "a master is 1 or 2".to_owned())
+}
+
+fn parse_peer(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').ok_or("write it as HOST:PORT")?;
+    match port.parse::<u16>() {
+        Ok(port) if port > 0 && !host.is_empty() => Ok(text.to_owned()),
+        _ => Err("write it as HOST:PORT, with a port from 1 to 65535".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<Args, clap::Error> {
+        Args::layered(std::iter::once("uniq_master").chain(flags.iter().copied()).map(OsString::from))
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_usage_is_refused_with_the_remedy() {
+        for (flags, named) in [
+            (&["--format"][..], "--id"),
+            (&["--format", "--id", "3"], "1 or 2"),
+            (&["--format", "--id", "1", "--lease-days", "0"], "1..=30"),
+            (&["--format", "--id", "1", "--lease-days", "31"], "1..=30"),
+            (&[], "--peer"),
+            (&["--peer", "nowhere"], "HOST:PORT"),
+            (&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101"], "--insecure"),
+            (&["--peer", "b:1", "--allow", "10.0.0.0/99"], "--allow"),
+        ] {
+            let error = parse(flags).expect_err("was taken").to_string();
+            assert!(error.contains(named), "{flags:?}: {error}");
+        }
+        assert!(parse(&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101", "--insecure"]).is_ok());
+        assert!(parse(&["--format", "--id", "2", "--utc-offset", "-03:30"]).is_ok());
+    }
+}

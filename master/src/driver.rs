@@ -1,0 +1,258 @@
+//! The one loop of a master: take events, step, make durable, and only then send and reply.
+//!
+//! It runs on a thread of its own, because it waits for the disk. Everything that has come in meanwhile is stepped
+//! together and made durable by one commit (group commit), so a thousand agents that start at once do not wait for a
+//! thousand fsyncs each after the other.
+//!
+//! A failed commit and a panic in the ledger both end the process: after either nobody knows what is on the disk or in
+//! memory, and a restart reads a known state.
+
+use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId};
+use crate::store::Store;
+use common::clock::Clock;
+use common::rpc::PROTOCOL;
+use common::rpc::peer::{PeerFrame, PeerMessage};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Events that wait for the loop; one more is refused as overload.
+pub const QUEUE_MAX: usize = 16_384;
+/// Events that share one commit.
+pub const BATCH_MAX: usize = 4_096;
+/// Mail that waits for the link; more is dropped, as any mail may be.
+pub const MAIL_MAX: usize = 16_384;
+
+type Query = Box<dyn FnOnce(&Ledger, &Clock) + Send>;
+
+enum Input {
+    Ask(Box<dyn FnOnce(RequestId) -> Event + Send>, oneshot::Sender<Reply>),
+    Tell(Event),
+    Look(Query),
+    Stop,
+}
+
+/// The way to the loop, for everybody else. Cheap to clone.
+#[derive(Clone)]
+pub struct Driver {
+    queue: SyncSender<Input>,
+    stopping: Arc<AtomicBool>,
+}
+
+/// Why the loop did not take something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The queue is full.
+    #[error("too many requests are waiting")]
+    Overloaded,
+    /// The process ends.
+    #[error("the master is shutting down")]
+    Stopping,
+}
+
+/// The loop's thread; joining it waits for the last commit.
+pub struct Running {
+    thread: JoinHandle<()>,
+    queue: SyncSender<Input>,
+    stopping: Arc<AtomicBool>,
+}
+
+/// What the loop has done since it started, for the metrics.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Durable commits.
+    pub commits: AtomicU64,
+    /// Events stepped.
+    pub events: AtomicU64,
+    /// Mail that found no place in the queue to the link.
+    pub mail_dropped: AtomicU64,
+}
+
+/// Starts the loop. Mail to the other master comes out of the receiver.
+///
+/// # Errors
+/// What the system says if it cannot start a thread.
+pub fn start(
+    ledger: Ledger,
+    store: impl Store,
+    clock: Clock,
+    counters: Arc<Counters>,
+) -> std::io::Result<(Driver, Running, mpsc::Receiver<PeerFrame>)> {
+    let (queue, inbox) = sync_channel(QUEUE_MAX);
+    let (mail, outbox) = mpsc::channel(MAIL_MAX);
+    let stopping = Arc::new(AtomicBool::new(false));
+    let mut state = Loop { ledger, store, clock, mail, waiting: HashMap::new(), next_request: 0, counters };
+    let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || {
+        let _end_on_panic = EndOnPanic;
+        state.run(&inbox);
+    })?;
+    let driver = Driver { queue: queue.clone(), stopping: Arc::clone(&stopping) };
+    Ok((driver, Running { thread, queue, stopping }, outbox))
+}
+
+impl Driver {
+    /// Hands in a request and waits for its answer.
+    ///
+    /// # Errors
+    /// [`Refused`], at once.
+    pub async fn ask(&self, event: impl FnOnce(RequestId) -> Event + Send + 'static) -> Result<Reply, Refused> {
+        let (answer, answered) = oneshot::channel();
+        self.put(Input::Ask(Box::new(event), answer))?;
+        answered.await.map_err(|_| Refused::Stopping)
+    }
+
+    /// Hands in something that has no answer.
+    ///
+    /// # Errors
+    /// [`Refused`], at once.
+    pub fn tell(&self, event: Event) -> Result<(), Refused> {
+        self.put(Input::Tell(event))
+    }
+
+    /// Looks at the ledger between two steps. What is seen may not be durable yet.
+    ///
+    /// # Errors
+    /// [`Refused`], at once.
+    pub async fn look<T: Send + 'static>(
+        &self,
+        view: impl FnOnce(&Ledger, &Clock) -> T + Send + 'static,
+    ) -> Result<T, Refused> {
+        let (answer, answered) = oneshot::channel();
+        self.put(Input::Look(Box::new(move |ledger, clock| {
+            // The asker may have gone away meanwhile.
+            let _ = answer.send(view(ledger, clock));
+        })))?;
+        answered.await.map_err(|_| Refused::Stopping)
+    }
+
+    fn put(&self, input: Input) -> Result<(), Refused> {
+        if self.stopping.load(Ordering::Relaxed) {
+            return Err(Refused::Stopping);
+        }
+        self.queue.try_send(input).map_err(|e| match e {
+            TrySendError::Full(_) => Refused::Overloaded,
+            TrySendError::Disconnected(_) => Refused::Stopping,
+        })
+    }
+}
+
+impl Running {
+    /// Takes in nothing more, finishes what is queued, and returns when the loop has ended.
+    pub fn stop(self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        // The queue may be full: then wait for a place, the loop is emptying it.
+        if self.queue.send(Input::Stop).is_ok() {
+            let _ = self.thread.join();
+        }
+    }
+}
+
+struct EndOnPanic;
+
+impl Drop for EndOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the ledger panicked: the process ends, so that a restart reads a known state");
+            std::process::exit(1);
+        }
+    }
+}
+
+struct Loop<S> {
+    ledger: Ledger,
+    store: S,
+    clock: Clock,
+    mail: mpsc::Sender<PeerFrame>,
+    /// The answers that requests wait for.
+    waiting: HashMap<RequestId, oneshot::Sender<Reply>>,
+    next_request: u64,
+    counters: Arc<Counters>,
+}
+
+impl<S: Store> Loop<S> {
+    fn run(&mut self, inbox: &Receiver<Input>) {
+        loop {
+            let now = self.clock.link_now();
+            let patience = (self.ledger.next_deadline() - now.boot).to_std().min(Duration::from_secs(1));
+            let first = match inbox.recv_timeout(patience) {
+                Ok(input) => Some(input),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            if self.round(first, inbox) {
+                return;
+            }
+        }
+    }
+
+    /// Steps whatever has come in, then carries out all of it. `true`: the end was among it.
+    fn round(&mut self, first: Option<Input>, inbox: &Receiver<Input>) -> bool {
+        let mut fx = Effects::default();
+        let mut stop = false;
+        if first.is_none() {
+            self.step(Event::Tick, &mut fx);
+        }
+        let mut looks = Vec::new();
+        for input in first.into_iter().chain(inbox.try_iter().take(BATCH_MAX)) {
+            match input {
+                Input::Ask(event, answer) => {
+                    let id = RequestId(self.next_request);
+                    self.next_request += 1;
+                    self.waiting.insert(id, answer);
+                    self.step(event(id), &mut fx);
+                }
+                Input::Tell(event) => self.step(event, &mut fx),
+                Input::Look(query) => looks.push(query),
+                Input::Stop => stop = true,
+            }
+        }
+        self.carry_out(fx);
+        for look in looks {
+            look(&self.ledger, &self.clock);
+        }
+        stop
+    }
+
+    fn step(&mut self, event: Event, fx: &mut Effects) {
+        self.counters.events.fetch_add(1, Ordering::Relaxed);
+        self.ledger.step(self.clock.link_now(), event, fx);
+    }
+
+    fn carry_out(&mut self, fx: Effects) {
+        for alarm in &fx.alarms {
+            match alarm {
+                Alarm::PeerHeard => tracing::info!("{alarm}"),
+                Alarm::Conflict(_) => tracing::error!("{alarm}"),
+                _ => tracing::warn!("{alarm}"),
+            }
+        }
+        if !fx.writes.is_empty() {
+            if let Err(e) = self.store.commit(&fx.writes, self.ledger.lsn()) {
+                tracing::error!("{e}: the process ends, so that a restart reads what really is on the disk");
+                std::process::exit(1);
+            }
+            self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        }
+        for message in fx.mail {
+            let frame = self.frame(message);
+            if self.mail.try_send(frame).is_err() {
+                self.counters.mail_dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        for (id, reply) in fx.replies {
+            if let Some(answer) = self.waiting.remove(&id) {
+                // The asker may have gone away meanwhile.
+                let _ = answer.send(reply);
+            }
+        }
+    }
+
+    fn frame(&self, message: PeerMessage) -> PeerFrame {
+        let me = self.ledger.identity();
+        PeerFrame { protocol: PROTOCOL, from: me.master, cluster: me.cluster, epoch: me.epoch, message }
+    }
+}

@@ -1,0 +1,158 @@
+//! What goes into the ledger and what comes out.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::lease::{Grant, Lease, Prep};
+use common::rpc::lease::{
+    HeartbeatReply, HeartbeatRequest, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest,
+    TokenRequest,
+};
+use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::terms::{ClusterId, EpochId, MasterId, Terms};
+use common::token::TokenKey;
+use serde::{Deserialize, Serialize};
+
+/// Names a waiting request towards the driver; drawn by the driver, never repeated within one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// Who this master is. Written when the store is formatted and when the two masters first meet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// Which of the two.
+    pub master: MasterId,
+    /// The cluster; master 1 draws it, master 2 takes it over at the first meeting.
+    pub cluster: Option<ClusterId>,
+    /// The pairing; drawn and taken over like the cluster.
+    pub epoch: Option<EpochId>,
+    /// How many pairings this cluster has had; 1 is the first.
+    pub pair_epoch: u64,
+    /// Whether the two have ever met. From then on a freshly formatted peer is refused.
+    pub paired: bool,
+    /// The cluster's parameters.
+    pub terms: Terms,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// An agent wants a token. `address` is for the operator's eyes.
+    Token {
+        /// Whom to answer.
+        id: RequestId,
+        /// What it says.
+        request: TokenRequest,
+        /// From where it came.
+        address: String,
+    },
+    /// An agent renews.
+    Rent {
+        /// Whom to answer.
+        id: RequestId,
+        /// What it says.
+        request: RentRequest,
+    },
+    /// An agent gives back.
+    Terminate {
+        /// Whom to answer.
+        id: RequestId,
+        /// What it says.
+        request: TerminateRequest,
+    },
+    /// An agent asks what it has.
+    List {
+        /// Whom to answer.
+        id: RequestId,
+        /// What it says.
+        request: ListRequest,
+    },
+    /// An agent's sign of life.
+    Heartbeat {
+        /// Whom to answer.
+        id: RequestId,
+        /// What it says.
+        request: HeartbeatRequest,
+    },
+    /// Mail from the other master.
+    Mail(Box<PeerFrame>),
+    /// A new connection to the other master stands.
+    Connected,
+    /// Nothing happened, but a deadline may have passed.
+    Tick,
+}
+
+/// A durable change. All writes of a batch reach the disk together or not at all, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Write {
+    /// A value's newest grant.
+    Lease(TokenKey, Lease),
+    /// A proposal.
+    Prep(Prep),
+    /// A proposal that became a lease or was overtaken.
+    DropPrep(TokenKey),
+    /// Who this master is.
+    Identity(Identity),
+}
+
+/// An answer to a waiting request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`Event::Token`].
+    Token(Result<Grant, Refusal>),
+    /// To [`Event::Rent`].
+    Rent(Result<Rent, Refusal>),
+    /// To [`Event::Terminate`].
+    Terminate(Result<(), Refusal>),
+    /// To [`Event::List`].
+    List(Result<Vec<ListedLease>, Refusal>),
+    /// To [`Event::Heartbeat`].
+    Heartbeat(Result<HeartbeatReply, Refusal>),
+}
+
+/// Something an operator must know. Each is raised when it begins, not each time it is seen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Alarm {
+    /// The other master was not heard for a while.
+    #[error("the other master is silent: no new leases until it is back")]
+    PeerSilent,
+    /// It is back.
+    #[error("the other master is heard again")]
+    PeerHeard,
+    /// What calls itself the other master does not fit.
+    #[error("the other master is refused: {0}")]
+    PeerRefused(String),
+    /// The clocks of the two differ.
+    #[error("the clocks of the two masters differ by {0} ms: check both machines' time service")]
+    ClockSkew(i64),
+    /// Two holders of one grant: the ledger of one of the masters is not what it was.
+    #[error(
+        "token {0} has two different holders in the two masters' ledgers; no lease is granted any more. \
+         Stop both masters and compare them before anything else"
+    )]
+    Conflict(TokenKey),
+    /// A peer's record that no peer could have.
+    #[error("the other master sent a record of token {0} that cannot be; it was dropped")]
+    Implausible(TokenKey),
+}
+
+/// What has to be done now, in this order: make `writes` durable together, then the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Durable changes.
+    pub writes: Vec<Write>,
+    /// Mail to the other master; any of it may be lost.
+    pub mail: Vec<PeerMessage>,
+    /// Answers.
+    pub replies: Vec<(RequestId, Reply)>,
+    /// For the operator.
+    pub alarms: Vec<Alarm>,
+}
+
+impl Effects {
+    pub(crate) fn send(&mut self, message: PeerMessage) {
+        self.mail.push(message);
+    }
+
+    pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {
+        self.replies.push((id, reply));
+    }
+}

@@ -1,0 +1,255 @@
+//! Granting: a change of ownership, which both masters make durable before the agent hears of it.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::event::{Alarm, Effects, Reply, RequestId, Write};
+use super::ledger::{CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
+use super::rules;
+use common::lease::{Generation, Grant, Lease, Prep};
+use common::rpc::lease::{Mode, Refusal, TokenRequest};
+use common::rpc::peer::PeerMessage;
+use common::terms::{AgentId, SessionId, Terms};
+use common::time::{Now, SpanMs};
+use common::token::{TokenKey, TokenType};
+
+/// A proposal or a closing that was not answered is sent again after this long.
+pub(super) const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
+/// Proposals sent again at one beat.
+const RESEND_MAX: usize = 1_024;
+/// The longest address kept for the operator's eyes, in characters.
+const ADDRESS_CHARS_MAX: usize = 64;
+
+impl Ledger {
+    pub(super) fn on_token(
+        &mut self,
+        now: Now,
+        id: RequestId,
+        request: TokenRequest,
+        address: String,
+        fx: &mut Effects,
+    ) {
+        if let Err(refusal) = self.same_cluster(request.cluster) {
+            return fx.reply(id, Reply::Token(Err(refusal)));
+        }
+        if self.mode() == Mode::Syncing {
+            return fx.reply(id, Reply::Token(Err(Refusal::Syncing)));
+        }
+        let TokenRequest { agent_id, session, token_type, .. } = request;
+        if let Some(grant) = self.held_by(now, &agent_id, session, token_type) {
+            return fx.reply(id, Reply::Token(Ok(grant)));
+        }
+        let outcome = match self.proposed_to(session, token_type) {
+            Some(prep) => {
+                fx.send(PeerMessage::Propose { prep });
+                Ok(())
+            }
+            None => self.begin_grant(now, &agent_id, session, token_type, address, fx),
+        };
+        match outcome {
+            Err(refusal) => fx.reply(id, Reply::Token(Err(refusal))),
+            Ok(()) if self.waiting_count >= WAITING_MAX => fx.reply(id, Reply::Token(Err(Refusal::Overloaded))),
+            Ok(()) => {
+                let waiter = Waiter { id, give_up_at: now.boot + CONFIRM_WAIT };
+                self.waiting.entry((session, token_type)).or_default().push(waiter);
+                self.waiting_count += 1;
+            }
+        }
+    }
+
+    fn begin_grant(
+        &mut self,
+        now: Now,
+        agent_id: &AgentId,
+        session: SessionId,
+        token_type: TokenType,
+        address: String,
+        fx: &mut Effects,
+    ) -> Result<(), Refusal> {
+        if !self.may_grant(now) {
+            return Err(Refusal::PeerAway);
+        }
+        let open = self.table.of_agent(agent_id).filter(|(kind, _)| *kind == token_type).count();
+        if open >= usize::from(Terms::BUDGET) {
+            return Err(Refusal::Budget { agent_id: agent_id.clone(), open: u32::try_from(open).unwrap_or(u32::MAX) });
+        }
+        let address: String = address.chars().filter(|c| !c.is_control()).take(ADDRESS_CHARS_MAX).collect();
+        if self.propose(now, agent_id, session, token_type, address.clone(), fx) {
+            return Ok(());
+        }
+        // None of ours is free: the other master may have one. Its proposal comes here to be confirmed, and with it the
+        // answer for whoever waits.
+        let agent_id = agent_id.clone();
+        fx.send(PeerMessage::Ask { agent_id, session, token_type, address });
+        Ok(())
+    }
+
+    /// Proposes a free value that is at home here. `false`: there is none.
+    fn propose(
+        &mut self,
+        now: Now,
+        agent_id: &AgentId,
+        session: SessionId,
+        token_type: TokenType,
+        address: String,
+        fx: &mut Effects,
+    ) -> bool {
+        let terms = self.identity.terms;
+        let today = terms.utc_offset().day_floor(now.wall);
+        let Some(key) = self.table.pick(token_type, today) else { return false };
+        let prep = Prep {
+            key,
+            g: self.table.lease(key).map_or(Generation::default(), |lease| lease.g).next(),
+            token_type,
+            agent_id: agent_id.clone(),
+            session,
+            address,
+            granted: now.wall,
+            from: today,
+            until: now.wall + terms.lease(),
+        };
+        fx.writes.push(Write::Prep(prep.clone()));
+        self.table.put_prep(prep.clone());
+        self.sent_at.insert(key, now.boot);
+        fx.send(PeerMessage::Propose { prep });
+        true
+    }
+
+    pub(super) fn on_ask(
+        &mut self,
+        now: Now,
+        agent_id: &AgentId,
+        session: SessionId,
+        token_type: TokenType,
+        address: String,
+        fx: &mut Effects,
+    ) {
+        if !self.may_grant(now) {
+            return;
+        }
+        if let Some(grant) = self.held_by(now, agent_id, session, token_type) {
+            return self.share(grant.key, fx);
+        }
+        if let Some(prep) = self.proposed_to(session, token_type) {
+            return fx.send(PeerMessage::Propose { prep });
+        }
+        if !self.propose(now, agent_id, session, token_type, address, fx) {
+            fx.send(PeerMessage::NoneFree { session, token_type });
+        }
+    }
+
+    pub(super) fn on_propose(&mut self, now: Now, prep: Prep, fx: &mut Effects) {
+        let key = prep.key;
+        let terms = self.identity.terms;
+        let plausible = rules::plausible(key, prep.token_type, prep.from, prep.until, &terms);
+        if !plausible || rules::home(key) == self.identity.master {
+            return fx.alarms.push(Alarm::Implausible(key));
+        }
+        if self.pair.frozen() {
+            return;
+        }
+        let known = self.table.lease(key);
+        if known.is_some_and(|lease| rules::same_grant(lease, &prep)) {
+            fx.send(PeerMessage::Confirm { prep });
+        } else if rules::may_confirm(known, &prep, &terms) {
+            self.put_lease(key, Lease::from_prep(&prep), fx);
+            fx.send(PeerMessage::Confirm { prep });
+        } else {
+            return fx.send(PeerMessage::Reject { key, record: known.cloned() });
+        }
+        // Both hold it now, or will: whoever asked here for this session can be answered from here.
+        self.answer_waiting(now, key, fx);
+    }
+
+    pub(super) fn on_confirm(&mut self, now: Now, echo: &Prep, fx: &mut Effects) {
+        let key = echo.key;
+        // The whole proposal must match: a late confirmation of another one proves nothing about this one.
+        if self.table.prep(key) != Some(echo) {
+            return;
+        }
+        self.drop_prep(key, fx);
+        self.put_lease(key, Lease::from_prep(echo), fx);
+        self.answer_waiting(now, key, fx);
+    }
+
+    pub(super) fn on_reject(&mut self, now: Now, key: TokenKey, record: Option<Lease>, fx: &mut Effects) {
+        let behind = record.as_ref().map(|theirs| theirs.g);
+        if let Some(theirs) = record {
+            self.merge_all(now, vec![(key, theirs)], fx);
+        }
+        // The other one knows less than we do: tell it.
+        if self.table.lease(key).is_some_and(|mine| behind.is_none_or(|theirs| theirs < mine.g)) {
+            self.share(key, fx);
+        }
+    }
+
+    /// Answers everybody who waits for what `key` now is.
+    pub(super) fn answer_waiting(&mut self, now: Now, key: TokenKey, fx: &mut Effects) {
+        let Some(lease) = self.table.lease(key) else { return };
+        if !rules::still_good(lease, now) {
+            return;
+        }
+        let grant = lease.grant(key);
+        let asked = (lease.session, lease.token_type);
+        for waiter in self.stop_waiting(asked) {
+            fx.reply(waiter.id, Reply::Token(Ok(grant.clone())));
+        }
+    }
+
+    pub(super) fn refuse_waiting(&mut self, asked: (SessionId, TokenType), refusal: &Refusal, fx: &mut Effects) {
+        for waiter in self.stop_waiting(asked) {
+            fx.reply(waiter.id, Reply::Token(Err(refusal.clone())));
+        }
+    }
+
+    fn stop_waiting(&mut self, asked: (SessionId, TokenType)) -> Vec<Waiter> {
+        let waiters = self.waiting.remove(&asked).unwrap_or_default();
+        self.waiting_count -= waiters.len();
+        waiters
+    }
+
+    pub(super) fn give_up_waiting(&mut self, now: Now, fx: &mut Effects) {
+        let late = |waiter: &Waiter| waiter.give_up_at <= now.boot;
+        for waiters in self.waiting.values_mut() {
+            for waiter in waiters.iter().filter(|waiter| late(waiter)) {
+                fx.reply(waiter.id, Reply::Token(Err(Refusal::Retry)));
+            }
+            let before = waiters.len();
+            waiters.retain(|waiter| !late(waiter));
+            self.waiting_count -= before - waiters.len();
+        }
+        self.waiting.retain(|_, waiters| !waiters.is_empty());
+    }
+
+    pub(super) fn resend_proposals(&mut self, now: Now, fx: &mut Effects) {
+        if !self.pair.heard(now) {
+            return;
+        }
+        let due: Vec<Prep> = self
+            .table
+            .preps()
+            .filter(|prep| self.sent_at.get(&prep.key).is_none_or(|at| now.boot - *at >= RESEND_AFTER))
+            .take(RESEND_MAX)
+            .cloned()
+            .collect();
+        for prep in due {
+            self.sent_at.insert(prep.key, now.boot);
+            fx.send(PeerMessage::Propose { prep });
+        }
+    }
+
+    fn held_by(&self, now: Now, agent_id: &AgentId, session: SessionId, token_type: TokenType) -> Option<Grant> {
+        self.table.of_session(session, token_type).find_map(|key| {
+            let lease = self.table.lease(key)?;
+            let holds = lease.session == session && lease.agent_id == *agent_id && rules::still_good(lease, now);
+            holds.then(|| lease.grant(key))
+        })
+    }
+
+    fn proposed_to(&self, session: SessionId, token_type: TokenType) -> Option<Prep> {
+        let mine = |prep: &&Prep| prep.session == session;
+        self.table.of_session(session, token_type).find_map(|key| self.table.prep(key).filter(mine)).cloned()
+    }
+
+    fn may_grant(&self, now: Now) -> bool {
+        self.mode() == Mode::Ready && self.pair.heard(now) && !self.pair.frozen()
+    }
+}

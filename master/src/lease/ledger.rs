@@ -1,0 +1,279 @@
+//! The ledger's state, and the one way in.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Write};
+use super::rules;
+use super::table::Table;
+use crate::replication::pair::Pair;
+use common::clock::TestClock;
+use common::lease::{Lease, LeaseState, Prep};
+use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Mode, Refusal};
+use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::terms::SessionId;
+use common::time::{BootMs, Now, SpanMs};
+use common::token::{TokenKey, TokenType};
+use common::{rpc, terms::ClusterId};
+use std::collections::BTreeMap;
+
+/// How long a request for a token waits for the other master's confirmation before it is told to ask again.
+pub const CONFIRM_WAIT: SpanMs = SpanMs::seconds(3);
+/// Requests for tokens that wait at once; one more is refused.
+pub const WAITING_MAX: usize = 16_384;
+
+/// One master's ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ledger {
+    pub(super) identity: Identity,
+    pub(super) table: Table,
+    /// Requests that wait for a confirmation, by what they asked for.
+    pub(super) waiting: BTreeMap<(SessionId, TokenType), Vec<Waiter>>,
+    pub(super) waiting_count: usize,
+    /// When each proposal or closing was last sent, so that it is not sent again at once.
+    pub(super) sent_at: BTreeMap<TokenKey, BootMs>,
+    pub(crate) pair: Pair,
+    /// Counts durable changes.
+    lsn: u64,
+    test_clock: Option<TestClock>,
+    version: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Waiter {
+    pub(super) id: RequestId,
+    pub(super) give_up_at: BootMs,
+}
+
+/// What a store held when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Who this master is.
+    pub identity: Identity,
+    /// The last durable change.
+    pub lsn: u64,
+    /// Leases.
+    pub leases: Vec<(TokenKey, Lease)>,
+    /// Proposals without confirmation.
+    pub preps: Vec<Prep>,
+}
+
+impl Ledger {
+    /// The ledger of a master that starts now. `salt` is random: it tells this start's exchange of tables from others.
+    pub fn start(loaded: Loaded, now: Now, salt: u64, test_clock: Option<TestClock>, version: String) -> Self {
+        let Loaded { identity, lsn, leases, preps } = loaded;
+        let table = Table::new(identity.master, identity.terms, leases, preps);
+        Self {
+            table,
+            waiting: BTreeMap::new(),
+            waiting_count: 0,
+            sent_at: BTreeMap::new(),
+            pair: Pair::start(now, salt),
+            lsn,
+            test_clock,
+            version,
+            identity,
+        }
+    }
+
+    /// Takes one event at one instant and adds what has to be done to `fx`. Events may come in any order.
+    pub fn step(&mut self, now: Now, event: Event, fx: &mut Effects) {
+        let writes_before = fx.writes.len();
+        match event {
+            Event::Token { id, request, address } => self.on_token(now, id, request, address, fx),
+            Event::Rent { id, request } => {
+                let reply = self.on_rent(now, &request, fx);
+                fx.reply(id, Reply::Rent(reply));
+            }
+            Event::Terminate { id, request } => {
+                let reply = self.on_terminate(now, &request, fx);
+                fx.reply(id, Reply::Terminate(reply));
+            }
+            Event::List { id, request } => {
+                let reply = self.on_list(&request);
+                fx.reply(id, Reply::List(reply));
+            }
+            Event::Heartbeat { id, request } => {
+                let reply = self.on_heartbeat(now, &request);
+                fx.reply(id, Reply::Heartbeat(reply));
+            }
+            Event::Mail(frame) => self.on_mail(now, *frame, fx),
+            Event::Connected => self.greet(now, fx),
+            Event::Tick => {}
+        }
+        self.on_time(now, fx);
+        if fx.writes.len() > writes_before {
+            self.lsn = self.lsn.saturating_add(1);
+        }
+    }
+
+    /// When [`Event::Tick`] is due if nothing else happens.
+    pub fn next_deadline(&self) -> BootMs {
+        self.pair.next_beat()
+    }
+
+    /// What runs out by itself. Looked at once a beat: a scan at each event would make many waiting agents dear.
+    fn on_time(&mut self, now: Now, fx: &mut Effects) {
+        self.watch_peer(now, fx);
+        if self.pair.take_beat(now) {
+            self.beat(now, fx);
+            self.resend_proposals(now, fx);
+            self.end_what_is_over(now, fx);
+            self.give_up_waiting(now, fx);
+        }
+    }
+
+    fn on_mail(&mut self, now: Now, frame: PeerFrame, fx: &mut Effects) {
+        let Some(message) = self.admit(now, frame, fx) else { return };
+        match message {
+            PeerMessage::Hello(hello) => self.on_hello(now, &hello, fx),
+            PeerMessage::Heartbeat { lsn, wall, mode } => self.on_peer_heartbeat(now, lsn, wall, mode, fx),
+            PeerMessage::Pull { exchange, after } => self.on_pull(exchange, after, fx),
+            PeerMessage::Page { exchange, after, records, last } => {
+                self.on_page(now, exchange, after, records, last, fx);
+            }
+            PeerMessage::Sync { records } => self.merge_all(now, records, fx),
+            PeerMessage::Propose { prep } => self.on_propose(now, prep, fx),
+            PeerMessage::Confirm { prep } => self.on_confirm(now, &prep, fx),
+            PeerMessage::Reject { key, record } => self.on_reject(now, key, record, fx),
+            PeerMessage::Close { key, g, until } => self.on_close(key, g, until, fx),
+            PeerMessage::Closed { key, g, until } => self.on_closed(key, g, until, fx),
+            PeerMessage::Ask { agent_id, session, token_type, address } => {
+                self.on_ask(now, &agent_id, session, token_type, address, fx);
+            }
+            PeerMessage::NoneFree { session, token_type } => {
+                self.refuse_waiting((session, token_type), &Refusal::PoolExhausted { token_type }, fx);
+            }
+        }
+    }
+
+    fn on_heartbeat(&self, now: Now, request: &HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
+        if request.protocol != rpc::PROTOCOL {
+            return Err(Refusal::Protocol { here: rpc::PROTOCOL });
+        }
+        if request.test_clock != self.test_clock {
+            return Err(Refusal::TestClock);
+        }
+        self.same_cluster(request.cluster)?;
+        let cluster = self.identity.cluster.ok_or(Refusal::Syncing)?;
+        Ok(HeartbeatReply {
+            master: self.identity.master,
+            cluster,
+            terms: self.identity.terms,
+            mode: self.mode(),
+            wall: now.wall,
+            test_clock: self.test_clock,
+            version: self.version.clone(),
+        })
+    }
+
+    pub(super) fn same_cluster(&self, theirs: Option<ClusterId>) -> Result<(), Refusal> {
+        match (self.identity.cluster, theirs) {
+            (Some(here), Some(there)) if here != there => Err(Refusal::ForeignCluster { here }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Merges what the other master knows; used by every message that carries records.
+    pub(crate) fn merge_all(&mut self, now: Now, records: Vec<(TokenKey, Lease)>, fx: &mut Effects) {
+        for (key, theirs) in records {
+            if !rules::plausible(key, theirs.token_type, theirs.from, theirs.until, &self.identity.terms) {
+                fx.alarms.push(Alarm::Implausible(key));
+                continue;
+            }
+            let mine = self.table.lease(key);
+            let Some(merged) = rules::merge(self.identity.master, key, mine, &theirs) else {
+                self.pair.freeze();
+                fx.alarms.push(Alarm::Conflict(key));
+                continue;
+            };
+            let changed = mine != Some(&merged);
+            if self.table.prep(key).is_some_and(|prep| prep.g <= merged.g) {
+                self.drop_prep(key, fx);
+            }
+            if changed {
+                self.put_lease(key, merged, fx);
+            }
+            self.answer_waiting(now, key, fx);
+        }
+    }
+
+    pub(super) fn put_lease(&mut self, key: TokenKey, lease: Lease, fx: &mut Effects) {
+        fx.writes.push(Write::Lease(key, lease.clone()));
+        self.table.put_lease(key, lease);
+    }
+
+    pub(super) fn drop_prep(&mut self, key: TokenKey, fx: &mut Effects) {
+        fx.writes.push(Write::DropPrep(key));
+        self.table.drop_prep(key);
+        self.sent_at.remove(&key);
+    }
+
+    pub(crate) fn put_identity(&mut self, identity: Identity, fx: &mut Effects) {
+        fx.writes.push(Write::Identity(identity.clone()));
+        self.identity = identity;
+    }
+
+    /// Sends a record of ours to the other master, so that both tables show the same.
+    pub(super) fn share(&self, key: TokenKey, fx: &mut Effects) {
+        if let Some(lease) = self.table.lease(key) {
+            fx.send(PeerMessage::Sync { records: vec![(key, lease.clone())] });
+        }
+    }
+
+    /// What this master does at the moment.
+    pub fn mode(&self) -> Mode {
+        self.pair.mode()
+    }
+
+    /// Who this master is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The number of its last durable change.
+    pub fn lsn(&self) -> u64 {
+        self.lsn
+    }
+
+    /// The records.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// What it knows of the other master.
+    pub fn pair(&self) -> &Pair {
+        &self.pair
+    }
+
+    /// Its program's version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The test clock it runs by, if any.
+    pub fn test_clock(&self) -> Option<TestClock> {
+        self.test_clock
+    }
+
+    /// Asserted after each step of tests and simulations: what must hold inside one master whatever was received.
+    ///
+    /// # Errors
+    /// The sentence that does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        for prep in self.table.preps() {
+            if rules::home(prep.key) != self.identity.master {
+                return Err(format!("a proposal of {} away from its home", prep.key));
+            }
+            if let Some(lease) = self.table.lease(prep.key)
+                && (lease.state != LeaseState::Closed || lease.g >= prep.g)
+            {
+                return Err(format!("a proposal of {} beside an open grant", prep.key));
+            }
+        }
+        for (key, lease) in self.table.leases() {
+            if lease.from > lease.until {
+                return Err(format!("the lease of {key} ends before it begins"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Renewing, giving back, listing: what one master can do alone.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::event::Effects;
+use super::ledger::Ledger;
+use super::rules;
+use common::lease::{Lease, LeaseState};
+use common::rpc::lease::{LIST_MAX, ListRequest, ListedLease, Mode, Refusal, Rent, RentRequest, TerminateRequest};
+use common::time::Now;
+
+impl Ledger {
+    pub(super) fn on_rent(&mut self, now: Now, request: &RentRequest, fx: &mut Effects) -> Result<Rent, Refusal> {
+        self.same_cluster(request.cluster)?;
+        if self.mode() == Mode::Syncing {
+            return Err(Refusal::Syncing);
+        }
+        let key = request.key;
+        let proposed = self.table.prep(key).is_some_and(|prep| prep.g == request.g && prep.session == request.session);
+        let Some(lease) = self.table.lease(key) else {
+            return if proposed { Err(Refusal::Retry) } else { Ok(Rent::Unrented) };
+        };
+        if proposed || request.g > lease.g {
+            // The other master knows of a newer grant than we do: it can renew, and we shall hear of it.
+            return Err(Refusal::Retry);
+        }
+        if request.g < lease.g || lease.session != request.session || lease.agent_id != request.agent_id {
+            let taken = lease.state == LeaseState::Held && now.wall < lease.until;
+            return Ok(if taken { Rent::Rented } else { Rent::Unrented });
+        }
+        if !rules::still_good(lease, now) {
+            return Ok(Rent::Unrented);
+        }
+        let until = rules::renewed_until(lease, now, &self.identity.terms);
+        let renewed = Lease {
+            until,
+            renewed: lease.renewed.max(now.wall),
+            rseq: lease.rseq.max(request.rseq),
+            attempt: request.attempt,
+            ..lease.clone()
+        };
+        self.put_lease(key, renewed, fx);
+        self.share(key, fx);
+        Ok(Rent::Success { until })
+    }
+
+    /// Giving back is only a denial of further renewals: the value rests until its end like any other, because IDs of
+    /// the running hour and day are out in the world.
+    pub(super) fn on_terminate(
+        &mut self,
+        now: Now,
+        request: &TerminateRequest,
+        fx: &mut Effects,
+    ) -> Result<(), Refusal> {
+        match self.mode() {
+            Mode::Syncing => return Err(Refusal::Syncing),
+            Mode::ReadyAlone => return Err(Refusal::PeerAway),
+            Mode::Ready if !self.pair.heard(now) => return Err(Refusal::PeerAway),
+            Mode::Ready => {}
+        }
+        let lease = self.table.lease(request.key).ok_or(Refusal::NotHolder)?;
+        let holds = lease.g == request.g && lease.session == request.session && lease.agent_id == request.agent_id;
+        if !holds {
+            return Err(Refusal::NotHolder);
+        }
+        if !lease.deny && lease.state == LeaseState::Held {
+            let denied = Lease { deny: true, ..lease.clone() };
+            self.put_lease(request.key, denied, fx);
+            self.share(request.key, fx);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_list(&self, request: &ListRequest) -> Result<Vec<ListedLease>, Refusal> {
+        if self.mode() == Mode::Syncing {
+            return Err(Refusal::Syncing);
+        }
+        let mut listed: Vec<ListedLease> = self
+            .table
+            .of_agent(&request.agent_id)
+            .filter(|(_, key)| request.after.is_none_or(|after| *key > after))
+            .filter_map(|(_, key)| {
+                let lease = self.table.lease(key).filter(|lease| lease.agent_id == request.agent_id)?;
+                let held = lease.state == LeaseState::Held && !lease.deny;
+                Some(ListedLease { grant: lease.grant(key), session: lease.session, held })
+            })
+            .collect();
+        listed.sort_by_key(|row| row.grant.key);
+        listed.truncate(LIST_MAX);
+        Ok(listed)
+    }
+}

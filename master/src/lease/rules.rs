@@ -1,0 +1,167 @@
+//! The protocol's rules as small total functions, each with the sentence it stands for.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::lease::{Lease, LeaseState, Prep};
+use common::terms::{MasterId, SessionId, Terms};
+use common::time::{Now, WallMs};
+use common::token::{TokenKey, TokenType};
+
+/// Each value has one home, by its parity, and only the home proposes it. Without this both masters could propose one
+/// value to two agents and both confirm: a duplicate with no fault and perfect clocks.
+pub fn home(key: TokenKey) -> MasterId {
+    if key.value.0 & 1 == 1 { MasterId::One } else { MasterId::Two }
+}
+
+/// A session that asks again gets the lease it has, as long as that is worth something.
+pub fn still_good(lease: &Lease, now: Now) -> bool {
+    lease.state == LeaseState::Held && !lease.deny && now.wall < lease.until
+}
+
+/// The other master confirms a proposal only if it knows of no promise that reaches into it: an older grant must have
+/// ended here, and its last day must be over before the new one begins.
+pub fn may_confirm(known: Option<&Lease>, prep: &Prep, terms: &Terms) -> bool {
+    match known {
+        None => true,
+        Some(lease) => {
+            lease.g < prep.g && lease.state != LeaseState::Held && prep.from >= terms.utc_offset().day_ceil(lease.until)
+        }
+    }
+}
+
+/// The proposal that this record came from: a doubled proposal is confirmed again.
+pub fn same_grant(lease: &Lease, prep: &Prep) -> bool {
+    (lease.g, lease.session, lease.from) == (prep.g, prep.session, prep.from)
+}
+
+/// Its time and its grace are over: the home may ask the other master to end it.
+pub fn may_close(lease: &Lease, now: Now, terms: &Terms) -> bool {
+    lease.state == LeaseState::Held && now.wall >= lease.until + terms.grace()
+}
+
+/// How far a renewal reaches: never less than what was promised before.
+pub fn renewed_until(lease: &Lease, now: Now, terms: &Terms) -> WallMs {
+    lease.until.max(now.wall + terms.lease())
+}
+
+/// A record that a peer sends must at least be one that a peer could have.
+pub fn plausible(key: TokenKey, token_type: TokenType, from: WallMs, until: WallMs, terms: &Terms) -> bool {
+    token_type.family() == key.family && token_type.admits(key.value, terms.uint2_max()) && from <= until
+}
+
+/// What becomes of a record when the other master's view of the same value arrives. Higher `g` wins; within one grant
+/// everything only grows. `None`: two holders of one grant, which cannot be.
+pub fn merge(me: MasterId, key: TokenKey, mine: Option<&Lease>, theirs: &Lease) -> Option<Lease> {
+    let at_home = home(key) == me;
+    let state = |lease: LeaseState| match lease {
+        // The other one has ended it and the home has now heard of it: both know.
+        LeaseState::Closing | LeaseState::Closed if at_home => LeaseState::Closed,
+        other => other,
+    };
+    let adopted = || Lease { state: state(theirs.state), ..theirs.clone() };
+    let Some(mine) = mine else { return Some(adopted()) };
+    if theirs.g > mine.g {
+        return Some(adopted());
+    }
+    if theirs.g < mine.g {
+        return Some(mine.clone());
+    }
+    if same_holder(mine, theirs.session, theirs) {
+        let (rseq, attempt) = (mine.rseq, mine.attempt).max((theirs.rseq, theirs.attempt));
+        return Some(Lease {
+            state: mine.state.max(state(theirs.state)),
+            until: mine.until.max(theirs.until),
+            renewed: mine.renewed.max(theirs.renewed),
+            deny: mine.deny || theirs.deny,
+            rseq,
+            attempt,
+            ..mine.clone()
+        });
+    }
+    None
+}
+
+fn same_holder(mine: &Lease, session: SessionId, theirs: &Lease) -> bool {
+    mine.session == session && mine.from == theirs.from
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::lease::Generation;
+    use common::token::{TokenFamily, TokenValue};
+    use proptest::prelude::*;
+
+    fn lease() -> impl Strategy<Value = Lease> {
+        let state = prop_oneof![Just(LeaseState::Held), Just(LeaseState::Closing), Just(LeaseState::Closed)];
+        (1u64..4, state, 10i64..20, any::<bool>(), 0u64..3, 0u64..3).prop_map(
+            |(g, state, until, deny, rseq, attempt)| {
+                Lease {
+                    g: Generation(g),
+                    state,
+                    token_type: TokenType::Uint2,
+                    agent_id: "a".parse().unwrap(),
+                    // One holder for each grant: that is what the protocol promises.
+                    session: SessionId(g.into()),
+                    address: String::new(),
+                    granted: WallMs(0),
+                    renewed: WallMs(until),
+                    from: WallMs(0),
+                    until: WallMs(until),
+                    deny,
+                    rseq,
+                    attempt,
+                }
+            },
+        )
+    }
+
+    fn key(value: u32) -> TokenKey {
+        TokenKey { family: TokenFamily::Uint, value: TokenValue(value) }
+    }
+
+    fn fold(me: MasterId, mail: &[Lease]) -> Lease {
+        mail.iter().fold(None, |mine: Option<Lease>, theirs| merge(me, key(1), mine.as_ref(), theirs)).unwrap()
+    }
+
+    proptest! {
+        /// Mail that is doubled or out of order ends in the same record.
+        #[test]
+        fn merge_is_idempotent_and_commutative(
+            (mail, shuffled) in proptest::collection::vec(lease(), 1..6)
+                .prop_flat_map(|mail| (Just(mail.clone()), Just(mail).prop_shuffle())),
+            home in any::<bool>(),
+        ) {
+            let me = if home { MasterId::One } else { MasterId::Two };
+            let doubled: Vec<Lease> = shuffled.iter().chain(mail.iter()).cloned().collect();
+            prop_assert_eq!(fold(me, &mail), fold(me, &doubled));
+        }
+
+        /// No promise gets shorter, no denial and no ending is forgotten.
+        #[test]
+        fn merge_only_grows(mine in lease(), theirs in lease(), home in any::<bool>()) {
+            let me = if home { MasterId::One } else { MasterId::Two };
+            let merged = merge(me, key(1), Some(&mine), &theirs).unwrap();
+            prop_assert!(merged.g >= mine.g);
+            if merged.g == mine.g {
+                prop_assert!(merged.until >= mine.until && merged.state >= mine.state && merged.deny >= mine.deny);
+            }
+        }
+    }
+
+    #[test]
+    fn two_holders_of_one_grant_are_not_merged() {
+        let mine = Lease::from_prep(&Prep {
+            key: key(1),
+            g: Generation(1),
+            token_type: TokenType::Uint2,
+            agent_id: "a".parse().unwrap(),
+            session: SessionId(1),
+            address: String::new(),
+            granted: WallMs(0),
+            from: WallMs(0),
+            until: WallMs(9),
+        });
+        let theirs = Lease { session: SessionId(2), ..mine.clone() };
+        assert_eq!(merge(MasterId::One, key(1), Some(&mine), &theirs), None);
+    }
+}

@@ -1,0 +1,299 @@
+//! The table of leases and proposals, with the indexes that keep every rule off a full scan.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::rules;
+use common::lease::{Lease, LeaseState, Prep};
+use common::terms::{AgentId, MasterId, SessionId, Terms};
+use common::time::WallMs;
+use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one master knows of every value. The two maps are the truth; the sets are derived from them and change only
+/// with them, in [`Table::put_lease`], [`Table::put_prep`] and [`Table::drop_prep`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Table {
+    me: MasterId,
+    terms: Terms,
+    leases: BTreeMap<TokenKey, Lease>,
+    preps: BTreeMap<TokenKey, Prep>,
+    /// All values below this one that are at home here have been granted or proposed before. A value never becomes
+    /// ungranted again, so this only grows.
+    granted_below: BTreeMap<TokenFamily, u32>,
+    /// Values at home here that are closed, by the instant from which on they may be granted again.
+    resting: BTreeMap<TokenFamily, BTreeSet<(WallMs, TokenValue)>>,
+    /// Held values at home here, by the end of their lease.
+    ends: BTreeSet<(WallMs, TokenKey)>,
+    /// What is not closed, by session.
+    by_session: BTreeSet<(SessionId, TokenType, TokenKey)>,
+    /// What is not closed, by agent.
+    by_agent: BTreeSet<(AgentId, TokenType, TokenKey)>,
+}
+
+impl Table {
+    /// The table of master `me` with these records in it.
+    pub fn new(
+        me: MasterId,
+        terms: Terms,
+        leases: impl IntoIterator<Item = (TokenKey, Lease)>,
+        preps: impl IntoIterator<Item = Prep>,
+    ) -> Self {
+        let mut table = Self {
+            me,
+            terms,
+            leases: BTreeMap::new(),
+            preps: BTreeMap::new(),
+            granted_below: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            by_session: BTreeSet::new(),
+            by_agent: BTreeSet::new(),
+        };
+        for (key, lease) in leases {
+            table.put_lease(key, lease);
+        }
+        for prep in preps {
+            table.put_prep(prep);
+        }
+        table
+    }
+
+    /// The newest grant of `key`, if there ever was one.
+    pub fn lease(&self, key: TokenKey) -> Option<&Lease> {
+        self.leases.get(&key)
+    }
+
+    /// The proposal of `key` that waits for its confirmation.
+    pub fn prep(&self, key: TokenKey) -> Option<&Prep> {
+        self.preps.get(&key)
+    }
+
+    /// All leases, ascending.
+    pub fn leases(&self) -> impl Iterator<Item = (TokenKey, &Lease)> {
+        self.leases.iter().map(|(key, lease)| (*key, lease))
+    }
+
+    /// Leases after `after`, ascending.
+    pub fn leases_after(&self, after: Option<TokenKey>) -> impl Iterator<Item = (TokenKey, &Lease)> {
+        let start = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.leases.range((start, std::ops::Bound::Unbounded)).map(|(key, lease)| (*key, lease))
+    }
+
+    /// All proposals, ascending.
+    pub fn preps(&self) -> impl Iterator<Item = &Prep> {
+        self.preps.values()
+    }
+
+    /// What this session has of this type and is not closed, ascending.
+    pub fn of_session(&self, session: SessionId, token_type: TokenType) -> impl Iterator<Item = TokenKey> {
+        let first = TokenKey { family: TokenFamily::String2, value: TokenValue(0) };
+        self.by_session
+            .range((session, token_type, first)..)
+            .take_while(move |(s, t, _)| (*s, *t) == (session, token_type))
+            .map(|(_, _, key)| *key)
+    }
+
+    /// What this agent has and is not closed, ascending by type and key.
+    pub fn of_agent(&self, agent_id: &AgentId) -> impl Iterator<Item = (TokenType, TokenKey)> {
+        let first = TokenKey { family: TokenFamily::String2, value: TokenValue(0) };
+        let start = (agent_id.clone(), TokenType::String2IncludeLetter, first);
+        self.by_agent
+            .range(start.clone()..)
+            .take_while(move |(a, _, _)| *a == start.0)
+            .map(|(_, token_type, key)| (*token_type, *key))
+    }
+
+    /// Held values at home here whose lease ended before `instant`, the longest ended first.
+    pub fn ended_before(&self, instant: WallMs) -> impl Iterator<Item = TokenKey> {
+        self.ends.iter().take_while(move |(until, _)| *until < instant).map(|(_, key)| *key)
+    }
+
+    /// The value to grant next for `token_type`: one at home here that was never granted, else the one that rested
+    /// longest. `today` is the first instant of the present day.
+    pub fn pick(&self, token_type: TokenType, today: WallMs) -> Option<TokenKey> {
+        let family = token_type.family();
+        let fits = |value: &TokenValue| token_type.admits(*value, self.terms.uint2_max());
+        let start = self.granted_below.get(&family).copied().unwrap_or_default();
+        let untouched = (start..family.size(self.terms.uint2_max()))
+            .map(TokenValue)
+            .find(|value| fits(value) && self.never_granted_at_home(TokenKey { family, value: *value }));
+        let rested = || {
+            let resting = self.resting.get(&family).into_iter().flatten();
+            resting.take_while(|(reuse_at, _)| *reuse_at <= today).map(|(_, value)| value).find(|value| fits(value))
+        };
+        untouched.or_else(|| rested().copied()).map(|value| TokenKey { family, value })
+    }
+
+    fn never_granted_at_home(&self, key: TokenKey) -> bool {
+        rules::home(key) == self.me && !self.leases.contains_key(&key) && !self.preps.contains_key(&key)
+    }
+
+    /// Writes a lease.
+    pub fn put_lease(&mut self, key: TokenKey, lease: Lease) {
+        self.unindex(key);
+        self.leases.insert(key, lease);
+        self.index(key);
+    }
+
+    /// Writes a proposal.
+    pub fn put_prep(&mut self, prep: Prep) {
+        let key = prep.key;
+        self.unindex(key);
+        self.preps.insert(key, prep);
+        self.index(key);
+    }
+
+    /// Removes a proposal that became a lease, or that a newer grant overtook.
+    pub fn drop_prep(&mut self, key: TokenKey) {
+        self.unindex(key);
+        self.preps.remove(&key);
+        self.index(key);
+    }
+
+    fn unindex(&mut self, key: TokenKey) {
+        if let Some(lease) = self.leases.get(&key) {
+            if let Some(values) = self.resting.get_mut(&key.family) {
+                values.remove(&(self.terms.reuse_at(lease.until), key.value));
+            }
+            self.ends.remove(&(lease.until, key));
+            self.by_session.remove(&(lease.session, lease.token_type, key));
+            self.by_agent.remove(&(lease.agent_id.clone(), lease.token_type, key));
+        }
+        if let Some(prep) = self.preps.get(&key) {
+            self.by_session.remove(&(prep.session, prep.token_type, key));
+            self.by_agent.remove(&(prep.agent_id.clone(), prep.token_type, key));
+        }
+    }
+
+    fn index(&mut self, key: TokenKey) {
+        let at_home = rules::home(key) == self.me;
+        let prep = self.preps.get(&key);
+        match self.leases.get(&key) {
+            None => {}
+            Some(lease) if lease.state == LeaseState::Closed && at_home && prep.is_none() => {
+                let rested = (self.terms.reuse_at(lease.until), key.value);
+                self.resting.entry(key.family).or_default().insert(rested);
+            }
+            Some(lease) if lease.state == LeaseState::Closed => {}
+            Some(lease) => {
+                if at_home && lease.state == LeaseState::Held {
+                    self.ends.insert((lease.until, key));
+                }
+                self.by_session.insert((lease.session, lease.token_type, key));
+                self.by_agent.insert((lease.agent_id.clone(), lease.token_type, key));
+            }
+        }
+        if let Some(prep) = prep {
+            self.by_session.insert((prep.session, prep.token_type, key));
+            self.by_agent.insert((prep.agent_id.clone(), prep.token_type, key));
+        }
+        let size = key.family.size(self.terms.uint2_max());
+        let mut below = self.granted_below.get(&key.family).copied().unwrap_or_default();
+        while below < size && !self.never_granted_at_home(TokenKey { family: key.family, value: TokenValue(below) }) {
+            below += 1;
+        }
+        self.granted_below.insert(key.family, below);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::calendar::UtcOffset;
+    use common::lease::Generation;
+    use proptest::prelude::*;
+
+    fn terms() -> Terms {
+        Terms::new(7, UtcOffset::default(), 15).unwrap()
+    }
+
+    fn lease(state: LeaseState, agent: u8, until: i64) -> Lease {
+        let prep = prep(TokenKey { family: TokenFamily::Uint, value: TokenValue(0) }, agent, until);
+        Lease { state, ..Lease::from_prep(&prep) }
+    }
+
+    fn prep(key: TokenKey, agent: u8, until: i64) -> Prep {
+        Prep {
+            key,
+            g: Generation(1),
+            token_type: TokenType::Uint2,
+            agent_id: format!("a{agent}").parse().unwrap(),
+            session: SessionId(agent.into()),
+            address: String::new(),
+            granted: WallMs(0),
+            from: WallMs(0),
+            until: WallMs(until),
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        Lease(u32, u8, LeaseState, i64),
+        Prep(u32, u8),
+        /// A proposal becomes a lease.
+        Confirm(u32, u8),
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        let state = prop_oneof![Just(LeaseState::Held), Just(LeaseState::Closing), Just(LeaseState::Closed)];
+        prop_oneof![
+            (0u32..16, 0u8..3, state, 0i64..900_000_000).prop_map(|(v, a, s, u)| Change::Lease(v, a, s, u)),
+            (0u32..16, 0u8..3).prop_map(|(v, a)| Change::Prep(v, a)),
+            (0u32..16, 0u8..3).prop_map(|(v, a)| Change::Confirm(v, a)),
+        ]
+    }
+
+    proptest! {
+        /// The indexes after any sequence of changes are those that a table built from the same records has.
+        #[test]
+        fn indexes_follow_the_records(changes in proptest::collection::vec(change(), 0..60)) {
+            let mut table = Table::new(MasterId::One, terms(), [], []);
+            for change in changes {
+                let key = |v: u32| TokenKey { family: TokenFamily::Uint, value: TokenValue(v) };
+                match change {
+                    Change::Lease(v, a, s, u) => table.put_lease(key(v), lease(s, a, u)),
+                    Change::Prep(v, a) => table.put_prep(prep(key(v), a, 1)),
+                    Change::Confirm(v, a) => {
+                        table.drop_prep(key(v));
+                        table.put_lease(key(v), lease(LeaseState::Held, a, 1));
+                    }
+                }
+                let mut rebuilt = Table::new(MasterId::One, terms(), table.leases.clone(), table.preps.values().cloned());
+                rebuilt.resting.retain(|_, values| !values.is_empty());
+                let mut found = table.clone();
+                found.resting.retain(|_, values| !values.is_empty());
+                prop_assert_eq!(found, rebuilt);
+            }
+        }
+
+        /// `pick` against its naive definition.
+        #[test]
+        fn the_longest_rested_value_at_home_is_picked(
+            changes in proptest::collection::vec(change(), 0..60), today in 0i64..12,
+        ) {
+            let key = |v: u32| TokenKey { family: TokenFamily::Uint, value: TokenValue(v) };
+            let mut table = Table::new(MasterId::One, terms(), [], []);
+            for change in changes {
+                match change {
+                    Change::Lease(v, a, s, u) => table.put_lease(key(v), lease(s, a, u)),
+                    Change::Prep(v, a) => table.put_prep(prep(key(v), a, 1)),
+                    Change::Confirm(v, a) => {
+                        table.drop_prep(key(v));
+                        table.put_lease(key(v), lease(LeaseState::Held, a, 1));
+                    }
+                }
+            }
+            let today = WallMs(today * common::time::DAY_MS);
+            let naive = (0..16u32)
+                .filter(|v| v % 2 == 1 && table.prep(key(*v)).is_none())
+                .filter_map(|v| match table.lease(key(v)) {
+                    None => Some((WallMs(i64::MIN), v)),
+                    Some(l) if l.state == LeaseState::Closed => Some((terms().reuse_at(l.until), v)),
+                    Some(_) => None,
+                })
+                .filter(|(reuse_at, _)| *reuse_at <= today)
+                .min()
+                .map(|(_, v)| key(v));
+            prop_assert_eq!(table.pick(TokenType::Uint2, today), naive);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The connection to the other master: carries mail out, promises nothing.
+//!
+//! What cannot be delivered is dropped: the ledger says everything that matters again until it is answered. A call that
+//! fails or takes too long ends the connection, because tarpc never reconnects by itself.
+
+use crate::driver::Driver;
+use crate::lease::Event;
+use common::rpc::peer::{BATCH_MAX, PeerFrame, PeerMessage, PeerService, PeerServiceClient};
+use common::rpc::transport::{self, Limits, accept, deadline_in};
+use std::time::Duration;
+use tarpc::client::Config;
+use tarpc::context::Context;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// How long a delivery may take.
+const DELIVER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Between two attempts to connect.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
+/// Records in one delivery, so that it stays far below a frame.
+const RECORDS_MAX: usize = 2_048;
+
+/// What the peer port takes on: one master, and a few connections of a former life of it.
+pub const LIMITS: Limits = Limits { connections_max: 16, requests_per_connection_max: 16 };
+
+/// Connects to the other master at `address` (host:port) again and again, and delivers what comes out of `mail`.
+pub async fn run(address: String, mut mail: mpsc::Receiver<PeerFrame>, driver: Driver, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            connection = transport::connect(&address) => match connection {
+                Ok(connection) => {
+                    tracing::info!(%address, "connected to the other master");
+                    let client = PeerServiceClient::new(Config::default(), connection).spawn();
+                    if driver.tell(Event::Connected).is_ok() {
+                        tokio::select! {
+                            () = stop.cancelled() => return,
+                            why = deliver_all(&client, &mut mail) => tracing::info!(%address, "lost the other master: {why}"),
+                        }
+                    }
+                }
+                Err(e) => tracing::debug!(%address, "the other master cannot be reached: {e}"),
+            }
+        }
+        // Stale mail is worth nothing to a peer that was away; greetings follow the next connection.
+        while mail.try_recv().is_ok() {}
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(RECONNECT_PAUSE) => {}
+        }
+    }
+}
+
+async fn deliver_all(client: &PeerServiceClient, mail: &mut mpsc::Receiver<PeerFrame>) -> String {
+    while let Some(first) = mail.recv().await {
+        let mut weight = records(&first);
+        let mut batch = vec![first];
+        while batch.len() < BATCH_MAX && weight < RECORDS_MAX {
+            let Ok(frame) = mail.try_recv() else { break };
+            weight += records(&frame);
+            batch.push(frame);
+        }
+        match client.deliver(deadline_in(DELIVER_TIMEOUT), batch).await {
+            // Not taken in: its box is full. Said again later by the ledger, like anything that gets lost.
+            Ok(_) => {}
+            Err(e) => return e.to_string(),
+        }
+    }
+    "this master is shutting down".to_owned()
+}
+
+fn records(frame: &PeerFrame) -> usize {
+    match &frame.message {
+        PeerMessage::Page { records, .. } | PeerMessage::Sync { records } => records.len(),
+        _ => 1,
+    }
+}
+
+/// Takes in the other master's mail on `listener`.
+pub async fn serve(listener: TcpListener, driver: Driver, stop: CancellationToken) {
+    let handle = move |io, _| {
+        let server = Letterbox { driver: driver.clone() };
+        async move { common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve()) }
+    };
+    accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
+}
+
+#[derive(Clone)]
+struct Letterbox {
+    driver: Driver,
+}
+
+impl PeerService for Letterbox {
+    async fn deliver(self, _: Context, mail: Vec<PeerFrame>) -> bool {
+        if mail.len() > BATCH_MAX {
+            return false;
+        }
+        mail.into_iter().all(|frame| self.driver.tell(Event::Mail(Box::new(frame))).is_ok())
+    }
+}
