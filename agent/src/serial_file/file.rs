@@ -13,21 +13,23 @@
 //! | W3 | lock it: it shall never be in place unlocked | as after W2 |
 //! | W4 | write all bytes | as after W2, whole or torn |
 //! | W5 | fsync it | as after W2 |
-//! | W6 | rename it to `<F>` | fresh (`lineage_behind`) with the new marks; after a power cut perhaps old |
+//! | W6 | rename it to `<F>` | fresh (`lineage_behind`) with the new marks |
 //! | W7 | fsync the folder | fresh (`lineage_behind`) with the new marks |
 //! | W8 | stat: it is in place; remember its identity | as after W7 |
 //! | L1 | remove `<F>.lineage.new`, left over by a crash | as after W7 |
 //! | L2 | create `<F>.lineage.new`, which must not be there, mode 0600 | as after W7 |
 //! | L3 | write all bytes | as after W7 |
 //! | L4 | fsync it | as after W7 |
-//! | L5 | rename it to `<F>.lineage` | new: resumes with the new marks; after a power cut perhaps fresh |
+//! | L5 | rename it to `<F>.lineage` | new: resumes with the new marks |
 //! | L6 | fsync the folder | new; the write returns |
 //!
-//! Only then may what it allows be used. A fresh start never goes below the marks it finds, so each line of the table is
-//! safe; it costs a token where it says fresh.
+//! After a power cut the same or one step less, and a start takes it for fresh (`reboot`) unless told otherwise.
+//!
+//! Only when it has returned may what a write allows be used. A fresh start never goes below the marks it finds, so each
+//! line of the table is safe; it costs a token where it says fresh.
 //!
 //! # When a step fails
-//! The bounds of the last successful write hold: what is on disk is at least as high. A file whose fsync failed is never
+//! The bounds of the last successful write hold: what is on disk is at least as high, or has no lineage. A file whose fsync failed is never
 //! put in place, and never fsynced again (the kernel may have dropped its pages and would answer "well"): the next try
 //! makes a new one. If W6 or anything later failed, both files stay locked until it is known which one is in place, and
 //! that one's identity is remembered; its lineage is written only after another whole write, because the marks in it

@@ -95,6 +95,44 @@ fn a_file_that_was_touched_is_noticed() {
 }
 
 #[test]
+fn a_file_once_lost_is_not_ours_again_when_it_comes_back() {
+    let home = Home::new();
+    let mut opened = home.started();
+    let other = home.folder.path().join("other");
+    fs::rename(home.path(), &other).unwrap();
+    assert!(matches!(opened.file.write_holdings(&holdings(2)), Err(WriteError::Taken(Taken::Missing))));
+    fs::rename(&other, home.path()).unwrap();
+    assert!(matches!(opened.file.write_holdings(&holdings(2)), Err(WriteError::Taken(Taken::Missing))));
+}
+
+#[test]
+fn a_file_put_at_a_temporary_name_in_the_midst_of_a_write_is_not_written_into() {
+    let home = Home::new();
+    drop(home.started());
+    let disk = home.disk();
+    let mut opened = home.open_on(&disk, THIRD).unwrap();
+    for name in ["F.new", "F.lineage.new"] {
+        let path = home.folder.path().join(name);
+        let trap = path.clone();
+        // Before each file that a write makes: the trap is sprung at the one whose name it has.
+        disk.plan.lock().unwrap().meanwhile = Some((
+            "create",
+            Box::new(move || {
+                fs::write(&trap, "foreign").unwrap();
+            }),
+        ));
+        let written = opened.file.write(&mut opened.contents, &holdings(2));
+        assert!(
+            matches!(&written, Err(WriteError::Io(e)) if e.source.kind() == io::ErrorKind::AlreadyExists),
+            "{name}"
+        );
+        disk.plan.lock().unwrap().meanwhile = None;
+        opened.file.write(&mut opened.contents, &holdings(3)).unwrap();
+        assert!(!path.exists());
+    }
+}
+
+#[test]
 fn a_file_replaced_in_the_midst_of_a_write_is_noticed() {
     // Another file in its place after our rename: it must not be taken for ours.
     let home = Home::new();
@@ -209,6 +247,8 @@ fn holdings_after_a_failed_write_come_with_the_marks_that_hold() {
             let disk = home.disk();
             let mut opened = home.open_on(&disk, THIRD).unwrap();
             let Opened { file, contents, .. } = &mut opened;
+            contents.blocks[0] = Some(block(1500));
+            file.write(contents, &holdings(1)).unwrap();
             disk.arm(at, fault);
             contents.blocks[0] = Some(block(10));
             file.write(contents, &holdings(2)).unwrap_err();
@@ -217,7 +257,7 @@ fn holdings_after_a_failed_write_come_with_the_marks_that_hold() {
             drop(opened);
             let opened = home.open(THIRD);
             assert_eq!((&opened.start, opened.holdings), (&StartKind::Resumed, holdings(3)), "{fault:?} {steps:?}");
-            assert_eq!(serial(&opened.contents), 1000, "{fault:?} {steps:?}");
+            assert_eq!(serial(&opened.contents), 1500, "{fault:?} {steps:?}");
         }
     }
 }
