@@ -1,5 +1,6 @@
 //! The console with made-up leases, to work on its looks without a cluster: `cargo run -p web --example preview`, then
-//! open <http://127.0.0.1:7399>. An argument shows another state: `silent`, `syncing`, `empty`, `test-clock`.
+//! open <http://127.0.0.1:7399>. An argument shows another state: `silent`, `syncing`, `empty`, `large`,
+//! `test-clock`.
 
 #[path = "../tests/sample/mod.rs"]
 mod sample;
@@ -27,6 +28,7 @@ async fn main() -> std::io::Result<()> {
             }
             state.ready = Err("this master is still synchronising with the other one".to_owned());
         }
+        Some("large") => state.leases = sample::many(65_536),
         Some("empty") => state.leases.clear(),
         Some("test-clock") => state.test_clock = Some(TestClock { scale: 3_600, epoch: WallMs(NOW.0 - DAY_MS) }),
         _ => {}

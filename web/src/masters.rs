@@ -398,3 +398,75 @@ fn as_text_or_null<T: fmt::Display, S: Serializer>(value: &Option<T>, to: S) -> 
 fn as_number<S: Serializer>(id: &MasterId, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u8(id.number())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::calendar::UtcOffset;
+    use common::lease::Generation;
+    use common::time::{DAY_MS, HOUR_MS};
+    use common::token::TokenValue;
+
+    fn key(value: u32) -> TokenKey {
+        TokenKey { family: TokenFamily::Uint, value: TokenValue(value) }
+    }
+
+    fn lease(state: LeaseState, until: WallMs, deny: bool) -> Lease {
+        let from = WallMs(0);
+        let agent_id = "edge-01".parse().unwrap();
+        let (token_type, session, address) = (TokenType::Uint2, SessionId(7), String::new());
+        let (granted, renewed, rseq, attempt) = (from, from, 0, 0);
+        let g = Generation(3);
+        Lease { g, state, token_type, agent_id, session, address, granted, renewed, from, until, deny, rseq, attempt }
+    }
+
+    #[test]
+    fn a_lease_is_held_while_it_can_be_renewed_and_rests_until_it_can_be_granted() {
+        let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
+        let until = WallMs(7 * DAY_MS + HOUR_MS);
+        let stage = |state, deny, now| LeaseStage::of(&lease(state, until, deny), WallMs(now), &terms);
+        assert_eq!(stage(LeaseState::Held, false, until.0 - 1), Some(LeaseStage::Held));
+        assert_eq!(stage(LeaseState::Held, false, until.0), Some(LeaseStage::Ending));
+        assert_eq!(stage(LeaseState::Held, true, 0), Some(LeaseStage::Ending));
+        assert_eq!(stage(LeaseState::Closing, false, 0), Some(LeaseStage::Ending));
+        assert_eq!(stage(LeaseState::Closed, false, 9 * DAY_MS - 1), Some(LeaseStage::Resting));
+        assert_eq!(stage(LeaseState::Closed, true, 9 * DAY_MS), None, "its day and the day of rest are over");
+    }
+
+    #[test]
+    fn pages_follow_each_other_without_gap_or_overlap() {
+        let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
+        let held = lease(LeaseState::Held, WallMs(DAY_MS), false);
+        let all = || (0..10).map(|value| (key(value * 3), &held));
+        let cut = |page: Page| {
+            let page = page.cut(all(), |key, lease| LeaseRow::of_lease(key, lease, LeaseStage::Held, &terms));
+            assert_eq!(page.total, 10);
+            page.rows.iter().map(|row| row.token.value.0).collect::<Vec<_>>()
+        };
+        assert_eq!(cut(Page { after: None, skip: 0, limit: 4 }), [0, 3, 6, 9]);
+        assert_eq!(cut(Page { after: Some(key(9)), skip: 0, limit: 4 }), [12, 15, 18, 21]);
+        assert_eq!(cut(Page { after: None, skip: 8, limit: 4 }), [24, 27]);
+        assert_eq!(cut(Page { after: Some(key(27)), skip: 0, limit: 4 }), [0; 0]);
+        assert_eq!(cut(Page { after: None, skip: usize::MAX, limit: usize::MAX }), [0; 0]);
+    }
+
+    #[test]
+    fn a_pool_is_as_large_as_its_type_admits() {
+        for uint2_max in [0, 99, 255, 256, 4095, u16::MAX] {
+            for token_type in TokenType::ALL {
+                let admitted = (0..70_000).filter(|v| token_type.admits(TokenValue(*v), uint2_max)).count();
+                assert_eq!(pool_size(token_type, uint2_max) as usize, admitted, "{token_type} {uint2_max}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_counts_in_every_pool_it_belongs_to() {
+        let taken = [(key(5), LeaseStage::Held), (key(300), LeaseStage::Granting), (key(6), LeaseStage::Resting)];
+        let pools = count_pools(4095, taken.into_iter());
+        let of = |kind| pools.iter().find(|pool| pool.token_type == kind).map(|p| (p.free, p.held, p.resting)).unwrap();
+        assert_eq!(of(TokenType::Uint2), (4093, 2, 1));
+        assert_eq!(of(TokenType::Uint1), (254, 1, 1));
+        assert_eq!(of(TokenType::String3OnlyNumber), (1_000, 0, 0));
+    }
+}

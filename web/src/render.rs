@@ -16,6 +16,8 @@ const SKEW_ALARM_MS: u64 = 10_000;
 const BAR_UNITS: u64 = 1_000;
 /// The shortest piece of a bar that can be seen.
 const BAR_PIECE_MIN: u64 = 6;
+/// What lies between two pieces, so that they can be told apart without their colours.
+const BAR_GAP: u64 = 4;
 
 /// What all views have in common, as it was at `now`.
 #[derive(Clone, Debug)]
@@ -224,6 +226,7 @@ struct Bar {
     free: String,
     /// Lengths of the pieces; the rest of the bar is free.
     held_units: u64,
+    resting_from: u64,
     resting_units: u64,
     exhausted: bool,
 }
@@ -235,13 +238,15 @@ impl Bar {
             count => (count * BAR_UNITS / u64::from(row.size.max(1))).clamp(BAR_PIECE_MIN, BAR_UNITS),
         };
         let resting_units = units(row.resting);
+        let held_units = units(row.held).min(BAR_UNITS - resting_units);
         Self {
             name: row.token_type.name(),
             size: grouped(row.size.into()),
             held: grouped(row.held.into()),
             resting: grouped(row.resting.into()),
             free: grouped(row.free.into()),
-            held_units: units(row.held).min(BAR_UNITS - resting_units),
+            held_units,
+            resting_from: if held_units == 0 { 0 } else { held_units + BAR_GAP },
             resting_units,
             exhausted: row.free == 0,
         }

@@ -149,9 +149,9 @@ pub(crate) fn many(count: u32) -> Vec<LeaseRow> {
         _ => LeaseStage::Held,
     };
     let strings = count / 5;
-    let mut rows: Vec<LeaseRow> = (0..strings)
-        .map(|n| lease(TokenType::String2IncludeLetter, 37 + n * 3, stage(n + 3), &format!("edge-{:02}", n % 40 + 1)))
-        .collect();
+    let text = if count > 1_000 { TokenType::String3IncludeLetter } else { TokenType::String2IncludeLetter };
+    let mut rows: Vec<LeaseRow> =
+        (0..strings).map(|n| lease(text, 37 + n * 3, stage(n + 3), &format!("edge-{:02}", n % 40 + 1))).collect();
     rows.extend(
         (0..count - strings).map(|n| lease(TokenType::Uint2, n * 2, stage(n), &format!("orders-{:02}", n % 60))),
     );
