@@ -29,11 +29,11 @@
 //! line of the table is safe; it costs a token where it says fresh.
 //!
 //! # When a step fails
-//! The bounds of the last successful write hold: what is on disk is at least as high, or has no lineage. A file whose fsync failed is never
-//! put in place, and never fsynced again (the kernel may have dropped its pages and would answer "well"): the next try
-//! makes a new one. If W6 or anything later failed, both files stay locked until it is known which one is in place, and
-//! that one's identity is remembered; its lineage is written only after another whole write, because the marks in it
-//! were never confirmed to the caller.
+//! The bounds of the last successful write hold: what is on disk is at least as high, or has no lineage. A file whose
+//! fsync failed is never put in place, and never fsynced again (the kernel may have dropped its pages and would answer
+//! "well"): the next try makes a new one. If W6 or anything later failed, both files stay locked until it is known which
+//! one is in place, and that one's identity is remembered; its lineage is written only after another whole write,
+//! because the marks in it were never confirmed to the caller.
 
 use super::disk::{Disk, Stat};
 use super::lineage::{BootId, Identity, Lineage, Seen};

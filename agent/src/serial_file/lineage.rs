@@ -150,7 +150,8 @@ pub enum FreshReason {
     NoLineage,
     /// `lineage_damaged`: the lineage file is not to be believed; why.
     LineageDamaged(EnvelopeError),
-    /// `other_session`: the lineage belongs to another line of this file, e.g. of one that was there before.
+    /// `other_session`: the lineage belongs to a file that was there before, or a fresh start was killed before it wrote
+    /// its own.
     OtherSession,
     /// `lineage_behind`: the file was written later than its lineage. The writer was killed between the two, or an
     /// older lineage was put back.
@@ -185,7 +186,7 @@ impl FreshReason {
         match self {
             Self::NoLineage => "there is no lineage file: it was never started, or the lineage was removed".to_owned(),
             Self::LineageDamaged(error) => format!("the lineage file is not to be believed: {error}"),
-            Self::OtherSession => "the lineage file belongs to another session".to_owned(),
+            Self::OtherSession => "the lineage file is that of an earlier file, or a fresh start was killed".to_owned(),
             Self::LineageBehind => "the file was written later than its lineage: the writer was killed between the \
                                     two, or an older lineage was put back"
                 .to_owned(),
