@@ -6,7 +6,6 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use tests::cluster::Cluster;
-use tests::lessee::Lessee;
 use tests::programs::{Ended, command, generator, master, run};
 
 fn ended(mut command: Command) -> Ended {
@@ -98,7 +97,7 @@ fn help_shows_every_flag_with_its_default() {
 }
 
 #[test]
-fn wrong_usage_is_status_2_and_one_line() {
+fn wrong_usage_of_the_agent_is_status_2_and_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let generator = generator().unwrap();
     assert_eq!(run(&generator, &["--format"], dir.path()).unwrap().status, Some(0));
@@ -131,6 +130,13 @@ fn wrong_usage_is_status_2_and_one_line() {
         fails(&ended, 2, names, &format!("uniq_generator {args:?}"));
         assert_eq!(ended.err.lines().count(), 1, "more than one line: uniq_generator {args:?}: {}", ended.err);
     }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["uniq_generator.serial"], "wrong usage made something");
+}
+
+#[test]
+fn wrong_usage_of_the_master_is_status_2_and_one_line() {
+    let dir = tempfile::tempdir().unwrap();
     let master = master().unwrap();
     let master_cases: [(&[&str], &str); 15] = [
         (&["--no-such-flag"], "--no-such-flag"),
@@ -154,8 +160,7 @@ fn wrong_usage_is_status_2_and_one_line() {
         fails(&ended, 2, names, &format!("uniq_master {args:?}"));
         assert_eq!(ended.err.lines().count(), 1, "more than one line: uniq_master {args:?}: {}", ended.err);
     }
-    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left, ["uniq_generator.serial"], "wrong usage made something");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "wrong usage made something");
 }
 
 #[test]
@@ -251,12 +256,9 @@ fn a_store_is_made_once_and_never_guessed() {
     std::fs::write(dir.path().join("d/notes.txt"), "mine").unwrap();
     fails(&run(&master, &start, dir.path()).unwrap(), 1, "--format", "a foreign folder");
     let format = ["--format", "--data-dir", "d", "--id", "1"];
-    fails(&run(&master, &format, dir.path()).unwrap(), 1, "d", "format in a foreign folder");
-    assert_eq!(std::fs::read_to_string(dir.path().join("d/notes.txt")).unwrap(), "mine");
-
-    let format = ["--format", "--data-dir", "e", "--id", "1"];
     assert_eq!(run(&master, &format, dir.path()).unwrap().status, Some(0));
-    fails(&run(&master, &format, dir.path()).unwrap(), 1, "e", "format again");
+    fails(&run(&master, &format, dir.path()).unwrap(), 1, "d already holds", "format again");
+    assert_eq!(std::fs::read_to_string(dir.path().join("d/notes.txt")).unwrap(), "mine");
 }
 
 #[tokio::test]
@@ -282,81 +284,6 @@ async fn what_somebody_else_holds_is_named() {
     }
     drop(taken);
     assert_eq!(cluster.ask_agent(0, "uniq64").await.unwrap().status, 200);
-}
-
-/// Every file below a folder.
-fn files(dir: &Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found.sort();
-    found
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy_tree(&path, &target);
-        } else {
-            std::fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_damaged_store_is_not_started_as_if_its_values_were_free() {
-    let mut cluster = Cluster::start(0, &[]).await.unwrap();
-    let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
-    for nth in 0..20 {
-        let lessee = Lessee::new(&format!("lessee-{nth}")).unwrap();
-        lessee.obtain(masters, common::token::TokenType::Uint2).await.unwrap();
-    }
-    cluster.master(0).unwrap().daemon.kill_9();
-    let intact = cluster.masters[0].data_dir.clone();
-    let names: Vec<_> = files(&intact).iter().map(|p| p.strip_prefix(&intact).unwrap().to_owned()).collect();
-    println!("{names:?}");
-    let any = "127.0.0.1:0";
-    let largest = names.iter().max_by_key(|name| std::fs::metadata(intact.join(name)).unwrap().len()).unwrap();
-    type Damage<'a> = (String, Box<dyn Fn(&Path) + 'a>);
-    let mut damages: Vec<Damage> = vec![
-        ("every file emptied".into(), Box::new(|d| files(d).iter().for_each(|f| std::fs::write(f, "").unwrap()))),
-        ("every file gone".into(), Box::new(|d| files(d).iter().for_each(|f| std::fs::remove_file(f).unwrap()))),
-        (
-            "every byte another".into(),
-            Box::new(|d| {
-                for file in files(d) {
-                    let bytes: Vec<u8> = std::fs::read(&file).unwrap().iter().map(|byte| !byte).collect();
-                    std::fs::write(file, bytes).unwrap();
-                }
-            }),
-        ),
-        ("the largest file gone".into(), Box::new(|d| std::fs::remove_file(d.join(largest)).unwrap())),
-        ("the largest file emptied".into(), Box::new(|d| std::fs::write(d.join(largest), "").unwrap())),
-    ];
-    for len in [10, 1_000, 20_000] {
-        let cut = move |d: &Path| {
-            std::fs::File::options().write(true).open(d.join(largest)).unwrap().set_len(len).unwrap();
-        };
-        damages.push((format!("the largest file cut to {len} bytes"), Box::new(cut)));
-    }
-    for (what, damage) in damages {
-        let dir = tempfile::tempdir().unwrap();
-        let copy = dir.path().join("d");
-        copy_tree(&intact, &copy);
-        damage(&copy);
-        #[rustfmt::skip]
-        let args = [
-            "--data-dir", "d", "--peer", "127.0.0.1:1", "--agent-listen", any, "--peer-listen", any, "--web-listen", any,
-        ];
-        let ended = run(&master().unwrap(), &args, dir.path()).unwrap();
-        assert_eq!(ended.status, Some(1), "{what}: {ended:?}");
-        assert!(!last_line(&ended).is_empty() && ended.out.is_empty(), "{what}: {ended:?}");
-    }
 }
 
 #[tokio::test]

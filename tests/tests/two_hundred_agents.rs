@@ -8,6 +8,7 @@ use common::token::{TokenKey, TokenType};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tests::cluster::{Cluster, until_status};
 use tests::lessee::Lessee;
@@ -25,17 +26,19 @@ fn masters(cluster: &Cluster) -> [SocketAddr; 2] {
     [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen]
 }
 
-/// All ask at once, half of them each master first. In the order of `lessees`.
-async fn all_ask(lessees: &[Lessee], masters: [SocketAddr; 2]) -> Vec<Grant> {
+/// All ask at once, half of them each master first. In the order of `lessees`; `granted` counts along.
+async fn all_ask(lessees: &[Lessee], masters: [SocketAddr; 2], granted: &Arc<AtomicUsize>) -> Vec<Grant> {
     let start = Arc::new(Barrier::new(lessees.len()));
     let mut asking = JoinSet::new();
     for (nth, lessee) in lessees.iter().cloned().enumerate() {
-        let start = Arc::clone(&start);
+        let (start, granted) = (Arc::clone(&start), Arc::clone(granted));
         let [a, b] = masters;
         asking.spawn(async move {
             start.wait().await;
             let order = if nth % 2 == 0 { [a, b] } else { [b, a] };
-            (nth, lessee.obtain(order, KIND).await.unwrap())
+            let grant = lessee.obtain(order, KIND).await.unwrap();
+            granted.fetch_add(1, Relaxed);
+            (nth, grant)
         });
     }
     let mut grants = asking.join_all().await;
@@ -63,13 +66,13 @@ async fn two_hundred_agents_at_once_get_two_hundred_tokens() {
     };
     let lessees = lessees(AGENTS);
     let began = Instant::now();
-    let grants = all_ask(&lessees, masters(&cluster)).await;
+    let grants = all_ask(&lessees, masters(&cluster), &Arc::default()).await;
     println!("{AGENTS} tokens in {:?}", began.elapsed());
     assert_distinct(&lessees, &grants);
 
     // Asked again, the other way round: the same sessions have the same tokens.
     let [a, b] = masters(&cluster);
-    let again = all_ask(&lessees, [b, a]).await;
+    let again = all_ask(&lessees, [b, a], &Arc::default()).await;
     let key = |grants: &[Grant]| grants.iter().map(|g| (g.key, g.g)).collect::<Vec<_>>();
     assert_eq!(key(&again), key(&grants));
 
@@ -89,11 +92,17 @@ async fn a_master_killed_in_the_midst_sells_nothing_twice() {
     let client = cluster.client.clone();
     for (round, gone) in [0, 1].into_iter().enumerate() {
         let lessees: Vec<_> = (0..AGENTS).map(|nth| Lessee::new(&format!("round-{round}-{nth}")).unwrap()).collect();
-        let (asking, masters) = (lessees.clone(), masters(&cluster));
-        let asking = tokio::spawn(async move { all_ask(&asking, masters).await });
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        let (asking, masters, granted) = (lessees.clone(), masters(&cluster), Arc::<AtomicUsize>::default());
+        let counted = Arc::clone(&granted);
+        let asking = tokio::spawn(async move { all_ask(&asking, masters, &counted).await });
+        while granted.load(Relaxed) < AGENTS / 4 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         let daemon = &mut cluster.master(gone).unwrap().daemon;
         daemon.kill_9();
+        let before = granted.load(Relaxed);
+        println!("master {} killed after {before} of {AGENTS} grants", gone + 1);
+        assert!(before < AGENTS, "all was over before the kill, which then proves nothing");
         daemon.start().unwrap();
         let grants = asking.await.unwrap();
         assert_distinct(&lessees, &grants);

@@ -1,0 +1,147 @@
+//! A master's store that is not what was written is never taken for a young one, whose values are free.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use common::terms::SessionId;
+use common::token::{TokenKey, TokenType};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tests::cluster::{Cluster, until_status};
+use tests::lessee::Lessee;
+use tests::programs::{master, run};
+
+const LEASES: usize = 20;
+
+/// Every file below a folder.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+fn largest(dir: &Path) -> PathBuf {
+    files(dir).into_iter().max_by_key(|file| std::fs::metadata(file).unwrap().len()).unwrap()
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_tree(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+/// New sessions with a token each. Panics if one of them is held already.
+async fn sell(cluster: &Cluster, holders: &mut BTreeMap<TokenKey, SessionId>, name: &str, count: usize) {
+    let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
+    for nth in 0..count {
+        let lessee = Lessee::new(&format!("{name}-{nth}")).unwrap();
+        // Every other one asks the other master first.
+        let order = if nth % 2 == 0 { masters } else { [masters[1], masters[0]] };
+        let grant = lessee.obtain(order, TokenType::Uint2).await.unwrap();
+        let other = holders.insert(grant.key, lessee.session);
+        assert!(other.is_none(), "token {} was sold to {other:?} and to {:?}", grant.key, lessee.session);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_store_stops_the_start() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    sell(&cluster, &mut BTreeMap::new(), "lessee", LEASES).await;
+    cluster.master(0).unwrap().daemon.kill_9();
+    let intact = cluster.masters[0].data_dir.clone();
+    let each = |dir: &Path, change: fn(&Path)| files(dir).iter().for_each(|file| change(file));
+    type Damage<'a> = (&'a str, Box<dyn Fn(&Path) + 'a>);
+    let damages: [Damage; 6] = [
+        ("every file emptied", Box::new(|dir| each(dir, |file| std::fs::write(file, "").unwrap()))),
+        ("every file gone", Box::new(|dir| each(dir, |file| std::fs::remove_file(file).unwrap()))),
+        (
+            "every byte another",
+            Box::new(|dir| {
+                each(dir, |file| {
+                    let bytes: Vec<u8> = std::fs::read(file).unwrap().iter().map(|byte| !byte).collect();
+                    std::fs::write(file, bytes).unwrap();
+                });
+            }),
+        ),
+        ("the log gone", Box::new(|dir| std::fs::remove_file(largest(dir)).unwrap())),
+        ("the log emptied", Box::new(|dir| std::fs::write(largest(dir), "").unwrap())),
+        ("the log blanked", Box::new(|dir| std::fs::write(largest(dir), vec![0; 1 << 19]).unwrap())),
+    ];
+    for (what, damage) in damages {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join("d");
+        copy_tree(&intact, &copy);
+        damage(&copy);
+        let any = "127.0.0.1:0";
+        #[rustfmt::skip]
+        let args = [
+            "--data-dir", "d", "--peer", "127.0.0.1:1", "--agent-listen", any, "--peer-listen", any, "--web-listen", any,
+        ];
+        let ended = run(&master().unwrap(), &args, dir.path()).unwrap();
+        println!("{what}: {}", ended.err.trim());
+        assert_eq!(ended.status, Some(1), "{what}: {ended:?}");
+        assert!(ended.err.lines().last().is_some_and(|line| line.contains("store")), "{what}: {ended:?}");
+    }
+}
+
+/// Puts another folder in the place of a killed master's store, and starts it. If it starts, it must have learned from
+/// its peer what it forgot, and sell nothing twice; not to start is as good.
+async fn forgets_nothing_that_its_peer_knows(forget: impl Fn(&Path, &Path)) {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let client = cluster.client.clone();
+    let data_dir = cluster.masters[0].data_dir.clone();
+    let backup = cluster.dir().join("backup");
+    cluster.master(0).unwrap().daemon.kill_9();
+    copy_tree(&data_dir, &backup);
+    cluster.master(0).unwrap().daemon.start().unwrap();
+    cluster.all_ready().await.unwrap();
+    let mut holders = BTreeMap::new();
+    sell(&cluster, &mut holders, "before", LEASES).await;
+
+    cluster.master(0).unwrap().daemon.kill_9();
+    forget(&data_dir, &backup);
+    let daemon = &mut cluster.master(0).unwrap().daemon;
+    daemon.start().unwrap();
+    match until_status(&client, daemon, "/readyz", 200).await {
+        Err(e) => {
+            let ended = daemon.ended().unwrap_or_else(|| panic!("neither ready nor ended: {e:#}"));
+            println!("not started: {ended}");
+            assert_eq!(ended.code(), Some(1), "{e:#}");
+        }
+        Ok(_) => {
+            cluster.all_ready().await.unwrap();
+            sell(&cluster, &mut holders, "after", 5 * LEASES).await;
+            for master in 0..2 {
+                let held = cluster.leases(master, "type=uint2&state=held").await.unwrap().len();
+                assert_eq!(held, holders.len(), "master {} does not know all holders", master + 1);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_lost_its_end_frees_nothing() {
+    forgets_nothing_that_its_peer_knows(|data_dir, _| {
+        let log = largest(data_dir);
+        std::fs::File::options().write(true).open(log).unwrap().set_len(1_000).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_store_restored_from_a_backup_frees_nothing() {
+    forgets_nothing_that_its_peer_knows(|data_dir, backup| {
+        std::fs::remove_dir_all(data_dir).unwrap();
+        copy_tree(backup, data_dir);
+    })
+    .await;
+}
