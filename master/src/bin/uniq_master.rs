@@ -10,6 +10,7 @@ use master::lease::{Identity, Ledger};
 use master::replication::link;
 use master::rpc::{self, Whitelist};
 use master::store::sled::SledStore;
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +62,10 @@ fn start_log(args: &Args) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(&args.log).with_context(|| {
         format!("--log {}: write a level such as info, or a filter such as info,master=debug", args.log)
     })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match args.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

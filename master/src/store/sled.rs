@@ -1,30 +1,49 @@
 //! The store on disk: sled, made durable.
 //!
 //! sled's `flush` ends in `sync_file_range`, which leaves the disk's write cache and the file's metadata alone; so every
-//! commit is followed by an `fdatasync` of sled's log through a handle of our own. A damaged sled can open as an empty
-//! database without an error; so every commit also writes how many records there are, and a store that holds less is
-//! refused.
+//! commit is followed by an `fdatasync` of sled's log through a handle of our own. A damaged sled can open as an empty or
+//! an older database without an error; so every commit also writes how many records there are, and a small file beside
+//! it, the anchor, keeps the number of the last change. A store that holds less than either says is refused.
+//!
+//! ```text
+//! DATA_DIR/ledger/sled/    sled's own
+//! DATA_DIR/ledger/anchor   one ANCH record: the number of the last durable change
+//! ```
 
 use super::record::{self, Counted, Meta};
 use super::{Store, StoreError};
 use crate::lease::ledger::Loaded;
 use crate::lease::{Identity, Write};
+use common::envelope::{Kind, decode, encode};
 use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// The sub-directory of the data directory that sled has to itself.
+/// The sub-directory of the data directory that holds the store.
 const LEDGER_DIR: &str = "ledger";
 /// Where a new store is made before it is renamed into place.
 const LEDGER_NEW_DIR: &str = "ledger.new";
-/// sled's log file inside it.
+/// What sled has to itself in it.
+const SLED_DIR: &str = "sled";
+/// sled's log file.
 const LOG_FILE: &str = "db";
+/// The number of the last durable change, beside sled.
+const ANCHOR_FILE: &str = "anchor";
+const ANCHOR: Kind = Kind { name: *b"ANCH", version: 1 };
+const ANCHOR_LEN_MAX: u64 = 64;
+/// How often, and after what pause, a locked store is tried again.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
 const CACHE_BYTES: u64 = 64 << 20;
 
 /// A ledger's records on disk.
 pub struct SledStore {
     db: sled::Db,
     log: File,
+    anchor: File,
     meta: Meta,
 }
 
@@ -47,10 +66,15 @@ impl SledStore {
         if new.exists() {
             std::fs::remove_dir_all(&new).map_err(io("remove", &new))?;
         }
+        let sled = new.join(SLED_DIR);
+        std::fs::create_dir_all(&sled).map_err(io("create", &sled))?;
+        let anchor = new.join(ANCHOR_FILE);
+        File::create_new(&anchor).map_err(io("create", &anchor))?;
         let mut store = Self::engine(dir, &new)?;
         store.commit(&[Write::Identity(identity)], 0)?;
         drop(store);
         // 1. The new store's own directory entries. 2. Its name. After 1 a crash leaves no store, after 2 a whole one.
+        sync_dir(&sled)?;
         sync_dir(&new)?;
         std::fs::rename(&new, &ledger).map_err(io("create", &ledger))?;
         sync_dir(dir)
@@ -62,15 +86,15 @@ impl SledStore {
     /// [`StoreError::Missing`], [`StoreError::Locked`], [`StoreError::Damaged`], or what the system says.
     pub fn open(dir: &Path) -> Result<(Self, Loaded), StoreError> {
         let ledger = dir.join(LEDGER_DIR);
+        if !ledger.exists() {
+            return Err(StoreError::Missing(dir.to_owned()));
+        }
+        let damaged = |why: String| StoreError::Damaged { dir: dir.to_owned(), why };
         // sled would make an empty database here, and an empty ledger grants everything again.
-        if !ledger.join(LOG_FILE).is_file() {
-            let whole = !ledger.exists();
-            let why = format!("{} is gone", ledger.join(LOG_FILE).display());
-            return Err(if whole {
-                StoreError::Missing(dir.to_owned())
-            } else {
-                StoreError::Damaged { dir: dir.to_owned(), why }
-            });
+        for file in [ledger.join(SLED_DIR).join(LOG_FILE), ledger.join(ANCHOR_FILE)] {
+            if !file.is_file() {
+                return Err(damaged(format!("{} is gone", file.display())));
+            }
         }
         let mut store = Self::engine(dir, &ledger)?;
         let rows = store.db.iter().map(|row| match row {
@@ -79,32 +103,52 @@ impl SledStore {
         });
         let loaded = catch_unwind(AssertUnwindSafe(|| record::load(rows)))
             .unwrap_or_else(|_| Err("the engine cannot read it".to_owned()));
-        let (loaded, meta) = loaded.map_err(|why| StoreError::Damaged { dir: dir.to_owned(), why })?;
+        let (loaded, meta) = loaded.map_err(damaged)?;
+        let mut anchor = Vec::new();
+        (&store.anchor)
+            .take(ANCHOR_LEN_MAX)
+            .read_to_end(&mut anchor)
+            .map_err(|e| damaged(format!("the anchor: {e}")))?;
+        let anchor: u64 = decode(ANCHOR, &anchor).map_err(|e| damaged(format!("the anchor: {e}")))?;
+        if loaded.lsn < anchor {
+            return Err(damaged(format!("it ends at change {}, but change {anchor} was made durable", loaded.lsn)));
+        }
         store.meta = meta;
         Ok((store, loaded))
     }
 
     fn engine(dir: &Path, ledger: &Path) -> Result<Self, StoreError> {
-        let config = sled::Config::new().path(ledger).flush_every_ms(None).cache_capacity(CACHE_BYTES);
-        // sled panics on some damaged logs.
-        let db = catch_unwind(AssertUnwindSafe(|| config.open()))
-            .map_err(|_| StoreError::Damaged { dir: dir.to_owned(), why: "the engine cannot open it".to_owned() })?;
-        let db = db.map_err(|e| match e {
-            sled::Error::Io(e)
-                if e.kind() == std::io::ErrorKind::Other || e.kind() == std::io::ErrorKind::WouldBlock =>
-            {
-                StoreError::Locked { dir: dir.to_owned(), why: e.to_string() }
+        let config = sled::Config::new().path(ledger.join(SLED_DIR)).flush_every_ms(None).cache_capacity(CACHE_BYTES);
+        let mut patience = LOCK_TRIES;
+        let db = loop {
+            // sled panics on some damaged logs.
+            let opened = catch_unwind(AssertUnwindSafe(|| config.open())).map_err(|_| StoreError::Damaged {
+                dir: dir.to_owned(),
+                why: "the engine cannot open it".to_owned(),
+            })?;
+            match opened {
+                Ok(db) => break db,
+                // A master that is just ending may hold the lock for a moment longer.
+                Err(sled::Error::Io(e)) if in_use(&e) && patience > 0 => {
+                    patience -= 1;
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                Err(sled::Error::Io(e)) if in_use(&e) => {
+                    return Err(StoreError::Locked { dir: dir.to_owned(), why: e.to_string() });
+                }
+                Err(sled::Error::Io(source)) => {
+                    return Err(StoreError::Io { what: "open", path: ledger.to_owned(), source });
+                }
+                Err(other) => return Err(StoreError::Damaged { dir: dir.to_owned(), why: other.to_string() }),
             }
-            sled::Error::Io(source) => StoreError::Io { what: "open", path: ledger.to_owned(), source },
-            other => StoreError::Damaged { dir: dir.to_owned(), why: other.to_string() },
-        })?;
-        let path = ledger.join(LOG_FILE);
-        let log = File::options().read(true).write(true).open(&path).map_err(|source| StoreError::Io {
-            what: "open",
-            path,
-            source,
-        })?;
-        Ok(Self { db, log, meta: Meta::default() })
+        };
+        let open = |path: PathBuf| {
+            let file = File::options().read(true).write(true).open(&path);
+            file.map_err(|source| StoreError::Io { what: "open", path, source })
+        };
+        let log = open(ledger.join(SLED_DIR).join(LOG_FILE))?;
+        let anchor = open(ledger.join(ANCHOR_FILE))?;
+        Ok(Self { db, log, anchor, meta: Meta::default() })
     }
 }
 
@@ -140,14 +184,20 @@ impl Store for SledStore {
         // the disk. Before 3 a crash shows all of the batch or nothing; nobody was told of it yet either way.
         self.db.apply_batch(batch).map_err(engine)?;
         self.db.flush().map_err(engine)?;
-        self.log.sync_data().map_err(|source| StoreError::Io {
-            what: "make durable",
-            path: PathBuf::from(LOG_FILE),
-            source,
-        })?;
+        let io = |file| move |source| StoreError::Io { what: "make durable", path: PathBuf::from(file), source };
+        self.log.sync_data().map_err(io(LOG_FILE))?;
+        // 4. The anchor, in place (its few bytes share a sector), never ahead of the log. After a crash before it the
+        // store is longer than the anchor says, which is fine.
+        let anchor = encode(ANCHOR, &lsn).map_err(|e| StoreError::Engine(e.to_string()))?;
+        self.anchor.write_all_at(&anchor, 0).and_then(|()| self.anchor.sync_data()).map_err(io(ANCHOR_FILE))?;
         self.meta = meta;
         Ok(())
     }
+}
+
+/// sled wraps a lock that is taken in an error of kind `Other`.
+fn in_use(e: &std::io::Error) -> bool {
+    matches!(e.kind(), std::io::ErrorKind::Other | std::io::ErrorKind::WouldBlock)
 }
 
 fn sync_dir(dir: &Path) -> Result<(), StoreError> {

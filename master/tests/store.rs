@@ -1,0 +1,163 @@
+//! The store on disk: what was committed is there after a restart, and what is damaged is never believed.
+
+use common::calendar::UtcOffset;
+use common::lease::{Generation, Lease, Prep};
+use common::terms::{ClusterId, MasterId, SessionId, Terms};
+use common::time::WallMs;
+use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
+use master::lease::{Identity, Write};
+use master::store::sled::SledStore;
+use master::store::{Store as _, StoreError};
+use std::fs;
+use std::path::Path;
+
+fn identity() -> Identity {
+    Identity {
+        master: MasterId::One,
+        cluster: Some(ClusterId(7)),
+        epoch: None,
+        pair_epoch: 1,
+        paired: false,
+        terms: Terms::new(7, UtcOffset::default(), 4095).unwrap(),
+    }
+}
+
+fn prep(value: u32) -> Prep {
+    Prep {
+        key: TokenKey { family: TokenFamily::Uint, value: TokenValue(value) },
+        g: Generation(1),
+        token_type: TokenType::Uint2,
+        agent_id: "a".parse().unwrap(),
+        session: SessionId(value.into()),
+        address: "127.0.0.1:1".to_owned(),
+        granted: WallMs(1),
+        from: WallMs(0),
+        until: WallMs(2),
+    }
+}
+
+fn granted(value: u32) -> Write {
+    Write::Lease(prep(value).key, Lease::from_prep(&prep(value)))
+}
+
+/// A store with some commits behind it, closed.
+fn used(dir: &Path) {
+    SledStore::format(dir, identity()).unwrap();
+    let (mut store, _) = SledStore::open(dir).unwrap();
+    for value in 0..200 {
+        store.commit(&[Write::Prep(prep(value))], u64::from(value) * 2 + 1).unwrap();
+        let key = prep(value).key;
+        store.commit(&[Write::DropPrep(key), granted(value)], u64::from(value) * 2 + 2).unwrap();
+    }
+    store.commit(&[Write::Prep(prep(999))], 401).unwrap();
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    used(dir.path());
+    let (_, loaded) = SledStore::open(dir.path()).unwrap();
+    assert_eq!((loaded.identity, loaded.lsn, loaded.leases.len()), (identity(), 401, 200));
+    assert_eq!(loaded.preps, vec![prep(999)]);
+    assert!(loaded.leases.iter().all(|(key, lease)| lease.session == SessionId(key.value.0.into())));
+}
+
+#[test]
+fn a_store_is_never_overwritten_and_never_made_by_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(matches!(SledStore::open(dir.path()), Err(StoreError::Missing(_))));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "opening left something behind");
+    SledStore::format(dir.path(), identity()).unwrap();
+    assert!(matches!(SledStore::format(dir.path(), identity()), Err(StoreError::Exists(_))));
+    let open = SledStore::open(dir.path()).unwrap();
+    assert!(matches!(SledStore::open(dir.path()), Err(StoreError::Locked { .. })), "opened twice");
+    drop(open);
+    assert!(SledStore::open(dir.path()).is_ok());
+}
+
+#[test]
+fn a_format_that_was_cut_off_is_no_store() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("ledger.new")).unwrap();
+    fs::write(dir.path().join("ledger.new/db"), b"half").unwrap();
+    assert!(matches!(SledStore::open(dir.path()), Err(StoreError::Missing(_))));
+    SledStore::format(dir.path(), identity()).unwrap();
+    assert!(SledStore::open(dir.path()).is_ok());
+}
+
+/// Opens a damaged store: it may refuse, or show every record that was committed. Anything in between would grant a
+/// value twice.
+fn open_damaged(dir: &Path) -> bool {
+    match SledStore::open(dir) {
+        Err(StoreError::Damaged { .. } | StoreError::Io { .. } | StoreError::Locked { .. }) => true,
+        Err(other) => panic!("refused for a wrong reason: {other}"),
+        Ok((_, loaded)) => {
+            assert_eq!(
+                (loaded.lsn, loaded.leases.len(), loaded.preps.len()),
+                (401, 200, 1),
+                "believed a damaged store"
+            );
+            false
+        }
+    }
+}
+
+#[test]
+fn a_damaged_store_is_refused_or_whole() {
+    let whole = tempfile::tempdir().unwrap();
+    used(whole.path());
+    let mut refused = 0;
+    let ledger = whole.path().join("ledger");
+    let log_len = fs::metadata(ledger.join("sled/db")).unwrap().len();
+    let mut damage: Vec<Box<dyn Fn(&Path)>> = vec![
+        Box::new(|ledger| fs::remove_file(ledger.join("sled/db")).unwrap()),
+        Box::new(|ledger| fs::write(ledger.join("sled/db"), b"").unwrap()),
+        Box::new(|ledger| fs::remove_file(ledger.join("sled/conf")).unwrap()),
+        Box::new(|ledger| fs::remove_file(ledger.join("anchor")).unwrap()),
+        Box::new(|ledger| fs::write(ledger.join("anchor"), b"").unwrap()),
+        Box::new(|ledger| fs::remove_dir_all(ledger.join("sled")).unwrap()),
+    ];
+    for part in 1..16 {
+        let cut = log_len * part / 16;
+        damage.push(Box::new(move |ledger| {
+            fs::File::options().write(true).open(ledger.join("sled/db")).unwrap().set_len(cut).unwrap();
+        }));
+        damage.push(Box::new(move |ledger| {
+            let mut bytes = fs::read(ledger.join("sled/db")).unwrap();
+            bytes[usize::try_from(cut).unwrap()] ^= 0x10;
+            fs::write(ledger.join("sled/db"), bytes).unwrap();
+        }));
+        damage.push(Box::new(move |ledger| {
+            for entry in fs::read_dir(ledger.join("sled")).unwrap().flatten() {
+                if entry.file_name().to_string_lossy().starts_with("snap") {
+                    fs::remove_file(entry.path()).unwrap();
+                }
+            }
+            fs::File::options().write(true).open(ledger.join("sled/db")).unwrap().set_len(cut).unwrap();
+        }));
+    }
+    for damage in &damage {
+        let copy = tempfile::tempdir().unwrap();
+        let target = copy.path().join("ledger");
+        copy_tree(&ledger, &target);
+        damage(&target);
+        refused += u32::from(open_damaged(copy.path()));
+    }
+    assert!(
+        refused > 10,
+        "only {refused} of {} damages were noticed: does this test still damage anything?",
+        damage.len()
+    );
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
