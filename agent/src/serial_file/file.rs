@@ -13,17 +13,19 @@
 //! | W3 | lock it: it shall never be in place unlocked | as after W2 |
 //! | W4 | write all bytes | as after W2, whole or torn |
 //! | W5 | fsync it | as after W2 |
-//! | W6 | rename it to `<F>` | fresh (`lineage_behind`) with the new marks |
-//! | W7 | fsync the folder | fresh (`lineage_behind`) with the new marks |
-//! | W8 | stat: it is in place; remember its identity | as after W7 |
-//! | L1 | remove `<F>.lineage.new`, left over by a crash | as after W7 |
-//! | L2 | create `<F>.lineage.new`, which must not be there, mode 0600 | as after W7 |
-//! | L3 | write all bytes | as after W7 |
-//! | L4 | fsync it | as after W7 |
-//! | L5 | rename it to `<F>.lineage` | new: resumes with the new marks |
-//! | L6 | fsync the folder | new; the write returns |
+//! | W6 | remove `<F>.lineage.new`, left over by a crash | as after W2 |
+//! | W7 | create `<F>.lineage.new`, which must not be there, mode 0600 | as after W2 |
+//! | W8 | rename `<F>.new` to `<F>` | fresh (`lineage_behind`) with the new marks |
+//! | W9 | stat: it is in place; remember its identity | as after W8 |
+//! | L1 | write all bytes of the lineage | as after W8 |
+//! | L2 | rename `<F>.lineage.new` to `<F>.lineage` | new: resumes with the new marks |
+//! | L3 | fsync the lineage file | new |
+//! | L4 | fsync the folder: both names are durable | new; the write returns |
 //!
-//! After a power cut the same or one step less, and a start takes it for fresh (`reboot`) unless told otherwise.
+//! From W8 to L2 nothing waits for the disk, so that a killed agent almost never loses its token: a lineage can only be
+//! written when the renamed file's ctime is known. A power cut may keep any part of what was not flushed yet: the old
+//! file or the new one, with the old, the new, a torn or no lineage. Old with old is old, new with new is new (neither was
+//! used yet), and everything else does not fit together and is fresh. It is fresh anyway (`reboot`) unless told otherwise.
 //!
 //! Only when it has returned may what a write allows be used. A fresh start never goes below the marks it finds, so each
 //! line of the table is safe; it costs a token where it says fresh.
@@ -31,7 +33,7 @@
 //! # When a step fails
 //! The bounds of the last successful write hold: what is on disk is at least as high, or has no lineage. A file whose
 //! fsync failed is never put in place, and never fsynced again (the kernel may have dropped its pages and would answer
-//! "well"): the next try makes a new one. If W6 or anything later failed, both files stay locked until it is known which
+//! "well"): the next try makes a new one. If W8 or anything later failed, both files stay locked until it is known which
 //! one is in place, and that one's identity is remembered; its lineage is written only after another whole write,
 //! because the marks in it were never confirmed to the caller.
 
@@ -106,8 +108,8 @@ impl SerialFile {
         self.tries = self.tries.saturating_add(1);
         contents.header.write_counter = self.tries;
         let bytes = layout::encode(contents).map_err(refused)?;
-        self.replace(&bytes)?;
-        self.write_lineage(holdings)?;
+        let lineage = self.replace(&bytes)?;
+        self.write_lineage(&lineage, holdings)?;
         self.acked = contents.clone();
         self.lineage_due = false;
         Ok(())
@@ -124,24 +126,27 @@ impl SerialFile {
             let mut contents = self.acked.clone();
             return self.write(&mut contents, holdings);
         }
-        Ok(self.write_lineage(holdings)?)
+        let lineage = self.prepare_lineage()?;
+        Ok(self.write_lineage(&lineage, holdings)?)
     }
 
-    /// W1 to W8.
-    fn replace(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        let new = self.prepare(bytes).inspect_err(|_| {
+    /// W1 to W9. Hands over the empty lineage file for what is now in place.
+    fn replace(&mut self, bytes: &[u8]) -> Result<File, WriteError> {
+        let prepared = self.prepare(bytes).and_then(|new| Ok((new, self.prepare_lineage()?)));
+        let (new, lineage) = prepared.inspect_err(|_| {
             // Half a file takes room that the disk may lack. If this fails too, W1 of the next write removes it.
             self.disk.unlink(&self.place.file_new).ok();
         })?;
         self.unsettled = Some(new);
         self.lineage_due = true;
-        let renamed = self.publish();
+        let (from, to) = (&self.place.file_new, &self.place.file);
+        let renamed = step("put the new serial file in place", self.disk.rename(from, to)); // W8
         // Also when it failed: a rename may be done although it was reported as failed.
-        let ours = self.check_ours(); // W8
+        let ours = self.check_ours(); // W9
         match (renamed, ours) {
             (_, Err(taken @ WriteError::Taken(_))) => Err(taken),
             (Err(e), _) => Err(e.into()),
-            (Ok(()), ours) => ours,
+            (Ok(()), ours) => ours.map(|()| lineage),
         }
     }
 
@@ -156,19 +161,19 @@ impl SerialFile {
         }
         step("write the new serial file", self.disk.write(&file, bytes))?; // W4
         step("flush the new serial file", self.disk.fsync(&file))?; // W5
-        // The identity is that of before the rename, which changes the ctime; W8 replaces it.
+        // The identity is that of before the rename, which changes the ctime; W9 replaces it.
         let identity = self.held.identity;
         Ok(Held { file, identity, write_counter: self.tries })
     }
 
-    /// W6 and W7: the new file in place of the old one, durably.
-    fn publish(&self) -> Result<(), StepError> {
-        let (from, to) = (&self.place.file_new, &self.place.file);
-        step("put the new serial file in place", self.disk.rename(from, to))?; // W6
-        step("flush the serial file's folder", self.disk.fsync_folder()) // W7
+    /// W6 and W7: an empty file for the next lineage.
+    fn prepare_lineage(&self) -> Result<File, StepError> {
+        let name = &self.place.lineage_new;
+        step("remove the left-over of a lineage file", self.disk.unlink(name))?; // W6
+        step("create a new lineage file", self.disk.create(name)) // W7
     }
 
-    /// W0 and W8: the file in place is the one we hold, untouched. Settles which one we hold if a rename was in doubt.
+    /// W0 and W9: the file in place is the one we hold, untouched. Settles which one we hold if a rename was in doubt.
     fn check_ours(&mut self) -> Result<(), WriteError> {
         const ACTION: &str = "look at the serial file";
         if let Some(taken) = self.taken {
@@ -198,8 +203,8 @@ impl SerialFile {
         Err(WriteError::Taken(taken))
     }
 
-    /// L1 to L6.
-    fn write_lineage(&self, holdings: &Holdings) -> Result<(), StepError> {
+    /// L1 to L4.
+    fn write_lineage(&self, file: &File, holdings: &Holdings) -> Result<(), StepError> {
         let seen = Seen {
             identity: self.held.identity,
             write_counter: self.held.write_counter,
@@ -209,12 +214,10 @@ impl SerialFile {
         let lineage = Lineage { seen, holdings: holdings.clone() };
         let bytes = lineage.encode().map_err(refused)?;
         let (new, name): (&OsStr, &OsStr) = (&self.place.lineage_new, &self.place.lineage);
-        step("remove the left-over of a lineage file", self.disk.unlink(new))?; // L1
-        let file = step("create a new lineage file", self.disk.create(new))?; // L2
-        step("write the new lineage file", self.disk.write(&file, &bytes))?; // L3
-        step("flush the new lineage file", self.disk.fsync(&file))?; // L4
-        step("put the new lineage file in place", self.disk.rename(new, name))?; // L5
-        step("flush the lineage file's folder", self.disk.fsync_folder()) // L6
+        step("write the new lineage file", self.disk.write(file, &bytes))?; // L1
+        step("put the new lineage file in place", self.disk.rename(new, name))?; // L2
+        step("flush the new lineage file", self.disk.fsync(file))?; // L3
+        step("flush the serial file's folder", self.disk.fsync_folder()) // L4
     }
 }
 

@@ -7,7 +7,7 @@
 //! | S3 | the path still leads to what is locked, under no second name; else begin again | as after S2 |
 //! | S4 | read and check it, unchanged meanwhile; else begin again | as after S2 |
 //! | S5 | read the lineage, judge: resumed, and the start is done; or fresh | as after S2 |
-//! | S6 | fresh: write the new session, with all marks as they are and no holdings (a whole write, W0 to L6) | fresh again |
+//! | S6 | fresh: write the new session, with all marks as they are and no holdings (a whole write, W0 to L4) | fresh again |
 
 use super::disk::{Access, Disk, FileKind, OsDisk, Stat};
 use super::file::Held;
