@@ -3,7 +3,9 @@
 use crate::driver::{Counters, Driver, Refused};
 use crate::lease::Ledger;
 use common::clock::{Clock, TestClock};
+use common::lease::{Lease, Prep};
 use common::rpc::lease::Mode;
+use common::terms::Terms;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
 use futures::FutureExt as _;
@@ -44,37 +46,63 @@ impl Admin {
     }
 }
 
-/// Everything that is not free, ascending: at most one row a value, its proposal before its last lease.
-fn taken<'a>(ledger: &'a Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, LeaseStage)> + 'a {
+/// A value that is not free.
+enum Taken<'a> {
+    Proposed(&'a Prep),
+    Leased(&'a Lease, LeaseStage),
+}
+
+impl Taken<'_> {
+    fn stage(&self) -> LeaseStage {
+        match self {
+            Self::Proposed(_) => LeaseStage::Granting,
+            Self::Leased(_, stage) => *stage,
+        }
+    }
+
+    fn wanted(&self, filter: &LeaseFilter) -> bool {
+        match self {
+            Self::Proposed(prep) => filter.admits(prep.token_type, self.stage(), &prep.agent_id),
+            Self::Leased(lease, stage) => filter.admits(lease.token_type, *stage, &lease.agent_id),
+        }
+    }
+
+    fn row(&self, key: TokenKey, terms: &Terms) -> LeaseRow {
+        match self {
+            Self::Proposed(prep) => LeaseRow::of_prep(prep, terms),
+            Self::Leased(lease, stage) => LeaseRow::of_lease(key, lease, *stage, terms),
+        }
+    }
+}
+
+/// Everything that is not free, ascending: one entry a value, its proposal rather than its last lease.
+fn taken(ledger: &Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, Taken<'_>)> {
     let terms = ledger.identity().terms;
     let table = ledger.table();
-    let mut proposed = table.preps().map(|prep| prep.key).peekable();
+    let mut proposed = table.preps().peekable();
     let mut leased = table
         .leases()
         .filter(move |(key, _)| table.prep(*key).is_none())
-        .filter_map(move |(key, lease)| Some((key, LeaseStage::of(lease, now, &terms)?)))
+        .filter_map(move |(key, lease)| Some((key, lease, LeaseStage::of(lease, now, &terms)?)))
         .peekable();
-    std::iter::from_fn(move || match (proposed.peek(), leased.peek()) {
-        (Some(prep), Some((lease, _))) if prep > lease => leased.next(),
-        (Some(_), _) => proposed.next().map(|key| (key, LeaseStage::Granting)),
-        (None, _) => leased.next(),
+    std::iter::from_fn(move || {
+        let next_is_leased = match (proposed.peek(), leased.peek()) {
+            (Some(prep), Some((key, ..))) => prep.key > *key,
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        if next_is_leased {
+            leased.next().map(|(key, lease, stage)| (key, Taken::Leased(lease, stage)))
+        } else {
+            proposed.next().map(|prep| (prep.key, Taken::Proposed(prep)))
+        }
     })
 }
 
 fn page_of(ledger: &Ledger, now: WallMs, filter: &LeaseFilter, page: Page) -> LeasePage {
     let terms = ledger.identity().terms;
-    let table = ledger.table();
-    let row = |key, stage| match (table.prep(key), table.lease(key)) {
-        (Some(prep), _) => Some(LeaseRow::of_prep(prep, &terms)),
-        (None, Some(lease)) => Some(LeaseRow::of_lease(key, lease, stage, &terms)),
-        (None, None) => None,
-    };
-    let matching = taken(ledger, now).filter(|(key, stage)| match (table.prep(*key), table.lease(*key)) {
-        (Some(prep), _) => filter.admits(prep.token_type, *stage, &prep.agent_id),
-        (None, Some(lease)) => filter.admits(lease.token_type, *stage, &lease.agent_id),
-        (None, None) => false,
-    });
-    page.cut(matching.filter_map(|(key, stage)| Some((key, row(key, stage)?))), |_, row| row)
+    let matching = taken(ledger, now).filter(|(_, entry)| entry.wanted(filter));
+    page.cut(matching, |key, entry| entry.row(key, &terms))
 }
 
 fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
@@ -134,7 +162,10 @@ impl Masters for Admin {
     }
 
     fn pools(&self) -> BoxFuture<'_, Result<Vec<PoolRow>, Unavailable>> {
-        self.look(|ledger, now| count_pools(ledger.identity().terms.uint2_max(), taken(ledger, now.wall)))
+        self.look(|ledger, now| {
+            let taken = taken(ledger, now.wall).map(|(key, entry)| (key, entry.stage()));
+            count_pools(ledger.identity().terms.uint2_max(), taken)
+        })
     }
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {

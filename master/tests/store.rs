@@ -1,5 +1,7 @@
 //! The store on disk: what was committed is there after a restart, and what is damaged is never believed.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
 use common::calendar::UtcOffset;
 use common::lease::{Generation, Lease, Prep};
 use common::terms::{ClusterId, MasterId, SessionId, Terms};
@@ -85,6 +87,9 @@ fn a_format_that_was_cut_off_is_no_store() {
     assert!(SledStore::open(dir.path()).is_ok());
 }
 
+/// Something that happens to the directory of a closed ledger.
+type Damage = Box<dyn Fn(&Path)>;
+
 /// Opens a damaged store: it may refuse, or show every record that was committed. Anything in between would grant a
 /// value twice.
 fn open_damaged(dir: &Path) -> bool {
@@ -109,7 +114,7 @@ fn a_damaged_store_is_refused_or_whole() {
     let mut refused = 0;
     let ledger = whole.path().join("ledger");
     let log_len = fs::metadata(ledger.join("sled/db")).unwrap().len();
-    let mut damage: Vec<Box<dyn Fn(&Path)>> = vec![
+    let mut damage: Vec<Damage> = vec![
         Box::new(|ledger| fs::remove_file(ledger.join("sled/db")).unwrap()),
         Box::new(|ledger| fs::write(ledger.join("sled/db"), b"").unwrap()),
         Box::new(|ledger| fs::remove_file(ledger.join("sled/conf")).unwrap()),
