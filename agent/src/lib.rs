@@ -1,3 +1,11 @@
-//! The agent.
+//! The agent: leases tokens from the masters and mints IDs by itself.
 
+pub mod emit;
+pub mod holder;
+pub mod refusal;
+pub mod run;
+pub mod serial;
 pub mod serial_file;
+pub mod timebase;
+pub mod uniq96;
+pub mod window;

@@ -1,0 +1,287 @@
+//! The gates: whether an ID of this lease may be minted now, and which time it has to carry.
+//!
+//! The time written into an ID never goes back and always lies in the lease's rectangle; the clock only decides when
+//! the next bucket begins and when to refuse. A window is opened with a [`Bucket`], which only the gate makes.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::refusal::{ClockFault, Refusal};
+use common::calendar::{DayBucket, HourBucket, UtcOffset};
+use common::ids::{LayoutError, UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
+use common::lease::Grant;
+use common::namespace::{GeneratorKind, Namespace};
+use common::template::{BoundTemplate, Template};
+use common::time::{SpanMs, WallMs};
+use std::sync::Arc;
+
+use crate::serial::Rules;
+
+/// How far a bucket may begin ahead of the clock before minting waits for it.
+pub const BUCKET_AHEAD_MAX: SpanMs = SpanMs::seconds(3_600);
+/// How far a Uniq96's millisecond may lie ahead of the clock before minting waits for it.
+pub const UNIQ96_AHEAD_MAX: SpanMs = SpanMs::seconds(600);
+
+/// What a generator's IDs are made by.
+#[derive(Clone, Debug)]
+pub enum Make {
+    /// The layout of Uniq64, by the hour.
+    Uniq64,
+    /// A template, by the day.
+    Text(Arc<Template>),
+}
+
+/// What all IDs of a window have in common.
+#[derive(Clone, Debug)]
+pub enum Stamp {
+    /// Nothing may be minted with this one.
+    Void,
+    /// Hour and token.
+    Uniq64 {
+        /// The ID with serial 0.
+        prefix: u64,
+    },
+    /// Millisecond and token.
+    Uniq96 {
+        /// The upper 64 bits.
+        prefix: u64,
+    },
+    /// Day and token, in the template.
+    Text {
+        /// The template with both filled in.
+        bound: Arc<BoundTemplate>,
+        /// Serials are written modulo this.
+        capacity: u64,
+    },
+}
+
+/// Proof that IDs of this bucket may be minted under a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    number: u32,
+    /// The first instant at which the proof is void.
+    valid_until: WallMs,
+    /// The end of the bucket.
+    end: WallMs,
+}
+
+impl Bucket {
+    /// The hour or the day.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The first instant at which the proof is void: the end of the bucket or of the lease.
+    pub fn valid_until(&self) -> WallMs {
+        self.valid_until
+    }
+
+    /// The end of the bucket.
+    pub fn end(&self) -> WallMs {
+        self.end
+    }
+}
+
+impl Make {
+    /// What that namespace's IDs are made by.
+    pub fn of(namespace: &Namespace) -> Self {
+        match (namespace.kind(), namespace.template()) {
+            (GeneratorKind::String, Some(template)) => Self::Text(Arc::new(template.clone())),
+            _ => Self::Uniq64,
+        }
+    }
+
+    /// How its serials behave.
+    pub fn rules(&self, everyday_reset: bool) -> Rules {
+        match self {
+            Self::Uniq64 => Rules { capacity: UNIQ64_SERIALS_PER_HOUR, buckets_per_day: 24, everyday_reset },
+            Self::Text(template) => Rules { capacity: template.capacity().max(1), buckets_per_day: 1, everyday_reset },
+        }
+    }
+
+    /// The name of its bucket.
+    pub fn unit(&self) -> &'static str {
+        match self {
+            Self::Uniq64 => "hour",
+            Self::Text(_) => "day",
+        }
+    }
+
+    /// The bucket that an instant lies in.
+    pub fn bucket_at(&self, offset: UtcOffset, t: WallMs) -> u32 {
+        match self {
+            Self::Uniq64 => offset.hour_bucket(t).0,
+            Self::Text(_) => offset.day_bucket(t).0,
+        }
+    }
+
+    fn start(&self, offset: UtcOffset, number: u32) -> WallMs {
+        match self {
+            Self::Uniq64 => offset.hour_start(HourBucket(number)),
+            Self::Text(_) => offset.day_start(DayBucket(number)),
+        }
+    }
+
+    /// Whether IDs may be minted now, and of which bucket: the clock's, or `last` if that is later.
+    ///
+    /// # Errors
+    /// [`Refusal::LeaseExpired`] or [`Refusal::ClockBehind`]; their wording is the caller's to complete.
+    pub fn gate(&self, offset: UtcOffset, lease: &Grant, last: u32, wall: WallMs) -> Result<Bucket, Refusal> {
+        let number = last.max(self.bucket_at(offset, wall));
+        let (start, end) = (self.start(offset, number), self.start(offset, number.saturating_add(1)));
+        if wall >= lease.until || start >= lease.until {
+            return Err(expired(lease));
+        }
+        if start < lease.from {
+            return Err(behind(lease.from, wall, lease.from));
+        }
+        if start - wall > BUCKET_AHEAD_MAX {
+            return Err(behind(start, wall, start + SpanMs(-BUCKET_AHEAD_MAX.0)));
+        }
+        Ok(Bucket { number, valid_until: end.min(lease.until), end })
+    }
+
+    /// The stamp of that bucket's IDs under that lease.
+    ///
+    /// # Errors
+    /// [`Refusal::TokenOutOfRange`], or [`Refusal::ClockSkew`] if the year does not fit.
+    pub fn stamp(&self, offset: UtcOffset, lease: &Grant, bucket: &Bucket) -> Result<Stamp, Refusal> {
+        match self {
+            Self::Uniq64 => Uniq64::prefix(offset, HourBucket(bucket.number), lease.key.value)
+                .map(|prefix| Stamp::Uniq64 { prefix })
+                .map_err(|e| layout(&e, lease)),
+            Self::Text(template) => template
+                .bind(offset, DayBucket(bucket.number), lease.key)
+                .map(|bound| Stamp::Text { bound: Arc::new(bound), capacity: template.capacity().max(1) })
+                .map_err(|e| Refusal::ClockSkew(ClockFault::Year(e.to_string()))),
+        }
+    }
+}
+
+/// Whether Uniq96 may be minted now, and the first millisecond that they may carry: the clock's, or `last` if that is
+/// later.
+///
+/// # Errors
+/// As [`Make::gate`].
+pub fn gate_uniq96(lease: &Grant, last: WallMs, wall: WallMs) -> Result<WallMs, Refusal> {
+    let ms = last.max(wall);
+    if wall >= lease.until || ms >= lease.until {
+        return Err(expired(lease));
+    }
+    if ms < lease.from {
+        return Err(behind(lease.from, wall, lease.from));
+    }
+    if ms - wall > UNIQ96_AHEAD_MAX {
+        return Err(behind(ms, wall, ms + SpanMs(-UNIQ96_AHEAD_MAX.0)));
+    }
+    Ok(ms)
+}
+
+/// The stamp of that millisecond's Uniq96.
+///
+/// # Errors
+/// [`Refusal::ClockSkew`] if the year does not fit.
+pub fn stamp_uniq96(offset: UtcOffset, lease: &Grant, ms: WallMs) -> Result<Stamp, Refusal> {
+    Uniq96::prefix(offset, ms, lease.key.value).map(|prefix| Stamp::Uniq96 { prefix }).map_err(|e| layout(&e, lease))
+}
+
+fn expired(lease: &Grant) -> Refusal {
+    Refusal::LeaseExpired { token_type: lease.token_type, until: lease.until, why: String::new() }
+}
+
+fn behind(id_time: WallMs, wall: WallMs, again_at: WallMs) -> Refusal {
+    Refusal::ClockBehind { behind: id_time - wall, retry: again_at - wall }
+}
+
+fn layout(error: &LayoutError, lease: &Grant) -> Refusal {
+    match error {
+        LayoutError::TokenOutOfRange { .. } => Refusal::TokenOutOfRange { token: lease.key },
+        LayoutError::YearOutOfRange { .. } => Refusal::ClockSkew(ClockFault::Year(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::lease::Generation;
+    use common::rpc::mint::MintCode;
+    use common::time::{DAY_MS, HOUR_MS};
+    use common::token::{TokenType, TokenValue};
+
+    const UTC: UtcOffset = match UtcOffset::from_minutes(0) {
+        Some(offset) => offset,
+        None => unreachable!(),
+    };
+
+    fn lease(from_day: i64, until: i64) -> Grant {
+        Grant {
+            token_type: TokenType::Uint2,
+            key: TokenType::Uint2.key(TokenValue(7)),
+            g: Generation(1),
+            from: WallMs(from_day * DAY_MS),
+            until: WallMs(until),
+        }
+    }
+
+    fn code<T: std::fmt::Debug>(result: Result<T, Refusal>) -> MintCode {
+        result.unwrap_err().code()
+    }
+
+    #[test]
+    fn a_bucket_is_the_clocks_and_never_before_the_last() {
+        let lease = lease(100, 107 * DAY_MS);
+        let noon = WallMs(100 * DAY_MS + 12 * HOUR_MS + 5);
+        let bucket = Make::Uniq64.gate(UTC, &lease, 0, noon).unwrap();
+        assert_eq!((bucket.number(), bucket.valid_until()), (2_412, WallMs(100 * DAY_MS + 13 * HOUR_MS)));
+        let stepped_back = WallMs(noon.0 - 1_000);
+        assert_eq!(Make::Uniq64.gate(UTC, &lease, 2_412, stepped_back).unwrap().number(), 2_412);
+    }
+
+    #[test]
+    fn the_end_of_the_lease_ends_the_bucket() {
+        let until = 100 * DAY_MS + HOUR_MS / 2;
+        let lease = lease(100, until);
+        let bucket = Make::Uniq64.gate(UTC, &lease, 0, WallMs(until - 1)).unwrap();
+        assert_eq!(bucket.valid_until(), WallMs(until));
+        assert_eq!(code(Make::Uniq64.gate(UTC, &lease, 0, WallMs(until))), MintCode::LeaseExpired);
+        assert_eq!(code(Make::Uniq64.gate(UTC, &lease, 2_401, WallMs(until - 1))), MintCode::LeaseExpired);
+    }
+
+    #[test]
+    fn a_clock_before_the_lease_or_far_behind_the_last_bucket_is_refused() {
+        let lease = lease(100, 107 * DAY_MS);
+        let eve = WallMs(100 * DAY_MS - 20);
+        let Err(Refusal::ClockBehind { retry, .. }) = Make::Uniq64.gate(UTC, &lease, 0, eve) else { panic!() };
+        assert_eq!(retry, SpanMs(20));
+        let at = |ms: i64| Make::Uniq64.gate(UTC, &lease, 2_402, WallMs(100 * DAY_MS + ms));
+        assert!(at(HOUR_MS).is_ok(), "an hour ahead is allowed");
+        assert_eq!(
+            at(HOUR_MS - 1).unwrap_err(),
+            Refusal::ClockBehind { behind: SpanMs(HOUR_MS + 1), retry: SpanMs(1) }
+        );
+    }
+
+    #[test]
+    fn a_millisecond_is_the_clocks_and_never_before_the_last() {
+        let lease = lease(100, 107 * DAY_MS);
+        let t = |ms: i64| WallMs(101 * DAY_MS + ms);
+        assert_eq!(gate_uniq96(&lease, t(0), t(5)), Ok(t(5)));
+        assert_eq!(gate_uniq96(&lease, t(600_000), t(0)), Ok(t(600_000)));
+        assert_eq!(code(gate_uniq96(&lease, t(600_001), t(0))), MintCode::ClockBehind);
+        assert_eq!(code(gate_uniq96(&lease, lease.until, WallMs(lease.until.0 - 1))), MintCode::LeaseExpired);
+        assert_eq!(code(gate_uniq96(&lease, WallMs(0), lease.until)), MintCode::LeaseExpired);
+        assert_eq!(code(gate_uniq96(&lease, WallMs(0), WallMs(lease.from.0 - 1))), MintCode::ClockBehind);
+    }
+
+    #[test]
+    fn tokens_and_years_beyond_the_layout_are_refused() {
+        let mut wide = lease(0, i64::MAX);
+        wide.key.value = TokenValue(4_096);
+        let bucket = Make::Uniq64.gate(UTC, &wide, 0, WallMs(1_700_000_000_000)).unwrap();
+        assert_eq!(code(Make::Uniq64.stamp(UTC, &wide, &bucket)), MintCode::TokenOutOfRange);
+        let year_2128 = WallMs(4_985_971_200_000);
+        let lease = lease(0, i64::MAX);
+        let bucket = Make::Uniq64.gate(UTC, &lease, 0, year_2128).unwrap();
+        assert_eq!(code(Make::Uniq64.stamp(UTC, &lease, &bucket)), MintCode::ClockSkew);
+        let before = Make::Uniq64.gate(UTC, &lease, 0, WallMs(year_2128.0 - 1)).unwrap();
+        assert!(Make::Uniq64.stamp(UTC, &lease, &before).is_ok());
+    }
+}

@@ -1,0 +1,347 @@
+//! The lessee's machine: which tokens this agent wants, holds, renews and loses.
+//!
+//! It decides and does nothing else. The shell asks [`Holder::next`] what to do, does it, and tells
+//! [`Holder::handle`] what came of it; time and random numbers come in as arguments. For each wanted type a lease is
+//! *wanted* (asked for again and again), *held* (renewed every interval) or *expired* (its time is over: asked for
+//! again).
+//!
+//! What it guarantees: a renewal that is tried again carries the number and mark it had the first time, so that two
+//! live copies of one agent give themselves away; a new renewal carries a higher number, which the shell makes durable
+//! first; a lease that a master declared over is not used any more; after a jump of the clock no lease counts until
+//! it was renewed.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::lease::{Generation, Grant};
+use common::terms::Terms;
+use common::time::{BootMs, Now, SECOND_MS, SpanMs, WallMs};
+use common::token::{TokenKey, TokenType};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Between two signs of life while nothing else is to be said.
+pub const HEARTBEAT_INTERVAL: SpanMs = SpanMs::seconds(10);
+/// Between attempts while there is something to wait for that stops minting: the shortest and the longest pause.
+pub const URGENT_RETRY: (SpanMs, SpanMs) = (SpanMs(SECOND_MS / 4), SpanMs::seconds(2));
+/// Between attempts at a renewal, which has days of time.
+pub const RENEW_RETRY: (SpanMs, SpanMs) = (SpanMs::seconds(5), SpanMs::seconds(300));
+/// Between attempts at a sign of life.
+pub const HEARTBEAT_RETRY: (SpanMs, SpanMs) = (SpanMs::seconds(1), SpanMs::seconds(30));
+/// Before asking again when the masters said that only time will help.
+pub const PATIENT_RETRY: SpanMs = SpanMs::seconds(5);
+/// Intervals and pauses vary by this much either way, so that agents started together do not stay in step.
+pub const JITTER_PERCENT: i64 = 10;
+
+/// The number and the mark of one renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Renewal {
+    /// Grows by one with each new renewal.
+    pub rseq: u64,
+    /// Random.
+    pub attempt: u64,
+}
+
+/// What the shell is to do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Command {
+    /// Say that we are alive.
+    Heartbeat,
+    /// Ask for a token.
+    Request(TokenType),
+    /// Renew a lease, once its number is durable.
+    Renew {
+        /// Its type.
+        token_type: TokenType,
+        /// The token.
+        key: TokenKey,
+        /// Which grant of it.
+        g: Generation,
+        /// The number and the mark.
+        renewal: Renewal,
+    },
+}
+
+/// When to do it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Now.
+    Do(Command),
+    /// Nothing before this moment.
+    Wait(BootMs),
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A master answered a sign of life.
+    HeartbeatAnswered,
+    /// No master did.
+    HeartbeatFailed,
+    /// A master granted a lease, and it is durable here.
+    Granted(Grant),
+    /// The masters did not grant one.
+    NotGranted {
+        /// Which type was asked for.
+        token_type: TokenType,
+        /// Whether only time will help.
+        patient: bool,
+    },
+    /// A master renewed a lease.
+    Renewed {
+        /// The token.
+        key: TokenKey,
+        /// Which grant of it.
+        g: Generation,
+        /// Its new end.
+        until: WallMs,
+    },
+    /// No master said anything about the renewal.
+    NotRenewed {
+        /// The token.
+        key: TokenKey,
+        /// Which grant of it.
+        g: Generation,
+    },
+    /// A master declared a lease over: ended, denied, or another session's.
+    Ended {
+        /// The token.
+        key: TokenKey,
+        /// Which grant of it.
+        g: Generation,
+    },
+    /// The calendar was stepped against the machine's time.
+    ClockJumped,
+}
+
+/// A lease of one type, as minting sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseView {
+    /// None, and none before.
+    Missing,
+    /// To be used.
+    Held(Grant),
+    /// Not to be used until it was renewed: the clock jumped.
+    Suspended(Grant),
+    /// Its time is over.
+    Expired(Grant),
+}
+
+/// All wanted types with their leases.
+pub type Leases = BTreeMap<TokenType, LeaseView>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Wanted,
+    Held {
+        grant: Grant,
+        /// The renewal that is under way and unanswered.
+        renewal: Option<Renewal>,
+        /// Whether only a renewal makes it usable again.
+        suspended: bool,
+    },
+    Expired(Grant),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Slot {
+    phase: Phase,
+    due: BootMs,
+    failures: u32,
+}
+
+/// The machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    slots: BTreeMap<TokenType, Slot>,
+    rseq: u64,
+    renew_interval: SpanMs,
+    heartbeat_due: BootMs,
+    heartbeat_failures: u32,
+}
+
+impl Holder {
+    /// A holder that wants a lease of each of `wanted` and goes on with those of them that it already has.
+    /// `rseq` is the durable number of its newest renewal. Held leases are renewed at once.
+    pub fn new(wanted: &BTreeSet<TokenType>, held: &[Grant], rseq: u64, renew_interval: SpanMs, now: Now) -> Self {
+        let slot = |token_type: &TokenType| {
+            let grant = held.iter().find(|grant| grant.token_type == *token_type).cloned();
+            let phase = grant.map_or(Phase::Wanted, |grant| Phase::Held { grant, renewal: None, suspended: false });
+            (*token_type, Slot { phase, due: now.boot, failures: 0 })
+        };
+        let slots = wanted.iter().map(slot).collect();
+        Self { slots, rseq, renew_interval, heartbeat_due: now.boot, heartbeat_failures: 0 }
+    }
+
+    /// What to do, and when. `dice` is a random number; it becomes the mark of a new renewal.
+    pub fn next(&mut self, now: Now, dice: u64) -> Next {
+        self.expire(now);
+        let first = self.slots.iter().min_by_key(|(_, slot)| slot.due).map(|(t, slot)| (slot.due, *t));
+        let (due, token_type) = match first {
+            Some((due, token_type)) if due <= self.heartbeat_due => (due, Some(token_type)),
+            _ => (self.heartbeat_due, None),
+        };
+        if due > now.boot {
+            return Next::Wait(due.min(self.next_expiry(now)));
+        }
+        Next::Do(token_type.map_or(Command::Heartbeat, |token_type| self.command(token_type, dice)))
+    }
+
+    fn command(&mut self, token_type: TokenType, dice: u64) -> Command {
+        let Some(Slot { phase: Phase::Held { grant, renewal, .. }, .. }) = self.slots.get_mut(&token_type) else {
+            return Command::Request(token_type);
+        };
+        let renewal = *renewal.get_or_insert_with(|| {
+            self.rseq = self.rseq.saturating_add(1);
+            Renewal { rseq: self.rseq, attempt: dice }
+        });
+        Command::Renew { token_type, key: grant.key, g: grant.g, renewal }
+    }
+
+    /// Leases whose time is over become expired ones, and a new one is asked for at once.
+    fn expire(&mut self, now: Now) {
+        for slot in self.slots.values_mut() {
+            if let Phase::Held { grant, .. } = &slot.phase
+                && now.wall >= grant.until
+            {
+                *slot = Slot { phase: Phase::Expired(grant.clone()), due: now.boot, failures: 0 };
+            }
+        }
+    }
+
+    fn next_expiry(&self, now: Now) -> BootMs {
+        let ends = self.slots.values().filter_map(|slot| match &slot.phase {
+            Phase::Held { grant, .. } => Some(now.boot + (grant.until - now.wall)),
+            _ => None,
+        });
+        ends.min().unwrap_or(BootMs(i64::MAX))
+    }
+
+    /// Takes in what happened. `dice` is a random number that spreads the next attempts.
+    pub fn handle(&mut self, now: Now, dice: u64, event: &Event) {
+        match event {
+            Event::HeartbeatAnswered => {
+                self.heartbeat_failures = 0;
+                self.heartbeat_due = now.boot + jittered(HEARTBEAT_INTERVAL, dice);
+            }
+            Event::HeartbeatFailed => {
+                self.heartbeat_due = now.boot + pause(self.heartbeat_failures, HEARTBEAT_RETRY, dice);
+                self.heartbeat_failures = self.heartbeat_failures.saturating_add(1);
+            }
+            Event::Granted(grant) => self.granted(now, dice, grant),
+            Event::NotGranted { token_type, patient } => {
+                if let Some(slot) = self.slots.get_mut(token_type) {
+                    let bounds = if *patient { (PATIENT_RETRY, PATIENT_RETRY) } else { URGENT_RETRY };
+                    let wait = pause(slot.failures, bounds, dice);
+                    slot.put_off(now, wait);
+                }
+            }
+            Event::Renewed { key, g, until } => self.renewed(now, dice, (*key, *g), *until),
+            Event::NotRenewed { key, g } => {
+                if let Some(slot) = self.slot_of(*key, *g) {
+                    let bounds = if slot.is_urgent() { URGENT_RETRY } else { RENEW_RETRY };
+                    let wait = pause(slot.failures, bounds, dice);
+                    slot.put_off(now, wait);
+                }
+            }
+            Event::Ended { key, g } => {
+                if let Some(slot) = self.slot_of(*key, *g) {
+                    *slot = Slot { phase: Phase::Wanted, due: now.boot, failures: 0 };
+                }
+            }
+            Event::ClockJumped => self.suspend_all(now),
+        }
+    }
+
+    fn granted(&mut self, now: Now, dice: u64, grant: &Grant) {
+        let Some(slot) = self.slots.get_mut(&grant.token_type) else { return };
+        if now.wall >= grant.until {
+            // The masters still know us by a lease whose time is over; they will end it and grant another one.
+            slot.phase = Phase::Expired(grant.clone());
+            slot.put_off(now, jittered(PATIENT_RETRY, dice));
+            return;
+        }
+        let phase = Phase::Held { grant: grant.clone(), renewal: None, suspended: false };
+        *slot = Slot { phase, due: now.boot + jittered(self.renew_interval, dice), failures: 0 };
+    }
+
+    fn renewed(&mut self, now: Now, dice: u64, (key, g): (TokenKey, Generation), end: WallMs) {
+        let due = now.boot + jittered(self.renew_interval, dice);
+        let Some(slot) = self.slot_of(key, g) else { return };
+        if let Phase::Held { grant, renewal, suspended } = &mut slot.phase {
+            grant.until = grant.until.max(end);
+            (*renewal, *suspended) = (None, false);
+            (slot.due, slot.failures) = (due, 0);
+        }
+    }
+
+    fn suspend_all(&mut self, now: Now) {
+        for slot in self.slots.values_mut() {
+            if let Phase::Held { suspended, .. } = &mut slot.phase {
+                *suspended = true;
+                (slot.due, slot.failures) = (now.boot, 0);
+            }
+        }
+    }
+
+    fn slot_of(&mut self, key: TokenKey, g: Generation) -> Option<&mut Slot> {
+        self.slots.values_mut().find(|slot| match &slot.phase {
+            Phase::Held { grant, .. } => grant.key == key && grant.g == g,
+            _ => false,
+        })
+    }
+
+    /// The leases as minting sees them.
+    pub fn leases(&self) -> Leases {
+        let view = |phase: &Phase| match phase {
+            Phase::Wanted => LeaseView::Missing,
+            Phase::Held { grant, suspended: true, .. } => LeaseView::Suspended(grant.clone()),
+            Phase::Held { grant, .. } => LeaseView::Held(grant.clone()),
+            Phase::Expired(grant) => LeaseView::Expired(grant.clone()),
+        };
+        self.slots.iter().map(|(token_type, slot)| (*token_type, view(&slot.phase))).collect()
+    }
+}
+
+impl Slot {
+    /// Whether nothing of this type can be minted until a master does something.
+    fn is_urgent(&self) -> bool {
+        !matches!(self.phase, Phase::Held { suspended: false, .. })
+    }
+
+    fn put_off(&mut self, now: Now, wait: SpanMs) {
+        self.due = now.boot + wait;
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
+/// Whether a grant is one that `terms` allow; a master that sends another one has a fault, and nothing may be minted
+/// with it.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_grant(grant: &Grant, wanted: TokenType, terms: &Terms) -> Result<(), &'static str> {
+    if grant.token_type != wanted || grant.key.family != wanted.family() {
+        return Err("it is of another type");
+    }
+    if !wanted.admits(grant.key.value, terms.uint2_max()) {
+        return Err("the cluster has no such token");
+    }
+    if grant.from >= grant.until || terms.utc_offset().day_floor(grant.from) != grant.from {
+        return Err("its time is malformed");
+    }
+    Ok(())
+}
+
+/// The pause after so many failures: doubling, bounded, varied.
+fn pause(failures: u32, (min, max): (SpanMs, SpanMs), dice: u64) -> SpanMs {
+    let doubled = min.0.saturating_mul(1 << failures.min(20));
+    jittered(SpanMs(doubled.min(max.0)), dice)
+}
+
+/// `span`, longer or shorter by up to [`JITTER_PERCENT`].
+fn jittered(span: SpanMs, dice: u64) -> SpanMs {
+    let reach = span.0 / 100 * JITTER_PERCENT;
+    let roll = i64::try_from(dice % 2_001).unwrap_or(0) - 1_000;
+    SpanMs(span.0.saturating_add(reach.saturating_mul(roll) / 1_000))
+}
+
+#[cfg(test)]
+mod tests;

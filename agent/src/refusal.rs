@@ -1,0 +1,125 @@
+//! Why no ID came: one list for minting, HTTP and RPC.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::namespace::GeneratorKind;
+use common::rpc::mint::MintCode;
+use common::time::{SECOND_MS, SpanMs, WallMs};
+use common::token::{TokenKey, TokenType};
+
+/// A refusal, worded for the caller. None of them comes with an ID.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A parameter is missing, malformed or out of range.
+    #[error("{0}")]
+    BadParameter(String),
+    /// No generator has that name.
+    #[error("there is no {kind} generator named '{name}'; GET /generators lists those there are")]
+    UnknownGenerator {
+        /// Of which kind.
+        kind: GeneratorKind,
+        /// The name asked for, cut to a bounded length.
+        name: String,
+    },
+    /// The bucket's serials are used up.
+    #[error("all {capacity} serials of this {unit} are used up; the next {unit} begins in {} s", whole_seconds(*retry))]
+    SerialExhausted {
+        /// "hour" or "day".
+        unit: &'static str,
+        /// How many there are in one.
+        capacity: u64,
+        /// To the end of the bucket.
+        retry: SpanMs,
+    },
+    /// No lease, and none before it.
+    #[error("no lease of a {token_type} token: {why}")]
+    NoLease {
+        /// The type needed.
+        token_type: TokenType,
+        /// What keeps the masters from granting one, as far as is known.
+        why: String,
+    },
+    /// The lease ended and was not renewed.
+    #[error("the lease of the {token_type} token ended at {until}: {why}")]
+    LeaseExpired {
+        /// The type needed.
+        token_type: TokenType,
+        /// When it ended.
+        until: WallMs,
+        /// What keeps the masters from renewing it, as far as is known.
+        why: String,
+    },
+    /// The clock stands before the time that the next ID would have to carry.
+    #[error("the clock is {} s behind the time of the next ID; correct it, or wait", whole_seconds(*behind))]
+    ClockBehind {
+        /// How far.
+        behind: SpanMs,
+        /// How long until IDs are minted again if nothing is done.
+        retry: SpanMs,
+    },
+    /// The clock cannot be trusted at the moment.
+    #[error("{0}")]
+    ClockSkew(ClockFault),
+    /// The serial file cannot be written.
+    #[error("the serial file cannot be written: {0}")]
+    SerialFileIo(String),
+    /// The token has too many bits for the kind of ID.
+    #[error(
+        "token {token} does not fit a Uniq64, which holds those up to 4095; \
+         Uniq96 has room for it, or let the masters grant smaller ones (--uint2-max)"
+    )]
+    TokenOutOfRange {
+        /// The token.
+        token: TokenKey,
+    },
+    /// Too many requests at once.
+    #[error("{0}")]
+    Overloaded(&'static str),
+}
+
+/// What is wrong with the clock.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClockFault {
+    /// It was stepped, or the machine was copied or restored: a renewal must prove that the lease is still ours.
+    #[error("the clock was stepped: minting goes on as soon as a master has renewed the lease")]
+    Stepped,
+    /// It is too far from the masters'.
+    #[error("this machine's clock is {} s off the masters': correct it", whole_seconds(*by))]
+    Skewed {
+        /// How far, never negative.
+        by: SpanMs,
+    },
+    /// It shows a year that no ID can carry.
+    #[error("{0}")]
+    Year(String),
+}
+
+impl Refusal {
+    /// The stable code.
+    pub fn code(&self) -> MintCode {
+        match self {
+            Self::BadParameter(_) => MintCode::BadParameter,
+            Self::UnknownGenerator { .. } => MintCode::UnknownGenerator,
+            Self::SerialExhausted { .. } => MintCode::SerialExhausted,
+            Self::NoLease { .. } => MintCode::NoLease,
+            Self::LeaseExpired { .. } => MintCode::LeaseExpired,
+            Self::ClockBehind { .. } => MintCode::ClockBehind,
+            Self::ClockSkew(_) => MintCode::ClockSkew,
+            Self::SerialFileIo(_) => MintCode::SerialFileIo,
+            Self::TokenOutOfRange { .. } => MintCode::TokenOutOfRange,
+            Self::Overloaded(_) => MintCode::Overloaded,
+        }
+    }
+
+    /// When to ask again, if that is known or a guess is better than none.
+    pub fn retry_after(&self) -> Option<SpanMs> {
+        match self {
+            Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
+            Self::NoLease { .. } | Self::SerialFileIo(_) | Self::Overloaded(_) => Some(SpanMs(SECOND_MS)),
+            _ => None,
+        }
+    }
+}
+
+fn whole_seconds(span: SpanMs) -> i64 {
+    span.0.saturating_add(SECOND_MS - 1) / SECOND_MS
+}

@@ -1,0 +1,114 @@
+//! What a request gets: runs of IDs that differ in their serials only.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::emit::Stamp;
+use common::ids::{UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
+use common::template::CallerParts;
+
+/// Room for a string of the usual length.
+const TEXT_LEN_USUAL: usize = 32;
+
+/// IDs of one stamp with consecutive serials.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What they have in common.
+    pub stamp: Stamp,
+    /// The counter of the first one.
+    pub start: u64,
+    /// How many there are.
+    pub len: u32,
+}
+
+/// All IDs of one request, in their order. Most requests get one run; those that came to the end of a window get two.
+#[derive(Clone, Debug, Default)]
+pub struct Runs {
+    first: Option<Run>,
+    more: Vec<Run>,
+}
+
+impl Runs {
+    /// Adds a run behind the others.
+    pub fn push(&mut self, run: Run) {
+        if self.first.is_none() {
+            self.first = Some(run);
+        } else {
+            self.more.push(run);
+        }
+    }
+
+    /// The runs.
+    pub fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.first.iter().chain(&self.more)
+    }
+
+    /// How many IDs there are.
+    pub fn len(&self) -> usize {
+        self.iter().map(|run| run.len as usize).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The IDs, if they are Uniq64.
+    pub fn uniq64(&self) -> impl Iterator<Item = Uniq64> {
+        self.iter().flat_map(|run| {
+            let prefix = match run.stamp {
+                Stamp::Uniq64 { prefix } => Some(prefix),
+                _ => None,
+            };
+            prefix.into_iter().flat_map(|prefix| run.counters().map(move |counter| uniq64(prefix, counter)))
+        })
+    }
+
+    /// The IDs, if they are Uniq96.
+    pub fn uniq96(&self) -> impl Iterator<Item = Uniq96> {
+        self.iter().flat_map(|run| {
+            let prefix = match run.stamp {
+                Stamp::Uniq96 { prefix } => Some(prefix),
+                _ => None,
+            };
+            prefix.into_iter().flat_map(|prefix| run.counters().map(move |counter| uniq96(prefix, counter)))
+        })
+    }
+
+    /// The IDs, if they are strings, with the caller's parts in them.
+    pub fn texts(&self, caller: &CallerParts) -> Vec<String> {
+        let mut texts = Vec::with_capacity(self.len());
+        for run in self.iter() {
+            let Stamp::Text { bound, capacity } = &run.stamp else { continue };
+            for counter in run.counters() {
+                let mut text = Vec::with_capacity(TEXT_LEN_USUAL);
+                bound.write(caller, counter % capacity, &mut text);
+                texts.push(String::from_utf8(text).unwrap_or_default());
+            }
+        }
+        texts
+    }
+}
+
+impl From<Run> for Runs {
+    fn from(run: Run) -> Self {
+        Self { first: Some(run), more: Vec::new() }
+    }
+}
+
+impl Run {
+    /// The counters of its IDs.
+    pub fn counters(&self) -> std::ops::Range<u64> {
+        self.start..self.start.saturating_add(u64::from(self.len))
+    }
+}
+
+/// The Uniq64 of that prefix and counter: the serial is the counter modulo what an hour has.
+#[inline]
+pub fn uniq64(prefix: u64, counter: u64) -> Uniq64 {
+    Uniq64::with_serial(prefix, (counter % UNIQ64_SERIALS_PER_HOUR) as u32)
+}
+
+/// The Uniq96 of that prefix and counter; a window gives no counter that is no serial.
+#[inline]
+pub fn uniq96(prefix: u64, counter: u64) -> Uniq96 {
+    Uniq96::with_serial(prefix, (counter & u64::from(u32::MAX)) as u32)
+}

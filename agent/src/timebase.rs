@@ -1,0 +1,179 @@
+//! What time it is: the machine's own time, which never steps, plus an offset that the masters correct.
+//!
+//! No ID's uniqueness rests on this; it decides how true the written times are, and when to refuse rather than write
+//! nonsense.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::time::{Now, SpanMs, WallMs};
+
+/// A step of the operating system's calendar against the machine's own time beyond this is a jump.
+pub const JUMP_MAX: SpanMs = SpanMs::seconds(5);
+/// A calendar that differs from the masters' by more than this is refused.
+pub const SKEW_MAX: SpanMs = SpanMs::seconds(300);
+/// An answer that took longer than this says nothing about the time.
+pub const ROUND_TRIP_MAX: SpanMs = SpanMs::seconds(5);
+
+/// The offset and what is known of the operating system's calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Timebase {
+    /// Calendar minus machine time.
+    offset: i64,
+    /// The same of the operating system, when it was last looked at.
+    os_offset: i64,
+    /// How far the operating system's calendar is from the masters', if that is too far.
+    skew: Option<SpanMs>,
+}
+
+/// A master's calendar, as it came by an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Our operating system's clocks when we asked.
+    pub sent: Now,
+    /// The same when the answer came.
+    pub received: Now,
+    /// How long that took in real time, whatever clock we run by.
+    pub round_trip: SpanMs,
+    /// What the master's calendar said in between.
+    pub wall: WallMs,
+}
+
+/// What an answer changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing: it took too long to say anything.
+    TooSlow,
+    /// Our time moved by so much; mostly by nothing.
+    Moved(SpanMs),
+}
+
+impl Timebase {
+    /// The operating system's time, until a master says better.
+    pub fn start(os: Now) -> Self {
+        let offset = difference(os);
+        Self { offset, os_offset: offset, skew: None }
+    }
+
+    /// Calendar minus machine time, in milliseconds.
+    pub fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    /// How far the operating system's calendar is from the masters', if that is too far to mint.
+    pub fn skew(&self) -> Option<SpanMs> {
+        self.skew
+    }
+
+    /// Looks at the operating system's clocks again. `scale` is how much faster than real time they run.
+    ///
+    /// Gives by how much the calendar was stepped, if by more than [`JUMP_MAX`]: someone set the clock, or this machine
+    /// is a copy of another one, woken later.
+    pub fn look(&mut self, os: Now, scale: u32) -> Option<SpanMs> {
+        let step = difference(os).saturating_sub(self.os_offset);
+        if step.saturating_abs() <= JUMP_MAX.0.saturating_mul(scale.into()) {
+            return None;
+        }
+        self.os_offset = difference(os);
+        Some(SpanMs(step))
+    }
+
+    /// Takes a master's time: its calendar stood at `wall` at some moment of the round trip. What that does not
+    /// contradict stays as it is; otherwise it is taken to have been the middle.
+    pub fn hear(&mut self, answer: &Answer) -> Heard {
+        if answer.round_trip > ROUND_TRIP_MAX || answer.received.boot < answer.sent.boot {
+            return Heard::TooSlow;
+        }
+        let earliest = answer.wall.0.saturating_sub(answer.received.boot.0);
+        let latest = answer.wall.0.saturating_sub(answer.sent.boot.0);
+        let os = difference(answer.received);
+        let off = SpanMs(earliest.saturating_sub(os).max(os.saturating_sub(latest)).max(0));
+        self.skew = (off > SKEW_MAX).then_some(off);
+        if (earliest..=latest).contains(&self.offset) {
+            return Heard::Moved(SpanMs(0));
+        }
+        let middle = earliest.saturating_add(latest.saturating_sub(earliest) / 2);
+        let moved = SpanMs(middle.saturating_sub(self.offset));
+        self.offset = middle;
+        Heard::Moved(moved)
+    }
+}
+
+fn difference(os: Now) -> i64 {
+    os.wall.0.saturating_sub(os.boot.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::time::BootMs;
+    use proptest::prelude::*;
+
+    fn os(wall: i64, boot: i64) -> Now {
+        Now { wall: WallMs(wall), boot: BootMs(boot) }
+    }
+
+    fn answer(sent: Now, received: Now, wall: i64) -> Answer {
+        Answer { sent, received, round_trip: received.boot - sent.boot, wall: WallMs(wall) }
+    }
+
+    #[test]
+    fn a_step_beyond_five_seconds_is_a_jump_and_noticed_once() {
+        let mut time = Timebase::start(os(100_000, 1_000));
+        assert_eq!(time.look(os(106_000, 2_000), 1), None, "5 s are allowed");
+        assert_eq!(time.look(os(107_001, 2_000), 1), Some(SpanMs(6_001)));
+        assert_eq!(time.look(os(108_001, 3_000), 1), None);
+        assert_eq!(time.look(os(100_001, 3_000), 1), Some(SpanMs(-8_000)));
+        assert_eq!(time.offset(), 99_000, "our own time does not follow a step");
+        let mut fast = Timebase::start(os(0, 0));
+        assert_eq!(fast.look(os(60_000, 0), 60), None, "a second of a test clock is a pause of 17 ms");
+    }
+
+    #[test]
+    fn small_steps_add_up() {
+        let mut time = Timebase::start(os(0, 0));
+        assert_eq!(time.look(os(3_000, 0), 1), None);
+        assert_eq!(time.look(os(6_000, 0), 1), Some(SpanMs(6_000)));
+    }
+
+    #[test]
+    fn a_master_corrects_the_offset_by_the_middle_of_the_trip() {
+        let mut time = Timebase::start(os(50_000, 0));
+        let heard = time.hear(&answer(os(60_000, 10_000), os(60_100, 10_100), 61_000));
+        assert_eq!((heard, time.offset()), (Heard::Moved(SpanMs(950)), 50_950));
+        let again = time.hear(&answer(os(70_000, 20_000), os(70_300, 20_300), 71_000));
+        assert_eq!(again, Heard::Moved(SpanMs(0)), "within what the trip leaves open nothing moves");
+        let slow = answer(os(70_000, 20_000), os(75_001, 25_001), 0);
+        assert_eq!((time.hear(&slow), time.offset(), time.skew()), (Heard::TooSlow, 50_950, None));
+    }
+
+    #[test]
+    fn more_than_five_minutes_are_refused_until_they_are_corrected() {
+        let mut time = Timebase::start(os(0, 0));
+        let at = |off: i64| answer(os(1_000, 1_000), os(1_000, 1_000), 1_000 + off);
+        for (off, skew) in [(300_000, None), (300_001, Some(300_001)), (-300_001, Some(300_001)), (0, None)] {
+            time.hear(&at(off));
+            assert_eq!(time.skew(), skew.map(SpanMs), "{off} ms off");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_error_is_at_most_half_the_trip(start in -99_999i64..99_999, there in 0i64..2_500, back in 0i64..2_500) {
+            let mut time = Timebase::start(os(start, 0));
+            time.hear(&answer(os(start, 0), os(start + there + back, there + back), there));
+            // The master's calendar is equal to the machine's time here, so the true offset is 0.
+            prop_assert!(time.offset().abs() <= there + back);
+            if start.abs() > there + back {
+                prop_assert!(time.offset().abs() <= (there + back + 1) / 2 + 1);
+            }
+        }
+
+        #[test]
+        fn no_clock_makes_it_panic(walls in proptest::array::uniform6(any::<i64>())) {
+            let [a, b, c, d, e, f] = walls;
+            let mut time = Timebase::start(os(a, b));
+            time.look(os(c, d), u32::MAX);
+            let round_trip = SpanMs(0);
+            time.hear(&Answer { sent: os(e, f), received: os(a, d), round_trip, wall: WallMs(c) });
+        }
+    }
+}
