@@ -2,6 +2,7 @@
 
 pub mod emit;
 pub mod holder;
+pub mod minter;
 pub mod refusal;
 pub mod run;
 pub mod serial;

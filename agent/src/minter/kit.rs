@@ -1,0 +1,87 @@
+//! For tests: a minter on a serial file of its own, with leases as masters would have granted them.
+
+use super::Minter;
+use crate::holder::{LeaseView, Leases};
+use crate::serial_file::{self, AfterReboot, Contents, Opened};
+use common::calendar::UtcOffset;
+use common::clock::Clock;
+use common::lease::{Generation, Grant};
+use common::namespace::{GeneratorKind, Namespace};
+use common::terms::{ClusterId, SessionId, Terms};
+use common::time::{DAY_MS, SpanMs, WallMs};
+use common::token::{TokenType, TokenValue};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tempfile::TempDir;
+
+/// A folder with a serial file.
+pub(crate) struct Kit {
+    dir: TempDir,
+}
+
+impl Kit {
+    pub(crate) fn new() -> Self {
+        let kit = Self { dir: tempfile::tempdir().unwrap() };
+        serial_file::format(&kit.path(), 10, Clock::system().wall(), SessionId(1)).unwrap();
+        kit
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().join("serial")
+    }
+
+    pub(crate) fn open(&self) -> Opened {
+        serial_file::open(&self.path(), AfterReboot::Fresh, SessionId(2)).unwrap()
+    }
+
+    /// Changes what the file says, as an earlier run would have left it.
+    pub(crate) fn preset(&self, change: impl FnOnce(&mut Contents)) {
+        let Opened { mut file, mut contents, holdings, .. } = self.open();
+        change(&mut contents);
+        file.write(&mut contents, &holdings).unwrap();
+    }
+
+    /// A start without leases.
+    pub(crate) fn start_bare(&self) -> Arc<Minter> {
+        let wanted = [TokenType::Uint2, TokenType::String2IncludeLetter];
+        let leases = wanted.map(|t| (t, LeaseView::Missing)).into();
+        let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+        Minter::new(self.open(), namespaces, leases, Clock::system()).unwrap()
+    }
+
+    /// A start with a lease of each type, tokens 7 and "07".
+    pub(crate) fn start(&self) -> Arc<Minter> {
+        let minter = self.start_bare();
+        minter.join(ClusterId(1), terms()).unwrap();
+        minter.set_leases(held(7), 0).unwrap();
+        minter
+    }
+}
+
+pub(crate) fn terms() -> Terms {
+    Terms::new(7, UtcOffset::default(), 65_535).unwrap()
+}
+
+/// Leases of a week from today on.
+pub(crate) fn held(value: u32) -> Leases {
+    let today = UtcOffset::default().day_floor(Clock::system().wall());
+    let grant = |token_type: TokenType, value| Grant {
+        token_type,
+        key: token_type.key(TokenValue(value)),
+        g: Generation(1),
+        from: today,
+        until: today + SpanMs(7 * DAY_MS),
+    };
+    let strings = grant(TokenType::String2IncludeLetter, value % 1_296);
+    let numbers = grant(TokenType::Uint2, value);
+    Leases::from([
+        (TokenType::Uint2, LeaseView::Held(numbers)),
+        (TokenType::String2IncludeLetter, LeaseView::Held(strings)),
+    ])
+}
+
+/// Lets the minter believe that it is `wall`.
+pub(crate) fn set_wall(minter: &Minter, wall: WallMs) {
+    minter.offset.store(wall.0 - minter.clock.boot().0, Ordering::Relaxed);
+}

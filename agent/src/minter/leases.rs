@@ -1,0 +1,243 @@
+//! Leases and time as minting sees them: what may only shrink at once, and grows only when it is durable.
+
+use super::{Minter, broken};
+use crate::holder::{LeaseView, Leases};
+use crate::refusal::{ClockFault, Refusal};
+use crate::timebase::{Answer, Heard};
+use common::calendar::UtcOffset;
+use common::lease::Grant;
+use common::terms::{ClusterId, Terms};
+use common::time::SpanMs;
+use common::token::TokenType;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// A clock that is set back by less than this needs no new gates: buckets and milliseconds may lie ahead of it.
+const SET_BACK_MAX: SpanMs = SpanMs::seconds(1);
+
+/// What all who mint may see without a lock.
+#[derive(Clone, Debug)]
+pub(super) struct Published {
+    pub(super) leases: Leases,
+    pub(super) cluster: Option<ClusterId>,
+    pub(super) terms: Option<Terms>,
+    pub(super) skew: Option<SpanMs>,
+}
+
+/// The cluster this agent belongs to, as far as it knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// Which one.
+    pub cluster: Option<ClusterId>,
+    /// Its parameters.
+    pub terms: Option<Terms>,
+}
+
+impl Minter {
+    /// The lease to mint under, and the offset in which its cluster counts.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn lease(&self, token_type: TokenType) -> Result<(Grant, UtcOffset), Refusal> {
+        let published = self.published.load();
+        if let Some(by) = published.skew {
+            return Err(Refusal::ClockSkew(ClockFault::Skewed { by }));
+        }
+        let missing = |why| Refusal::NoLease { token_type, why };
+        let Some(view) = published.leases.get(&token_type) else {
+            return Err(missing("this agent does not ask for that type; add it to --token-types".to_owned()));
+        };
+        match (view, published.terms) {
+            (LeaseView::Held(grant), Some(terms)) => Ok((grant.clone(), terms.utc_offset())),
+            (LeaseView::Suspended(_), _) => Err(Refusal::ClockSkew(ClockFault::Stepped)),
+            (LeaseView::Expired(grant), _) => {
+                Err(Refusal::LeaseExpired { token_type, until: grant.until, why: self.why() })
+            }
+            (LeaseView::Missing | LeaseView::Held(_), _) => Err(missing(self.why())),
+        }
+    }
+
+    /// A refusal of the gates, with what the masters have to do with it.
+    pub(super) fn complete(&self, refusal: Refusal) -> Refusal {
+        match refusal {
+            Refusal::LeaseExpired { token_type, until, .. } => {
+                Refusal::LeaseExpired { token_type, until, why: self.why() }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether IDs of every wanted type can be minted now, as far as can be told without minting.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn ready(&self) -> Result<(), Refusal> {
+        if let Some(why) = self.gone_why.get() {
+            return Err(Refusal::SerialFileIo(why.clone()));
+        }
+        if !self.file_works.load(Ordering::Relaxed) {
+            return Err(Refusal::SerialFileIo("its last write failed; the log says why".to_owned()));
+        }
+        let wall = self.wall();
+        for token_type in self.published.load().leases.keys() {
+            let (grant, _) = self.lease(*token_type)?;
+            if wall >= grant.until {
+                return Err(Refusal::LeaseExpired { token_type: *token_type, until: grant.until, why: self.why() });
+            }
+            if wall < grant.from {
+                let behind = grant.from - wall;
+                return Err(Refusal::ClockBehind { behind, retry: behind });
+            }
+        }
+        Ok(())
+    }
+
+    /// The leases as minting sees them.
+    pub fn leases(&self) -> Leases {
+        self.published.load().leases.clone()
+    }
+
+    /// The cluster this agent belongs to.
+    pub fn membership(&self) -> Membership {
+        let published = self.published.load();
+        Membership { cluster: published.cluster, terms: published.terms }
+    }
+
+    /// Joins a cluster: durable, and for the life of the session.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the session belongs to another cluster already.
+    pub(crate) fn join(&self, cluster: ClusterId, terms: Terms) -> Result<(), Refusal> {
+        let mut state = self.lock()?;
+        let mut holdings = state.holdings.clone();
+        if *holdings.cluster.get_or_insert(cluster) != cluster || *holdings.terms.get_or_insert(terms) != terms {
+            return Err(broken());
+        }
+        self.write_holdings(&mut state, holdings)?;
+        self.publish(|published| (published.cluster, published.terms) = (Some(cluster), Some(terms)));
+        Ok(())
+    }
+
+    /// Makes durable that renewals up to this number may have been sent.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the renewal must not be sent.
+    pub(crate) fn promise_rseq(&self, rseq: u64) -> Result<(), Refusal> {
+        let mut state = self.lock()?;
+        let mut holdings = state.holdings.clone();
+        holdings.rseq = holdings.rseq.max(rseq);
+        self.write_holdings(&mut state, holdings)
+    }
+
+    /// Takes over the holder's leases. What is lost is not used from this moment on, whatever else happens; what is
+    /// gained is used once it is durable. `jumps` is how many jumps of the clock the holder has heard of.
+    ///
+    /// # Errors
+    /// If it cannot be written; then what was gained is not used.
+    pub(crate) fn set_leases(&self, mut leases: Leases, jumps: u64) -> Result<(), Refusal> {
+        let mut state = self.lock()?;
+        if self.jumps() != jumps {
+            suspend(&mut leases);
+        }
+        let before = self.published.load_full();
+        let kept: Leases = leases.iter().map(|(t, new)| (*t, common_part(before.leases.get(t), new))).collect();
+        self.publish(|published| published.leases = kept.clone());
+        if kept != before.leases {
+            self.close_all(&mut state);
+        }
+        let grants = leases.values().filter_map(|view| match view {
+            LeaseView::Missing => None,
+            LeaseView::Held(grant) | LeaseView::Suspended(grant) | LeaseView::Expired(grant) => Some(grant.clone()),
+        });
+        let holdings = crate::serial_file::Holdings { leases: grants.collect(), ..state.holdings.clone() };
+        self.write_holdings(&mut state, holdings)?;
+        self.publish(|published| published.leases = leases.clone());
+        Ok(())
+    }
+
+    /// How often the clock has jumped since the start.
+    pub(crate) fn jumps(&self) -> u64 {
+        self.jumps.load(Ordering::Acquire)
+    }
+
+    /// Looks whether the operating system's clock was stepped. If so, every lease is suspended, from now on, until the
+    /// holder had it renewed. Gives by how much.
+    pub(crate) fn watch_clock(&self) -> Option<SpanMs> {
+        let step = self.time().look(self.clock.now(), self.scale())?;
+        self.jumps.fetch_add(1, Ordering::AcqRel);
+        Some(step)
+    }
+
+    /// Suspends every lease after a jump.
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn suspend(&self) -> Result<(), Refusal> {
+        let mut state = self.lock()?;
+        self.publish(|published| suspend(&mut published.leases));
+        self.close_all(&mut state);
+        Ok(())
+    }
+
+    /// Takes a master's time. Gives what it changed, and whether windows have to pass the gates again.
+    pub(crate) fn hear(&self, answer: &Answer) -> (Heard, bool) {
+        let mut time = self.time();
+        let skew_before = time.skew();
+        let heard = time.hear(answer);
+        self.offset.store(time.offset(), Ordering::Relaxed);
+        let set_back = matches!(heard, Heard::Moved(by) if by < SpanMs(-SET_BACK_MAX.0));
+        (heard, set_back || time.skew() != skew_before)
+    }
+
+    /// Lets every window pass the gates again, after the time changed.
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn regate(&self) -> Result<(), Refusal> {
+        let mut state = self.lock()?;
+        let skew = self.time().skew();
+        self.publish(|published| published.skew = skew);
+        self.close_all(&mut state);
+        Ok(())
+    }
+
+    /// How far our time is from the operating system's, in milliseconds.
+    pub fn clock_offset_ms(&self) -> i64 {
+        (self.wall() - self.clock.wall()).0
+    }
+
+    fn time(&self) -> std::sync::MutexGuard<'_, crate::timebase::Timebase> {
+        // Plain numbers: whatever a panic left behind is as good as any.
+        self.time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Only under the state's lock, so that no change is lost.
+    fn publish(&self, change: impl Fn(&mut Published)) {
+        self.published.rcu(|published| {
+            let mut next = Published::clone(published);
+            change(&mut next);
+            Arc::new(next)
+        });
+    }
+}
+
+fn suspend(leases: &mut Leases) {
+    for view in leases.values_mut() {
+        if let LeaseView::Held(grant) = view {
+            *view = LeaseView::Suspended(grant.clone());
+        }
+    }
+}
+
+/// What may be used whether the change from `before` to `after` becomes durable or not.
+fn common_part(before: Option<&LeaseView>, after: &LeaseView) -> LeaseView {
+    match (before, after) {
+        (Some(LeaseView::Held(old)), LeaseView::Held(new)) if old.key == new.key && old.g == new.g => {
+            LeaseView::Held(Grant { from: old.from.max(new.from), until: old.until.min(new.until), ..old.clone() })
+        }
+        (Some(LeaseView::Suspended(old)), LeaseView::Held(_)) => LeaseView::Suspended(old.clone()),
+        (Some(LeaseView::Expired(old)), LeaseView::Held(_)) => LeaseView::Expired(old.clone()),
+        (_, LeaseView::Held(_)) => LeaseView::Missing,
+        (_, other) => other.clone(),
+    }
+}

@@ -1,0 +1,397 @@
+//! Minting: joins the clock, the leases, the serials and the serial file.
+//!
+//! A request takes its serials from an open [`Window`], without locks and without waiting. When there is none, or it
+//! is used up or out of date, it queues for the slow path: one at a time and on a thread that may block, all gates are
+//! passed again, what has to be durable is made durable, and only then a new window is opened.
+//!
+//! What nobody does here: hand out a serial, a bucket, a millisecond or a token that is not durable, or one that the
+//! gates in [`crate::emit`] have not let through.
+
+mod leases;
+mod state;
+mod view;
+mod windows;
+
+pub use leases::Membership;
+pub use view::{Counters, GeneratorView, Kind};
+
+use crate::emit::{Make, Stamp, stamp_uniq96};
+use crate::holder::Leases;
+use crate::refusal::Refusal;
+use crate::run::{Run, Runs};
+use crate::serial_file::{Holdings, Opened, StartKind};
+use crate::timebase::Timebase;
+use crate::uniq96::{Take96, Window96};
+use crate::window::{Take, Window};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use common::clock::Clock;
+use common::namespace::{GeneratorKind, Namespace};
+use common::terms::SessionId;
+use common::time::{BootMs, Now, SpanMs, WallMs};
+use leases::Published;
+use state::State;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// Requests that wait for the slow path at once; one more is refused.
+const QUEUE_MAX: usize = 1_024;
+/// How long a request waits for its turn, and then for the disk.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the fast path looks again while another thread replaces a window.
+const SPINS: u32 = 64;
+/// How far ahead of the clock the Uniq96 mark is made durable, in real time.
+const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
+/// How long the first Uniq96 after a start waits, in real time, for the clock to pass the mark of the former run.
+const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
+/// After a failed write, the next one is not tried before this.
+const WRITE_RETRY: SpanMs = SpanMs::seconds(1);
+/// Characters of an unknown name that a refusal repeats.
+const NAME_SHOWN_MAX: usize = 32;
+
+/// A named generator with its window.
+#[derive(Debug)]
+pub struct Generator {
+    id: usize,
+    namespace: Namespace,
+    make: Make,
+    window: ArcSwap<Window<Stamp>>,
+}
+
+impl Generator {
+    /// Its definition.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+}
+
+/// Everything that mints.
+pub struct Minter {
+    clock: Clock,
+    /// Calendar minus machine time, in milliseconds.
+    offset: AtomicI64,
+    time: Mutex<Timebase>,
+    /// How often the clock has jumped since the start.
+    jumps: AtomicU64,
+    published: ArcSwap<Published>,
+    generators: Vec<Arc<Generator>>,
+    /// By kind and name. The names are texts here, because those of requests are.
+    by_name: BTreeMap<GeneratorKind, BTreeMap<String, Arc<Generator>>>,
+    uniq96: ArcSwap<Window96>,
+    state: Mutex<State>,
+    /// Whoever has it is the one in the slow path; those who wait for it wait without a thread.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    queue: Arc<Semaphore>,
+    why: ArcSwapOption<String>,
+    file_works: AtomicBool,
+    counters: Counters,
+    session: SessionId,
+    start: StartKind,
+    gone: CancellationToken,
+    gone_why: OnceLock<String>,
+}
+
+enum Fast {
+    All(Run),
+    Some(Part),
+    None,
+}
+
+/// The last serials of a window, fewer than were asked for.
+struct Part {
+    stamp: Stamp,
+    bucket: u32,
+    serials: Range<u64>,
+}
+
+type Turn = (OwnedMutexGuard<()>, Option<OwnedSemaphorePermit>);
+
+impl Minter {
+    /// Minting from an opened serial file with these namespaces, under `leases` until told otherwise.
+    ///
+    /// # Errors
+    /// A text for the operator, if a block of the file belongs to another definition of its name.
+    pub fn new(opened: Opened, namespaces: Vec<Namespace>, leases: Leases, clock: Clock) -> Result<Arc<Self>, String> {
+        let Opened { file, contents, holdings, start } = opened;
+        let generators: Vec<_> = namespaces.into_iter().enumerate().map(|(id, n)| Arc::new(generator(id, n))).collect();
+        let mut by_name: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        for generator in &generators {
+            let name = generator.namespace.name().as_str().to_owned();
+            by_name.entry(generator.namespace.kind()).or_default().insert(name, Arc::clone(generator));
+        }
+        let time = Timebase::start(clock.now());
+        let session = contents.header.session;
+        let published = Published { leases, cluster: holdings.cluster, terms: holdings.terms, skew: None };
+        let state = State::new(file, contents, holdings, &generators)?;
+        Ok(Arc::new(Self {
+            clock,
+            offset: AtomicI64::new(time.offset()),
+            time: Mutex::new(time),
+            jumps: AtomicU64::new(0),
+            published: ArcSwap::from_pointee(published),
+            generators,
+            by_name,
+            uniq96: ArcSwap::from_pointee(Window96::closed()),
+            state: Mutex::new(state),
+            turn: Arc::default(),
+            queue: Arc::new(Semaphore::new(QUEUE_MAX)),
+            why: ArcSwapOption::empty(),
+            file_works: AtomicBool::new(true),
+            counters: Counters::default(),
+            session,
+            start,
+            gone: CancellationToken::new(),
+            gone_why: OnceLock::new(),
+        }))
+    }
+
+    /// The holdings of a start, as the holder goes on with them.
+    pub fn holdings(opened: &Opened) -> &Holdings {
+        &opened.holdings
+    }
+
+    /// The generator of that kind and name.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownGenerator`], also for what could not be a name.
+    pub fn generator(&self, kind: GeneratorKind, name: &str) -> Result<&Arc<Generator>, Refusal> {
+        let found = self.by_name.get(&kind).and_then(|generators| generators.get(name));
+        found.ok_or_else(|| Refusal::UnknownGenerator { kind, name: name.chars().take(NAME_SHOWN_MAX).collect() })
+    }
+
+    /// `n` IDs of a generator, at least 1.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]; then no serial was used up.
+    pub async fn mint(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
+        let runs = self.mint_uncounted(generator, n).await;
+        let kind = match generator.namespace.kind() {
+            GeneratorKind::Uniq64 => Kind::Uniq64,
+            GeneratorKind::String => Kind::Text,
+        };
+        self.counters.count(kind, n, runs.as_ref().map(|_| ()));
+        runs
+    }
+
+    async fn mint_uncounted(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
+        let part = match self.try_take(generator, n) {
+            Fast::All(run) => return Ok(run.into()),
+            Fast::Some(part) => Some(part),
+            Fast::None => None,
+        };
+        let turn = self.queue_up().await?;
+        if part.is_none() {
+            // Whoever was before us may have opened a window.
+            match self.try_take(generator, n) {
+                Fast::All(run) => return Ok(run.into()),
+                Fast::Some(part) => return self.mint_slowly(turn, generator, Some(part), n).await,
+                Fast::None => {}
+            }
+        }
+        self.mint_slowly(turn, generator, part, n).await
+    }
+
+    async fn mint_slowly(
+        self: &Arc<Self>,
+        turn: Turn,
+        generator: &Arc<Generator>,
+        part: Option<Part>,
+        n: u32,
+    ) -> Result<Runs, Refusal> {
+        let generator = Arc::clone(generator);
+        self.on_a_thread(turn, move |minter| minter.refill(&generator, part, n)).await?
+    }
+
+    #[inline]
+    fn try_take(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Fast {
+        for _ in 0..SPINS {
+            let window = generator.window.load();
+            match window.take(n, self.wall()) {
+                Take::All { start, half_used } => {
+                    if half_used {
+                        self.reserve_soon(generator);
+                    }
+                    return Fast::All(Run { stamp: window.stamp.clone(), start, len: n });
+                }
+                Take::Some(serials) => {
+                    return Fast::Some(Part { stamp: window.stamp.clone(), bucket: window.bucket, serials });
+                }
+                Take::None => return Fast::None,
+                Take::Closed => std::hint::spin_loop(),
+            }
+        }
+        Fast::None
+    }
+
+    fn reserve_soon(self: &Arc<Self>, generator: &Arc<Generator>) {
+        let (minter, generator) = (Arc::clone(self), Arc::clone(generator));
+        tokio::task::spawn_blocking(move || minter.reserve(&generator));
+    }
+
+    /// `n` Uniq96, at least 1, all of one millisecond.
+    ///
+    /// # Errors
+    /// Any [`Refusal`].
+    pub async fn mint_uniq96(self: &Arc<Self>, n: u32) -> Result<Runs, Refusal> {
+        let run = self.mint_uniq96_uncounted(n).await;
+        self.counters.count(Kind::Uniq96, n, run.as_ref().map(|_| ()));
+        run.map(Runs::from)
+    }
+
+    async fn mint_uniq96_uncounted(self: &Arc<Self>, n: u32) -> Result<Run, Refusal> {
+        if let Some(run) = self.try_take_uniq96(n)? {
+            return Ok(run);
+        }
+        let mut waited = Duration::ZERO;
+        loop {
+            let turn = self.queue_up().await?;
+            if let Some(run) = self.try_take_uniq96(n)? {
+                return Ok(run);
+            }
+            match self.on_a_thread(turn, move |minter| minter.refill_uniq96(n)).await?? {
+                windows::Refilled::Run(run) => return Ok(run),
+                windows::Refilled::WaitFor(span) => {
+                    let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
+                    if waited + wait > RESTART_WAIT_MAX.to_std() + PATIENCE {
+                        return Err(Refusal::ClockBehind { behind: span, retry: span });
+                    }
+                    waited += wait;
+                    tokio::time::sleep(wait).await;
+                }
+            }
+        }
+    }
+
+    fn try_take_uniq96(self: &Arc<Self>, n: u32) -> Result<Option<Run>, Refusal> {
+        for _ in 0..SPINS {
+            let window = self.uniq96.load();
+            match (window.take(n, self.wall()), &window.lease) {
+                (Take96::All { place, half_used }, Some(lease)) => {
+                    if half_used {
+                        let minter = Arc::clone(self);
+                        tokio::task::spawn_blocking(move || minter.extend_uniq96());
+                    }
+                    let stamp = stamp_uniq96(window.offset, lease, place.ms)?;
+                    return Ok(Some(Run { stamp, start: u64::from(place.serial), len: n }));
+                }
+                (Take96::Closed, _) => std::hint::spin_loop(),
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for the slow path among other requests.
+    async fn queue_up(&self) -> Result<Turn, Refusal> {
+        let place = Arc::clone(&self.queue).try_acquire_owned();
+        let place = place.map_err(|_| Refusal::Overloaded("too many requests wait for the serial file"))?;
+        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turn).lock_owned()).await;
+        Ok((turn.map_err(|_| slow_disk())?, Some(place)))
+    }
+
+    /// Runs `work` on a thread that may block. Whoever waits for it gives up after a while; the work itself goes on.
+    async fn on_a_thread<T: Send + 'static>(
+        self: &Arc<Self>,
+        turn: Turn,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let minter = Arc::clone(self);
+        let work = tokio::task::spawn_blocking(move || {
+            let _until_done = turn;
+            work(&minter)
+        });
+        match tokio::time::timeout(PATIENCE, work).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(_)) => Err(broken()),
+            Err(_) => Err(slow_disk()),
+        }
+    }
+
+    /// Runs `work` on a thread that may block, before any request that is not queued yet.
+    pub(crate) async fn in_turn<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        self.on_a_thread((turn, None), work).await
+    }
+
+    /// What time it is: the machine's own time with the masters' correction.
+    #[inline]
+    pub fn wall(&self) -> WallMs {
+        WallMs(self.clock.boot().0.saturating_add(self.offset.load(Ordering::Relaxed)))
+    }
+
+    /// Calendar and machine time, as fast as the clock runs.
+    pub fn now(&self) -> Now {
+        let boot = self.clock.boot();
+        Now { wall: WallMs(boot.0.saturating_add(self.offset.load(Ordering::Relaxed))), boot }
+    }
+
+    /// Machine time as it is, even by a test clock.
+    fn real_boot(&self) -> BootMs {
+        self.clock.link_now().boot
+    }
+
+    /// How many times faster than real time the clock runs.
+    fn scale(&self) -> u32 {
+        self.clock.test_clock().map_or(1, |test| test.scale)
+    }
+
+    /// `span` of real time, as long as it is on this clock.
+    fn scaled(&self, span: SpanMs) -> SpanMs {
+        SpanMs(span.0.saturating_mul(self.scale().into()))
+    }
+
+    /// The clock that everything goes by.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The unbroken line of the serial file.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Whether this start continued it.
+    pub fn start(&self) -> &StartKind {
+        &self.start
+    }
+
+    /// Resolves when minting has ended for good, because someone else has the serial file.
+    pub async fn gone(&self) -> String {
+        self.gone.cancelled().await;
+        self.gone_why.get().cloned().unwrap_or_default()
+    }
+
+    /// What the masters said last when they did not do as asked; it completes what callers are told.
+    pub fn explain(&self, why: Option<String>) {
+        self.why.store(why.map(Arc::new));
+    }
+
+    fn why(&self) -> String {
+        self.why.load().as_deref().cloned().unwrap_or_else(|| "the masters have not granted one yet".to_owned())
+    }
+}
+
+fn generator(id: usize, namespace: Namespace) -> Generator {
+    let make = Make::of(&namespace);
+    Generator { id, namespace, make, window: ArcSwap::from_pointee(Window::closed(Stamp::Void)) }
+}
+
+fn slow_disk() -> Refusal {
+    Refusal::SerialFileIo(format!("the disk has not answered for {} s", PATIENCE.as_secs()))
+}
+
+fn broken() -> Refusal {
+    Refusal::SerialFileIo("minting ended after a fault of this program; restart the agent".to_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod kit;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! What the minter tells about itself.
+
+use super::Minter;
+use crate::emit::Make;
+use crate::refusal::Refusal;
+use common::namespace::GeneratorName;
+use common::rpc::mint::MintCode;
+use common::template::Template;
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A kind of ID, for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 64 bits.
+    Uniq64,
+    /// 96 bits.
+    Uniq96,
+    /// By a template.
+    Text,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Uniq64, Self::Uniq96, Self::Text];
+
+    /// The name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uniq64 => "uniq64",
+            Self::Uniq96 => "uniq96",
+            Self::Text => "string",
+        }
+    }
+}
+
+/// What happened since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    minted: [AtomicU64; Kind::ALL.len()],
+    refused: [AtomicU64; MintCode::ALL.len()],
+    pub(super) writes: AtomicU64,
+    pub(super) write_failures: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn count(&self, kind: Kind, n: u32, outcome: Result<(), &Refusal>) {
+        match outcome {
+            Ok(()) => {
+                if let Some(minted) = self.minted.get(kind as usize) {
+                    minted.fetch_add(u64::from(n), Ordering::Relaxed);
+                }
+            }
+            Err(refusal) => self.refuse(refusal.code()),
+        }
+    }
+
+    /// Counts a refusal that did not come out of minting.
+    pub fn refuse(&self, code: MintCode) {
+        if let Some(refused) = self.refused.get(code as usize) {
+            refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// IDs minted, by kind.
+    pub fn minted(&self) -> impl Iterator<Item = (Kind, u64)> {
+        Kind::ALL.into_iter().zip(self.minted.iter().map(|n| n.load(Ordering::Relaxed)))
+    }
+
+    /// Requests refused, by code.
+    pub fn refused(&self) -> impl Iterator<Item = (MintCode, u64)> {
+        MintCode::ALL.iter().copied().zip(self.refused.iter().map(|n| n.load(Ordering::Relaxed)))
+    }
+
+    /// Writes of the serial file and its lineage, failed ones included.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
+    /// Writes that failed.
+    pub fn write_failures(&self) -> u64 {
+        self.write_failures.load(Ordering::Relaxed)
+    }
+}
+
+/// A generator as `GET /generators` shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct GeneratorView {
+    /// Its name.
+    pub name: GeneratorName,
+    /// What it mints.
+    pub kind: &'static str,
+    /// The type of token it needs.
+    pub token_type: &'static str,
+    /// The template, for strings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// Whether its serial starts at 0 each day.
+    pub everyday_reset: bool,
+    /// The counter of the next ID.
+    pub serial: u64,
+    /// How many serials are reserved at once at the moment.
+    pub step: u32,
+    /// IDs that one token has in one bucket.
+    pub capacity: u64,
+    /// How many of them are left in this one.
+    pub capacity_left: u64,
+    /// The bucket: hour or day.
+    pub per: &'static str,
+}
+
+impl Minter {
+    /// What happened since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The templates of all string generators.
+    pub fn templates(&self) -> Vec<Arc<Template>> {
+        let text = |make: &Make| match make {
+            Make::Text(template) => Some(Arc::clone(template)),
+            Make::Uniq64 => None,
+        };
+        self.generators.iter().filter_map(|g| text(&g.make)).collect()
+    }
+
+    /// All generators. Waits for the disk if it is being written.
+    ///
+    /// # Errors
+    /// If minting has ended or the disk does not answer.
+    pub async fn view(self: &Arc<Self>) -> Result<Vec<GeneratorView>, Refusal> {
+        let turn = self.queue_up().await?;
+        self.on_a_thread(turn, |minter| minter.view_now()).await?
+    }
+
+    fn view_now(&self) -> Result<Vec<GeneratorView>, Refusal> {
+        let mut state = self.lock()?;
+        let offset = self.membership().terms.map(|terms| terms.utc_offset()).unwrap_or_default();
+        let wall = self.wall();
+        let view = |generator: &Arc<super::Generator>| {
+            let (namespace, make) = (&generator.namespace, &generator.make);
+            let serial = state.serial(generator)?;
+            let bucket = make.bucket_at(offset, wall);
+            let lent = generator.window.load().left();
+            let kept = if bucket > serial.bucket() { 0 } else { lent };
+            Ok(GeneratorView {
+                name: namespace.name().clone(),
+                kind: namespace.kind().name(),
+                token_type: namespace.token_type().name(),
+                template: namespace.template().map(|template| template.source().to_owned()),
+                everyday_reset: namespace.everyday_reset(),
+                serial: serial.next().saturating_sub(lent),
+                step: serial.marks().step,
+                capacity: make.rules(false).capacity,
+                capacity_left: serial.capacity_left(bucket).saturating_add(kept),
+                per: make.unit(),
+            })
+        };
+        self.generators.iter().map(view).collect()
+    }
+}
