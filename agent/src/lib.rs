@@ -1,6 +1,7 @@
 //! The agent: leases tokens from the masters and mints IDs by itself.
 
 pub mod emit;
+pub mod heartbeat;
 pub mod holder;
 pub mod minter;
 pub mod refusal;

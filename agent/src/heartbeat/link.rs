@@ -1,0 +1,251 @@
+//! One connection to one master: the introduction, and calls that end in time.
+
+use crate::minter::{Membership, Minter};
+use crate::timebase::Answer;
+use common::clock::Clock;
+use common::lease::Grant;
+use common::rpc::PROTOCOL;
+use common::rpc::lease::{
+    HeartbeatReply, HeartbeatRequest, LeaseServiceClient, Refusal, Rent, RentRequest, TokenRequest,
+};
+use common::rpc::transport;
+use common::terms::{AgentId, ClusterId, SessionId, Terms};
+use common::time::{Now, SpanMs};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a call may take; a grant that both masters must confirm takes up to three seconds.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long beyond that we wait for the library to notice.
+const CALL_SLACK: Duration = Duration::from_secs(1);
+/// Calls in flight on one connection; there is one task that makes them.
+const IN_FLIGHT_MAX: usize = 4;
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) agent_id: AgentId,
+    pub(super) session: SessionId,
+    pub(super) clock: Clock,
+}
+
+/// Why a call did not do what it was for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CallError {
+    /// The master answered, with a refusal.
+    #[error("master {address}: {refusal}")]
+    Refused { address: String, refusal: Refusal },
+    /// It did not answer, or not as a master of ours.
+    #[error("master {address}: {why}")]
+    Failed { address: String, why: String },
+}
+
+impl CallError {
+    /// Whether the other master may do better.
+    pub(super) fn other_may_help(&self) -> bool {
+        match self {
+            Self::Failed { .. } => true,
+            Self::Refused { refusal, .. } => !matches!(refusal, Refusal::Retry | Refusal::Budget { .. }),
+        }
+    }
+
+    /// Whether only time will help.
+    pub(super) fn is_patient(&self) -> bool {
+        matches!(self, Self::Refused { refusal: Refusal::Budget { .. } | Refusal::PoolExhausted { .. }, .. })
+    }
+
+    /// Whether the connection is of no use any more.
+    pub(super) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Failed { .. } => true,
+            Self::Refused { refusal, .. } => matches!(
+                refusal,
+                Refusal::ForeignCluster { .. } | Refusal::Protocol { .. } | Refusal::TestClock | Refusal::ShuttingDown
+            ),
+        }
+    }
+}
+
+/// A connection on which the master has introduced itself as one of ours.
+pub(super) struct Link {
+    client: LeaseServiceClient,
+    pub(super) address: String,
+    cluster: ClusterId,
+    pub(super) terms: Terms,
+}
+
+/// A master's answer to a sign of life, with the moments around it.
+pub(super) struct Greeting {
+    pub(super) reply: HeartbeatReply,
+    pub(super) answer: Answer,
+}
+
+impl Link {
+    /// Connects and exchanges the first sign of life. The caller's cluster is joined if it had none.
+    pub(super) async fn open(
+        address: &str,
+        caller: &Caller,
+        minter: &Arc<Minter>,
+    ) -> Result<(Self, Greeting), CallError> {
+        let failed = |why: String| CallError::Failed { address: address.to_owned(), why };
+        let transport = transport::connect(address).await.map_err(|e| failed(format!("cannot connect: {e}")))?;
+        let mut config = tarpc::client::Config::default();
+        (config.max_in_flight_requests, config.pending_request_buffer) = (IN_FLIGHT_MAX, IN_FLIGHT_MAX);
+        let client = LeaseServiceClient::new(config, transport).spawn();
+        let membership = minter.membership();
+        let greeting = greet(&client, address, caller, membership.cluster).await?;
+        check(&greeting.reply, caller, membership).map_err(failed)?;
+        let (cluster, terms) = (greeting.reply.cluster, greeting.reply.terms);
+        if membership.cluster.is_none() || membership.terms.is_none() {
+            let joined = minter.in_turn(move |minter| minter.join(cluster, terms)).await;
+            joined.and_then(|joined| joined).map_err(|e| failed(e.to_string()))?;
+            tracing::info!(%cluster, %terms, "joined a cluster");
+        }
+        Ok((Self { client, address: address.to_owned(), cluster, terms }, greeting))
+    }
+
+    pub(super) async fn heartbeat(&self, caller: &Caller) -> Result<Greeting, CallError> {
+        let greeting = greet(&self.client, &self.address, caller, Some(self.cluster)).await?;
+        let membership = Membership { cluster: Some(self.cluster), terms: Some(self.terms) };
+        check(&greeting.reply, caller, membership).map_err(|why| self.failed(why))?;
+        Ok(greeting)
+    }
+
+    pub(super) async fn request(
+        &self,
+        caller: &Caller,
+        token_type: common::token::TokenType,
+    ) -> Result<Grant, CallError> {
+        let request = TokenRequest {
+            agent_id: caller.agent_id.clone(),
+            session: caller.session,
+            cluster: Some(self.cluster),
+            token_type,
+        };
+        let call = self.client.request_token(transport::deadline_in(CALL_TIMEOUT), request);
+        in_time(&self.address, call).await
+    }
+
+    pub(super) async fn renew(
+        &self,
+        caller: &Caller,
+        (key, g): (common::token::TokenKey, common::lease::Generation),
+        renewal: crate::holder::Renewal,
+    ) -> Result<Rent, CallError> {
+        let request = RentRequest {
+            agent_id: caller.agent_id.clone(),
+            session: caller.session,
+            cluster: Some(self.cluster),
+            key,
+            g,
+            rseq: renewal.rseq,
+            attempt: renewal.attempt,
+        };
+        let call = self.client.rent_token(transport::deadline_in(CALL_TIMEOUT), request);
+        in_time(&self.address, call).await
+    }
+
+    pub(super) fn failed(&self, why: String) -> CallError {
+        CallError::Failed { address: self.address.clone(), why }
+    }
+}
+
+async fn greet(
+    client: &LeaseServiceClient,
+    address: &str,
+    caller: &Caller,
+    cluster: Option<ClusterId>,
+) -> Result<Greeting, CallError> {
+    let request = HeartbeatRequest {
+        protocol: PROTOCOL,
+        agent_id: caller.agent_id.clone(),
+        session: caller.session,
+        cluster,
+        test_clock: caller.clock.test_clock(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let (sent, began) = clocks(caller.clock);
+    let reply = in_time(address, client.heartbeat(transport::deadline_in(CALL_TIMEOUT), request)).await?;
+    let (received, ended) = clocks(caller.clock);
+    let answer = Answer { sent, received, round_trip: SpanMs(ended.saturating_sub(began)), wall: reply.wall };
+    Ok(Greeting { reply, answer })
+}
+
+/// The clocks as we go by them, and the machine's real time in milliseconds.
+fn clocks(clock: Clock) -> (Now, i64) {
+    (clock.now(), clock.link_now().boot.0)
+}
+
+async fn in_time<T>(
+    address: &str,
+    call: impl Future<Output = Result<Result<T, Refusal>, tarpc::client::RpcError>>,
+) -> Result<T, CallError> {
+    let failed = |why: String| CallError::Failed { address: address.to_owned(), why };
+    match tokio::time::timeout(CALL_TIMEOUT + CALL_SLACK, call).await {
+        Err(_) => Err(failed("no answer in time".to_owned())),
+        Ok(Err(e)) => Err(failed(e.to_string())),
+        Ok(Ok(Err(refusal))) => Err(CallError::Refused { address: address.to_owned(), refusal }),
+        Ok(Ok(Ok(value))) => Ok(value),
+    }
+}
+
+/// Whether the master that answered is one of ours.
+fn check(reply: &HeartbeatReply, caller: &Caller, ours: Membership) -> Result<(), String> {
+    if reply.test_clock != caller.clock.test_clock() {
+        return Err("it runs by another --test-clock".to_owned());
+    }
+    if ours.cluster.is_some_and(|cluster| cluster != reply.cluster) {
+        return Err(format!(
+            "it belongs to cluster {}, this agent's session to another: check --masters, or format a new serial file",
+            reply.cluster
+        ));
+    }
+    match ours.terms {
+        Some(terms) if terms != reply.terms => Err(format!("its terms are {}, ours are {terms}", reply.terms)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::calendar::UtcOffset;
+    use common::clock::TestClock;
+    use common::rpc::lease::Mode;
+    use common::terms::MasterId;
+    use common::time::WallMs;
+
+    #[test]
+    fn only_masters_of_the_same_cluster_terms_and_clock_are_ours() {
+        let terms = |days| Terms::new(days, UtcOffset::default(), 4_095).unwrap();
+        let caller = Caller { agent_id: "a".parse().unwrap(), session: SessionId(1), clock: Clock::system() };
+        let reply = HeartbeatReply {
+            master: MasterId::One,
+            cluster: ClusterId(1),
+            terms: terms(7),
+            mode: Mode::Ready,
+            wall: WallMs(0),
+            test_clock: None,
+            version: String::new(),
+        };
+        let ours = Membership { cluster: Some(ClusterId(1)), terms: Some(terms(7)) };
+        assert_eq!(check(&reply, &caller, ours), Ok(()));
+        assert_eq!(check(&reply, &caller, Membership::default()), Ok(()), "a new session joins whom it meets first");
+        for other in [
+            HeartbeatReply { cluster: ClusterId(2), ..reply.clone() },
+            HeartbeatReply { terms: terms(8), ..reply.clone() },
+            HeartbeatReply { test_clock: Some(TestClock { scale: 2, epoch: WallMs(0) }), ..reply },
+        ] {
+            assert!(check(&other, &caller, ours).is_err(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn refusals_say_where_to_go_on() {
+        let refused = |refusal| CallError::Refused { address: String::new(), refusal };
+        assert!(refused(Refusal::PeerAway).other_may_help() && !refused(Refusal::PeerAway).ends_connection());
+        assert!(!refused(Refusal::Retry).other_may_help());
+        assert!(refused(Refusal::ShuttingDown).ends_connection());
+        assert!(refused(Refusal::PoolExhausted { token_type: common::token::TokenType::Uint2 }).is_patient());
+    }
+}

@@ -1,0 +1,300 @@
+//! The task that talks to the masters: it does what the [`Holder`] says, and tells it what came of it.
+//!
+//! One connection at a time, to a master chosen at random at first; on any failure the next one in the list is tried
+//! at once. Nothing here is waited for by a request: minting goes on under the leases there are.
+
+mod link;
+mod report;
+
+pub use report::{MasterInUse, Report};
+
+use crate::holder::{Command, Event, Holder, Next, check_grant};
+use crate::minter::Minter;
+use crate::refusal::Refusal;
+use crate::timebase::Heard;
+use common::rpc::lease::Rent;
+use common::terms::AgentId;
+use link::{CallError, Caller, Greeting, Link};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// The most masters in the list; two are enough, more addresses may lead to the same two.
+pub const MASTERS_MAX: usize = 8;
+/// After something failed, nothing is tried before this has passed in real time, however fast a test clock runs.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// How often the operating system's clock is compared with the machine's own time.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the task needs.
+pub struct Heartbeat {
+    /// Addresses of masters, 1 to [`MASTERS_MAX`].
+    pub masters: Vec<String>,
+    /// Our name.
+    pub agent_id: AgentId,
+    /// What we want and hold.
+    pub holder: Holder,
+    /// Where leases are used.
+    pub minter: Arc<Minter>,
+    /// Where it tells what it sees.
+    pub report: Arc<Report>,
+}
+
+struct Task {
+    masters: Vec<String>,
+    /// Which of them is tried next.
+    turn: usize,
+    link: Option<Link>,
+    caller: Caller,
+    holder: Holder,
+    /// Jumps of the clock that the holder knows of.
+    jumps: u64,
+    minter: Arc<Minter>,
+    report: Arc<Report>,
+    /// The text of the last failure that was logged, so that a long outage is not logged over and over.
+    logged: Option<String>,
+}
+
+impl Heartbeat {
+    /// Runs until `stop`.
+    pub async fn run(self, stop: CancellationToken) {
+        let Self { masters, agent_id, holder, minter, report } = self;
+        let jumped = Arc::new(Notify::new());
+        let caller = Caller { agent_id, session: minter.session(), clock: minter.clock() };
+        let turn = usize::try_from(rand::random::<u64>() % masters.len().max(1) as u64).unwrap_or(0);
+        let jumps = minter.jumps();
+        let watch = watch(Arc::clone(&minter), Arc::clone(&jumped));
+        let mut task = Task { masters, turn, link: None, caller, holder, jumps, minter, report, logged: None };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = watch => {}
+            () = task.run(&jumped) => {}
+        }
+    }
+}
+
+/// Notices jumps of the clock.
+async fn watch(minter: Arc<Minter>, jumped: Arc<Notify>) {
+    let mut ticks = tokio::time::interval(WATCH_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(step) = minter.watch_clock() else { continue };
+        tracing::warn!(step_ms = step.0, "the clock was stepped; minting stops until the leases are renewed");
+        // If it cannot be done in time, the next renewal does it: the jump is counted.
+        if let Err(refusal) = minter.in_turn(Minter::suspend).await.and_then(|done| done) {
+            tracing::error!(%refusal, "the leases could not be suspended");
+        }
+        jumped.notify_one();
+    }
+}
+
+impl Task {
+    async fn run(&mut self, jumped: &Notify) {
+        loop {
+            self.hear_of_jumps().await;
+            match self.holder.next(self.minter.now(), rand::random()) {
+                Next::Wait(due) => {
+                    let wait = self.minter.clock().real((due - self.minter.now().boot).to_std());
+                    tokio::select! {
+                        () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
+                        () = jumped.notified() => {}
+                    }
+                    // A lease may have ended meanwhile.
+                    self.publish().await;
+                }
+                Next::Do(command) => {
+                    if !self.carry_out(command).await {
+                        tokio::time::sleep(PAUSE_MIN).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn hear_of_jumps(&mut self) {
+        if self.minter.jumps() != self.jumps {
+            self.jumps = self.minter.jumps();
+            self.holder.handle(self.minter.now(), rand::random(), &Event::ClockJumped);
+            self.publish().await;
+        }
+    }
+
+    /// Does one thing, at the next master if this one fails. `false` if all did.
+    async fn carry_out(&mut self, command: Command) -> bool {
+        let mut last = None;
+        for _ in 0..self.masters.len() {
+            let done = match &command {
+                Command::Heartbeat => self.heartbeat().await.map(|()| None),
+                Command::Request(token_type) => self.request(*token_type).await.map(Some),
+                Command::Renew { key, g, renewal, .. } => self.renew((*key, *g), *renewal).await.map(Some),
+            };
+            match done {
+                Ok(event) => {
+                    self.logged = None;
+                    self.minter.explain(None);
+                    return match event {
+                        Some(event) => self.take_in(event).await,
+                        None => true,
+                    };
+                }
+                Err(error) => {
+                    let go_on = error.other_may_help();
+                    self.note(&error);
+                    last = Some(error);
+                    if !go_on {
+                        break;
+                    }
+                    self.move_on();
+                }
+            }
+        }
+        let patient = last.as_ref().is_some_and(CallError::is_patient);
+        let event = match command {
+            Command::Heartbeat => Event::HeartbeatFailed,
+            Command::Request(token_type) => Event::NotGranted { token_type, patient },
+            Command::Renew { key, g, .. } => Event::NotRenewed { key, g },
+        };
+        self.holder.handle(self.minter.now(), rand::random(), &event);
+        false
+    }
+
+    /// Drops the connection and turns to the next master.
+    fn move_on(&mut self) {
+        self.link = None;
+        self.turn = (self.turn + 1) % self.masters.len().max(1);
+    }
+
+    fn note(&mut self, error: &CallError) {
+        let text = error.to_string();
+        if error.ends_connection() {
+            self.link = None;
+            self.report.set_master(None);
+        }
+        if self.logged.as_ref() != Some(&text) {
+            tracing::warn!(%error, "a master did not do as asked");
+        }
+        self.report.set_refusal(text.clone());
+        self.minter.explain(Some(text.clone()));
+        self.logged = Some(text);
+    }
+
+    /// The connection, made anew if there is none.
+    async fn link(&mut self) -> Result<&Link, CallError> {
+        if self.link.is_none() {
+            let address = self.masters.get(self.turn).cloned().unwrap_or_default();
+            let (link, greeting) = Link::open(&address, &self.caller, &self.minter).await?;
+            tracing::info!(%address, master = %greeting.reply.master, mode = %greeting.reply.mode, "connected");
+            self.greeted(&link.address, greeting).await;
+            self.link = Some(link);
+        }
+        self.link.as_ref().ok_or_else(|| CallError::Failed { address: String::new(), why: "no connection".to_owned() })
+    }
+
+    async fn heartbeat(&mut self) -> Result<(), CallError> {
+        let caller = self.caller.clone();
+        if self.link.is_none() {
+            // The introduction is a sign of life.
+            return self.link().await.map(|_| ());
+        }
+        let link = self.link().await?;
+        let (greeting, address) = (link.heartbeat(&caller).await?, link.address.clone());
+        self.greeted(&address, greeting).await;
+        Ok(())
+    }
+
+    async fn greeted(&mut self, address: &str, greeting: Greeting) {
+        let Greeting { reply, answer } = greeting;
+        let (heard, regate) = self.minter.hear(&answer);
+        if let Heard::Moved(by) = heard
+            && by.0 != 0
+        {
+            tracing::debug!(by_ms = by.0, "time corrected by a master's");
+        }
+        if regate && let Err(refusal) = self.minter.in_turn(Minter::regate).await.and_then(|done| done) {
+            tracing::error!(%refusal, "the windows could not be closed after a change of the time");
+        }
+        let heard = self.minter.wall();
+        let (address, id, mode) = (address.to_owned(), reply.master, reply.mode);
+        self.report.set_master(Some(MasterInUse { address, id, mode, heard }));
+        self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatAnswered);
+    }
+
+    async fn request(&mut self, token_type: common::token::TokenType) -> Result<Event, CallError> {
+        let caller = self.caller.clone();
+        let link = self.link().await?;
+        let grant = link.request(&caller, token_type).await?;
+        check_grant(&grant, token_type, &link.terms)
+            .map_err(|why| link.failed(format!("it granted what cannot be used: {why}")))?;
+        Ok(Event::Granted(grant))
+    }
+
+    async fn renew(
+        &mut self,
+        (key, g): (common::token::TokenKey, common::lease::Generation),
+        renewal: crate::holder::Renewal,
+    ) -> Result<Event, CallError> {
+        let caller = self.caller.clone();
+        let minter = Arc::clone(&self.minter);
+        let link = self.link().await?;
+        let promised = minter.in_turn(move |minter| minter.promise_rseq(renewal.rseq)).await;
+        if let Err(refusal) = promised.and_then(|done| done) {
+            return Err(link.failed(format!("not asked to renew: {refusal}")));
+        }
+        Ok(match link.renew(&caller, (key, g), renewal).await? {
+            Rent::Success { until } => Event::Renewed { key, g, until },
+            Rent::Rented | Rent::Unrented => {
+                tracing::warn!(token = %key, %g, "the masters ended a lease; asking for another token");
+                Event::Ended { key, g }
+            }
+        })
+    }
+
+    /// Tells the holder and makes what it gained durable; if that fails, the holder has not heard of it.
+    async fn take_in(&mut self, event: Event) -> bool {
+        let mut holder = self.holder.clone();
+        holder.handle(self.minter.now(), rand::random(), &event);
+        let (leases, jumps) = (holder.leases(), self.jumps);
+        let set = self.minter.in_turn(move |minter| minter.set_leases(leases, jumps)).await.and_then(|done| done);
+        let lost = matches!(event, Event::Ended { .. });
+        match set {
+            Ok(()) => {
+                if let Event::Granted(grant) = &event {
+                    let (token_type, token, g, until) = (grant.token_type, grant.key, grant.g, grant.until);
+                    tracing::info!(%token_type, %token, %g, %until, "lease granted");
+                }
+            }
+            Err(refusal) => {
+                self.not_durable(&refusal);
+                if !lost {
+                    let failed = match event {
+                        Event::Granted(grant) => Event::NotGranted { token_type: grant.token_type, patient: false },
+                        Event::Renewed { key, g, .. } => Event::NotRenewed { key, g },
+                        other => other,
+                    };
+                    self.holder.handle(self.minter.now(), rand::random(), &failed);
+                    return false;
+                }
+            }
+        }
+        self.holder = holder;
+        true
+    }
+
+    /// Shows minting what the holder has.
+    async fn publish(&mut self) {
+        let (leases, jumps) = (self.holder.leases(), self.jumps);
+        if leases == self.minter.leases() {
+            return;
+        }
+        let set = self.minter.in_turn(move |minter| minter.set_leases(leases, jumps)).await;
+        if let Err(refusal) = set.and_then(|done| done) {
+            self.not_durable(&refusal);
+        }
+    }
+
+    fn not_durable(&self, refusal: &Refusal) {
+        tracing::error!(%refusal, "a change of the leases did not become durable");
+    }
+}

@@ -1,0 +1,47 @@
+//! What is known of the masters, for `/status`.
+
+use arc_swap::ArcSwapOption;
+use common::rpc::lease::Mode;
+use common::terms::MasterId;
+use common::time::WallMs;
+use std::sync::Arc;
+
+/// The master that the connection goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MasterInUse {
+    /// Where it is.
+    pub address: String,
+    /// Which one it is.
+    pub id: MasterId,
+    /// What it does.
+    pub mode: Mode,
+    /// When it last answered, by our time.
+    pub heard: WallMs,
+}
+
+/// Written by the heartbeat, read by anyone.
+#[derive(Debug, Default)]
+pub struct Report {
+    master: ArcSwapOption<MasterInUse>,
+    refusal: ArcSwapOption<String>,
+}
+
+impl Report {
+    /// The master in use; `None` while there is none.
+    pub fn master(&self) -> Option<Arc<MasterInUse>> {
+        self.master.load_full()
+    }
+
+    /// What a master, or the network, said last when it did not do as asked.
+    pub fn last_refusal(&self) -> Option<Arc<String>> {
+        self.refusal.load_full()
+    }
+
+    pub(super) fn set_master(&self, master: Option<MasterInUse>) {
+        self.master.store(master.map(Arc::new));
+    }
+
+    pub(super) fn set_refusal(&self, text: String) {
+        self.refusal.store(Some(Arc::new(text)));
+    }
+}
