@@ -3,8 +3,10 @@
 pub mod emit;
 pub mod heartbeat;
 pub mod holder;
+pub mod http;
 pub mod minter;
 pub mod refusal;
+pub mod rpc;
 pub mod run;
 pub mod serial;
 pub mod serial_file;

@@ -1,0 +1,154 @@
+//! The routes that tell about the agent and about IDs.
+
+use super::problem::Problem;
+use super::{Agent, body};
+use crate::holder::LeaseView;
+use crate::serial_file::StartKind;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use common::ids::explain;
+use common::lease::Grant;
+use common::time::SECOND_MS;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+pub(super) async fn healthz() -> Response {
+    body(StatusCode::OK, TEXT, "alive\n".into())
+}
+
+pub(super) async fn readyz(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
+    agent.minter.ready().map_err(|e| Problem::refused(&e, agent.minter.clock()))?;
+    Ok(body(StatusCode::OK, TEXT, "ready\n".into()))
+}
+
+pub(super) async fn explained(
+    State(agent): State<Arc<Agent>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    let Path(id) = id.map_err(|_| Problem::bad_parameter("the ID is no text"))?;
+    let templates = agent.minter.templates();
+    let templates: Vec<_> = templates.iter().map(Arc::as_ref).collect();
+    let explained = explain(&id, &templates).map_err(|e| Problem::bad_parameter(e.to_string()))?;
+    Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&explained).unwrap_or_default().into()))
+}
+
+pub(super) async fn generators(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
+    let views = agent.minter.view().await.map_err(|e| agent.refused(&e))?;
+    Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&views).unwrap_or_default().into()))
+}
+
+pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
+    let minter = &agent.minter;
+    let membership = minter.membership();
+    let reason = match minter.start() {
+        StartKind::Resumed => None,
+        StartKind::Fresh(reason) => Some(reason),
+    };
+    let master = agent.report.master().map(|master| {
+        json!({
+            "address": master.address,
+            "id": master.id.number(),
+            "mode": master.mode.to_string(),
+            "heard": master.heard.to_string(),
+        })
+    });
+    let ready = minter.ready().map_err(|e| json!({ "code": e.code().as_str(), "detail": e.to_string() }));
+    let status = json!({
+        "agent_id": agent.agent_id,
+        "version": env!("CARGO_PKG_VERSION"),
+        "session": minter.session().to_string(),
+        "start": if reason.is_none() { "resumed" } else { "fresh" },
+        "start_reason": reason.map(ToString::to_string),
+        "uptime_s": agent.uptime_s(),
+        "ready": ready.is_ok(),
+        "not_ready": ready.err(),
+        "cluster": membership.cluster.map(|cluster| cluster.to_string()),
+        "terms": membership.terms.map(|terms| terms.to_string()),
+        "leases": minter.leases().values().filter_map(lease).collect::<Vec<_>>(),
+        "master": master,
+        "clock_offset_ms": minter.clock_offset_ms(),
+        "last_refusal": agent.report.last_refusal(),
+        "test_clock": minter.clock().test_clock().map(|test| test.to_string()),
+        // Whoever asks for the status wants to see it even while the disk does not answer.
+        "generators": minter.view().await.unwrap_or_default(),
+    });
+    body(StatusCode::OK, JSON, status.to_string().into())
+}
+
+fn lease(view: &LeaseView) -> Option<Value> {
+    let (state, grant) = match view {
+        LeaseView::Missing => return None,
+        LeaseView::Held(grant) => ("held", grant),
+        LeaseView::Suspended(grant) => ("suspended", grant),
+        LeaseView::Expired(grant) => ("expired", grant),
+    };
+    let Grant { token_type, key, g, from, until } = grant;
+    Some(json!({
+        "type": token_type.name(),
+        "token": key.text(),
+        "value": key.value.0,
+        "g": g.0,
+        "from": from.to_string(),
+        "until": until.to_string(),
+        "state": state,
+    }))
+}
+
+pub(super) async fn metrics(State(agent): State<Arc<Agent>>) -> Response {
+    body(StatusCode::OK, PROMETHEUS, agent.metrics().into())
+}
+
+impl Agent {
+    fn uptime_s(&self) -> i64 {
+        (self.minter.clock().link_now().boot - self.started).0 / SECOND_MS
+    }
+
+    /// Prometheus' text format. Labels are our own words, nothing that a caller sent.
+    fn metrics(&self) -> String {
+        let minter = &self.minter;
+        let counters = minter.counters();
+        let mut out = String::new();
+        let head = |out: &mut String, name: &str, kind: &str, help: &str| {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        };
+        head(&mut out, "uniq_ids_minted_total", "counter", "IDs minted.");
+        for (kind, n) in counters.minted() {
+            let _ = writeln!(out, "uniq_ids_minted_total{{kind=\"{}\"}} {n}", kind.name());
+        }
+        head(&mut out, "uniq_refusals_total", "counter", "Requests for IDs that were refused.");
+        for (code, n) in counters.refused() {
+            let _ = writeln!(out, "uniq_refusals_total{{code=\"{code}\"}} {n}");
+        }
+        head(&mut out, "uniq_lease_seconds_left", "gauge", "Time until a lease ends if it is not renewed.");
+        for view in minter.leases().values() {
+            if let LeaseView::Held(grant) | LeaseView::Suspended(grant) | LeaseView::Expired(grant) = view {
+                let left = (grant.until - minter.wall()).0.max(0) / SECOND_MS;
+                let _ = writeln!(out, "uniq_lease_seconds_left{{type=\"{}\"}} {left}", grant.token_type);
+            }
+        }
+        let plain: [(&str, &str, &str, i128); 5] = [
+            ("uniq_ready", "gauge", "Whether IDs of every wanted type can be minted.", minter.ready().is_ok().into()),
+            ("uniq_serial_file_writes_total", "counter", "Writes of the serial file.", counters.writes().into()),
+            (
+                "uniq_serial_file_write_failures_total",
+                "counter",
+                "Writes of the serial file that failed.",
+                counters.write_failures().into(),
+            ),
+            ("uniq_clock_offset_ms", "gauge", "Our time minus this machine's.", minter.clock_offset_ms().into()),
+            ("uniq_uptime_seconds", "gauge", "Time since the start.", self.uptime_s().into()),
+        ];
+        for (name, kind, help, value) in plain {
+            head(&mut out, name, kind, help);
+            let _ = writeln!(out, "{name} {value}");
+        }
+        out
+    }
+}

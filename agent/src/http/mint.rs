@@ -1,0 +1,190 @@
+//! The routes that give IDs.
+
+use super::accept::{Media, negotiate};
+use super::problem::Problem;
+use super::query::MintQuery;
+use super::render::Style;
+use super::{Agent, body};
+use crate::run::Runs;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use common::ids::TextForm;
+use common::namespace::{GeneratorKind, GeneratorName, Namespace};
+use common::template::{CallerParts, Template};
+use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// Answers with more IDs than this are written on a thread of their own: at some 10 ns an ID the others would wait.
+const INLINE_MAX: u32 = 2_000;
+/// The unit in which the memory of answers is counted.
+pub(super) const BODY_UNIT: usize = 1_024;
+
+const NUMBERS: &[&str] = &["n", "format"];
+const STRINGS: &[&str] = &["n", "biz", "custom"];
+
+type Name = Result<Path<String>, PathRejection>;
+
+/// What a request asks for, read to the letter.
+struct Asked {
+    query: MintQuery,
+    media: Media,
+}
+
+impl Asked {
+    fn of(request: &Request, allowed: &[&str]) -> Result<Self, Problem> {
+        Ok(Self { query: MintQuery::of(request.uri(), allowed)?, media: media(request.headers())? })
+    }
+}
+
+pub(super) async fn uniq64(State(agent): State<Arc<Agent>>, request: Request) -> Result<Response, Problem> {
+    let asked = Asked::of(&request, NUMBERS)?;
+    agent.numbers(GeneratorName::DEFAULT, asked).await
+}
+
+pub(super) async fn uniq64_named(
+    State(agent): State<Arc<Agent>>,
+    name: Name,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (Path(name), asked) = (name.map_err(|_| no_name())?, Asked::of(&request, NUMBERS)?);
+    agent.numbers(&name, asked).await
+}
+
+pub(super) async fn uniq96(State(agent): State<Arc<Agent>>, request: Request) -> Result<Response, Problem> {
+    let asked = Asked::of(&request, NUMBERS)?;
+    let n = asked.query.count(agent.batch_max)?;
+    let style = number_style(&asked)?;
+    let room = agent.room(n, &style)?;
+    let runs = agent.minter.mint_uniq96(n).await.map_err(|e| agent.refused(&e))?;
+    agent.respond(runs, n, style, room).await
+}
+
+pub(super) async fn string(State(agent): State<Arc<Agent>>, request: Request) -> Result<Response, Problem> {
+    let asked = Asked::of(&request, STRINGS)?;
+    agent.strings(GeneratorName::DEFAULT, asked).await
+}
+
+pub(super) async fn string_named(
+    State(agent): State<Arc<Agent>>,
+    name: Name,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (Path(name), asked) = (name.map_err(|_| no_name())?, Asked::of(&request, STRINGS)?);
+    agent.strings(&name, asked).await
+}
+
+impl Agent {
+    async fn numbers(&self, name: &str, asked: Asked) -> Result<Response, Problem> {
+        let n = asked.query.count(self.batch_max)?;
+        let style = number_style(&asked)?;
+        let generator = self.minter.generator(GeneratorKind::Uniq64, name).map_err(|e| self.refused(&e))?;
+        let room = self.room(n, &style)?;
+        let runs = self.minter.mint(generator, n).await.map_err(|e| self.refused(&e))?;
+        self.respond(runs, n, style, room).await
+    }
+
+    async fn strings(&self, name: &str, asked: Asked) -> Result<Response, Problem> {
+        let n = asked.query.count(self.batch_max)?;
+        let generator = self.minter.generator(GeneratorKind::String, name).map_err(|e| self.refused(&e))?;
+        let style = string_style(&asked, generator.namespace())?;
+        let room = self.room(n, &style)?;
+        let runs = self.minter.mint(generator, n).await.map_err(|e| self.refused(&e))?;
+        self.respond(runs, n, style, room).await
+    }
+
+    /// Memory for the answer; taken before the IDs, so that none is thrown away.
+    fn room(&self, n: u32, style: &Style) -> Result<OwnedSemaphorePermit, Problem> {
+        let bytes = (n as usize).saturating_mul(style.id_len_max());
+        let units = u32::try_from(bytes.div_ceil(BODY_UNIT)).unwrap_or(u32::MAX);
+        Arc::clone(&self.body_memory)
+            .try_acquire_many_owned(units)
+            .map_err(|_| self.overloaded("too many large answers are under way; ask again or for fewer IDs"))
+    }
+
+    async fn respond(&self, runs: Runs, n: u32, style: Style, room: OwnedSemaphorePermit) -> Result<Response, Problem> {
+        let media = style.media;
+        let bytes = if n <= INLINE_MAX {
+            style.render(&runs)
+        } else {
+            let render = tokio::task::spawn_blocking(move || style.render(&runs)).await;
+            render.map_err(|_| self.overloaded("the answer could not be written"))?
+        };
+        // The memory counts as taken until the last byte is sent.
+        let bytes = Bytes::from_owner(Accounted { bytes, _room: room });
+        Ok(body(StatusCode::OK, content_type(media), bytes))
+    }
+}
+
+struct Accounted {
+    bytes: Vec<u8>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Accounted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// How the IDs are to be sent. A header that wants none of our types is refused: bytes that the caller cannot read
+/// would be IDs lost.
+fn media(headers: &HeaderMap) -> Result<Media, Problem> {
+    let values = headers.get_all(header::ACCEPT);
+    let mut texts = values.iter().filter_map(|value| value.to_str().ok());
+    let wanted = match (texts.next(), texts.next()) {
+        // What most clients send.
+        (None, _) if values.iter().next().is_none() => return Ok(Media::default()),
+        (Some("*/*"), None) => return Ok(Media::default()),
+        (Some(one), None) => negotiate(one),
+        _ => negotiate(&values.iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(",")),
+    };
+    wanted.ok_or_else(|| {
+        Problem::bad_parameter("Accept: there are text/plain, application/json and application/octet-stream")
+    })
+}
+
+const fn content_type(media: Media) -> HeaderValue {
+    HeaderValue::from_static(match media {
+        Media::Text => "text/plain; charset=utf-8",
+        Media::Json => "application/json",
+        Media::Packed => "application/octet-stream",
+    })
+}
+
+fn number_style(asked: &Asked) -> Result<Style, Problem> {
+    let (media, form) = (asked.media, asked.query.form()?);
+    if media == Media::Packed && form.is_some() {
+        return Err(Problem::bad_parameter("format: packed IDs have no text form; leave it out"));
+    }
+    Ok(Style { media, form: form.unwrap_or_default(), caller: CallerParts::default(), text_len: 0 })
+}
+
+fn string_style(asked: &Asked, namespace: &Namespace) -> Result<Style, Problem> {
+    if asked.media == Media::Packed {
+        return Err(Problem::bad_parameter("Accept: strings have no packed form; ask for text/plain or JSON"));
+    }
+    let Some(template) = namespace.template() else {
+        return Err(Problem::unknown_generator("this generator has no template"));
+    };
+    let (biz, custom) = asked.query.parts();
+    let caller = template.check_caller(biz, custom).map_err(|e| {
+        Problem::bad_parameter(format!("{e}; the request is {}", expected_request(namespace.name(), template)))
+    })?;
+    Ok(Style { media: asked.media, form: TextForm::default(), caller, text_len: template.len() })
+}
+
+/// A request that would be understood, e.g. `/string?biz=AAAA&custom=AA`.
+fn expected_request(name: &GeneratorName, template: &Template) -> String {
+    let path = if name.is_default() { "/string".to_owned() } else { format!("/string/{name}") };
+    let part = |name: &str, len: Option<u32>| len.map(|len| format!("{name}={}", "A".repeat(len as usize)));
+    let parts = [part("biz", template.biz_len()), part("custom", template.custom_len())];
+    let query = parts.into_iter().flatten().collect::<Vec<_>>().join("&");
+    if query.is_empty() { path } else { format!("{path}?{query}") }
+}
+
+fn no_name() -> Problem {
+    Problem::unknown_generator("the name is no text")
+}

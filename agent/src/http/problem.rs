@@ -1,0 +1,75 @@
+//! Errors as `application/problem+json` (RFC 9457) with a stable `code`. None of them comes with an ID.
+
+use super::body;
+use crate::refusal::Refusal;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use common::clock::Clock;
+use common::rpc::mint::MintCode;
+use common::time::SECOND_MS;
+use serde_json::json;
+
+const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// What went wrong, for the one who can act on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+    retry_after_s: Option<u64>,
+}
+
+impl Problem {
+    /// A refusal; when to ask again is told in the caller's real time.
+    pub(super) fn refused(refusal: &Refusal, clock: Clock) -> Self {
+        let retry_after_s = refusal.retry_after().map(|span| {
+            let real_ms = clock.real(span.to_std()).as_millis();
+            u64::try_from(real_ms.div_ceil(SECOND_MS.unsigned_abs().into())).unwrap_or(u64::MAX).max(1)
+        });
+        Self { retry_after_s, ..Self::of(refusal.code(), refusal.to_string()) }
+    }
+
+    pub(super) fn bad_parameter(detail: impl Into<String>) -> Self {
+        Self::of(MintCode::BadParameter, detail.into())
+    }
+
+    pub(super) fn unknown_generator(detail: impl Into<String>) -> Self {
+        Self::of(MintCode::UnknownGenerator, detail.into())
+    }
+
+    pub(super) fn not_found() -> Self {
+        let detail =
+            "there is nothing at this address: IDs are at /uniq64, /uniq96 and /string, the rest at /explain/ID, \
+                      /generators, /status, /healthz, /readyz, /metrics"
+                .to_owned();
+        Self { status: StatusCode::NOT_FOUND, code: "not_found", detail, retry_after_s: None }
+    }
+
+    pub(super) fn method_not_allowed() -> Self {
+        let detail = "this address does not take that method; the Allow header lists those it takes".to_owned();
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, code: "method_not_allowed", detail, retry_after_s: None }
+    }
+
+    fn of(code: MintCode, detail: String) -> Self {
+        let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, code: code.as_str(), detail, retry_after_s: None }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let document = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+            "code": self.code,
+        });
+        let mut response = body(self.status, MEDIA_TYPE, document.to_string().into());
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

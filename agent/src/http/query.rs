@@ -1,0 +1,104 @@
+//! The query of a request for IDs, checked to the letter: what is not understood is refused, never ignored.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::problem::Problem;
+use axum::extract::Query;
+use axum::http::Uri;
+use common::ids::TextForm;
+
+/// What a caller may say about the IDs it wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct MintQuery {
+    n: Option<String>,
+    format: Option<String>,
+    biz: Option<String>,
+    custom: Option<String>,
+}
+
+impl MintQuery {
+    /// The query of a request, of which only the parameters `allowed` may be there, each once.
+    pub(super) fn of(uri: &Uri, allowed: &[&str]) -> Result<Self, Problem> {
+        let mut query = Self::default();
+        if uri.query().is_none_or(str::is_empty) {
+            return Ok(query);
+        }
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|_| Problem::bad_parameter("the query is malformed: write name=value&name=value"))?;
+        for (name, value) in pairs {
+            let place = match name.as_str() {
+                "n" => &mut query.n,
+                "format" => &mut query.format,
+                "biz" => &mut query.biz,
+                "custom" => &mut query.custom,
+                _ => return Err(unknown(&name, allowed)),
+            };
+            if !allowed.contains(&name.as_str()) {
+                return Err(unknown(&name, allowed));
+            }
+            if place.replace(value).is_some() {
+                return Err(Problem::bad_parameter(format!("{name} is there twice")));
+            }
+        }
+        Ok(query)
+    }
+
+    /// How many IDs: 1..=`max`, 1 if nothing is said.
+    pub(super) fn count(&self, max: u32) -> Result<u32, Problem> {
+        let Some(text) = &self.n else { return Ok(1) };
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let n = text.parse().ok().filter(|n| digits && (1..=max).contains(n));
+        n.ok_or_else(|| Problem::bad_parameter(format!("n: '{}' is not a number from 1 to {max}", cut(text))))
+    }
+
+    /// In which form.
+    pub(super) fn form(&self) -> Result<Option<TextForm>, Problem> {
+        let form = self.format.as_deref().map(str::parse::<TextForm>).transpose();
+        form.map_err(|e| Problem::bad_parameter(format!("format: {e}")))
+    }
+
+    /// The caller's parts of a string.
+    pub(super) fn parts(&self) -> (Option<&str>, Option<&str>) {
+        (self.biz.as_deref(), self.custom.as_deref())
+    }
+}
+
+fn unknown(name: &str, allowed: &[&str]) -> Problem {
+    Problem::bad_parameter(format!("there is no parameter '{}' here; there are {}", cut(name), allowed.join(", ")))
+}
+
+/// Enough of a caller's text to recognise it.
+fn cut(text: &str) -> String {
+    text.chars().take(32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[&str] = &["n", "format", "biz", "custom"];
+
+    fn of(query: &str) -> Result<MintQuery, Problem> {
+        MintQuery::of(&format!("/string{query}").parse().unwrap(), ALL)
+    }
+
+    #[test]
+    fn what_is_said_once_and_understood_is_taken() {
+        let query = of("?&n=5&format=hex&biz=AB%43D&custom=").unwrap();
+        assert_eq!((query.count(10).unwrap(), query.form().unwrap()), (5, Some(TextForm::Hex)));
+        assert_eq!(query.parts(), (Some("ABCD"), Some("")));
+        assert_eq!(of("").unwrap().count(10), Ok(1));
+        assert_eq!(of("?").unwrap().form(), Ok(None));
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for bad in ["?m=1", "?n=1&n=1", "?N=1", "?date=20261120", "?n=1&=", "?nonsense"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "11", "", "-1", "+1", "1.0", "abc", "99999999999999999999", "%31%30%30"] {
+            assert!(of(&format!("?n={bad}")).unwrap().count(10).is_err(), "{bad}");
+        }
+        assert!(of("?format=roman").unwrap().form().is_err());
+        assert!(MintQuery::of(&"/uniq96?biz=1".parse().unwrap(), &["n", "format"]).is_err());
+    }
+}

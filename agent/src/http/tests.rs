@@ -1,0 +1,314 @@
+use super::*;
+use crate::minter::kit::{Kit, held};
+use axum::body::to_bytes;
+use axum::http::{Method, Request};
+use common::ids::{Uniq64, Uniq96};
+use common::rpc::mint::MintCode;
+use common::token::{TokenType, TokenValue};
+use serde_json::Value;
+use std::collections::HashSet;
+use tower::ServiceExt as _;
+
+struct App {
+    router: Router,
+    minter: Arc<Minter>,
+    _kit: Kit,
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: axum::http::HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Status and code of a problem document, which it must be.
+    fn problem(&self) -> (u16, String) {
+        assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.text());
+        assert_eq!(self.header("cache-control"), "no-store");
+        let json = self.json();
+        assert_eq!(json["status"], self.status.as_u16());
+        assert!(!json["detail"].as_str().unwrap().is_empty() && !json["title"].as_str().unwrap().is_empty());
+        (self.status.as_u16(), json["code"].as_str().unwrap().to_owned())
+    }
+}
+
+impl App {
+    fn over(kit: Kit, minter: Arc<Minter>) -> Self {
+        let agent = Agent::new(Arc::clone(&minter), Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
+        Self { router: router(agent), minter, _kit: kit }
+    }
+
+    fn new() -> Self {
+        let kit = Kit::new();
+        let minter = kit.start();
+        Self::over(kit, minter)
+    }
+
+    fn bare() -> Self {
+        let kit = Kit::new();
+        let minter = kit.start_bare();
+        Self::over(kit, minter)
+    }
+
+    async fn send(&self, method: Method, path: &str, accept: Option<&str>) -> Answer {
+        let request = Request::builder().method(method).uri(path);
+        let request = accept.into_iter().fold(request, |request, value| request.header("accept", value));
+        let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, None).await
+    }
+
+    async fn problem(&self, path: &str) -> (u16, String) {
+        self.get(path).await.problem()
+    }
+}
+
+fn bad_parameter() -> (u16, String) {
+    (400, "bad_parameter".to_owned())
+}
+
+const STRING: &str = "/string?biz=ABCD&custom=xy";
+
+#[tokio::test]
+async fn each_kind_comes_as_a_line_of_text() {
+    let app = App::new();
+    for (path, len) in [("/uniq64", 19), ("/uniq64/default", 19), ("/uniq96", 30), (STRING, 24)] {
+        for method in [Method::GET, Method::POST] {
+            let answer = app.send(method, path, None).await;
+            assert_eq!((answer.status, answer.text().len()), (StatusCode::OK, len + 1), "{}", answer.text());
+            assert!(answer.text().ends_with('\n'));
+            assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+            assert_eq!(answer.header("cache-control"), "no-store");
+        }
+    }
+    assert!(app.get("/string/default?biz=ABCD&custom=xy").await.text().contains("ABCD07"));
+}
+
+#[tokio::test]
+async fn every_text_form_and_media_type_says_the_same() {
+    let app = App::new();
+    for (format, len) in [("decimal", 19), ("hex", 16), ("base32", 13)] {
+        let answer = app.get(&format!("/uniq64?format={format}")).await;
+        assert_eq!(answer.text().trim_end().len(), len);
+        assert_eq!(Uniq64::parse(answer.text().trim_end()).unwrap().fields().unwrap().token, TokenValue(7));
+    }
+    assert!(app.get("/uniq96?format=uri").await.text().starts_with("uniq96://20"));
+
+    let packed = app.send(Method::GET, "/uniq64?n=3", Some("application/octet-stream")).await;
+    assert_eq!(packed.header("content-type"), "application/octet-stream");
+    let ids: Vec<_> = packed.body.chunks(8).map(|id| u64::from_be_bytes(id.try_into().unwrap())).collect();
+    assert!(ids.len() == 3 && ids.is_sorted());
+    let packed = app.send(Method::GET, "/uniq96?n=3", Some("application/octet-stream")).await;
+    let ids: Vec<_> = packed.body.chunks(12).map(|id| Uniq96::from_be_bytes(id.try_into().unwrap())).collect();
+    assert!(ids.len() == 3 && ids.iter().all(|id| id.fields().unwrap().token == TokenValue(7)));
+
+    for path in ["/uniq64?n=2", "/uniq96?n=2&format=hex", "/string?n=2&biz=ABCD&custom=xy"] {
+        let answer = app.send(Method::GET, path, Some("application/json")).await;
+        assert_eq!(answer.header("content-type"), "application/json");
+        let json = answer.json();
+        assert!(json["ids"].as_array().unwrap().iter().all(Value::is_string) && json["ids"][1].is_string(), "{json}");
+    }
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_in_one_answer_are_all_different() {
+    let app = App::new();
+    let mut seen = HashSet::new();
+    for path in ["/uniq64?n=100000", "/uniq96?n=100000", "/string?n=100000&biz=ABCD&custom=xy"] {
+        let text = app.get(path).await;
+        seen.extend(text.text().lines().map(str::to_owned));
+        let json = app.send(Method::GET, path, Some("application/json")).await.json();
+        seen.extend(json["ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()));
+    }
+    let packed = app.send(Method::GET, "/uniq64?n=100000", Some("application/octet-stream")).await;
+    seen.extend(packed.body.chunks(8).map(|id| u64::from_be_bytes(id.try_into().unwrap()).to_string()));
+    assert_eq!(seen.len(), 700_000);
+    assert_eq!(app.minter.counters().minted().map(|(_, n)| n).sum::<u64>(), 700_000);
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_refused_and_named() {
+    let app = App::new();
+    for (path, named) in [
+        ("/uniq64?n=0", "n:"),
+        ("/uniq64?n=100001", "100000"),
+        ("/uniq64?n=ten", "n:"),
+        ("/uniq64?n=1&n=1", "n is there twice"),
+        ("/uniq64?count=1", "count"),
+        ("/uniq64?biz=ABCD", "biz"),
+        ("/uniq64?format=roman", "roman"),
+        ("/uniq96?format=", "format"),
+        ("/string?biz=ABCD&custom=xy&format=hex", "format"),
+        ("/string?biz=ABCD&custom=xy&date=20261120", "date"),
+        ("/string", "/string?biz=AAAA&custom=AA"),
+        ("/string?biz=ABCD", "custom"),
+        ("/string?biz=ABCDE&custom=xy", "biz"),
+        ("/string?biz=AB%0AD&custom=xy", "biz"),
+        ("/string?biz=AB%C3%A9&custom=xy", "biz"),
+        ("/explain/nonsense", "nonsense"),
+    ] {
+        let answer = app.get(path).await;
+        assert_eq!(answer.problem(), bad_parameter(), "{path}");
+        assert!(answer.json()["detail"].as_str().unwrap().contains(named), "{path}: {}", answer.text());
+    }
+    for (path, accept) in [("/uniq64", "image/png"), (STRING, "application/octet-stream")] {
+        assert_eq!(app.send(Method::GET, path, Some(accept)).await.problem(), bad_parameter());
+    }
+    let both = app.send(Method::GET, "/uniq64?format=hex", Some("application/octet-stream")).await;
+    assert_eq!(both.problem(), bad_parameter());
+    let minted: u64 = app.minter.counters().minted().map(|(_, n)| n).sum();
+    assert_eq!(minted, 0, "a refusal costs no ID");
+}
+
+#[tokio::test]
+async fn unknown_names_paths_and_methods_are_problems_too() {
+    let app = App::new();
+    for path in ["/uniq64/orders", "/string/orders?biz=ABCD&custom=xy", "/uniq64/NoName", "/uniq64/%FF"] {
+        assert_eq!(app.problem(path).await, (404, "unknown_generator".to_owned()), "{path}");
+    }
+    for path in ["/", "/uniq", "/uniq96/default", "/uniq64/a/b"] {
+        assert_eq!(app.problem(path).await, (404, "not_found".to_owned()), "{path}");
+    }
+    for (method, path, allowed) in
+        [(Method::PUT, "/uniq64", "POST"), (Method::DELETE, "/status", "GET"), (Method::POST, "/healthz", "GET")]
+    {
+        let answer = app.send(method, path, None).await;
+        assert_eq!(answer.problem(), (405, "method_not_allowed".to_owned()));
+        assert!(answer.header("allow").contains(allowed), "{}", answer.header("allow"));
+    }
+}
+
+#[tokio::test]
+async fn without_a_lease_nothing_comes_but_the_reason() {
+    let app = App::bare();
+    app.minter.explain(Some("master a:1: the other master is silent".to_owned()));
+    for path in ["/uniq64", "/uniq96", STRING, "/readyz"] {
+        let answer = app.get(path).await;
+        assert_eq!(answer.problem(), (503, "no_lease".to_owned()));
+        assert!(answer.text().contains("the other master is silent"));
+        assert_eq!(answer.header("retry-after"), "1");
+    }
+    assert_eq!(app.get("/healthz").await.status, StatusCode::OK);
+    let status = app.get("/status").await.json();
+    assert_eq!((&status["ready"], &status["not_ready"]["code"]), (&Value::Bool(false), &"no_lease".into()));
+}
+
+#[tokio::test]
+async fn the_codes_of_the_clock_the_token_and_the_end_of_serials() {
+    let app = App::new();
+    app.minter.set_leases(held(4_096), 0).unwrap();
+    assert_eq!(app.problem("/uniq64").await, (503, "token_out_of_range".to_owned()));
+    app.minter.suspend().unwrap();
+    assert_eq!(app.problem("/uniq96").await, (503, "clock_skew".to_owned()));
+    let retry = common::time::SpanMs(90_000);
+    let exhausted = Refusal::SerialExhausted { unit: "hour", capacity: 1, retry };
+    let problem = Problem::refused(&exhausted, app.minter.clock());
+    let response = axum::response::IntoResponse::into_response(problem);
+    assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &HeaderValue::from(90)));
+    for code in MintCode::ALL {
+        assert!(StatusCode::from_u16(code.http_status()).unwrap().is_client_error() || code.http_status() == 503);
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_not_read_hold_their_memory_and_others_are_refused() {
+    let app = App::new();
+    let ask = || Request::builder().uri("/uniq64?n=100000").body(Body::empty()).unwrap();
+    let mut unread = Vec::new();
+    let refused = loop {
+        let response = app.router.clone().oneshot(ask()).await.unwrap();
+        if response.status() != StatusCode::OK {
+            break response.status();
+        }
+        unread.push(response);
+        assert!(unread.len() < 1_000, "no bound");
+    };
+    assert_eq!(refused.as_u16(), 503);
+    assert_eq!(app.problem("/uniq64?n=100000").await, (503, "overloaded".to_owned()));
+    assert_eq!(app.get("/uniq64").await.status, StatusCode::OK, "there is room for one that needs little");
+    drop(unread);
+    assert_eq!(app.get("/uniq64?n=100000").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn ids_are_explained() {
+    let app = App::new();
+    for format in ["decimal", "hex", "base32", "uri"] {
+        let id = app.get(&format!("/uniq64?format={format}")).await.text().trim_end().to_owned();
+        let explained = app.get(&format!("/explain/{id}")).await.json();
+        assert_eq!((&explained["kind"], &explained["token"]), (&"uniq64".into(), &7.into()), "{explained}");
+    }
+    let id = app.get(STRING).await.text().trim_end().to_owned();
+    let explained = app.get(&format!("/explain/{id}")).await.json();
+    let as_string = std::iter::once(&explained).chain(explained["also"].as_array().into_iter().flatten());
+    assert!(
+        as_string.into_iter().any(|reading| reading["kind"] == "string" && reading["token"] == "07"),
+        "{explained}"
+    );
+}
+
+#[tokio::test]
+async fn the_agent_tells_about_itself() {
+    let app = App::new();
+    app.get("/uniq64?n=10").await;
+    let status = app.get("/status").await.json();
+    assert_eq!(status["agent_id"], "test-1");
+    assert_eq!((&status["start"], &status["start_reason"]), (&"fresh".into(), &"no_lineage".into()));
+    let lease = &status["leases"][1];
+    assert_eq!((&lease["type"], &lease["token"], &lease["g"]), (&"uint2".into(), &"7".into(), &1.into()));
+    assert!(lease["until"].as_str().unwrap().ends_with("T00:00:00.000Z"));
+    let generators = app.get("/generators").await.json();
+    let uniq64 = &generators[0];
+    assert_eq!((&uniq64["kind"], &uniq64["serial"]), (&"uniq64".into(), &10.into()));
+    assert_eq!(uniq64["capacity_left"], (1u64 << 31) - 10);
+    assert_eq!(generators[1]["template"], common::template::DEFAULT_TEMPLATE);
+    assert_eq!(app.get("/readyz").await.status, StatusCode::OK);
+    let metrics = app.get("/metrics").await;
+    assert!(metrics.text().contains("uniq_ids_minted_total{kind=\"uniq64\"} 10\n"), "{}", metrics.text());
+    for name in ["uniq_refusals_total{code=\"no_lease\"} 0", "uniq_lease_seconds_left{type=\"uint2\"}", "uniq_ready 1"]
+    {
+        assert!(metrics.text().contains(name), "{name}");
+    }
+    assert_eq!(app.minter.leases().get(&TokenType::Uint2), held(7).get(&TokenType::Uint2));
+}
+
+/// Over a real socket: pipelined requests, a connection that says nothing, and a stop that waits for neither.
+#[tokio::test]
+async fn it_serves_pipelined_requests_and_stops_in_spite_of_silent_connections() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let app = App::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    let server = tokio::spawn(serve(listener, app.router.clone(), stop.clone()));
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    silent.write_all(b"GET /uniq64 HTTP/1.1\r\nHo").await.unwrap();
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(&b"GET /uniq64 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(5)).await.unwrap();
+    let mut got = Vec::new();
+    while String::from_utf8_lossy(&got).matches("HTTP/1.1 200 OK").count() < 5 || !got.ends_with(b"\n") {
+        assert_ne!(client.read_buf(&mut got).await.unwrap(), 0);
+    }
+    stop.cancel();
+    server.await.unwrap();
+    assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0, "closed");
+    assert!(TcpStream::connect(address).await.is_err());
+}

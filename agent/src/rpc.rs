@@ -1,0 +1,133 @@
+//! The same IDs over tarpc.
+
+use crate::minter::Minter;
+use crate::refusal::Refusal;
+use crate::run::Runs;
+use common::clock::Clock;
+use common::namespace::{GeneratorKind, GeneratorName};
+use common::rpc::mint::{MintFailure, MintService};
+use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
+use common::time::SECOND_MS;
+use std::sync::Arc;
+use tarpc::context::Context;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// What the listener takes on at once. With answers of a full frame, the memory of all that is in flight is bounded.
+pub const LIMITS: Limits = Limits { connections_max: 256, requests_per_connection_max: 16 };
+/// Bytes of a frame that are not IDs.
+const FRAME_SLACK: usize = 1 << 10;
+/// Bytes that bincode needs at most for a number of 64 and of 128 bits, and for the length of a text.
+const U64_LEN_MAX: usize = 9;
+const U128_LEN_MAX: usize = 17;
+const TEXT_HEAD_LEN_MAX: usize = 9;
+
+/// The service.
+#[derive(Clone)]
+pub struct Server {
+    minter: Arc<Minter>,
+    batch_max: u32,
+}
+
+impl Server {
+    /// A service that gives up to `batch_max` IDs at once.
+    pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
+        Self { minter, batch_max }
+    }
+
+    /// Serves until `stop`; then every connection ends.
+    pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
+        let handle = move |io, _| {
+            let server = self.clone();
+            async move {
+                common::serve_connection!(io, LIMITS.requests_per_connection_max, MintService::serve(server));
+            }
+        };
+        transport::accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
+    }
+
+    /// Whether `n` IDs of so many bytes may be asked for: within our bounds, and within a frame.
+    fn check(&self, n: u32, id_len_max: usize) -> Result<(), Refusal> {
+        let room = u32::try_from((FRAME_LEN_MAX - FRAME_SLACK) / id_len_max.max(1)).unwrap_or(u32::MAX);
+        let max = self.batch_max.min(room);
+        if (1..=max).contains(&n) {
+            return Ok(());
+        }
+        Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {max}")))
+    }
+
+    async fn mint(&self, kind: GeneratorKind, name: &str, n: u32) -> Result<Runs, Refusal> {
+        let generator = self.minter.generator(kind, or_default(name))?;
+        self.minter.mint(generator, n).await
+    }
+
+    async fn strings(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
+        let generator = self.minter.generator(GeneratorKind::String, or_default(name))?;
+        let Some(template) = generator.namespace().template() else {
+            return Err(Refusal::BadParameter("this generator has no template".to_owned()));
+        };
+        self.check(n, template.len() + TEXT_HEAD_LEN_MAX)?;
+        let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
+        let caller = template.check_caller(given(biz), given(custom));
+        let caller = caller.map_err(|e| Refusal::BadParameter(e.to_string()))?;
+        let runs = self.minter.mint(generator, n).await?;
+        Ok(runs.texts(&caller))
+    }
+
+    fn failure(&self, refusal: &Refusal) -> MintFailure {
+        MintFailure {
+            code: refusal.code(),
+            detail: refusal.to_string(),
+            retry_after_s: retry_after_s(refusal, self.minter.clock()),
+        }
+    }
+}
+
+fn or_default(name: &str) -> &str {
+    if name.is_empty() { GeneratorName::DEFAULT } else { name }
+}
+
+fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
+    let seconds = |span: common::time::SpanMs| {
+        let ms = clock.real(span.to_std()).as_millis();
+        u32::try_from(ms.div_ceil(SECOND_MS.unsigned_abs().into())).unwrap_or(u32::MAX).max(1)
+    };
+    refusal.retry_after().map_or(0, seconds)
+}
+
+impl MintService for Server {
+    async fn uniq64(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
+        let minted = match self.check(n, U64_LEN_MAX) {
+            Ok(()) => self.mint(GeneratorKind::Uniq64, &name, n).await,
+            Err(refusal) => Err(refusal),
+        };
+        minted.map(|runs| runs.uniq64().map(|id| id.bits()).collect()).map_err(|e| self.failure(&e))
+    }
+
+    async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
+        let minted = match self.check(n, U128_LEN_MAX) {
+            Ok(()) => self.minter.mint_uniq96(n).await,
+            Err(refusal) => Err(refusal),
+        };
+        minted.map(|runs| runs.uniq96().map(|id| id.bits()).collect()).map_err(|e| self.failure(&e))
+    }
+
+    async fn uniq_string(
+        self,
+        _: Context,
+        name: String,
+        n: u32,
+        biz: String,
+        custom: String,
+    ) -> Result<Vec<String>, MintFailure> {
+        self.strings(&name, n, &biz, &custom).await.map_err(|e| self.failure(&e))
+    }
+
+    async fn ready(self, _: Context) -> Result<(), MintFailure> {
+        self.minter.ready().map_err(|e| self.failure(&e))
+    }
+}
+
+#[cfg(test)]
+#[path = "rpc_tests.rs"]
+mod tests;

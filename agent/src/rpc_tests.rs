@@ -1,0 +1,50 @@
+use super::*;
+use crate::minter::kit::Kit;
+use common::rpc::mint::{MintCode, MintServiceClient};
+use std::collections::HashSet;
+
+async fn client(kit: &Kit, leased: bool) -> MintServiceClient {
+    let minter = if leased { kit.start() } else { kit.start_bare() };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(Server::new(minter, 100_000).run(listener, CancellationToken::new()));
+    let transport = transport::connect(&address).await.unwrap();
+    MintServiceClient::new(tarpc::client::Config::default(), transport).spawn()
+}
+
+fn soon() -> Context {
+    transport::deadline_in(std::time::Duration::from_secs(30))
+}
+
+#[tokio::test]
+async fn the_same_ids_come_over_rpc() {
+    let kit = Kit::new();
+    let client = client(&kit, true).await;
+    client.ready(soon()).await.unwrap().unwrap();
+    let numbers = client.uniq64(soon(), "default".to_owned(), 100_000).await.unwrap().unwrap();
+    let more = client.uniq64(soon(), String::new(), 2).await.unwrap().unwrap();
+    assert!(numbers.is_sorted() && numbers.last() < more.first());
+    assert_eq!(numbers.iter().chain(&more).collect::<HashSet<_>>().len(), 100_002);
+    let wide = client.uniq96(soon(), 100_000).await.unwrap().unwrap();
+    assert_eq!(wide.iter().collect::<HashSet<_>>().len(), 100_000);
+    assert!(wide.iter().all(|bits| bits >> 96 == 0));
+    let (biz, custom) = ("ABCD".to_owned(), "xy".to_owned());
+    let texts = client.uniq_string(soon(), "default".to_owned(), 100_000, biz, custom).await.unwrap().unwrap();
+    assert_eq!(texts.iter().collect::<HashSet<_>>().len(), 100_000);
+    assert!(texts.iter().all(|text| text.len() == 24 && text.contains("ABCD07")));
+}
+
+#[tokio::test]
+async fn refusals_have_the_same_codes() {
+    let kit = Kit::new();
+    let client = client(&kit, false).await;
+    let code = |failure: Result<Vec<u64>, MintFailure>| failure.unwrap_err().code;
+    let ask = async |name: &str, n| client.uniq64(soon(), name.to_owned(), n).await.unwrap();
+    assert_eq!(code(ask("default", 1).await), MintCode::NoLease);
+    assert_eq!(code(ask("default", 0).await), MintCode::BadParameter);
+    assert_eq!(code(ask("default", 100_001).await), MintCode::BadParameter);
+    assert_eq!(code(ask("orders", 1).await), MintCode::UnknownGenerator);
+    let long = client.uniq_string(soon(), String::new(), 1, "ABCDE".to_owned(), "xy".to_owned()).await.unwrap();
+    assert_eq!(long.unwrap_err().code, MintCode::BadParameter);
+    assert_eq!(client.ready(soon()).await.unwrap().unwrap_err().code, MintCode::NoLease);
+}
