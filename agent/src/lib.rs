@@ -1,5 +1,9 @@
 //! The agent: leases tokens from the masters and mints IDs by itself.
+//!
+//! The pure rooms decide ([`holder`], [`serial`], [`window`], [`uniq96`], [`emit`], [`timebase`]); [`serial_file`] and
+//! [`minter`] make their decisions durable before they count; [`heartbeat`], [`http`] and [`rpc`] talk.
 
+pub mod config;
 pub mod emit;
 pub mod heartbeat;
 pub mod holder;

@@ -1,1 +1,173 @@
-fn main() {}
+//! `uniq_generator`: wiring only.
+
+use agent::config::{Args, LogFormat, Mode, one_line};
+use agent::heartbeat::{Heartbeat, Report};
+use agent::holder::Holder;
+use agent::http;
+use agent::minter::Minter;
+use agent::rpc::Server;
+use agent::serial_file::{self, Opened};
+use anyhow::Context as _;
+use common::clock::Clock;
+use common::ids;
+use common::namespace::{GeneratorKind, Namespace};
+use common::terms::{AgentId, SessionId};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// How long everything that talks may take to end; the serial file is written after that, whoever has not ended.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(3_500);
+/// How long the last write may take.
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long threads that may block are waited for.
+const THREADS_TIMEOUT: Duration = Duration::from_millis(200);
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let args = match Args::layered(std::env::args_os()) {
+        Ok(args) => args,
+        Err(e) if e.exit_code() == 0 => {
+            // `--help`. Where stdout is closed there is nobody to tell.
+            let _ = e.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(e) => {
+            eprintln!("uniq_generator: {}", one_line(&e));
+            return ExitCode::from(USAGE);
+        }
+    };
+    let done = match args.mode() {
+        Mode::Format => format(&args),
+        Mode::Inspect => inspect(&args),
+        Mode::Explain(id) => explain(&id, args.json),
+        Mode::Serve => start_log(&args).and_then(|()| run(&args)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("uniq_generator: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn format(args: &Args) -> anyhow::Result<()> {
+    let now = Clock::new(args.test_clock).wall();
+    serial_file::format(&args.serial_file, args.num_blocks, now, SessionId(rand::random()))?;
+    eprintln!("made the serial file {} with {} blocks", args.serial_file.display(), args.num_blocks);
+    Ok(())
+}
+
+fn inspect(args: &Args) -> anyhow::Result<()> {
+    let inspection = serial_file::inspect(&args.serial_file)?;
+    if args.json { print(&serde_json::to_string_pretty(&inspection)?) } else { print(&inspection.to_string()) }
+}
+
+fn explain(id: &str, json: bool) -> anyhow::Result<()> {
+    let string = Namespace::default_of(GeneratorKind::String);
+    let templates: Vec<_> = string.template().into_iter().collect();
+    let explained = ids::explain(id, &templates)?;
+    if json { print(&serde_json::to_string_pretty(&explained)?) } else { print(&explained.to_string()) }
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    writeln!(std::io::stdout(), "{}", text.trim_end()).context("cannot write to stdout")
+}
+
+fn start_log(args: &Args) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(&args.log).with_context(|| {
+        format!("--log {}: write a level such as info, or a filter such as info,agent=debug", args.log)
+    })?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    let opened = serial_file::open(&args.serial_file, args.after_reboot, SessionId(rand::random()))?;
+    let clock = Clock::new(args.test_clock);
+    if let Some(test) = args.test_clock {
+        tracing::warn!("TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
+    }
+    let (file, session) = (opened.file.path().display(), opened.contents.header.session);
+    tracing::info!(%file, %session, start = %opened.start, "serial file opened");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    let done = runtime.block_on(serve(args, opened, clock));
+    runtime.shutdown_timeout(THREADS_TIMEOUT);
+    done
+}
+
+async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> {
+    let http = bind(args.http_listen, "--http-listen").await?;
+    let rpc = bind(args.rpc_listen, "--rpc-listen").await?;
+    let (http_at, rpc_at) = (http.local_addr()?, rpc.local_addr()?);
+    let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+
+    let wanted = args.token_types.iter().copied().collect();
+    let held = &opened.holdings;
+    let holder = Holder::new(&wanted, &held.leases, held.rseq, args.renew_interval(), clock.now());
+    let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+    let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
+    let report = Arc::new(Report::default());
+    let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max);
+    let masters = args.masters.clone();
+    let heartbeat = Heartbeat { masters, agent_id: agent_id.clone(), holder, minter: Arc::clone(&minter), report };
+
+    let stop = CancellationToken::new();
+    let tasks = [
+        tokio::spawn(http::serve(http, http::router(agent), stop.clone())),
+        tokio::spawn(Server::new(Arc::clone(&minter), args.batch_max).run(rpc, stop.clone())),
+        tokio::spawn(heartbeat.run(stop.clone())),
+    ];
+    let (http, masters) = (format!("http://{http_at}/"), args.masters.join(","));
+    tracing::info!(%http, rpc = %rpc_at, %masters, "agent {agent_id} started");
+
+    let gone = tokio::select! {
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+        why = minter.gone() => Some(why),
+    };
+    tracing::info!("stopping");
+    stop.cancel();
+    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join_all(tasks)).await.is_err() {
+        tracing::warn!("not everything ended in time");
+    }
+    if let Some(why) = gone {
+        anyhow::bail!(why);
+    }
+    let last_write = tokio::task::spawn_blocking(move || minter.end());
+    match tokio::time::timeout(LAST_WRITE_TIMEOUT, last_write).await {
+        Ok(Ok(Ok(()))) => tracing::info!("stopped; unused serials were written back"),
+        // No error: the marks that are durable are high enough, as after a crash.
+        _ => tracing::warn!("stopped; unused serials were not written back and are a gap"),
+    }
+    Ok(())
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; end what listens there, or give another address with {flag}")
+    })
+}
+
+/// `<host name>-<HTTP port>`, without the characters that a name may not have.
+fn default_agent_id(port: u16) -> anyhow::Result<AgentId> {
+    let node = rustix::system::uname();
+    let host = node.nodename().to_string_lossy().into_owned();
+    let port = format!("-{port}");
+    let fits = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
+    let host: String = host.chars().filter(fits).take(AgentId::LEN_MAX - port.len()).collect();
+    format!("{host}{port}").parse().context("this machine's name makes no agent name; give one with --agent-id")
+}

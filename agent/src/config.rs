@@ -1,0 +1,262 @@
+//! The command line of `uniq_generator`.
+
+use crate::heartbeat::MASTERS_MAX;
+use crate::http::{BATCH_MAX_DEFAULT, BATCH_MAX_LIMIT};
+use crate::serial_file::{AfterReboot, NUM_BLOCKS, NUM_BLOCKS_DEFAULT};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
+use common::clock::TestClock;
+use common::terms::AgentId;
+use common::time::SpanMs;
+use common::token::TokenType;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often leases may be renewed: often enough for the shortest lease of a day, seldom enough for the masters.
+const RENEW_INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(12 * 3_600);
+
+/// Mints order numbers, transaction and message IDs that never repeat.
+///
+/// Make the serial file once with --format, then start with --masters. Every flag may also be set in a TOML file
+/// (--config, same name with _) and in the environment (UNIQ_ and upper case); a flag beats the environment, the
+/// environment the file, the file the default.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "uniq_generator", version, max_term_width = 120)]
+pub struct Args {
+    /// Make the serial file and end; refused if it exists
+    #[arg(long, env = "UNIQ_FORMAT", conflicts_with_all = ["inspect", "explain"])]
+    pub format: bool,
+
+    /// Print what the serial file says and end; changes nothing
+    #[arg(long, env = "UNIQ_INSPECT", conflicts_with = "explain")]
+    pub inspect: bool,
+
+    /// Take an ID apart and end; needs neither file nor masters
+    #[arg(long, env = "UNIQ_EXPLAIN", value_name = "ID")]
+    pub explain: Option<String>,
+
+    /// With --inspect or --explain: print JSON
+    #[arg(long, env = "UNIQ_JSON")]
+    pub json: bool,
+
+    /// The serial file; its lineage is kept beside it
+    #[arg(long, env = "UNIQ_SERIAL_FILE", default_value = "uniq_generator.serial", value_name = "FILE")]
+    pub serial_file: PathBuf,
+
+    /// With --format: how many generators the file has room for
+    #[arg(long, env = "UNIQ_NUM_BLOCKS", default_value_t = NUM_BLOCKS_DEFAULT, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(i64::from(*NUM_BLOCKS.start())..=i64::from(*NUM_BLOCKS.end())))]
+    pub num_blocks: u32,
+
+    /// The masters' --agent-listen addresses, comma-separated; needed to start
+    #[arg(long, env = "UNIQ_MASTERS", value_delimiter = ',', value_parser = parse_master, value_name = "HOST:PORT")]
+    pub masters: Vec<String>,
+
+    /// This agent's name [default: <host name>-<HTTP port>]
+    #[arg(long, env = "UNIQ_AGENT_ID", value_name = "NAME")]
+    pub agent_id: Option<AgentId>,
+
+    /// Where IDs are served over HTTP
+    #[arg(long, env = "UNIQ_HTTP_LISTEN", default_value = "127.0.0.1:6200", value_name = "IP:PORT")]
+    pub http_listen: SocketAddr,
+
+    /// Where IDs are served over RPC (tarpc)
+    #[arg(long, env = "UNIQ_RPC_LISTEN", default_value = "127.0.0.1:6201", value_name = "IP:PORT")]
+    pub rpc_listen: SocketAddr,
+
+    /// The types of token to lease, comma-separated: uint2 for Uniq64 and Uniq96, the others for strings
+    #[arg(
+        long,
+        env = "UNIQ_TOKEN_TYPES",
+        default_value = "uint2,string2-include-letter",
+        value_delimiter = ',',
+        value_name = "TYPE"
+    )]
+    pub token_types: Vec<TokenType>,
+
+    /// How often leases are renewed, 1s to 12h
+    #[arg(long, env = "UNIQ_RENEW_INTERVAL", default_value = "1h", value_parser = parse_interval, value_name = "TIME")]
+    pub renew_interval: Duration,
+
+    /// What a reboot of this machine makes of the session: fresh (new tokens) or resume (safe only where disks are
+    /// never cloned)
+    #[arg(long, env = "UNIQ_AFTER_REBOOT", default_value_t = AfterReboot::Fresh, value_name = "fresh|resume")]
+    pub after_reboot: AfterReboot,
+
+    /// The most IDs that one request gets
+    #[arg(long, env = "UNIQ_BATCH_MAX", default_value_t = BATCH_MAX_DEFAULT, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(BATCH_MAX_LIMIT)))]
+    pub batch_max: u32,
+
+    /// Listen on addresses that are not loopback without TLS: anybody who reaches them can take IDs
+    #[arg(long, env = "UNIQ_INSECURE")]
+    pub insecure: bool,
+
+    /// A TOML file with further settings
+    #[arg(long, env = "UNIQ_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// How log lines look
+    #[arg(long, env = "UNIQ_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+
+    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,agent=debug
+    #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL")]
+    pub log: String,
+
+    /// Tests only: time runs SCALE times faster from EPOCH_MS on
+    #[arg(long, env = "UNIQ_TEST_CLOCK", hide = true, value_name = "SCALE@EPOCH_MS")]
+    pub test_clock: Option<TestClock>,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What the program is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `--format`.
+    Format,
+    /// `--inspect`.
+    Inspect,
+    /// `--explain`.
+    Explain(String),
+    /// Mint.
+    Serve,
+}
+
+impl Args {
+    /// Parses the command line, the environment and the configuration file.
+    ///
+    /// # Errors
+    /// clap's, for `--help` and `--version` too.
+    pub fn layered(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = common::settings::parse(command.clone(), argv)?;
+        let args = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+        args.check().map_err(|(kind, why)| command.error(kind, why))?;
+        Ok(args)
+    }
+
+    /// What the program is to do.
+    pub fn mode(&self) -> Mode {
+        match (&self.explain, self.format, self.inspect) {
+            (Some(id), ..) => Mode::Explain(id.clone()),
+            (None, true, _) => Mode::Format,
+            (None, false, true) => Mode::Inspect,
+            (None, false, false) => Mode::Serve,
+        }
+    }
+
+    /// [`renew_interval`](Self::renew_interval) as the holder takes it.
+    pub fn renew_interval(&self) -> SpanMs {
+        SpanMs(i64::try_from(self.renew_interval.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Checked here and not by clap, which would look before the configuration file is read.
+    fn check(&self) -> Result<(), (ErrorKind, String)> {
+        if self.mode() != Mode::Serve {
+            return Ok(());
+        }
+        if self.masters.is_empty() {
+            let why = "--masters HOST:PORT,HOST:PORT is missing: name the --agent-listen addresses of both masters";
+            return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        }
+        if self.masters.len() > MASTERS_MAX {
+            return Err((ErrorKind::TooManyValues, format!("--masters takes at most {MASTERS_MAX} addresses")));
+        }
+        let open = [self.http_listen, self.rpc_listen].into_iter().find(|address| !address.ip().is_loopback());
+        match open {
+            Some(address) if !self.insecure => Err((
+                ErrorKind::ValueValidation,
+                format!(
+                    "{address} is not loopback, and without TLS anybody who reaches it can take IDs: listen on 127.0.0.1 \
+                     or [::1], or say --insecure if the network is closed"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A usage error as one line.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let cause = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let cause = cause.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let line = cause.collect::<Vec<_>>().join(" ");
+    format!("{} (see uniq_generator --help)", line.strip_prefix("error: ").unwrap_or(&line))
+}
+
+fn parse_master(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').ok_or("write it as HOST:PORT")?;
+    match port.parse::<u16>() {
+        Ok(port) if port > 0 && !host.is_empty() => Ok(text.to_owned()),
+        _ => Err("write it as HOST:PORT, with a port from 1 to 65535".to_owned()),
+    }
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).map_err(|e| format!("{e}; write it as 30m or 1h"))?;
+    if RENEW_INTERVAL.contains(&interval) { Ok(interval) } else { Err("take a time from 1s to 12h".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<Args, clap::Error> {
+        Args::layered(std::iter::once("uniq_generator").chain(flags.iter().copied()).map(OsString::from))
+    }
+
+    #[test]
+    fn the_command_is_well_formed_and_its_help_shows_every_default() {
+        Args::command().debug_assert();
+        let help = Args::command().render_long_help().to_string();
+        for default in ["uniq_generator.serial", "127.0.0.1:6200", "127.0.0.1:6201", "1h", "fresh", "100000", "info"] {
+            assert!(help.contains(&format!("[default: {default}]")), "{default}");
+        }
+        assert!(help.contains("[default: 100]") && help.contains("[default: <host name>-<HTTP port>]"));
+        assert!(!help.contains("test-clock"));
+    }
+
+    #[test]
+    fn wrong_usage_is_one_line_that_names_the_remedy() {
+        for (flags, named) in [
+            (&[][..], "--masters HOST:PORT"),
+            (&["--masters", "nowhere"], "HOST:PORT"),
+            (&["--masters", "a:0"], "1 to 65535"),
+            (&["--masters", "a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1"], "at most 8"),
+            (&["--masters", "a:1", "--http-listen", "0.0.0.0:6200"], "--insecure"),
+            (&["--masters", "a:1", "--rpc-listen", "[::]:6201"], "--insecure"),
+            (&["--masters", "a:1", "--token-types", "uint3"], "uint2"),
+            (&["--masters", "a:1", "--renew-interval", "13h"], "1s to 12h"),
+            (&["--masters", "a:1", "--batch-max", "0"], "1..=1000000"),
+            (&["--masters", "a:1", "--agent-id", "a b"], "A-Z"),
+            (&["--format", "--num-blocks", "0"], "1..=10000"),
+            (&["--format", "--inspect"], "cannot be used with"),
+            (&["--masters", "a:1", "--colour"], "--colour"),
+        ] {
+            let error = parse(flags).expect_err("was taken");
+            let line = one_line(&error);
+            assert!(line.contains(named) && !line.contains('\n') && error.exit_code() == 2, "{flags:?}: {line}");
+        }
+    }
+
+    #[test]
+    fn modes_need_no_masters() {
+        assert_eq!(parse(&["--format"]).unwrap().mode(), Mode::Format);
+        assert_eq!(parse(&["--inspect", "--json"]).unwrap().mode(), Mode::Inspect);
+        assert_eq!(parse(&["--explain", "1"]).unwrap().mode(), Mode::Explain("1".to_owned()));
+        let args = parse(&["--masters", "a:1,b:2", "--http-listen", "0.0.0.0:1", "--insecure"]).unwrap();
+        assert_eq!((args.mode(), args.masters), (Mode::Serve, vec!["a:1".to_owned(), "b:2".to_owned()]));
+    }
+}
