@@ -96,7 +96,8 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("config.toml");
         std::fs::write(&path, file).unwrap();
-        let argv = ["test", "--config", path.to_str().unwrap()].into_iter().chain(flags.iter().copied()).map(OsString::from);
+        let argv =
+            ["test", "--config", path.to_str().unwrap()].into_iter().chain(flags.iter().copied()).map(OsString::from);
         let parsed = parse(command(), argv).map_err(|e| e.to_string());
         std::fs::remove_dir_all(&dir).unwrap();
         let m = parsed?;

@@ -23,6 +23,7 @@ pub struct Terms {
 struct RawTerms {
     lease_days: u8,
     grace_days: u8,
+    solo_days: u8,
     budget: u8,
     utc_offset_minutes: i16,
     uint2_max: u16,
@@ -46,6 +47,8 @@ impl Terms {
     pub const LEASE_DAYS_DEFAULT: u8 = 7;
     /// Days of rest, in whole calendar days, before anyone else may have a value.
     pub const GRACE_DAYS: u8 = 1;
+    /// How far, in days, a master allows the other to extend leases alone. At least the longest lease.
+    pub const SOLO_DAYS: u8 = 30;
     /// Open leases that one agent may have of one token type: a crash loop that loses its file each time ends here,
     /// not in an empty pool.
     pub const BUDGET: u8 = 4;
@@ -78,6 +81,11 @@ impl Terms {
         SpanMs::days(Self::GRACE_DAYS as i64)
     }
 
+    /// S: how far one master allows the other to extend leases without it.
+    pub const fn solo(&self) -> SpanMs {
+        SpanMs::days(Self::SOLO_DAYS as i64)
+    }
+
     /// The one offset in which this cluster counts days and hours.
     pub const fn utc_offset(&self) -> UtcOffset {
         self.utc_offset
@@ -95,11 +103,15 @@ impl Terms {
     }
 }
 
+// A lone master can always give a full lease: a permit shorter than a lease would cut renewals short.
+const _: () = assert!(Terms::SOLO_DAYS >= 30);
+
 impl From<Terms> for RawTerms {
     fn from(terms: Terms) -> Self {
         Self {
             lease_days: terms.lease_days,
             grace_days: Terms::GRACE_DAYS,
+            solo_days: Terms::SOLO_DAYS,
             budget: Terms::BUDGET,
             utc_offset_minutes: terms.utc_offset.minutes(),
             uint2_max: terms.uint2_max,
@@ -110,7 +122,7 @@ impl From<Terms> for RawTerms {
 impl TryFrom<RawTerms> for Terms {
     type Error = TermsError;
     fn try_from(raw: RawTerms) -> Result<Self, TermsError> {
-        if raw.grace_days != Self::GRACE_DAYS || raw.budget != Self::BUDGET {
+        if raw.grace_days != Self::GRACE_DAYS || raw.solo_days != Self::SOLO_DAYS || raw.budget != Self::BUDGET {
             return Err(TermsError::Constants);
         }
         let offset = UtcOffset::from_minutes(raw.utc_offset_minutes).ok_or(TermsError::Constants)?;

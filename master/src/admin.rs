@@ -114,7 +114,7 @@ fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
         last_heartbeat: Some(now.wall),
         lsn: Some(ledger.lsn()),
         clock_skew_ms: Some(0),
-        permit: None,
+        permit: ledger.witness().permit_in,
         version: Some(ledger.version().to_owned()),
     };
     let peer = ledger.pair().peer();
@@ -126,7 +126,7 @@ fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
         last_heartbeat: peer.map(|peer| peer.heard),
         lsn: peer.map(|peer| peer.lsn),
         clock_skew_ms: peer.map(|peer| peer.skew.0),
-        permit: None,
+        permit: ledger.permit_out(),
         version: peer.map(|peer| peer.version.clone()),
     };
     let mut rows = vec![this, other];
@@ -146,6 +146,7 @@ fn not_ready(ledger: &Ledger, now: Now) -> Option<String> {
             Some("this master has not met the other one yet: start it, and check --peer on both".to_owned())
         }
         Mode::Syncing => Some("this master is still synchronising with the other one".to_owned()),
+        Mode::RolledBack => Some("this master's ledger is older than it once was: it must be replaced".to_owned()),
         Mode::ReadyAlone => Some("the other master is silent: renewals only, no new leases".to_owned()),
         Mode::Ready if !ledger.pair().heard(now) => Some("the other master is silent: no new leases".to_owned()),
         Mode::Ready => None,
@@ -219,7 +220,7 @@ fn render(
     if let Some((mode, lsn, heard, skew)) = seen {
         writeln!(text, "# HELP uniq_master_mode What this master does; 1 for the mode it is in.")?;
         writeln!(text, "# TYPE uniq_master_mode gauge")?;
-        for known in [Mode::Syncing, Mode::Ready, Mode::ReadyAlone] {
+        for known in [Mode::Syncing, Mode::Ready, Mode::ReadyAlone, Mode::RolledBack] {
             writeln!(text, "uniq_master_mode{{mode=\"{known}\"}} {}", u8::from(known == mode))?;
         }
         let mut gauge = |name: &str, help: &str, value: i64| {

@@ -3,6 +3,7 @@
 use clap::{CommandFactory, FromArgMatches, Parser};
 use common::calendar::UtcOffset;
 use common::clock::TestClock;
+use common::rpc::peer::JoinToken;
 use common::terms::{MasterId, Terms};
 use ipnet::IpNet;
 use std::ffi::OsString;
@@ -25,8 +26,18 @@ pub struct Args {
     #[arg(long, env = "UNIQ_DATA_DIR", default_value = "uniq_master.data", value_name = "DIR")]
     pub data_dir: PathBuf,
 
-    /// Which of the two masters this is: 1 or 2 (with --format)
-    #[arg(long, env = "UNIQ_ID", value_parser = parse_id, value_name = "1|2", requires = "format")]
+    /// The other master is gone for good: begin a new pairing in --data-dir of this stopped one, print the one-use token
+    /// with which its replacement joins, and end
+    #[arg(long, env = "UNIQ_PEER_LOST", conflicts_with_all = ["format", "join"])]
+    pub peer_lost: bool,
+
+    /// Make the store of a replacement in --data-dir from the running survivor (--peer), with the token that its
+    /// --peer-lost printed, and end
+    #[arg(long, env = "UNIQ_JOIN", value_name = "TOKEN", conflicts_with = "format", requires_all = ["id", "peer"])]
+    pub join: Option<JoinToken>,
+
+    /// Which of the two masters this is: 1 or 2 (with --format and --join)
+    #[arg(long, env = "UNIQ_ID", value_parser = parse_id, value_name = "1|2")]
     pub id: Option<MasterId>,
 
     /// How many days a lease lasts, 1 to 30 (with --format) [default: 7]
@@ -51,7 +62,8 @@ pub struct Args {
     pub peer_listen: SocketAddr,
 
     /// The other master's --peer-listen
-    #[arg(long, env = "UNIQ_PEER", value_name = "HOST:PORT", required_unless_present = "format", value_parser = parse_peer)]
+    #[arg(long, env = "UNIQ_PEER", value_name = "HOST:PORT", required_unless_present_any = ["format", "peer_lost"],
+          value_parser = parse_peer)]
     pub peer: Option<String>,
 
     /// Where the console is served
@@ -101,6 +113,10 @@ impl Args {
         let mut command = Self::command();
         let matches = common::settings::parse(command.clone(), argv)?;
         let args = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+        if args.id.is_some() && !args.format && args.join.is_none() {
+            let why = "--id goes with --format and --join; a running master knows from its store which one it is";
+            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, why));
+        }
         let open = [args.agent_listen, args.peer_listen, args.web_listen].into_iter().find(|a| !a.ip().is_loopback());
         match open {
             Some(address) if !args.insecure => Err(command.error(
@@ -163,11 +179,17 @@ mod tests {
             (&["--peer", "nowhere"], "HOST:PORT"),
             (&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101"], "--insecure"),
             (&["--peer", "b:1", "--allow", "10.0.0.0/99"], "--allow"),
+            (&["--peer", "b:1", "--id", "1"], "--format"),
+            (&["--join", "x", "--id", "1", "--peer", "b:1"], "64 hexadecimal digits"),
+            (&["--join", &"0".repeat(64)], "--id"),
+            (&["--peer-lost", "--format", "--id", "1"], "--peer-lost"),
         ] {
             let error = parse(flags).expect_err("was taken").to_string();
             assert!(error.contains(named), "{flags:?}: {error}");
         }
         assert!(parse(&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101", "--insecure"]).is_ok());
+        assert!(parse(&["--peer-lost"]).is_ok());
+        assert!(parse(&["--join", &"0f".repeat(32), "--id", "1", "--peer", "b:1"]).is_ok());
         assert!(parse(&["--format", "--id", "2", "--utc-offset", "-03:30"]).is_ok());
     }
 }

@@ -6,10 +6,11 @@ use common::calendar::UtcOffset;
 use common::lease::Grant;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{ListRequest, Rent, RentRequest, TerminateRequest, TokenRequest};
-use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::{BootMs, DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::TokenType;
+use master::lease::join::{declare_lost, taken_over};
 use master::lease::{Alarm, Effects, Event, Identity, Ledger, Reply, RequestId, Write};
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
@@ -28,6 +29,7 @@ struct Master {
     ledger: Option<Ledger>,
     /// What its calendar differs from the script's.
     skew: SpanMs,
+    backup: Option<MemoryStore>,
 }
 
 #[derive(Default)]
@@ -40,8 +42,12 @@ struct Script {
     rseq: BTreeMap<String, u64>,
     requests: BTreeMap<RequestId, String>,
     next_request: u64,
+    joined: Option<JoinReply>,
     verbose: bool,
 }
+
+/// The hash of every join token in these scripts.
+const TOKEN: [u8; 32] = [7; 32];
 
 type Fail = Box<dyn Error>;
 
@@ -54,6 +60,7 @@ impl Script {
             epoch: first.then_some(EpochId(cluster)),
             pair_epoch: 1,
             paired: false,
+            awaiting: None,
             terms,
         }
     }
@@ -61,7 +68,7 @@ impl Script {
     fn format(&mut self, id: MasterId, cluster: u128, terms: Terms) -> Result<(), Fail> {
         let store = MemoryStore::format(Self::identity(id, cluster, terms))?;
         self.masters.retain(|master| master.id != id);
-        self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0) });
+        self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
         self.masters.sort_by_key(|master| master.id);
         Ok(())
     }
@@ -96,7 +103,7 @@ impl Script {
         }
         let me = ledger.identity().clone();
         let mut out = String::new();
-        for write in &fx.writes {
+        for write in fx.writes.iter().filter(|write| self.verbose || write.counted()) {
             writeln!(out, "{id} writes {}", show_write(write))?;
         }
         for message in fx.mail {
@@ -117,6 +124,9 @@ impl Script {
             let agent = self.requests.remove(&request).ok_or("a reply to nobody")?;
             if let Reply::Token(Ok(grant)) = &reply {
                 self.grants.insert(agent.clone(), grant.clone());
+            }
+            if let Reply::Join(Ok(reply)) = &reply {
+                self.joined = Some(reply.clone());
             }
             writeln!(out, "{id} answers {agent}: {}", show_reply(&reply))?;
         }
@@ -181,6 +191,55 @@ impl Script {
         Ok(out)
     }
 
+    fn peer_lost(&mut self, id: MasterId) -> Result<String, Fail> {
+        let epoch = EpochId(self.next_epoch());
+        let master = self.master(id)?;
+        master.ledger = None;
+        let loaded = master.store.load()?;
+        let writes = declare_lost(&loaded, epoch, TOKEN);
+        master.store.commit(&writes, loaded.lsn + 1)?;
+        let shown =
+            writes.iter().filter(|write| write.counted()).map(|write| format!("{id} writes {}\n", show_write(write)));
+        Ok(shown.collect())
+    }
+
+    fn next_epoch(&mut self) -> u128 {
+        self.next_request += 1;
+        u128::from(self.next_request) + 1_000
+    }
+
+    fn join(&mut self, id: MasterId) -> Result<String, Fail> {
+        let mut out = String::new();
+        let mut records = Vec::new();
+        let mut identity = None;
+        for step in [JoinStep::Begin, JoinStep::Page { after: None }, JoinStep::Done] {
+            let request = RequestId(self.next_request);
+            self.next_request += 1;
+            self.requests.insert(request, format!("master {id}"));
+            self.joined = None;
+            out += &self.event(id.other(), Event::Join { id: request, token: TOKEN, master: id, step })?;
+            match self.joined.take() {
+                Some(JoinReply::Begun { cluster, epoch, pair_epoch, terms }) => {
+                    let (cluster, epoch) = (Some(cluster), Some(epoch));
+                    identity =
+                        Some(Identity { master: id, cluster, epoch, pair_epoch, paired: true, terms, awaiting: None });
+                }
+                Some(JoinReply::Page { records: page, .. }) => records = page,
+                Some(JoinReply::Done) => {
+                    let mut store = MemoryStore::format(identity.clone().ok_or("never begun")?)?;
+                    let taken = std::mem::take(&mut records).into_iter();
+                    let writes = taken.map(|(key, lease)| Write::Lease(key, taken_over(id, key, lease)));
+                    store.commit(&writes.collect::<Vec<_>>(), 0)?;
+                    self.masters.retain(|master| master.id != id);
+                    self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
+                    self.masters.sort_by_key(|master| master.id);
+                }
+                None => break,
+            }
+        }
+        Ok(out)
+    }
+
     fn table(&mut self) -> Result<String, Fail> {
         let mut out = String::new();
         for master in &self.masters {
@@ -229,13 +288,20 @@ fn show_write(write: &Write) -> String {
         Write::Prep(prep) => format!("{} g{} proposal to {}", prep.key, prep.g, prep.agent_id),
         Write::DropPrep(key) => format!("{key} no proposal"),
         Write::Identity(identity) => format!("cluster {:?}", identity.cluster.map(|c| c.0)),
+        Write::PermitOut(permit) => format!("permit to the other: {}", permit.map_or("none".to_owned(), days)),
+        Write::Witness(witness) => {
+            let permit = witness.permit_in.map_or("none".to_owned(), days);
+            format!("permit {permit}, the other at {}, clock {}", witness.peer_lsn, days(witness.clock_high))
+        }
     }
 }
 
 fn show_message(message: &PeerMessage) -> String {
     match message {
         PeerMessage::Hello(hello) => format!("Hello{}", if hello.answer { "?" } else { "" }),
-        PeerMessage::Heartbeat { mode, .. } => format!("Heartbeat {mode}"),
+        PeerMessage::Heartbeat { mode, permit, .. } => {
+            format!("Heartbeat {mode}{}", permit.map_or(String::new(), |t| format!(", permit {}", days(t))))
+        }
         PeerMessage::Pull { after, .. } => format!("Pull after {after:?}"),
         PeerMessage::Page { records, last, .. } => {
             format!("Page of {}{}", records.len(), if *last { ", last" } else { "" })
@@ -267,12 +333,18 @@ fn show_reply(reply: &Reply) -> String {
             let rows = rows.iter().map(|row| format!("{} g{} held={}", row.grant.key, row.grant.g, row.held));
             format!("has {}", rows.collect::<Vec<_>>().join(", "))
         }
+        Reply::Join(Ok(reply)) => match reply {
+            JoinReply::Begun { pair_epoch, .. } => format!("joins pairing {pair_epoch}"),
+            JoinReply::Page { records, .. } => format!("takes {} records", records.len()),
+            JoinReply::Done => "has joined".to_owned(),
+        },
         Reply::Heartbeat(Ok(reply)) => format!("master {} {}", reply.master, reply.mode),
         Reply::Token(Err(e))
         | Reply::Rent(Err(e))
         | Reply::Terminate(Err(e))
         | Reply::List(Err(e))
-        | Reply::Heartbeat(Err(e)) => {
+        | Reply::Heartbeat(Err(e))
+        | Reply::Join(Err(e)) => {
             format!("refused: {e}")
         }
     }
@@ -360,6 +432,11 @@ enum Command {
         at: At,
         #[arg(key)]
         grant_of: Option<String>,
+        /// The same renewal once more.
+        #[arg(key, optional)]
+        again: bool,
+        #[arg(key)]
+        attempt: Option<u64>,
     },
     /// An agent gives back what it was granted, or tries to give back another's.
     Release {
@@ -371,6 +448,14 @@ enum Command {
     },
     /// What an agent has, asked of master 1.
     List(String),
+    /// Declares the other master lost, on a killed survivor.
+    PeerLost(At),
+    /// Makes a replacement from the running other master, with the token of its `peer_lost`.
+    Join(At),
+    /// Copies a master's store away.
+    Backup(At),
+    /// Kills a master and puts its copied store back.
+    Restore(At),
     /// Delivers all mail, and what it causes, until nothing is left.
     Deliver {
         #[arg(key)]
@@ -433,11 +518,11 @@ impl goldenscript::Runner for Script {
                 let request = TokenRequest { agent_id, session: session(agent), cluster: None, token_type };
                 return self.ask(agent, at.0, |id| Event::Token { id, request, address: "10.0.0.1:5".to_owned() });
             }
-            Command::Renew { agent, at, grant_of } => {
+            Command::Renew { agent, at, grant_of, again, attempt } => {
                 let Grant { key, g, .. } = self.grant_of(grant_of.as_ref().unwrap_or(agent))?;
                 let rseq = self.rseq.entry(agent.clone()).or_default();
-                *rseq += 1;
-                let (rseq, attempt) = (*rseq, *rseq);
+                *rseq += u64::from(!again);
+                let (rseq, attempt) = (*rseq, attempt.unwrap_or(*rseq));
                 let (agent_id, session) = (agent.parse()?, session(agent));
                 let request = RentRequest { agent_id, session, cluster: None, key, g, rseq, attempt };
                 return self.ask(agent, at.0, |id| Event::Rent { id, request });
@@ -450,6 +535,18 @@ impl goldenscript::Runner for Script {
             Command::List(agent) => {
                 let request = ListRequest { agent_id: agent.parse()?, after: None };
                 return self.ask(agent, MasterId::One, |id| Event::List { id, request });
+            }
+            Command::PeerLost(id) => return self.peer_lost(id.0),
+            Command::Join(id) => return self.join(id.0),
+            Command::Restore(id) => {
+                let master = self.master(id.0)?;
+                master.ledger = None;
+                master.store = master.backup.take().ok_or("no backup")?;
+                self.mail.clear();
+            }
+            Command::Backup(id) => {
+                let master = self.master(id.0)?;
+                master.backup = Some(master.store.snapshot());
             }
             Command::Deliver { to } => return self.deliver(to.map(|to| to.0)),
             Command::Lose => {
@@ -493,17 +590,22 @@ macro_rules! scripts {
 }
 
 scripts! {
+    a_clone_is_denied
     a_grant_needs_both
     a_late_confirmation_proves_nothing
     a_lone_master_renews_and_grants_nothing
     a_proposal_survives_a_restart
     a_released_lease_rests_like_any_other
     a_renewal_elsewhere_is_never_cut_short
+    a_replaced_master_that_lives_extends_nothing_past_its_permit
+    a_rolled_back_master_serves_nothing
     a_session_that_asks_again_gets_the_same
     a_value_is_granted_again_only_after_its_rest
     an_agent_has_a_budget
     an_empty_pool_borrows_from_the_other
     both_asked_at_once_grant_different_values
+    an_old_clock_is_noticed
+    clocks_far_apart_grant_nothing
     doubled_and_stale_mail_changes_nothing
     only_the_holder_may_renew
     sync_merges_and_never_overwrites

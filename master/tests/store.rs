@@ -20,6 +20,7 @@ fn identity() -> Identity {
         epoch: None,
         pair_epoch: 1,
         paired: false,
+        awaiting: None,
         terms: Terms::new(7, UtcOffset::default(), 4095).unwrap(),
     }
 }

@@ -190,6 +190,7 @@ impl Card {
             MasterMode::Says(Mode::Ready) => ("well", "grants and renews leases"),
             MasterMode::Says(Mode::ReadyAlone) => ("warn", "renews leases; new ones need both masters"),
             MasterMode::Says(Mode::Syncing) => ("wait", "exchanges tables with the other, serves nothing yet"),
+            MasterMode::Says(Mode::RolledBack) => ("bad", "its ledger is older than it was: replace it"),
             MasterMode::Silent => ("bad", "does not answer"),
         };
         Self {

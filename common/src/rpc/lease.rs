@@ -151,6 +151,8 @@ pub enum Mode {
     Ready,
     /// The other is silent: renewals and reading only.
     ReadyAlone,
+    /// The other remembers changes of this ledger that it does not hold any more: serves nothing, ever again.
+    RolledBack,
 }
 
 impl fmt::Display for Mode {
@@ -159,6 +161,7 @@ impl fmt::Display for Mode {
             Self::Syncing => "syncing",
             Self::Ready => "ready",
             Self::ReadyAlone => "ready-alone",
+            Self::RolledBack => "rolled-back",
         })
     }
 }
@@ -218,4 +221,18 @@ pub enum Refusal {
     /// The process ends.
     #[error("this master is shutting down")]
     ShuttingDown,
+    /// This master's ledger is older than it once was.
+    #[error("this master's ledger is older than it once was; it serves nothing until it is replaced")]
+    RolledBack,
+    /// The clocks of the two masters are too far apart.
+    #[error(
+        "the clocks of the two masters are more than {max_s} s apart, or behind what they once were: no new leases"
+    )]
+    ClockSkew {
+        /// The most that is tolerated, in seconds.
+        max_s: u32,
+    },
+    /// A join token that is wrong, used up, or for the other master.
+    #[error("this join token is not valid here; run `uniq_master --peer-lost` on the stopped survivor for a new one")]
+    JoinToken,
 }

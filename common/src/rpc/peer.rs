@@ -3,7 +3,7 @@
 //! Every message stands by itself, may be lost, doubled, late or out of order, and is answered, if at all, by another
 //! message the other way: the call itself only says that the mail was taken in.
 
-use super::lease::Mode;
+use super::lease::{Mode, Refusal};
 use crate::clock::TestClock;
 use crate::lease::{Generation, Lease, Prep};
 use crate::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
@@ -21,6 +21,8 @@ pub const PAGE_MAX: usize = 256;
 pub trait PeerService {
     /// Takes in mail. `false`: nothing was taken, the box is full or closing.
     async fn deliver(mail: Vec<PeerFrame>) -> bool;
+    /// The replacement of a lost master asks for the survivor's ledger.
+    async fn join(request: JoinRequest) -> Result<JoinReply, Refusal>;
 }
 
 /// A message with what it takes to tell whether it may be believed.
@@ -51,6 +53,8 @@ pub enum PeerMessage {
         wall: WallMs,
         /// What it does at the moment.
         mode: Mode,
+        /// Until when the receiver may extend leases without the sender; durable at the sender. Only grows.
+        permit: Option<WallMs>,
     },
     /// Send me a page of your table.
     Pull {
@@ -135,6 +139,8 @@ pub enum PeerMessage {
 pub struct Hello {
     /// The sender's last durable change.
     pub lsn: u64,
+    /// The last change of the receiver that the sender has heard of: a receiver that is behind that was rolled back.
+    pub seen: u64,
     /// The cluster's parameters, as the sender has them.
     pub terms: Terms,
     /// What its calendar says.
@@ -145,4 +151,90 @@ pub struct Hello {
     pub version: String,
     /// Whether it would like an answer: an answer to an answer would never end.
     pub answer: bool,
+}
+
+/// A step of joining. The token is the proof that an operator wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct JoinRequest {
+    /// What `--peer-lost` printed.
+    pub token: JoinToken,
+    /// Which master the caller is going to be.
+    pub master: MasterId,
+    /// What it asks for.
+    pub step: JoinStep,
+}
+
+/// A one-use secret of 256 random bits.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct JoinToken(pub [u8; 32]);
+
+/// The three steps of joining.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum JoinStep {
+    /// Cut the snapshot. From then on the survivor extends nothing by its former peer's permit.
+    Begin,
+    /// A page of the snapshot, after this key.
+    Page {
+        /// The first page if `None`.
+        after: Option<TokenKey>,
+    },
+    /// I have it all, durably. The token is used up; this answer is what makes the caller a master.
+    Done,
+}
+
+/// The survivor's answers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum JoinReply {
+    /// To [`JoinStep::Begin`].
+    Begun {
+        /// The cluster.
+        cluster: ClusterId,
+        /// The new pairing.
+        epoch: EpochId,
+        /// Its number.
+        pair_epoch: u64,
+        /// The cluster's parameters.
+        terms: Terms,
+    },
+    /// To [`JoinStep::Page`].
+    Page {
+        /// The records, ascending.
+        records: Vec<(TokenKey, Lease)>,
+        /// Whether it is the last one.
+        last: bool,
+    },
+    /// To [`JoinStep::Done`].
+    Done,
+}
+
+impl std::fmt::Debug for JoinToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JoinToken(..)")
+    }
+}
+
+impl std::fmt::Display for JoinToken {
+    /// 64 hexadecimal digits.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A text that is no join token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a join token has 64 hexadecimal digits, as `uniq_master --peer-lost` printed them")]
+pub struct JoinTokenError;
+
+impl std::str::FromStr for JoinToken {
+    type Err = JoinTokenError;
+    fn from_str(text: &str) -> Result<Self, JoinTokenError> {
+        let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
+        let digits: Option<Vec<u8>> = text.bytes().map(digit).collect();
+        let digits = digits.filter(|digits| digits.len() == 64).ok_or(JoinTokenError)?;
+        let mut token = [0; 32];
+        for (byte, pair) in token.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = pair.iter().fold(0, |sum, digit| sum << 4 | digit);
+        }
+        Ok(Self(token))
+    }
 }

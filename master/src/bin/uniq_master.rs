@@ -1,14 +1,17 @@
 //! `uniq_master`: wiring only.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use common::clock::Clock;
+use common::rpc::peer::JoinToken;
 use common::terms::{ClusterId, EpochId, MasterId};
 use master::admin::Admin;
 use master::config::{Args, LogFormat};
 use master::driver::{self, Counters};
+use master::lease::join::declare_lost;
 use master::lease::{Identity, Ledger};
-use master::replication::link;
+use master::replication::{joining, link};
 use master::rpc::{self, Whitelist};
+use master::store::Store as _;
 use master::store::sled::SledStore;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -30,7 +33,15 @@ fn main() -> ExitCode {
             return u8::try_from(e.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
-    let done = if args.format { format(&args) } else { start_log(&args).and_then(|()| run(args)) };
+    let done = if args.format {
+        format(&args)
+    } else if args.peer_lost {
+        peer_lost(&args)
+    } else if let Some(token) = args.join.clone() {
+        join(&args, token)
+    } else {
+        start_log(&args).and_then(|()| run(args))
+    };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -50,11 +61,43 @@ fn format(args: &Args) -> anyhow::Result<()> {
         epoch: first.then(|| EpochId(rand::random())),
         pair_epoch: 1,
         paired: false,
+        awaiting: None,
         terms: args.terms()?,
     };
     let terms = identity.terms;
     SledStore::format(&args.data_dir, identity)?;
     eprintln!("made the store of master {id} in {}: {terms}", args.data_dir.display());
+    Ok(())
+}
+
+fn peer_lost(args: &Args) -> anyhow::Result<()> {
+    let (mut store, loaded) = SledStore::open(&args.data_dir)?;
+    if !loaded.identity.paired {
+        bail!("this master never met the other one: format both again instead");
+    }
+    let token = JoinToken(rand::random());
+    let writes = declare_lost(&loaded, EpochId(rand::random()), link::hash(&token));
+    store.commit(&writes, loaded.lsn.saturating_add(1))?;
+    let other = loaded.identity.master.other();
+    eprintln!(
+        "master {other} counts as lost from now on, even if it still runs: its mail is refused. Start this master as usual,\n\
+         and on the machine of the replacement run, once, with this master's --peer-listen as HOST:PORT:\n\
+         uniq_master --join TOKEN --data-dir DIR --id {other} --peer HOST:PORT"
+    );
+    // The token alone on standard output, for scripts.
+    #[allow(clippy::print_stdout, reason = "this is the command's result")]
+    {
+        println!("{token}");
+    }
+    Ok(())
+}
+
+fn join(args: &Args, token: JoinToken) -> anyhow::Result<()> {
+    let (id, peer) = args.id.zip(args.peer.as_deref()).context("--join needs --id and --peer")?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
+    let leases = runtime.block_on(joining::join(&args.data_dir, id, peer, token))?;
+    eprintln!("made the store of master {id} in {} with {leases} leases; start it as usual", args.data_dir.display());
     Ok(())
 }
 

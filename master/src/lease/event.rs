@@ -6,8 +6,9 @@ use common::rpc::lease::{
     HeartbeatReply, HeartbeatRequest, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest,
     TokenRequest,
 };
-use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::terms::{ClusterId, EpochId, MasterId, Terms};
+use common::time::WallMs;
 use common::token::TokenKey;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,26 @@ pub struct Identity {
     pub paired: bool,
     /// The cluster's parameters.
     pub terms: Terms,
+    /// The other master was declared lost and its replacement has not joined yet: the SHA-256 of the token it must show.
+    pub awaiting: Option<TokenHash>,
+}
+
+/// The SHA-256 of a join token; the token itself is never kept.
+pub type TokenHash = [u8; 32];
+
+/// What this master remembers of the other one and of itself, beside the leases. None of it is counted as a change of the
+/// ledger: two masters that noted each other's notes would never come to rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Witness {
+    /// Until when the other allows this one to extend leases alone; `None` before its first permit, and once a new
+    /// peer's snapshot was cut.
+    pub permit_in: Option<WallMs>,
+    /// The other's last change that was heard of.
+    pub peer_lsn: u64,
+    /// The other one knew more of this ledger than it holds: it serves nothing, across restarts too.
+    pub rolled_back: bool,
+    /// The latest time that this master's own calendar ever showed.
+    pub clock_high: WallMs,
 }
 
 /// Something that happened.
@@ -72,6 +93,17 @@ pub enum Event {
         /// What it says.
         request: HeartbeatRequest,
     },
+    /// The replacement of a lost master wants the ledger.
+    Join {
+        /// Whom to answer.
+        id: RequestId,
+        /// The SHA-256 of the token it shows.
+        token: TokenHash,
+        /// Which master it is going to be.
+        master: MasterId,
+        /// What it asks for.
+        step: JoinStep,
+    },
     /// Mail from the other master.
     Mail(Box<PeerFrame>),
     /// A new connection to the other master stands.
@@ -91,6 +123,17 @@ pub enum Write {
     DropPrep(TokenKey),
     /// Who this master is.
     Identity(Identity),
+    /// Until when the other master may extend leases alone; `None` in a new pairing. Durable before it is sent.
+    PermitOut(Option<WallMs>),
+    /// What this master remembers beside the leases.
+    Witness(Witness),
+}
+
+impl Write {
+    /// Whether it counts as a change of the ledger.
+    pub fn counted(&self) -> bool {
+        !matches!(self, Self::Witness(_))
+    }
 }
 
 /// An answer to a waiting request.
@@ -106,6 +149,8 @@ pub enum Reply {
     List(Result<Vec<ListedLease>, Refusal>),
     /// To [`Event::Heartbeat`].
     Heartbeat(Result<HeartbeatReply, Refusal>),
+    /// To [`Event::Join`].
+    Join(Result<JoinReply, Refusal>),
 }
 
 /// Something an operator must know. Each is raised when it begins, not each time it is seen.
@@ -123,6 +168,27 @@ pub enum Alarm {
     /// The clocks of the two differ.
     #[error("the clocks of the two masters differ by {0} ms: check both machines' time service")]
     ClockSkew(i64),
+    /// This ledger is older than the other master has seen it.
+    #[error(
+        "this master's ledger ends at change {mine}, but the other master has seen change {seen} of it: its disk was \
+         rolled back, restored or lost. It serves nothing any more. Stop it, run `uniq_master --peer-lost` on the other \
+         one, and let a new one --join"
+    )]
+    RolledBack {
+        /// The last change here.
+        mine: u64,
+        /// The last one the other has seen.
+        seen: u64,
+    },
+    /// The calendar is behind what it once was.
+    #[error("this machine's clock is {0} ms behind what it once showed: no new leases until it is right")]
+    ClockBehind(i64),
+    /// Two live copies of one agent.
+    #[error(
+        "token {0}: two live copies of one agent's session ask for renewals. The lease is denied; find out which machine \
+         or serial file was cloned"
+    )]
+    Clone(TokenKey),
     /// Two holders of one grant: the ledger of one of the masters is not what it was.
     #[error(
         "token {0} has two different holders in the two masters' ledgers; no lease is granted any more. \

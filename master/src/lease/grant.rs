@@ -30,8 +30,8 @@ impl Ledger {
         if let Err(refusal) = self.same_cluster(request.cluster) {
             return fx.reply(id, Reply::Token(Err(refusal)));
         }
-        if self.mode() == Mode::Syncing {
-            return fx.reply(id, Reply::Token(Err(Refusal::Syncing)));
+        if let Err(refusal) = self.serves() {
+            return fx.reply(id, Reply::Token(Err(refusal)));
         }
         let TokenRequest { agent_id, session, token_type, .. } = request;
         if let Some(grant) = self.held_by(now, &agent_id, session, token_type) {
@@ -64,9 +64,7 @@ impl Ledger {
         address: String,
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
-        if !self.may_grant(now) {
-            return Err(Refusal::PeerAway);
-        }
+        self.may_grant(now)?;
         let open = self.table.of_agent(agent_id).filter(|(kind, _)| *kind == token_type).count();
         if open >= usize::from(Terms::BUDGET) {
             return Err(Refusal::Budget { agent_id: agent_id.clone(), open: u32::try_from(open).unwrap_or(u32::MAX) });
@@ -122,7 +120,7 @@ impl Ledger {
         address: String,
         fx: &mut Effects,
     ) {
-        if !self.may_grant(now) {
+        if self.may_grant(now).is_err() {
             return;
         }
         if let Some(grant) = self.held_by(now, agent_id, session, token_type) {
@@ -143,7 +141,7 @@ impl Ledger {
         if !plausible || rules::home(key) == self.identity.master {
             return fx.alarms.push(Alarm::Implausible(key));
         }
-        if self.pair.frozen() {
+        if self.pair.frozen() || self.mode() == Mode::RolledBack {
             return;
         }
         let known = self.table.lease(key);
@@ -249,7 +247,10 @@ impl Ledger {
         self.table.of_session(session, token_type).find_map(|key| self.table.prep(key).filter(mine)).cloned()
     }
 
-    fn may_grant(&self, now: Now) -> bool {
-        self.mode() == Mode::Ready && self.pair.heard(now) && !self.pair.frozen()
+    fn may_grant(&self, now: Now) -> Result<(), Refusal> {
+        if self.mode() != Mode::Ready || !self.pair.heard(now) || self.pair.frozen() {
+            return Err(Refusal::PeerAway);
+        }
+        self.clock_is_sane(now)
     }
 }

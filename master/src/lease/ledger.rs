@@ -1,7 +1,7 @@
 //! The ledger's state, and the one way in.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Write};
+use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Witness, Write};
 use super::rules;
 use super::table::Table;
 use crate::replication::pair::Pair;
@@ -10,7 +10,7 @@ use common::lease::{Lease, LeaseState, Prep};
 use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Mode, Refusal};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::terms::SessionId;
-use common::time::{BootMs, Now, SpanMs};
+use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use common::{rpc, terms::ClusterId};
 use std::collections::BTreeMap;
@@ -31,6 +31,9 @@ pub struct Ledger {
     /// When each proposal or closing was last sent, so that it is not sent again at once.
     pub(super) sent_at: BTreeMap<TokenKey, BootMs>,
     pub(crate) pair: Pair,
+    /// How far the other master may extend leases alone.
+    pub(crate) permit_out: Option<WallMs>,
+    pub(crate) witness: Witness,
     /// Counts durable changes.
     lsn: u64,
     test_clock: Option<TestClock>,
@@ -50,6 +53,10 @@ pub struct Loaded {
     pub identity: Identity,
     /// The last durable change.
     pub lsn: u64,
+    /// How far the other master may extend leases alone.
+    pub permit_out: Option<WallMs>,
+    /// What is remembered beside the leases.
+    pub witness: Witness,
     /// Leases.
     pub leases: Vec<(TokenKey, Lease)>,
     /// Proposals without confirmation.
@@ -59,14 +66,20 @@ pub struct Loaded {
 impl Ledger {
     /// The ledger of a master that starts now. `salt` is random: it tells this start's exchange of tables from others.
     pub fn start(loaded: Loaded, now: Now, salt: u64, test_clock: Option<TestClock>, version: String) -> Self {
-        let Loaded { identity, lsn, leases, preps } = loaded;
+        let Loaded { identity, lsn, permit_out, witness, leases, preps } = loaded;
         let table = Table::new(identity.master, identity.terms, leases, preps);
+        let mut pair = Pair::start(now, salt);
+        if witness.rolled_back {
+            pair.roll_back();
+        }
         Self {
             table,
             waiting: BTreeMap::new(),
             waiting_count: 0,
             sent_at: BTreeMap::new(),
-            pair: Pair::start(now, salt),
+            pair,
+            permit_out,
+            witness,
             lsn,
             test_clock,
             version,
@@ -95,12 +108,16 @@ impl Ledger {
                 let reply = self.on_heartbeat(now, &request);
                 fx.reply(id, Reply::Heartbeat(reply));
             }
+            Event::Join { id, token, master, step } => {
+                let reply = self.on_join(token, master, step, fx);
+                fx.reply(id, Reply::Join(reply));
+            }
             Event::Mail(frame) => self.on_mail(now, *frame, fx),
             Event::Connected => self.greet(now, fx),
             Event::Tick => {}
         }
         self.on_time(now, fx);
-        if fx.writes.len() > writes_before {
+        if fx.writes.iter().skip(writes_before).any(Write::counted) {
             self.lsn = self.lsn.saturating_add(1);
         }
     }
@@ -125,7 +142,12 @@ impl Ledger {
         let Some(message) = self.admit(now, frame, fx) else { return };
         match message {
             PeerMessage::Hello(hello) => self.on_hello(now, &hello, fx),
-            PeerMessage::Heartbeat { lsn, wall, mode } => self.on_peer_heartbeat(now, lsn, wall, mode, fx),
+            PeerMessage::Heartbeat { lsn, wall, mode, permit } => {
+                self.on_peer_heartbeat(now, lsn, wall, mode, fx);
+                self.on_permit(permit, fx);
+                self.note(now, wall, fx);
+                self.extend_permit(now, fx);
+            }
             PeerMessage::Pull { exchange, after } => self.on_pull(exchange, after, fx),
             PeerMessage::Page { exchange, after, records, last } => {
                 self.on_page(now, exchange, after, records, last, fx);
@@ -212,6 +234,18 @@ impl Ledger {
         self.identity = identity;
     }
 
+    pub(crate) fn put_witness(&mut self, witness: Witness, fx: &mut Effects) {
+        if witness != self.witness {
+            fx.writes.push(Write::Witness(witness));
+            self.witness = witness;
+        }
+    }
+
+    pub(crate) fn put_permit_out(&mut self, permit: Option<WallMs>, fx: &mut Effects) {
+        fx.writes.push(Write::PermitOut(permit));
+        self.permit_out = permit;
+    }
+
     /// Sends a record of ours to the other master, so that both tables show the same.
     pub(super) fn share(&self, key: TokenKey, fx: &mut Effects) {
         if let Some(lease) = self.table.lease(key) {
@@ -237,6 +271,28 @@ impl Ledger {
     /// The records.
     pub fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// How far this master allows the other to extend leases alone.
+    pub fn permit_out(&self) -> Option<WallMs> {
+        self.permit_out
+    }
+
+    /// What this master remembers beside the leases.
+    pub fn witness(&self) -> &Witness {
+        &self.witness
+    }
+
+    /// Whether it serves at all.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn serves(&self) -> Result<(), Refusal> {
+        match self.mode() {
+            Mode::Syncing => Err(Refusal::Syncing),
+            Mode::RolledBack => Err(Refusal::RolledBack),
+            Mode::Ready | Mode::ReadyAlone => Ok(()),
+        }
     }
 
     /// What it knows of the other master.

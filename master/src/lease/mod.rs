@@ -26,6 +26,8 @@
 //!   other master may have confirmed it and even answered the agent.
 //! * `until` only grows within one grant, and a value that is `Closed` anywhere carries an `until` that covers every
 //!   promise either master made.
+//! * A master extends leases alone only up to the other's *permit*, so whoever replaces a lost master knows a bound of
+//!   everything it can have promised, even if it is not dead at all.
 //! * Merging another view of a record is idempotent and commutative; nothing is ever overwritten.
 //!
 //! # Shape
@@ -42,10 +44,12 @@
 pub mod event;
 mod grant;
 mod janitor;
+pub mod join;
 pub mod ledger;
 mod renew;
 pub mod rules;
 pub mod table;
 
-pub use event::{Alarm, Effects, Event, Identity, Reply, RequestId, Write};
+mod permit;
+pub use event::{Alarm, Effects, Event, Identity, Reply, RequestId, TokenHash, Witness, Write};
 pub use ledger::Ledger;

@@ -1,7 +1,7 @@
 //! Renewing, giving back, listing: what one master can do alone.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::Effects;
+use super::event::{Alarm, Effects};
 use super::ledger::Ledger;
 use super::rules;
 use common::lease::{Lease, LeaseState};
@@ -11,9 +11,7 @@ use common::time::Now;
 impl Ledger {
     pub(super) fn on_rent(&mut self, now: Now, request: &RentRequest, fx: &mut Effects) -> Result<Rent, Refusal> {
         self.same_cluster(request.cluster)?;
-        if self.mode() == Mode::Syncing {
-            return Err(Refusal::Syncing);
-        }
+        self.serves()?;
         let key = request.key;
         let proposed = self.table.prep(key).is_some_and(|prep| prep.g == request.g && prep.session == request.session);
         let Some(lease) = self.table.lease(key) else {
@@ -30,7 +28,14 @@ impl Ledger {
         if !rules::still_good(lease, now) {
             return Ok(Rent::Unrented);
         }
-        let until = rules::renewed_until(lease, now, &self.identity.terms);
+        if rules::two_live_copies(lease, request.rseq, request.attempt) {
+            let denied = Lease { deny: true, ..lease.clone() };
+            self.put_lease(key, denied, fx);
+            self.share(key, fx);
+            fx.alarms.push(Alarm::Clone(key));
+            return Ok(Rent::Unrented);
+        }
+        let until = rules::renewed_until(lease, now, &self.identity.terms, self.witness.permit_in);
         let renewed = Lease {
             until,
             renewed: lease.renewed.max(now.wall),
@@ -51,11 +56,9 @@ impl Ledger {
         request: &TerminateRequest,
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
-        match self.mode() {
-            Mode::Syncing => return Err(Refusal::Syncing),
-            Mode::ReadyAlone => return Err(Refusal::PeerAway),
-            Mode::Ready if !self.pair.heard(now) => return Err(Refusal::PeerAway),
-            Mode::Ready => {}
+        self.serves()?;
+        if self.mode() != Mode::Ready || !self.pair.heard(now) {
+            return Err(Refusal::PeerAway);
         }
         let lease = self.table.lease(request.key).ok_or(Refusal::NotHolder)?;
         let holds = lease.g == request.g && lease.session == request.session && lease.agent_id == request.agent_id;
@@ -71,9 +74,7 @@ impl Ledger {
     }
 
     pub(super) fn on_list(&self, request: &ListRequest) -> Result<Vec<ListedLease>, Refusal> {
-        if self.mode() == Mode::Syncing {
-            return Err(Refusal::Syncing);
-        }
+        self.serves()?;
         let mut listed: Vec<ListedLease> = self
             .table
             .of_agent(&request.agent_id)

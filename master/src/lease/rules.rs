@@ -38,9 +38,16 @@ pub fn may_close(lease: &Lease, now: Now, terms: &Terms) -> bool {
     lease.state == LeaseState::Held && now.wall >= lease.until + terms.grace()
 }
 
-/// How far a renewal reaches: never less than what was promised before.
-pub fn renewed_until(lease: &Lease, now: Now, terms: &Terms) -> WallMs {
-    lease.until.max(now.wall + terms.lease())
+/// How far a renewal reaches: never less than what was promised before, never further than the other master allows this
+/// one to go alone.
+pub fn renewed_until(lease: &Lease, now: Now, terms: &Terms, permit: Option<WallMs>) -> WallMs {
+    permit.map_or(lease.until, |permit| lease.until.max(permit.min(now.wall + terms.lease())))
+}
+
+/// A holder counts its renewals durably and marks each with a random number, so the same count with another mark, or a
+/// lower count, comes from a second live copy of it: a clone of a running machine's memory.
+pub fn two_live_copies(lease: &Lease, rseq: u64, attempt: u64) -> bool {
+    rseq < lease.rseq || (rseq == lease.rseq && attempt != lease.attempt)
 }
 
 /// A record that a peer sends must at least be one that a peer could have.

@@ -3,10 +3,14 @@
 //! What cannot be delivered is dropped: the ledger says everything that matters again until it is answered. A call that
 //! fails or takes too long ends the connection, because tarpc never reconnects by itself.
 
-use crate::driver::Driver;
-use crate::lease::Event;
-use common::rpc::peer::{BATCH_MAX, PeerFrame, PeerMessage, PeerService, PeerServiceClient};
+use crate::driver::{Driver, Refused};
+use crate::lease::{Event, Reply, TokenHash};
+use common::rpc::lease::Refusal;
+use common::rpc::peer::{
+    BATCH_MAX, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService, PeerServiceClient,
+};
 use common::rpc::transport::{self, Limits, accept, deadline_in};
+use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 use tarpc::client::Config;
 use tarpc::context::Context;
@@ -86,6 +90,11 @@ pub async fn serve(listener: TcpListener, driver: Driver, stop: CancellationToke
     accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
 }
 
+/// The SHA-256 by which a join token is known without being kept.
+pub fn hash(token: &JoinToken) -> TokenHash {
+    Sha256::digest(token.0).into()
+}
+
 #[derive(Clone)]
 struct Letterbox {
     driver: Driver,
@@ -97,5 +106,19 @@ impl PeerService for Letterbox {
             return false;
         }
         mail.into_iter().all(|frame| self.driver.tell(Event::Mail(Box::new(frame))).is_ok())
+    }
+
+    async fn join(self, _: Context, request: JoinRequest) -> Result<JoinReply, Refusal> {
+        let JoinRequest { token, master, step } = request;
+        let token = hash(&token);
+        match self.driver.ask(move |id| Event::Join { id, token, master, step }).await {
+            Ok(Reply::Join(reply)) => reply,
+            Ok(other) => {
+                tracing::error!(?other, "the ledger answered another question");
+                Err(Refusal::Retry)
+            }
+            Err(Refused::Overloaded) => Err(Refusal::Overloaded),
+            Err(Refused::Stopping) => Err(Refusal::ShuttingDown),
+        }
     }
 }

@@ -12,7 +12,7 @@
 //! holder has, and ending a lease needs both.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::lease::event::{Alarm, Effects, Identity};
+use crate::lease::event::{Alarm, Effects, Identity, Witness};
 use crate::lease::ledger::Ledger;
 use common::lease::Lease;
 use common::rpc;
@@ -47,6 +47,7 @@ pub struct Pair {
     frozen: bool,
     silent: bool,
     skewed: bool,
+    behind: bool,
     refused: Option<String>,
     peer: Option<PeerView>,
 }
@@ -86,6 +87,7 @@ impl Pair {
             frozen: false,
             silent: false,
             skewed: false,
+            behind: false,
             refused: None,
             peer: None,
         }
@@ -132,6 +134,18 @@ impl Pair {
         due
     }
 
+    /// Notes whether the calendar is behind what it once was; `true` when that begins.
+    pub(crate) fn turn_behind(&mut self, behind: bool) -> bool {
+        let begins = behind && !self.behind;
+        self.behind = behind;
+        begins
+    }
+
+    pub(crate) fn roll_back(&mut self) {
+        self.mode = Mode::RolledBack;
+        self.exchange = None;
+    }
+
     fn view(&mut self) -> &mut PeerView {
         self.peer.get_or_insert_default()
     }
@@ -146,6 +160,7 @@ impl Ledger {
     fn hello(&self, now: Now, answer: bool) -> PeerMessage {
         PeerMessage::Hello(Hello {
             lsn: self.lsn(),
+            seen: self.witness.peer_lsn,
             terms: self.identity().terms,
             wall: now.wall,
             test_clock: self.test_clock(),
@@ -165,6 +180,12 @@ impl Ledger {
                 fx.alarms.push(Alarm::PeerRefused(why.clone()));
             }
             self.pair.refused = Some(why);
+            // One whose disk was rolled back must hear of it, or it would soon go on alone.
+            if let PeerMessage::Hello(hello) = &frame.message
+                && hello.lsn < self.witness.peer_lsn
+            {
+                fx.send(self.hello(now, false));
+            }
             return None;
         }
         if greeting {
@@ -211,7 +232,17 @@ impl Ledger {
         if me.epoch.is_some() && frame.epoch.is_some() && me.epoch != frame.epoch {
             return Some("it belongs to another pairing of this cluster: it was replaced, or this one was".to_owned());
         }
+        if me.awaiting.is_some() {
+            return Some("this master waits for a replacement to join with its token".to_owned());
+        }
         let PeerMessage::Hello(hello) = &frame.message else { return None };
+        if hello.lsn < self.witness.peer_lsn {
+            let (there, seen) = (hello.lsn, self.witness.peer_lsn);
+            return Some(format!(
+                "its ledger ends at change {there}, but change {seen} of it was seen here: its disk was rolled back. \
+                 Stop it, and run `uniq_master --peer-lost` here"
+            ));
+        }
         if hello.terms != me.terms {
             let (here, there) = (me.terms, hello.terms);
             return Some(format!("it was formatted with other parameters ({there}) than this one ({here})"));
@@ -244,6 +275,13 @@ impl Ledger {
         if !self.identity().paired {
             return;
         }
+        if hello.seen > self.lsn() {
+            if self.mode() != Mode::RolledBack {
+                fx.alarms.push(Alarm::RolledBack { mine: self.lsn(), seen: hello.seen });
+            }
+            self.put_witness(Witness { rolled_back: true, ..self.witness }, fx);
+            return self.pair.roll_back();
+        }
         let view = self.pair.view();
         view.lsn = hello.lsn;
         view.version.clone_from(&hello.version);
@@ -253,7 +291,8 @@ impl Ledger {
 
     pub(crate) fn on_peer_heartbeat(&mut self, now: Now, lsn: u64, wall: WallMs, mode: Mode, fx: &mut Effects) {
         let view = self.pair.view();
-        view.lsn = lsn;
+        // Late mail does not make it younger.
+        view.lsn = view.lsn.max(lsn);
         view.mode = Some(mode);
         self.compare_clocks(now, wall, fx);
     }
@@ -306,7 +345,9 @@ impl Ledger {
             None => {
                 self.pair.exchange = None;
                 self.pair.synced = true;
-                self.pair.mode = Mode::Ready;
+                if self.pair.mode != Mode::RolledBack {
+                    self.pair.mode = Mode::Ready;
+                }
             }
         }
     }
@@ -319,7 +360,7 @@ impl Ledger {
             fx.alarms.push(if silent { Alarm::PeerSilent } else { Alarm::PeerHeard });
             self.pair.silent = silent;
         }
-        if silence >= SILENCE_ALONE && self.identity().paired {
+        if silence >= SILENCE_ALONE && self.identity().paired && self.pair.mode != Mode::RolledBack {
             self.pair.mode = Mode::ReadyAlone;
             self.pair.synced = false;
             self.pair.exchange = None;
@@ -327,8 +368,8 @@ impl Ledger {
     }
 
     pub(crate) fn beat(&mut self, now: Now, fx: &mut Effects) {
-        let (lsn, mode) = (self.lsn(), self.mode());
-        fx.send(PeerMessage::Heartbeat { lsn, wall: now.wall, mode });
+        let (lsn, mode, permit) = (self.lsn(), self.mode(), self.permit_out);
+        fx.send(PeerMessage::Heartbeat { lsn, wall: now.wall, mode, permit });
         match &self.pair.exchange {
             Some(exchange) if now.boot - exchange.asked_at >= PAGE_WAIT => {
                 let (id, after) = (exchange.id, exchange.after);

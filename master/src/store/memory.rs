@@ -24,6 +24,12 @@ impl MemoryStore {
         Ok(store)
     }
 
+    /// A copy of what is there now, which later commits do not change: a backup.
+    pub fn snapshot(&self) -> Self {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Self { rows: Arc::new(Mutex::new(rows)) }
+    }
+
     /// What was committed.
     ///
     /// # Errors

@@ -4,19 +4,24 @@
 //! |---|---|
 //! | `i` | `IDEN` 1: [`Identity`] |
 //! | `m` | `META` 1: [`Meta`], rewritten with every commit |
+//! | `o` | `PERM` 1: how far the other master may extend leases alone |
+//! | `w` | `WITN` 1: [`Witness`] |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::lease::ledger::Loaded;
-use crate::lease::{Identity, Write};
+use crate::lease::{Identity, Witness, Write};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use common::lease::{Lease, Prep};
+use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 1 };
 const META: Kind = Kind { name: *b"META", version: 1 };
+const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
+const WITNESS: Kind = Kind { name: *b"WITN", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
 
@@ -24,6 +29,8 @@ const PREP: Kind = Kind { name: *b"PREP", version: 1 };
 pub const IDENTITY_KEY: &[u8] = b"i";
 /// The key of [`Meta`].
 pub const META_KEY: &[u8] = b"m";
+const PERMIT_KEY: &[u8] = b"o";
+const WITNESS_KEY: &[u8] = b"w";
 const LEASE_TAG: u8 = b'l';
 const PREP_TAG: u8 = b'p';
 
@@ -53,6 +60,8 @@ pub fn changes(writes: &[Write]) -> Result<Vec<Change>, EnvelopeError> {
                 Write::Lease(key, lease) => (row_key(LEASE_TAG, *key), Some(encode(LEASE, &(*key, lease))?)),
                 Write::Prep(prep) => (row_key(PREP_TAG, prep.key), Some(encode(PREP, prep)?)),
                 Write::DropPrep(key) => (row_key(PREP_TAG, *key), None),
+                Write::PermitOut(permit) => (PERMIT_KEY.to_vec(), Some(encode(PERMIT, permit)?)),
+                Write::Witness(witness) => (WITNESS_KEY.to_vec(), Some(encode(WITNESS, witness)?)),
                 Write::Identity(identity) => (IDENTITY_KEY.to_vec(), Some(encode(IDENTITY, identity)?)),
             })
         })
@@ -90,7 +99,7 @@ pub enum Counted {
 /// # Errors
 /// A sentence that says what is wrong.
 pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> Result<(Loaded, Meta), String> {
-    let (mut identity, mut meta) = (None, None);
+    let (mut identity, mut meta, mut permit_out, mut witness) = (None, None, None, Witness::default());
     let (mut leases, mut preps) = (Vec::new(), Vec::new());
     for row in rows {
         let (key, value) = row?;
@@ -98,6 +107,8 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
         match key.first() {
             Some(b'i') if key == IDENTITY_KEY => identity = Some(decode::<Identity>(IDENTITY, &value).map_err(bad)?),
             Some(b'm') if key == META_KEY => meta = Some(decode::<Meta>(META, &value).map_err(bad)?),
+            Some(b'o') if key == PERMIT_KEY => permit_out = decode::<Option<WallMs>>(PERMIT, &value).map_err(bad)?,
+            Some(b'w') if key == WITNESS_KEY => witness = decode::<Witness>(WITNESS, &value).map_err(bad)?,
             Some(&LEASE_TAG) => {
                 let (token, lease) = decode::<(TokenKey, Lease)>(LEASE, &value).map_err(bad)?;
                 if row_key(LEASE_TAG, token) != key {
@@ -124,7 +135,7 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
             found.0, found.1, meta.leases, meta.preps
         ));
     }
-    Ok((Loaded { identity, lsn: meta.lsn, leases, preps }, meta))
+    Ok((Loaded { identity, lsn: meta.lsn, permit_out, witness, leases, preps }, meta))
 }
 
 fn row_key(tag: u8, key: TokenKey) -> Vec<u8> {

@@ -53,16 +53,22 @@ impl SledStore {
     /// # Errors
     /// [`StoreError::Exists`] if there is one; what the system says otherwise.
     pub fn format(dir: &Path, identity: Identity) -> Result<(), StoreError> {
-        let (ledger, new) = (dir.join(LEDGER_DIR), dir.join(LEDGER_NEW_DIR));
-        if ledger.exists() {
+        let mut draft = Self::draft(dir)?;
+        draft.commit(&[Write::Identity(identity)], 0)?;
+        draft.publish()
+    }
+
+    /// Begins a new store in `dir`. It is none until it is published.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if there is one; what the system says otherwise.
+    pub fn draft(dir: &Path) -> Result<Draft, StoreError> {
+        let new = dir.join(LEDGER_NEW_DIR);
+        if dir.join(LEDGER_DIR).exists() {
             return Err(StoreError::Exists(dir.to_owned()));
         }
-        let io = |what, path: &Path| {
-            let path = path.to_owned();
-            move |source| StoreError::Io { what, path, source }
-        };
         std::fs::create_dir_all(dir).map_err(io("create", dir))?;
-        // Left over from a format that was cut off: it never was a store.
+        // Left over from a draft that was never published.
         if new.exists() {
             std::fs::remove_dir_all(&new).map_err(io("remove", &new))?;
         }
@@ -70,14 +76,7 @@ impl SledStore {
         std::fs::create_dir_all(&sled).map_err(io("create", &sled))?;
         let anchor = new.join(ANCHOR_FILE);
         File::create_new(&anchor).map_err(io("create", &anchor))?;
-        let mut store = Self::engine(dir, &new)?;
-        store.commit(&[Write::Identity(identity)], 0)?;
-        drop(store);
-        // 1. The new store's own directory entries. 2. Its name. After 1 a crash leaves no store, after 2 a whole one.
-        sync_dir(&sled)?;
-        sync_dir(&new)?;
-        std::fs::rename(&new, &ledger).map_err(io("create", &ledger))?;
-        sync_dir(dir)
+        Ok(Draft { dir: dir.to_owned(), store: Self::engine(dir, &new)? })
     }
 
     /// Opens the store in `dir` and reads it whole.
@@ -152,6 +151,37 @@ impl SledStore {
     }
 }
 
+/// A store that is being made.
+pub struct Draft {
+    dir: PathBuf,
+    store: SledStore,
+}
+
+impl Draft {
+    /// Adds to it.
+    ///
+    /// # Errors
+    /// See [`Store::commit`].
+    pub fn commit(&mut self, writes: &[Write], lsn: u64) -> Result<(), StoreError> {
+        self.store.commit(writes, lsn)
+    }
+
+    /// Makes it the store of its directory.
+    ///
+    /// # Errors
+    /// What the system says; then there is none.
+    pub fn publish(self) -> Result<(), StoreError> {
+        let Self { dir, store } = self;
+        drop(store);
+        let (new, ledger) = (dir.join(LEDGER_NEW_DIR), dir.join(LEDGER_DIR));
+        // 1. The new store's own directory entries. 2. Its name. After 1 a crash leaves no store, after 2 a whole one.
+        sync_dir(&new.join(SLED_DIR))?;
+        sync_dir(&new)?;
+        std::fs::rename(&new, &ledger).map_err(io("create", &ledger))?;
+        sync_dir(&dir)
+    }
+}
+
 impl Store for SledStore {
     fn commit(&mut self, writes: &[Write], lsn: u64) -> Result<(), StoreError> {
         let engine = |e: sled::Error| StoreError::Engine(e.to_string());
@@ -184,7 +214,7 @@ impl Store for SledStore {
         // the disk. Before 3 a crash shows all of the batch or nothing; nobody was told of it yet either way.
         self.db.apply_batch(batch).map_err(engine)?;
         self.db.flush().map_err(engine)?;
-        let io = |file| move |source| StoreError::Io { what: "make durable", path: PathBuf::from(file), source };
+        let io = |file| io("make durable", Path::new(file));
         self.log.sync_data().map_err(io(LOG_FILE))?;
         // 4. The anchor, in place (its few bytes share a sector), never ahead of the log. After a crash before it the
         // store is longer than the anchor says, which is fine.
@@ -198,6 +228,11 @@ impl Store for SledStore {
 /// sled wraps a lock that is taken in an error of kind `Other`.
 fn in_use(e: &std::io::Error) -> bool {
     matches!(e.kind(), std::io::ErrorKind::Other | std::io::ErrorKind::WouldBlock)
+}
+
+fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io { what, path, source }
 }
 
 fn sync_dir(dir: &Path) -> Result<(), StoreError> {

@@ -1,0 +1,85 @@
+//! Replacing a master that is gone for good, or that is believed to be.
+//!
+//! The operator declares it lost on the stopped survivor: a new pairing begins, every open lease is extended to what the
+//! lost one was permitted to promise, and every proposal of the survivor counts as confirmed and answered, because it may
+//! have been. Then a new store joins with a one-use token. Nothing of this needs the lost master to be really dead: it
+//! can extend nothing past the permit, and mail of its pairing is refused.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::event::{Effects, Identity, TokenHash, Witness, Write};
+use super::ledger::{Ledger, Loaded};
+use super::rules;
+use common::lease::{Lease, LeaseState};
+use common::rpc::lease::Refusal;
+use common::rpc::peer::{JoinReply, JoinStep, PAGE_MAX};
+use common::terms::{EpochId, MasterId};
+use common::token::TokenKey;
+
+/// The writes that make `survivor` go on without its peer: one atomic commit.
+pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash) -> Vec<Write> {
+    let bound = survivor.permit_out;
+    let extended = |lease: &Lease| Lease { until: bound.map_or(lease.until, |b| lease.until.max(b)), ..lease.clone() };
+    let open = survivor.leases.iter().filter(|(_, lease)| lease.state != LeaseState::Closed);
+    let mut writes: Vec<Write> = open.map(|(key, lease)| Write::Lease(*key, extended(lease))).collect();
+    for prep in &survivor.preps {
+        writes.push(Write::DropPrep(prep.key));
+        writes.push(Write::Lease(prep.key, extended(&Lease::from_prep(prep))));
+    }
+    let identity = &survivor.identity;
+    writes.push(Write::Identity(Identity {
+        epoch: Some(epoch),
+        pair_epoch: identity.pair_epoch.saturating_add(1),
+        awaiting: Some(token),
+        ..identity.clone()
+    }));
+    writes.push(Write::PermitOut(None));
+    // What the lost master permitted still stands: until a new one's snapshot is cut, this ledger alone knows what is
+    // renewed by it.
+    writes.push(Write::Witness(Witness { peer_lsn: 0, ..survivor.witness }));
+    writes
+}
+
+/// A record of the survivor as the joining master `me` takes it: what the other has ended, and the home hears of now, is
+/// closed.
+pub fn taken_over(me: MasterId, key: TokenKey, lease: Lease) -> Lease {
+    let closed = rules::home(key) == me && lease.state == LeaseState::Closing;
+    Lease { state: if closed { LeaseState::Closed } else { lease.state }, ..lease }
+}
+
+impl Ledger {
+    pub(super) fn on_join(
+        &mut self,
+        token: TokenHash,
+        master: MasterId,
+        step: JoinStep,
+        fx: &mut Effects,
+    ) -> Result<JoinReply, Refusal> {
+        let identity = &self.identity;
+        let (Some(awaited), Some(cluster), Some(epoch)) = (identity.awaiting, identity.cluster, identity.epoch) else {
+            return Err(Refusal::JoinToken);
+        };
+        if awaited != token || master != identity.master.other() {
+            return Err(Refusal::JoinToken);
+        }
+        match step {
+            JoinStep::Begin => {
+                let (pair_epoch, terms) = (identity.pair_epoch, identity.terms);
+                // From the cut on nothing is extended that the snapshot does not show.
+                self.put_witness(Witness { permit_in: None, ..self.witness }, fx);
+                Ok(JoinReply::Begun { cluster, epoch, pair_epoch, terms })
+            }
+            JoinStep::Page { after } => {
+                let rows = self.table.leases_after(after).take(PAGE_MAX + 1);
+                let mut records: Vec<(TokenKey, Lease)> = rows.map(|(key, lease)| (key, lease.clone())).collect();
+                let last = records.len() <= PAGE_MAX;
+                records.truncate(PAGE_MAX);
+                Ok(JoinReply::Page { records, last })
+            }
+            JoinStep::Done => {
+                let joined = Identity { awaiting: None, ..identity.clone() };
+                self.put_identity(joined, fx);
+                Ok(JoinReply::Done)
+            }
+        }
+    }
+}

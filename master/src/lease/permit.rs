@@ -1,0 +1,60 @@
+//! What one master allows the other to do alone, and what each remembers so that a rolled-back disk or clock is noticed.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::event::{Alarm, Effects, Witness};
+use super::ledger::Ledger;
+use common::rpc::lease::{Mode, Refusal};
+use common::time::{HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
+
+/// A permit is renewed when it could be this much longer.
+pub(super) const PERMIT_STEP: SpanMs = SpanMs(HOUR_MS);
+/// Two calendars further apart than this grant nothing.
+pub(crate) const SKEW_MAX: SpanMs = SpanMs::seconds(300);
+/// How often the highest time seen is written down.
+const CLOCK_STEP: SpanMs = SpanMs::seconds(60);
+
+impl Ledger {
+    /// At each of its heartbeats: allow the other master to go on alone for a while longer. Durable before it is sent,
+    /// because whatever was allowed bounds what a lost master may have promised.
+    pub(super) fn extend_permit(&mut self, now: Now, fx: &mut Effects) {
+        if self.mode() != Mode::Ready || !self.pair.heard(now) || self.clock_is_sane(now).is_err() {
+            return;
+        }
+        let wanted = now.wall + self.identity.terms.solo();
+        if self.permit_out.is_none_or(|permit| permit + PERMIT_STEP <= wanted) {
+            self.put_permit_out(Some(wanted), fx);
+        }
+    }
+
+    /// The other master allows us to go on alone until then.
+    pub(super) fn on_permit(&mut self, permit: Option<WallMs>, fx: &mut Effects) {
+        if permit > self.witness.permit_in && self.identity.awaiting.is_none() {
+            self.put_witness(Witness { permit_in: permit, ..self.witness }, fx);
+        }
+    }
+
+    /// At each of its heartbeats: write down how far the other master has come, and how late it is by both calendars: one
+    /// wrong clock alone shall not keep either from granting later.
+    pub(super) fn note(&mut self, now: Now, theirs: WallMs, fx: &mut Effects) {
+        let heard = self.pair.peer().map_or(0, |peer| peer.lsn);
+        let peer_lsn = self.witness.peer_lsn.max(heard);
+        let agreed = now.wall.min(theirs);
+        let later = agreed >= self.witness.clock_high + CLOCK_STEP;
+        let clock_high = if later { agreed } else { self.witness.clock_high };
+        if self.pair.turn_behind(now.wall + SKEW_MAX < clock_high) {
+            fx.alarms.push(Alarm::ClockBehind((clock_high - now.wall).0));
+        }
+        self.put_witness(Witness { peer_lsn, clock_high, ..self.witness }, fx);
+    }
+
+    /// Clocks decide nothing about safety, but a grant that begins in a wrong year locks its value up for long.
+    pub(super) fn clock_is_sane(&self, now: Now) -> Result<(), Refusal> {
+        let skewed = self.pair.peer().is_some_and(|peer| peer.skew.0.saturating_abs() > SKEW_MAX.0);
+        let behind = now.wall + SKEW_MAX < self.witness.clock_high;
+        if skewed || behind {
+            let max_s = u32::try_from(SKEW_MAX.0 / SECOND_MS).unwrap_or(u32::MAX);
+            return Err(Refusal::ClockSkew { max_s });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! Making the store of a replacement from the running survivor.
+
+use crate::lease::join::taken_over;
+use crate::lease::{Identity, Write};
+use crate::store::sled::SledStore;
+use anyhow::{Context as _, bail};
+use common::rpc::peer::{JoinReply, JoinRequest, JoinStep, JoinToken, PeerServiceClient};
+use common::rpc::transport::{connect, deadline_in};
+use common::terms::MasterId;
+use std::path::Path;
+use std::time::Duration;
+use tarpc::client::Config;
+
+/// How long one step may take.
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Fetches the ledger of the survivor at `peer` (host:port) and makes the store of master `me` in `dir` from it. The
+/// store exists only if all of it arrived and the survivor said that the token is used up; then the number of leases is
+/// returned.
+///
+/// # Errors
+/// What went wrong, with the remedy. Before the last step the same token may be tried again.
+pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> anyhow::Result<usize> {
+    let mut draft = SledStore::draft(dir)?;
+    let connection =
+        connect(peer).await.with_context(|| format!("cannot reach the survivor at {peer}: start it first"))?;
+    let client = PeerServiceClient::new(Config::default(), connection).spawn();
+    let ask = async |step| {
+        let request = JoinRequest { token: token.clone(), master: me, step };
+        let reply = client.join(deadline_in(STEP_TIMEOUT), request).await;
+        Ok::<_, anyhow::Error>(reply.with_context(|| format!("the survivor at {peer} did not answer; try again"))??)
+    };
+    let JoinReply::Begun { cluster, epoch, pair_epoch, terms } = ask(JoinStep::Begin).await? else {
+        bail!("the survivor at {peer} answered another question");
+    };
+    let (cluster, epoch) = (Some(cluster), Some(epoch));
+    let identity = Identity { master: me, cluster, epoch, pair_epoch, paired: true, terms, awaiting: None };
+    draft.commit(&[Write::Identity(identity)], 0)?;
+    let (mut after, mut count) = (None, 0);
+    loop {
+        let JoinReply::Page { records, last } = ask(JoinStep::Page { after }).await? else {
+            bail!("the survivor at {peer} answered another question");
+        };
+        after = records.last().map(|(key, _)| *key);
+        count += records.len();
+        let writes = records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease)));
+        draft.commit(&writes.collect::<Vec<_>>(), 0)?;
+        if last || after.is_none() {
+            break;
+        }
+    }
+    let done = ask(JoinStep::Done).await.context(
+        "the last step was not answered, so the token may be used up: run `uniq_master --peer-lost` on the stopped \
+         survivor again",
+    )?;
+    if done != JoinReply::Done {
+        bail!("the survivor at {peer} answered another question");
+    }
+    draft.publish()?;
+    Ok(count)
+}
