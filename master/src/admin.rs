@@ -135,7 +135,7 @@ fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
 }
 
 fn not_ready(ledger: &Ledger, now: Now) -> Option<String> {
-    if let Some(why) = ledger.pair().refused() {
+    if let Some(why) = ledger.pair().refused(now) {
         return Some(format!("the other master is refused: {why}"));
     }
     if ledger.pair().frozen() {

@@ -26,6 +26,10 @@ use tokio::net::TcpStream;
 const MEMORY_MAX: u64 = 400 << 20;
 /// How long an attacker waits for an answer that need not come.
 const LISTEN: Duration = Duration::from_millis(20);
+/// Callers at once that say nothing: more than some ports take, fewer than the files that a test may have open.
+const SILENT: usize = 600;
+/// How long it tries to be rid of its bytes.
+const WRITE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Speaks {
@@ -73,7 +77,8 @@ async fn assert_well(cluster: &mut Cluster, after: &str) {
 /// Sends bytes on a connection of their own and reads what comes back for a moment.
 async fn send(port: SocketAddr, bytes: &[u8]) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(port).await.ok()?;
-    stream.write_all(bytes).await.ok()?;
+    // A server may well stop reading, or never begin to.
+    let _ = tokio::time::timeout(WRITE, stream.write_all(bytes)).await;
     let mut answer = [0; 4096];
     let _ = tokio::time::timeout(LISTEN, stream.read(&mut answer)).await;
     Some(stream)
@@ -257,6 +262,7 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
     let g = common::lease::Generation(1);
     let hello = |terms| {
         PeerMessage::Hello(Hello {
+            seen: u64::MAX,
             lsn: u64::MAX,
             terms,
             wall: WallMs(i64::MAX),
@@ -269,7 +275,12 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
     let messages = [
         hello(terms(7)),
         hello(terms(1)),
-        PeerMessage::Heartbeat { lsn: u64::MAX, wall: WallMs(i64::MIN), mode: Mode::Ready },
+        PeerMessage::Heartbeat {
+            lsn: u64::MAX,
+            wall: WallMs(i64::MIN),
+            mode: Mode::Ready,
+            permit: Some(WallMs(i64::MAX)),
+        },
         PeerMessage::Pull { exchange: 1, after: None },
         PeerMessage::Page { exchange: 1, after: None, records: Vec::new(), last: true },
         PeerMessage::Close { key, g, until: WallMs(0) },
@@ -350,6 +361,35 @@ async fn half_requests_and_slow_ones() {
     }
     drop(held);
     assert_well(&mut cluster, "slow requests gone").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_say_nothing_do_not_keep_others_out_for_ever() {
+    let mut cluster = Cluster::start(1, &[]).await.unwrap();
+    for (name, port, speaks) in ports(&cluster) {
+        let began: &[u8] = match speaks {
+            Speaks::Http => b"GET /uniq64 HTT",
+            Speaks::Rpc => &[0, 0],
+        };
+        let mut held = Vec::new();
+        for nth in 0..SILENT {
+            let mut stream = TcpStream::connect(port).await.unwrap();
+            if nth % 2 == 0 {
+                stream.write_all(began).await.unwrap();
+            }
+            held.push(stream);
+        }
+        // Whoever had a connection must make a new one, among all the silent ones.
+        for nth in 0..2 {
+            let daemon = &mut cluster.master(nth).unwrap().daemon;
+            if daemon.name != name.split(' ').next().unwrap() && !name.contains("peer") {
+                daemon.kill_9();
+                daemon.start().unwrap();
+            }
+        }
+        assert_well(&mut cluster, &format!("{SILENT} silent callers at {name}")).await;
+        drop(held);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -48,7 +48,10 @@ pub struct Pair {
     silent: bool,
     skewed: bool,
     behind: bool,
+    /// Why the other master is not believed, although it is the one of this pairing (or there is none yet).
     refused: Option<String>,
+    /// What is wrong with whoever else wrote here last. Nothing of it is believed, and it changes nothing.
+    stranger: Option<String>,
     peer: Option<PeerView>,
 }
 
@@ -89,6 +92,7 @@ impl Pair {
             skewed: false,
             behind: false,
             refused: None,
+            stranger: None,
             peer: None,
         }
     }
@@ -113,9 +117,9 @@ impl Pair {
         self.peer.as_ref()
     }
 
-    /// Why the other master is refused, if it is.
-    pub fn refused(&self) -> Option<&str> {
-        self.refused.as_deref()
+    /// Why the other master, or whoever writes in its place while it is silent, is refused.
+    pub fn refused(&self, now: Now) -> Option<&str> {
+        self.refused.as_deref().or(self.stranger.as_deref().filter(|_| !self.heard(now)))
     }
 
     pub(crate) fn freeze(&mut self) {
@@ -176,10 +180,14 @@ impl Ledger {
         let met = self.identity().cluster.is_some() && frame.cluster.is_some();
         let greeting = matches!(frame.message, PeerMessage::Hello(_));
         if let Some(why) = refusal {
-            if self.pair.refused.as_deref() != Some(why.as_str()) {
+            let me = self.identity();
+            let of_this_pairing = frame.from != me.master && frame.cluster == me.cluster && frame.epoch == me.epoch;
+            let why_before =
+                if of_this_pairing || !me.paired { &mut self.pair.refused } else { &mut self.pair.stranger };
+            if why_before.as_ref() != Some(&why) {
                 fx.alarms.push(Alarm::PeerRefused(why.clone()));
             }
-            self.pair.refused = Some(why);
+            *why_before = Some(why);
             // One whose disk was rolled back must hear of it, or it would soon go on alone.
             if let PeerMessage::Hello(hello) = &frame.message
                 && hello.lsn < self.witness.peer_lsn
