@@ -10,3 +10,4 @@ pub mod load;
 pub mod oracle;
 pub mod ports;
 pub mod programs;
+pub mod sim;

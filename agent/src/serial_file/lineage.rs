@@ -33,15 +33,15 @@ pub struct Holdings {
 
 /// What a file is to the kernel. Two equal identities at two instants: the same file, untouched in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Identity {
+pub struct Identity {
     /// The device it is on.
-    pub(super) device: u64,
+    pub device: u64,
     /// Its number there.
-    pub(super) inode: u64,
+    pub inode: u64,
     /// When it was last changed in any way, in whole seconds since 1970.
-    pub(super) ctime_s: i64,
+    pub ctime_s: i64,
     /// The nanoseconds to add to those seconds, 0..=999,999,999.
-    pub(super) ctime_ns: i64,
+    pub ctime_ns: i64,
 }
 
 impl Identity {
@@ -53,7 +53,7 @@ impl Identity {
 
 /// The kernel's random number of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct BootId(u128);
+pub struct BootId(u128);
 
 impl FromStr for BootId {
     type Err = std::num::ParseIntError;
@@ -65,23 +65,29 @@ impl FromStr for BootId {
 
 /// What the last write of the serial file left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Lineage {
-    pub(super) seen: Seen,
-    pub(super) holdings: Holdings,
+pub struct Lineage {
+    /// What the file looked like.
+    pub seen: Seen,
+    /// What its holder held.
+    pub holdings: Holdings,
 }
 
 /// What must be equal for a session to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Seen {
-    pub(super) identity: Identity,
-    pub(super) write_counter: u64,
-    pub(super) boot: BootId,
-    pub(super) session: SessionId,
+pub struct Seen {
+    /// What the file is to the kernel.
+    pub identity: Identity,
+    /// The write counter in it.
+    pub write_counter: u64,
+    /// The boot in which it was written or is looked at.
+    pub boot: BootId,
+    /// The session in it.
+    pub session: SessionId,
 }
 
 /// The lineage file as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub enum Found {
     /// There is none.
     Missing,
     /// It is not to be believed.
@@ -92,7 +98,7 @@ pub(super) enum Found {
 
 impl Found {
     /// Takes the bytes of a lineage file apart.
-    pub(super) fn decode(bytes: &[u8]) -> Self {
+    pub fn decode(bytes: &[u8]) -> Self {
         envelope::decode(KIND, bytes).map_or_else(Self::Damaged, Self::Whole)
     }
 }
@@ -102,7 +108,7 @@ impl Lineage {
     ///
     /// # Errors
     /// [`EnvelopeError::Payload`] if the holdings are longer than a record may be.
-    pub(super) fn encode(&self) -> Result<Vec<u8>, EnvelopeError> {
+    pub fn encode(&self) -> Result<Vec<u8>, EnvelopeError> {
         envelope::encode(KIND, self)
     }
 }
@@ -226,7 +232,7 @@ impl fmt::Display for StartKind {
 
 /// Whether the session of the file `now` goes on, by what its last writer left behind. Only if all is equal; the
 /// reason given is the first difference.
-pub(super) fn judge(found: &Found, now: &Seen, after_reboot: AfterReboot) -> StartKind {
+pub fn judge(found: &Found, now: &Seen, after_reboot: AfterReboot) -> StartKind {
     let then = match found {
         Found::Missing => return StartKind::Fresh(FreshReason::NoLineage),
         Found::Damaged(error) => return StartKind::Fresh(FreshReason::LineageDamaged(error.clone())),

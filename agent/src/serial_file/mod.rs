@@ -25,5 +25,7 @@ pub use layout::{
     BLOCK_LEN, Block, Contents, FILE_LEN_MAX, HEADER_LEN, Header, LayoutError, MAGIC, NUM_BLOCKS, NUM_BLOCKS_DEFAULT,
     VERSION, decode, encode,
 };
-pub use lineage::{AfterReboot, AfterRebootError, FreshReason, Holdings, StartKind};
+pub use lineage::{
+    AfterReboot, AfterRebootError, BootId, Found, FreshReason, Holdings, Identity, Lineage, Seen, StartKind, judge,
+};
 pub use start::{Opened, open};

@@ -1,0 +1,295 @@
+//! Everything that goes wrong.
+
+use super::disk::{Folder, Mishap, Point};
+use super::master::slot;
+use super::net::Node;
+use super::swarm::Fault;
+use super::world::{Event, World};
+use common::time::{DAY_MS, HOUR_MS};
+
+/// Machines at most, copies included.
+const HOSTS_MAX: usize = 40;
+/// Copies that run at the same time.
+const COPIES_MAX: usize = 4;
+/// Earlier states of a folder that are kept.
+const BACKUPS_MAX: usize = 3;
+/// Former masters that live on at the same time.
+const ZOMBIES_MAX: usize = 2;
+/// Masters there may have been.
+const MASTERS_MAX: usize = 24;
+/// A skew of the masters' clocks that stops grants for as long as it lasted, so that only some seeds have it.
+const STEP_MAX: i64 = 400 * DAY_MS;
+
+impl World {
+    /// A fault, and the next one.
+    pub fn on_fault(&mut self) {
+        if self.healed {
+            return;
+        }
+        let gap = self.rng.range(1, 2 * self.swarm.fault_gap);
+        self.after(gap, Event::Fault);
+        let fault = self.swarm.fault(&mut self.rng);
+        self.keep_backups();
+        self.tell(|| format!("fault: {fault}"));
+        self.note(fault as u64);
+        if self.inflict(fault) {
+            self.count_fault(fault.word());
+        }
+    }
+
+    fn keep_backups(&mut self) {
+        let h = self.rng.below(self.hosts.len());
+        let host = &mut self.hosts[h];
+        if host.backups.len() >= BACKUPS_MAX {
+            host.backups.remove(0);
+        }
+        host.backups.push(host.folder.clone());
+        let m = self.current[self.rng.below(2)];
+        let master = &mut self.masters[m];
+        if let (Some(ledger), Some(store)) = (&master.ledger, &master.store)
+            && self.rng.chance(0.2)
+        {
+            master.backup = Some((ledger.lsn(), store.snapshot()));
+        }
+    }
+
+    /// A living master, rarely a former one.
+    fn some_master(&mut self) -> usize {
+        if self.rng.chance(0.9) { self.current[self.rng.below(2)] } else { self.rng.below(self.masters.len()) }
+    }
+
+    fn inflict(&mut self, fault: Fault) -> bool {
+        let m = self.some_master();
+        match fault {
+            Fault::MasterCrash => {
+                let down = self.rng.magnitude(500, DAY_MS);
+                self.crash_master(m, down);
+            }
+            Fault::CommitFails => self.masters[m].fail_commit = Some(self.rng.chance(0.5)),
+            Fault::BothCrash => {
+                for m in self.current {
+                    let down = self.rng.magnitude(500, DAY_MS);
+                    self.crash_master(m, down);
+                }
+            }
+            Fault::PeerCut => {
+                let other = self.current[slot(self.masters[m].id.other())];
+                self.cut(Node::Master(m), Node::Master(other));
+                self.busy(15_000);
+            }
+            Fault::MasterClock => return self.master_clock(m),
+            Fault::MasterPause => {
+                let span = self.rng.magnitude(1_000, 15 * DAY_MS);
+                self.masters[m].paused_until = self.t + span;
+                self.busy(15_000);
+            }
+            Fault::DiskLost => return self.disk_lost(),
+            Fault::RolledBack => return self.rolled_back(),
+            _ => return self.inflict_agent(fault),
+        }
+        true
+    }
+
+    /// One way, the other, or both.
+    fn cut(&mut self, a: Node, b: Node) {
+        let until = self.t + self.outage(20 * DAY_MS);
+        let way = self.rng.below(3);
+        if way != 1 {
+            self.net.cut(a, b, self.t, until);
+        }
+        if way != 0 {
+            self.net.cut(b, a, self.t, until);
+        }
+    }
+
+    fn clock_step(&mut self) -> i64 {
+        let step = self.rng.magnitude(1_000, STEP_MAX);
+        if self.rng.chance(0.5) { step } else { -step }
+    }
+
+    fn master_clock(&mut self, m: usize) -> bool {
+        let other = self.current[slot(self.masters[m].id.other())];
+        if self.masters[other].wall_off != 0 && !self.swarm.both_clocks {
+            return false;
+        }
+        self.masters[m].wall_off = self.clock_step();
+        let right = self.rng.magnitude(60_000, 5 * DAY_MS);
+        self.after(right, Event::MasterClockRight(m));
+        true
+    }
+
+    fn disk_lost(&mut self) -> bool {
+        let lost = self.current[self.rng.below(2)];
+        let zombies =
+            (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some());
+        let zombie = zombies.count() < ZOMBIES_MAX && self.rng.chance(0.5);
+        if self.masters.len() >= MASTERS_MAX || !self.replaceable(lost) {
+            return false;
+        }
+        if zombie {
+            self.declare_lost(lost, true);
+        } else {
+            // The disk is gone; it takes a while until someone does something.
+            self.masters[lost].die();
+            self.masters[lost].store = None;
+            let notice = self.rng.magnitude(60_000, 3 * DAY_MS);
+            self.after(notice, Event::DeclareLost { lost, zombie: false });
+        }
+        true
+    }
+
+    fn rolled_back(&mut self) -> bool {
+        let m = self.current[self.rng.below(2)];
+        let other = self.current[slot(self.masters[m].id.other())];
+        let reached = self.net.open(Node::Master(m), Node::Master(other), self.t)
+            && self.net.open(Node::Master(other), Node::Master(m), self.t)
+            && self.masters[other].paused_until <= self.t
+            && self.masters[m].paused_until <= self.t;
+        // Who puts a disk back while the other master cannot be heard has lost it without knowing, and no protocol of
+        // two can tell; so the greeting gets through.
+        if self.masters.len() >= MASTERS_MAX || !reached || !self.roll_back(m) {
+            return false;
+        }
+        let loss = std::mem::replace(&mut self.swarm.loss, 0.0);
+        self.start_master(m);
+        self.greet_now(m, other);
+        self.swarm.loss = loss;
+        let notice = self.rng.magnitude(60_000, DAY_MS);
+        self.after(notice, Event::DeclareLost { lost: m, zombie: false });
+        true
+    }
+
+    fn inflict_agent(&mut self, fault: Fault) -> bool {
+        let h = self.rng.below(self.hosts.len());
+        if self.hosts[h].retired {
+            return false;
+        }
+        match fault {
+            Fault::AgentKill => self.kill(h),
+            Fault::AgentStop => {
+                self.stop_agent(h);
+                self.kill(h);
+            }
+            Fault::AgentWrite => {
+                let point = [Point::BeforeRename, Point::BeforeLineage, Point::BeforeReturn][self.rng.below(3)];
+                let mishap = [Mishap::Fails, Mishap::Dies, Mishap::PowerCut][self.rng.below(3)];
+                self.hosts[h].folder.plan = Some((point, mishap));
+            }
+            Fault::AgentReboot => {
+                self.reboot(h);
+                self.kill(h);
+            }
+            Fault::AgentClock => {
+                self.hosts[h].wall_off = self.clock_step();
+                let right = self.rng.magnitude(60_000, 5 * DAY_MS);
+                self.after(right, Event::HostClockRight(h));
+            }
+            Fault::AgentPause => self.hosts[h].paused_until = self.t + self.rng.magnitude(1_000, 15 * DAY_MS),
+            Fault::AgentCut => {
+                let m = self.some_master();
+                self.cut(Node::Host(h), Node::Master(m));
+            }
+            Fault::FolderCopy | Fault::ImageClone => return self.copy(h, fault == Fault::ImageClone),
+            Fault::Restore => return self.restore(h),
+            Fault::Format => {
+                self.format(h);
+                if self.rng.chance(0.5) {
+                    self.hosts[h].folder.lineage = None;
+                }
+                if self.rng.chance(0.5) {
+                    self.kill(h);
+                }
+            }
+            Fault::Touch => self.hosts[h].folder.touch(),
+            Fault::Release => self.release(h),
+            _ => return false,
+        }
+        true
+    }
+
+    fn kill(&mut self, h: usize) {
+        self.hosts[h].proc = None;
+        let down = self.rng.magnitude(100, DAY_MS);
+        self.after(down, Event::StartAgent(h));
+    }
+
+    /// A copy of the folder on another machine: as new files, or with the whole image of the disk.
+    fn copy(&mut self, h: usize, image: bool) -> bool {
+        let copies = self.hosts.iter().skip(self.swarm.agents).filter(|host| !host.retired).count();
+        if copies >= COPIES_MAX || self.hosts.len() >= HOSTS_MAX {
+            return false;
+        }
+        let mut folder = self.hosts[h].folder.clone();
+        if !image {
+            let device = self.rng.next();
+            let (file, lineage) = (folder.file.take(), folder.lineage.take());
+            folder = Folder::new(device);
+            folder.lineage = lineage;
+            if let Some(file) = file {
+                folder.put(file.bytes);
+            }
+        }
+        folder.plan = None;
+        let id = self.hosts[h].id.clone();
+        let copy = self.add_host(id, folder);
+        let stay = self.rng.magnitude(HOUR_MS, 10 * DAY_MS);
+        self.after(stay, Event::Retire(copy));
+        true
+    }
+
+    /// Back from a backup: the file, its lineage, or both; in the same file, or as a new one; running or not.
+    fn restore(&mut self, h: usize) -> bool {
+        let (kept, what, in_place) = (self.hosts[h].backups.len(), self.rng.below(3), self.rng.chance(0.5));
+        if kept == 0 {
+            return false;
+        }
+        let backup = self.hosts[h].backups[self.rng.below(kept)].clone();
+        let folder = &mut self.hosts[h].folder;
+        if what != 1 {
+            folder.lineage = backup.lineage;
+        }
+        if let Some(file) = backup.file.filter(|_| what != 0) {
+            if in_place { folder.overwrite(file.bytes) } else { folder.put(file.bytes) }
+        }
+        if self.rng.chance(0.7) {
+            self.kill(h);
+        }
+        true
+    }
+
+    /// Nothing goes wrong any more, and whatever is down is started.
+    pub fn heal(&mut self) {
+        self.healed = true;
+        self.tell(|| "healed".to_owned());
+        self.net.heal();
+        for m in 0..self.masters.len() {
+            (self.masters[m].wall_off, self.masters[m].paused_until) = (0, self.t);
+            self.masters[m].fail_commit = None;
+            if !self.current.contains(&m) && self.joining.as_ref().is_none_or(|joining| joining.new != m) {
+                self.masters[m].die();
+            }
+        }
+        for m in self.current {
+            self.after(1_000, Event::StartMaster(m));
+        }
+        for h in 0..self.hosts.len() {
+            let host = &mut self.hosts[h];
+            (host.wall_off, host.paused_until, host.folder.plan) = (0, self.t, None);
+            if h >= self.swarm.agents {
+                self.retire(h);
+            }
+            self.after(1_000, Event::StartAgent(h));
+        }
+        self.busy(30_000);
+    }
+
+    /// After the heal, an operator replaces whoever has no disk or a rolled-back one.
+    pub fn mend_masters(&mut self) {
+        for m in self.current {
+            let lost = self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back);
+            if lost {
+                self.declare_lost(m, false);
+            }
+        }
+    }
+}

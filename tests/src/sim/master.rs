@@ -1,0 +1,344 @@
+//! A master: the real ledger on a store that outlives it.
+
+use super::net::Node;
+use super::rng::mix;
+use super::swarm::Mutation;
+use super::world::{Call, Caller, Event, World};
+use common::lease::{Generation, LeaseState};
+use common::rpc::PROTOCOL;
+use common::rpc::lease::Rent;
+use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
+use common::terms::{EpochId, MasterId};
+use common::time::{SpanMs, WallMs};
+use common::token::TokenKey;
+use master::lease::ledger::Loaded;
+use master::lease::{Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Reply, RequestId, Write};
+use master::store::Store as _;
+use master::store::memory::MemoryStore;
+use std::collections::BTreeMap;
+
+/// Who waits for an answer.
+#[derive(Clone, Debug)]
+pub enum Asker {
+    /// An agent, with its question.
+    Agent(Caller, Call),
+    /// A replacement.
+    Join,
+}
+
+/// A machine with a master on it.
+pub struct Master {
+    /// Which one of the two.
+    pub id: MasterId,
+    /// The process; `None` while it is down.
+    pub ledger: Option<Ledger>,
+    /// The disk; `None` before the store is made, and after it was lost.
+    pub store: Option<MemoryStore>,
+    /// An earlier copy of the disk.
+    pub backup: Option<(u64, MemoryStore)>,
+    /// How wrong its calendar is.
+    pub wall_off: i64,
+    /// It stands still until then.
+    pub paused_until: i64,
+    /// Its next commit fails: with effect, or without.
+    pub fail_commit: Option<bool>,
+    /// What is durable.
+    mirror: BTreeMap<TokenKey, (Generation, WallMs)>,
+    permit: (Option<EpochId>, Option<WallMs>),
+    waiting: BTreeMap<RequestId, Asker>,
+    next_request: u64,
+    /// The answer to a joining one.
+    pub join_reply: Option<JoinReply>,
+}
+
+impl Master {
+    /// A machine on which nothing runs.
+    pub fn new(id: MasterId, store: Option<MemoryStore>) -> Self {
+        Self {
+            id,
+            ledger: None,
+            store,
+            backup: None,
+            wall_off: 0,
+            paused_until: 0,
+            fail_commit: None,
+            mirror: BTreeMap::new(),
+            permit: (None, None),
+            waiting: BTreeMap::new(),
+            next_request: 0,
+            join_reply: None,
+        }
+    }
+
+    /// Notes who waits.
+    pub fn ask(&mut self, asker: Asker) -> RequestId {
+        self.next_request += 1;
+        let id = RequestId(self.next_request);
+        self.waiting.insert(id, asker);
+        id
+    }
+
+    /// Whether it still waits.
+    pub fn asks(&self, id: RequestId) -> bool {
+        self.waiting.contains_key(&id)
+    }
+
+    /// What its disk holds.
+    pub fn loaded(&self) -> Option<Loaded> {
+        self.store.as_ref().map(|store| store.load().expect("a store of ours"))
+    }
+
+    /// The process ends.
+    pub fn die(&mut self) {
+        self.ledger = None;
+        self.waiting.clear();
+    }
+}
+
+/// The place of a master in arrays.
+pub fn slot(id: MasterId) -> usize {
+    usize::from(id.number()) - 1
+}
+
+impl World {
+    /// Starts a master's process, if it has a disk.
+    pub fn start_master(&mut self, m: usize) {
+        let (salt, now) = (self.rng.next(), self.master_now(m));
+        let master = &mut self.masters[m];
+        if master.ledger.is_some() {
+            return;
+        }
+        let Some(loaded) = master.loaded() else { return };
+        master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
+        master.permit = (loaded.identity.epoch, loaded.permit_out);
+        master.ledger = Some(Ledger::start(loaded, now, salt, None, String::new()));
+        self.tell(|| format!("master {m} starts"));
+        self.busy(15_000);
+        self.step(m, LedgerEvent::Connected);
+    }
+
+    /// A master's process ends, to be started again.
+    pub fn crash_master(&mut self, m: usize, down: i64) {
+        if self.masters[m].ledger.is_some() {
+            self.tell(|| format!("master {m} dies for {down} ms"));
+            self.masters[m].die();
+            self.busy(15_000);
+            self.after(down, Event::StartMaster(m));
+        }
+    }
+
+    /// Mail is taken in.
+    pub fn receive(&mut self, m: usize, mut frame: Box<PeerFrame>) {
+        let Some(ledger) = &self.masters[m].ledger else { return };
+        match (self.mutation, &mut frame.message) {
+            (Mutation::PermitIgnored, PeerMessage::Heartbeat { permit, .. }) => *permit = Some(WallMs(i64::MAX / 2)),
+            (Mutation::OverwriteOnSync, PeerMessage::Sync { records }) if frame.epoch == ledger.identity().epoch => {
+                let writes: Vec<Write> = records.iter().map(|(key, lease)| Write::Lease(*key, lease.clone())).collect();
+                let (ledger_lsn, master) = (ledger.lsn(), &mut self.masters[m]);
+                if let Some(store) = &mut master.store {
+                    store.commit(&writes, ledger_lsn + 1).expect("memory");
+                }
+                master.die();
+                return self.start_master(m);
+            }
+            _ => {}
+        }
+        self.step(m, LedgerEvent::Mail(frame));
+    }
+
+    /// One event of a master, made durable, then sent.
+    pub fn step(&mut self, m: usize, event: LedgerEvent) {
+        let now = self.master_now(m);
+        let Some(ledger) = &mut self.masters[m].ledger else { return };
+        let mut fx = Effects::default();
+        ledger.step(now, event, &mut fx);
+        if let Err(what) = ledger.check() {
+            self.oracle.violated(|| format!("master {m}: {what}"));
+        }
+        if fx != Effects::default() {
+            self.carry_out(m, fx);
+        }
+    }
+
+    fn carry_out(&mut self, m: usize, mut fx: Effects) {
+        for alarm in &fx.alarms {
+            self.tell(|| format!("master {m}: {alarm}"));
+            if let Alarm::Conflict(_) = alarm {
+                self.oracle.violated(|| format!("I1 master {m}: {alarm}"));
+            }
+        }
+        let mut dies = false;
+        if !fx.writes.is_empty() {
+            let counted = fx.writes.iter().any(Write::counted);
+            let plan = if counted { self.masters[m].fail_commit.take() } else { None };
+            dies = plan.is_some();
+            if plan != Some(false) {
+                self.commit(m, &fx.writes);
+            }
+        }
+        if !dies || self.mutation == Mutation::SendBeforeCommit {
+            let mail = std::mem::take(&mut fx.mail);
+            for message in mail {
+                self.send(m, message);
+            }
+            for (id, reply) in fx.replies {
+                self.reply(m, id, reply);
+            }
+        }
+        if dies {
+            let down = self.outage(3_600_000);
+            self.crash_master(m, down);
+        }
+    }
+
+    fn commit(&mut self, m: usize, writes: &[Write]) {
+        let trace = |world: &Self, write: &Write| world.tell(|| format!("master {m} writes {write:?}"));
+        for write in writes.iter().filter(|write| write.counted()) {
+            trace(self, write);
+        }
+        let master = &mut self.masters[m];
+        let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store) else { return };
+        if self.mutation == Mutation::RenewalNotDurable {
+            let same_grant = |write: &&Write| match write {
+                Write::Lease(key, lease) => {
+                    lease.state != LeaseState::Held || master.mirror.get(key).is_none_or(|(g, _)| *g != lease.g)
+                }
+                _ => true,
+            };
+            let kept: Vec<Write> = writes.iter().filter(same_grant).cloned().collect();
+            store.commit(&kept, ledger.lsn()).expect("memory");
+        } else {
+            store.commit(writes, ledger.lsn()).expect("memory");
+        }
+        for write in writes {
+            match write {
+                Write::Lease(key, lease) => {
+                    let was = master.mirror.insert(*key, (lease.g, lease.until));
+                    self.oracle.recorded(*key, lease, was);
+                }
+                Write::Identity(identity) if identity.epoch != master.permit.0 => {
+                    master.permit = (identity.epoch, None);
+                }
+                Write::PermitOut(permit) => {
+                    if *permit < master.permit.1 {
+                        self.oracle.violated(|| format!("I8 master {m}: its permit shrinks"));
+                    }
+                    master.permit.1 = *permit;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, m: usize, message: PeerMessage) {
+        let Some(ledger) = &self.masters[m].ledger else { return };
+        let Identity { master, cluster, epoch, .. } = *ledger.identity();
+        if let PeerMessage::Heartbeat { permit: Some(permit), .. } = &message
+            && Some(*permit) > self.masters[m].permit.1
+        {
+            self.oracle.violated(|| format!("I8 master {m} sends a permit that is not durable"));
+        }
+        self.forge(m, &message);
+        let frame = Box::new(PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message });
+        let to = self.current[slot(master.other())];
+        for delay in self.copies().into_iter().flatten() {
+            // A stored copy may come to whoever is there by then, or to a former master that lives on.
+            let to = if self.rng.chance(0.9) { to } else { self.rng.below(self.masters.len()) };
+            self.after(delay, Event::Mail(to, frame.clone()));
+        }
+        if self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.lost() {
+            let delay = self.latency();
+            self.after(delay, Event::Mail(to, frame));
+        }
+    }
+
+    /// Answers of the other master that it never gave.
+    fn forge(&mut self, m: usize, message: &PeerMessage) {
+        let answer = match (self.mutation, message) {
+            (Mutation::ConfirmForged, PeerMessage::Propose { prep }) => PeerMessage::Confirm { prep: prep.clone() },
+            (Mutation::ClosedForged, PeerMessage::Close { key, g, until }) => {
+                PeerMessage::Closed { key: *key, g: *g, until: *until }
+            }
+            _ => return,
+        };
+        let Some(ledger) = &self.masters[m].ledger else { return };
+        let Identity { master, cluster, epoch, .. } = *ledger.identity();
+        let frame = PeerFrame { protocol: PROTOCOL, from: master.other(), cluster, epoch, message: answer };
+        self.after(1, Event::Mail(m, Box::new(frame)));
+    }
+
+    fn reply(&mut self, m: usize, id: RequestId, reply: Reply) {
+        let Some(asker) = self.masters[m].waiting.remove(&id) else { return };
+        let (caller, call) = match asker {
+            Asker::Agent(caller, call) => (caller, call),
+            Asker::Join => {
+                if let Reply::Join(Ok(reply)) = reply {
+                    self.masters[m].join_reply = Some(reply);
+                }
+                return;
+            }
+        };
+        match (&reply, &call) {
+            (Reply::Token(Ok(grant)), Call::Token(request)) => {
+                self.tell(|| format!("master {m} grants {grant:?} to {}", request.session));
+                self.durable(m, grant.key, grant.g, grant.until);
+                self.oracle.promised(grant.key, grant.g, request.session, Some(grant.from), grant.until);
+                self.note(mix(u64::from(grant.key.value.0)) ^ grant.g.0);
+            }
+            (Reply::Rent(Ok(Rent::Success { until })), Call::Rent(request)) => {
+                self.tell(|| format!("master {m} renews {} g{} until {until}", request.key, request.g));
+                self.durable(m, request.key, request.g, *until);
+                self.oracle.promised(request.key, request.g, request.session, None, *until);
+                self.note(mix(u64::from(request.key.value.0)) ^ until.0 as u64);
+            }
+            (Reply::Terminate(Ok(())), Call::Terminate(request)) if self.mutation == Mutation::ReleaseFrees => {
+                self.free_at_once(request.key);
+            }
+            _ => {}
+        }
+        self.answer(m, caller, Some(Box::new(reply)));
+    }
+
+    /// I5: no promise exceeds the promiser's durable record.
+    fn durable(&mut self, m: usize, key: TokenKey, g: Generation, until: WallMs) {
+        let known = self.masters[m].mirror.get(&key).copied();
+        if self.mutation == Mutation::None && known.is_none_or(|known| known.0 != g || known.1 < until) {
+            self.oracle.violated(|| format!("I5 master {m} promises {key} g{g} until {until}, which is not durable"));
+        }
+    }
+
+    /// A mutation: the value is closed at both, as if its time were over.
+    fn free_at_once(&mut self, key: TokenKey) {
+        for m in self.current {
+            let Some(mut loaded) = self.masters[m].loaded() else { continue };
+            let ended = WallMs(self.t) + SpanMs::days(-3);
+            let Some((_, lease)) = loaded.leases.iter_mut().find(|(k, _)| *k == key) else { continue };
+            (lease.state, lease.until) = (LeaseState::Closed, lease.from.max(ended));
+            let (lsn, write) = (loaded.lsn + 1, Write::Lease(key, lease.clone()));
+            if let Some(store) = &mut self.masters[m].store {
+                store.commit(&[write], lsn).expect("memory");
+            }
+            if self.masters[m].ledger.is_some() {
+                self.masters[m].die();
+                self.start_master(m);
+            }
+        }
+    }
+}
+
+impl World {
+    /// The two masters greet each other, and this mail is neither lost nor late.
+    pub fn greet_now(&mut self, a: usize, b: usize) {
+        for (from, to) in [(a, b), (b, a)] {
+            let now = self.master_now(from);
+            let Some(ledger) = &mut self.masters[from].ledger else { continue };
+            let mut fx = Effects::default();
+            ledger.step(now, LedgerEvent::Connected, &mut fx);
+            let Identity { master, cluster, epoch, .. } = *ledger.identity();
+            for message in fx.mail {
+                let frame = PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message };
+                self.receive(to, Box::new(frame));
+            }
+        }
+    }
+}

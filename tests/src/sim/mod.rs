@@ -1,0 +1,166 @@
+//! Deterministic simulation: a whole cluster in one thread and in virtual time, for months in a fraction of a second.
+//!
+//! Masters are the real ledger on stores that outlive them; agents are the real holder, serials, windows, gates, time
+//! base and lineage judge. What carries them is simulated: network, clocks, disks, operators. A seed decides
+//! everything: how large the cluster is, which faults it suffers and how often, and each single event.
+//!
+//! A simulation has two phases. In the first, everything goes wrong and nothing may be minted twice; in the second all
+//! is healed, and service must return. The [`oracle`] sees every promise, every durable record and every ID.
+//!
+//! # What is thinned
+//! A minute in which nothing changes would cost as much as an eventful one, so masters beat every half hour while
+//! nothing changes, with their monotone clock standing still in between, and agents leave out signs of life.
+//!
+//! # What is left out
+//! What two masters and a local file cannot prevent: a live copy of a process's memory, both masters declared lost by
+//! two operators, a master's disk put back behind what its peer has seen while the peer cannot be heard.
+
+pub mod disk;
+pub mod faults;
+pub mod host;
+pub mod master;
+pub mod minter;
+pub mod net;
+pub mod operator;
+pub mod oracle;
+pub mod rng;
+pub mod swarm;
+pub mod world;
+
+use common::lease::LeaseState;
+use common::rpc::lease::Mode;
+use common::terms::Terms;
+use common::time::{DAY_MS, HOUR_MS, WallMs};
+use std::collections::BTreeMap;
+use swarm::Mutation;
+use world::{BEGIN, Event, World};
+
+/// Days of the second phase.
+pub const CONVERGE_DAYS: i64 = 10;
+
+/// What came of one simulation.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Faults, by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// IDs minted.
+    pub ids: u64,
+    /// IDs minted twice.
+    pub duplicates: u64,
+    /// Grants of a value that had another holder before.
+    pub reuses: u64,
+    /// Sentences that did not hold.
+    pub violations: u64,
+    /// Agents without a lease at the end, although there was one to have.
+    pub stuck: u64,
+    /// What went wrong, in words.
+    pub told: Vec<String>,
+    /// Of the whole history.
+    pub hash: u64,
+    /// Events.
+    pub events: u64,
+}
+
+impl Outcome {
+    /// Whether everything held.
+    pub fn fine(&self) -> bool {
+        self.duplicates == 0 && self.violations == 0 && self.stuck == 0
+    }
+
+    /// All faults.
+    pub fn fault_count(&self) -> u64 {
+        self.faults.values().sum()
+    }
+}
+
+/// Runs one seed for so many days of faults and [`CONVERGE_DAYS`] of healing.
+pub fn run(seed: u64, days: i64, mutation: Mutation, trace: bool) -> Outcome {
+    let mut world = World::new(seed, mutation, trace);
+    world.tell(|| format!("{:?}", world.swarm));
+    world.format_masters();
+    world.begin();
+    for agent in 0..world.swarm.agents {
+        let id = format!("agent-{agent}").parse().expect("a name");
+        let folder = disk::Folder::new(world.rng.next());
+        world.add_host(id, folder);
+    }
+    world.after(HOUR_MS, Event::Fault);
+    world.run(BEGIN + days * DAY_MS);
+    world.heal();
+    let healed = world.t;
+    for day in 1..=CONVERGE_DAYS {
+        world.mend_masters();
+        world.run(healed + day * DAY_MS);
+    }
+    let stuck = stuck(&mut world);
+    let World { oracle, faults, hash, events, .. } = world;
+    Outcome {
+        faults,
+        ids: oracle.ids,
+        duplicates: oracle.duplicates,
+        reuses: oracle.reuses,
+        violations: oracle.violations,
+        stuck: stuck.len() as u64,
+        told: oracle.told.into_iter().chain(stuck).collect(),
+        hash,
+        events,
+    }
+}
+
+/// Everyone whom service has not returned to, though it could.
+fn stuck(world: &mut World) -> Vec<String> {
+    if world.oracle.violations > 0 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let t = world.t;
+    let mut modes = Vec::new();
+    for m in world.current {
+        match &world.masters[m].ledger {
+            Some(ledger) if ledger.mode() == Mode::Ready => modes.push(*ledger.witness()),
+            Some(ledger) => found.push(format!("stuck: master {m} is {}", ledger.mode())),
+            None => found.push(format!("stuck: master {m} is down")),
+        }
+    }
+    // A pair whose calendars both once showed a later time grants nothing until then, and says so.
+    if !found.is_empty() || modes.iter().any(|witness| witness.clock_high > WallMs(t + 300_000)) {
+        return found;
+    }
+    let free = free_values(world);
+    for (h, host) in world.hosts.iter().enumerate().filter(|(_, host)| !host.retired) {
+        let holds = host.proc.as_ref().is_some_and(|proc| proc.holds(host.os(t)));
+        let open = open_leases(world, host.id.as_str());
+        if !holds && free > 0 && open < usize::from(Terms::BUDGET) {
+            found.push(format!("stuck: agent {h} has no lease, {free} values are free and it has {open} open"));
+        }
+    }
+    found
+}
+
+/// Values that could be granted, or could be by now.
+fn free_values(world: &World) -> usize {
+    let terms = world.swarm.terms;
+    let Some(ledger) = &world.masters[world.current[0]].ledger else { return 0 };
+    let Some(other) = &world.masters[world.current[1]].ledger else { return 0 };
+    let today = terms.utc_offset().day_floor(WallMs(world.t));
+    let over = WallMs(world.t - 3 * DAY_MS);
+    (0..=u32::from(terms.uint2_max()))
+        .map(|value| common::token::TokenType::Uint2.key(common::token::TokenValue(value)))
+        .filter(|key| {
+            let prep = ledger.table().prep(*key).or(other.table().prep(*key));
+            let lease =
+                [ledger, other].into_iter().filter_map(|l| l.table().lease(*key)).max_by_key(|l| (l.g, l.until));
+            prep.is_none()
+                && lease.is_none_or(|lease| match lease.state {
+                    LeaseState::Closed => terms.reuse_at(lease.until) <= today,
+                    _ => terms.reuse_at(lease.until) <= terms.utc_offset().day_floor(over),
+                })
+        })
+        .count()
+}
+
+fn open_leases(world: &World, agent: &str) -> usize {
+    let Ok(id) = agent.parse() else { return 0 };
+    let open = |m: usize| world.masters[m].ledger.as_ref().map_or(0, |ledger| ledger.table().of_agent(&id).count());
+    world.current.iter().map(|m| open(*m)).max().unwrap_or(0)
+}

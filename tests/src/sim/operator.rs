@@ -1,0 +1,189 @@
+//! What operators do: make a cluster, replace a lost master.
+
+use super::master::{Asker, Master, slot};
+use super::swarm::Mutation;
+use super::world::{Event, World};
+use common::rpc::lease::Mode;
+use common::rpc::peer::{JoinReply, JoinStep};
+use common::terms::{ClusterId, EpochId, MasterId};
+use common::time::HOUR_MS;
+use common::token::TokenKey;
+use master::lease::join::{declare_lost, taken_over};
+use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
+use master::store::Store as _;
+use master::store::memory::MemoryStore;
+
+/// How long the replacement of a master takes at most between two steps.
+const STEP_MAX: i64 = HOUR_MS;
+
+/// A replacement under way.
+#[derive(Clone, Debug)]
+pub struct Joining {
+    /// The new master.
+    pub new: usize,
+    /// The one that goes on.
+    pub survivor: usize,
+    token: TokenHash,
+    draft: MemoryStore,
+    step: JoinStep,
+}
+
+impl World {
+    /// Two freshly formatted masters.
+    pub fn format_masters(&mut self) {
+        for id in [MasterId::One, MasterId::Two] {
+            let first = id == MasterId::One;
+            let identity = Identity {
+                master: id,
+                cluster: first.then(|| ClusterId(self.rng.wide())),
+                epoch: first.then(|| EpochId(self.rng.wide())),
+                pair_epoch: 1,
+                paired: false,
+                terms: self.swarm.terms,
+                awaiting: None,
+            };
+            let store = MemoryStore::format(identity).expect("memory");
+            self.masters.push(Master::new(id, Some(store)));
+        }
+        self.start_master(0);
+        self.start_master(1);
+    }
+
+    /// Whether `lost` may be declared lost: the other one is whole, belongs to the pair and has no replacement joining.
+    pub fn replaceable(&self, lost: usize) -> bool {
+        let survivor = self.current[slot(self.masters[lost].id.other())];
+        let whole = self.masters[survivor].loaded().is_some_and(|l| l.identity.paired && !l.witness.rolled_back);
+        self.current.contains(&lost) && self.joining.is_none() && whole
+    }
+
+    /// `--peer-lost` on the stopped survivor, and a new machine in the place of the lost one.
+    pub fn declare_lost(&mut self, lost: usize, zombie: bool) {
+        if !self.replaceable(lost) {
+            return;
+        }
+        let id = self.masters[lost].id;
+        let survivor = self.current[slot(id.other())];
+        self.tell(|| format!("master {lost} is declared lost (lives on: {zombie})"));
+        if zombie {
+            let span = self.outage(15 * 24 * HOUR_MS);
+            self.after(span, Event::EndZombie(lost));
+        } else {
+            self.masters[lost].die();
+            self.masters[lost].store = None;
+        }
+        self.masters[survivor].die();
+        let token = self.peer_lost(survivor);
+        self.masters.push(Master::new(id, None));
+        let new = self.masters.len() - 1;
+        self.current[slot(id)] = new;
+        let (draft, step) = (MemoryStore::default(), JoinStep::Begin);
+        self.joining = Some(Joining { new, survivor, token, draft, step });
+        let pause = self.outage(STEP_MAX);
+        self.after(pause, Event::StartMaster(survivor));
+        let pause = pause + self.outage(STEP_MAX);
+        self.after(pause, Event::Join(new));
+    }
+
+    fn peer_lost(&mut self, survivor: usize) -> TokenHash {
+        let mut token = [0; 32];
+        token[..8].copy_from_slice(&self.rng.next().to_le_bytes());
+        let epoch = EpochId(self.rng.wide());
+        let mut loaded = self.masters[survivor].loaded().expect("the survivor has a disk");
+        let mut writes = Vec::new();
+        match self.mutation {
+            Mutation::NoBumpAtPeerLost => loaded.permit_out = None,
+            Mutation::PrepsDroppedAtPeerLost => {
+                writes.extend(std::mem::take(&mut loaded.preps).into_iter().map(|prep| Write::DropPrep(prep.key)));
+            }
+            _ => {}
+        }
+        writes.extend(declare_lost(&loaded, epoch, token));
+        if let Some(store) = &mut self.masters[survivor].store {
+            store.commit(&writes, loaded.lsn + 1).expect("memory");
+        }
+        for write in &writes {
+            self.tell(|| format!("master {survivor} writes {write:?}"));
+        }
+        token
+    }
+
+    /// The next step of the replacement.
+    pub fn on_join(&mut self, new: usize) {
+        let Some(mut joining) = self.joining.take().filter(|joining| joining.new == new) else { return };
+        let (survivor, token) = (joining.survivor, joining.token);
+        let me = self.masters[new].id;
+        let pause = self.outage(STEP_MAX);
+        let up = self.masters[survivor].ledger.is_some() && self.masters[survivor].paused_until <= self.t;
+        // The call is lost on its way there, or its answer on the way back.
+        let (lost, answer_lost) = (self.lost(), self.lost());
+        if up && !lost {
+            self.ask_survivor(survivor, token, me, joining.step.clone());
+        }
+        let reply = self.masters[survivor].join_reply.take().filter(|_| up && !lost && !answer_lost);
+        let done_in_doubt = joining.step == JoinStep::Done && reply.is_none();
+        if reply.is_none() {
+            // Whoever joins again begins anew, with an empty draft.
+            joining.step = JoinStep::Begin;
+        }
+        match reply {
+            Some(JoinReply::Begun { cluster, epoch, pair_epoch, terms }) => {
+                let (cluster, epoch) = (Some(cluster), Some(epoch));
+                let identity = Identity { master: me, cluster, epoch, pair_epoch, paired: true, terms, awaiting: None };
+                joining.draft = MemoryStore::format(identity).expect("memory");
+                joining.step = JoinStep::Page { after: None };
+            }
+            Some(JoinReply::Page { records, last }) => {
+                let after: Option<TokenKey> = records.last().map(|(key, _)| *key);
+                let writes: Vec<Write> =
+                    records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease))).collect();
+                joining.draft.commit(&writes, 0).expect("memory");
+                joining.step = if last || after.is_none() { JoinStep::Done } else { JoinStep::Page { after } };
+            }
+            Some(JoinReply::Done) => {
+                self.tell(|| format!("master {new} has joined"));
+                self.masters[new].store = Some(joining.draft);
+                return self.after(pause, Event::StartMaster(new));
+            }
+            None if done_in_doubt => {
+                // The token may be used up: the operator begins anew.
+                if let Some(loaded) = self.masters[survivor].loaded()
+                    && loaded.identity.awaiting.is_none_or(|awaited| awaited != token)
+                {
+                    self.masters[survivor].die();
+                    joining.token = self.peer_lost(survivor);
+                    self.after(1_000, Event::StartMaster(survivor));
+                }
+            }
+            None => {}
+        }
+        self.joining = Some(joining);
+        self.after(pause, Event::Join(new));
+    }
+
+    fn ask_survivor(&mut self, survivor: usize, token: TokenHash, master: MasterId, step: JoinStep) {
+        let id = self.masters[survivor].ask(Asker::Join);
+        self.step(survivor, LedgerEvent::Join { id, token, master, step });
+        self.busy(3_000);
+    }
+
+    /// A store that is put back from a backup of which the other master has seen more. The mutation makes it look new.
+    pub fn roll_back(&mut self, m: usize) -> bool {
+        let other = self.current[slot(self.masters[m].id.other())];
+        let seen = self.masters[other].ledger.as_ref().filter(|ledger| ledger.mode() == Mode::Ready);
+        let seen = seen.map_or(0, |ledger| ledger.witness().peer_lsn);
+        let fits = self.masters[m].backup.as_ref().is_some_and(|(lsn, _)| *lsn < seen);
+        if !fits || !self.replaceable(m) {
+            return false;
+        }
+        let Some((lsn, backup)) = self.masters[m].backup.clone() else { return false };
+        let mut store = backup.snapshot();
+        if self.mutation == Mutation::RollbackBelieved {
+            store
+                .commit(&[Write::PermitOut(self.masters[m].loaded().and_then(|l| l.permit_out))], seen + lsn + 100_000)
+                .expect("memory");
+        }
+        self.masters[m].die();
+        self.masters[m].store = Some(store);
+        true
+    }
+}

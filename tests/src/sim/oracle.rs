@@ -1,0 +1,215 @@
+//! What must hold: no ID twice, and the protocol's invariants on everything that was ever promised or minted.
+
+use super::minter::Run;
+use super::rng::mix;
+use common::calendar::UtcOffset;
+use common::ids::{TextForm, Uniq64, Uniq96};
+use common::lease::{Generation, Lease, LeaseState};
+use common::terms::SessionId;
+use common::time::WallMs;
+use common::token::TokenKey;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Of the runs of IDs, every so many is also kept as the text of its first ID.
+const SAMPLE: u64 = 8;
+/// Violations that are told one by one.
+const TOLD_MAX: usize = 5;
+
+/// Mixes numbers; the keys here are numbers of our own.
+#[derive(Default)]
+pub struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+    fn write_u8(&mut self, n: u8) {
+        self.write_u64(n.into());
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = mix(self.0 ^ n.wrapping_add(0x9e37_79b9_7f4a_7c15));
+    }
+}
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
+
+#[derive(Clone, Debug)]
+struct Promise {
+    session: SessionId,
+    from: WallMs,
+    /// The latest end that was promised.
+    until: WallMs,
+    /// The earliest end with which a master noted that it is closed.
+    closed: Option<WallMs>,
+}
+
+/// Everything that was promised and minted in one simulation.
+#[derive(Default)]
+pub struct Oracle {
+    offset: UtcOffset,
+    /// Serials by layout and prefix, which is time and token.
+    minted: Map<(u8, u64), Vec<(u64, u64)>>,
+    texts: HashSet<u64, BuildHasherDefault<Mixer>>,
+    promises: BTreeMap<TokenKey, BTreeMap<Generation, Promise>>,
+    /// IDs.
+    pub ids: u64,
+    /// IDs that came twice.
+    pub duplicates: u64,
+    /// Promises of a value that had been promised to another session before.
+    pub reuses: u64,
+    /// Sentences that do not hold.
+    pub violations: u64,
+    /// The first of them.
+    pub told: Vec<String>,
+}
+
+impl Oracle {
+    /// Nothing yet.
+    pub fn new(offset: UtcOffset) -> Self {
+        Self { offset, ..Self::default() }
+    }
+
+    /// Something does not hold.
+    pub fn violated(&mut self, what: impl FnOnce() -> String) {
+        self.violations += 1;
+        if self.told.len() < TOLD_MAX {
+            self.told.push(what());
+        }
+    }
+
+    /// An answer with a lease leaves a master.
+    pub fn promised(&mut self, key: TokenKey, g: Generation, session: SessionId, from: Option<WallMs>, until: WallMs) {
+        let offset = self.offset;
+        let grants = self.promises.entry(key).or_default();
+        let Some(known) = grants.get_mut(&g) else {
+            let Some(from) = from else {
+                return self.violated(|| format!("I6 {key} g{g} is renewed, but was never promised or confirmed"));
+            };
+            self.reuses += u64::from(!grants.is_empty());
+            grants.insert(g, Promise { session, from, until, closed: None });
+            return self.check_neighbours(key, g);
+        };
+        if known.session != session {
+            let other = known.session;
+            return self.violated(|| format!("I1 {key} g{g} is promised to {session}, but also to {other}"));
+        }
+        if from.is_some_and(|from| from != known.from) {
+            return self.violated(|| format!("I1 {key} g{g} begins at two times"));
+        }
+        let longer = offset.day_ceil(until) > offset.day_ceil(known.until);
+        known.until = known.until.max(until);
+        if let Some(closed) = known.closed.filter(|closed| until > *closed) {
+            self.violated(|| format!("I7 {key} g{g} is promised until {until}, but was closed with {closed}"));
+        } else if longer {
+            self.check_neighbours(key, g);
+        }
+    }
+
+    /// I1: the rectangles of a value, rounded out to days, are disjoint and in the order of their generations.
+    fn check_neighbours(&mut self, key: TokenKey, g: Generation) {
+        let Some(grants) = self.promises.get(&key) else { return };
+        let Some(this) = grants.get(&g) else { return };
+        let before = grants.range(..g).next_back();
+        let after = grants.range(g.next()..).next();
+        let meets = |a: &Promise, b: &Promise| self.offset.day_ceil(a.until) > self.offset.day_floor(b.from);
+        let wrong = before.filter(|(_, p)| meets(p, this)).or(after.filter(|(_, p)| meets(this, p)));
+        if let Some((other, p)) = wrong {
+            let text = format!(
+                "I1 {key}: g{g} [{}, {}) of {} meets g{other} [{}, {}) of {}",
+                this.from, this.until, this.session, p.from, p.until, p.session
+            );
+            self.violated(|| text);
+        }
+    }
+
+    /// A record becomes durable somewhere. `was` is what it replaces there.
+    pub fn recorded(&mut self, key: TokenKey, lease: &Lease, was: Option<(Generation, WallMs)>) {
+        if let Some((g, until)) = was
+            && (lease.g < g || (lease.g == g && lease.until < until))
+        {
+            self.violated(|| format!("{key}: a record of g{g} until {until} shrinks to g{} {}", lease.g, lease.until));
+        }
+        if lease.state != LeaseState::Closed {
+            return;
+        }
+        let Some(known) = self.promises.get_mut(&key).and_then(|grants| grants.get_mut(&lease.g)) else { return };
+        known.closed = Some(known.closed.map_or(lease.until, |closed| closed.min(lease.until)));
+        let promised = known.until;
+        if promised > lease.until {
+            let (g, until) = (lease.g, lease.until);
+            self.violated(|| format!("I7 {key} g{g} is closed with {until}, but was promised until {promised}"));
+        }
+    }
+
+    /// IDs reach a client.
+    pub fn minted(&mut self, run: &Run, session: SessionId) {
+        let known = self.promises.get(&run.lease.key).and_then(|grants| grants.get(&run.lease.g));
+        let inside = known.is_some_and(|p| p.session == session && p.from <= run.time && run.time < p.until);
+        if !inside {
+            let (key, g, time) = (run.lease.key, run.lease.g, run.time);
+            self.violated(|| format!("I2 {session} mints an ID of {time} under {key} g{g}, which it does not hold"));
+        }
+        self.ids += run.len;
+        let serials = self.minted.entry((run.uniq96.into(), run.prefix)).or_default();
+        let (start, end) = (run.start % (1 << 32), run.start % (1 << 32) + run.len);
+        // Serials come in ascending order unless something is wrong, so the end of the list is where to look first.
+        let twice: u64 = match serials.last_mut() {
+            Some(last) if last.1 == start => {
+                last.1 = end;
+                0
+            }
+            Some(last) if last.1 < start => {
+                serials.push((start, end));
+                0
+            }
+            Some(_) => {
+                let twice = serials.iter().map(|(s, e)| e.min(&end).saturating_sub(*s.max(&start))).sum();
+                serials.push((start, end));
+                serials.sort_unstable();
+                twice
+            }
+            None => {
+                serials.push((start, end));
+                0
+            }
+        };
+        if twice > 0 {
+            self.duplicates += twice;
+            let (key, time) = (run.lease.key, run.time);
+            self.violated(|| format!("{twice} IDs of token {key}, {time} from serial {start} on were minted twice"));
+        }
+        self.sample(run, session);
+    }
+
+    fn sample(&mut self, run: &Run, session: SessionId) {
+        if !mix(run.prefix ^ run.start).is_multiple_of(SAMPLE) {
+            return;
+        }
+        let serial = run.start as u32;
+        let text = if run.uniq96 {
+            agent::run::uniq96(run.prefix, serial.into()).text(TextForm::Base32)
+        } else {
+            agent::run::uniq64(run.prefix, run.start).text(TextForm::Decimal)
+        };
+        let read_back = if run.uniq96 {
+            Uniq96::parse_form(&text, TextForm::Base32).map(|id| id.text(TextForm::Base32))
+        } else {
+            Uniq64::parse_form(&text, TextForm::Decimal).map(|id| id.text(TextForm::Decimal))
+        };
+        if read_back.as_ref() != Ok(&text) {
+            self.violated(|| format!("I9 {text} does not read back"));
+        }
+        let mut hasher = Mixer(run.uniq96.into());
+        hasher.write(text.as_bytes());
+        if !self.texts.insert(hasher.finish()) {
+            self.duplicates += 1;
+            self.violated(|| format!("the ID {text} came twice, now from {session}"));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What a seed is like: how large the cluster, how bad the world.
+
+use super::rng::Rng;
+use common::calendar::UtcOffset;
+use common::terms::Terms;
+use common::time::{DAY_MS, HOUR_MS, SpanMs};
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($(#[$vdoc])* $variant),* }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Its word.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),* }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+            fn from_str(text: &str) -> Result<Self, String> {
+                Self::ALL.iter().copied().find(|v| v.word() == text).ok_or_else(|| {
+                    let all: Vec<_> = Self::ALL.iter().map(|v| v.word()).collect();
+                    format!("'{text}' is none of {}", all.join(", "))
+                })
+            }
+        }
+    };
+}
+
+words! {
+    /// What can happen to a cluster.
+    Fault {
+        /// A master dies and is started again.
+        MasterCrash = "master-crash",
+        /// A master's next commit fails, with or without effect; it dies of that.
+        CommitFails = "commit-fails",
+        /// Both masters die.
+        BothCrash = "both-crash",
+        /// The masters cannot reach each other, or one not the other.
+        PeerCut = "peer-cut",
+        /// An agent and a master cannot reach each other, or one not the other.
+        AgentCut = "agent-cut",
+        /// A master's calendar is set wrong.
+        MasterClock = "master-clock",
+        /// A master stands still.
+        MasterPause = "master-pause",
+        /// A master's disk is lost, or believed to be, and it is replaced.
+        DiskLost = "disk-lost",
+        /// A master's store is put back from a backup.
+        RolledBack = "rolled-back",
+        /// An agent is killed and started again.
+        AgentKill = "agent-kill",
+        /// An agent is stopped properly and started again.
+        AgentStop = "agent-stop",
+        /// Something happens at one step of the agent's next write.
+        AgentWrite = "agent-write",
+        /// An agent's machine boots anew.
+        AgentReboot = "agent-reboot",
+        /// An agent's calendar is set wrong.
+        AgentClock = "agent-clock",
+        /// An agent stands still.
+        AgentPause = "agent-pause",
+        /// The folder of an agent is copied and an agent started on the copy, beside the other.
+        FolderCopy = "folder-copy",
+        /// The disk of an agent is cloned, and a machine started from it.
+        ImageClone = "image-clone",
+        /// The serial file, its lineage or both are put back from a backup.
+        Restore = "restore",
+        /// The serial file is deleted and formatted anew.
+        Format = "format",
+        /// The serial file of a running agent is touched.
+        Touch = "touch",
+        /// An agent gives its lease back, and goes on with it.
+        Release = "release",
+    }
+}
+
+words! {
+    /// One mechanism less: each must be found out by the simulation.
+    Mutation {
+        /// The product as it is.
+        None = "none",
+        /// A master sends before its commit is durable.
+        SendBeforeCommit = "send-before-commit",
+        /// A renewal is not made durable.
+        RenewalNotDurable = "renewal-not-durable",
+        /// Records of the other master are believed instead of merged.
+        OverwriteOnSync = "overwrite-on-sync",
+        /// Nothing is added to the leases when a master is declared lost.
+        NoBumpAtPeerLost = "no-bump-at-peer-lost",
+        /// Proposals are dropped when a master is declared lost.
+        PrepsDroppedAtPeerLost = "preps-dropped-at-peer-lost",
+        /// Masters extend leases without a permit.
+        PermitIgnored = "permit-ignored",
+        /// A store that was rolled back is believed.
+        RollbackBelieved = "rollback-believed",
+        /// The home grants without the other's confirmation.
+        ConfirmForged = "confirm-forged",
+        /// The home ends leases without the other.
+        ClosedForged = "closed-forged",
+        /// A terminated value is free at once.
+        ReleaseFrees = "release-frees",
+        /// Any lineage is believed at a start.
+        AnyLineageResumes = "any-lineage-resumes",
+        /// A failed write of the serial file counts as durable.
+        FailedWriteBelieved = "failed-write-believed",
+        /// An agent's buckets may go back.
+        BucketsGoBack = "buckets-go-back",
+        /// An agent mints past its lease.
+        MintPastTheLease = "mint-past-the-lease",
+    }
+}
+
+/// The nature of one seed.
+#[derive(Clone, Debug)]
+pub struct Swarm {
+    /// The cluster's parameters.
+    pub terms: Terms,
+    /// Agents at the beginning.
+    pub agents: usize,
+    /// Between an agent's renewals.
+    pub renew: SpanMs,
+    /// Between an agent's minting.
+    pub mint: i64,
+    /// Between two heartbeats of masters while nothing changes.
+    pub idle_beat: i64,
+    /// Mail that is lost.
+    pub loss: f64,
+    /// Mail that comes twice.
+    pub doubled: f64,
+    /// Mail of which a copy is kept and delivered later.
+    pub stored: f64,
+    /// How much later at most.
+    pub stored_max: i64,
+    /// Between two faults, on the mean.
+    pub fault_gap: i64,
+    /// How often each fault is chosen.
+    pub weights: Vec<u32>,
+    /// Whether both masters' calendars may be wrong at a time.
+    pub both_clocks: bool,
+    /// Whether a reboot does not end a session; then nothing is cloned.
+    pub resume_after_reboot: bool,
+}
+
+impl Swarm {
+    /// Draws it.
+    pub fn draw(rng: &mut Rng) -> Self {
+        let lease_days = [1, 1, 2, 3, 5, 7][rng.below(6)];
+        let uint2_max = [3, 5, 7, 9, 15, 31][rng.below(6)];
+        let offset = UtcOffset::from_minutes([0, 0, 480, -210, 765][rng.below(5)]).expect("an offset");
+        let terms = Terms::new(lease_days, offset, uint2_max).expect("terms");
+        let resume_after_reboot = rng.chance(0.2);
+        let mut weights: Vec<u32> = Fault::ALL
+            .iter()
+            .map(|fault| if rng.chance(0.3) { 0 } else { rng.magnitude(1, usual(*fault)) as u32 })
+            .collect();
+        if resume_after_reboot {
+            weights[Fault::ImageClone as usize] = 0;
+        }
+        weights[Fault::AgentKill as usize] += 5;
+        let rate = |rng: &mut Rng, max: f64| if rng.chance(0.3) { 0.0 } else { rng.unit() * rng.unit() * max };
+        Self {
+            terms,
+            agents: rng.range(6, 12) as usize,
+            renew: SpanMs(terms.lease().0 / rng.range(4, 8)),
+            mint: rng.range(2, 12) * HOUR_MS,
+            idle_beat: rng.range(20, 90) * 60_000,
+            loss: rate(rng, 0.3),
+            doubled: rate(rng, 0.5),
+            stored: rate(rng, 0.05),
+            stored_max: rng.magnitude(1_000, 40 * DAY_MS),
+            fault_gap: DAY_MS / rng.range(12, 60),
+            weights,
+            both_clocks: rng.chance(0.25),
+            resume_after_reboot,
+        }
+    }
+
+    /// A kind of fault.
+    pub fn fault(&self, rng: &mut Rng) -> Fault {
+        let sum: u32 = self.weights.iter().sum();
+        let mut pick = rng.below(sum as usize) as u32;
+        for (fault, weight) in Fault::ALL.iter().zip(&self.weights) {
+            if pick < *weight {
+                return *fault;
+            }
+            pick -= weight;
+        }
+        Fault::AgentKill
+    }
+}
+
+/// How frequent a fault is at most: those that cost a token are rarer, or the pool would always be empty.
+fn usual(fault: Fault) -> i64 {
+    match fault {
+        Fault::AgentKill | Fault::AgentStop | Fault::AgentWrite | Fault::AgentCut | Fault::AgentClock => 60,
+        Fault::MasterCrash | Fault::CommitFails | Fault::PeerCut => 40,
+        Fault::BothCrash | Fault::MasterClock | Fault::MasterPause | Fault::AgentPause => 20,
+        Fault::DiskLost | Fault::RolledBack => 6,
+        Fault::AgentReboot | Fault::FolderCopy | Fault::ImageClone | Fault::Restore => 10,
+        Fault::Format | Fault::Touch | Fault::Release => 10,
+    }
+}

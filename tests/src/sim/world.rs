@@ -1,0 +1,353 @@
+//! The world of one simulation: its time, its events, and everybody in it.
+
+use super::host::Host;
+use super::master::{Asker, Master};
+use super::net::{Net, Node};
+use super::operator::Joining;
+use super::oracle::Oracle;
+use super::rng::{Rng, mix};
+use super::swarm::{Mutation, Swarm};
+use common::rpc::lease::{HeartbeatRequest, RentRequest, TerminateRequest, TokenRequest};
+use common::rpc::peer::PeerFrame;
+use common::time::{BootMs, DAY_MS, Now, WallMs};
+use master::lease::{Event as LedgerEvent, Reply};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// The first instant of every simulation.
+pub const BEGIN: i64 = 1_795_000_000_000;
+/// A beat of the masters while something changes.
+const BEAT: i64 = 1_000;
+/// Events of one simulation at most: beyond it something goes round in circles.
+const EVENTS_MAX: u64 = 20_000_000;
+
+/// What an agent asks a master.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// A sign of life.
+    Heartbeat(HeartbeatRequest),
+    /// For a token.
+    Token(TokenRequest),
+    /// For a renewal.
+    Rent(RentRequest),
+    /// To give back.
+    Terminate(TerminateRequest),
+}
+
+/// Whose call it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// The host.
+    pub host: usize,
+    /// Which process on it.
+    pub life: u32,
+    /// Which of its calls.
+    pub rpc: u64,
+}
+
+/// What happens at an instant.
+#[derive(Debug)]
+pub enum Event {
+    /// The masters' clocks tick.
+    Beat(u64),
+    /// Mail arrives at a master.
+    Mail(usize, Box<PeerFrame>),
+    /// A call arrives at a master.
+    Call(usize, Caller, Box<Call>),
+    /// An answer arrives at an agent; `None`: the connection failed.
+    Answer(Caller, Option<Box<Reply>>),
+    /// An agent waits no longer.
+    Timeout(Caller),
+    /// An agent's task looks what there is to do.
+    Wake(usize, u32),
+    /// Clients want IDs.
+    Mint(usize),
+    /// Something goes wrong.
+    Fault,
+    /// A master's process is started.
+    StartMaster(usize),
+    /// An agent's process is started.
+    StartAgent(usize),
+    /// A master's calendar is set right.
+    MasterClockRight(usize),
+    /// A host's calendar is set right.
+    HostClockRight(usize),
+    /// A copy of a host is taken away.
+    Retire(usize),
+    /// A master is declared lost.
+    DeclareLost {
+        /// The lost one.
+        lost: usize,
+        /// Whether it lives on.
+        zombie: bool,
+    },
+    /// The replacement does its next step.
+    Join(usize),
+    /// A zombie's machine is found and switched off.
+    EndZombie(usize),
+}
+
+struct Due {
+    at: i64,
+    order: u64,
+    event: Event,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+impl Eq for Due {}
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// Everything.
+pub struct World {
+    /// All chance.
+    pub rng: Rng,
+    /// What the seed is like.
+    pub swarm: Swarm,
+    /// What is left out.
+    pub mutation: Mutation,
+    /// What must hold.
+    pub oracle: Oracle,
+    /// True time, in milliseconds.
+    pub t: i64,
+    /// The masters' monotone time. While nothing changes it stands still but for a second a beat: that thins the
+    /// heartbeats, and to a ledger it is as good a machine's clock as any.
+    link: i64,
+    link_at_beat: i64,
+    busy_until: i64,
+    next_beat: i64,
+    beat: u64,
+    queue: BinaryHeap<Reverse<Due>>,
+    order: u64,
+    /// All masters there ever were.
+    pub masters: Vec<Master>,
+    /// Who is reached at the two addresses.
+    pub current: [usize; 2],
+    /// A replacement under way.
+    pub joining: Option<Joining>,
+    /// All machines of agents.
+    pub hosts: Vec<Host>,
+    /// The network.
+    pub net: Net,
+    /// Faults so far, by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// No faults any more.
+    pub healed: bool,
+    /// Of the history so far.
+    pub hash: u64,
+    /// Events so far.
+    pub events: u64,
+    trace: bool,
+}
+
+impl World {
+    /// A world without anybody in it.
+    pub fn new(seed: u64, mutation: Mutation, trace: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let swarm = Swarm::draw(&mut rng);
+        let oracle = Oracle::new(swarm.terms.utc_offset());
+        Self {
+            rng,
+            oracle,
+            swarm,
+            mutation,
+            t: BEGIN,
+            link: 1_000_000,
+            link_at_beat: 0,
+            busy_until: BEGIN + 30_000,
+            next_beat: i64::MAX,
+            beat: 0,
+            queue: BinaryHeap::new(),
+            order: 0,
+            masters: Vec::new(),
+            current: [0, 1],
+            joining: None,
+            hosts: Vec::new(),
+            net: Net::default(),
+            faults: BTreeMap::new(),
+            healed: false,
+            hash: seed,
+            events: 0,
+            trace,
+        }
+    }
+
+    /// For whoever reads the history.
+    pub fn tell(&self, what: impl FnOnce() -> String) {
+        if self.trace {
+            eprintln!("{} {}", WallMs(self.t), what());
+        }
+    }
+
+    /// Takes something into the hash of the history.
+    pub fn note(&mut self, what: u64) {
+        self.hash = mix(self.hash.rotate_left(5) ^ what ^ self.t as u64);
+    }
+
+    /// Something happens later.
+    pub fn after(&mut self, delay: i64, event: Event) {
+        self.order += 1;
+        self.queue.push(Reverse(Due { at: self.t + delay.max(0), order: self.order, event }));
+    }
+
+    /// A short while.
+    pub fn latency(&mut self) -> i64 {
+        self.rng.range(1, 60)
+    }
+
+    /// The masters' clocks run for so long.
+    pub fn busy(&mut self, span: i64) {
+        self.busy_until = self.busy_until.max(self.t + span);
+        if self.next_beat > self.t + BEAT {
+            self.schedule_beat(BEAT);
+        }
+    }
+
+    fn schedule_beat(&mut self, delay: i64) {
+        self.beat += 1;
+        self.next_beat = self.t + delay;
+        self.after(delay, Event::Beat(self.beat));
+    }
+
+    /// A master's clocks.
+    pub fn master_now(&self, m: usize) -> Now {
+        Now { wall: WallMs(self.t + self.masters[m].wall_off), boot: BootMs(self.link) }
+    }
+
+    /// Runs until `until`, or until nothing holds any more.
+    pub fn run(&mut self, until: i64) {
+        while self.queue.peek().is_some_and(|due| due.0.at <= until) {
+            let Some(Reverse(Due { at, event, .. })) = self.queue.pop() else { break };
+            self.link += (at.min(self.busy_until) - self.t).max(0);
+            self.t = at;
+            self.events += 1;
+            if self.events > EVENTS_MAX {
+                self.oracle.violated(|| "the simulation goes round in circles".to_owned());
+            }
+            if self.oracle.violations > 0 {
+                return;
+            }
+            self.happen(event);
+        }
+        self.link += (until.min(self.busy_until) - self.t).max(0);
+        self.t = until;
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Beat(number) if number == self.beat => self.on_beat(),
+            Event::Beat(_) => {}
+            Event::Mail(m, frame) => self.on_mail(m, frame),
+            Event::Call(m, caller, call) => self.on_call(m, caller, *call),
+            Event::Answer(caller, reply) => self.on_answer(caller, reply),
+            Event::Timeout(caller) => self.on_answer(caller, None),
+            Event::Wake(h, life) => self.wake(h, life),
+            Event::Mint(h) => self.on_mint(h),
+            Event::Fault => self.on_fault(),
+            Event::StartMaster(m) => self.start_master(m),
+            Event::StartAgent(h) => self.start_agent(h),
+            Event::MasterClockRight(m) => self.masters[m].wall_off = 0,
+            Event::HostClockRight(h) => self.hosts[h].wall_off = 0,
+            Event::Retire(h) => self.retire(h),
+            Event::DeclareLost { lost, zombie } => self.declare_lost(lost, zombie),
+            Event::Join(m) => self.on_join(m),
+            Event::EndZombie(m) => self.masters[m].ledger = None,
+        }
+    }
+
+    fn on_beat(&mut self) {
+        self.link = self.link.max(self.link_at_beat + BEAT);
+        self.link_at_beat = self.link;
+        for m in 0..self.masters.len() {
+            if self.masters[m].paused_until <= self.t {
+                self.step(m, LedgerEvent::Tick);
+            }
+        }
+        self.next_beat = i64::MAX;
+        let idle = self.swarm.idle_beat;
+        let delay = if self.t < self.busy_until { BEAT } else { self.rng.range(idle / 2, idle) };
+        self.schedule_beat(delay);
+    }
+
+    fn on_mail(&mut self, m: usize, frame: Box<PeerFrame>) {
+        let paused = self.masters[m].paused_until - self.t;
+        if paused > 0 {
+            return self.after(paused + 1, Event::Mail(m, frame));
+        }
+        self.receive(m, frame);
+    }
+
+    fn on_call(&mut self, m: usize, caller: Caller, call: Call) {
+        let paused = self.masters[m].paused_until - self.t;
+        if paused > 0 {
+            return self.after(paused + 1, Event::Call(m, caller, Box::new(call)));
+        }
+        if self.masters[m].ledger.is_none() {
+            return self.answer(m, caller, None);
+        }
+        let id = self.masters[m].ask(Asker::Agent(caller, call.clone()));
+        let address = String::new();
+        let event = match call {
+            Call::Heartbeat(request) => LedgerEvent::Heartbeat { id, request },
+            Call::Token(request) => LedgerEvent::Token { id, request, address },
+            Call::Rent(request) => LedgerEvent::Rent { id, request },
+            Call::Terminate(request) => LedgerEvent::Terminate { id, request },
+        };
+        self.step(m, event);
+        if self.masters[m].asks(id) {
+            self.busy(4_000);
+        }
+    }
+
+    /// Sends an answer on its way.
+    pub fn answer(&mut self, m: usize, caller: Caller, reply: Option<Box<Reply>>) {
+        if self.net.open(Node::Master(m), Node::Host(caller.host), self.t) && !self.lost() {
+            let delay = self.latency();
+            self.after(delay, Event::Answer(caller, reply));
+        }
+    }
+
+    /// Whether a message is lost.
+    pub fn lost(&mut self) -> bool {
+        let p = self.swarm.loss;
+        !self.healed && self.rng.chance(p)
+    }
+
+    /// When further copies of a message arrive, if there are any.
+    pub fn copies(&mut self) -> [Option<i64>; 2] {
+        if self.healed {
+            return [None, None];
+        }
+        let (doubled, stored, max) = (self.swarm.doubled, self.swarm.stored, self.swarm.stored_max);
+        let doubled = self.rng.chance(doubled).then(|| self.rng.magnitude(1, 10_000));
+        let stored = self.rng.chance(stored).then(|| self.rng.magnitude(1_000, max));
+        [doubled, stored]
+    }
+
+    /// Counts a fault.
+    pub fn count_fault(&mut self, kind: &'static str) {
+        *self.faults.entry(kind).or_default() += 1;
+    }
+
+    /// A span of the length of outages: a second to `max`.
+    pub fn outage(&mut self, max: i64) -> i64 {
+        self.rng.magnitude(1_000, max.max(1_000).min(20 * DAY_MS))
+    }
+
+    /// The first beat.
+    pub fn begin(&mut self) {
+        self.schedule_beat(BEAT);
+    }
+}
