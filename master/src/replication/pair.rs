@@ -188,8 +188,10 @@ impl Ledger {
                 fx.alarms.push(Alarm::PeerRefused(why.clone()));
             }
             *why_before = Some(why);
-            // One whose disk was rolled back must hear of it, or it would soon go on alone.
+            // One whose disk was rolled back must hear of it, or it would soon go on alone. Only one that wants an answer:
+            // two that are each behind what the other has seen would never stop.
             if let PeerMessage::Hello(hello) = &frame.message
+                && hello.answer
                 && hello.lsn < self.witness.peer_lsn
             {
                 fx.send(self.hello(now, false));
