@@ -1,7 +1,8 @@
 //! What the tests of the whole share: real processes on loopback, clients that note every ID they receive, and the
 //! oracle that must never see one twice.
 //!
-//! Nothing here knows how the programs work inside: they are started, asked and killed like anybody's.
+//! Nothing here but [`sim`], the simulation of whole clusters, knows how the programs work inside: they are started,
+//! asked and killed like anybody's.
 
 pub mod client;
 pub mod cluster;

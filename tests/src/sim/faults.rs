@@ -15,9 +15,7 @@ const COPIES_MAX: usize = 4;
 const BACKUPS_MAX: usize = 3;
 /// Former masters that live on at the same time.
 const ZOMBIES_MAX: usize = 2;
-/// Masters there may have been.
-const MASTERS_MAX: usize = 24;
-/// A skew of the masters' clocks that stops grants for as long as it lasted, so that only some seeds have it.
+/// The farthest that a calendar is set wrong.
 const STEP_MAX: i64 = 400 * DAY_MS;
 
 impl World {
@@ -123,7 +121,7 @@ impl World {
         let zombies =
             (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some());
         let zombie = zombies.count() < ZOMBIES_MAX && self.rng.chance(0.5);
-        if self.masters.len() >= MASTERS_MAX || !self.replaceable(lost) {
+        if self.masters.len() >= 2 + self.swarm.replacements_max || !self.replaceable(lost) {
             return false;
         }
         if zombie {
@@ -147,7 +145,7 @@ impl World {
             && self.masters[m].paused_until <= self.t;
         // Who puts a disk back while the other master cannot be heard has lost it without knowing, and no protocol of
         // two can tell; so the greeting gets through.
-        if self.masters.len() >= MASTERS_MAX || !reached || !self.roll_back(m) {
+        if self.masters.len() >= 2 + self.swarm.replacements_max || !reached || !self.roll_back(m) {
             return false;
         }
         let loss = std::mem::replace(&mut self.swarm.loss, 0.0);
@@ -274,7 +272,8 @@ impl World {
         }
         for h in 0..self.hosts.len() {
             let host = &mut self.hosts[h];
-            (host.wall_off, host.paused_until, host.folder.plan) = (0, self.t, None);
+            (host.wall_off, host.folder.plan) = (0, None);
+            self.go_on(h);
             if h >= self.swarm.agents {
                 self.retire(h);
             }
@@ -286,7 +285,8 @@ impl World {
     /// After the heal, an operator replaces whoever has no disk or a rolled-back one.
     pub fn mend_masters(&mut self) {
         for m in self.current {
-            let lost = self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back);
+            let bad = self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back);
+            let lost = bad || self.masters[m].condemned;
             if lost {
                 self.declare_lost(m, false);
             }

@@ -492,6 +492,15 @@ impl World {
         self.transmit(target, caller, Call::Terminate(request));
     }
 
+    /// Whoever stood still goes on at once.
+    pub fn go_on(&mut self, h: usize) {
+        let host = &mut self.hosts[h];
+        host.paused_until = self.t;
+        if host.proc.is_some() {
+            self.end_call(h, 1_000);
+        }
+    }
+
     /// A copy is taken away.
     pub fn retire(&mut self, h: usize) {
         let host = &mut self.hosts[h];

@@ -36,6 +36,8 @@ pub struct Master {
     pub store: Option<MemoryStore>,
     /// An earlier copy of the disk.
     pub backup: Option<(u64, MemoryStore)>,
+    /// Its store was put back, and its operator knows that it has to be replaced.
+    pub condemned: bool,
     /// How wrong its calendar is.
     pub wall_off: i64,
     /// It stands still until then.
@@ -59,6 +61,7 @@ impl Master {
             ledger: None,
             store,
             backup: None,
+            condemned: false,
             wall_off: 0,
             paused_until: 0,
             fail_commit: None,

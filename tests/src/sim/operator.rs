@@ -52,13 +52,18 @@ impl World {
     /// Whether `lost` may be declared lost: the other one is whole, belongs to the pair and has no replacement joining.
     pub fn replaceable(&self, lost: usize) -> bool {
         let survivor = self.current[slot(self.masters[lost].id.other())];
-        let whole = self.masters[survivor].loaded().is_some_and(|l| l.identity.paired && !l.witness.rolled_back);
+        // A store that was put back is a lost disk: whoever knows of it declares its master lost, never the other one.
+        let whole = !self.masters[survivor].condemned
+            && self.masters[survivor].loaded().is_some_and(|l| l.identity.paired && !l.witness.rolled_back);
         self.current.contains(&lost) && self.joining.is_none() && whole
     }
 
     /// `--peer-lost` on the stopped survivor, and a new machine in the place of the lost one.
     pub fn declare_lost(&mut self, lost: usize, zombie: bool) {
         if !self.replaceable(lost) {
+            if self.current.contains(&lost) && !self.healed {
+                self.after(STEP_MAX, Event::DeclareLost { lost, zombie });
+            }
             return;
         }
         let id = self.masters[lost].id;
@@ -72,6 +77,9 @@ impl World {
             self.masters[lost].store = None;
         }
         self.masters[survivor].die();
+        // A store of an earlier pairing cannot tell that it is behind: the other's greeting is refused as a stranger's.
+        // Whoever puts such a one back has a lost disk that nobody noticed.
+        self.masters[survivor].backup = None;
         let token = self.peer_lost(survivor);
         self.masters.push(Master::new(id, None));
         let new = self.masters.len() - 1;
@@ -184,6 +192,7 @@ impl World {
         }
         self.masters[m].die();
         self.masters[m].store = Some(store);
+        self.masters[m].condemned = true;
         true
     }
 }

@@ -150,6 +150,8 @@ pub struct Swarm {
     pub fault_gap: i64,
     /// How often each fault is chosen.
     pub weights: Vec<u32>,
+    /// Masters that are replaced at most. Each time all leases are lengthened by a month, so most seeds have few.
+    pub replacements_max: usize,
     /// Whether both masters' calendars may be wrong at a time.
     pub both_clocks: bool,
     /// Whether a reboot does not end a session; then nothing is cloned.
@@ -183,8 +185,9 @@ impl Swarm {
             doubled: rate(rng, 0.5),
             stored: rate(rng, 0.05),
             stored_max: rng.magnitude(1_000, 40 * DAY_MS),
-            fault_gap: DAY_MS / rng.range(12, 60),
+            fault_gap: DAY_MS / rng.range(20, 60),
             weights,
+            replacements_max: [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
             both_clocks: rng.chance(0.25),
             resume_after_reboot,
         }
@@ -211,7 +214,7 @@ fn usual(fault: Fault) -> i64 {
         Fault::MasterCrash | Fault::CommitFails | Fault::PeerCut => 40,
         Fault::BothCrash | Fault::MasterClock | Fault::MasterPause | Fault::AgentPause => 20,
         Fault::DiskLost | Fault::RolledBack => 6,
-        Fault::AgentReboot | Fault::FolderCopy | Fault::ImageClone | Fault::Restore => 10,
-        Fault::Format | Fault::Touch | Fault::Release => 10,
+        Fault::AgentReboot | Fault::FolderCopy | Fault::ImageClone | Fault::Restore => 30,
+        Fault::Format | Fault::Touch | Fault::Release => 20,
     }
 }

@@ -19,7 +19,7 @@ pub const BEGIN: i64 = 1_795_000_000_000;
 /// A beat of the masters while something changes.
 const BEAT: i64 = 1_000;
 /// Events of one simulation at most: beyond it something goes round in circles.
-const EVENTS_MAX: u64 = 20_000_000;
+const EVENTS_MAX: u64 = 5_000_000;
 
 /// What an agent asks a master.
 #[derive(Clone, Debug)]
