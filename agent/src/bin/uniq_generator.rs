@@ -12,7 +12,7 @@ use common::clock::Clock;
 use common::ids;
 use common::namespace::{GeneratorKind, Namespace};
 use common::terms::{AgentId, SessionId};
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -84,7 +84,8 @@ fn start_log(args: &Args) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(&args.log).with_context(|| {
         format!("--log {}: write a level such as info, or a filter such as info,agent=debug", args.log)
     })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     match args.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

@@ -80,9 +80,7 @@ impl Agent {
     }
 
     fn overloaded(&self, why: &'static str) -> Problem {
-        let refusal = Refusal::Overloaded(why);
-        self.minter.counters().refuse(refusal.code());
-        self.refused(&refusal)
+        self.refused(&Refusal::Overloaded(why))
     }
 }
 

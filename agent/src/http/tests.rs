@@ -176,6 +176,7 @@ async fn what_is_not_understood_is_refused_and_named() {
     assert_eq!(both.problem(), bad_parameter());
     let minted: u64 = app.minter.counters().minted().map(|(_, n)| n).sum();
     assert_eq!(minted, 0, "a refusal costs no ID");
+    assert_eq!(app.minter.counters().refused().next(), Some((MintCode::BadParameter, 18)));
 }
 
 #[tokio::test]

@@ -173,7 +173,9 @@ impl Minter {
             GeneratorKind::Uniq64 => Kind::Uniq64,
             GeneratorKind::String => Kind::Text,
         };
-        self.counters.count(kind, n, runs.as_ref().map(|_| ()));
+        if runs.is_ok() {
+            self.counters.mint(kind, n);
+        }
         runs
     }
 
@@ -237,9 +239,9 @@ impl Minter {
     /// # Errors
     /// Any [`Refusal`].
     pub async fn mint_uniq96(self: &Arc<Self>, n: u32) -> Result<Runs, Refusal> {
-        let run = self.mint_uniq96_uncounted(n).await;
-        self.counters.count(Kind::Uniq96, n, run.as_ref().map(|_| ()));
-        run.map(Runs::from)
+        let run = self.mint_uniq96_uncounted(n).await?;
+        self.counters.mint(Kind::Uniq96, n);
+        Ok(run.into())
     }
 
     async fn mint_uniq96_uncounted(self: &Arc<Self>, n: u32) -> Result<Run, Refusal> {
