@@ -81,8 +81,8 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn start_log(args: &Args) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&args.log).with_context(|| {
-        format!("--log {}: write a level such as info, or a filter such as info,agent=debug", args.log)
+    let filter = tracing_subscriber::EnvFilter::try_new(&args.log).map_err(|_| {
+        anyhow::anyhow!("--log {}: write a level such as info, or a filter such as info,agent=debug", args.log)
     })?;
     let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);

@@ -19,7 +19,7 @@ use crate::emit::{Make, Stamp, stamp_uniq96};
 use crate::holder::Leases;
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
-use crate::serial_file::{Holdings, Opened, StartKind};
+use crate::serial_file::{Opened, StartKind};
 use crate::timebase::Timebase;
 use crate::uniq96::{Take96, Window96};
 use crate::window::{Take, Window};
@@ -147,11 +147,6 @@ impl Minter {
             gone: CancellationToken::new(),
             gone_why: OnceLock::new(),
         }))
-    }
-
-    /// The holdings of a start, as the holder goes on with them.
-    pub fn holdings(opened: &Opened) -> &Holdings {
-        &opened.holdings
     }
 
     /// The generator of that kind and name.
