@@ -308,7 +308,7 @@ impl Ledger {
     fn compare_clocks(&mut self, now: Now, theirs: WallMs, fx: &mut Effects) {
         let skew = theirs - now.wall;
         self.pair.view().skew = skew;
-        let skewed = skew.0.saturating_abs() > SKEW_ALARM.0;
+        let skewed = skew.0.saturating_abs() > self.tolerated(SKEW_ALARM).0;
         if skewed && !self.pair.skewed {
             fx.alarms.push(Alarm::ClockSkew(skew.0));
         }
