@@ -251,6 +251,6 @@ Try:
 Ctrl-C stops everything; run it again to go on.
 EOF
 # Ends when the first of them does, which none should.
-wait -n "${pids[@]}" || true
+wait -n "${pids[@]}" 2>/dev/null || true
 report_dead
 exit 1
