@@ -16,7 +16,7 @@ const CLOCK_STEP: SpanMs = SpanMs::seconds(60);
 impl Ledger {
     /// At each of its heartbeats: allow the other master to go on alone for a while longer. Durable before it is sent,
     /// because whatever was allowed bounds what a lost master may have promised.
-    pub(super) fn extend_permit(&mut self, now: Now, fx: &mut Effects) {
+    pub(crate) fn extend_permit(&mut self, now: Now, fx: &mut Effects) {
         if self.mode() != Mode::Ready || !self.pair.heard(now) || self.clock_is_sane(now).is_err() {
             return;
         }
