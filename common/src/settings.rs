@@ -27,7 +27,11 @@ pub fn parse(mut command: Command, argv: impl IntoIterator<Item = OsString>) -> 
     let (program, rest) =
         argv.split_first().map_or((OsString::from("program"), argv.as_slice()), |(p, r)| (p.clone(), r));
     let layered = std::iter::once(program).chain(from_file).chain(rest.iter().cloned());
-    command.try_get_matches_from_mut(layered)
+    // Without the file all was well, so it is the file that is not.
+    command.try_get_matches_from_mut(layered).map_err(|e| {
+        let name = command.get_name().to_owned();
+        command.error(e.kind(), format!("{}: {}", path.display(), one_line(&e, &name)))
+    })
 }
 
 /// A usage error as one line, for the named program.
@@ -163,7 +167,8 @@ mod tests {
     #[test]
     fn what_the_file_may_not_say_is_named() {
         assert!(run("batch_mux = 8", &[]).unwrap_err().contains("there are batch_max, masters"));
-        assert!(run("batch_max = \"many\"", &[]).unwrap_err().contains("many"));
+        let error = run("batch_max = \"many\"", &[]).unwrap_err();
+        assert!(error.contains("many") && error.contains("config.toml"), "{error}");
         assert!(run("batch_max = ", &[]).is_err());
         assert!(run("insecure = 1", &[]).unwrap_err().contains("true or false"));
         assert!(run("masters = [[1]]", &[]).is_err());
