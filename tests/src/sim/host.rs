@@ -449,7 +449,9 @@ impl World {
             return;
         }
         self.mint(h);
-        let gap = self.rng.range(1_000, self.swarm.mint);
+        // Clients come in bursts: what goes wrong between two requests of one minute is another matter than between hours.
+        let burst = self.rng.chance(0.4);
+        let gap = self.rng.range(1_000, if burst { 60_000 } else { self.swarm.mint });
         self.after(gap, Event::Mint(h));
     }
 
