@@ -67,7 +67,7 @@ cd "$here"
 
 # The programs.
 if [ -n "${UNIQ_BIN_DIR:-}" ]; then
-  bin=$(cd "$UNIQ_BIN_DIR" && pwd) || fail "there is no folder $UNIQ_BIN_DIR (UNIQ_BIN_DIR)"
+  bin=$(cd "$UNIQ_BIN_DIR" 2>/dev/null && pwd) || fail "there is no folder $UNIQ_BIN_DIR (UNIQ_BIN_DIR)"
 else
   command -v cargo >/dev/null || fail "cargo is needed to build the programs; get it from https://rustup.rs"
   say "Building the two programs (a few minutes the first time) ..."
@@ -251,6 +251,6 @@ Try:
 Ctrl-C stops everything; run it again to go on.
 EOF
 # Ends when the first of them does, which none should.
-wait -n "${pids[@]}" || true
+wait -n "${pids[@]}" 2>/dev/null || true
 report_dead
 exit 1

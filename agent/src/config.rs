@@ -3,9 +3,11 @@
 use crate::heartbeat::MASTERS_MAX;
 use crate::http::{BATCH_MAX_DEFAULT, BATCH_MAX_LIMIT};
 use crate::serial_file::{AfterReboot, NUM_BLOCKS, NUM_BLOCKS_DEFAULT};
+use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use common::clock::TestClock;
+use common::settings::LogFormat;
 use common::terms::AgentId;
 use common::time::SpanMs;
 use common::token::TokenType;
@@ -26,11 +28,11 @@ const RENEW_INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_secs(1
 #[command(name = "uniq_generator", version, max_term_width = 120)]
 pub struct Args {
     /// Make the serial file and end; refused if it exists
-    #[arg(long, env = "UNIQ_FORMAT", conflicts_with_all = ["inspect", "explain"])]
+    #[arg(long, env = "UNIQ_FORMAT", value_parser = FalseyValueParser::new(), conflicts_with_all = ["inspect", "explain"])]
     pub format: bool,
 
     /// Print what the serial file says and end; changes nothing
-    #[arg(long, env = "UNIQ_INSPECT", conflicts_with = "explain")]
+    #[arg(long, env = "UNIQ_INSPECT", value_parser = FalseyValueParser::new(), conflicts_with = "explain")]
     pub inspect: bool,
 
     /// Take an ID apart and end; needs neither file nor masters
@@ -38,7 +40,7 @@ pub struct Args {
     pub explain: Option<String>,
 
     /// With --inspect or --explain: print JSON
-    #[arg(long, env = "UNIQ_JSON")]
+    #[arg(long, env = "UNIQ_JSON", value_parser = FalseyValueParser::new())]
     pub json: bool,
 
     /// The serial file; its lineage is kept beside it
@@ -51,7 +53,7 @@ pub struct Args {
     pub num_blocks: u32,
 
     /// The masters' --agent-listen addresses, comma-separated; needed to start
-    #[arg(long, env = "UNIQ_MASTERS", value_delimiter = ',', value_parser = parse_master, value_name = "HOST:PORT")]
+    #[arg(long, env = "UNIQ_MASTERS", value_delimiter = ',', value_parser = common::settings::host_port, value_name = "HOST:PORT")]
     pub masters: Vec<String>,
 
     /// This agent's name [default: <host name>-<HTTP port>]
@@ -91,7 +93,7 @@ pub struct Args {
     pub batch_max: u32,
 
     /// Listen on addresses that are not loopback without TLS: anybody who reaches them can take IDs
-    #[arg(long, env = "UNIQ_INSECURE")]
+    #[arg(long, env = "UNIQ_INSECURE", value_parser = FalseyValueParser::new())]
     pub insecure: bool,
 
     /// A TOML file with further settings
@@ -109,15 +111,6 @@ pub struct Args {
     /// Tests only: time runs SCALE times faster from EPOCH_MS on
     #[arg(long, env = "UNIQ_TEST_CLOCK", hide = true, value_name = "SCALE@EPOCH_MS")]
     pub test_clock: Option<TestClock>,
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 /// What the program is to do.
@@ -187,23 +180,6 @@ impl Args {
     }
 }
 
-/// A usage error as one line.
-pub fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let cause = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let cause = cause.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let line = cause.collect::<Vec<_>>().join(" ");
-    format!("{} (see uniq_generator --help)", line.strip_prefix("error: ").unwrap_or(&line))
-}
-
-fn parse_master(text: &str) -> Result<String, String> {
-    let (host, port) = text.rsplit_once(':').ok_or("write it as HOST:PORT")?;
-    match port.parse::<u16>() {
-        Ok(port) if port > 0 && !host.is_empty() => Ok(text.to_owned()),
-        _ => Err("write it as HOST:PORT, with a port from 1 to 65535".to_owned()),
-    }
-}
-
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let interval = humantime::parse_duration(text).map_err(|e| format!("{e}; write it as 30m or 1h"))?;
     if RENEW_INTERVAL.contains(&interval) { Ok(interval) } else { Err("take a time from 1s to 12h".to_owned()) }
@@ -246,7 +222,7 @@ mod tests {
             (&["--masters", "a:1", "--colour"], "--colour"),
         ] {
             let error = parse(flags).expect_err("was taken");
-            let line = one_line(&error);
+            let line = common::settings::one_line(&error, "uniq_generator");
             assert!(line.contains(named) && !line.contains('\n') && error.exit_code() == 2, "{flags:?}: {line}");
         }
     }

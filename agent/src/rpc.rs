@@ -75,12 +75,14 @@ impl Server {
     }
 
     fn failure(&self, refusal: &Refusal) -> MintFailure {
-        MintFailure {
-            code: refusal.code(),
-            detail: refusal.to_string(),
-            retry_after_s: retry_after_s(refusal, self.minter.clock()),
-        }
+        self.minter.counters().refuse(refusal.code());
+        failure(refusal, self.minter.clock())
     }
+}
+
+fn failure(refusal: &Refusal, clock: Clock) -> MintFailure {
+    let retry_after_s = retry_after_s(refusal, clock);
+    MintFailure { code: refusal.code(), detail: refusal.to_string(), retry_after_s }
 }
 
 fn or_default(name: &str) -> &str {
@@ -124,7 +126,7 @@ impl MintService for Server {
     }
 
     async fn ready(self, _: Context) -> Result<(), MintFailure> {
-        self.minter.ready().map_err(|e| self.failure(&e))
+        self.minter.ready().map_err(|e| failure(&e, self.minter.clock()))
     }
 }
 

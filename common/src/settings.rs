@@ -6,6 +6,7 @@
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 /// The largest configuration file, in bytes.
@@ -26,7 +27,57 @@ pub fn parse(mut command: Command, argv: impl IntoIterator<Item = OsString>) -> 
     let (program, rest) =
         argv.split_first().map_or((OsString::from("program"), argv.as_slice()), |(p, r)| (p.clone(), r));
     let layered = std::iter::once(program).chain(from_file).chain(rest.iter().cloned());
-    command.try_get_matches_from_mut(layered)
+    // Without the file all was well, so it is the file that is not.
+    command.try_get_matches_from_mut(layered).map_err(|e| {
+        let name = command.get_name().to_owned();
+        command.error(e.kind(), format!("{}: {}", path.display(), one_line(&e, &name)))
+    })
+}
+
+/// A usage error as one line, for the named program.
+pub fn one_line(error: &clap::Error, program: &str) -> String {
+    let text = error.to_string();
+    let cause = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let cause = cause.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let line = cause.collect::<Vec<_>>().join(" ");
+    format!("{} (see {program} --help)", line.strip_prefix("error: ").unwrap_or(&line))
+}
+
+/// The value of a flag that names where to connect.
+///
+/// # Errors
+/// A text that says how to write it.
+pub fn host_port(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').ok_or("write it as HOST:PORT")?;
+    match port.parse::<u16>() {
+        Ok(port) if port > 0 && !host.is_empty() => Ok(text.to_owned()),
+        _ => Err("write it as HOST:PORT, with a port from 1 to 65535".to_owned()),
+    }
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Sends log lines to stderr: those of `level` (or a filter such as `info,master=debug`), coloured on a terminal.
+///
+/// # Errors
+/// A text for the operator, if there is no such level.
+pub fn start_log(level: &str, format: LogFormat) -> Result<(), String> {
+    let filter = tracing_subscriber::EnvFilter::try_new(level)
+        .map_err(|_| format!("--log {level}: write a level such as info, or a filter such as info,common=debug"))?;
+    let colours = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
 }
 
 fn file_flags(command: &Command, matches: &ArgMatches, path: &Path) -> Result<Vec<OsString>, String> {
@@ -116,7 +167,8 @@ mod tests {
     #[test]
     fn what_the_file_may_not_say_is_named() {
         assert!(run("batch_mux = 8", &[]).unwrap_err().contains("there are batch_max, masters"));
-        assert!(run("batch_max = \"many\"", &[]).unwrap_err().contains("many"));
+        let error = run("batch_max = \"many\"", &[]).unwrap_err();
+        assert!(error.contains("many") && error.contains("config.toml"), "{error}");
         assert!(run("batch_max = ", &[]).is_err());
         assert!(run("insecure = 1", &[]).unwrap_err().contains("true or false"));
         assert!(run("masters = [[1]]", &[]).is_err());

@@ -149,6 +149,9 @@ fn not_ready(ledger: &Ledger, now: Now) -> Option<String> {
         Mode::RolledBack => Some("this master's ledger is older than it once was: it must be replaced".to_owned()),
         Mode::ReadyAlone => Some("the other master is silent: renewals only, no new leases".to_owned()),
         Mode::Ready if !ledger.pair().heard(now) => Some("the other master is silent: no new leases".to_owned()),
+        Mode::Ready if ledger.witness().permit_in.is_none() => {
+            Some("the other master has not allowed this one to renew alone yet: in a moment".to_owned())
+        }
         Mode::Ready => None,
     }
 }

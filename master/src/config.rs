@@ -1,9 +1,11 @@
 //! The command line of `uniq_master`.
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use common::calendar::UtcOffset;
 use common::clock::TestClock;
 use common::rpc::peer::JoinToken;
+use common::settings::LogFormat;
 use common::terms::{MasterId, Terms};
 use ipnet::IpNet;
 use std::ffi::OsString;
@@ -19,7 +21,7 @@ use std::path::PathBuf;
 #[command(name = "uniq_master", version, max_term_width = 120)]
 pub struct Args {
     /// Make the store of a new cluster in --data-dir and end
-    #[arg(long, env = "UNIQ_FORMAT", requires = "id")]
+    #[arg(long, env = "UNIQ_FORMAT")]
     pub format: bool,
 
     /// Where this master keeps its ledger
@@ -33,7 +35,7 @@ pub struct Args {
 
     /// Make the store of a replacement in --data-dir from the running survivor (--peer), with the token that its
     /// --peer-lost printed, and end
-    #[arg(long, env = "UNIQ_JOIN", value_name = "TOKEN", conflicts_with = "format", requires_all = ["id", "peer"])]
+    #[arg(long, env = "UNIQ_JOIN", value_name = "TOKEN", conflicts_with = "format")]
     pub join: Option<JoinToken>,
 
     /// Which of the two masters this is: 1 or 2 (with --format and --join)
@@ -41,16 +43,16 @@ pub struct Args {
     pub id: Option<MasterId>,
 
     /// How many days a lease lasts, 1 to 30 (with --format) [default: 7]
-    #[arg(long, env = "UNIQ_LEASE_DAYS", value_name = "DAYS", requires = "format",
+    #[arg(long, env = "UNIQ_LEASE_DAYS", value_name = "DAYS",
           value_parser = clap::value_parser!(u8).range(1..=30))]
     pub lease_days: Option<u8>,
 
     /// The one UTC offset in which this cluster counts hours and days (with --format) [default: +00:00]
-    #[arg(long, env = "UNIQ_UTC_OFFSET", value_name = "+HH:MM", requires = "format", allow_hyphen_values = true)]
+    #[arg(long, env = "UNIQ_UTC_OFFSET", value_name = "+HH:MM", allow_hyphen_values = true)]
     pub utc_offset: Option<UtcOffset>,
 
     /// The largest uint2 token; above 4095 for Uniq96 alone (with --format) [default: 4095]
-    #[arg(long, env = "UNIQ_UINT2_MAX", value_name = "N", requires = "format")]
+    #[arg(long, env = "UNIQ_UINT2_MAX", value_name = "N")]
     pub uint2_max: Option<u16>,
 
     /// Where agents connect
@@ -62,8 +64,7 @@ pub struct Args {
     pub peer_listen: SocketAddr,
 
     /// The other master's --peer-listen
-    #[arg(long, env = "UNIQ_PEER", value_name = "HOST:PORT", required_unless_present_any = ["format", "peer_lost"],
-          value_parser = parse_peer)]
+    #[arg(long, env = "UNIQ_PEER", value_name = "HOST:PORT", value_parser = common::settings::host_port)]
     pub peer: Option<String>,
 
     /// Where the console is served
@@ -95,15 +96,6 @@ pub struct Args {
     pub test_clock: Option<TestClock>,
 }
 
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
 impl Args {
     /// Parses the command line, the environment and the configuration file.
     ///
@@ -113,20 +105,43 @@ impl Args {
         let mut command = Self::command();
         let matches = common::settings::parse(command.clone(), argv)?;
         let args = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
-        if args.id.is_some() && !args.format && args.join.is_none() {
-            let why = "--id goes with --format and --join; a running master knows from its store which one it is";
-            return Err(command.error(clap::error::ErrorKind::ArgumentConflict, why));
+        args.check().map_err(|(kind, why)| command.error(kind, why))?;
+        Ok(args)
+    }
+
+    /// What belongs together. Checked here and not by clap, which would look before the configuration file is read.
+    fn check(&self) -> Result<(), (ErrorKind, String)> {
+        let missing = |why: &str| Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        let runs = !self.format && !self.peer_lost && self.join.is_none();
+        match (self.id, self.join.is_some(), &self.peer) {
+            (None, _, _) if self.format => return missing("--format needs --id 1, or --id 2 on the other machine"),
+            (None, true, _) => return missing("--join needs --id: which of the two masters this is going to be"),
+            (_, true, None) => return missing("--join needs --peer HOST:PORT: the --peer-listen of the survivor"),
+            (Some(_), false, _) if !self.format => {
+                let why = "--id goes with --format and --join; a running master knows from its store which one it is";
+                return Err((ErrorKind::ArgumentConflict, why.to_owned()));
+            }
+            (_, _, None) if runs => {
+                return missing("--peer HOST:PORT is missing: the --peer-listen of the other master");
+            }
+            _ => {}
         }
-        let open = [args.agent_listen, args.peer_listen, args.web_listen].into_iter().find(|a| !a.ip().is_loopback());
+        let formats = [self.lease_days.is_some(), self.utc_offset.is_some(), self.uint2_max.is_some()];
+        if !self.format && formats.contains(&true) {
+            let why = "--lease-days, --utc-offset and --uint2-max go with --format; a running cluster keeps what it was \
+                       formatted with";
+            return Err((ErrorKind::ArgumentConflict, why.to_owned()));
+        }
+        let open = [self.agent_listen, self.peer_listen, self.web_listen].into_iter().find(|a| !a.ip().is_loopback());
         match open {
-            Some(address) if !args.insecure => Err(command.error(
-                clap::error::ErrorKind::ValueValidation,
+            Some(address) if runs && !self.insecure => Err((
+                ErrorKind::ValueValidation,
                 format!(
                     "{address} is not loopback: without TLS anybody who reaches it could take leases or read them. \
                      Listen on 127.0.0.1 or [::1], or say --insecure if the network is closed"
                 ),
             )),
-            _ => Ok(args),
+            _ => Ok(()),
         }
     }
 
@@ -145,14 +160,6 @@ impl Args {
 
 fn parse_id(text: &str) -> Result<MasterId, String> {
     text.parse().ok().and_then(MasterId::from_number).ok_or_else(|| "a master is 1 or 2".to_owned())
-}
-
-fn parse_peer(text: &str) -> Result<String, String> {
-    let (host, port) = text.rsplit_once(':').ok_or("write it as HOST:PORT")?;
-    match port.parse::<u16>() {
-        Ok(port) if port > 0 && !host.is_empty() => Ok(text.to_owned()),
-        _ => Err("write it as HOST:PORT, with a port from 1 to 65535".to_owned()),
-    }
 }
 
 #[cfg(test)]
@@ -180,12 +187,14 @@ mod tests {
             (&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101"], "--insecure"),
             (&["--peer", "b:1", "--allow", "10.0.0.0/99"], "--allow"),
             (&["--peer", "b:1", "--id", "1"], "--format"),
+            (&["--peer", "b:1", "--lease-days", "3"], "--format"),
             (&["--join", "x", "--id", "1", "--peer", "b:1"], "64 hexadecimal digits"),
             (&["--join", &"0".repeat(64)], "--id"),
             (&["--peer-lost", "--format", "--id", "1"], "--peer-lost"),
         ] {
-            let error = parse(flags).expect_err("was taken").to_string();
-            assert!(error.contains(named), "{flags:?}: {error}");
+            let error = parse(flags).expect_err("was taken");
+            let line = common::settings::one_line(&error, "uniq_master");
+            assert!(line.contains(named) && !line.contains('\n') && error.exit_code() == 2, "{flags:?}: {line}");
         }
         assert!(parse(&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101", "--insecure"]).is_ok());
         assert!(parse(&["--peer-lost"]).is_ok());

@@ -148,6 +148,27 @@ impl Cluster {
         self.ports.port()
     }
 
+    /// Another process for master `id`, on ports of its own, over the store in `data_dir` (which may not be there yet),
+    /// with the master at `peer` as the other one. Not started, and not one of [`masters`](Self::masters).
+    ///
+    /// # Errors
+    /// If ports are used up.
+    pub fn another_master(&mut self, name: &str, id: u8, data_dir: PathBuf, peer: SocketAddr) -> Result<Master> {
+        let own = [self.ports.port()?, self.ports.port()?, self.ports.port()?];
+        master_with(self.dir(), name, id, data_dir, own, peer)
+    }
+
+    /// The same store and the same ports as that of a master, but with the master at `peer` as the other one. Not
+    /// started.
+    ///
+    /// # Errors
+    /// If its folder's name is no text.
+    pub fn with_other_peer(&self, master: &Master, peer: SocketAddr) -> Result<Master> {
+        let own = [master.agent_listen, master.peer_listen, master.daemon.http];
+        let name = format!("master-{}-again", master.id);
+        master_with(self.dir(), &name, master.id, master.data_dir.clone(), own, peer)
+    }
+
     /// A new agent with a freshly formatted serial file, not started. Says which it is.
     ///
     /// # Errors
@@ -322,23 +343,35 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
 }
 
 fn new_master(dir: &Path, id: u8, own: [SocketAddr; 3], other: [SocketAddr; 3]) -> Result<Master> {
-    let data_dir = dir.join(format!("master-{id}"));
-    let program = programs::master()?;
-    let (data, id_text) = (text(&data_dir)?.to_owned(), id.to_string());
-    let ended = programs::run(&program, &["--format", "--data-dir", &data, "--id", &id_text], dir)?;
+    let name = format!("master-{id}");
+    let data_dir = dir.join(&name);
+    let args = ["--format", "--data-dir", text(&data_dir)?, "--id", &id.to_string()];
+    let ended = programs::run(&programs::master()?, &args, dir)?;
     if ended.status != Some(0) {
         bail!("--format failed: {ended:?}");
     }
-    let ([agent_listen, peer_listen, web], [_, peer, _]) = (own, other);
+    let [_, peer, _] = other;
+    master_with(dir, &name, id, data_dir, own, peer)
+}
+
+fn master_with(
+    dir: &Path,
+    name: &str,
+    id: u8,
+    data_dir: PathBuf,
+    own: [SocketAddr; 3],
+    peer: SocketAddr,
+) -> Result<Master> {
+    let [agent_listen, peer_listen, web] = own;
+    let data = text(&data_dir)?.to_owned();
     #[rustfmt::skip]
     let args = [
         "--data-dir", &data, "--agent-listen", &agent_listen.to_string(), "--peer-listen", &peer_listen.to_string(),
         "--web-listen", &web.to_string(), "--peer", &peer.to_string(),
     ]
     .map(str::to_owned);
-    let name = format!("master-{id}");
     let log = dir.join(format!("{name}.log"));
-    let daemon = Daemon::new(&name, program, args.into(), web, log);
+    let daemon = Daemon::new(name, programs::master()?, args.into(), web, log);
     Ok(Master { daemon, id, agent_listen, peer_listen, data_dir })
 }
 

@@ -223,6 +223,27 @@ fn a_flag_goes_before_the_environment_and_that_before_the_file() {
     fails(&ended(wrong), 2, "many", "a wrong value in the environment");
 }
 
+/// The flags of a command line as a configuration file says them: the same names with `_`.
+fn as_toml(args: &[String]) -> String {
+    let line = |pair: &[String]| format!("{} = '{}'\n", pair[0].trim_start_matches("--").replace('-', "_"), pair[1]);
+    args.chunks(2).map(line).collect()
+}
+
+#[tokio::test]
+async fn a_configuration_file_alone_is_enough_to_run() {
+    let mut cluster = Cluster::new().unwrap();
+    cluster.add_agent(&["--renew-interval", "10m", "--log", "debug"]).unwrap();
+    let dir = cluster.dir().to_owned();
+    for daemon in cluster.daemons() {
+        let file = dir.join(format!("{}.toml", daemon.name));
+        std::fs::write(&file, as_toml(&daemon.args)).unwrap();
+        daemon.args = vec!["--config".to_owned(), file.to_str().unwrap().to_owned()];
+        daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    assert_eq!(cluster.ask_agent(0, "uniq64").await.unwrap().status, 200);
+}
+
 #[test]
 fn explain_takes_an_id_apart_offline() {
     let dir = tempfile::tempdir().unwrap();

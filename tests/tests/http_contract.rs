@@ -143,7 +143,7 @@ fn fields(kind: Kind, bits: u128) -> (String, u128, u128) {
         .collect();
     let hour = format!("{:04}-{:02}-{:02}T{:02}", 2000 + f[0], f[1], f[2], f[3]);
     match kind {
-        Kind::Uniq64 => (hour, f[4], f[5]),
+        Kind::Uniq64 => (format!("{hour}:00:00"), f[4], f[5]),
         _ => (format!("{hour}:{:02}:{:02}.{:03}", f[4], f[5], f[6]), f[7], f[8]),
     }
 }
@@ -202,7 +202,7 @@ async fn every_text_form_says_the_same_bits_and_explains_itself() {
     let said = explain(id).await;
     assert_eq!((&said["kind"], &said["token"]), (&Value::from("string"), &Value::from(token)), "{said}");
     assert_eq!(said["serial"].as_u64().unwrap(), id[14..22].parse::<u64>().unwrap(), "{said}");
-    assert_eq!(said["time"].as_str().unwrap().replace('-', ""), id[..8], "{said}");
+    assert_eq!(said["time"].as_str().unwrap()[..10].replace('-', ""), id[..8], "{said}");
     assert!(said["parts"].as_array().is_some_and(|parts| parts.len() == 5), "{said}");
 
     for garbage in ["x", "99999999999999999999999", "%FF", "uniq64:%2F%2F2026-13-45_99%2F1%2F1", &"7".repeat(4_000)] {
@@ -215,7 +215,10 @@ async fn every_text_form_says_the_same_bits_and_explains_itself() {
 fn uri_fields(name: &str, id: &str) -> (String, u128, u128) {
     let rest = id.strip_prefix(name).and_then(|rest| rest.strip_prefix("://")).expect("the kind is the scheme");
     let [time, token, serial] = rest.split('/').collect::<Vec<_>>().try_into().expect("three parts");
-    let time = time.replacen('_', "T", 1).replacen('_', ".", 1);
+    let time = match name {
+        "uniq64" => format!("{}:00:00", time.replace('_', "T")),
+        _ => time.replacen('_', "T", 1).replacen('_', ".", 1),
+    };
     (time, token.parse().unwrap(), serial.parse().unwrap())
 }
 
@@ -252,8 +255,6 @@ async fn the_agent_tells_of_itself() {
     }
     let metrics = client.get(&format!("{base}metrics")).await.unwrap();
     assert!(metrics.status == 200 && metrics.text().contains("# TYPE "), "{}", metrics.text());
-    let api = client.get(&format!("{base}openapi.json")).await.unwrap().json().unwrap();
-    assert!(api["openapi"].is_string() && api["paths"]["/uniq64"].is_object(), "{api}");
     let generators = client.get(&format!("{base}generators")).await.unwrap().json().unwrap();
     assert!(generators.to_string().contains("default"), "{generators}");
     let status = client.get(&format!("{base}status")).await.unwrap().json().unwrap();

@@ -1,6 +1,6 @@
 //! `uniq_generator`: wiring only.
 
-use agent::config::{Args, LogFormat, Mode, one_line};
+use agent::config::{Args, Mode};
 use agent::heartbeat::{Heartbeat, Report};
 use agent::holder::Holder;
 use agent::http;
@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use common::clock::Clock;
 use common::ids;
 use common::namespace::{GeneratorKind, Namespace};
+use common::settings;
 use common::terms::{AgentId, SessionId};
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(e) => {
-            eprintln!("uniq_generator: {}", one_line(&e));
+            eprintln!("uniq_generator: {}", settings::one_line(&e, "uniq_generator"));
             return ExitCode::from(USAGE);
         }
     };
@@ -46,7 +47,9 @@ fn main() -> ExitCode {
         Mode::Format => format(&args),
         Mode::Inspect => inspect(&args),
         Mode::Explain(id) => explain(&id, args.json),
-        Mode::Serve => start_log(&args).and_then(|()| run(&args)),
+        Mode::Serve => {
+            settings::start_log(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(&args))
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -78,18 +81,6 @@ fn explain(id: &str, json: bool) -> anyhow::Result<()> {
 
 fn print(text: &str) -> anyhow::Result<()> {
     writeln!(std::io::stdout(), "{}", text.trim_end()).context("cannot write to stdout")
-}
-
-fn start_log(args: &Args) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&args.log).with_context(|| {
-        format!("--log {}: write a level such as info, or a filter such as info,agent=debug", args.log)
-    })?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match args.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {

@@ -33,14 +33,21 @@ pub(super) struct Caller {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CallError {
     /// The master answered, with a refusal.
-    #[error("master {address}: {refusal}")]
+    #[error("{refusal}")]
     Refused { address: String, refusal: Refusal },
     /// It did not answer, or not as a master of ours.
-    #[error("master {address}: {why}")]
+    #[error("{why}")]
     Failed { address: String, why: String },
 }
 
 impl CallError {
+    /// Which master it is about.
+    pub(super) fn address(&self) -> &str {
+        match self {
+            Self::Refused { address, .. } | Self::Failed { address, .. } => address,
+        }
+    }
+
     /// Whether the other master may do better.
     pub(super) fn other_may_help(&self) -> bool {
         match self {

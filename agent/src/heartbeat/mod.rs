@@ -6,7 +6,7 @@
 mod link;
 mod report;
 
-pub use report::{MasterInUse, Report};
+pub use report::{LastRefusal, MasterInUse, Report};
 
 use crate::holder::{Command, Event, Holder, Next, check_grant};
 use crate::minter::Minter;
@@ -15,6 +15,7 @@ use crate::timebase::Heard;
 use common::rpc::lease::Rent;
 use common::terms::AgentId;
 use link::{CallError, Caller, Greeting, Link};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -24,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 pub const MASTERS_MAX: usize = 8;
 /// After something failed, nothing is tried before this has passed in real time, however fast a test clock runs.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// Texts that are remembered as logged.
+const LOGGED_MAX: usize = 64;
 /// How often the operating system's clock is compared with the machine's own time.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -52,8 +55,10 @@ struct Task {
     jumps: u64,
     minter: Arc<Minter>,
     report: Arc<Report>,
-    /// The text of the last failure that was logged, so that a long outage is not logged over and over.
-    logged: Option<String>,
+    /// What each of them said last when it did not do as asked.
+    said: BTreeMap<String, String>,
+    /// What was logged since something last worked, so that a long outage is not logged over and over.
+    logged: BTreeSet<String>,
 }
 
 impl Heartbeat {
@@ -65,7 +70,18 @@ impl Heartbeat {
         let turn = usize::try_from(rand::random::<u64>() % masters.len().max(1) as u64).unwrap_or(0);
         let jumps = minter.jumps();
         let watch = watch(Arc::clone(&minter), Arc::clone(&jumped));
-        let mut task = Task { masters, turn, link: None, caller, holder, jumps, minter, report, logged: None };
+        let mut task = Task {
+            masters,
+            turn,
+            link: None,
+            caller,
+            holder,
+            jumps,
+            minter,
+            report,
+            said: BTreeMap::new(),
+            logged: BTreeSet::new(),
+        };
         tokio::select! {
             () = stop.cancelled() => {}
             () = watch => {}
@@ -132,8 +148,12 @@ impl Task {
             };
             match done {
                 Ok(event) => {
-                    self.logged = None;
-                    self.minter.explain(None);
+                    if event.is_some() {
+                        // A sign of life alone does not answer why there is no lease.
+                        self.said.clear();
+                        self.minter.explain(None);
+                    }
+                    self.logged.clear();
                     return match event {
                         Some(event) => self.take_in(event).await,
                         None => true,
@@ -167,17 +187,26 @@ impl Task {
     }
 
     fn note(&mut self, error: &CallError) {
-        let text = error.to_string();
+        let address = error.address();
+        let text = format!("master {address}: {error}");
         if error.ends_connection() {
             self.link = None;
             self.report.set_master(None);
         }
-        if self.logged.as_ref() != Some(&text) {
-            tracing::warn!(%error, "a master did not do as asked");
+        self.report.set_refusal(self.minter.wall(), text.clone());
+        self.said.insert(address.to_owned(), text.clone());
+        let all: Vec<&str> = self.said.values().map(String::as_str).collect();
+        self.minter.explain(Some(all.join("; ")));
+        if self.is_news(text) {
+            tracing::warn!(%address, %error, "a master did not do as asked");
         }
-        self.report.set_refusal(text.clone());
-        self.minter.explain(Some(text.clone()));
-        self.logged = Some(text);
+    }
+
+    fn is_news(&mut self, text: String) -> bool {
+        if self.logged.len() >= LOGGED_MAX {
+            self.logged.clear();
+        }
+        self.logged.insert(text)
     }
 
     /// The connection, made anew if there is none.
@@ -185,7 +214,10 @@ impl Task {
         if self.link.is_none() {
             let address = self.masters.get(self.turn).cloned().unwrap_or_default();
             let (link, greeting) = Link::open(&address, &self.caller, &self.minter).await?;
-            tracing::info!(%address, master = %greeting.reply.master, mode = %greeting.reply.mode, "connected");
+            let (master, mode) = (greeting.reply.master, greeting.reply.mode);
+            if self.is_news(format!("connected to {address}, {mode}")) {
+                tracing::info!(%address, %master, %mode, "connected");
+            }
             self.greeted(&link.address, greeting).await;
             self.link = Some(link);
         }
@@ -298,3 +330,6 @@ impl Task {
         tracing::error!(%refusal, "a change of the leases did not become durable");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,11 +19,20 @@ pub struct MasterInUse {
     pub heard: WallMs,
 }
 
+/// What did not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastRefusal {
+    /// When, by our time.
+    pub at: WallMs,
+    /// What a master, or the network, said.
+    pub text: String,
+}
+
 /// Written by the heartbeat, read by anyone.
 #[derive(Debug, Default)]
 pub struct Report {
     master: ArcSwapOption<MasterInUse>,
-    refusal: ArcSwapOption<String>,
+    refusal: ArcSwapOption<LastRefusal>,
 }
 
 impl Report {
@@ -32,8 +41,8 @@ impl Report {
         self.master.load_full()
     }
 
-    /// What a master, or the network, said last when it did not do as asked.
-    pub fn last_refusal(&self) -> Option<Arc<String>> {
+    /// What did not work last; it may have worked since.
+    pub fn last_refusal(&self) -> Option<Arc<LastRefusal>> {
         self.refusal.load_full()
     }
 
@@ -41,7 +50,7 @@ impl Report {
         self.master.store(master.map(Arc::new));
     }
 
-    pub(super) fn set_refusal(&self, text: String) {
-        self.refusal.store(Some(Arc::new(text)));
+    pub(super) fn set_refusal(&self, at: WallMs, text: String) {
+        self.refusal.store(Some(Arc::new(LastRefusal { at, text })));
     }
 }

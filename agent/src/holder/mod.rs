@@ -18,7 +18,7 @@ use common::token::{TokenKey, TokenType};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Between two signs of life while nothing else is to be said.
-pub const HEARTBEAT_INTERVAL: SpanMs = SpanMs::seconds(10);
+pub const HEARTBEAT_INTERVAL: SpanMs = SpanMs::seconds(60);
 /// Between attempts while there is something to wait for that stops minting: the shortest and the longest pause.
 pub const URGENT_RETRY: (SpanMs, SpanMs) = (SpanMs(SECOND_MS / 4), SpanMs::seconds(2));
 /// Between attempts at a renewal, which has days of time.

@@ -218,7 +218,7 @@ proptest! {
         for (passed, dice, event) in steps {
             now += passed;
             match h.next(at(now), dice) {
-                Next::Wait(due) => prop_assert!(due > BootMs(now) && due - BootMs(now) <= SpanMs::seconds(34)),
+                Next::Wait(due) => prop_assert!(due > BootMs(now) && due - BootMs(now) <= SpanMs(HEARTBEAT_INTERVAL.0 * 11 / 10)),
                 Next::Do(Command::Renew { renewal, .. }) => {
                     prop_assert!(renewal.rseq > highest.rseq || renewal == highest);
                     highest = renewal;
@@ -237,4 +237,23 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn signs_of_life_go_on_beside_frequent_renewals() {
+    let lease = grant(TokenType::Uint2, 5, 7);
+    let wanted = BTreeSet::from([TokenType::Uint2]);
+    let mut h = Holder::new(&wanted, std::slice::from_ref(&lease), 0, SpanMs::seconds(1), at(0));
+    let mut heartbeats = 0;
+    for ms in 0..6 * HEARTBEAT_INTERVAL.0 {
+        while let Next::Do(command) = next(&mut h, ms) {
+            let event = match command {
+                Command::Heartbeat => Event::HeartbeatAnswered,
+                _ => Event::Renewed { key: lease.key, g: lease.g, until: lease.until },
+            };
+            heartbeats += u32::from(event == Event::HeartbeatAnswered);
+            h.handle(at(ms), MIDDLE, &event);
+        }
+    }
+    assert_eq!(heartbeats, 6);
 }

@@ -59,6 +59,7 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
             "heard": master.heard.to_string(),
         })
     });
+    let refusal = agent.report.last_refusal();
     let ready = minter.ready().map_err(|e| json!({ "code": e.code().as_str(), "detail": e.to_string() }));
     let status = json!({
         "agent_id": agent.agent_id,
@@ -74,7 +75,8 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
         "leases": minter.leases().values().filter_map(lease).collect::<Vec<_>>(),
         "master": master,
         "clock_offset_ms": minter.clock_offset_ms(),
-        "last_refusal": agent.report.last_refusal(),
+        "last_refusal": refusal.as_ref().map(|refusal| &refusal.text),
+        "last_refusal_at": refusal.as_ref().map(|refusal| refusal.at.to_string()),
         "test_clock": minter.clock().test_clock().map(|test| test.to_string()),
         // Whoever asks for the status wants to see it even while the disk does not answer.
         "generators": minter.view().await.unwrap_or_default(),

@@ -9,7 +9,7 @@ use crate::run::Runs;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use common::ids::TextForm;
 use common::namespace::{GeneratorKind, GeneratorName, Namespace};
@@ -39,45 +39,40 @@ impl Asked {
     }
 }
 
-pub(super) async fn uniq64(State(agent): State<Arc<Agent>>, request: Request) -> Result<Response, Problem> {
-    let asked = Asked::of(&request, NUMBERS)?;
-    agent.numbers(GeneratorName::DEFAULT, asked).await
+pub(super) async fn uniq64(State(agent): State<Arc<Agent>>, request: Request) -> Response {
+    let asked = Asked::of(&request, NUMBERS);
+    agent.counted(agent.numbers(GeneratorName::DEFAULT, asked).await)
 }
 
-pub(super) async fn uniq64_named(
-    State(agent): State<Arc<Agent>>,
-    name: Name,
-    request: Request,
-) -> Result<Response, Problem> {
-    let (Path(name), asked) = (name.map_err(|_| no_name())?, Asked::of(&request, NUMBERS)?);
-    agent.numbers(&name, asked).await
+pub(super) async fn uniq64_named(State(agent): State<Arc<Agent>>, name: Name, request: Request) -> Response {
+    let asked = Asked::of(&request, NUMBERS);
+    agent.counted(match name {
+        Ok(Path(name)) => agent.numbers(&name, asked).await,
+        Err(_) => Err(no_name()),
+    })
 }
 
-pub(super) async fn uniq96(State(agent): State<Arc<Agent>>, request: Request) -> Result<Response, Problem> {
-    let asked = Asked::of(&request, NUMBERS)?;
-    let n = asked.query.count(agent.batch_max)?;
-    let style = number_style(&asked)?;
-    let room = agent.room(n, &style)?;
-    let runs = agent.minter.mint_uniq96(n).await.map_err(|e| agent.refused(&e))?;
-    agent.respond(runs, n, style, room).await
+pub(super) async fn uniq96(State(agent): State<Arc<Agent>>, request: Request) -> Response {
+    let asked = Asked::of(&request, NUMBERS);
+    agent.counted(agent.wide_numbers(asked).await)
 }
 
-pub(super) async fn string(State(agent): State<Arc<Agent>>, request: Request) -> Result<Response, Problem> {
-    let asked = Asked::of(&request, STRINGS)?;
-    agent.strings(GeneratorName::DEFAULT, asked).await
+pub(super) async fn string(State(agent): State<Arc<Agent>>, request: Request) -> Response {
+    let asked = Asked::of(&request, STRINGS);
+    agent.counted(agent.strings(GeneratorName::DEFAULT, asked).await)
 }
 
-pub(super) async fn string_named(
-    State(agent): State<Arc<Agent>>,
-    name: Name,
-    request: Request,
-) -> Result<Response, Problem> {
-    let (Path(name), asked) = (name.map_err(|_| no_name())?, Asked::of(&request, STRINGS)?);
-    agent.strings(&name, asked).await
+pub(super) async fn string_named(State(agent): State<Arc<Agent>>, name: Name, request: Request) -> Response {
+    let asked = Asked::of(&request, STRINGS);
+    agent.counted(match name {
+        Ok(Path(name)) => agent.strings(&name, asked).await,
+        Err(_) => Err(no_name()),
+    })
 }
 
 impl Agent {
-    async fn numbers(&self, name: &str, asked: Asked) -> Result<Response, Problem> {
+    async fn numbers(&self, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
+        let asked = asked?;
         let n = asked.query.count(self.batch_max)?;
         let style = number_style(&asked)?;
         let generator = self.minter.generator(GeneratorKind::Uniq64, name).map_err(|e| self.refused(&e))?;
@@ -86,13 +81,30 @@ impl Agent {
         self.respond(runs, n, style, room).await
     }
 
-    async fn strings(&self, name: &str, asked: Asked) -> Result<Response, Problem> {
+    async fn wide_numbers(&self, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
+        let asked = asked?;
+        let n = asked.query.count(self.batch_max)?;
+        let style = number_style(&asked)?;
+        let room = self.room(n, &style)?;
+        let runs = self.minter.mint_uniq96(n).await.map_err(|e| self.refused(&e))?;
+        self.respond(runs, n, style, room).await
+    }
+
+    async fn strings(&self, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
+        let asked = asked?;
         let n = asked.query.count(self.batch_max)?;
         let generator = self.minter.generator(GeneratorKind::String, name).map_err(|e| self.refused(&e))?;
         let style = string_style(&asked, generator.namespace())?;
         let room = self.room(n, &style)?;
         let runs = self.minter.mint(generator, n).await.map_err(|e| self.refused(&e))?;
         self.respond(runs, n, style, room).await
+    }
+
+    fn counted(&self, answer: Result<Response, Problem>) -> Response {
+        if let Err(Problem { code: Some(code), .. }) = &answer {
+            self.minter.counters().refuse(*code);
+        }
+        answer.into_response()
     }
 
     /// Memory for the answer; taken before the IDs, so that none is thrown away.

@@ -80,9 +80,7 @@ impl Agent {
     }
 
     fn overloaded(&self, why: &'static str) -> Problem {
-        let refusal = Refusal::Overloaded(why);
-        self.minter.counters().refuse(refusal.code());
-        self.refused(&refusal)
+        self.refused(&Refusal::Overloaded(why))
     }
 }
 
@@ -167,11 +165,9 @@ async fn accept(
 
 async fn serve_connection(io: TcpStream, router: Router, stop: CancellationToken) {
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_LEN_MAX)
-        .max_headers(HEADERS_MAX)
-        .pipeline_flush(true);
+    // Not `pipeline_flush`: it copies the answers to all requests that came together into one buffer without a bound,
+    // and sends none while part of another request is there, not even the one that says what is wrong with it.
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX).max_headers(HEADERS_MAX);
     let io = TokioIo::new(Impatient::new(io, WRITE_TIMEOUT));
     let connection = http.serve_connection(io, TowerToHyperService::new(router));
     tokio::pin!(connection);

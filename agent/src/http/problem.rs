@@ -15,7 +15,9 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+js
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     status: StatusCode,
-    code: &'static str,
+    /// One of the stable codes; `None` for what HTTP itself has a word for.
+    pub(super) code: Option<MintCode>,
+    code_text: &'static str,
     detail: String,
     retry_after_s: Option<u64>,
 }
@@ -43,17 +45,23 @@ impl Problem {
             "there is nothing at this address: IDs are at /uniq64, /uniq96 and /string, the rest at /explain/ID, \
                       /generators, /status, /healthz, /readyz, /metrics"
                 .to_owned();
-        Self { status: StatusCode::NOT_FOUND, code: "not_found", detail, retry_after_s: None }
+        Self { status: StatusCode::NOT_FOUND, code: None, code_text: "not_found", detail, retry_after_s: None }
     }
 
     pub(super) fn method_not_allowed() -> Self {
         let detail = "this address does not take that method; the Allow header lists those it takes".to_owned();
-        Self { status: StatusCode::METHOD_NOT_ALLOWED, code: "method_not_allowed", detail, retry_after_s: None }
+        Self {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            code: None,
+            code_text: "method_not_allowed",
+            detail,
+            retry_after_s: None,
+        }
     }
 
     fn of(code: MintCode, detail: String) -> Self {
         let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code: code.as_str(), detail, retry_after_s: None }
+        Self { status, code: Some(code), code_text: code.as_str(), detail, retry_after_s: None }
     }
 }
 
@@ -64,7 +72,7 @@ impl IntoResponse for Problem {
             "title": self.status.canonical_reason().unwrap_or("Error"),
             "status": self.status.as_u16(),
             "detail": self.detail,
-            "code": self.code,
+            "code": self.code_text,
         });
         let mut response = body(self.status, MEDIA_TYPE, document.to_string().into());
         if let Some(seconds) = self.retry_after_s {

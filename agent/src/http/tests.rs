@@ -176,6 +176,7 @@ async fn what_is_not_understood_is_refused_and_named() {
     assert_eq!(both.problem(), bad_parameter());
     let minted: u64 = app.minter.counters().minted().map(|(_, n)| n).sum();
     assert_eq!(minted, 0, "a refusal costs no ID");
+    assert_eq!(app.minter.counters().refused().next(), Some((MintCode::BadParameter, 18)));
 }
 
 #[tokio::test]
@@ -290,19 +291,44 @@ async fn the_agent_tells_about_itself() {
     assert_eq!(app.minter.leases().get(&TokenType::Uint2), held(7).get(&TokenType::Uint2));
 }
 
+async fn listen(app: &App) -> (std::net::SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    let server = tokio::spawn(serve(listener, app.router.clone(), stop.clone()));
+    (address, stop, server)
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_told_so_and_bounded() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let app = App::new();
+    let (address, stop, _server) = listen(&app).await;
+    let _stop = stop.drop_guard();
+    let long = format!("GET /uniq64?{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(HEAD_LEN_MAX));
+    let many = format!("GET /uniq64 HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
+    let garbage = "\u{1}\u{2}\u{3} what?\r\n\r\n".to_owned();
+    for (request, status) in [(long, "HTTP/1.1 431"), (many, "HTTP/1.1 431"), (garbage, "HTTP/1.1 400")] {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut got = Vec::new();
+        while let Ok(1..) = client.read_buf(&mut got).await {}
+        assert!(got.starts_with(status.as_bytes()), "{status}: {}", String::from_utf8_lossy(&got));
+    }
+}
+
 /// Over a real socket: pipelined requests, a connection that says nothing, and a stop that waits for neither.
 #[tokio::test]
 async fn it_serves_pipelined_requests_and_stops_in_spite_of_silent_connections() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let app = App::new();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let stop = CancellationToken::new();
-    let server = tokio::spawn(serve(listener, app.router.clone(), stop.clone()));
+    let (address, stop, server) = listen(&app).await;
     let mut silent = TcpStream::connect(address).await.unwrap();
     silent.write_all(b"GET /uniq64 HTTP/1.1\r\nHo").await.unwrap();
     let mut client = TcpStream::connect(address).await.unwrap();
+    // The sixth is not all there; the others are answered nevertheless.
     client.write_all(&b"GET /uniq64 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(5)).await.unwrap();
+    client.write_all(b"GET /uniq64 HTT").await.unwrap();
     let mut got = Vec::new();
     while String::from_utf8_lossy(&got).matches("HTTP/1.1 200 OK").count() < 5 || !got.ends_with(b"\n") {
         assert_ne!(client.read_buf(&mut got).await.unwrap(), 0);

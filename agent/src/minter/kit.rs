@@ -8,7 +8,7 @@ use common::clock::Clock;
 use common::lease::{Generation, Grant};
 use common::namespace::{GeneratorKind, Namespace};
 use common::terms::{ClusterId, SessionId, Terms};
-use common::time::{DAY_MS, SpanMs, WallMs};
+use common::time::{DAY_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,6 +79,19 @@ pub(crate) fn held(value: u32) -> Leases {
         (TokenType::Uint2, LeaseView::Held(numbers)),
         (TokenType::String2IncludeLetter, LeaseView::Held(strings)),
     ])
+}
+
+impl Minter {
+    /// The operating system's clock seems to have been stepped by an hour since it was last looked at.
+    pub(crate) fn pretend_jump(&self) {
+        let now = self.clock.now();
+        self.time.lock().unwrap().look(Now { wall: now.wall + SpanMs(3_600_000), ..now }, 1);
+    }
+
+    /// The durable number of the newest renewal.
+    pub(crate) fn rseq(&self) -> u64 {
+        self.state.lock().unwrap().holdings.rseq
+    }
 }
 
 /// Lets the minter believe that it is `wall`.

@@ -19,7 +19,7 @@ use crate::emit::{Make, Stamp, stamp_uniq96};
 use crate::holder::Leases;
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
-use crate::serial_file::{Holdings, Opened, StartKind};
+use crate::serial_file::{Opened, StartKind};
 use crate::timebase::Timebase;
 use crate::uniq96::{Take96, Window96};
 use crate::window::{Take, Window};
@@ -149,11 +149,6 @@ impl Minter {
         }))
     }
 
-    /// The holdings of a start, as the holder goes on with them.
-    pub fn holdings(opened: &Opened) -> &Holdings {
-        &opened.holdings
-    }
-
     /// The generator of that kind and name.
     ///
     /// # Errors
@@ -173,7 +168,9 @@ impl Minter {
             GeneratorKind::Uniq64 => Kind::Uniq64,
             GeneratorKind::String => Kind::Text,
         };
-        self.counters.count(kind, n, runs.as_ref().map(|_| ()));
+        if runs.is_ok() {
+            self.counters.mint(kind, n);
+        }
         runs
     }
 
@@ -237,9 +234,9 @@ impl Minter {
     /// # Errors
     /// Any [`Refusal`].
     pub async fn mint_uniq96(self: &Arc<Self>, n: u32) -> Result<Runs, Refusal> {
-        let run = self.mint_uniq96_uncounted(n).await;
-        self.counters.count(Kind::Uniq96, n, run.as_ref().map(|_| ()));
-        run.map(Runs::from)
+        let run = self.mint_uniq96_uncounted(n).await?;
+        self.counters.mint(Kind::Uniq96, n);
+        Ok(run.into())
     }
 
     async fn mint_uniq96_uncounted(self: &Arc<Self>, n: u32) -> Result<Run, Refusal> {

@@ -34,14 +34,14 @@ fn code<T>(result: Result<T, Refusal>) -> MintCode {
     result.map(|_| "minted").unwrap_err().code()
 }
 
-/// The start of the hour, so that no test runs over its end.
-fn this_hour(minter: &Minter) -> WallMs {
-    WallMs(minter.wall().0 / DAY_MS * DAY_MS + 12 * HOUR_MS)
+/// Tomorrow at noon: no test runs over the end of the hour, and no mark of a file just made lies ahead.
+fn a_noon(minter: &Minter) -> WallMs {
+    WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS)
 }
 
 fn start_at_noon(kit: &Kit) -> (Arc<Minter>, WallMs) {
     let minter = kit.start();
-    let noon = this_hour(&minter);
+    let noon = a_noon(&minter);
     set_wall(&minter, noon);
     (minter, noon)
 }
@@ -82,7 +82,7 @@ async fn a_clean_stop_leaves_no_gap_and_a_crash_repeats_nothing() {
 #[tokio::test]
 async fn the_last_serials_of_an_hour_are_given_and_then_none() {
     let kit = Kit::new();
-    let noon = this_hour(&kit.start());
+    let noon = a_noon(&kit.start());
     let bucket = u32::try_from(noon.0 / HOUR_MS).unwrap();
     let namespace = Namespace::default_of(GeneratorKind::Uniq64);
     kit.preset(|contents| {
@@ -235,6 +235,20 @@ async fn a_failing_disk_stops_minting_at_the_bounds_and_not_before() {
 }
 
 #[tokio::test]
+async fn a_failing_disk_keeps_the_next_hour_and_the_next_mark_shut() {
+    let kit = Kit::new();
+    let (minter, noon) = start_at_noon(&kit);
+    uniq64(&minter, 1).await.unwrap();
+    minter.mint_uniq96(1).await.unwrap();
+    std::fs::create_dir(kit.path().with_file_name("serial.new")).unwrap();
+    set_wall(&minter, noon + SpanMs(HOUR_MS));
+    for _ in 0..2 {
+        assert_eq!(code(uniq64(&minter, 1).await), MintCode::SerialFileIo, "the hour is not durable");
+        assert_eq!(code(minter.mint_uniq96(1).await), MintCode::SerialFileIo, "the mark is passed");
+    }
+}
+
+#[tokio::test]
 async fn a_file_that_someone_touched_ends_minting_for_good() {
     let kit = Kit::new();
     let (minter, _) = start_at_noon(&kit);
@@ -301,6 +315,23 @@ async fn renewals_are_numbered_durably_and_leases_survive_a_restart() {
     let opened = kit.open();
     assert_eq!(opened.holdings.rseq, 5);
     assert_eq!((opened.holdings.leases.len(), opened.holdings.terms), (2, Some(super::kit::terms())));
+}
+
+#[tokio::test]
+async fn a_lease_counts_when_it_is_durable_and_a_loss_at_once() {
+    let kit = Kit::new();
+    let (minter, _) = start_at_noon(&kit);
+    uniq64(&minter, 1).await.unwrap();
+    let in_the_way = kit.path().with_file_name("serial.lineage.new");
+    std::fs::create_dir(&in_the_way).unwrap();
+    assert_eq!(code(minter.set_leases(held(8), 0)), MintCode::SerialFileIo);
+    assert_eq!(code(uniq64(&minter, 1).await), MintCode::NoLease, "the old one is lost, the new one not durable");
+    assert_eq!(code(minter.promise_rseq(9)), MintCode::SerialFileIo);
+    std::fs::remove_dir(&in_the_way).unwrap();
+    minter.set_leases(held(8), 0).unwrap();
+    assert_eq!(uniq64(&minter, 1).await.unwrap()[0].token, TokenValue(8));
+    drop(minter);
+    assert_eq!(kit.open().holdings.rseq, 0, "what was not promised");
 }
 
 #[tokio::test]

@@ -45,18 +45,13 @@ pub struct Counters {
 }
 
 impl Counters {
-    pub(super) fn count(&self, kind: Kind, n: u32, outcome: Result<(), &Refusal>) {
-        match outcome {
-            Ok(()) => {
-                if let Some(minted) = self.minted.get(kind as usize) {
-                    minted.fetch_add(u64::from(n), Ordering::Relaxed);
-                }
-            }
-            Err(refusal) => self.refuse(refusal.code()),
+    pub(super) fn mint(&self, kind: Kind, n: u32) {
+        if let Some(minted) = self.minted.get(kind as usize) {
+            minted.fetch_add(u64::from(n), Ordering::Relaxed);
         }
     }
 
-    /// Counts a refusal that did not come out of minting.
+    /// Counts a request for IDs that was refused, for whatever reason. Whoever answers it calls this.
     pub fn refuse(&self, code: MintCode) {
         if let Some(refused) = self.refused.get(code as usize) {
             refused.fetch_add(1, Ordering::Relaxed);

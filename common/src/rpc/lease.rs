@@ -14,7 +14,7 @@ pub const LIST_MAX: usize = 200;
 /// The leases of a cluster's tokens, as one of its two masters gives them.
 #[tarpc::service]
 pub trait LeaseService {
-    /// A lease of `token_type` for this session. The same session gets the same lease again; both masters must confirm a
+    /// A lease of `token_type` for the session that asks. The same session gets the same lease again; both masters must confirm a
     /// new one.
     async fn request_token(request: TokenRequest) -> Result<Grant, Refusal>;
     /// Renews a lease. One master is enough.

@@ -114,7 +114,7 @@ pub enum PeerMessage {
         /// The latest end that either of us promised.
         until: WallMs,
     },
-    /// I have no free value at home: can you grant one to this session?
+    /// I have no free value at home: can you grant one to that session?
     Ask {
         /// The agent's name.
         agent_id: AgentId,

@@ -3,9 +3,10 @@
 use anyhow::{Context as _, bail};
 use common::clock::Clock;
 use common::rpc::peer::JoinToken;
+use common::settings;
 use common::terms::{ClusterId, EpochId, MasterId};
 use master::admin::Admin;
-use master::config::{Args, LogFormat};
+use master::config::Args;
 use master::driver::{self, Counters};
 use master::lease::join::declare_lost;
 use master::lease::{Identity, Ledger};
@@ -13,7 +14,6 @@ use master::replication::{joining, link};
 use master::rpc::{self, Whitelist};
 use master::store::Store as _;
 use master::store::sled::SledStore;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,16 +21,21 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+const USAGE: u8 = 2;
 /// How long open connections may take to end; then they are cut.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     let args = match Args::layered(std::env::args_os()) {
         Ok(args) => args,
-        Err(e) => {
-            // Where stderr is closed there is nobody left to tell.
+        Err(e) if e.exit_code() == 0 => {
+            // `--help`. Where stdout is closed there is nobody to tell.
             let _ = e.print();
-            return u8::try_from(e.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+            return ExitCode::SUCCESS;
+        }
+        Err(e) => {
+            eprintln!("uniq_master: {}", settings::one_line(&e, "uniq_master"));
+            return ExitCode::from(USAGE);
         }
     };
     let done = if args.format {
@@ -40,7 +45,7 @@ fn main() -> ExitCode {
     } else if let Some(token) = args.join.clone() {
         join(&args, token)
     } else {
-        start_log(&args).and_then(|()| run(args))
+        settings::start_log(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(args))
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -98,21 +103,6 @@ fn join(args: &Args, token: JoinToken) -> anyhow::Result<()> {
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
     let leases = runtime.block_on(joining::join(&args.data_dir, id, peer, token))?;
     eprintln!("made the store of master {id} in {} with {leases} leases; start it as usual", args.data_dir.display());
-    Ok(())
-}
-
-fn start_log(args: &Args) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&args.log).with_context(|| {
-        format!("--log {}: write a level such as info, or a filter such as info,master=debug", args.log)
-    })?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    match args.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
     Ok(())
 }
 

@@ -153,7 +153,7 @@ impl Ledger {
         } else {
             return fx.send(PeerMessage::Reject { key, record: known.cloned() });
         }
-        // Both hold it now, or will: whoever asked here for this session can be answered from here.
+        // Both hold it now, or will: whoever asked here for that session can be answered from here.
         self.answer_waiting(now, key, fx);
     }
 

@@ -83,7 +83,7 @@ impl Table {
         self.preps.values()
     }
 
-    /// What this session has of this type and is not closed, ascending.
+    /// What a session has of a type and is not closed, ascending.
     pub fn of_session(&self, session: SessionId, token_type: TokenType) -> impl Iterator<Item = TokenKey> {
         let first = TokenKey { family: TokenFamily::String2, value: TokenValue(0) };
         self.by_session

@@ -308,7 +308,7 @@ impl Ledger {
     fn compare_clocks(&mut self, now: Now, theirs: WallMs, fx: &mut Effects) {
         let skew = theirs - now.wall;
         self.pair.view().skew = skew;
-        let skewed = skew.0.saturating_abs() > SKEW_ALARM.0;
+        let skewed = skew.0.saturating_abs() > self.tolerated(SKEW_ALARM).0;
         if skewed && !self.pair.skewed {
             fx.alarms.push(Alarm::ClockSkew(skew.0));
         }
@@ -355,6 +355,9 @@ impl Ledger {
                 self.pair.synced = true;
                 if self.pair.mode != Mode::RolledBack {
                     self.pair.mode = Mode::Ready;
+                    // The other one may be alone in a moment: allow it to go on without waiting for the next beat.
+                    self.extend_permit(now, fx);
+                    self.say_alive(now, fx);
                 }
             }
         }
@@ -375,9 +378,13 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn beat(&mut self, now: Now, fx: &mut Effects) {
+    fn say_alive(&self, now: Now, fx: &mut Effects) {
         let (lsn, mode, permit) = (self.lsn(), self.mode(), self.permit_out);
         fx.send(PeerMessage::Heartbeat { lsn, wall: now.wall, mode, permit });
+    }
+
+    pub(crate) fn beat(&mut self, now: Now, fx: &mut Effects) {
+        self.say_alive(now, fx);
         match &self.pair.exchange {
             Some(exchange) if now.boot - exchange.asked_at >= PAGE_WAIT => {
                 let (id, after) = (exchange.id, exchange.after);

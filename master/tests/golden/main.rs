@@ -5,7 +5,7 @@
 use common::calendar::UtcOffset;
 use common::lease::Grant;
 use common::rpc::PROTOCOL;
-use common::rpc::lease::{ListRequest, Rent, RentRequest, TerminateRequest, TokenRequest};
+use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::{BootMs, DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::str::FromStr;
+
+mod show;
+use show::{show_message, show_reply, show_write, span};
 
 /// Day 0 of every script: 2026-11-20.
 const DAY_0: WallMs = WallMs(20_777 * DAY_MS);
@@ -264,89 +267,6 @@ impl Script {
             }
         }
         Ok(out)
-    }
-}
-
-fn days(t: WallMs) -> String {
-    let ms = (t - DAY_0).0;
-    let seconds = ms.rem_euclid(DAY_MS) / SECOND_MS;
-    let (h, m, s) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
-    let time = if seconds == 0 { String::new() } else { format!("+{h:02}:{m:02}:{s:02}") };
-    format!("d{}{time}", ms.div_euclid(DAY_MS))
-}
-
-fn span(from: WallMs, until: WallMs) -> String {
-    format!("[{}, {})", days(from), days(until))
-}
-
-fn show_write(write: &Write) -> String {
-    match write {
-        Write::Lease(key, lease) => {
-            let deny = if lease.deny { " denied" } else { "" };
-            format!("{key} g{} {:?} {} {}{deny}", lease.g, lease.state, lease.agent_id, span(lease.from, lease.until))
-        }
-        Write::Prep(prep) => format!("{} g{} proposal to {}", prep.key, prep.g, prep.agent_id),
-        Write::DropPrep(key) => format!("{key} no proposal"),
-        Write::Identity(identity) => format!("cluster {:?}", identity.cluster.map(|c| c.0)),
-        Write::PermitOut(permit) => format!("permit to the other: {}", permit.map_or("none".to_owned(), days)),
-        Write::Witness(witness) => {
-            let permit = witness.permit_in.map_or("none".to_owned(), days);
-            format!("permit {permit}, the other at {}, clock {}", witness.peer_lsn, days(witness.clock_high))
-        }
-    }
-}
-
-fn show_message(message: &PeerMessage) -> String {
-    match message {
-        PeerMessage::Hello(hello) => format!("Hello{}", if hello.answer { "?" } else { "" }),
-        PeerMessage::Heartbeat { mode, permit, .. } => {
-            format!("Heartbeat {mode}{}", permit.map_or(String::new(), |t| format!(", permit {}", days(t))))
-        }
-        PeerMessage::Pull { after, .. } => format!("Pull after {after:?}"),
-        PeerMessage::Page { records, last, .. } => {
-            format!("Page of {}{}", records.len(), if *last { ", last" } else { "" })
-        }
-        PeerMessage::Sync { records } => {
-            let all = records.iter().map(|(key, l)| format!("{key} g{} {:?} until {}", l.g, l.state, days(l.until)));
-            format!("Sync {}", all.collect::<Vec<_>>().join(", "))
-        }
-        PeerMessage::Propose { prep } => format!("Propose {} g{} {}", prep.key, prep.g, prep.agent_id),
-        PeerMessage::Confirm { prep } => format!("Confirm {} g{} {}", prep.key, prep.g, prep.agent_id),
-        PeerMessage::Reject { key, record } => {
-            let record = record.as_ref().map(|l| format!("g{} {:?} until {}", l.g, l.state, days(l.until)));
-            format!("Reject {key} {}", record.unwrap_or("unknown".to_owned()))
-        }
-        PeerMessage::Close { key, g, until } => format!("Close {key} g{g} until {}", days(*until)),
-        PeerMessage::Closed { key, g, until } => format!("Closed {key} g{g} until {}", days(*until)),
-        PeerMessage::Ask { agent_id, token_type, .. } => format!("Ask {token_type} for {agent_id}"),
-        PeerMessage::NoneFree { token_type, .. } => format!("NoneFree {token_type}"),
-    }
-}
-
-fn show_reply(reply: &Reply) -> String {
-    match reply {
-        Reply::Token(Ok(grant)) => format!("granted {} g{} {}", grant.key, grant.g, span(grant.from, grant.until)),
-        Reply::Rent(Ok(Rent::Success { until })) => format!("Success until {}", days(*until)),
-        Reply::Rent(Ok(other)) => format!("{other:?}"),
-        Reply::Terminate(Ok(())) => "done".to_owned(),
-        Reply::List(Ok(rows)) => {
-            let rows = rows.iter().map(|row| format!("{} g{} held={}", row.grant.key, row.grant.g, row.held));
-            format!("has {}", rows.collect::<Vec<_>>().join(", "))
-        }
-        Reply::Join(Ok(reply)) => match reply {
-            JoinReply::Begun { pair_epoch, .. } => format!("joins pairing {pair_epoch}"),
-            JoinReply::Page { records, .. } => format!("takes {} records", records.len()),
-            JoinReply::Done => "has joined".to_owned(),
-        },
-        Reply::Heartbeat(Ok(reply)) => format!("master {} {}", reply.master, reply.mode),
-        Reply::Token(Err(e))
-        | Reply::Rent(Err(e))
-        | Reply::Terminate(Err(e))
-        | Reply::List(Err(e))
-        | Reply::Heartbeat(Err(e))
-        | Reply::Join(Err(e)) => {
-            format!("refused: {e}")
-        }
     }
 }
 

@@ -1,0 +1,254 @@
+//! Against masters that do what real ones do only in bad moments. What real ones do is tested with real ones.
+
+use super::*;
+use crate::holder::{LeaseView, Leases};
+use crate::minter::kit::{Kit, held, terms};
+use common::calendar::UtcOffset;
+use common::clock::Clock;
+use common::lease::{Generation, Grant};
+use common::rpc::lease::{
+    HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease, Mode, Refusal as Said, RentRequest,
+    TerminateRequest, TokenRequest,
+};
+use common::rpc::transport;
+use common::terms::{ClusterId, MasterId, Terms};
+use common::time::{DAY_MS, SpanMs, WallMs};
+use common::token::{TokenType, TokenValue};
+use std::sync::Mutex;
+use tarpc::context::Context;
+use tokio::net::TcpListener;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a master says, and what it was asked.
+struct Book {
+    terms: Terms,
+    grant: Result<u32, Said>,
+    rent: Result<fn(WallMs) -> Rent, Said>,
+    requests: Vec<TokenRequest>,
+    rents: Vec<RentRequest>,
+}
+
+#[derive(Clone)]
+struct Master(Arc<Mutex<Book>>);
+
+fn success(now: WallMs) -> Rent {
+    Rent::Success { until: now + SpanMs(20 * DAY_MS) }
+}
+
+impl Master {
+    fn new(grant: Result<u32, Said>) -> Self {
+        let (requests, rents) = (Vec::new(), Vec::new());
+        Self(Arc::new(Mutex::new(Book { terms: terms(), grant, rent: Ok(success), requests, rents })))
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
+        change(&mut self.0.lock().unwrap())
+    }
+
+    async fn listen(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let master = self.clone();
+        let handle = move |io, _| {
+            let master = master.clone();
+            async move {
+                common::serve_connection!(io, 8, master.serve());
+            }
+        };
+        tokio::spawn(transport::accept(listener, 8, CancellationToken::new(), |_| true, handle));
+        address
+    }
+}
+
+impl LeaseService for Master {
+    async fn request_token(self, _: Context, request: TokenRequest) -> Result<Grant, Said> {
+        let token_type = request.token_type;
+        self.with(|book| book.requests.push(request));
+        let value = self.with(|book| book.grant.clone())?;
+        let from = UtcOffset::default().day_floor(Clock::system().wall());
+        let key = token_type.key(TokenValue(value));
+        Ok(Grant { token_type, key, g: Generation(1), from, until: from + SpanMs(7 * DAY_MS) })
+    }
+
+    async fn rent_token(self, _: Context, request: RentRequest) -> Result<Rent, Said> {
+        self.with(|book| book.rents.push(request));
+        self.with(|book| book.rent.clone()).map(|rent| rent(Clock::system().wall()))
+    }
+
+    async fn list_tokens(self, _: Context, _: ListRequest) -> Result<Vec<ListedLease>, Said> {
+        Ok(Vec::new())
+    }
+
+    async fn terminate_token(self, _: Context, _: TerminateRequest) -> Result<(), Said> {
+        Ok(())
+    }
+
+    async fn heartbeat(self, _: Context, _: HeartbeatRequest) -> Result<HeartbeatReply, Said> {
+        Ok(HeartbeatReply {
+            master: MasterId::One,
+            cluster: ClusterId(1),
+            terms: self.with(|book| book.terms),
+            mode: Mode::Ready,
+            wall: Clock::system().wall(),
+            test_clock: None,
+            version: String::new(),
+        })
+    }
+}
+
+/// An address where nobody listens.
+async fn nobody() -> String {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
+}
+
+struct Running {
+    minter: Arc<Minter>,
+    report: Arc<Report>,
+    stop: CancellationToken,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// An agent that wants `uint2`, with the leases it has, renewing every 50 ms.
+fn start(minter: Arc<Minter>, masters: Vec<String>, has: &[Grant]) -> Running {
+    let wanted = [TokenType::Uint2].into();
+    let holder = Holder::new(&wanted, has, 0, SpanMs(50), minter.now());
+    let (report, stop) = (Arc::new(Report::default()), CancellationToken::new());
+    let agent_id = "test".parse().unwrap();
+    let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report: Arc::clone(&report) };
+    tokio::spawn(heartbeat.run(stop.clone()));
+    Running { minter, report, stop }
+}
+
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "in vain: {what}");
+}
+
+fn token(minter: &Minter) -> Option<u32> {
+    match minter.leases().remove(&TokenType::Uint2) {
+        Some(LeaseView::Held(grant)) => Some(grant.key.value.0),
+        _ => None,
+    }
+}
+
+fn numbers_only() -> (Leases, Vec<Grant>) {
+    let mut leases = held(7);
+    leases.remove(&TokenType::String2IncludeLetter);
+    let grants = leases.values().filter_map(|view| match view {
+        LeaseView::Held(grant) => Some(grant.clone()),
+        _ => None,
+    });
+    (leases.clone(), grants.collect())
+}
+
+#[tokio::test]
+async fn when_one_master_is_away_or_cannot_the_other_is_asked() {
+    let kit = Kit::new();
+    let (cannot, can) = (Master::new(Err(Said::PeerAway)), Master::new(Ok(9)));
+    let masters = vec![nobody().await, cannot.listen().await, can.listen().await];
+    let running = start(kit.start_bare(), masters, &[]);
+    until("a token", || token(&running.minter) == Some(9)).await;
+    assert_eq!(running.minter.membership().cluster, Some(ClusterId(1)));
+    assert_eq!(running.report.master().unwrap().id, MasterId::One);
+}
+
+#[tokio::test]
+async fn the_reason_for_having_no_lease_is_what_each_master_said() {
+    let kit = Kit::new();
+    let cannot = Master::new(Err(Said::PeerAway));
+    let running = start(kit.start_bare(), vec![nobody().await, cannot.listen().await], &[]);
+    let why = || running.minter.ready().unwrap_err().to_string();
+    until("both reasons", || why().contains("cannot connect") && why().contains("a new lease needs both")).await;
+    assert!(running.report.last_refusal().is_some());
+}
+
+#[tokio::test]
+async fn a_master_with_other_terms_or_an_impossible_grant_is_not_believed() {
+    let kit = Kit::new();
+    let (other, greedy) = (Master::new(Ok(3)), Master::new(Ok(70_000)));
+    other.with(|book| book.terms = Terms::new(8, UtcOffset::default(), 65_535).unwrap());
+    let minter = kit.start();
+    let running = start(minter, vec![other.listen().await, greedy.listen().await], &[]);
+    running.minter.set_leases(Leases::from([(TokenType::Uint2, LeaseView::Missing)]), 0).unwrap();
+    let why = || running.minter.ready().unwrap_err().to_string();
+    until("both reasons", || why().contains("its terms are") && why().contains("cannot be used")).await;
+    assert!(other.with(|book| book.requests.is_empty()), "not asked after its introduction");
+    assert_eq!(token(&running.minter), None);
+}
+
+#[tokio::test]
+async fn a_renewal_is_durable_first_and_the_same_at_the_other_master() {
+    let kit = Kit::new();
+    let (mute, can) = (Master::new(Ok(1)), Master::new(Ok(2)));
+    mute.with(|book| book.rent = Err(Said::Overloaded));
+    can.with(|book| book.rent = Err(Said::Overloaded));
+    let (leases, has) = numbers_only();
+    let minter = kit.start();
+    minter.set_leases(leases, 0).unwrap();
+    let running = start(minter, vec![mute.listen().await, can.listen().await], &has);
+    let asked = |master: &Master| master.with(|book| book.rents.first().cloned());
+    until("both asked", || asked(&mute).is_some() && asked(&can).is_some()).await;
+    assert_eq!(asked(&mute), asked(&can));
+    assert_eq!(running.minter.rseq(), asked(&can).unwrap().rseq);
+    assert_eq!(token(&running.minter), Some(7), "minting goes on");
+}
+
+#[tokio::test]
+async fn renewals_go_on_with_growing_numbers() {
+    let kit = Kit::new();
+    let master = Master::new(Ok(1));
+    let (leases, has) = numbers_only();
+    let minter = kit.start();
+    minter.set_leases(leases, 0).unwrap();
+    let running = start(minter, vec![master.listen().await], &has);
+    until("three renewals", || master.with(|book| book.rents.len()) >= 3).await;
+    let rseqs: Vec<_> = master.with(|book| book.rents.iter().map(|rent| rent.rseq).collect());
+    assert!(rseqs.windows(2).all(|pair| pair[0] < pair[1]), "{rseqs:?}");
+    let until_end = |minter: &Minter| match minter.leases().remove(&TokenType::Uint2) {
+        Some(LeaseView::Held(grant)) => grant.until,
+        other => panic!("{other:?}"),
+    };
+    until("the new end", || until_end(&running.minter) > has[0].until).await;
+}
+
+#[tokio::test]
+async fn a_lease_that_is_over_is_replaced_by_another_token() {
+    let kit = Kit::new();
+    let master = Master::new(Ok(12));
+    master.with(|book| book.rent = Ok(|_| Rent::Unrented));
+    let (leases, has) = numbers_only();
+    let minter = kit.start();
+    minter.set_leases(leases, 0).unwrap();
+    let running = start(minter, vec![master.listen().await], &has);
+    until("the other token", || token(&running.minter) == Some(12)).await;
+    let request = master.with(|book| book.requests.first().cloned()).unwrap();
+    assert_eq!(request.session, running.minter.session(), "the same session");
+}
+
+#[tokio::test]
+async fn after_a_jump_of_the_clock_a_renewal_restores_minting() {
+    let kit = Kit::new();
+    let master = Master::new(Ok(1));
+    master.with(|book| book.rent = Err(Said::Overloaded));
+    let (leases, has) = numbers_only();
+    let minter = kit.start();
+    minter.set_leases(leases, 0).unwrap();
+    let running = start(minter, vec![master.listen().await], &has);
+    until("a renewal that fails", || master.with(|book| !book.rents.is_empty())).await;
+    running.minter.pretend_jump();
+    until("suspension", || matches!(running.minter.leases().get(&TokenType::Uint2), Some(LeaseView::Suspended(_))))
+        .await;
+    master.with(|book| book.rent = Ok(success));
+    until("minting", || token(&running.minter) == Some(7)).await;
+}
