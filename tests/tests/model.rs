@@ -40,10 +40,8 @@ fn exhaust(name: &str, bounds: Bounds) -> usize {
     let checker = Masters::new(bounds).unwrap().checker().threads(2).spawn_bfs().join();
     let (states, steps, depth) = (checker.unique_state_count(), checker.state_count(), checker.max_depth());
     println!("{name}: {states} states, {steps} steps, depth {depth}, {:.1?}, {}", began.elapsed(), memory());
-    for (what, path) in checker.discoveries() {
-        let actions = path.into_actions();
-        panic!("{name}: {what} does not hold after {actions:#?}");
-    }
+    let broken = checker.discoveries().into_iter().map(|(what, path)| (what, path.into_actions()));
+    assert_eq!(broken.collect::<Vec<_>>(), [], "{name}");
     states
 }
 
@@ -93,8 +91,10 @@ fn without_a_mechanism_a_kept_pair_promises_twice() {
 }
 
 #[test]
-fn without_its_proposals_a_survivor_promises_twice() {
-    assert_eq!(duplicate(&[PrepForgotten], replaced(&[MasterId::One])), Some(12));
+fn without_a_mechanism_a_replaced_master_promises_twice() {
+    // The permits stay what they were at the beginning: fewer states, and enough of them.
+    let found = |twins: &[Twin]| duplicate(twins, Bounds { heartbeat_days: &[], ..replaced(&[MasterId::One]) });
+    assert!(found(&[PrepForgotten]).is_some() && found(&[NoBump]).is_some());
 }
 
 #[test]

@@ -105,9 +105,7 @@ fn before_mail(model: &Masters, bent: &mut Disk, message: &mut PeerMessage) {
             }
         }
         PeerMessage::Propose { prep } if model.has(Twin::ConfirmBlindly) => {
-            if bent.leases.get(&prep.key).is_some_and(|lease| lease.g < prep.g) {
-                bent.leases.remove(&prep.key);
-            }
+            bent.leases.retain(|key, lease| *key != prep.key || lease.g >= prep.g);
         }
         PeerMessage::Confirm { prep } if model.has(Twin::AnyConfirm) => {
             if let Some(stands) = bent.preps.get(&prep.key) {
