@@ -1,13 +1,14 @@
 //! What the tests of the whole share: real processes on loopback, clients that note every ID they receive, and the
 //! oracle that must never see one twice.
 //!
-//! Nothing here but [`sim`], the simulation of whole clusters, knows how the programs work inside: they are started,
-//! asked and killed like anybody's.
+//! Nothing here knows how the programs work inside, except [`sim`], the simulation of whole clusters, and [`model`], which
+//! walks the states of the masters' own ledger: the others are started, asked and killed like anybody's.
 
 pub mod client;
 pub mod cluster;
 pub mod lessee;
 pub mod load;
+pub mod model;
 pub mod oracle;
 pub mod ports;
 pub mod programs;

@@ -1,0 +1,119 @@
+//! Nothing is ever stuck: from any state, once both masters run, mail arrives and the calendar goes on, every value is
+//! granted again.
+
+use super::masters::{Masters, TOKEN, agent};
+use super::node::Disk;
+use super::world::{World, hash_of};
+use common::rpc::PROTOCOL;
+use common::rpc::lease::TokenRequest;
+use common::rpc::peer::{JoinStep, PeerFrame};
+use common::terms::{MasterId, SessionId};
+use common::time::{BootMs, Now, SpanMs};
+use common::token::{TokenKey, TokenType};
+use master::lease::join::taken_over;
+use master::lease::{Effects, Event, Identity, Ledger, Reply, RequestId, Witness};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Beats until all is well again. Two for the first heartbeats, four for a closing that was refused once, some to spare.
+const BEATS_MAX: i64 = 20;
+/// Frames that answer one beat; more of them never end.
+const FRAMES_MAX: usize = 1_000;
+
+struct Pair {
+    ledgers: Vec<Ledger>,
+    mail: VecDeque<PeerFrame>,
+    granted: BTreeSet<TokenKey>,
+    now: Now,
+}
+
+/// Whether `world` heals; looked at in every `bounds.heal_every`th state, by its hash.
+pub(super) fn sampled(model: &Masters, world: &World) -> bool {
+    let every = model.bounds.heal_every;
+    every == 0 || !hash_of(world).is_multiple_of(every) || heals(model, world)
+}
+
+/// Whether `world` heals.
+pub(super) fn heals(model: &Masters, world: &World) -> bool {
+    let mut disks: Vec<Disk> = world.current().filter_map(|at| world.node(at)).map(|node| node.disk.clone()).collect();
+    // Far behind whatever was promised, and for a new pairing behind what could be.
+    let ends =
+        disks.iter().flat_map(|disk| disk.leases.values().map(|l| l.until).chain(disk.preps.values().map(|p| p.until)));
+    let wall = ends.max().unwrap_or_default() + SpanMs::days(3);
+    let now = Now { wall, boot: BootMs(0) };
+    if let [survivor] = disks.as_mut_slice() {
+        let Some(new) = replace(survivor, now) else { return false };
+        disks.push(new);
+    }
+    let ledgers = disks.iter().map(|disk| Ledger::start(disk.loaded(), now, 0, None, String::new())).collect();
+    let mut pair = Pair { ledgers, mail: VecDeque::new(), granted: BTreeSet::new(), now };
+    for at in 0..pair.ledgers.len() {
+        if !pair.step(at, Event::Connected) {
+            return false;
+        }
+    }
+    (0..BEATS_MAX).any(|beat| pair.beat(beat) && pair.granted.len() == usize::from(model.bounds.values))
+}
+
+/// The operator lets a new master join, from the first step on.
+fn replace(survivor: &mut Disk, now: Now) -> Option<Disk> {
+    let master = survivor.identity.master.other();
+    if survivor.identity.awaiting.is_some() {
+        for step in [JoinStep::Begin, JoinStep::Done] {
+            let mut ledger = Ledger::start(survivor.loaded(), now, 0, None, String::new());
+            let mut fx = Effects::default();
+            ledger.step(now, Event::Join { id: RequestId(0), token: TOKEN, master, step }, &mut fx);
+            if !matches!(fx.replies.first(), Some((_, Reply::Join(Ok(_))))) {
+                return None;
+            }
+            survivor.apply(&fx.writes);
+        }
+    }
+    let identity = Identity { master, awaiting: None, ..survivor.identity.clone() };
+    let leases = survivor.leases.iter().map(|(key, lease)| (*key, taken_over(master, *key, lease.clone()))).collect();
+    Some(Disk { identity, permit_out: None, witness: Witness::default(), leases, preps: BTreeMap::new() })
+}
+
+impl Pair {
+    /// A second later: both beat, all their mail arrives, and for each value somebody new asks. `false`: it never ends.
+    fn beat(&mut self, beat: i64) -> bool {
+        self.now = Now { boot: self.now.boot + SpanMs::seconds(1), ..self.now };
+        for at in 0..self.ledgers.len() {
+            if !self.step(at, Event::Tick) {
+                return false;
+            }
+            let session = SessionId(1_000 + u128::from(beat.unsigned_abs()));
+            let Some(agent_id) = agent(session) else { return false };
+            let request = TokenRequest { agent_id, session, cluster: None, token_type: TokenType::Uint2 };
+            if !self.step(at, Event::Token { id: RequestId(0), request, address: String::new() }) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn step(&mut self, at: usize, event: Event) -> bool {
+        self.one(at, event);
+        for _ in 0..FRAMES_MAX {
+            let Some(frame) = self.mail.pop_front() else { return true };
+            let to = self.ledgers.iter().position(|ledger| ledger.identity().master == frame.from.other());
+            let Some(to) = to else { return false };
+            self.one(to, Event::Mail(Box::new(frame)));
+        }
+        false
+    }
+
+    fn one(&mut self, at: usize, event: Event) {
+        let Some(ledger) = self.ledgers.get_mut(at) else { return };
+        let mut fx = Effects::default();
+        ledger.step(self.now, event, &mut fx);
+        let me: &Identity = ledger.identity();
+        let from: MasterId = me.master;
+        let frame = |message| PeerFrame { protocol: PROTOCOL, from, cluster: me.cluster, epoch: me.epoch, message };
+        self.mail.extend(fx.mail.into_iter().map(frame));
+        for (_, reply) in fx.replies {
+            if let Reply::Token(Ok(grant)) = reply {
+                self.granted.insert(grant.key);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Mail that can change nothing any more is taken out of the state: records only grow, so once a frame is of no news to
+//! the master that would believe it, it never is again.
+
+use super::node::{Disk, Node};
+use super::world::World;
+use common::lease::{Lease, LeaseState};
+use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::token::TokenKey;
+use master::lease::rules;
+
+/// Takes out of `world` what is inert.
+pub(super) fn take_out(world: &mut World) {
+    let mail = std::mem::take(&mut world.mail);
+    let kept: Vec<_> = mail.iter().filter(|frame| !inert(world, &mail, frame)).cloned().collect();
+    world.mail = kept;
+}
+
+fn inert(world: &World, mail: &[super::world::Shared<PeerFrame>], frame: &PeerFrame) -> bool {
+    let of_pairing = |node: &&Node| node.disk.identity.epoch == frame.epoch;
+    let nodes = || world.nodes.iter().map(|node| &**node);
+    let to = nodes().filter(|node| node.id() == frame.from.other()).find(of_pairing);
+    let Some(to) = to else {
+        // All of that name have gone on to a later pairing, or the one it is for has not joined yet.
+        let begun = nodes().filter(of_pairing).any(|node| node.id() == frame.from);
+        return !(begun && world.newest_pairing() == pairing(frame));
+    };
+    let from = nodes().filter(|node| node.id() == frame.from).find(of_pairing);
+    let g_there = |key: &TokenKey| to.disk.leases.get(key).map(|lease| lease.g);
+    match &frame.message {
+        PeerMessage::Heartbeat { permit, .. } => {
+            let higher = |other: &PeerFrame| {
+                (other.from, other.epoch) == (frame.from, frame.epoch)
+                    && matches!(other.message, PeerMessage::Heartbeat { permit: p, .. } if p > *permit)
+            };
+            to.disk.witness.permit_in >= *permit && mail.iter().any(|other| higher(other))
+        }
+        PeerMessage::Sync { records } => records.iter().all(|(key, lease)| no_news(&to.disk, *key, lease)),
+        PeerMessage::Reject { key, record } => {
+            let same =
+                record.as_ref().is_some_and(|lease| g_there(key) == Some(lease.g) && no_news(&to.disk, *key, lease));
+            same && !to.disk.preps.contains_key(key)
+        }
+        PeerMessage::Confirm { prep } => g_there(&prep.key) >= Some(prep.g),
+        PeerMessage::Propose { prep } => {
+            let sender_has_it = from.is_some_and(|from| from.disk.leases.get(&prep.key).is_some_and(|l| l.g >= prep.g));
+            g_there(&prep.key) > Some(prep.g) || (g_there(&prep.key) == Some(prep.g) && sender_has_it)
+        }
+        PeerMessage::Close { key, g, .. } => g_there(key) > Some(*g),
+        PeerMessage::Closed { key, g, until } => {
+            let over = |node: &Node| {
+                node.disk.leases.get(key).is_some_and(|lease| {
+                    lease.g > *g || (lease.g == *g && lease.state == LeaseState::Closed && lease.until >= *until)
+                })
+            };
+            g_there(key) > Some(*g) || (over(to) && from.is_some_and(over))
+        }
+        _ => false,
+    }
+}
+
+fn pairing(frame: &PeerFrame) -> u64 {
+    frame.epoch.map_or(0, |epoch| u64::try_from(epoch.0).unwrap_or(u64::MAX))
+}
+
+fn no_news(disk: &Disk, key: TokenKey, theirs: &Lease) -> bool {
+    let mine = disk.leases.get(&key);
+    mine.is_some() && rules::merge(disk.identity.master, key, mine, theirs).as_ref() == mine
+}

@@ -1,0 +1,416 @@
+//! What can happen to the masters, and what comes of it.
+
+use super::node::{self, Disk, EXCHANGE, Node, Serving};
+use super::twins::{self, Twin};
+use super::world::{Joining, Promises, Shared, Span, World};
+use super::{Bounds, heal, inert};
+use common::calendar::UtcOffset;
+use common::lease::{Generation, Grant, LeaseState};
+use common::rpc::lease::{Mode, Rent, RentRequest, TerminateRequest, TokenRequest};
+use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
+use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
+use common::time::{DAY_MS, WallMs};
+use common::token::{TokenKey, TokenType};
+use master::lease::join::{declare_lost, taken_over};
+use master::lease::{Event, Identity, Reply, RequestId, Witness};
+use stateright::{Model, Property};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The hash of every join token in the model.
+pub(super) const TOKEN: [u8; 32] = [7; 32];
+
+/// No two promises to different sessions overlap.
+pub const DISJOINT: &str = "I1: rectangles promised to different sessions are disjoint";
+/// Each master's own invariants, and those of a single promise.
+pub const SOUND: &str = "I5, I8 and what must hold inside one master";
+/// A grant is known to both before an agent hears of it.
+pub const BOTH_KNOW: &str = "I6: a grant is durable at both masters";
+/// A closed record covers all promises of its grant.
+pub const COVERED: &str = "I7: what is closed covers every promise of its grant";
+/// Nothing is ever stuck.
+pub const HEALS: &str = "once mail arrives again, every value is granted again";
+
+/// All that always holds.
+pub const WHAT_HOLDS: [&str; 5] = [DISJOINT, SOUND, BOTH_KNOW, COVERED, HEALS];
+
+/// Something that can happen. Masters are counted: 0 and 1 are the first two, 2 and on their replacements.
+#[derive(Clone, PartialEq, Eq, Hash)]
+#[expect(
+    missing_docs,
+    reason = "the fields say what they are: at which master, who, for which value, by which calendar"
+)]
+pub enum Action {
+    /// An agent wants a token.
+    Request { at: usize, session: SessionId, wall: WallMs },
+    /// An agent renews what it was promised.
+    Renew { at: usize, key: TokenKey, g: Generation, session: SessionId, wall: WallMs },
+    /// An agent gives back what it was promised.
+    Release { at: usize, key: TokenKey, g: Generation, session: SessionId, wall: WallMs },
+    /// A beat: a heartbeat goes out, proposals again, what is over is ended.
+    Beat { at: usize, wall: WallMs },
+    /// Mail arrives.
+    Deliver { at: usize, id: u64, frame: Box<PeerFrame>, wall: WallMs },
+    /// The other master answers a page of its table to one that is alone.
+    CutPage { at: usize, from: usize },
+    /// That page arrives.
+    TakePage { at: usize },
+    /// A crash, and a new start.
+    Restart { at: usize },
+    /// The operator declares the other one lost.
+    PeerLost { survivor: usize },
+    /// The replacement joins, step by step.
+    Join,
+    /// Only what a twin does.
+    Twin { at: usize, twin: Twin },
+}
+
+/// Two masters, their replacements, and everything that may befall them within the bounds.
+#[derive(Clone, Debug)]
+pub struct Masters {
+    /// How far it goes.
+    pub bounds: Bounds,
+    pub(super) terms: Terms,
+}
+
+impl Masters {
+    /// The model within these bounds.
+    ///
+    /// # Errors
+    /// Bounds that no cluster could have.
+    pub fn new(bounds: Bounds) -> anyhow::Result<Self> {
+        let terms = Terms::new(bounds.lease_days, UtcOffset::default(), bounds.values.saturating_sub(1))?;
+        Ok(Self { bounds, terms })
+    }
+
+    pub(super) fn has(&self, twin: Twin) -> bool {
+        self.bounds.twins.contains(&twin)
+    }
+
+    fn first_disk(&self, master: MasterId) -> Disk {
+        let identity = Identity {
+            master,
+            cluster: Some(ClusterId(1)),
+            epoch: Some(EpochId(1)),
+            pair_epoch: 1,
+            paired: true,
+            terms: self.terms,
+            awaiting: None,
+        };
+        let permit = Some(instant(self.bounds.permit_until_day));
+        let witness = Witness { permit_in: permit, ..Witness::default() };
+        Disk { identity, permit_out: permit, witness, leases: BTreeMap::new(), preps: BTreeMap::new() }
+    }
+
+    fn walls(&self) -> impl Iterator<Item = WallMs> {
+        self.bounds.days.iter().map(|day| instant(*day))
+    }
+
+    fn last_wall(&self) -> WallMs {
+        self.walls().max().unwrap_or_default()
+    }
+
+    fn requests(&self, world: &World, at: usize, actions: &mut Vec<Action>) {
+        let next = world.sessions_used() + 1;
+        for session in (1..=next.min(self.bounds.sessions.into())).map(SessionId) {
+            actions.extend(self.walls().map(|wall| Action::Request { at, session, wall }));
+        }
+        for (key, g, session) in world.promises.keys().copied() {
+            actions.extend(self.walls().map(|wall| Action::Renew { at, key, g, session, wall }));
+            if self.bounds.release {
+                actions.push(Action::Release { at, key, g, session, wall: self.last_wall() });
+            }
+        }
+    }
+
+    fn deliveries(&self, world: &World, at: usize, node: &Node, actions: &mut Vec<Action>) {
+        let other = node.id().other();
+        for mail in world.mail.iter().filter(|mail| mail.from == other) {
+            let by_the_clock = matches!(mail.message, PeerMessage::Heartbeat { .. });
+            let deliver = |wall| Action::Deliver { at, id: mail.id(), frame: Box::new(PeerFrame::clone(mail)), wall };
+            if self.bounds.every_clock {
+                actions.extend(self.walls().map(deliver));
+            } else if by_the_clock {
+                actions.extend(self.bounds.heartbeat_days.iter().map(|day| deliver(instant(*day))));
+            } else {
+                actions.push(deliver(self.last_wall()));
+            }
+        }
+    }
+
+    fn replacements(&self, world: &World, actions: &mut Vec<Action>) {
+        if world.joining != Joining::No {
+            actions.push(Action::Join);
+        }
+        let Some(lost) = self.bounds.lost.get(world.replaced) else { return };
+        for survivor in world.current() {
+            if world.node(survivor).is_some_and(|node| node.id() != *lost) {
+                actions.push(Action::PeerLost { survivor });
+            }
+        }
+    }
+
+    /// A step of the product at one master, with all that comes of it.
+    fn step(&self, mut world: World, at: usize, wall: WallMs, mut event: Event) -> Option<World> {
+        let node = world.node(at)?.clone();
+        let known = twins::before(self, node.known(), &mut event);
+        let own_event = event.clone();
+        let mut stepped = node::step(&known, node.serving, wall, event);
+        if let Some(broken) = stepped.broken.take().filter(|_| world.broken.is_none()) {
+            world.broken = Some(broken);
+        }
+        twins::after(self, &known, &mut stepped);
+        let lost_at_crash = twins::not_durable(self, &own_event);
+        let next = node.after(&stepped.writes, stepped.serving, lost_at_crash);
+        let permit = next.disk.permit_out;
+        if node.disk.permit_out.is_some() && permit < node.disk.permit_out {
+            world.broken = Some("I8: a permit was taken back within a pairing".to_owned());
+        }
+        for frame in stepped.mail {
+            if matches!(frame.message, PeerMessage::Heartbeat { permit: sent, .. } if sent != permit) {
+                world.broken = Some("I8: a permit was sent that is not durable".to_owned());
+            }
+            world.post(frame);
+        }
+        let told = match (&own_event, stepped.reply) {
+            (Event::Token { request, .. }, Some(Reply::Token(Ok(grant)))) => Some((request.session, grant)),
+            (Event::Rent { request, .. }, Some(Reply::Rent(Ok(Rent::Success { until })))) => {
+                let before = known.leases.get(&request.key)?;
+                if until > before.until && known.witness.permit_in.is_none_or(|permit| until > permit) {
+                    world.broken = Some("I5: a renewal reaches beyond the permit".to_owned());
+                }
+                let token_type = before.token_type;
+                Some((request.session, Grant { token_type, key: request.key, g: request.g, from: before.from, until }))
+            }
+            _ => None,
+        };
+        if let Some((session, grant)) = told {
+            let span = Span { from: grant.from, until: grant.until };
+            if let Some(broken) = world.promise(&next.disk, grant.key, grant.g, session, span) {
+                world.broken = Some(broken);
+            }
+        }
+        world.put_node(at, next);
+        Some(world)
+    }
+
+    fn peer_lost(&self, mut world: World, survivor: usize) -> Option<World> {
+        let node = world.node(survivor)?.restarted();
+        let pairing = u128::from(node.disk.identity.pair_epoch) + 1;
+        let loaded = twins::loaded_for_declaring_lost(self, &node.disk);
+        let mut writes = declare_lost(&loaded, EpochId(pairing), TOKEN);
+        twins::after_declaring_lost(self, &node.disk, &mut writes);
+        world.put_node(survivor, node.after(&writes, Serving::Alone, false));
+        world.joining = Joining::Lost { survivor };
+        world.replaced += 1;
+        Some(world)
+    }
+
+    fn join(&self, world: World) -> Option<World> {
+        let (survivor, step) = match &world.joining {
+            Joining::No => return None,
+            Joining::Lost { survivor } => (*survivor, JoinStep::Begin),
+            Joining::Begun { survivor } => (*survivor, JoinStep::Page { after: None }),
+            Joining::Cut { survivor, .. } => (*survivor, JoinStep::Done),
+        };
+        let known = world.node(survivor)?.clone();
+        let (id, master) = (RequestId(0), known.id().other());
+        let stepped =
+            node::step(known.known(), known.serving, self.last_wall(), Event::Join { id, token: TOKEN, master, step });
+        let mut next = known.after(&stepped.writes, stepped.serving, false);
+        twins::after_join(self, &known.disk, &mut next.disk);
+        let mut world = world;
+        world.joining = match (stepped.reply, world.joining) {
+            (Some(Reply::Join(Ok(JoinReply::Begun { .. }))), _) => Joining::Begun { survivor },
+            (Some(Reply::Join(Ok(JoinReply::Page { mut records, .. }))), _) => {
+                records.iter_mut().for_each(|(_, lease)| node::plain(lease));
+                Joining::Cut { survivor, records }
+            }
+            (Some(Reply::Join(Ok(JoinReply::Done))), Joining::Cut { records, .. }) => {
+                let identity = Identity { master, awaiting: None, ..next.disk.identity.clone() };
+                let leases = records.into_iter().map(|(key, lease)| (key, taken_over(master, key, lease))).collect();
+                let (permit_out, witness, preps) = (None, Witness::default(), BTreeMap::new());
+                let disk = Disk { identity, permit_out, witness, leases, preps };
+                world.nodes.push(Shared::new(Node::new(disk, Serving::Alone)));
+                Joining::No
+            }
+            _ => return None,
+        };
+        world.put_node(survivor, next);
+        Some(world)
+    }
+
+    fn cut_page(&self, mut world: World, at: usize, from: usize) -> Option<World> {
+        let asking = world.node(at)?.clone();
+        let pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None });
+        let other = world.node(from)?;
+        let stepped = node::step(other.known(), other.serving, self.last_wall(), Event::Mail(Box::new(pull)));
+        let page = stepped.mail.into_iter().find_map(|frame| match frame.message {
+            PeerMessage::Page { records, .. } => Some(records),
+            _ => None,
+        })?;
+        world.put_node(at, Node { page: Some(page), ..asking });
+        Some(world)
+    }
+
+    fn take_page(&self, world: World, at: usize) -> Option<World> {
+        let node = world.node(at)?;
+        let other = Node { disk: twins::other_of(&node.disk), ..node.clone() };
+        let records = node.page.clone()?;
+        let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records, last: true };
+        self.step(world, at, self.last_wall(), Event::Mail(Box::new(other.frame(page))))
+    }
+
+    /// Within the bounds, and something new.
+    fn kept(&self, before: &World, mut after: World) -> Option<World> {
+        if self.bounds.heartbeat_days.is_empty() {
+            after.mail.retain(|mail| !matches!(mail.message, PeerMessage::Heartbeat { .. }));
+        }
+        // Where a disk is put back, or another pairing believed, what was inert may matter again.
+        let may_return = self.has(Twin::RolledBackDisk) || self.has(Twin::EpochIgnored);
+        if !self.bounds.keep_inert_mail && !may_return {
+            inert::take_out(&mut after);
+        }
+        let within = after.generation_max() <= self.bounds.generations && after.mail.len() <= self.bounds.mail_max;
+        (within && after != *before).then_some(after)
+    }
+}
+
+impl Model for Masters {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let disks = [MasterId::One, MasterId::Two].map(|id| self.first_disk(id));
+        let mut world = World {
+            nodes: Vec::new(),
+            mail: Vec::new(),
+            promises: Shared::new(Promises::new()),
+            joining: Joining::No,
+            replaced: 0,
+            broken: None,
+        };
+        for disk in disks {
+            let node = Node::new(disk, Serving::Ready);
+            let permit = node.disk.permit_out;
+            // Where nobody is replaced a permit never matters.
+            if !self.bounds.heartbeat_days.is_empty() {
+                let beat = PeerMessage::Heartbeat { lsn: 0, wall: WallMs(0), mode: Mode::Ready, permit };
+                world.post(node.frame(beat));
+            }
+            world.nodes.push(Shared::new(node));
+        }
+        vec![world]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        for (at, node) in world.nodes.iter().enumerate() {
+            self.requests(world, at, actions);
+            actions.push(Action::Beat { at, wall: self.last_wall() });
+            self.deliveries(world, at, node, actions);
+            actions.push(Action::Restart { at });
+            if node.serving == Serving::Alone {
+                let others = world.nodes.iter().enumerate().filter(|(_, other)| other.id() != node.id());
+                actions.extend(others.map(|(from, _)| Action::CutPage { at, from }));
+                actions.push(Action::TakePage { at });
+            }
+            actions.extend(self.bounds.twins.iter().map(|twin| Action::Twin { at, twin: *twin }));
+        }
+        self.replacements(world, actions);
+    }
+
+    fn next_state(&self, before: &World, action: Action) -> Option<World> {
+        let world = before.clone();
+        let id = RequestId(0);
+        let after = match action {
+            Action::Request { at, session, wall } => {
+                let request =
+                    TokenRequest { agent_id: agent(session)?, session, cluster: None, token_type: TokenType::Uint2 };
+                match twins::both_propose(self, &world, at, &request, wall) {
+                    Some(proposed) => Some(proposed),
+                    None => self.step(world, at, wall, Event::Token { id, request, address: String::new() }),
+                }
+            }
+            Action::Renew { at, key, g, session, wall } => {
+                let agent_id = agent(session)?;
+                let request = RentRequest { agent_id, session, cluster: None, key, g, rseq: 0, attempt: 0 };
+                self.step(world, at, wall, Event::Rent { id, request })
+            }
+            Action::Release { at, key, g, session, wall } => {
+                let request = TerminateRequest { agent_id: agent(session)?, session, key, g };
+                let denied = self.step(world, at, wall, Event::Terminate { id, request })?;
+                Some(twins::after_release(self, denied, key))
+            }
+            Action::Beat { at, wall } => self.step(world, at, wall, Event::Tick),
+            Action::Deliver { at, mut frame, wall, .. } => match twins::confirm_anywhere(self, &world, at, &frame) {
+                Some(confirmed) => Some(confirmed),
+                None => {
+                    if let PeerMessage::Heartbeat { wall: theirs, .. } = &mut frame.message {
+                        *theirs = wall;
+                    }
+                    self.step(world, at, wall, Event::Mail(frame))
+                }
+            },
+            Action::CutPage { at, from } => self.cut_page(world, at, from),
+            Action::TakePage { at } => self.take_page(world, at),
+            Action::Restart { at } => {
+                let restarted = world.node(at)?.restarted();
+                let mut world = world;
+                world.put_node(at, restarted);
+                Some(world)
+            }
+            Action::PeerLost { survivor } => self.peer_lost(world, survivor),
+            Action::Join => self.join(world),
+            Action::Twin { at, twin } => twins::act(world, at, twin),
+        };
+        self.kept(before, after?)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut all = vec![Property::always(DISJOINT, |model: &Self, world: &World| world.disjoint(&model.terms))];
+        if self.bounds.twins.is_empty() {
+            all.push(Property::always(SOUND, |_, world: &World| world.broken.is_none()));
+            all.push(Property::always(BOTH_KNOW, |_, world: &World| world.both_know()));
+            all.push(Property::always(COVERED, |_, world: &World| world.closed_covers()));
+            all.push(Property::always(HEALS, heal::sampled));
+        }
+        all
+    }
+}
+
+pub(super) fn instant(day: i64) -> WallMs {
+    WallMs(day * DAY_MS + DAY_MS / 2)
+}
+
+pub(super) fn agent(session: SessionId) -> Option<AgentId> {
+    format!("a{}", session.0).parse().ok()
+}
+
+/// Whether an agent could still be told of this record.
+pub(super) fn open(state: LeaseState) -> bool {
+    state != LeaseState::Closed
+}
+
+impl fmt::Debug for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let day = |wall: &WallMs| wall.0.div_euclid(DAY_MS);
+        match self {
+            Self::Request { at, session, wall } => write!(f, "day {}: {} asks {at}", day(wall), session.0),
+            Self::Renew { at, key, g, session, wall } => {
+                write!(f, "day {}: {} renews {key} g{g} at {at}", day(wall), session.0)
+            }
+            Self::Release { at, key, g, session, .. } => write!(f, "{} gives back {key} g{g} at {at}", session.0),
+            Self::Beat { at, wall } => write!(f, "day {}: {at} beats", day(wall)),
+            Self::Deliver { at, frame, wall, .. } => {
+                let epoch = frame.epoch.map_or(0, |epoch| epoch.0);
+                write!(f, "day {}: {at} receives, of pairing {epoch}, {:?}", day(wall), frame.message)
+            }
+            Self::CutPage { at, from } => write!(f, "{from} answers its table to {at}"),
+            Self::TakePage { at } => write!(f, "that table arrives at {at}"),
+            Self::Restart { at } => write!(f, "{at} crashes and starts again"),
+            Self::PeerLost { survivor } => write!(f, "the other one is declared lost at {survivor}"),
+            Self::Join => write!(f, "the replacement joins, a step further"),
+            Self::Twin { at, twin } => write!(f, "{at}: {twin:?}"),
+        }
+    }
+}

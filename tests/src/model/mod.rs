@@ -1,0 +1,73 @@
+//! Every state that two masters can come into, within bounds.
+//!
+//! What is walked is the product itself: each step opens a [`master::lease::Ledger`] from what a master's disk holds and
+//! gives it one event, and the next state's disk is what its writes left. After each step ledger and disk are compared, so
+//! nothing can be believed that a crash would take away.
+//!
+//! # What can happen
+//!
+//! Agents ask, renew and give back at any master, by any of the bounds' instants on its calendar. All mail ever sent may
+//! arrive at any time, again and again, or never, at whoever bears the name it is for. Any master may crash and start
+//! again. An operator may declare a master lost that lives on, with its disk and its mail, and let a new one join in three
+//! steps with anything in between.
+//!
+//! # What was left out, and why that hides nothing
+//!
+//! * *Silence, greetings, the clock of the machine.* A master is alone or serves everything. One that is silent for a
+//!   while can do less than one that is not, so it is not told apart; the way from alone to serving everything is the
+//!   product's: a page of the other's table that was cut since the start.
+//! * *Answers to requests that wait.* A request that is made again gets the same answer from the same record.
+//! * *What makes a master more careful*: skewed or old clocks, the other's LSN, the count of renewals, the budget. Each only
+//!   refuses. A disk that is put back is a twin here: noticing it is what the LSN is for.
+//! * *Asking for a value of the other's* is what an agent's own request at the other does.
+//! * *What is for people*: addresses, when a lease was last renewed.
+//! * *When mail arrives*, except a permit: nothing else looks at the clock (a test shows that the states are the same).
+//! * *Mail that can change nothing any more* (`inert`): records only grow. A closing or a proposal of an older grant is
+//!   counted among it; its answer would only repeat a record that its own change had sent.
+//! * *The first meeting, settings, audit* have no part in promises.
+
+mod heal;
+mod inert;
+mod masters;
+mod node;
+mod twins;
+mod world;
+
+pub use masters::{Action, BOTH_KNOW, COVERED, DISJOINT, HEALS, Masters, SOUND, WHAT_HOLDS};
+pub use twins::Twin;
+pub use world::World;
+
+use common::terms::MasterId;
+
+/// How far a model goes.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Token values: the first is at home with master 2, the second with master 1.
+    pub values: u16,
+    /// Sessions that ask, each of an agent of its own.
+    pub sessions: u8,
+    /// How often a value is granted.
+    pub generations: u64,
+    /// How long a grant or a renewal reaches, in days.
+    pub lease_days: u8,
+    /// What a calendar may say at any step: noon of these days.
+    pub days: &'static [i64],
+    /// What it may say when the other master's permit arrives; empty where nobody is replaced.
+    pub heartbeat_days: &'static [i64],
+    /// Until noon of which day each master lets the other go on alone at the beginning.
+    pub permit_until_day: i64,
+    /// Which master is declared lost, one after the other, while it lives on.
+    pub lost: &'static [MasterId],
+    /// Whether agents give back.
+    pub release: bool,
+    /// Frames in flight.
+    pub mail_max: usize,
+    /// All mail is received at every instant, not only what looks at the clock.
+    pub every_clock: bool,
+    /// Keeps even mail that can change nothing any more.
+    pub keep_inert_mail: bool,
+    /// In one state out of this many it is tried whether all heals; 0: in none.
+    pub heal_every: u64,
+    /// What is taken away.
+    pub twins: Vec<Twin>,
+}

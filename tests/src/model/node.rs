@@ -1,0 +1,234 @@
+//! One master of the model: what its disk holds, and the product's own `step` run on a ledger that was opened from it.
+
+use common::lease::{Lease, Prep};
+use common::rpc::PROTOCOL;
+use common::rpc::lease::Mode;
+use common::rpc::peer::{Hello, PeerFrame, PeerMessage};
+use common::terms::MasterId;
+use common::time::{BootMs, Now, WallMs};
+use common::token::TokenKey;
+use master::lease::ledger::Loaded;
+use master::lease::{Alarm, Effects, Event, Identity, Ledger, Reply, Witness, Write};
+use std::collections::BTreeMap;
+
+/// When the ledger of a lone master is opened, when it has found itself alone, and when it has greeted: all before 0, at
+/// which the step happens, and too close to each other for a beat in between.
+const OPENED: BootMs = BootMs(-10_500);
+const ALONE: BootMs = BootMs(-500);
+const GREETED: BootMs = BootMs(-100);
+const STEP: BootMs = BootMs(0);
+/// A beat is due, and the other master was heard lately.
+const BEAT: BootMs = BootMs(1_000);
+/// The exchange that an opened ledger waits for a page of.
+pub(super) const EXCHANGE: u64 = 1;
+
+/// What survives a crash: all that the writes of earlier steps left, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Disk {
+    pub(super) identity: Identity,
+    pub(super) permit_out: Option<WallMs>,
+    pub(super) witness: Witness,
+    pub(super) leases: BTreeMap<TokenKey, Lease>,
+    pub(super) preps: BTreeMap<TokenKey, Prep>,
+}
+
+/// Whether a master serves everything, or only what it can do alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Serving {
+    Alone,
+    Ready,
+}
+
+/// A master.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Node {
+    pub(super) disk: Disk,
+    /// What it believes beyond its disk; only a twin's master ever does.
+    pub(super) beyond: Option<Disk>,
+    pub(super) serving: Serving,
+    /// A page of the other's table that was cut since this master started, and may arrive.
+    pub(super) page: Option<Vec<(TokenKey, Lease)>>,
+}
+
+/// What came of a step.
+pub(super) struct Stepped {
+    pub(super) writes: Vec<Write>,
+    pub(super) mail: Vec<PeerFrame>,
+    pub(super) reply: Option<Reply>,
+    pub(super) serving: Serving,
+    /// An invariant of one master that does not hold.
+    pub(super) broken: Option<String>,
+}
+
+impl Disk {
+    pub(super) fn loaded(&self) -> Loaded {
+        Loaded {
+            identity: self.identity.clone(),
+            lsn: 0,
+            permit_out: self.permit_out,
+            witness: self.witness,
+            leases: self.leases.iter().map(|(key, lease)| (*key, lease.clone())).collect(),
+            preps: self.preps.values().cloned().collect(),
+        }
+    }
+
+    pub(super) fn apply(&mut self, writes: &[Write]) {
+        for write in writes {
+            match write {
+                Write::Lease(key, lease) => drop(self.leases.insert(*key, lease.clone())),
+                Write::Prep(prep) => drop(self.preps.insert(prep.key, prep.clone())),
+                Write::DropPrep(key) => drop(self.preps.remove(key)),
+                Write::Identity(identity) => self.identity = identity.clone(),
+                Write::PermitOut(permit) => self.permit_out = *permit,
+                Write::Witness(witness) => self.witness = *witness,
+            }
+        }
+    }
+
+    /// Whether a running ledger knows exactly what this disk holds: nothing is believed that would not survive.
+    fn is_all_of(&self, ledger: &Ledger) -> bool {
+        ledger.identity() == &self.identity
+            && ledger.permit_out() == self.permit_out
+            && ledger.witness() == &self.witness
+            && ledger.table().leases().eq(self.leases.iter().map(|(key, lease)| (*key, lease)))
+            && ledger.table().preps().eq(self.preps.values())
+    }
+
+    /// Takes away what no rule of the protocol looks at; see the module's text.
+    fn plain(&mut self) {
+        self.witness = Witness { peer_lsn: 0, clock_high: WallMs(0), ..self.witness };
+        self.leases.values_mut().for_each(plain);
+    }
+}
+
+pub(super) fn plain(lease: &mut Lease) {
+    lease.renewed = lease.granted;
+}
+
+/// Mail as it is kept in flight: without what is for operators' eyes and what only makes a receiver more careful. `None`:
+/// it is not kept at all.
+fn posted(message: PeerMessage) -> Option<PeerMessage> {
+    Some(match message {
+        PeerMessage::Hello(_) | PeerMessage::Pull { .. } => return None,
+        PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } => return None,
+        PeerMessage::Heartbeat { permit, .. } => {
+            PeerMessage::Heartbeat { lsn: 0, wall: WallMs(0), mode: Mode::Ready, permit }
+        }
+        PeerMessage::Sync { mut records } => {
+            records.iter_mut().for_each(|(_, lease)| plain(lease));
+            PeerMessage::Sync { records }
+        }
+        PeerMessage::Page { exchange, after, mut records, last } => {
+            records.iter_mut().for_each(|(_, lease)| plain(lease));
+            PeerMessage::Page { exchange, after, records, last }
+        }
+        PeerMessage::Reject { key, mut record } => {
+            record.iter_mut().for_each(plain);
+            PeerMessage::Reject { key, record }
+        }
+        other => other,
+    })
+}
+
+fn frame(identity: &Identity, from: MasterId, message: PeerMessage) -> PeerFrame {
+    PeerFrame { protocol: PROTOCOL, from, cluster: identity.cluster, epoch: identity.epoch, message }
+}
+
+impl Node {
+    pub(super) fn new(disk: Disk, serving: Serving) -> Self {
+        Self { disk, beyond: None, serving, page: None }
+    }
+
+    pub(super) fn id(&self) -> MasterId {
+        self.disk.identity.master
+    }
+
+    /// What the running master believes.
+    pub(super) fn known(&self) -> &Disk {
+        self.beyond.as_ref().unwrap_or(&self.disk)
+    }
+
+    pub(super) fn frame(&self, message: PeerMessage) -> PeerFrame {
+        frame(&self.disk.identity, self.id(), message)
+    }
+
+    /// A crash and a new start, and a silence long enough to go on alone.
+    pub(super) fn restarted(&self) -> Self {
+        Self::new(self.disk.clone(), Serving::Alone)
+    }
+
+    /// Makes writes durable, and notes how the master serves now. `lost_at_crash`: they only seem durable, which is a
+    /// twin's doing.
+    pub(super) fn after(&self, writes: &[Write], serving: Serving, lost_at_crash: bool) -> Self {
+        let page = self.page.clone().filter(|_| serving == Serving::Alone);
+        let mut next = Self { serving, page, ..self.clone() };
+        if lost_at_crash && !writes.is_empty() {
+            next.beyond.get_or_insert_with(|| self.disk.clone());
+        } else {
+            next.disk.apply(writes);
+            next.disk.plain();
+        }
+        if let Some(beyond) = &mut next.beyond {
+            beyond.apply(writes);
+            beyond.plain();
+        }
+        next.beyond = next.beyond.filter(|beyond| *beyond != next.disk);
+        next
+    }
+}
+
+/// A ledger as it is opened from this disk by its product, led by its own events to where this master is.
+fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
+    let id = known.identity.master;
+    let from_other = |message| Event::Mail(Box::new(frame(&known.identity, id.other(), message)));
+    let hello = PeerMessage::Hello(Hello {
+        lsn: 0,
+        seen: 0,
+        terms: known.identity.terms,
+        wall,
+        test_clock: None,
+        version: String::new(),
+        answer: false,
+    });
+    let mut unheard = Effects::default();
+    match serving {
+        Serving::Alone => {
+            let mut ledger = Ledger::start(known.loaded(), Now { wall, boot: OPENED }, 0, None, String::new());
+            ledger.step(Now { wall, boot: ALONE }, Event::Tick, &mut unheard);
+            ledger.step(Now { wall, boot: GREETED }, from_other(hello), &mut unheard);
+            ledger
+        }
+        Serving::Ready => {
+            let now = Now { wall, boot: STEP };
+            let mut ledger = Ledger::start(known.loaded(), now, 0, None, String::new());
+            let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records: Vec::new(), last: true };
+            ledger.step(now, from_other(hello), &mut unheard);
+            ledger.step(now, from_other(page), &mut unheard);
+            ledger
+        }
+    }
+}
+
+/// Runs the product's `step` on what `known` is the disk of. A [`Event::Tick`] is a beat.
+pub(super) fn step(known: &Disk, serving: Serving, wall: WallMs, event: Event) -> Stepped {
+    let boot = if event == Event::Tick { BEAT } else { STEP };
+    let mut ledger = opened(known, serving, wall);
+    let mut fx = Effects::default();
+    ledger.step(Now { wall, boot }, event, &mut fx);
+    let mut after = known.clone();
+    after.apply(&fx.writes);
+    let mut broken = ledger.check().err();
+    if !after.is_all_of(&ledger) {
+        broken = Some(format!("the ledger believes what its writes do not say: {ledger:?} and {after:?}"));
+    }
+    for alarm in &fx.alarms {
+        if matches!(alarm, Alarm::Conflict(_) | Alarm::Implausible(_) | Alarm::Clone(_)) {
+            broken = Some(alarm.to_string());
+        }
+    }
+    let identity = ledger.identity();
+    let mail =
+        fx.mail.into_iter().filter_map(posted).map(|message| frame(identity, identity.master, message)).collect();
+    let serving = if ledger.mode() == Mode::Ready { Serving::Ready } else { Serving::Alone };
+    Stepped { writes: fx.writes, mail, reply: fx.replies.pop().map(|(_, reply)| reply), serving, broken }
+}

@@ -1,0 +1,208 @@
+//! A state of the model: the masters, the mail in flight, and every promise ever made.
+
+use super::node::{Disk, Node};
+use common::lease::{Generation, Lease, LeaseState};
+use common::rpc::peer::PeerFrame;
+use common::terms::{SessionId, Terms};
+use common::time::WallMs;
+use common::token::TokenKey;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Something that many states have in common, known by its hash.
+#[derive(Debug)]
+pub(super) struct Shared<T> {
+    id: u64,
+    value: Arc<T>,
+}
+
+impl<T: Hash> Shared<T> {
+    pub(super) fn new(value: T) -> Self {
+        Self { id: hash_of(&value), value: Arc::new(value) }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+/// The same in every run.
+pub(super) fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self { id: self.id, value: Arc::clone(&self.value) }
+    }
+}
+
+impl<T> std::ops::Deref for Shared<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> PartialEq for Shared<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl<T> Eq for Shared<T> {}
+
+impl<T> Hash for Shared<T> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.id.hash(hasher);
+    }
+}
+
+/// What an agent was told, by value, grant and session: the rectangle as far as it was ever lengthened.
+pub(super) type Promises = BTreeMap<(TokenKey, Generation, SessionId), Span>;
+
+/// From here to there, the second instant excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Span {
+    pub(super) from: WallMs,
+    pub(super) until: WallMs,
+}
+
+/// How far a replacement has come.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Joining {
+    /// Nobody is being replaced.
+    No,
+    /// The other master was declared lost on this one.
+    Lost { survivor: usize },
+    /// The new one asked for the ledger.
+    Begun { survivor: usize },
+    /// And has it.
+    Cut { survivor: usize, records: Vec<(TokenKey, Lease)> },
+}
+
+/// A state.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    /// The first two masters and, behind them, their replacements. All of them live on.
+    pub(super) nodes: Vec<Shared<Node>>,
+    /// All mail that was ever sent, in the order of its hashes: any of it may arrive at any time, again and again, or never.
+    pub(super) mail: Vec<Shared<PeerFrame>>,
+    pub(super) promises: Shared<Promises>,
+    pub(super) joining: Joining,
+    /// Replacements that were begun.
+    pub(super) replaced: usize,
+    /// The first invariant, other than that of the promises, that did not hold.
+    pub(super) broken: Option<String>,
+}
+
+impl World {
+    pub(super) fn node(&self, at: usize) -> Option<&Node> {
+        self.nodes.get(at).map(|node| &**node)
+    }
+
+    pub(super) fn put_node(&mut self, at: usize, node: Node) {
+        if let Some(place) = self.nodes.get_mut(at)
+            && **place != node
+        {
+            *place = Shared::new(node);
+        }
+    }
+
+    pub(super) fn post(&mut self, frame: PeerFrame) {
+        let frame = Shared::new(frame);
+        if let Err(place) = self.mail.binary_search_by_key(&frame.id(), Shared::id) {
+            self.mail.insert(place, frame);
+        }
+    }
+
+    /// The pairing that was begun last.
+    pub(super) fn newest_pairing(&self) -> u64 {
+        self.nodes.iter().map(|node| node.disk.identity.pair_epoch).max().unwrap_or_default()
+    }
+
+    /// The masters of the pairing that was begun last: two, or one that waits for the other.
+    pub(super) fn current(&self) -> impl Iterator<Item = usize> {
+        let newest = self.newest_pairing();
+        let current = move |(_, node): &(usize, &Shared<Node>)| node.disk.identity.pair_epoch == newest;
+        self.nodes.iter().enumerate().filter(current).map(|(at, _)| at)
+    }
+
+    /// Sessions are alike: one is used only after those before it.
+    pub(super) fn sessions_used(&self) -> u128 {
+        let promised = self.promises.keys().map(|(_, _, session)| session.0);
+        let disks = || self.nodes.iter().map(|node| node.known());
+        let leased = disks().flat_map(|disk| disk.leases.values().map(|lease| lease.session.0));
+        let proposed = disks().flat_map(|disk| disk.preps.values().map(|prep| prep.session.0));
+        promised.chain(leased).chain(proposed).max().unwrap_or_default()
+    }
+
+    pub(super) fn generation_max(&self) -> u64 {
+        let disks = || self.nodes.iter().map(|node| node.known());
+        let leased = disks().flat_map(|disk| disk.leases.values().map(|lease| lease.g.0));
+        leased.chain(disks().flat_map(|disk| disk.preps.values().map(|prep| prep.g.0))).max().unwrap_or_default()
+    }
+
+    /// An agent hears that this is its own. Returns which invariant of a promise does not hold.
+    pub(super) fn promise(
+        &mut self,
+        by: &Disk,
+        key: TokenKey,
+        g: Generation,
+        session: SessionId,
+        span: Span,
+    ) -> Option<String> {
+        let mut promises = Promises::clone(&self.promises);
+        let entry = promises.entry((key, g, session)).or_insert(span);
+        if entry.from != span.from {
+            return Some(format!("one grant of {key} begins at two instants"));
+        }
+        entry.until = entry.until.max(span.until);
+        if promises != *self.promises {
+            self.promises = Shared::new(promises);
+        }
+        let record = by.leases.get(&key).filter(|lease| lease.g == g && lease.session == session);
+        if record.is_none_or(|lease| lease.until < span.until || lease.from != span.from) {
+            return Some(format!("I5: a promise of {key} g{g} exceeds its promiser's durable record"));
+        }
+        None
+    }
+
+    /// I1: what was promised to different sessions is disjoint, after rounding out to days.
+    pub(super) fn disjoint(&self, terms: &Terms) -> bool {
+        let offset = terms.utc_offset();
+        let days = |span: &Span| (offset.day_floor(span.from), offset.day_ceil(span.until));
+        let all: Vec<_> = self.promises.iter().collect();
+        all.iter().enumerate().all(|(i, ((key, _, session), span))| {
+            let (from, until) = days(span);
+            all.iter().skip(i + 1).filter(|((k, _, s), _)| k == key && s != session).all(|(_, other)| {
+                let (other_from, other_until) = days(other);
+                until <= other_from || other_until <= from
+            })
+        })
+    }
+
+    /// I6: a grant that an agent heard of is known, durably, to both masters of the pairing that made it.
+    pub(super) fn both_know(&self) -> bool {
+        let current: Vec<&Disk> = self.current().filter_map(|at| self.node(at)).map(|node| &node.disk).collect();
+        self.promises.keys().all(|(key, g, _)| {
+            current.iter().all(|disk| {
+                disk.leases.get(key).is_some_and(|lease| lease.g >= *g)
+                    || disk.preps.get(key).is_some_and(|prep| prep.g >= *g)
+            })
+        })
+    }
+
+    /// I7: what is closed anywhere carries an end that covers every promise of its grant.
+    pub(super) fn closed_covers(&self) -> bool {
+        self.nodes.iter().all(|node| {
+            node.disk.leases.iter().filter(|(_, lease)| lease.state == LeaseState::Closed).all(|(key, lease)| {
+                let of_it = self.promises.iter().filter(|((k, g, _), _)| k == key && *g == lease.g);
+                of_it.clone().all(|(_, span)| span.until <= lease.until)
+            })
+        })
+    }
+}
