@@ -27,7 +27,7 @@ impl Rng {
 
     /// 0..n; 0 for n = 0.
     pub fn below(&mut self, n: usize) -> usize {
-        (u128::from(self.next()) * n as u128 >> 64) as usize
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
     }
 
     /// True so often.

@@ -343,7 +343,7 @@ impl World {
 
     /// A span of the length of outages: a second to `max`.
     pub fn outage(&mut self, max: i64) -> i64 {
-        self.rng.magnitude(1_000, max.max(1_000).min(20 * DAY_MS))
+        self.rng.magnitude(1_000, max.clamp(1_000, 20 * DAY_MS))
     }
 
     /// The first beat.
