@@ -74,6 +74,8 @@ pub struct AgentStatus {
     pub session: String,
     /// Whether the start continued an older session.
     pub resumed: bool,
+    /// If it did not: why.
+    pub fresh_because: Option<String>,
     /// Its leases, in order.
     pub leases: Vec<HeldLease>,
 }
@@ -391,10 +393,11 @@ fn read_status(json: &serde_json::Value) -> Option<AgentStatus> {
     };
     let mut leases = json.get("leases")?.as_array()?.iter().map(lease).collect::<Option<Vec<_>>>()?;
     leases.sort();
-    let start = json.get("start")?;
+    let start = json.get("start")?.as_str()?;
     Some(AgentStatus {
         session: json.get("session")?.as_str()?.to_owned(),
-        resumed: plain(start).contains("resumed"),
+        resumed: start == "resumed",
+        fresh_because: json.get("start_reason").and_then(|reason| reason.as_str()).map(str::to_owned),
         leases,
     })
 }

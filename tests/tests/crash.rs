@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::client::{Kind, Media};
-use tests::cluster::{Cluster, PATIENCE, until, until_status};
+use tests::cluster::{AgentStatus, Cluster, PATIENCE, until, until_status};
 use tests::load::{Load, Troubles};
 use tests::oracle::Oracle;
 
@@ -18,6 +18,10 @@ const ROUNDS: usize = 3;
 const IDS: usize = 1_000_000;
 /// How long a killed process stays away, at most, in milliseconds.
 const AWAY_MS_MAX: u64 = 400;
+/// What an agent says that was killed in the midst of a write of its file.
+const KILLED_WHILE_WRITING: &str = "lineage_behind";
+/// Kills that may fall into a write in a short run; in a long one a tenth of all may, which is far more than do.
+const WRITING_MAX: usize = 2;
 /// IDs that must come between two kills, so that each kill hits a system at work.
 const IDS_BETWEEN: usize = 5_000;
 
@@ -50,7 +54,9 @@ async fn more_ids(oracle: &Oracle, load: &mut Load, more: usize) {
     }
 }
 
-async fn kill_and_restart_agent(cluster: &mut Cluster, nth: usize, away: Duration) {
+/// Says whether the agent resumed. Between the two renames of one write (the serial file, then its lineage) the kill
+/// leaves a file whose lineage cannot be proven: then the agent takes a new session and other tokens, and says why.
+async fn kill_and_restart_agent(cluster: &mut Cluster, nth: usize, away: Duration) -> bool {
     let before = cluster.agent_status(nth).await.unwrap();
     assert!(!before.leases.is_empty(), "agent {nth} is at work without a lease: {before:?}");
     let client = cluster.client.clone();
@@ -60,9 +66,17 @@ async fn kill_and_restart_agent(cluster: &mut Cluster, nth: usize, away: Duratio
     daemon.start().unwrap();
     until_status(&client, daemon, "/readyz", 200).await.unwrap();
     let after = cluster.agent_status(nth).await.unwrap();
-    assert!(after.resumed, "agent {nth} did not resume: {after:?}");
-    assert_eq!(after.session, before.session, "agent {nth} lost its session");
-    assert_eq!(after.tokens(), before.tokens(), "agent {nth} came back with other tokens");
+    if after.resumed {
+        assert_eq!(after.session, before.session, "agent {nth} lost its session");
+        assert_eq!(after.tokens(), before.tokens(), "agent {nth} came back with other tokens");
+    } else {
+        assert_eq!(after.fresh_because.as_deref(), Some(KILLED_WHILE_WRITING), "agent {nth} did not resume: {after:?}");
+        assert_ne!(after.session, before.session, "agent {nth} took its old session without proof");
+        for lease in &before.leases {
+            assert_ne!(after.token(&lease.token_type), Some(lease.token.as_str()), "agent {nth} took its old token");
+        }
+    }
+    after.resumed
 }
 
 async fn kill_and_restart_master(cluster: &mut Cluster, nth: usize, away: Duration) {
@@ -85,10 +99,11 @@ async fn no_id_comes_twice_while_every_process_is_killed_in_turn() {
     let oracle = Arc::new(Oracle::default());
     let mut load = Load::start(&cluster.client, &addresses(&cluster), &oracle, seed);
 
+    let mut resumed = 0;
     for round in 0..rounds {
         for nth in 0..AGENTS {
             more_ids(&oracle, &mut load, IDS_BETWEEN).await;
-            kill_and_restart_agent(&mut cluster, nth, away()).await;
+            resumed += usize::from(kill_and_restart_agent(&mut cluster, nth, away()).await);
         }
         for nth in 0..2 {
             more_ids(&oracle, &mut load, IDS_BETWEEN).await;
@@ -102,6 +117,9 @@ async fn no_id_comes_twice_while_every_process_is_killed_in_turn() {
     let troubles = load.stop().await.unwrap();
     let verdict = oracle.verdict();
     println!("{verdict}\n  meanwhile clients met: {troubles:?}");
+    let killed = rounds * AGENTS;
+    println!("  {resumed} of {killed} killed agents resumed, the others were killed in the midst of a write");
+    assert!(killed - resumed <= WRITING_MAX.max(killed / 10), "only {resumed} of {killed} killed agents resumed");
     assert!(verdict.total() >= ids);
     assert_eq!(verdict.counts.len(), Kind::ALL.len(), "not every kind was minted: {verdict}");
     assert_eq!(verdict.duplicates, 0, "{verdict}");
@@ -117,17 +135,23 @@ fn assert_harmless(troubles: &Troubles) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_oracle_sees_what_two_clusters_mint_that_know_nothing_of_each_other() {
-    // The twin of all the others: the same programs without the masters' agreement, so that tokens are sold twice.
-    // Three agents each, for the first tokens of both clusters to overlap whichever master sells them.
-    let (one, two) = (Cluster::start(AGENTS, &[]).await.unwrap(), Cluster::start(AGENTS, &[]).await.unwrap());
+    // The twin of all the others: the same programs without the masters' agreement, so that a token is sold twice.
+    let (one, mut two) = (Cluster::start(1, &[]).await.unwrap(), Cluster::start(1, &[]).await.unwrap());
+    let number = |status: AgentStatus| status.token("uint2").expect("a lease of numbers").to_owned();
+    let token = number(one.agent_status(0).await.unwrap());
+    let mut nth = 0;
+    // Which master an agent asks first is chance, and each sells its own half of the values.
+    while number(two.agent_status(nth).await.unwrap()) != token {
+        nth = two.add_agent(&[]).unwrap();
+        two.agent(nth).unwrap().daemon.start().unwrap();
+        two.all_ready().await.unwrap();
+    }
     let oracle = Oracle::default();
-    for cluster in [&one, &two] {
-        for agent in &cluster.agents {
-            let url = format!("http://{}/{}&n=10000", agent.daemon.http, Kind::Uniq64.path());
-            let answer = cluster.client.get_as(&url, Media::Packed).await.unwrap();
-            let ids = answer.ids(Kind::Uniq64, Media::Packed).unwrap();
-            oracle.note(Kind::Uniq64.namespace(), &agent.daemon.name, &ids);
-        }
+    for (cluster, nth) in [(&one, 0), (&two, nth)] {
+        let url = cluster.agent_url(nth, "uniq64?n=10000").unwrap();
+        let answer = cluster.client.get_as(&url, Media::Packed).await.unwrap();
+        let ids = answer.ids(Kind::Uniq64, Media::Packed).unwrap();
+        oracle.note(Kind::Uniq64.namespace(), &url, &ids);
     }
     let verdict = oracle.verdict();
     println!("{verdict}");
