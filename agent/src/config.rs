@@ -56,8 +56,13 @@ pub struct Args {
     #[arg(long, env = "UNIQ_MASTERS", value_delimiter = ',', value_parser = common::settings::host_port, value_name = "HOST:PORT")]
     pub masters: Vec<String>,
 
-    /// This agent's name [default: <host name>-<HTTP port>]
-    #[arg(long, env = "UNIQ_AGENT_ID", value_name = "NAME")]
+    /// This agent's name; by default of its host and HTTP port
+    #[arg(
+        long,
+        env = "UNIQ_AGENT_ID",
+        value_name = "NAME",
+        help = "This agent's name [default: <host name>-<HTTP port>]"
+    )]
     pub agent_id: Option<AgentId>,
 
     /// Where IDs are served over HTTP

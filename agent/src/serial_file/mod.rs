@@ -1,7 +1,7 @@
 //! The formatted serial file: high-water marks that are durable before they are used, and the proof that the file is
 //! still ours.
 //!
-//! [`format`] makes it, [`open`] locks it and finds out whether its session goes on, [`SerialFile::write`] changes it,
+//! [`format()`] makes it, [`open`] locks it and finds out whether its session goes on, [`SerialFile::write`] changes it,
 //! [`inspect`] shows it. Pure: `layout` (the bytes) and `lineage` (the proof). All system calls go through `disk`.
 //! What is promised, and what a copy, a restore, a reboot or a kill leads to, is told in `docs/serial-file.md`.
 
