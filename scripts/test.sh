@@ -103,13 +103,14 @@ browser=true
 apt_install chromium chromium || browser=false
 apt_install chromedriver chromium-driver || browser=false
 
-# Processes of ours that run now: at the end there must be no further one.
+# Processes that run now from the programs built here: at the end there must be no further one.
 target=${CARGO_TARGET_DIR:-target}
+built=$(realpath -m "$target/debug")
 ours() {
   local exe
   for exe in /proc/[0-9]*/exe; do
     case $(readlink "$exe" 2>/dev/null) in
-      */uniq_master | */uniq_generator) printf '%s\n' "${exe%/exe}" ;;
+      "$built"/uniq_master* | "$built"/uniq_generator*) printf '%s\n' "${exe%/exe}" ;;
     esac
   done | sort
 }
