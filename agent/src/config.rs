@@ -3,6 +3,7 @@
 use crate::heartbeat::MASTERS_MAX;
 use crate::http::{BATCH_MAX_DEFAULT, BATCH_MAX_LIMIT};
 use crate::serial_file::{AfterReboot, NUM_BLOCKS, NUM_BLOCKS_DEFAULT};
+use crate::workers::THREADS_MAX;
 use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -96,6 +97,16 @@ pub struct Args {
     #[arg(long, env = "UNIQ_BATCH_MAX", default_value_t = BATCH_MAX_DEFAULT, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(BATCH_MAX_LIMIT)))]
     pub batch_max: u32,
+
+    /// Threads that serve HTTP and RPC
+    #[arg(
+        long,
+        env = "UNIQ_THREADS",
+        value_name = "N",
+        help = "Threads that serve HTTP and RPC [default: one for each core]",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(THREADS_MAX))
+    )]
+    pub threads: Option<u16>,
 
     /// Listen on addresses that are not loopback without TLS: anybody who reaches them can take IDs
     #[arg(long, env = "UNIQ_INSECURE", value_parser = FalseyValueParser::new())]

@@ -1,9 +1,12 @@
 //! The agent: leases tokens from the masters and mints IDs by itself.
 //!
 //! The pure rooms decide ([`holder`], [`serial`], [`window`], [`uniq96`], [`emit`], [`timebase`]); [`serial_file`] and
-//! [`minter`] make their decisions durable before they count; [`heartbeat`], [`http`] and [`rpc`] talk.
+//! [`minter`] make their decisions durable before they count; [`embed`] lets an
+//! application mint in its own process; [`heartbeat`], [`http`] and [`rpc`] talk, on the
+//! threads of [`workers`].
 
 pub mod config;
+pub mod embed;
 pub mod emit;
 pub mod heartbeat;
 pub mod holder;
@@ -14,6 +17,11 @@ pub mod rpc;
 pub mod run;
 pub mod serial;
 pub mod serial_file;
+mod sync;
 pub mod timebase;
 pub mod uniq96;
 pub mod window;
+pub mod workers;
+
+#[cfg(test)]
+mod window_tests;

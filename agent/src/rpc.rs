@@ -8,13 +8,23 @@ use common::namespace::{GeneratorKind, GeneratorName};
 use common::rpc::mint::{MintFailure, MintService};
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::time::SECOND_MS;
+use futures::StreamExt as _;
 use std::sync::Arc;
 use tarpc::context::Context;
+use tarpc::server::{self, BaseChannel, Channel as _};
 use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-/// What the listener takes on at once. With answers of a full frame, the memory of all that is in flight is bounded.
-pub const LIMITS: Limits = Limits { connections_max: 256, requests_per_connection_max: 16 };
+/// What a listener takes on at once.
+pub const LIMITS: Limits = Limits { connections_max: 256, requests_per_connection_max: 1_024 };
+/// A call for more IDs than this is large.
+const LARGE: u32 = 1_000;
+/// Large calls of one connection that are answered at the same time; others of it wait.
+const LARGE_PER_CONNECTION: usize = 4;
+/// Answers of one connection that wait to be sent. A caller that reads none and asks for full frames makes us keep so many
+/// of them; fewer would let a thousand small calls in flight wait for one another.
+const UNSENT_MAX: usize = 100;
 /// Bytes of a frame that are not IDs.
 const FRAME_SLACK: usize = 1 << 10;
 /// Bytes that bincode needs at most for a number of 64 and of 128 bits, and for the length of a text.
@@ -27,20 +37,26 @@ const TEXT_HEAD_LEN_MAX: usize = 9;
 pub struct Server {
     minter: Arc<Minter>,
     batch_max: u32,
+    /// Of one connection.
+    large: Arc<Semaphore>,
 }
 
 impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
-        Self { minter, batch_max }
+        Self { minter, batch_max, large: Arc::new(Semaphore::new(LARGE_PER_CONNECTION)) }
     }
 
     /// Serves until `stop`; then every connection ends.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
         let handle = move |io, _| {
-            let server = self.clone();
+            let large = Arc::new(Semaphore::new(LARGE_PER_CONNECTION));
+            let server = Self { large, ..self.clone() };
             async move {
-                common::serve_connection!(io, LIMITS.requests_per_connection_max, MintService::serve(server));
+                let config = server::Config { pending_response_buffer: UNSENT_MAX };
+                let channel = BaseChannel::new(config, transport::server(io));
+                let requests = channel.max_concurrent_requests(LIMITS.requests_per_connection_max);
+                requests.execute(server.serve()).for_each_concurrent(None, |request| request).await;
             }
         };
         transport::accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
@@ -54,6 +70,12 @@ impl Server {
             return Ok(());
         }
         Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {max}")))
+    }
+
+    /// A place among the large calls of this connection, if `n` IDs are one.
+    async fn place(&self, n: u32) -> Option<SemaphorePermit<'_>> {
+        // Nobody closes it, and a call that waits too long is over at its deadline.
+        if n > LARGE { self.large.acquire().await.ok() } else { None }
     }
 
     async fn mint(&self, kind: GeneratorKind, name: &str, n: u32) -> Result<Runs, Refusal> {
@@ -99,6 +121,7 @@ fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
 
 impl MintService for Server {
     async fn uniq64(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
+        let _place = self.place(n).await;
         let minted = match self.check(n, U64_LEN_MAX) {
             Ok(()) => self.mint(GeneratorKind::Uniq64, &name, n).await,
             Err(refusal) => Err(refusal),
@@ -107,6 +130,7 @@ impl MintService for Server {
     }
 
     async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
+        let _place = self.place(n).await;
         let minted = match self.check(n, U128_LEN_MAX) {
             Ok(()) => self.minter.mint_uniq96(n).await,
             Err(refusal) => Err(refusal),
@@ -122,6 +146,7 @@ impl MintService for Server {
         biz: String,
         custom: String,
     ) -> Result<Vec<String>, MintFailure> {
+        let _place = self.place(n).await;
         self.strings(&name, n, &biz, &custom).await.map_err(|e| self.failure(&e))
     }
 

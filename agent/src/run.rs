@@ -36,6 +36,18 @@ impl Runs {
         }
     }
 
+    /// Takes the first up to `n` IDs out, as far as they are of one run.
+    pub fn take(&mut self, n: u32) -> Option<Run> {
+        let first = self.first.as_mut()?;
+        if first.len > n {
+            let taken = Run { len: n, ..first.clone() };
+            (first.start, first.len) = (first.start + u64::from(n), first.len - n);
+            return Some(taken);
+        }
+        let next = if self.more.is_empty() { None } else { Some(self.more.remove(0)) };
+        std::mem::replace(&mut self.first, next)
+    }
+
     /// The runs.
     pub fn iter(&self) -> impl Iterator<Item = &Run> {
         self.first.iter().chain(&self.more)

@@ -4,6 +4,7 @@
 //! Nothing here knows how the programs work inside, except [`sim`], the simulation of whole clusters, and [`model`], which
 //! walks the states of the masters' own ledger: the others are started, asked and killed like anybody's.
 
+pub mod bench;
 pub mod client;
 pub mod cluster;
 pub mod lessee;

@@ -7,6 +7,7 @@ use agent::http;
 use agent::minter::Minter;
 use agent::rpc::Server;
 use agent::serial_file::{self, Opened};
+use agent::workers;
 use anyhow::Context as _;
 use common::clock::Clock;
 use common::ids;
@@ -14,11 +15,10 @@ use common::namespace::{GeneratorKind, Namespace};
 use common::settings;
 use common::terms::{AgentId, SessionId};
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -91,17 +91,18 @@ fn run(args: &Args) -> anyhow::Result<()> {
     }
     let (file, session) = (opened.file.path().display(), opened.contents.header.session);
     tracing::info!(%file, %session, start = %opened.start, "serial file opened");
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    // For the masters, signals and the disk; clients are served by threads of their own.
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build().context("cannot start the runtime")?;
     let done = runtime.block_on(serve(args, opened, clock));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
     done
 }
 
 async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> {
-    let http = bind(args.http_listen, "--http-listen").await?;
-    let rpc = bind(args.rpc_listen, "--rpc-listen").await?;
-    let (http_at, rpc_at) = (http.local_addr()?, rpc.local_addr()?);
+    let threads = args.threads.map_or_else(workers::threads_default, usize::from);
+    let (http, http_at) = bind(args.http_listen, threads, "--http-listen")?;
+    let (rpc, rpc_at) = bind(args.rpc_listen, threads, "--rpc-listen")?;
     let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -117,13 +118,15 @@ async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> 
     let heartbeat = Heartbeat { masters, agent_id: agent_id.clone(), holder, minter: Arc::clone(&minter), report };
 
     let stop = CancellationToken::new();
-    let tasks = [
-        tokio::spawn(http::serve(http, http::router(agent), stop.clone())),
-        tokio::spawn(Server::new(Arc::clone(&minter), args.batch_max).run(rpc, stop.clone())),
-        tokio::spawn(heartbeat.run(stop.clone())),
-    ];
+    let heartbeat = tokio::spawn(heartbeat.run(stop.clone()));
+    let (site, server) = (http::Site::new(agent), Server::new(Arc::clone(&minter), args.batch_max));
+    let talk = {
+        let stop = stop.clone();
+        move |listeners| talk(listeners, site.clone(), server.clone(), stop.clone())
+    };
+    let clients = workers::start(http.into_iter().zip(rpc).collect(), talk)?;
     let (http, masters) = (format!("http://{http_at}/"), args.masters.join(","));
-    tracing::info!(%http, rpc = %rpc_at, %masters, "agent {agent_id} started");
+    tracing::info!(%http, rpc = %rpc_at, %masters, threads, "agent {agent_id} started");
 
     let gone = tokio::select! {
         _ = terminate.recv() => None,
@@ -132,7 +135,7 @@ async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> 
     };
     tracing::info!("stopping");
     stop.cancel();
-    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join_all(tasks)).await.is_err() {
+    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join(heartbeat, clients.wait())).await.is_err() {
         tracing::warn!("not everything ended in time");
     }
     if let Some(why) = gone {
@@ -147,10 +150,23 @@ async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> 
     Ok(())
 }
 
-async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
+/// What a worker does: serves its listeners, for HTTP and for RPC.
+async fn talk(listeners: (TcpListener, TcpListener), site: http::Site, server: Server, stop: CancellationToken) {
+    let (http, rpc) = listeners;
+    match (tokio::net::TcpListener::from_std(http), tokio::net::TcpListener::from_std(rpc)) {
+        (Ok(http), Ok(rpc)) => {
+            tokio::join!(http::serve(http, site, stop.clone()), server.run(rpc, stop));
+        }
+        (Err(error), _) | (_, Err(error)) => tracing::error!(%error, "a worker cannot listen"),
+    }
+}
+
+fn bind(address: SocketAddr, threads: usize, flag: &str) -> anyhow::Result<(Vec<TcpListener>, SocketAddr)> {
+    let listeners = workers::listeners(address, threads).with_context(|| {
         format!("cannot listen on {address}; end what listens there, or give another address with {flag}")
-    })
+    })?;
+    let at = listeners.first().context("no listener")?.local_addr()?;
+    Ok((listeners, at))
 }
 
 /// `<host name>-<HTTP port>`, without the characters that a name may not have.

@@ -1,5 +1,7 @@
-//! A connection whose other end must read what it asked for: one that stops reading is dropped.
+//! Connections as we see them: one whose other end must read what it asked for or is dropped, and one of which something
+//! was read already.
 
+use bytes::Bytes;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -68,10 +70,73 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Impatient<IO> {
     }
 }
 
+/// A connection of which something was read already.
+pub(super) struct Rewound<IO> {
+    read: Bytes,
+    io: IO,
+}
+
+impl<IO> Rewound<IO> {
+    pub(super) fn new(read: Bytes, io: IO) -> Self {
+        Self { read, io }
+    }
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for Rewound<IO> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.read.is_empty() {
+            return Pin::new(&mut self.io).poll_read(cx, buf);
+        }
+        let len = self.read.len().min(buf.remaining());
+        buf.put_slice(&self.read.split_to(len));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Rewound<IO> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    #[tokio::test]
+    async fn what_was_read_already_is_read_again_first() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let mut near = Rewound::new(Bytes::from_static(b"GET /"), near);
+        far.write_all(b"uniq64").await.unwrap();
+        let mut got = [0; 11];
+        near.read_exact(&mut got).await.unwrap();
+        assert_eq!(&got, b"GET /uniq64");
+        near.write_all(b"answer").await.unwrap();
+        let mut got = [0; 6];
+        far.read_exact(&mut got).await.unwrap();
+        assert_eq!(&got, b"answer");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn who_does_not_read_is_dropped_and_who_reads_slowly_is_not() {

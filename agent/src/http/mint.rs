@@ -5,20 +5,26 @@ use super::problem::Problem;
 use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, body};
+use crate::minter::Generator;
 use crate::run::Runs;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use common::ids::TextForm;
 use common::namespace::{GeneratorKind, GeneratorName, Namespace};
 use common::template::{CallerParts, Template};
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 
-/// Answers with more IDs than this are written on a thread of their own: at some 10 ns an ID the others would wait.
-const INLINE_MAX: u32 = 2_000;
+/// Answers with more IDs than this are written on a thread of their own where they are written at once: at some 5 ns an
+/// ID the others would wait.
+const INLINE_MAX: u32 = 4_000;
+/// Requests for more IDs than this at once are large: some of them are served at the same time, further ones refused.
+const LARGE: u32 = 20_000;
+/// Large requests under way at once. Each gets turns of some 0.05 ms, so others wait for a few ms at most.
+pub(super) const LARGE_MAX: usize = 32;
 /// The unit in which the memory of answers is counted.
 pub(super) const BODY_UNIT: usize = 1_024;
 
@@ -26,6 +32,58 @@ const NUMBERS: &[&str] = &["n", "format"];
 const STRINGS: &[&str] = &["n", "biz", "custom"];
 
 type Name = Result<Path<String>, PathRejection>;
+
+/// Where IDs come from.
+pub(super) enum Source {
+    /// A generator that numbers them.
+    Numbered(Arc<Generator>),
+    /// Uniq96, which the clock numbers.
+    Timed,
+}
+
+/// A request for IDs, understood: what has to be done for it, however often it comes.
+pub(super) struct Plan {
+    pub(super) source: Source,
+    pub(super) n: u32,
+    pub(super) style: Style,
+}
+
+impl Plan {
+    /// What that request asks for. `None` if it is not for IDs, or not understood, or for a form whose length is only
+    /// known when it is written; the router knows what to say to those.
+    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Option<Self> {
+        let (kind, name) = match uri.path().split_once("/string") {
+            Some(("", name)) => (Some(GeneratorKind::String), name),
+            _ if uri.path() == "/uniq96" => (None, ""),
+            _ => (Some(GeneratorKind::Uniq64), uri.path().strip_prefix("/uniq64")?),
+        };
+        let allowed = if kind == Some(GeneratorKind::String) { STRINGS } else { NUMBERS };
+        let name = if name.is_empty() { GeneratorName::DEFAULT } else { name.strip_prefix('/')? };
+        let media = accept.map_or(Some(Media::default()), negotiate)?;
+        let asked = Asked { query: MintQuery::of(uri, allowed).ok()?, media };
+        let n = asked.query.count(agent.batch_max).ok()?;
+        let source = match kind {
+            Some(kind) => Source::Numbered(Arc::clone(agent.minter.generator(kind, name).ok()?)),
+            None => Source::Timed,
+        };
+        let style = match &source {
+            Source::Numbered(generator) if kind == Some(GeneratorKind::String) => {
+                string_style(&asked, generator.namespace()).ok()?
+            }
+            _ => number_style(&asked).ok()?,
+        };
+        (style.form != TextForm::Uri).then_some(Self { source, n, style })
+    }
+}
+
+/// A place among the large requests, if `n` IDs are one.
+pub(super) fn large_room(agent: &Agent, n: u32) -> Result<Option<SemaphorePermit<'_>>, Problem> {
+    if n <= LARGE {
+        return Ok(None);
+    }
+    let place = agent.large.try_acquire();
+    place.map(Some).map_err(|_| agent.overloaded("too many large answers are under way; ask again or for fewer IDs"))
+}
 
 /// What a request asks for, read to the letter.
 struct Asked {
@@ -158,7 +216,7 @@ fn media(headers: &HeaderMap) -> Result<Media, Problem> {
     })
 }
 
-const fn content_type(media: Media) -> HeaderValue {
+pub(super) const fn content_type(media: Media) -> HeaderValue {
     HeaderValue::from_static(match media {
         Media::Text => "text/plain; charset=utf-8",
         Media::Json => "application/json",

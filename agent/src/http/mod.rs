@@ -1,11 +1,18 @@
 //! The agent over HTTP: IDs, and what the agent knows of itself.
 //!
+//! Requests for IDs take a short way ([`front`]); all others, and all of HTTP that is seldom used, go through hyper and
+//! a router.
+//!
 //! Queries and headers are read to the letter, answers are never cacheable, and every error is a problem document.
-//! Every bound is a constant here; what exceeds one is refused, or waits in the kernel's backlog.
+//! Every bound is a constant here; what exceeds one is refused at once.
 
 mod about;
 mod accept;
+mod date;
+mod front;
+mod head;
 mod io;
+mod lines;
 mod mint;
 mod problem;
 mod query;
@@ -22,23 +29,28 @@ use axum::routing::{get, on};
 use bytes::Bytes;
 use common::terms::AgentId;
 use common::time::BootMs;
+use front::Front;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use io::Impatient;
+use io::{Impatient, Rewound};
 use problem::Problem;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// The most IDs in one answer when nothing else is said.
 pub const BATCH_MAX_DEFAULT: u32 = 100_000;
 /// The most that `--batch-max` may say.
 pub const BATCH_MAX_LIMIT: u32 = 1_000_000;
-/// Connections at once; one more waits in the kernel's backlog.
+/// Connections at once; one more is told so and closed.
 const CONNECTIONS_MAX: usize = 4_096;
+/// Connections at once that are told so; one more is closed without a word.
+const TURNED_AWAY_MAX: usize = 256;
+/// How long that may take.
+const TURN_AWAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Memory of answers that are not sent yet, in bytes; what would exceed it is refused.
 const BODY_MEMORY_MAX: usize = 256 << 20;
 /// A request's line and headers, in bytes. Bodies are not read at all.
@@ -63,6 +75,7 @@ pub struct Agent {
     agent_id: AgentId,
     batch_max: u32,
     body_memory: Arc<Semaphore>,
+    large: Semaphore,
     /// Real machine time at the start.
     started: BootMs,
 }
@@ -72,7 +85,8 @@ impl Agent {
     pub fn new(minter: Arc<Minter>, report: Arc<Report>, agent_id: AgentId, batch_max: u32) -> Self {
         let started = minter.clock().link_now().boot;
         let body_memory = Arc::new(Semaphore::new(BODY_MEMORY_MAX / mint::BODY_UNIT));
-        Self { minter, report, agent_id, batch_max, body_memory, started }
+        let large = Semaphore::new(mint::LARGE_MAX);
+        Self { minter, report, agent_id, batch_max, body_memory, large, started }
     }
 
     fn refused(&self, refusal: &Refusal) -> Problem {
@@ -85,7 +99,7 @@ impl Agent {
 }
 
 /// All routes.
-pub fn router(agent: Agent) -> Router {
+fn router(agent: Arc<Agent>) -> Router {
     use axum::routing::MethodFilter;
     let mint = MethodFilter::GET.or(MethodFilter::POST);
     Router::new()
@@ -102,7 +116,7 @@ pub fn router(agent: Agent) -> Router {
         .route("/metrics", get(about::metrics))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
-        .with_state(Arc::new(agent))
+        .with_state(agent)
 }
 
 /// An answer that nothing between us and the caller may keep: an ID from a cache would be an ID given twice.
@@ -115,61 +129,93 @@ fn body(status: StatusCode, content_type: HeaderValue, bytes: Bytes) -> Response
     response
 }
 
-/// Serves until `stop`; then open requests may end within a few seconds, and what is still open is dropped.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let connections = TaskTracker::new();
-    let cut_off = CancellationToken::new();
+/// What a listener serves: the routes, and the agent for the requests that need no route.
+#[derive(Clone)]
+pub struct Site {
+    agent: Arc<Agent>,
+    router: Router,
+    /// Connections of all listeners.
+    places: Arc<Semaphore>,
+    /// Connections of all listeners that are being told that there are too many.
+    turned_away: Arc<Semaphore>,
+}
+
+impl Site {
+    /// All routes of that agent.
+    pub fn new(agent: Agent) -> Self {
+        let agent = Arc::new(agent);
+        Self {
+            router: router(Arc::clone(&agent)),
+            agent,
+            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            turned_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
+        }
+    }
+}
+
+/// Serves until `stop`; then open requests may end within a few seconds, and what is still open is dropped. Several
+/// threads may serve the same site, each on a listener of its own.
+pub async fn serve(listener: TcpListener, site: Site, stop: CancellationToken) {
+    let site = Arc::new(site);
+    let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
         };
-        let Some((io, place)) = accepted else { continue };
-        let (router, stop, cut_off) = (router.clone(), stop.clone(), cut_off.clone());
-        connections.spawn(async move {
-            tokio::select! {
-                () = cut_off.cancelled() => {}
-                () = serve_connection(io, router, stop) => {}
+        match accepted {
+            Ok((io, _)) => {
+                // Without it an answer may wait for the acknowledgement of the one before.
+                let _ = io.set_nodelay(true);
+                welcome(io, &site, &stop, &mut connections);
             }
+            Err(error) => {
+                tracing::debug!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
+        tracing::warn!(connections = connections.len(), "connections that did not end in time are dropped");
+        connections.shutdown().await;
+    }
+}
+
+/// Serves a connection if there is a place for it; otherwise says so, at once.
+fn welcome(io: TcpStream, site: &Arc<Site>, stop: &CancellationToken, connections: &mut JoinSet<()>) {
+    if let Ok(place) = Arc::clone(&site.places).try_acquire_owned() {
+        let (site, stop) = (Arc::clone(site), stop.clone());
+        connections.spawn(async move {
+            serve_connection(io, &site, &stop).await;
+            drop(place);
+        });
+    } else if let Ok(place) = Arc::clone(&site.turned_away).try_acquire_owned() {
+        let agent = Arc::clone(&site.agent);
+        connections.spawn(async move {
+            let _ = tokio::time::timeout(TURN_AWAY_TIMEOUT, front::turn_away(io, agent)).await;
             drop(place);
         });
     }
-    drop(listener);
-    connections.close();
-    if tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await.is_err() {
-        tracing::warn!(connections = connections.len(), "connections that did not end in time are dropped");
-        cut_off.cancel();
-        connections.wait().await;
+}
+
+async fn serve_connection(io: TcpStream, site: &Site, stop: &CancellationToken) {
+    match Front::new(io, site).serve(stop).await {
+        Ok(None) => {}
+        Ok(Some(io)) => serve_anything(io, site.router.clone(), stop).await,
+        Err(error) => tracing::trace!(%error, "a connection ended with an error"),
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((io, _)) => {
-            // Without it an answer may wait for the acknowledgement of the one before.
-            let _ = io.set_nodelay(true);
-            Some((io, place))
-        }
-        Err(error) => {
-            tracing::debug!(%error, "a connection could not be accepted");
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
-        }
-    }
-}
-
-async fn serve_connection(io: TcpStream, router: Router, stop: CancellationToken) {
+/// The rest of a connection that asked for something else than IDs.
+async fn serve_anything(io: Rewound<Impatient<TcpStream>>, router: Router, stop: &CancellationToken) {
     let mut http = hyper::server::conn::http1::Builder::new();
     // Not `pipeline_flush`: it copies the answers to all requests that came together into one buffer without a bound,
     // and sends none while part of another request is there, not even the one that says what is wrong with it.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX).max_headers(HEADERS_MAX);
-    let io = TokioIo::new(Impatient::new(io, WRITE_TIMEOUT));
-    let connection = http.serve_connection(io, TowerToHyperService::new(router));
+    let connection = http.serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

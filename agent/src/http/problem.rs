@@ -65,16 +65,38 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+impl Problem {
+    fn title(&self) -> &'static str {
+        self.status.canonical_reason().unwrap_or("Error")
+    }
+
+    /// The document.
+    pub(super) fn document(&self) -> String {
         let document = json!({
             "type": "about:blank",
-            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "title": self.title(),
             "status": self.status.as_u16(),
             "detail": self.detail,
             "code": self.code_text,
         });
-        let mut response = body(self.status, MEDIA_TYPE, document.to_string().into());
+        document.to_string()
+    }
+
+    /// Appends the head of an answer, without the end of its last line and without what all answers have.
+    pub(super) fn write_start(&self, out: &mut Vec<u8>) {
+        let (status, title) = (self.status.as_u16(), self.title());
+        out.extend_from_slice(format!("HTTP/1.1 {status} {title}\r\n").as_bytes());
+        if let Some(seconds) = self.retry_after_s {
+            out.extend_from_slice(format!("retry-after: {seconds}\r\n").as_bytes());
+        }
+        out.extend_from_slice(b"content-type: ");
+        out.extend_from_slice(MEDIA_TYPE.as_bytes());
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = body(self.status, MEDIA_TYPE, self.document().into());
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -1,10 +1,11 @@
-//! IDs as bytes: one buffer for all of them.
+//! IDs as bytes, run by run: all of them in one buffer, or in pieces of a buffer's size.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::accept::Media;
+use super::lines;
 use crate::emit::Stamp;
 use crate::run::{Run, Runs, uniq64, uniq96};
-use common::ids::TextForm;
+use common::ids::{TextForm, UNIQ64_SERIALS_PER_HOUR};
 use common::template::CallerParts;
 
 /// Bytes that an ID takes at most in text, with what separates it from the next: a `uri` of Uniq96 is the longest.
@@ -12,6 +13,8 @@ const NUMBER_LEN_MAX: usize = 64;
 const JSON_START: &[u8] = b"{\"ids\":[\"";
 const JSON_BETWEEN: &[u8] = b"\",\"";
 const JSON_END: &[u8] = b"\"]}";
+/// The serial of a Uniq96 in decimal.
+const SERIAL96_DIGITS: usize = 10;
 
 /// How IDs are to be written.
 #[derive(Clone, Debug)]
@@ -28,68 +31,226 @@ pub(super) struct Style {
 impl Style {
     /// Bytes that one ID takes at most.
     pub(super) fn id_len_max(&self) -> usize {
-        match self.media {
-            Media::Packed => 12,
-            Media::Text | Media::Json => NUMBER_LEN_MAX.max(self.text_len + JSON_BETWEEN.len()),
+        match (self.media, self.form) {
+            (Media::Packed, _) => 12,
+            (_, TextForm::Uri) => NUMBER_LEN_MAX,
+            // A Uniq96 in decimal is the longest number in the other forms.
+            _ => self.text_len.max(30) + JSON_BETWEEN.len(),
         }
     }
 
     /// All IDs of `runs`.
     pub(super) fn render(&self, runs: &Runs) -> Vec<u8> {
-        let mut out = Vec::with_capacity(runs.len() * self.usual_len(runs) + JSON_START.len() + JSON_END.len());
-        match self.media {
-            Media::Text => {
-                for run in runs.iter() {
-                    self.write(run, &mut out, b"\n");
-                }
-            }
-            Media::Json => {
-                out.extend_from_slice(JSON_START);
-                for run in runs.iter() {
-                    self.write(run, &mut out, JSON_BETWEEN);
-                }
-                out.truncate(out.len() - JSON_BETWEEN.len().min(out.len()));
-                out.extend_from_slice(JSON_END);
-            }
-            Media::Packed => {
-                for run in runs.iter() {
-                    pack(run, &mut out);
-                }
-            }
+        let len = if self.form == TextForm::Uri { runs.len() * NUMBER_LEN_MAX } else { self.len_of(runs) };
+        let mut out = Vec::with_capacity(len + JSON_BETWEEN.len());
+        self.start(&mut out);
+        for run in runs.iter() {
+            self.write(run, &mut out);
         }
+        self.end(&mut out);
         out
     }
 
-    fn usual_len(&self, runs: &Runs) -> usize {
-        match (self.media, self.form, runs.iter().next().map(|run| &run.stamp)) {
-            (Media::Packed, ..) => 12,
-            (_, _, Some(Stamp::Text { .. })) => self.text_len + JSON_BETWEEN.len(),
-            (_, TextForm::Uri, _) => NUMBER_LEN_MAX,
-            _ => 34,
+    /// Bytes that [`render`](Self::render) gives for at least one ID, of every form but `uri`, whose serials have no fixed width.
+    pub(super) fn len_of(&self, runs: &Runs) -> usize {
+        let ids: usize = runs.iter().map(|run| self.run_len(run)).sum();
+        match self.media {
+            Media::Json => JSON_START.len() + ids - JSON_BETWEEN.len() + JSON_END.len(),
+            Media::Text | Media::Packed => ids,
         }
     }
 
-    /// Each ID with `after` behind it. No ID has a character that JSON would escape; templates refuse those.
-    fn write(&self, run: &Run, out: &mut Vec<u8>, after: &[u8]) {
-        for counter in run.counters() {
-            match &run.stamp {
-                Stamp::Void => {}
-                Stamp::Uniq64 { prefix } => uniq64(*prefix, counter).write_text(self.form, out),
-                Stamp::Uniq96 { prefix } => uniq96(*prefix, counter).write_text(self.form, out),
-                Stamp::Text { bound, capacity } => bound.write(&self.caller, counter % capacity, out),
+    fn run_len(&self, run: &Run) -> usize {
+        let n = run.len as usize;
+        let (narrow, wide) = match self.form {
+            TextForm::Hex => (16, 24),
+            TextForm::Base32 => (13, 20),
+            TextForm::Decimal | TextForm::Uri => (0, 30),
+        };
+        let between = self.between().len();
+        match &run.stamp {
+            Stamp::Void => 0,
+            Stamp::Uniq64 { .. } if self.media == Media::Packed => n * 8,
+            Stamp::Uniq96 { .. } if self.media == Media::Packed => n * 12,
+            Stamp::Uniq64 { prefix } if narrow == 0 => {
+                let digits: usize = uniq64_stretches(*prefix, run).map(|(first, n)| lines::digits(first, n)).sum();
+                digits + n * between
             }
-            out.extend_from_slice(after);
+            Stamp::Uniq64 { .. } => n * (narrow + between),
+            Stamp::Uniq96 { .. } => n * (wide + between),
+            Stamp::Text { .. } => n * (self.text_len + between),
+        }
+    }
+
+    /// What stands behind each ID.
+    fn between(&self) -> &'static [u8] {
+        match self.media {
+            Media::Text => b"\n",
+            Media::Json => JSON_BETWEEN,
+            Media::Packed => b"",
+        }
+    }
+
+    /// What stands before the first ID.
+    pub(super) fn start(&self, out: &mut Vec<u8>) {
+        if self.media == Media::Json {
+            out.extend_from_slice(JSON_START);
+        }
+    }
+
+    /// Takes IDs out of `runs`, at least one, and appends them while `out` has less than `len` bytes.
+    pub(super) fn fill(&self, runs: &mut Runs, len: usize, out: &mut Vec<u8>) {
+        let mut room = (len.saturating_sub(out.len()) / self.id_len_max()).max(1);
+        while room > 0
+            && let Some(run) = runs.take(u32::try_from(room).unwrap_or(u32::MAX))
+        {
+            self.write(&run, out);
+            room = len.saturating_sub(out.len()) / self.id_len_max();
+        }
+    }
+
+    /// What stands behind the last ID.
+    pub(super) fn end(&self, out: &mut Vec<u8>) {
+        if self.media == Media::Json {
+            if out.ends_with(JSON_BETWEEN) {
+                out.truncate(out.len() - JSON_BETWEEN.len());
+            }
+            out.extend_from_slice(JSON_END);
+        }
+    }
+
+    /// Each ID with what stands behind it. No ID has a character that JSON would escape; templates refuse those.
+    fn write(&self, run: &Run, out: &mut Vec<u8>) {
+        let after = self.between();
+        match (&run.stamp, self.media, self.form) {
+            (Stamp::Void, ..) => {}
+            (Stamp::Uniq64 { prefix }, Media::Packed, _) => {
+                for (first, n) in uniq64_stretches(*prefix, run) {
+                    lines::packed(first, n, out);
+                }
+            }
+            (Stamp::Uniq64 { prefix }, _, TextForm::Decimal) => {
+                for (first, n) in uniq64_stretches(*prefix, run) {
+                    lines::numbers(first, n, after, out);
+                }
+            }
+            (Stamp::Uniq64 { prefix }, _, form) => {
+                for counter in run.counters() {
+                    uniq64(*prefix, counter).write_text(form, out);
+                    out.extend_from_slice(after);
+                }
+            }
+            (Stamp::Uniq96 { prefix }, Media::Packed, _) => {
+                for counter in run.counters() {
+                    out.extend_from_slice(&uniq96(*prefix, counter).to_be_bytes());
+                }
+            }
+            (Stamp::Uniq96 { prefix }, _, TextForm::Decimal) => {
+                let high = lines::padded::<20>(*prefix);
+                // A window gives no counter that is no serial, so the run does not wrap.
+                lines::fields::<SERIAL96_DIGITS>(&high, run.start, run.len, after, out);
+            }
+            (Stamp::Uniq96 { prefix }, _, form) => {
+                for counter in run.counters() {
+                    uniq96(*prefix, counter).write_text(form, out);
+                    out.extend_from_slice(after);
+                }
+            }
+            // Strings have no packed form; the request was refused.
+            (Stamp::Text { .. }, Media::Packed, _) => {}
+            (Stamp::Text { bound, capacity }, ..) => {
+                for counter in run.counters() {
+                    bound.write(&self.caller, counter % capacity, out);
+                    out.extend_from_slice(after);
+                }
+            }
         }
     }
 }
 
-fn pack(run: &Run, out: &mut Vec<u8>) {
-    for counter in run.counters() {
-        match &run.stamp {
-            Stamp::Uniq64 { prefix } => out.extend_from_slice(&uniq64(*prefix, counter).bits().to_be_bytes()),
-            Stamp::Uniq96 { prefix } => out.extend_from_slice(&uniq96(*prefix, counter).to_be_bytes()),
-            // Strings have no packed form; the request was refused.
-            Stamp::Text { .. } | Stamp::Void => {}
+/// The numbers of a run, as stretches of consecutive ones: the serial begins again at 0 where the counter passes the
+/// capacity, at most once in a run.
+fn uniq64_stretches(prefix: u64, run: &Run) -> impl Iterator<Item = (u64, u32)> {
+    let left = UNIQ64_SERIALS_PER_HOUR - run.start % UNIQ64_SERIALS_PER_HOUR;
+    let first = run.len.min(u32::try_from(left).unwrap_or(u32::MAX));
+    let stretch = |start, len| (uniq64(prefix, start).bits(), len);
+    let stretches = [stretch(run.start, first), stretch(run.start + u64::from(first), run.len - first)];
+    stretches.into_iter().filter(|(_, n)| *n > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn style(media: Media, form: TextForm) -> Style {
+        Style { media, form, caller: CallerParts::default(), text_len: 0 }
+    }
+
+    /// One by one, by the formatter.
+    fn plainly(style: &Style, runs: &Runs) -> Vec<u8> {
+        let mut ids: Vec<String> = runs.uniq64().map(|id| id.text(style.form)).collect();
+        ids.extend(runs.uniq96().map(|id| id.text(style.form)));
+        match style.media {
+            Media::Text => ids.iter().map(|id| format!("{id}\n")).collect::<String>().into_bytes(),
+            Media::Json => serde_json::json!({ "ids": ids }).to_string().into_bytes(),
+            Media::Packed => {
+                let narrow = runs.uniq64().flat_map(|id| id.bits().to_be_bytes());
+                narrow.chain(runs.uniq96().flat_map(|id| id.to_be_bytes())).collect()
+            }
+        }
+    }
+
+    fn check(stamp: &Stamp, parts: &[(u64, u32)], room: usize) {
+        for media in [Media::Text, Media::Json, Media::Packed] {
+            for form in TextForm::ALL {
+                let style = style(media, form);
+                let mut runs = Runs::default();
+                for (start, len) in parts {
+                    runs.push(Run { stamp: stamp.clone(), start: *start, len: *len });
+                }
+                let wanted = plainly(&style, &runs);
+                let rendered = style.render(&runs);
+                assert!(rendered == wanted, "{}", String::from_utf8_lossy(&rendered));
+                if form != TextForm::Uri || media == Media::Packed {
+                    assert_eq!(style.len_of(&runs), wanted.len(), "{media:?} {form:?}");
+                }
+                let mut all = Vec::new();
+                style.start(&mut all);
+                while !runs.is_empty() {
+                    let mut piece = Vec::new();
+                    style.fill(&mut runs, room, &mut piece);
+                    assert!(!piece.is_empty() && piece.len() <= room.max(style.id_len_max()), "{}", piece.len());
+                    all.extend(piece);
+                }
+                style.end(&mut all);
+                assert!(all == wanted, "in pieces of {room}: {}", String::from_utf8_lossy(&all));
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_over_the_last_serial_of_an_hour_and_over_a_digit_more() {
+        let prefix = 26 << 57 | 11 << 53 | 20 << 48 | 13 << 43 | 7 << 31;
+        check(&Stamp::Uniq64 { prefix }, &[(UNIQ64_SERIALS_PER_HOUR - 7, 20), (5, 3)], 100);
+        // 10^19 lies within these: 19 digits, then 20.
+        let ten_to_19 = 10_000_000_000_000_000_000u64;
+        let (prefix, serial) = (ten_to_19 & !(UNIQ64_SERIALS_PER_HOUR - 1), ten_to_19 % UNIQ64_SERIALS_PER_HOUR);
+        check(&Stamp::Uniq64 { prefix }, &[(serial - 12_345, 30_000)], 64 << 10);
+        check(&Stamp::Uniq96 { prefix: u64::MAX - 5 }, &[(u64::from(u32::MAX) - 20_000, 20_001)], 64 << 10);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn every_form_is_what_the_formatter_says(
+            prefix: u64, wide: bool, room in 1usize..5_000,
+            parts in proptest::collection::vec((0u64..1 << 31, 1u32..12_000), 1..3),
+        ) {
+            // No ID is from before the year 2000's first month.
+            let narrow = (prefix | 1 << 53) & !(UNIQ64_SERIALS_PER_HOUR - 1);
+            let stamp = if wide { Stamp::Uniq96 { prefix } } else { Stamp::Uniq64 { prefix: narrow } };
+            check(&stamp, &parts, room);
         }
     }
 }

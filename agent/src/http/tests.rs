@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use tower::ServiceExt as _;
 
 struct App {
+    site: Site,
     router: Router,
     minter: Arc<Minter>,
     _kit: Kit,
@@ -48,7 +49,8 @@ impl Answer {
 impl App {
     fn over(kit: Kit, minter: Arc<Minter>) -> Self {
         let agent = Agent::new(Arc::clone(&minter), Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
-        Self { router: router(agent), minter, _kit: kit }
+        let site = Site::new(agent);
+        Self { router: site.router.clone(), site, minter, _kit: kit }
     }
 
     fn new() -> Self {
@@ -295,7 +297,7 @@ async fn listen(app: &App) -> (std::net::SocketAddr, CancellationToken, tokio::t
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    let server = tokio::spawn(serve(listener, app.router.clone(), stop.clone()));
+    let server = tokio::spawn(serve(listener, app.site.clone(), stop.clone()));
     (address, stop, server)
 }
 
@@ -337,4 +339,135 @@ async fn it_serves_pipelined_requests_and_stops_in_spite_of_silent_connections()
     server.await.unwrap();
     assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0, "closed");
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+/// A GET over a connection of its own; status, headers and body as they came.
+async fn get_raw(address: std::net::SocketAddr, path: &str) -> (String, String) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await.unwrap();
+    let mut got = Vec::new();
+    loop {
+        assert_ne!(client.read_buf(&mut got).await.unwrap(), 0);
+        let text = String::from_utf8_lossy(&got);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let len = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            if body.len() >= len.parse().unwrap() {
+                return (head.to_owned(), body.to_owned());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_last_five_hundred_serials_of_an_hour_and_then_the_next_hour() {
+    use crate::minter::kit::set_wall;
+    use common::calendar::UtcOffset;
+    use common::ids::UNIQ64_SERIALS_PER_HOUR;
+    use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
+    const LEFT: u64 = 500;
+    let kit = Kit::new();
+    let now = common::clock::Clock::system().wall();
+    let noon = WallMs(now.0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS);
+    kit.preset(|contents| {
+        let namespace = common::namespace::Namespace::default_of(common::namespace::GeneratorKind::Uniq64);
+        contents.blocks[0] = Some(crate::serial_file::Block {
+            name: namespace.name().clone(),
+            kind: namespace.kind(),
+            everyday_reset: namespace.everyday_reset(),
+            create_time: now,
+            modification_time: now,
+            bucket: UtcOffset::default().hour_bucket(noon).0,
+            bucket_base: 0,
+            checksum: namespace.checksum(),
+            serial: UNIQ64_SERIALS_PER_HOUR - LEFT,
+            step: 1_000,
+        });
+    });
+    let minter = kit.start();
+    set_wall(&minter, noon + SpanMs::seconds(3_000));
+    let app = App::over(kit, minter);
+    let (address, stop, _server) = listen(&app).await;
+    let _stop = stop.drop_guard();
+    let mut ids = HashSet::new();
+    let mut take = |body: &str, serials: std::ops::Range<u32>, hour: u8| {
+        let fields = body.lines().map(|id| Uniq64::parse(id).unwrap().fields().unwrap());
+        assert!(fields.map(|f| (f.hour, f.serial)).eq(serials.map(|serial| (hour, serial))), "{body}");
+        ids.extend(body.lines().map(str::to_owned));
+    };
+    let start = (UNIQ64_SERIALS_PER_HOUR - LEFT) as u32;
+    let (_, body) = get_raw(address, "/uniq64?n=400").await;
+    take(&body, start..start + 400, 12);
+    let (head, body) = get_raw(address, "/uniq64?n=101").await;
+    assert!(head.starts_with("HTTP/1.1 429 ") && body.contains("serial_exhausted"), "{head} {body}");
+    for nth in 400..500 {
+        let (_, body) = get_raw(address, "/uniq64").await;
+        take(&body, start + nth..start + nth + 1, 12);
+    }
+    for path in ["/uniq64", "/uniq64?n=2", "/uniq64?format=uri"] {
+        let (head, body) = get_raw(address, path).await;
+        assert!(head.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{path}: {head}");
+        let after = head.lines().find_map(|line| line.strip_prefix("retry-after: ")).unwrap();
+        assert!((500..=600).contains(&after.parse::<u32>().unwrap()), "to the end of the hour: {after} s");
+        assert!(head.contains("application/problem+json") && head.contains("cache-control: no-store"), "{head}");
+        let problem: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&problem["code"], &problem["status"]), (&"serial_exhausted".into(), &429.into()));
+        assert_eq!(app.problem(path).await, (429, "serial_exhausted".to_owned()), "by the router too");
+    }
+    assert_eq!(get_raw(address, "/uniq96").await.1.len(), 31, "Uniq96 are not concerned");
+    set_wall(&app.minter, noon + SpanMs(HOUR_MS));
+    let (head, body) = get_raw(address, "/uniq64?n=1000").await;
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    take(&body, 0..1_000, 13);
+    assert_eq!(ids.len() as u64, LEFT + 1_000);
+}
+
+#[tokio::test]
+async fn too_many_connections_are_told_so_at_once_and_the_others_go_on() {
+    let app = App::new();
+    let (address, stop, _server) = listen(&app).await;
+    let _stop = stop.drop_guard();
+    assert!(get_raw(address, "/uniq64").await.0.starts_with("HTTP/1.1 200 OK"));
+    let all = app.site.places.clone();
+    let taken = all.acquire_many_owned(CONNECTIONS_MAX as u32).await.unwrap();
+    let (head, body) = get_raw(address, "/uniq64").await;
+    assert!(head.starts_with("HTTP/1.1 503 ") && body.contains("\"overloaded\""), "{head} {body}");
+    drop(taken);
+    assert!(get_raw(address, "/uniq64").await.0.starts_with("HTTP/1.1 200 OK"));
+}
+
+#[tokio::test]
+async fn large_requests_beyond_the_bound_are_refused_and_small_ones_are_not() {
+    let app = App::new();
+    let (address, stop, _server) = listen(&app).await;
+    let _stop = stop.drop_guard();
+    let taken = app.site.agent.large.acquire_many(mint::LARGE_MAX as u32).await.unwrap();
+    let (head, body) = get_raw(address, "/uniq64?n=100000").await;
+    assert!(head.starts_with("HTTP/1.1 503 ") && body.contains("\"overloaded\""), "{head} {body}");
+    assert_eq!(get_raw(address, "/uniq64?n=10000").await.1.lines().count(), 10_000);
+    drop(taken);
+    assert_eq!(get_raw(address, "/uniq64?n=100000").await.1.lines().count(), 100_000);
+}
+
+/// Pipelined: the answers to what is understood come in order, and what is not is answered in its place, by hyper.
+#[tokio::test]
+async fn a_connection_that_asks_for_something_else_is_answered_in_order() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let app = App::new();
+    let (address, stop, _server) = listen(&app).await;
+    let _stop = stop.drop_guard();
+    let paths = ["/uniq64", "/uniq64?n=3", "/string?biz=ABCD&custom=xy", "/healthz", "/uniq64?format=uri", "/nothing"];
+    let requests = paths.map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).concat();
+    for cut in [requests.len(), 1, 7, 40] {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        for piece in requests.as_bytes().chunks(cut) {
+            client.write_all(piece).await.unwrap();
+        }
+        client.write_all(b"POST /uniq64 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut got = String::new();
+        client.read_to_string(&mut got).await.unwrap();
+        let statuses: Vec<_> = got.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+        assert_eq!(statuses, ["200", "200", "200", "200", "200", "404", "200"], "in pieces of {cut}: {got}");
+        assert!(got.find("ABCD07") < got.find("uniq64://"), "{got}");
+    }
 }

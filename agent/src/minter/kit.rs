@@ -22,7 +22,16 @@ pub(crate) struct Kit {
 
 impl Kit {
     pub(crate) fn new() -> Self {
-        let kit = Self { dir: tempfile::tempdir().unwrap() };
+        Self::over(tempfile::tempdir().unwrap())
+    }
+
+    /// In memory if this machine has a folder there: for tests with thousands of writes.
+    pub(crate) fn in_memory() -> Self {
+        Self::over(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
+    }
+
+    fn over(dir: TempDir) -> Self {
+        let kit = Self { dir };
         serial_file::format(&kit.path(), 10, Clock::system().wall(), SessionId(1)).unwrap();
         kit
     }
@@ -44,9 +53,13 @@ impl Kit {
 
     /// A start without leases.
     pub(crate) fn start_bare(&self) -> Arc<Minter> {
+        self.start_with(GeneratorKind::ALL.map(Namespace::default_of).to_vec())
+    }
+
+    /// A start without leases, with these generators.
+    pub(crate) fn start_with(&self, namespaces: Vec<Namespace>) -> Arc<Minter> {
         let wanted = [TokenType::Uint2, TokenType::String2IncludeLetter];
         let leases = wanted.map(|t| (t, LeaseView::Missing)).into();
-        let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
         Minter::new(self.open(), namespaces, leases, Clock::system()).unwrap()
     }
 

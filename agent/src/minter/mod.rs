@@ -7,11 +7,13 @@
 //! What nobody does here: hand out a serial, a bucket, a millisecond or a token that is not durable, or one that the
 //! gates in [`crate::emit`] have not let through.
 
+mod here;
 mod leases;
 mod state;
 mod view;
 mod windows;
 
+pub use here::PassingTime;
 pub use leases::Membership;
 pub use view::{Counters, GeneratorView, Kind};
 
@@ -56,10 +58,14 @@ const NAME_SHOWN_MAX: usize = 32;
 /// A named generator with its window.
 #[derive(Debug)]
 pub struct Generator {
+    /// Its place among the serials.
     id: usize,
+    number: u64,
     namespace: Namespace,
     make: Make,
     window: ArcSwap<Window<Stamp>>,
+    /// Counted before a window is closed for good, so that blocks cut from it end with it.
+    windows_ended: AtomicU64,
 }
 
 impl Generator {
@@ -91,6 +97,7 @@ pub struct Minter {
     counters: Counters,
     session: SessionId,
     start: StartKind,
+    aside: here::Aside,
     gone: CancellationToken,
     gone_why: OnceLock<String>,
 }
@@ -144,6 +151,7 @@ impl Minter {
             counters: Counters::default(),
             session,
             start,
+            aside: here::Aside::default(),
             gone: CancellationToken::new(),
             gone_why: OnceLock::new(),
         }))
@@ -207,7 +215,7 @@ impl Minter {
     fn try_take(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Fast {
         for _ in 0..SPINS {
             let window = generator.window.load();
-            match window.take(n, self.wall()) {
+            match window.take(n, self.wall_coarse()) {
                 Take::All { start, half_used } => {
                     if half_used {
                         self.reserve_soon(generator);
@@ -222,11 +230,6 @@ impl Minter {
             }
         }
         Fast::None
-    }
-
-    fn reserve_soon(self: &Arc<Self>, generator: &Arc<Generator>) {
-        let (minter, generator) = (Arc::clone(self), Arc::clone(generator));
-        tokio::task::spawn_blocking(move || minter.reserve(&generator));
     }
 
     /// `n` Uniq96, at least 1, all of one millisecond.
@@ -270,7 +273,7 @@ impl Minter {
                 (Take96::All { place, half_used }, Some(lease)) => {
                     if half_used {
                         let minter = Arc::clone(self);
-                        tokio::task::spawn_blocking(move || minter.extend_uniq96());
+                        self.do_aside(move || minter.extend_uniq96());
                     }
                     let stamp = stamp_uniq96(window.offset, lease, place.ms)?;
                     return Ok(Some(Run { stamp, start: u64::from(place.serial), len: n }));
@@ -377,7 +380,8 @@ impl Minter {
 
 fn generator(id: usize, namespace: Namespace) -> Generator {
     let make = Make::of(&namespace);
-    Generator { id, namespace, make, window: ArcSwap::from_pointee(Window::closed(Stamp::Void)) }
+    let window = ArcSwap::from_pointee(Window::closed(Stamp::Void));
+    Generator { id, number: Generator::next_number(), namespace, make, window, windows_ended: AtomicU64::new(0) }
 }
 
 fn slow_disk() -> Refusal {
@@ -388,6 +392,8 @@ fn broken() -> Refusal {
     Refusal::SerialFileIo("minting ended after a fault of this program; restart the agent".to_owned())
 }
 
+#[cfg(test)]
+mod capacity_tests;
 #[cfg(test)]
 pub(crate) mod kit;
 #[cfg(test)]

@@ -7,8 +7,12 @@ use crate::serial_file::{Block, Contents, Holdings, SerialFile, WriteError};
 use crate::uniq96::Place;
 use common::namespace::Namespace;
 use common::time::{BootMs, WallMs};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
+
+/// Ranges of spare serials that are kept for a generator; more are a gap.
+const SPARES_MAX: usize = 1_024;
 
 /// Guarded by one lock, held across writes; nobody who may not block takes it.
 pub(super) struct State {
@@ -19,6 +23,9 @@ pub(super) struct State {
     pub(super) holdings: Holdings,
     /// By the generators' ids.
     serials: Vec<Serial>,
+    /// By the generators' ids: serials of a bucket that were taken for a request and not given, because it needed more
+    /// than the bucket had left and others had taken some above them meanwhile.
+    spares: Vec<(u32, Vec<Range<u64>>)>,
     /// Where Uniq96 go on; while a window is open, where it began.
     pub(super) place96: Place,
     /// Whether the clock has passed the mark of the former run, or was waited for long enough.
@@ -36,13 +43,35 @@ impl State {
         holdings: Holdings,
         generators: &[Arc<Generator>],
     ) -> Result<Self, String> {
-        let serials = generators.iter().map(|g| resume(&contents, g)).collect::<Result<_, _>>()?;
+        let serials = generators.iter().map(|g| resume(&contents, g)).collect::<Result<Vec<_>, _>>()?;
+        let spares = vec![(0, Vec::new()); serials.len()];
         let place96 = Place { ms: contents.header.uniq96_mark, serial: 0 };
-        Ok(Self { file, contents, holdings, serials, place96, settled96: false, failed: None, ended: false })
+        Ok(Self { file, contents, holdings, serials, spares, place96, settled96: false, failed: None, ended: false })
     }
 
     pub(super) fn serial(&mut self, generator: &Generator) -> Result<&mut Serial, Refusal> {
         self.serials.get_mut(generator.id).ok_or_else(broken)
+    }
+
+    /// Keeps serials that were taken and not given. Those of a former bucket are gone.
+    pub(super) fn keep_spare(&mut self, generator: &Generator, bucket: u32, serials: Range<u64>) {
+        let Some((of, spares)) = self.spares.get_mut(generator.id) else { return };
+        if *of != bucket {
+            (*of, *spares) = (bucket, Vec::new());
+        }
+        if spares.len() < SPARES_MAX {
+            spares.push(serials);
+        }
+    }
+
+    /// The first of `n` consecutive ones that were kept, at the end of a bucket.
+    pub(super) fn take_spare(&mut self, generator: &Generator, bucket: u32, n: u32) -> Option<u64> {
+        let (of, spares) = self.spares.get_mut(generator.id)?;
+        let spare = spares.iter_mut().find(|spare| *of == bucket && spare.end - spare.start >= u64::from(n))?;
+        let start = spare.start;
+        spare.start += u64::from(n);
+        spares.retain(|spare| spare.start < spare.end);
+        Some(start)
     }
 
     /// As if enough time had passed since the last failure.
@@ -55,6 +84,8 @@ impl State {
     pub(super) fn take_back(&mut self, generator: &Generator) -> Result<(), Refusal> {
         let serial = self.serial(generator)?;
         let window = generator.window.load();
+        // First, so that no block cut from the window before it is closed outlives it.
+        generator.windows_ended.fetch_add(1, Ordering::AcqRel);
         let rest = window.close();
         serial.put_back(window.bucket, rest);
         Ok(())

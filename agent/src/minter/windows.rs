@@ -35,16 +35,30 @@ impl Minter {
         let (lease, offset) = self.lease(generator.namespace.token_type())?;
         let bucket = generator.make.gate(offset, &lease, last, self.wall()).map_err(|e| self.complete(e))?;
         let stamp = generator.make.stamp(offset, &lease, &bucket)?;
-        let mut runs = Runs::default();
         let mut missing = n;
-        if let Some(Part { stamp, serials, .. }) = part {
-            let len = u32::try_from(serials.end - serials.start).unwrap_or(n).min(n);
-            missing -= len;
-            runs.push(Run { stamp, start: serials.start, len });
+        if let Some(Part { serials, .. }) = &part {
+            missing -= u32::try_from(serials.end - serials.start).unwrap_or(n).min(n);
         }
         let taken = self.take_durably(&mut state, generator, &bucket, missing);
         self.open_rest(&mut state, generator, &bucket, &stamp)?;
-        let taken = taken?;
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(refusal) => {
+                if let Some(part) = part {
+                    state.keep_spare(generator, part.bucket, part.serials);
+                }
+                let spare = match &refusal {
+                    Refusal::SerialExhausted { .. } => state.take_spare(generator, bucket.number(), n),
+                    _ => None,
+                };
+                // Of this bucket, and given to nobody under any token.
+                return spare.map(|start| Run { stamp, start, len: n }.into()).ok_or(refusal);
+            }
+        };
+        let mut runs = Runs::default();
+        if let Some(Part { stamp, serials, .. }) = part {
+            runs.push(Run { stamp, start: serials.start, len: n - missing });
+        }
         runs.push(Run { stamp, start: taken.start, len: missing });
         Ok(runs)
     }

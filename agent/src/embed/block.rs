@@ -1,0 +1,100 @@
+//! A generator for one thread: serials in blocks, checked one by one.
+
+use super::{MintError, Shared, UniqGenerator};
+use crate::emit::Stamp;
+use crate::minter::Generator;
+use crate::run::uniq64;
+use crate::window::Take;
+use common::time::WallMs;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Serials cut from the window at once. What is left of a block when its thread ends, or its window does, is a gap.
+const BLOCK: u32 = 1_024;
+
+/// The generators of one name, for the thread that has this.
+pub struct PerThread {
+    shared: Shared,
+    generator: Option<Arc<Generator>>,
+    /// The block: what is written into its IDs, its serials, and its right.
+    prefix: Cell<u64>,
+    next: Cell<u64>,
+    end: Cell<u64>,
+    /// The number of the window that it was cut from.
+    window: Cell<u64>,
+    valid_until: Cell<WallMs>,
+}
+
+impl PerThread {
+    pub(super) fn new(shared: Shared) -> Self {
+        Self {
+            generator: shared.numbers().ok().cloned(),
+            shared,
+            prefix: Cell::new(0),
+            next: Cell::new(0),
+            end: Cell::new(0),
+            window: Cell::new(0),
+            valid_until: Cell::new(WallMs(i64::MIN)),
+        }
+    }
+
+    /// Cuts a block from the window that is open now, and takes the first ID from it.
+    #[cold]
+    #[inline(never)]
+    fn cut(&self) -> Result<u64, MintError> {
+        self.shared.process.check()?;
+        self.end.set(0);
+        let generator = self.shared.numbers()?;
+        // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
+        let number = generator.windows_ended().load(Ordering::Acquire);
+        let window = generator.window();
+        let Stamp::Uniq64 { prefix } = window.stamp else { return self.shared.get_uniq64() };
+        let block = match window.take(BLOCK, self.shared.minter.wall()) {
+            Take::All { start, half_used } => {
+                if half_used {
+                    self.shared.minter.reserve_soon(generator);
+                }
+                start..start + u64::from(BLOCK)
+            }
+            Take::Some(last) => last,
+            // The long way, which opens the next window.
+            Take::None | Take::Closed => return self.shared.get_uniq64(),
+        };
+        self.prefix.set(prefix);
+        self.next.set(block.start + 1);
+        self.end.set(block.end);
+        self.window.set(number);
+        self.valid_until.set(window.valid_until());
+        Ok(uniq64(prefix, block.start).bits())
+    }
+}
+
+impl UniqGenerator for PerThread {
+    #[inline]
+    fn get_uniq64(&self) -> Result<u64, MintError> {
+        let next = self.next.get();
+        if next < self.end.get()
+            && let Some(generator) = &self.generator
+            && generator.windows_ended().load(Ordering::Relaxed) == self.window.get()
+            && self.shared.time.wall() < self.valid_until.get()
+            && self.shared.process.check().is_ok()
+        {
+            self.next.set(next + 1);
+            return Ok(uniq64(self.prefix.get(), next).bits());
+        }
+        self.cut()
+    }
+
+    fn get_uniq96(&self) -> Result<u128, MintError> {
+        self.shared.get_uniq96()
+    }
+
+    fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError> {
+        self.shared.get_uniq_string(biz, custom)
+    }
+
+    fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
+        self.shared.get_batch64(n, ids)
+    }
+}

@@ -1,0 +1,104 @@
+//! Minting in the application's own process: no request, no copy, a few nanoseconds an ID.
+//!
+//! [`Embedded::start`] does what the program `uniq_generator` does, without its doors: it locks a serial file of its own,
+//! leases tokens from the masters and keeps them. Its generators give IDs by the same rules, checked for every ID:
+//!
+//! * [`Shared`] may be used from any number of threads at once: one look at the time, one atomic addition, two comparisons.
+//! * [`PerThread`], made by [`Shared::per_thread`] for one thread, takes serials from the window in blocks and gives
+//!   them out without touching anything that another thread writes often. Whether the block's right still holds is
+//!   looked up for each ID: the number of the window it was cut from (a window that was ended, because the lease or the
+//!   clock is in doubt, ends every block cut from it), and the time. A thread that slept past the window's end cannot use
+//!   the rest of its block.
+//!
+//! The time is the one that a thread of ours writes down every few milliseconds, so it may be that late, or later where
+//! the machine lets that thread wait. No ID's uniqueness rests on it: an ID carries the hour of its window and a serial
+//! that is durably ours in that hour, whenever it is given out.
+//!
+//! A process that forks does not take the right to mint into the child: every call there says [`MintError::Forked`]. (Only
+//! the C library's `fork` is noticed, not a bare system call.)
+//!
+//! ```no_run
+//! use agent::embed::{Embedded, Settings, UniqGenerator};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let settings = Settings::new("orders.serial", ["10.0.0.1:7101", "10.0.0.2:7101"], "orders-1".parse()?);
+//! let embedded = Embedded::start(settings)?;
+//! embedded.wait_ready(std::time::Duration::from_secs(10))?;
+//! let generator = embedded.get_uniq_generator("default")?;
+//! let order = generator.get_uniq64()?;
+//! let text = generator.get_uniq_string("SHOP", "01")?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod block;
+mod shared;
+mod start;
+#[cfg(test)]
+mod tests;
+
+pub use block::PerThread;
+pub use shared::Shared;
+pub use start::{Embedded, Settings, StartError};
+
+use crate::refusal::Refusal;
+
+/// Gives IDs of one name, none of them twice.
+pub trait UniqGenerator {
+    /// A Uniq64.
+    ///
+    /// # Errors
+    /// [`MintError`]; then no serial was used up.
+    fn get_uniq64(&self) -> Result<u64, MintError>;
+
+    /// A Uniq96, in the low bits.
+    ///
+    /// # Errors
+    /// [`MintError`].
+    fn get_uniq96(&self) -> Result<u128, MintError>;
+
+    /// A string, with the caller's `biz` and `custom` parts; empty where the template has none.
+    ///
+    /// # Errors
+    /// [`MintError`]; then no serial was used up.
+    fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError>;
+
+    /// Appends `n` Uniq64, at least 1, ascending.
+    ///
+    /// # Errors
+    /// [`MintError`]; then nothing was appended.
+    fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError>;
+}
+
+/// Why no ID came.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MintError {
+    /// This process was forked from the one that has the right.
+    #[error("this process is a fork of the one that mints: start a generator here, on a serial file of its own")]
+    Forked,
+    /// One of the gates is closed.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+}
+
+impl From<Refusal> for MintError {
+    #[cold]
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}
+
+/// Whether this is still the process that it was made in.
+#[derive(Clone, Debug)]
+struct Process(forkguard::atfork::Guard);
+
+impl Process {
+    fn this() -> Result<Self, String> {
+        forkguard::atfork::Guard::try_new().map(Self).map_err(|e| e.to_string())
+    }
+
+    #[inline]
+    fn check(&self) -> Result<(), MintError> {
+        // The guard forgets once it has told; a copy tells it again and again.
+        if self.0.clone().detected_fork() { Err(MintError::Forked) } else { Ok(()) }
+    }
+}

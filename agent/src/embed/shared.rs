@@ -1,0 +1,137 @@
+//! A generator for all threads.
+
+use super::{MintError, PerThread, Process, UniqGenerator};
+use crate::emit::Stamp;
+use crate::minter::{Generator, Minter, PassingTime};
+use crate::refusal::Refusal;
+use crate::run::{Runs, uniq64};
+use crate::window::{One, Window};
+use common::namespace::GeneratorKind;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Windows that a thread remembers, one for each of so many generators.
+const REMEMBERED: usize = 4;
+
+/// A generator's window as a thread saw it last. It may be used for as long as it gives something: a window knows by
+/// itself when it is closed, used up or over.
+struct Known {
+    id: u64,
+    window: Arc<Window<Stamp>>,
+}
+
+thread_local! {
+    static WINDOWS: RefCell<[Option<Known>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
+}
+
+/// The generators of one name, for any number of threads at once.
+#[derive(Clone)]
+pub struct Shared {
+    pub(super) minter: Arc<Minter>,
+    pub(super) process: Process,
+    pub(super) time: Arc<PassingTime>,
+    numbers: Result<Arc<Generator>, Refusal>,
+    strings: Result<Arc<Generator>, Refusal>,
+}
+
+impl Shared {
+    /// The generators of that name. The minter must live in a process that was not forked since.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownGenerator`] if there is none of any kind; [`Refusal::Overloaded`] if the operating system refuses
+    /// what it takes to notice a fork, or a thread to write down the time.
+    pub fn new(minter: &Arc<Minter>, name: &str) -> Result<Self, Refusal> {
+        let process = Process::this().map_err(|_| Refusal::Overloaded("forks cannot be noticed"))?;
+        let time = minter.passing_time().map_err(|_| Refusal::Overloaded("no thread can be started"))?;
+        let of = |kind| minter.generator(kind, name).cloned();
+        let (numbers, strings) = (of(GeneratorKind::Uniq64), of(GeneratorKind::String));
+        match (&numbers, &strings) {
+            (Err(unknown), Err(_)) => Err(unknown.clone()),
+            _ => Ok(Self { minter: Arc::clone(minter), process, time, numbers, strings }),
+        }
+    }
+
+    /// The same for one thread alone, faster.
+    pub fn per_thread(&self) -> PerThread {
+        PerThread::new(self.clone())
+    }
+
+    pub(super) fn numbers(&self) -> Result<&Arc<Generator>, Refusal> {
+        self.numbers.as_ref().map_err(Refusal::clone)
+    }
+
+    /// By the window that this thread knows.
+    #[inline]
+    fn known(&self, generator: &Arc<Generator>) -> Option<u64> {
+        let wall = self.time.wall();
+        WINDOWS.with_borrow(|windows| {
+            let known = windows.get(generator.number() as usize % REMEMBERED)?.as_ref()?;
+            if known.id != generator.number() {
+                return None;
+            }
+            let Stamp::Uniq64 { prefix } = known.window.stamp else { return None };
+            let One { serial, half_used } = known.window.take_one(wall)?;
+            if half_used {
+                self.minter.reserve_soon(generator);
+            }
+            Some(uniq64(prefix, serial).bits())
+        })
+    }
+
+    #[cold]
+    fn unknown(&self, generator: &Arc<Generator>) -> Result<u64, MintError> {
+        let runs = self.minter.mint_here(generator, 1)?;
+        WINDOWS.with_borrow_mut(|windows| {
+            if let Some(place) = windows.get_mut(generator.number() as usize % REMEMBERED) {
+                *place = Some(Known { id: generator.number(), window: generator.window() });
+            }
+        });
+        first(&runs)
+    }
+}
+
+/// The first of Uniq64 that were minted; there always is one.
+fn first(runs: &Runs) -> Result<u64, MintError> {
+    let id = runs.uniq64().next().map(|id| id.bits());
+    id.ok_or_else(|| Refusal::BadParameter("this generator gives no Uniq64".to_owned()).into())
+}
+
+impl UniqGenerator for Shared {
+    #[inline]
+    fn get_uniq64(&self) -> Result<u64, MintError> {
+        self.process.check()?;
+        let generator = match &self.numbers {
+            Ok(generator) => generator,
+            Err(refusal) => return Err(refusal.clone().into()),
+        };
+        match self.known(generator) {
+            Some(id) => Ok(id),
+            None => self.unknown(generator),
+        }
+    }
+
+    fn get_uniq96(&self) -> Result<u128, MintError> {
+        self.process.check()?;
+        let runs = self.minter.mint_uniq96_here(1)?;
+        let id = runs.uniq96().next().map(|id| id.bits());
+        id.ok_or_else(|| Refusal::BadParameter("no Uniq96 came".to_owned()).into())
+    }
+
+    fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError> {
+        self.process.check()?;
+        let generator = self.strings.as_ref().map_err(Refusal::clone)?;
+        let bad = |why: String| MintError::from(Refusal::BadParameter(why));
+        let template = generator.namespace().template().ok_or_else(|| bad("this generator has no template".into()))?;
+        let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
+        let caller = template.check_caller(given(biz), given(custom)).map_err(|e| bad(e.to_string()))?;
+        let runs = self.minter.mint_here(generator, 1)?;
+        runs.texts(&caller).pop().ok_or_else(|| bad("this generator gives no strings".into()))
+    }
+
+    fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
+        self.process.check()?;
+        let runs = self.minter.mint_here(self.numbers()?, n.max(1))?;
+        ids.extend(runs.uniq64().map(|id| id.bits()));
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! Everything that an application needs to mint by itself: a serial file, leases, and the thread that keeps them.
+
+use super::{MintError, Process, Shared};
+use crate::heartbeat::{Heartbeat, MASTERS_MAX, Report};
+use crate::holder::Holder;
+use crate::minter::Minter;
+use crate::refusal::Refusal;
+use crate::serial_file::{self, AfterReboot, SerialFileError};
+use common::clock::Clock;
+use common::namespace::{GeneratorKind, Namespace};
+use common::terms::{AgentId, SessionId};
+use common::time::SpanMs;
+use common::token::TokenType;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// How often leases are renewed if nothing else is said.
+const RENEW_INTERVAL: SpanMs = SpanMs::seconds(3_600);
+/// How often [`Embedded::wait_ready`] looks.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long the end waits for what is under way.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What to start with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The serial file, made by `uniq_generator --format`; no other process may use it.
+    pub serial_file: PathBuf,
+    /// The masters' `--agent-listen` addresses, 1 to 8.
+    pub masters: Vec<String>,
+    /// The name under which the masters know this process.
+    pub agent_id: AgentId,
+    /// The types of token to lease.
+    pub token_types: BTreeSet<TokenType>,
+    /// How often leases are renewed.
+    pub renew_interval: SpanMs,
+    /// What a reboot makes of the session.
+    pub after_reboot: AfterReboot,
+}
+
+impl Settings {
+    /// What the program `uniq_generator` does if it is told no more than this.
+    pub fn new(
+        serial_file: impl Into<PathBuf>,
+        masters: impl IntoIterator<Item = impl Into<String>>,
+        agent_id: AgentId,
+    ) -> Self {
+        Self {
+            serial_file: serial_file.into(),
+            masters: masters.into_iter().map(Into::into).collect(),
+            agent_id,
+            token_types: BTreeSet::from([TokenType::Uint2, TokenType::String2IncludeLetter]),
+            renew_interval: RENEW_INTERVAL,
+            after_reboot: AfterReboot::Fresh,
+        }
+    }
+}
+
+/// Why there is no start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The serial file cannot be used.
+    #[error(transparent)]
+    SerialFile(#[from] SerialFileError),
+    /// The settings cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// The operating system refused a thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// An agent within this process. Dropping it ends minting and writes back what was not used; generators made from it say
+/// so from then on.
+pub struct Embedded {
+    minter: Arc<Minter>,
+    process: Process,
+    stop: CancellationToken,
+    /// `None` once it has ended.
+    runtime: Option<Runtime>,
+}
+
+impl Embedded {
+    /// Locks the serial file and begins to ask the masters for leases, without waiting for them.
+    ///
+    /// # Errors
+    /// [`StartError`], naming the remedy.
+    pub fn start(settings: Settings) -> Result<Self, StartError> {
+        if !(1..=MASTERS_MAX).contains(&settings.masters.len()) {
+            return Err(StartError::Settings(format!("name 1 to {MASTERS_MAX} masters")));
+        }
+        let clock = Clock::system();
+        let opened = serial_file::open(&settings.serial_file, settings.after_reboot, SessionId(rand::random()))?;
+        let held = &opened.holdings;
+        let holder = Holder::new(&settings.token_types, &held.leases, held.rseq, settings.renew_interval, clock.now());
+        let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+        let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
+        let process = Process::this().map_err(StartError::Settings)?;
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).thread_name("uniq-embedded").enable_all().build()?;
+        minter.reserve_on(runtime.handle().clone());
+        let (stop, report) = (CancellationToken::new(), Arc::new(Report::default()));
+        let (masters, agent_id) = (settings.masters, settings.agent_id);
+        let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report };
+        runtime.spawn(heartbeat.run(stop.clone()));
+        Ok(Self { minter, process, stop, runtime: Some(runtime) })
+    }
+
+    /// Waits until IDs of every wanted token type can be minted.
+    ///
+    /// # Errors
+    /// Why they cannot, if that is still so after `patience`.
+    pub fn wait_ready(&self, patience: Duration) -> Result<(), MintError> {
+        let began = Instant::now();
+        loop {
+            self.process.check()?;
+            match self.minter.ready() {
+                Ok(()) => return Ok(()),
+                Err(refusal) if began.elapsed() >= patience => return Err(refusal.into()),
+                Err(_) => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    /// The generators of that name; `default` is always there.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownGenerator`].
+    pub fn get_uniq_generator(&self, name: &str) -> Result<Shared, Refusal> {
+        Shared::new(&self.minter, name)
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if self.process.check().is_err() {
+            // In a forked child there are none of the runtime's threads to wait for, and the file is the parent's.
+            std::mem::forget(runtime);
+            return;
+        }
+        self.stop.cancel();
+        if let Err(error) = self.minter.end() {
+            tracing::warn!(%error, "unused serials were not written back and are a gap");
+        }
+        runtime.shutdown_timeout(END_TIMEOUT);
+    }
+}

@@ -1,0 +1,134 @@
+use super::*;
+use crate::minter::Minter;
+use crate::minter::kit::{Kit, held, set_wall};
+use common::ids::Uniq64;
+use common::rpc::mint::MintCode;
+use common::time::{HOUR_MS, SpanMs};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn shared(minter: &Arc<Minter>) -> Shared {
+    Shared::new(minter, "default").unwrap()
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, MintError>) -> MintCode {
+    match result.unwrap_err() {
+        MintError::Refused(refusal) => refusal.code(),
+        MintError::Forked => panic!("nobody forked"),
+    }
+}
+
+#[test]
+fn each_kind_comes_and_unknown_names_do_not() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let generator = shared(&minter);
+    let fields = Uniq64::from_bits(generator.get_uniq64().unwrap()).fields().unwrap();
+    assert_eq!((fields.token.0, fields.serial), (7, 0));
+    let mut batch = Vec::new();
+    generator.get_batch64(5, &mut batch).unwrap();
+    assert_eq!(batch.iter().map(|id| id & 0x7fff_ffff).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert!(generator.get_uniq96().unwrap() < generator.get_uniq96().unwrap());
+    let text = generator.get_uniq_string("SHOP", "xy").unwrap();
+    assert!(text.len() == 24 && text.contains("SHOP07") && text.ends_with("xy"), "{text}");
+    assert_eq!(code(generator.get_uniq_string("", "xy")), MintCode::BadParameter);
+    assert_eq!(Shared::new(&minter, "nosuch").err().map(|e| e.code()), Some(MintCode::UnknownGenerator));
+}
+
+#[test]
+fn without_a_lease_each_way_says_why() {
+    let kit = Kit::new();
+    let minter = kit.start_bare();
+    let generator = shared(&minter);
+    let block = generator.per_thread();
+    assert_eq!(code(generator.get_uniq64()), MintCode::NoLease);
+    assert_eq!(code(generator.get_uniq96()), MintCode::NoLease);
+    assert_eq!(code(generator.get_uniq_string("SHOP", "xy")), MintCode::NoLease);
+    assert_eq!(code(block.get_uniq64()), MintCode::NoLease);
+}
+
+#[test]
+fn a_block_ends_with_its_window() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let generator = shared(&minter);
+    let block = generator.per_thread();
+    generator.get_uniq64().unwrap();
+    let first = block.get_uniq64().unwrap();
+    assert_eq!(block.get_uniq64(), Ok(first + 1));
+    minter.suspend().unwrap();
+    assert_eq!(code(block.get_uniq64()), MintCode::ClockSkew, "the rest of the block is void");
+    assert_eq!(code(generator.get_uniq64()), MintCode::ClockSkew);
+    minter.set_leases(held(7), 0).unwrap();
+    let later = [block.get_uniq64().unwrap(), block.get_uniq64().unwrap(), generator.get_uniq64().unwrap()];
+    assert!(later.iter().all(|id| *id > first + 1), "{first} {later:?}");
+    minter.set_leases(held(8), 0).unwrap();
+    assert_eq!(Uniq64::from_bits(block.get_uniq64().unwrap()).fields().unwrap().token.0, 8, "not the lost token");
+}
+
+#[test]
+fn a_thread_that_slept_past_the_end_of_the_hour_cannot_use_its_rest() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let generator = shared(&minter);
+    let block = generator.per_thread();
+    generator.get_uniq64().unwrap();
+    let before = Uniq64::from_bits(block.get_uniq64().unwrap()).fields().unwrap();
+    let next_hour = minter.wall() + SpanMs(HOUR_MS);
+    set_wall(&minter, next_hour);
+    // The time is written down every few milliseconds; whoever slept past an hour finds it done.
+    let passing = minter.passing_time().unwrap();
+    while passing.wall() < next_hour {
+        std::thread::yield_now();
+    }
+    let after = Uniq64::from_bits(block.get_uniq64().unwrap()).fields().unwrap();
+    assert_ne!((before.hour, before.day), (after.hour, after.day));
+}
+
+#[test]
+fn blocks_the_shared_way_and_batches_never_meet_while_windows_come_and_go() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let generator = shared(&minter);
+    let stop = AtomicBool::new(false);
+    let ids: Vec<u64> = std::thread::scope(|scope| {
+        let mint = |nth: usize| {
+            let (generator, stop) = (generator.clone(), &stop);
+            scope.spawn(move || {
+                let block = generator.per_thread();
+                let mut ids = Vec::new();
+                for _ in 0..100_000 {
+                    match nth % 3 {
+                        0 => ids.push(block.get_uniq64().unwrap()),
+                        1 => ids.push(generator.get_uniq64().unwrap()),
+                        _ => generator.get_batch64(3, &mut ids).unwrap(),
+                    }
+                }
+                stop.store(true, Ordering::Relaxed);
+                ids
+            })
+        };
+        let threads: Vec<_> = (0..6).map(mint).collect();
+        while !stop.load(Ordering::Relaxed) {
+            minter.regate().unwrap();
+            std::thread::yield_now();
+        }
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let set: BTreeSet<_> = ids.iter().collect();
+    assert_eq!((set.len(), ids.len()), (1_000_000, 1_000_000));
+}
+
+#[test]
+fn the_reserve_is_made_without_a_runtime_too() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let generator = shared(&minter);
+    let step = common::namespace::Namespace::STEP_DEFAULT;
+    for _ in 0..step * 3 {
+        generator.get_uniq64().unwrap();
+    }
+    let writes = minter.counters().writes();
+    assert!((3..=8).contains(&writes), "{writes} writes for three steps and a lease");
+}

@@ -1,0 +1,312 @@
+//! The hot path: a connection is served here as long as it asks for IDs and for nothing else.
+//!
+//! Most connections of an agent send the same request for IDs over and over, one at a time or many at once. For those,
+//! what a general HTTP server does for each request (a map of headers, a body, a route, a response and its parts)
+//! costs several times what the ID does. So the answers to all whole requests that have come are written into one
+//! buffer and sent together; at a request that is not plain ([`super::head`]) or not for IDs, the connection
+//! and what was read of it go over to hyper and the router, which serve it from there on.
+//!
+//! Bounds: the input of a connection holds one head of [`HEAD_LEN_MAX`]; the output is sent before it exceeds
+//! [`OUT_LEN`], however many requests or IDs are asked for, so that a caller who does not read stops us from reading too,
+//! and is dropped by [`Impatient`]. Nothing is held back while we wait for anything: what is written is sent first.
+
+use super::head::{self, Head, Plain};
+use super::io::{Impatient, Rewound};
+use super::mint::{self, Plan, Source};
+use super::problem::Problem;
+use super::render::Style;
+use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site, WRITE_TIMEOUT};
+use crate::minter::Minter;
+use crate::refusal::Refusal;
+use crate::run::Runs;
+use common::clock::Clock;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+
+/// Bytes of answers that are written before they are sent.
+const OUT_LEN: usize = 64 << 10;
+/// Bytes of input that are read at once at first; a longer head makes room for itself.
+const IN_LEN: usize = 4 << 10;
+/// An output buffer that is larger than this is not kept while a connection waits.
+const OUT_KEPT: usize = 4 << 10;
+/// After so many buffers of one answer, other connections get their turn.
+const BUFFERS_A_TURN: u32 = 2;
+/// How often an idle connection is looked at; the second time in a row it ends.
+const LOOK: Duration = Duration::from_millis(HEAD_TIMEOUT.as_millis() as u64 / 2);
+
+/// A connection that has not asked for anything but IDs yet.
+pub(super) struct Front<'a> {
+    io: Impatient<TcpStream>,
+    site: &'a Site,
+    input: Vec<u8>,
+    /// Where the first request begins that is not answered yet.
+    begin: usize,
+    out: Vec<u8>,
+    /// The last request, byte by byte, and what it asks for: the next one is mostly the same.
+    usual: Vec<u8>,
+    plan: Option<Plan>,
+    answered: u64,
+}
+
+/// What is waited for beside input. Both are polled once at first and then only when the connection was woken and there
+/// was no input: a wake-up that is not the socket's is theirs.
+struct Ends<'a, 'b> {
+    stopped: Pin<&'a mut WaitForCancellationFuture<'b>>,
+    look: Pin<&'a mut Sleep>,
+}
+
+enum Woken {
+    Input,
+    /// The other end has closed, or we are to stop.
+    End,
+    Look,
+}
+
+impl<'a> Front<'a> {
+    pub(super) fn new(io: TcpStream, site: &'a Site) -> Self {
+        Self {
+            io: Impatient::new(io, WRITE_TIMEOUT),
+            site,
+            input: Vec::new(),
+            begin: 0,
+            out: Vec::new(),
+            usual: Vec::new(),
+            plan: None,
+            answered: 0,
+        }
+    }
+
+    /// Answers until the connection ends, or until it asks for something else; then it is handed on.
+    pub(super) async fn serve(mut self, stop: &CancellationToken) -> io::Result<Option<Rewound<Impatient<TcpStream>>>> {
+        let stopped = pin!(stop.cancelled());
+        let look = pin!(sleep(LOOK));
+        let mut ends = Ends { stopped, look };
+        ends.register().await;
+        let (mut answered, mut idle) = (0, false);
+        loop {
+            if !self.answer_all().await? {
+                let rest = self.input.split_off(self.begin);
+                return Ok(Some(Rewound::new(rest.into(), self.io)));
+            }
+            match self.read(&mut ends).await? {
+                Woken::Input => {}
+                Woken::End => return Ok(None),
+                Woken::Look if idle && self.answered == answered => return Ok(None),
+                Woken::Look => {
+                    (idle, answered) = (self.answered == answered, self.answered);
+                    ends.look.as_mut().reset(Instant::now() + LOOK);
+                    ends.register().await;
+                }
+            }
+        }
+    }
+
+    /// Answers every whole request that is there. `false` if there is one that is not for us.
+    async fn answer_all(&mut self) -> io::Result<bool> {
+        loop {
+            let input = self.input.get(self.begin..).unwrap_or_default();
+            if input.is_empty() {
+                break;
+            }
+            let len = if self.plan.is_some() && input.starts_with(&self.usual) {
+                self.usual.len()
+            } else {
+                match head::read(input) {
+                    Head::Partial if input.len() < HEAD_LEN_MAX => break,
+                    Head::Plain(plain) if let Some(plan) = self.plan_for(&plain) => {
+                        self.usual.clear();
+                        self.usual.extend_from_slice(input.get(..plain.len).unwrap_or_default());
+                        self.plan = Some(plan);
+                        plain.len
+                    }
+                    _ => {
+                        self.flush().await?;
+                        return Ok(false);
+                    }
+                }
+            };
+            self.begin += len;
+            self.answer().await?;
+            self.answered += 1;
+            if self.out.len() >= OUT_LEN {
+                self.flush().await?;
+            }
+        }
+        self.flush().await?;
+        self.input.drain(..self.begin);
+        self.begin = 0;
+        if self.out.capacity() > OUT_KEPT {
+            self.out = Vec::new();
+        }
+        Ok(true)
+    }
+
+    /// What a request asks for, if it can be had here.
+    fn plan_for(&self, plain: &Plain<'_>) -> Option<Plan> {
+        Plan::of(&self.site.agent, &plain.uri, plain.accept)
+    }
+
+    /// Answers one request by the plan at hand.
+    async fn answer(&mut self) -> io::Result<()> {
+        let Self { io, site, out, plan: Some(plan), .. } = self else { return Ok(()) };
+        let agent = &*site.agent;
+        let _room = match mint::large_room(agent, plan.n) {
+            Ok(room) => room,
+            Err(problem) => {
+                refuse(agent, &problem, out);
+                return Ok(());
+            }
+        };
+        let minted = match &plan.source {
+            Source::Numbered(generator) => now_or_after(agent.minter.mint(generator, plan.n), io, out).await?,
+            Source::Timed => now_or_after(agent.minter.mint_uniq96(plan.n), io, out).await?,
+        };
+        match minted {
+            Ok(runs) => send(runs, &plan.style, &agent.minter, io, out).await,
+            Err(refusal) => {
+                refuse(agent, &agent.refused(&refusal), out);
+                Ok(())
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        flush(&mut self.io, &mut self.out).await
+    }
+
+    /// Waits for input, but not for ever.
+    async fn read(&mut self, ends: &mut Ends<'_, '_>) -> io::Result<Woken> {
+        let filled = self.input.len();
+        // A head that has come in part is longer than usual; it may go up to its bound.
+        let room = if filled == 0 { IN_LEN } else { HEAD_LEN_MAX.max(filled + 1) };
+        self.input.resize(room, 0);
+        let mut buffer = ReadBuf::new(self.input.get_mut(filled..).unwrap_or_default());
+        let mut first = true;
+        let woken = poll_fn(|cx| {
+            match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if buffer.filled().is_empty() => return Poll::Ready(Ok(Woken::End)),
+                Poll::Ready(read) => return Poll::Ready(read.map(|()| Woken::Input)),
+                Poll::Pending if std::mem::take(&mut first) => return Poll::Pending,
+                Poll::Pending => {}
+            }
+            if ends.stopped.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(Woken::End));
+            }
+            ends.look.as_mut().poll(cx).map(|()| Ok(Woken::Look))
+        })
+        .await;
+        let read = buffer.filled().len();
+        self.input.truncate(filled + read);
+        woken
+    }
+}
+
+impl Ends<'_, '_> {
+    /// Lets both wake this task from now on.
+    async fn register(&mut self) {
+        poll_fn(|cx| {
+            // If one of them is over already, it wakes us at once to find that out where we wait.
+            if self.stopped.as_mut().poll(cx).is_ready() || self.look.as_mut().poll(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
+/// Mints at once if a window holds. Otherwise sends what is written already, and waits.
+async fn now_or_after(
+    minting: impl Future<Output = Result<Runs, Refusal>>,
+    io: &mut Impatient<TcpStream>,
+    out: &mut Vec<u8>,
+) -> io::Result<Result<Runs, Refusal>> {
+    let mut minting = pin!(minting);
+    match futures::poll!(minting.as_mut()) {
+        Poll::Ready(minted) => Ok(minted),
+        Poll::Pending => {
+            // The IDs come first: they may be partly taken, and whoever waits for the disk waits longest.
+            let (minted, flushed) = futures::join!(minting, flush(io, out));
+            flushed.map(|()| minted)
+        }
+    }
+}
+
+/// Writes an answer, and sends of it what exceeds the buffer.
+async fn send(
+    mut runs: Runs,
+    style: &Style,
+    minter: &Minter,
+    io: &mut Impatient<TcpStream>,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    write_head(style, style.len_of(&runs), minter.clock(), out);
+    style.start(out);
+    let mut buffers = 0;
+    loop {
+        style.fill(&mut runs, OUT_LEN, out);
+        if runs.is_empty() {
+            break;
+        }
+        flush(io, out).await?;
+        buffers += 1;
+        if buffers % BUFFERS_A_TURN == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    style.end(out);
+    Ok(())
+}
+
+fn write_head(style: &Style, len: usize, clock: Clock, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: ");
+    out.extend_from_slice(mint::content_type(style.media).as_bytes());
+    end_head(len, clock, out);
+}
+
+/// The headers that all answers have, and the end of the head.
+fn end_head(len: usize, clock: Clock, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\ncache-control: no-store\r\ncontent-length: ");
+    out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
+    out.extend_from_slice(b"\r\ndate: ");
+    super::date::write(clock, out);
+    out.extend_from_slice(b"\r\n\r\n");
+}
+
+fn refuse(agent: &Agent, problem: &Problem, out: &mut Vec<u8>) {
+    if let Some(code) = problem.code {
+        agent.minter.counters().refuse(code);
+    }
+    problem.write_start(out);
+    let document = problem.document();
+    end_head(document.len(), agent.minter.clock(), out);
+    out.extend_from_slice(document.as_bytes());
+}
+
+async fn flush(io: &mut Impatient<TcpStream>, out: &mut Vec<u8>) -> io::Result<()> {
+    if !out.is_empty() {
+        io.write_all(out).await?;
+        out.clear();
+    }
+    Ok(())
+}
+
+/// Tells a caller that there are too many, and closes.
+pub(super) async fn turn_away(mut io: TcpStream, agent: Arc<Agent>) {
+    let problem = agent.overloaded("there are too many connections; close some, or ask another agent");
+    let mut out = Vec::new();
+    refuse(&agent, &problem, &mut out);
+    if io.write_all(&out).await.is_ok() && io.shutdown().await.is_ok() {
+        // Closed with a request unread, the kernel would throw our answer away.
+        let mut sink = [0; IN_LEN];
+        while let Ok(1..) = tokio::io::AsyncReadExt::read(&mut io, &mut sink).await {}
+    }
+}

@@ -1,0 +1,171 @@
+//! Consecutive numbers as lines of text, at a few bytes a cycle: of ten thousand numbers only the last four digits
+//! differ, so the rest is copied and those come from a table.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::ops::Range;
+
+/// Numbers that share all digits but the last four.
+const BLOCK: u64 = 10_000;
+/// Fewer lines than this are written digit by digit.
+const FEW: u64 = 8;
+/// Bytes of the longest line: the digits of a Uniq96 and what stands between two of them in JSON.
+const LINE_MAX: usize = 40;
+/// Digits of the largest `u64`.
+const DIGITS_MAX: usize = 20;
+
+/// The four digits of every number below [`BLOCK`].
+static FOUR: [[u8; 4]; BLOCK as usize] = {
+    let mut table = [[b'0'; 4]; BLOCK as usize];
+    let mut n: u16 = 0;
+    let mut rest: &mut [[u8; 4]] = &mut table;
+    while let [first, tail @ ..] = rest {
+        let (high, low) = ((n / 100) as u8, (n % 100) as u8);
+        *first = [b'0' + high / 10, b'0' + high % 10, b'0' + low / 10, b'0' + low % 10];
+        n += 1;
+        rest = tail;
+    }
+    table
+};
+
+/// `n` numbers from `first` on, 8 bytes each, the most significant first.
+pub(super) fn packed(first: u64, n: u32, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + n as usize * 8, 0);
+    let (numbers, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<8>();
+    for (place, number) in numbers.iter_mut().zip(first..) {
+        *place = number.to_be_bytes();
+    }
+}
+
+/// `n` numbers from `first` on, without leading zeros, with `after` behind each.
+pub(super) fn numbers(first: u64, n: u32, after: &[u8], out: &mut Vec<u8>) {
+    let (mut next, end) = (first, first.saturating_add(n.into()));
+    while next < end {
+        let (high, low) = (next / BLOCK, next % BLOCK);
+        let take = (end - next).min(BLOCK - low);
+        let mut digits = itoa::Buffer::new();
+        if high == 0 || take < FEW {
+            for number in next..next + take {
+                out.extend_from_slice(digits.format(number).as_bytes());
+                out.extend_from_slice(after);
+            }
+        } else {
+            block(&[digits.format(high).as_bytes()], low..low + take, after, out);
+        }
+        next += take;
+    }
+}
+
+/// `n` numbers from `first` on, each in `WIDTH` digits with `before` before and `after` behind.
+pub(super) fn fields<const WIDTH: usize>(before: &[u8], first: u64, n: u32, after: &[u8], out: &mut Vec<u8>) {
+    let (mut next, end) = (first, first.saturating_add(n.into()));
+    while next < end {
+        let (high, low) = (next / BLOCK, next % BLOCK);
+        let take = (end - next).min(BLOCK - low);
+        let digits = padded::<WIDTH>(high * BLOCK);
+        let high = digits.get(..WIDTH.saturating_sub(4)).unwrap_or_default();
+        block(&[before, high], low..low + take, after, out);
+        next += take;
+    }
+}
+
+/// The last `WIDTH` digits of a number, with leading zeros.
+pub(super) fn padded<const WIDTH: usize>(number: u64) -> [u8; WIDTH] {
+    let (mut digits, mut rest) = ([b'0'; WIDTH], number);
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    digits
+}
+
+/// Digits of `n` numbers from `first` on, all together, without leading zeros.
+pub(super) fn digits(first: u64, n: u32) -> usize {
+    let (mut total, mut next, end) = (0, first, first.saturating_add(n.into()));
+    while next < end {
+        let digits = next.checked_ilog10().map_or(1, |log| log as usize + 1);
+        // The first number with one digit more; for the longest there is none.
+        let longer = if digits < DIGITS_MAX { 10u64.saturating_pow(digits as u32) } else { u64::MAX };
+        let same = end.min(longer) - next;
+        total += digits * same as usize;
+        next += same.max(1);
+    }
+    total
+}
+
+/// Lines that begin with `high`, go on with the four digits of `low`, and end with `after`.
+fn block(high: &[&[u8]], low: Range<u64>, after: &[u8], out: &mut Vec<u8>) {
+    let (mut line, mut len) = ([0; LINE_MAX], 0);
+    for part in high.iter().copied().chain([&b"0000"[..], after]) {
+        if let Some(place) = line.get_mut(len..len + part.len()) {
+            place.copy_from_slice(part);
+        }
+        len += part.len();
+    }
+    let fours = FOUR.get(low.start as usize..low.end as usize).unwrap_or_default();
+    // Of the usual lengths, so that each line is a few moves of known size: 19 and 20 digits of a Uniq64, 30 of a Uniq96,
+    // as text and as JSON.
+    match (len, after.len()) {
+        (20, 1) => put::<20, 15>(&line, fours, out),
+        (21, 1) => put::<21, 16>(&line, fours, out),
+        (22, 3) => put::<22, 15>(&line, fours, out),
+        (23, 3) => put::<23, 16>(&line, fours, out),
+        (31, 1) => put::<31, 26>(&line, fours, out),
+        (33, 3) => put::<33, 26>(&line, fours, out),
+        _ => {
+            let line = line.get(..len).unwrap_or_default();
+            let (before, after) = line.split_at(len.saturating_sub(after.len() + 4));
+            for four in fours {
+                out.extend_from_slice(before);
+                out.extend_from_slice(four);
+                out.extend_from_slice(after.get(4..).unwrap_or_default());
+            }
+        }
+    }
+}
+
+/// Lines of `LEN` bytes with the four digits `AT` this place.
+#[inline]
+fn put<const LEN: usize, const AT: usize>(line: &[u8; LINE_MAX], fours: &[[u8; 4]], out: &mut Vec<u8>) {
+    const { assert!(AT + 4 <= LEN && LEN <= LINE_MAX, "the digits are in the line") };
+    let Some(line) = line.first_chunk::<LEN>() else { return };
+    let start = out.len();
+    out.resize(start + fours.len() * LEN, 0);
+    let (lines, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<LEN>();
+    for (place, four) in lines.iter_mut().zip(fours) {
+        *place = *line;
+        if let Some(digits) = place.get_mut(AT..AT + 4) {
+            digits.copy_from_slice(four);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_the_formatter(
+            exponent in 0u32..20, offset in 0u64..30_000, n in 0u32..25_000, long: bool
+        ) {
+            let first = 10u64.pow(exponent).saturating_sub(15_000).saturating_add(offset);
+            let after: &[u8] = if long { b"\",\"" } else { b"\n" };
+            let end = std::str::from_utf8(after).unwrap();
+            let (mut out, mut wanted, mut wide, mut wanted_wide) = (Vec::new(), String::new(), Vec::new(), String::new());
+            for number in first..first + u64::from(n) {
+                wanted += &format!("{number}{end}");
+                wanted_wide += &format!("<{:010}{end}", number % 10_000_000_000);
+            }
+            numbers(first, n, after, &mut out);
+            fields::<10>(b"<", first, n, after, &mut wide);
+            prop_assert!(out == wanted.as_bytes());
+            prop_assert!(wide == wanted_wide.as_bytes());
+            prop_assert_eq!(digits(first, n) + n as usize * after.len(), wanted.len());
+            packed(first, n, &mut wide);
+            let packed = &wide[wanted_wide.len()..];
+            prop_assert!(packed.chunks(8).map(|id| u64::from_be_bytes(id.try_into().unwrap())).eq(first..first + u64::from(n)));
+        }
+    }
+}

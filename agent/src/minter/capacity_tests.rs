@@ -1,0 +1,157 @@
+//! The exact end of what a bucket holds: never one ID more, less, longer or equal to another.
+
+use super::kit::{Kit, held, set_wall, terms};
+use super::*;
+use crate::holder::LeaseView;
+use common::namespace::Definition;
+use common::template::CallerParts;
+use common::terms::ClusterId;
+use common::time::DAY_MS;
+use common::token::TokenType;
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+/// A 4-digit serial that begins again each day.
+const TEMPLATE: &str = "{date:%Y%m%d}{token}{serial:4}";
+const A_DAY: usize = 10_000;
+const TEXT_LEN: usize = 8 + 2 + 4;
+const THREADS: usize = 64;
+const MIDNIGHTS: usize = 100;
+/// How far the clock is stepped back after each midnight, and then forward again.
+const STEP_BACK: SpanMs = SpanMs::seconds(20 * 60);
+
+fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
+    let definition = Definition {
+        kind: GeneratorKind::String,
+        token_type: None,
+        template: Some(TEMPLATE.to_owned()),
+        everyday_reset: Some(true),
+        step: None,
+    };
+    let namespace = Namespace::define("small".parse().unwrap(), &definition).unwrap();
+    let minter = kit.start_with(vec![namespace]);
+    minter.join(ClusterId(1), terms()).unwrap();
+    // One lease over all the days, as if it had been renewed each of them.
+    let mut leases = held(7);
+    for view in leases.values_mut() {
+        if let LeaseView::Held(grant) = view {
+            grant.until = grant.until + SpanMs(2 * MIDNIGHTS as i64 * DAY_MS);
+        }
+    }
+    minter.set_leases(leases, 0).unwrap();
+    let generator = Arc::clone(minter.generator(GeneratorKind::String, "small").unwrap());
+    assert_eq!(generator.namespace().token_type(), TokenType::String2IncludeLetter);
+    (minter, generator)
+}
+
+/// What the threads have got so far, and how often they were told that the day is used up.
+#[derive(Default)]
+struct Got {
+    texts: Mutex<Vec<String>>,
+    count: AtomicUsize,
+    exhausted: AtomicUsize,
+    over: AtomicBool,
+    trouble: Mutex<Option<Refusal>>,
+}
+
+impl Got {
+    /// Waits until that is so, unless a thread was told something else than that the day is used up.
+    fn until(&self, what: impl Fn(&Self) -> bool) {
+        while !what(self) {
+            assert_eq!(*self.trouble.lock().unwrap(), None);
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+fn mint_until_told(minter: &Arc<Minter>, generator: &Arc<Generator>, got: &Got, n: u32) {
+    let mut mine = Vec::new();
+    while !got.over.load(Ordering::Relaxed) {
+        match minter.mint_here(generator, n) {
+            Ok(runs) => {
+                let texts = runs.texts(&CallerParts::default());
+                got.count.fetch_add(texts.len(), Ordering::Relaxed);
+                mine.extend(texts);
+            }
+            // The clock may be set on between the look at it and the answer, so there may be nothing left to wait for.
+            Err(Refusal::SerialExhausted { unit: "day", capacity, retry })
+                if capacity == A_DAY as u64 && retry.0 <= DAY_MS + STEP_BACK.0 =>
+            {
+                got.exhausted.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(other) => {
+                *got.trouble.lock().unwrap() = Some(other);
+                got.over.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+    got.texts.lock().unwrap().extend(mine);
+}
+
+#[test]
+fn a_day_of_ten_thousand_has_exactly_those_over_a_hundred_midnights_with_the_clock_set_back_at_each() {
+    let kit = Kit::in_memory();
+    let (minter, generator) = small(&kit);
+    let first = WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS);
+    set_wall(&minter, first);
+    let got = Got::default();
+    std::thread::scope(|scope| {
+        for nth in 0..THREADS {
+            let (minter, generator, got) = (&minter, &generator, &got);
+            // Batches too. 10,000 is no multiple of 3: some thread is refused a batch and others use up what is left.
+            scope.spawn(move || mint_until_told(minter, generator, got, if nth % 8 == 0 { 3 } else { 1 }));
+        }
+        let until = |count: usize| got.until(|got| got.count.load(Ordering::Relaxed) >= count);
+        let step = |wall| {
+            set_wall(&minter, wall);
+            minter.regate().unwrap();
+        };
+        for day in 0..MIDNIGHTS {
+            let midnight = first + SpanMs(day as i64 * DAY_MS);
+            set_wall(&minter, midnight);
+            until(day * A_DAY + A_DAY / 5);
+            step(midnight + SpanMs(-STEP_BACK.0));
+            until(day * A_DAY + A_DAY / 2);
+            step(midnight + STEP_BACK);
+            until((day + 1) * A_DAY);
+            // Everybody asks once more and gets nothing.
+            let told = got.exhausted.load(Ordering::Relaxed) + THREADS;
+            got.until(|got| got.exhausted.load(Ordering::Relaxed) >= told);
+            assert_eq!(got.count.load(Ordering::Relaxed), (day + 1) * A_DAY, "day {day}");
+        }
+        got.over.store(true, Ordering::Relaxed);
+    });
+    let texts = got.texts.into_inner().unwrap();
+    let different: HashSet<&String> = texts.iter().collect();
+    assert_eq!((texts.len(), different.len()), (MIDNIGHTS * A_DAY, MIDNIGHTS * A_DAY));
+    assert!(texts.iter().all(|text| text.len() == TEXT_LEN));
+    let mut days: BTreeMap<&str, usize> = BTreeMap::new();
+    texts.iter().for_each(|text| *days.entry(&text[..8]).or_default() += 1);
+    assert_eq!(days.len(), MIDNIGHTS);
+    assert!(days.values().all(|count| *count == A_DAY), "{days:?}");
+}
+
+#[test]
+fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
+    let kit = Kit::in_memory();
+    let (minter, generator) = small(&kit);
+    set_wall(&minter, WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS));
+    let mut count = minter.mint_here(&generator, 1).unwrap().len();
+    let left = u32::try_from(generator.window.load().left()).unwrap();
+    count += minter.mint_here(&generator, left - 2).unwrap().len();
+    // One asks for three, takes the last two of the window, and is held up; others use up the day.
+    let Fast::Some(part) = minter.try_take(&generator, 3) else { panic!("two are left") };
+    while let Ok(runs) = minter.mint_here(&generator, 1) {
+        count += runs.len();
+    }
+    assert_eq!(count, A_DAY - 2);
+    let refused = minter.refill(&generator, Some(part), 3);
+    assert!(matches!(refused, Err(Refusal::SerialExhausted { .. })), "{refused:?}");
+    let serials: Vec<String> = (0..2)
+        .map(|_| minter.mint_here(&generator, 1).unwrap().texts(&CallerParts::default())[0][TEXT_LEN - 4..].to_owned())
+        .collect();
+    assert_eq!(serials, [format!("{:04}", left - 1), format!("{left:04}")]);
+    assert!(minter.mint_here(&generator, 1).is_err());
+}

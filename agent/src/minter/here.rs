@@ -1,0 +1,146 @@
+//! Minting on the caller's own thread, for applications that mint in their own process.
+
+use super::{Fast, Generator, Minter, PATIENCE, windows};
+use crate::emit::Stamp;
+use crate::refusal::Refusal;
+use crate::run::Runs;
+use crate::window::Window;
+use common::time::WallMs;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// How often the time is written down for those who cannot afford to look at a clock.
+const TICK: Duration = Duration::from_millis(2);
+
+/// What time it was a moment ago.
+#[derive(Debug)]
+pub struct PassingTime(AtomicI64);
+
+impl PassingTime {
+    /// The minter's time, at most a few milliseconds late; later if the machine does not let us run.
+    #[inline]
+    pub fn wall(&self) -> WallMs {
+        WallMs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Where work that waits for the disk is done, beside the callers.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    handle: OnceLock<Handle>,
+    time: OnceLock<Arc<PassingTime>>,
+}
+
+impl Generator {
+    /// A number that no other generator of this process has.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn next_number() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The window that is open now, or was last.
+    pub(crate) fn window(&self) -> Arc<Window<Stamp>> {
+        self.window.load_full()
+    }
+
+    /// How many windows were ended so far, apart from those that were merely lengthened.
+    #[inline]
+    pub(crate) fn windows_ended(&self) -> &AtomicU64 {
+        &self.windows_ended
+    }
+}
+
+impl Minter {
+    /// `n` IDs of a generator, at least 1. Waits for the disk on this thread if no window holds; not for tasks.
+    ///
+    /// # Errors
+    /// As [`mint`](Self::mint).
+    pub fn mint_here(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
+        match self.try_take(generator, n) {
+            Fast::All(run) => Ok(run.into()),
+            Fast::Some(part) => self.refill(generator, Some(part), n),
+            Fast::None => self.refill(generator, None, n),
+        }
+    }
+
+    /// `n` Uniq96, at least 1, as [`mint_here`](Self::mint_here).
+    ///
+    /// # Errors
+    /// As [`mint_uniq96`](Self::mint_uniq96).
+    pub fn mint_uniq96_here(self: &Arc<Self>, n: u32) -> Result<Runs, Refusal> {
+        let mut waited = Duration::ZERO;
+        loop {
+            if let Some(run) = self.try_take_uniq96(n)? {
+                return Ok(run.into());
+            }
+            match self.refill_uniq96(n)? {
+                windows::Refilled::Run(run) => return Ok(run.into()),
+                windows::Refilled::WaitFor(span) if waited > PATIENCE => {
+                    return Err(Refusal::ClockBehind { behind: span, retry: span });
+                }
+                windows::Refilled::WaitFor(span) => {
+                    let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
+                    waited += wait;
+                    std::thread::sleep(wait);
+                }
+            }
+        }
+    }
+
+    /// Lets the background reserve run there when a window is half used on a thread that has no runtime.
+    pub fn reserve_on(&self, handle: Handle) {
+        // The first one stays.
+        let _ = self.aside.handle.set(handle);
+    }
+
+    /// Makes the next step of serials durable, aside.
+    #[cold]
+    pub(crate) fn reserve_soon(self: &Arc<Self>, generator: &Arc<Generator>) {
+        let (minter, generator) = (Arc::clone(self), Arc::clone(generator));
+        self.do_aside(move || minter.reserve(&generator));
+    }
+
+    /// Does what may wait for the disk where it keeps nobody, if there is such a place.
+    pub(super) fn do_aside(&self, work: impl FnOnce() + Send + 'static) {
+        match self.aside.handle.get().cloned().map_or_else(Handle::try_current, Ok) {
+            Ok(handle) => drop(handle.spawn_blocking(work)),
+            Err(_) => work(),
+        }
+    }
+
+    /// The time, written down by a thread that ends with this minter.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub(crate) fn passing_time(self: &Arc<Self>) -> std::io::Result<Arc<PassingTime>> {
+        if let Some(time) = self.aside.time.get() {
+            return Ok(Arc::clone(time));
+        }
+        let time = Arc::new(PassingTime(AtomicI64::new(self.wall().0)));
+        let (minter, written) = (Arc::downgrade(self), Arc::clone(&time));
+        std::thread::Builder::new().name("uniq-time".to_owned()).spawn(move || write_down(&minter, &written))?;
+        // If two come here at once, both threads write, each its own.
+        Ok(Arc::clone(self.aside.time.get_or_init(|| time)))
+    }
+
+    /// What time it is, as of the last tick of the kernel's timer.
+    #[inline]
+    pub(crate) fn wall_coarse(&self) -> WallMs {
+        WallMs(self.clock.boot_coarse().0.saturating_add(self.offset.load(Ordering::Relaxed)))
+    }
+}
+
+fn write_down(minter: &Weak<Minter>, time: &PassingTime) {
+    while let Some(minter) = minter.upgrade() {
+        time.0.store(minter.wall().0, Ordering::Relaxed);
+        drop(minter);
+        std::thread::sleep(TICK);
+    }
+}

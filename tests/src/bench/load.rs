@@ -1,0 +1,291 @@
+//! The generator for HTTP and RESP: one thread, one epoll, any number of connections.
+//!
+//! *Closed loop*: each connection sends its requests (one, or several at once: pipelined), waits for all answers and
+//! begins again. *Open loop*: requests are due at a fixed rate, whatever the server does; a request that finds every
+//! connection busy waits, and its latency counts from the instant at which it was due, so that a server that stalls
+//! cannot hide the requests it kept waiting.
+
+use super::check::{Form, Seen};
+use super::figures::{Figures, Latencies, processor_time};
+use super::speak::{Protocol, Replies, Reply};
+use anyhow::{Context as _, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Bytes that are read at once.
+const READ_LEN: usize = 256 << 10;
+/// How long no answer at all may come before the run is given up.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long one look for events waits in a closed loop.
+const LOOK: Duration = Duration::from_millis(100);
+const EVENTS: usize = 1_024;
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where the server listens.
+    pub target: SocketAddr,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// One request.
+    pub request: Vec<u8>,
+    /// Connections, all open from the beginning.
+    pub connections: usize,
+    /// Requests sent at once on a connection.
+    pub depth: usize,
+    /// Open loop: requests a second over all connections. `None`: closed loop.
+    pub rate: Option<f64>,
+    /// Time before anything is measured.
+    pub warmup: Duration,
+    /// Time that is measured.
+    pub duration: Duration,
+    /// How the IDs that are checked are written; `None`: they are not looked at.
+    pub check: Option<Form>,
+    /// The server's process, to measure its processor time.
+    pub pid: Option<u32>,
+    /// Whether to show a bar while it runs.
+    pub progress: bool,
+}
+
+struct Connection {
+    stream: TcpStream,
+    replies: Replies,
+    /// Bytes of the requests at hand that are written.
+    written: usize,
+    /// Answers that have not come yet.
+    waiting: usize,
+    /// When the requests at hand were sent, or due.
+    began: u64,
+}
+
+struct Run {
+    plan: Plan,
+    /// The requests that a connection sends at once.
+    requests: Vec<u8>,
+    connections: Vec<Connection>,
+    idle: VecDeque<usize>,
+    start: Instant,
+    good: Latencies,
+    refused: Latencies,
+    answers: u64,
+    refusals: u64,
+    bytes: u64,
+    seen: Seen,
+    /// Requests of the open loop that were sent.
+    issued: u64,
+}
+
+/// Runs the plan.
+///
+/// # Errors
+/// If the server does not answer, or not as the protocol has it.
+pub fn run(plan: Plan) -> Result<Figures> {
+    let mut poll = Poll::new()?;
+    let mut connections = Vec::with_capacity(plan.connections);
+    for nth in 0..plan.connections {
+        let stream = std::net::TcpStream::connect(plan.target)
+            .with_context(|| format!("cannot connect to {}; is the server running?", plan.target))?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let mut stream = TcpStream::from_std(stream);
+        poll.registry().register(&mut stream, Token(nth), Interest::READABLE | Interest::WRITABLE)?;
+        let replies = Replies::new(plan.protocol, plan.check);
+        connections.push(Connection { stream, replies, written: 0, waiting: 0, began: 0 });
+    }
+    let mut run = Run {
+        requests: plan.request.repeat(plan.depth),
+        idle: (0..plan.connections).collect(),
+        connections,
+        start: Instant::now(),
+        good: Latencies::new()?,
+        refused: Latencies::new()?,
+        answers: 0,
+        refusals: 0,
+        bytes: 0,
+        seen: Seen::default(),
+        issued: 0,
+        plan,
+    };
+    run.go(&mut poll)
+}
+
+impl Run {
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn go(&mut self, poll: &mut Poll) -> Result<Figures> {
+        let mut events = Events::with_capacity(EVENTS);
+        let mut buffer = vec![0; READ_LEN];
+        let bar = self.bar();
+        let mut measured: Option<(Instant, Option<Duration>)> = None;
+        let (mut last_answer, mut answers_before) = (Instant::now(), 0);
+        loop {
+            let elapsed = self.start.elapsed();
+            match measured {
+                None if elapsed >= self.plan.warmup => {
+                    self.forget();
+                    answers_before = 0;
+                    measured = Some((Instant::now(), self.plan.pid.and_then(processor_time)));
+                }
+                Some((since, processor)) if since.elapsed() >= self.plan.duration => {
+                    bar.finish_and_clear();
+                    return Ok(self.figures(since.elapsed(), processor));
+                }
+                _ => {}
+            }
+            if self.answers + self.refusals > answers_before {
+                (last_answer, answers_before) = (Instant::now(), self.answers + self.refusals);
+                bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+            } else if last_answer.elapsed() > SILENCE_MAX {
+                bail!("no answer for {SILENCE_MAX:?}");
+            }
+            self.issue()?;
+            // An open loop has to be on time, so it does not sleep.
+            let timeout = if self.plan.rate.is_some() { Duration::ZERO } else { LOOK };
+            match poll.poll(&mut events, Some(timeout)) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                polled => polled?,
+            }
+            for event in &events {
+                let Token(nth) = event.token();
+                if event.is_writable() {
+                    self.write(nth)?;
+                }
+                if event.is_readable() {
+                    self.read(nth, &mut buffer)?;
+                }
+            }
+        }
+    }
+
+    fn bar(&self) -> ProgressBar {
+        if !self.plan.progress {
+            return ProgressBar::hidden();
+        }
+        let total = self.plan.warmup + self.plan.duration;
+        let bar = ProgressBar::new(u64::try_from(total.as_millis()).unwrap_or(u64::MAX));
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent}% {msg}") {
+            bar.set_style(style);
+        }
+        bar
+    }
+
+    /// The end of the warm-up. What was noted of IDs stays: they must not come twice either.
+    fn forget(&mut self) {
+        self.good.clear();
+        self.refused.clear();
+        (self.answers, self.refusals, self.bytes) = (0, 0, 0);
+    }
+
+    /// Sends on idle connections what is to be sent now.
+    fn issue(&mut self) -> Result<()> {
+        while !self.idle.is_empty() {
+            let now = self.now();
+            let began = match self.plan.rate {
+                None => now,
+                Some(rate) => {
+                    let due = (self.issued as f64 / rate * 1e9) as u64;
+                    if due > now {
+                        break;
+                    }
+                    self.issued += self.plan.depth as u64;
+                    due
+                }
+            };
+            let Some(nth) = self.idle.pop_front() else { break };
+            if let Some(connection) = self.connections.get_mut(nth) {
+                (connection.began, connection.written, connection.waiting) = (began, 0, self.plan.depth);
+            }
+            self.write(nth)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, nth: usize) -> Result<()> {
+        let Some(connection) = self.connections.get_mut(nth) else { return Ok(()) };
+        while connection.waiting > 0
+            && let Some(rest) = self.requests.get(connection.written..).filter(|rest| !rest.is_empty())
+        {
+            match connection.stream.write(rest) {
+                Ok(written) => connection.written += written,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e).context("the server closed a connection"),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, nth: usize, buffer: &mut [u8]) -> Result<()> {
+        loop {
+            let Some(connection) = self.connections.get_mut(nth) else { return Ok(()) };
+            let len = match connection.stream.read(buffer) {
+                Ok(0) => bail!("the server closed a connection"),
+                Ok(len) => len,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e).context("the server closed a connection"),
+            };
+            let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let latency = now.saturating_sub(connection.began);
+            let (good, refused) = (&mut self.good, &mut self.refused);
+            let (answers, refusals, waiting) = (&mut self.answers, &mut self.refusals, &mut connection.waiting);
+            let mut extra = false;
+            let fed = connection.replies.feed(buffer.get(..len).unwrap_or_default(), &mut self.seen, |reply| {
+                match reply {
+                    Reply::Good => {
+                        good.note(latency);
+                        *answers += 1;
+                    }
+                    Reply::Refused(_) => {
+                        refused.note(latency);
+                        *refusals += 1;
+                    }
+                }
+                match waiting.checked_sub(1) {
+                    Some(left) => *waiting = left,
+                    None => extra = true,
+                }
+            });
+            fed.map_err(anyhow::Error::msg)?;
+            if extra {
+                bail!("the server sent more answers than there were requests");
+            }
+            self.bytes += len as u64;
+            if connection.waiting == 0 {
+                self.idle.push_back(nth);
+                self.issue()?;
+            }
+            // A short read has emptied the socket; the next bytes come with an event of their own.
+            if len < buffer.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn figures(&mut self, elapsed: Duration, processor: Option<Duration>) -> Figures {
+        let seconds = elapsed.as_secs_f64();
+        let used = self.plan.pid.and_then(processor_time).zip(processor).map(|(end, start)| end.saturating_sub(start));
+        let due = self.plan.rate.map_or(0, |rate| (self.now() as f64 / 1e9 * rate) as u64);
+        let seen = std::mem::take(&mut self.seen);
+        Figures {
+            seconds,
+            requests: self.answers,
+            per_second: self.answers as f64 / seconds,
+            bytes_per_second: self.bytes as f64 / seconds,
+            latency: self.good.spread(),
+            refused: self.refusals,
+            refused_latency: self.refused.spread(),
+            unsent: due.saturating_sub(self.issued),
+            checked: seen.count(),
+            duplicates: seen.duplicates(),
+            server_us: used.map(|used| used.as_secs_f64() * 1e6 / (self.answers.max(1) as f64)),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Servers that do nothing but answer: the floor that a server built of the same parts cannot go below.
+
+use anyhow::{Context as _, Result};
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::routing::get;
+use bytes::Bytes;
+use common::rpc::mint::MintFailure;
+use common::rpc::transport;
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper::{Response, body::Incoming};
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use tarpc::context::Context;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// What every bare server says.
+const HELLO: &[u8] = b"Hello, World!";
+/// Connections of the echo.
+const CONNECTIONS_MAX: usize = 1_024;
+
+/// A bare server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Peer {
+    /// hyper's http1 builder: `pipeline_flush`, no Date, TCP_NODELAY.
+    Hyper,
+    /// axum's Router on the same.
+    Axum,
+    /// The same, answering with a ready buffer of `--len` bytes.
+    AxumBuffer,
+    /// A tarpc service with the signature of `uniq64` that answers with zeros.
+    TarpcEcho,
+}
+
+/// The signature of `MintService::uniq64` without the minting.
+#[tarpc::service]
+pub trait Echo {
+    /// `n` zeros.
+    async fn echo(name: String, n: u32) -> Result<Vec<u64>, MintFailure>;
+}
+
+#[derive(Clone)]
+struct EchoServer;
+
+impl Echo for EchoServer {
+    async fn echo(self, _: Context, _: String, n: u32) -> Result<Vec<u64>, MintFailure> {
+        Ok(vec![0; n as usize])
+    }
+}
+
+/// Serves for ever.
+///
+/// # Errors
+/// If the address cannot be had.
+pub async fn serve(peer: Peer, listen: SocketAddr, len: usize) -> Result<()> {
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let buffer = Bytes::from(vec![b'7'; len]);
+    let text = (header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    let router = Router::new().route("/", get(async || HELLO));
+    let router = router.route("/buffer", get(move || std::future::ready(([text], buffer.clone()))));
+    match peer {
+        Peer::TarpcEcho => {
+            let handle = async |io: tokio::net::TcpStream| {
+                use futures::StreamExt as _;
+                use tarpc::server::{BaseChannel, Channel as _};
+                let channel = BaseChannel::with_defaults(transport::server(io));
+                channel.execute(EchoServer.serve()).for_each_concurrent(None, |request| request).await;
+            };
+            let stop = CancellationToken::new();
+            transport::accept(listener, CONNECTIONS_MAX, stop, |_| true, move |io, _| handle(io)).await;
+            Ok(())
+        }
+        Peer::Hyper => loop {
+            let (io, _) = listener.accept().await?;
+            io.set_nodelay(true)?;
+            let hello = service_fn(async |_: hyper::Request<Incoming>| {
+                let mut response = Response::new(Full::new(Bytes::from_static(HELLO)));
+                response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+                Ok::<_, Infallible>(response)
+            });
+            tokio::spawn(http1().serve_connection(TokioIo::new(io), hello));
+        },
+        Peer::Axum | Peer::AxumBuffer => loop {
+            let (io, _) = listener.accept().await?;
+            io.set_nodelay(true)?;
+            let service = hyper_util::service::TowerToHyperService::new(router.clone());
+            tokio::spawn(http1().serve_connection(TokioIo::new(io), service));
+        },
+    }
+}
+
+fn http1() -> hyper::server::conn::http1::Builder {
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.pipeline_flush(true).auto_date_header(false);
+    http
+}

@@ -1,0 +1,264 @@
+//! `uniq_bench`: the load generator, the bare servers to compare with, and the comparison.
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use tests::bench::check::Form;
+use tests::bench::figures::Figures;
+use tests::bench::peers::{self, Peer};
+use tests::bench::speak::{Protocol, http_request, resp_request};
+use tests::bench::{compare, load, rpc};
+
+/// Loads servers that give IDs, and checks that no ID comes twice.
+///
+/// Latencies are in microseconds. A closed loop (the default) keeps every connection busy; an open loop (--rate) sends
+/// at a fixed rate whatever the server does, and counts the latency from the instant at which a request was due.
+#[derive(Parser)]
+#[command(name = "uniq_bench", version, max_term_width = 120)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Load an HTTP/1.1 server: an agent, or any other that answers with a Content-Length
+    Http(Http),
+    /// Load a server that speaks Redis's protocol
+    Resp(Resp),
+    /// Load an agent over tarpc
+    Rpc(Rpc),
+    /// Be a bare server to compare with
+    Serve(Serve),
+    /// Start an agent and its peers, load them in turn, and print tables and ratios; scripts/bench.sh calls this
+    Compare(Compare),
+}
+
+#[derive(Args)]
+struct Common {
+    /// Where the server listens
+    #[arg(long, value_name = "IP:PORT")]
+    target: SocketAddr,
+
+    /// Connections, all kept open
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    connections: usize,
+
+    /// How long is measured
+    #[arg(long, default_value = "5s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    duration: Duration,
+
+    /// How long it runs before anything is measured
+    #[arg(long, default_value = "1s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    warmup: Duration,
+
+    /// The server's process, to measure the processor time that an answer takes it
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+
+    /// Print the figures as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Loop {
+    /// Requests sent at once on each connection (pipelining); 1: each waits for the answer of the one before
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    depth: usize,
+
+    /// Open loop: requests a second over all connections, due whatever the server does
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+
+    /// Check that no ID comes twice; says how the IDs in the answers are written
+    #[arg(long, value_name = "FORM")]
+    check: Option<Check>,
+
+    /// Show no progress bar
+    #[arg(long)]
+    quiet: bool,
+}
+
+#[derive(Args)]
+struct Http {
+    #[command(flatten)]
+    common: Common,
+
+    #[command(flatten)]
+    how: Loop,
+
+    /// What to GET
+    #[arg(long, default_value = "/uniq64", value_name = "PATH")]
+    path: String,
+
+    /// The Accept header, e.g. application/octet-stream; none if it is not given
+    #[arg(long, value_name = "TYPE")]
+    accept: Option<String>,
+}
+
+#[derive(Args)]
+struct Resp {
+    #[command(flatten)]
+    common: Common,
+
+    #[command(flatten)]
+    how: Loop,
+
+    /// The command, its words separated by spaces
+    #[arg(long, default_value = "INCR uniq_bench", value_name = "COMMAND")]
+    command: String,
+}
+
+#[derive(Args)]
+struct Rpc {
+    #[command(flatten)]
+    common: Common,
+
+    /// What to call
+    #[arg(long, default_value = "uniq64", value_name = "CALL")]
+    call: rpc::Call,
+
+    /// IDs asked for in a call
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    n: u32,
+
+    /// Calls in flight on each connection
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    in_flight: usize,
+}
+
+#[derive(Args)]
+struct Serve {
+    /// Which one
+    peer: Peer,
+
+    /// Where it listens
+    #[arg(long, value_name = "IP:PORT")]
+    listen: SocketAddr,
+
+    /// Bytes of the ready buffer
+    #[arg(long, default_value_t = 80_000, value_name = "N")]
+    len: usize,
+}
+
+#[derive(Args)]
+struct Compare {
+    /// How often everything has its turn
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: usize,
+
+    /// How long each turn is, in milliseconds
+    #[arg(long, default_value_t = 3_000, value_name = "MS")]
+    turn_ms: u64,
+
+    /// Write the report there, its plots into a folder beside it
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// What `cargo bench -p agent --bench peers` printed, to be part of the report
+    #[arg(long, value_name = "FILE")]
+    in_process: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Check {
+    /// Decimal numbers, one a line; RESP integers
+    Decimal,
+    /// 8 bytes each
+    Packed64,
+    /// 12 bytes each
+    Packed96,
+}
+
+impl Check {
+    fn form(self) -> Form {
+        match self {
+            Self::Decimal => Form::Decimal,
+            Self::Packed64 => Form::Packed(8),
+            Self::Packed96 => Form::Packed(12),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("uniq_bench: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    let (figures, json) = match cli.command {
+        Command::Http(http) => {
+            let request = http_request(&http.common.target.to_string(), &http.path, http.accept.as_deref());
+            (load::run(plan(&http.common, &http.how, Protocol::Http, request))?, http.common.json)
+        }
+        Command::Resp(resp) => {
+            let request = resp_request(&resp.command);
+            (load::run(plan(&resp.common, &resp.how, Protocol::Resp, request))?, resp.common.json)
+        }
+        Command::Rpc(call) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            (runtime.block_on(rpc::run(rpc_plan(&call)))?, call.common.json)
+        }
+        Command::Serve(serve) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(peers::serve(serve.peer, serve.listen, serve.len))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Compare(Compare { rounds, turn_ms, report, in_process }) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(compare::run(compare::Plan { rounds, turn_ms, report, in_process }))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    print(&figures, json)?;
+    if figures.duplicates > 0 {
+        eprintln!("uniq_bench: {} IDs came twice", figures.duplicates);
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(figures: &Figures, json: bool) -> Result<()> {
+    let text = if json { serde_json::to_string(figures)? } else { figures.text() };
+    Ok(writeln!(std::io::stdout(), "{text}")?)
+}
+
+fn plan(common: &Common, how: &Loop, protocol: Protocol, request: Vec<u8>) -> load::Plan {
+    load::Plan {
+        target: common.target,
+        protocol,
+        request,
+        connections: common.connections,
+        depth: how.depth,
+        rate: how.rate,
+        warmup: common.warmup,
+        duration: common.duration,
+        check: how.check.map(Check::form),
+        pid: common.pid,
+        progress: !how.quiet && !common.json,
+    }
+}
+
+fn rpc_plan(call: &Rpc) -> rpc::Plan {
+    rpc::Plan {
+        target: call.common.target,
+        call: call.call,
+        n: call.n,
+        connections: call.common.connections,
+        in_flight: call.in_flight,
+        warmup: call.common.warmup,
+        duration: call.common.duration,
+        pid: call.common.pid,
+    }
+}
