@@ -19,6 +19,7 @@ fn identity() -> Identity {
         cluster: Some(ClusterId(7)),
         epoch: None,
         pair_epoch: 1,
+        former: Vec::new(),
         paired: false,
         awaiting: None,
         terms: Terms::new(7, UtcOffset::default(), 4095).unwrap(),

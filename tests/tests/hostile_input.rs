@@ -271,6 +271,7 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
             test_clock: None,
             version: "x".repeat(1 << 16),
             answer: true,
+            retired: None,
         })
     };
     let terms = |days| Terms::new(days, Default::default(), 4095).unwrap();

@@ -151,6 +151,9 @@ pub struct Hello {
     pub version: String,
     /// Whether it would like an answer: an answer to an answer would never end.
     pub answer: bool,
+    /// To a master that still believes in an earlier pairing: that pairing is over. Only the masters of a pairing know
+    /// its id, so only one that knows better can say so.
+    pub retired: Option<EpochId>,
 }
 
 /// A step of joining. The token is the proof that an operator wants it.
@@ -193,6 +196,8 @@ pub enum JoinReply {
         epoch: EpochId,
         /// Its number.
         pair_epoch: u64,
+        /// The pairings before it, the last one at the end.
+        former: Vec<EpochId>,
         /// The cluster's parameters.
         terms: Terms,
     },

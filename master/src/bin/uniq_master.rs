@@ -65,6 +65,7 @@ fn format(args: &Args) -> anyhow::Result<()> {
         cluster: first.then(|| ClusterId(rand::random())),
         epoch: first.then(|| EpochId(rand::random())),
         pair_epoch: 1,
+        former: Vec::new(),
         paired: false,
         awaiting: None,
         terms: args.terms()?,
@@ -79,6 +80,12 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
     let (mut store, loaded) = SledStore::open(&args.data_dir)?;
     if !loaded.identity.paired {
         bail!("this master never met the other one: format both again instead");
+    }
+    if loaded.witness.rolled_back {
+        bail!(
+            "this master's own ledger is older than what the other one knows, so it must not go on alone: run \
+             `uniq_master --peer-lost` on the other one, and let a new one --join in this one's place"
+        );
     }
     let token = JoinToken(rand::random());
     let writes = declare_lost(&loaded, EpochId(rand::random()), link::hash(&token));

@@ -27,6 +27,9 @@ pub struct Identity {
     pub epoch: Option<EpochId>,
     /// How many pairings this cluster has had; 1 is the first.
     pub pair_epoch: u64,
+    /// The pairings before this one, the last one at the end; at most [`FORMER_MAX`]. Whoever still believes in one of
+    /// them, from a backup or because it was replaced while it lived, is told that it is over.
+    pub former: Vec<EpochId>,
     /// Whether the two have ever met. From then on a freshly formatted peer is refused.
     pub paired: bool,
     /// The cluster's parameters.
@@ -34,6 +37,9 @@ pub struct Identity {
     /// The other master was declared lost and its replacement has not joined yet: the SHA-256 of the token it must show.
     pub awaiting: Option<TokenHash>,
 }
+
+/// Earlier pairings that are remembered: far more than disks are lost before a backup is worthless.
+pub const FORMER_MAX: usize = 64;
 
 /// The SHA-256 of a join token; the token itself is never kept.
 pub type TokenHash = [u8; 32];
@@ -47,7 +53,8 @@ pub struct Witness {
     pub permit_in: Option<WallMs>,
     /// The other's last change that was heard of.
     pub peer_lsn: u64,
-    /// The other one knew more of this ledger than it holds: it serves nothing, across restarts too.
+    /// The other one knew more of this ledger than it holds, or of a later pairing: it serves nothing, across restarts
+    /// too.
     pub rolled_back: bool,
     /// The latest time that this master's own calendar ever showed.
     pub clock_high: WallMs,
@@ -183,6 +190,13 @@ pub enum Alarm {
     /// The calendar is behind what it once was.
     #[error("this machine's clock is {0} ms behind what it once showed: no new leases until it is right")]
     ClockBehind(i64),
+    /// Another pairing took this one's place.
+    #[error(
+        "this master belongs to a pairing that is over: it was replaced, or its disk is a backup from before a replacement. \
+         It serves nothing any more. If it is the one that shall go on, run `uniq_master --peer-lost` on the other one \
+         and let a new one --join in its place"
+    )]
+    Replaced,
     /// Two live copies of one agent.
     #[error(
         "token {0}: two live copies of one agent's session ask for renewals. The lease is denied; find out which machine \

@@ -6,7 +6,7 @@
 //! can extend nothing past the permit, and mail of its pairing is refused.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Effects, Identity, TokenHash, Witness, Write};
+use super::event::{Effects, FORMER_MAX, Identity, TokenHash, Witness, Write};
 use super::ledger::{Ledger, Loaded};
 use super::rules;
 use common::lease::{Lease, LeaseState};
@@ -26,9 +26,12 @@ pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash) -> Vec<
         writes.push(Write::Lease(prep.key, extended(&Lease::from_prep(prep))));
     }
     let identity = &survivor.identity;
+    let mut former: Vec<EpochId> = identity.former.iter().copied().chain(identity.epoch).collect();
+    former.drain(..former.len().saturating_sub(FORMER_MAX));
     writes.push(Write::Identity(Identity {
         epoch: Some(epoch),
         pair_epoch: identity.pair_epoch.saturating_add(1),
+        former,
         awaiting: Some(token),
         ..identity.clone()
     }));
@@ -63,10 +66,10 @@ impl Ledger {
         }
         match step {
             JoinStep::Begin => {
-                let (pair_epoch, terms) = (identity.pair_epoch, identity.terms);
+                let (pair_epoch, terms, former) = (identity.pair_epoch, identity.terms, identity.former.clone());
                 // From the cut on nothing is extended that the snapshot does not show.
                 self.put_witness(Witness { permit_in: None, ..self.witness }, fx);
-                Ok(JoinReply::Begun { cluster, epoch, pair_epoch, terms })
+                Ok(JoinReply::Begun { cluster, epoch, pair_epoch, former, terms })
             }
             JoinStep::Page { after } => {
                 let rows = self.table.leases_after(after).take(PAGE_MAX + 1);

@@ -30,11 +30,11 @@ pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> any
         let reply = client.join(deadline_in(STEP_TIMEOUT), request).await;
         Ok::<_, anyhow::Error>(reply.with_context(|| format!("the survivor at {peer} did not answer; try again"))??)
     };
-    let JoinReply::Begun { cluster, epoch, pair_epoch, terms } = ask(JoinStep::Begin).await? else {
+    let JoinReply::Begun { cluster, epoch, pair_epoch, former, terms } = ask(JoinStep::Begin).await? else {
         bail!("the survivor at {peer} answered another question");
     };
     let (cluster, epoch) = (Some(cluster), Some(epoch));
-    let identity = Identity { master: me, cluster, epoch, pair_epoch, paired: true, terms, awaiting: None };
+    let identity = Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, terms, awaiting: None };
     draft.commit(&[Write::Identity(identity)], 0)?;
     let (mut after, mut count) = (None, 0);
     loop {

@@ -18,6 +18,7 @@ use common::lease::Lease;
 use common::rpc;
 use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, PAGE_MAX, PeerFrame, PeerMessage};
+use common::terms::EpochId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 
@@ -158,10 +159,10 @@ impl Pair {
 impl Ledger {
     /// A new connection stands: say who we are.
     pub(crate) fn greet(&mut self, now: Now, fx: &mut Effects) {
-        fx.send(self.hello(now, true));
+        fx.send(self.hello(now, true, None));
     }
 
-    fn hello(&self, now: Now, answer: bool) -> PeerMessage {
+    fn hello(&self, now: Now, answer: bool, retired: Option<EpochId>) -> PeerMessage {
         PeerMessage::Hello(Hello {
             lsn: self.lsn(),
             seen: self.witness.peer_lsn,
@@ -170,6 +171,7 @@ impl Ledger {
             test_clock: self.test_clock(),
             version: self.version().to_owned(),
             answer,
+            retired,
         })
     }
 
@@ -188,13 +190,15 @@ impl Ledger {
                 fx.alarms.push(Alarm::PeerRefused(why.clone()));
             }
             *why_before = Some(why);
+            self.on_other_pairing(now, &frame, fx);
             // One whose disk was rolled back must hear of it, or it would soon go on alone. Only one that wants an answer:
             // two that are each behind what the other has seen would never stop.
             if let PeerMessage::Hello(hello) = &frame.message
                 && hello.answer
                 && hello.lsn < self.witness.peer_lsn
+                && (of_this_pairing || frame.cluster.is_none())
             {
-                fx.send(self.hello(now, false));
+                fx.send(self.hello(now, false, None));
             }
             return None;
         }
@@ -209,6 +213,28 @@ impl Ledger {
             self.pair.view().heard = now.wall;
         }
         Some(frame.message)
+    }
+
+    /// Mail of another pairing of this cluster. Whoever is left behind in an earlier one, restored from a backup or
+    /// replaced while it lived, is told so once a connection; whoever is told stops for good, before an operator may think
+    /// that it is the one to go on with. The id of the earlier pairing is the proof: only its masters know it.
+    fn on_other_pairing(&mut self, now: Now, frame: &PeerFrame, fx: &mut Effects) {
+        let me = self.identity();
+        let PeerMessage::Hello(hello) = &frame.message else { return };
+        if frame.from == me.master || frame.cluster != me.cluster || frame.epoch == me.epoch {
+            return;
+        }
+        let left_behind = frame.epoch.filter(|epoch| me.former.contains(epoch));
+        if hello.answer && left_behind.is_some() {
+            return fx.send(self.hello(now, false, left_behind));
+        }
+        if hello.retired.is_some() && hello.retired == me.epoch {
+            if self.mode() != Mode::RolledBack {
+                fx.alarms.push(Alarm::Replaced);
+            }
+            self.put_witness(Witness { rolled_back: true, ..self.witness }, fx);
+            self.pair.roll_back();
+        }
     }
 
     fn refusal(&self, frame: &PeerFrame) -> Option<String> {
@@ -280,7 +306,7 @@ impl Ledger {
 
     pub(crate) fn on_hello(&mut self, now: Now, hello: &Hello, fx: &mut Effects) {
         if hello.answer {
-            fx.send(self.hello(now, false));
+            fx.send(self.hello(now, false, None));
         }
         if !self.identity().paired {
             return;
@@ -394,7 +420,7 @@ impl Ledger {
                 fx.send(PeerMessage::Pull { exchange: id, after });
             }
             Some(_) => {}
-            None if !self.pair.synced => fx.send(self.hello(now, true)),
+            None if !self.pair.synced => fx.send(self.hello(now, true, None)),
             None => {}
         }
     }

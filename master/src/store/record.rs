@@ -2,7 +2,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `i` | `IDEN` 1: [`Identity`] |
+//! | `i` | `IDEN` 2: [`Identity`] |
 //! | `m` | `META` 1: [`Meta`], rewritten with every commit |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`Witness`] |
@@ -18,7 +18,7 @@ use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
 use serde::{Deserialize, Serialize};
 
-const IDENTITY: Kind = Kind { name: *b"IDEN", version: 1 };
+const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
 const META: Kind = Kind { name: *b"META", version: 1 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const WITNESS: Kind = Kind { name: *b"WITN", version: 1 };

@@ -62,6 +62,7 @@ impl Script {
             cluster: first.then_some(ClusterId(cluster)),
             epoch: first.then_some(EpochId(cluster)),
             pair_epoch: 1,
+            former: Vec::new(),
             paired: false,
             awaiting: None,
             terms,
@@ -222,10 +223,18 @@ impl Script {
             self.joined = None;
             out += &self.event(id.other(), Event::Join { id: request, token: TOKEN, master: id, step })?;
             match self.joined.take() {
-                Some(JoinReply::Begun { cluster, epoch, pair_epoch, terms }) => {
+                Some(JoinReply::Begun { cluster, epoch, pair_epoch, former, terms }) => {
                     let (cluster, epoch) = (Some(cluster), Some(epoch));
-                    identity =
-                        Some(Identity { master: id, cluster, epoch, pair_epoch, paired: true, terms, awaiting: None });
+                    identity = Some(Identity {
+                        master: id,
+                        cluster,
+                        epoch,
+                        pair_epoch,
+                        former,
+                        paired: true,
+                        terms,
+                        awaiting: None,
+                    });
                 }
                 Some(JoinReply::Page { records: page, .. }) => records = page,
                 Some(JoinReply::Done) => {
@@ -513,6 +522,7 @@ scripts! {
     a_clone_is_denied
     a_grant_needs_both
     a_late_confirmation_proves_nothing
+    a_master_left_behind_in_an_earlier_pairing_serves_nothing
     a_lone_master_renews_and_grants_nothing
     a_proposal_survives_a_restart
     a_released_lease_rests_like_any_other

@@ -93,6 +93,7 @@ impl Masters {
             cluster: Some(ClusterId(1)),
             epoch: Some(EpochId(1)),
             pair_epoch: 1,
+            former: Vec::new(),
             paired: true,
             terms: self.terms,
             awaiting: None,

@@ -189,6 +189,7 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
         test_clock: None,
         version: String::new(),
         answer: false,
+        retired: None,
     });
     let mut unheard = Effects::default();
     match serving {

@@ -38,6 +38,7 @@ impl World {
                 cluster: first.then(|| ClusterId(self.rng.wide())),
                 epoch: first.then(|| EpochId(self.rng.wide())),
                 pair_epoch: 1,
+                former: Vec::new(),
                 paired: false,
                 terms: self.swarm.terms,
                 awaiting: None,
@@ -134,9 +135,10 @@ impl World {
             joining.step = JoinStep::Begin;
         }
         match reply {
-            Some(JoinReply::Begun { cluster, epoch, pair_epoch, terms }) => {
+            Some(JoinReply::Begun { cluster, epoch, pair_epoch, former, terms }) => {
                 let (cluster, epoch) = (Some(cluster), Some(epoch));
-                let identity = Identity { master: me, cluster, epoch, pair_epoch, paired: true, terms, awaiting: None };
+                let identity =
+                    Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, terms, awaiting: None };
                 joining.draft = MemoryStore::format(identity).expect("memory");
                 joining.step = JoinStep::Page { after: None };
             }
