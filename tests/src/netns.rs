@@ -146,6 +146,13 @@ impl Node {
         run("nsenter", &format!("--net={} {program} {args}", self.namespace().display()))
     }
 
+    /// A program that will run on it.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.namespace().display())).arg(program);
+        command
+    }
+
     /// Drops every packet that comes from `other`; what goes there still arrives.
     ///
     /// # Errors
