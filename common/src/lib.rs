@@ -3,6 +3,7 @@
 //! Everything here but [`clock`] and [`rpc`] is pure: no IO, no clock, no randomness, no locks. Time comes in as an
 //! argument ([`time::Now`]).
 
+pub mod audit;
 pub mod calendar;
 pub mod clock;
 mod digits;
@@ -12,6 +13,7 @@ pub mod lease;
 pub mod namespace;
 #[cfg(feature = "rpc")]
 pub mod rpc;
+pub mod setting;
 #[cfg(feature = "cli")]
 pub mod settings;
 pub mod template;

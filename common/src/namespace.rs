@@ -307,9 +307,20 @@ impl Namespace {
         self.everyday_reset
     }
 
+    /// How many IDs one token can give: in an hour for Uniq64, in a day for strings.
+    pub fn capacity(&self) -> u64 {
+        self.template.as_ref().map_or(UNIQ64_SERIALS_PER_HOUR, Template::capacity)
+    }
+
     /// How many serials are reserved at once at first.
     pub fn step(&self) -> u32 {
         self.step
+    }
+
+    /// Whether both give the same IDs: all is equal but perhaps the step.
+    pub fn same_ids(&self, other: &Self) -> bool {
+        let ids = |namespace: &Self| Self { step: 0, ..namespace.clone() };
+        ids(self) == ids(other)
     }
 
     /// A number that stands for the definition in the serial file.

@@ -2,9 +2,13 @@
 
 use crate::driver::{Counters, Driver, Refused};
 use crate::lease::Ledger;
+use crate::store::audit::Line;
+use crate::store::sled::AuditLog;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
+use common::namespace::Namespace;
 use common::rpc::lease::Mode;
+use common::setting::{SettingValue, predefined};
 use common::terms::Terms;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
@@ -14,8 +18,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use web::{
-    LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, Page, PoolRow, Unavailable,
-    count_pools,
+    AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow,
+    Page, PoolRow, Unavailable, count_pools,
 };
 
 /// The masters as this one sees them.
@@ -23,12 +27,13 @@ pub struct Admin {
     driver: Driver,
     clock: Clock,
     counters: Arc<Counters>,
+    audit: AuditLog,
 }
 
 impl Admin {
     /// A view through this driver.
-    pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>) -> Self {
-        Self { driver, clock, counters }
+    pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: AuditLog) -> Self {
+        Self { driver, clock, counters, audit }
     }
 
     fn look<T: Send + 'static>(
@@ -172,6 +177,37 @@ impl Masters for Admin {
         })
     }
 
+    fn audit(&self, before: Option<u64>, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        let audit = self.audit.clone();
+        async move {
+            // Reading may wait for the disk.
+            let read = tokio::task::spawn_blocking(move || audit.newest(before, count)).await;
+            let lines = read.map_err(|_| Unavailable::ShuttingDown)?.map_err(|e| {
+                tracing::error!("the audit cannot be read: {e}");
+                Unavailable::Damaged
+            })?;
+            Ok(lines.into_iter().map(audit_row).collect())
+        }
+        .boxed()
+    }
+
+    fn whitelist(&self) -> BoxFuture<'_, Result<Vec<NetworkRow>, Unavailable>> {
+        self.look(|ledger, _| {
+            let networks = ledger.book().whitelist().iter();
+            networks.map(|network| NetworkRow { network: network.to_string() }).collect()
+        })
+    }
+
+    fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>> {
+        self.look(|ledger, _| {
+            let registered = ledger.book().all().filter_map(|setting| match &setting.value {
+                SettingValue::Namespace(namespace) => Some(namespace_row(namespace, setting.actor.who())),
+                SettingValue::Whitelist(_) => None,
+            });
+            predefined().map(|namespace| namespace_row(&namespace, "")).chain(registered).collect()
+        })
+    }
+
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {
         async move {
             match self.look(not_ready).await {
@@ -204,6 +240,21 @@ impl Masters for Admin {
 
     fn test_clock(&self) -> Option<TestClock> {
         self.clock.test_clock()
+    }
+}
+
+fn audit_row(line: Line) -> AuditRow {
+    let Line { number, entry, .. } = line;
+    let (who, from) = (entry.actor.who().to_owned(), entry.actor.from().to_owned());
+    AuditRow { number, at: entry.at, who, from, action: entry.action, subject: entry.subject, detail: entry.detail }
+}
+
+fn namespace_row(namespace: &Namespace, registered_by: &str) -> NamespaceRow {
+    NamespaceRow {
+        name: namespace.name().clone(),
+        definition: namespace.definition(),
+        capacity: namespace.capacity(),
+        registered_by: registered_by.to_owned(),
     }
 }
 

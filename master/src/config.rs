@@ -38,6 +38,10 @@ pub struct Args {
     #[arg(long, env = "UNIQ_JOIN", value_name = "TOKEN", conflicts_with = "format")]
     pub join: Option<JoinToken>,
 
+    /// Check that the audit in --data-dir of this stopped master is whole: every line follows from the one before it
+    #[arg(long, env = "UNIQ_VERIFY_AUDIT", conflicts_with_all = ["format", "join", "peer_lost"])]
+    pub verify_audit: bool,
+
     /// Which of the two masters this is: 1 or 2 (with --format and --join)
     #[arg(long, env = "UNIQ_ID", value_parser = parse_id, value_name = "1|2")]
     pub id: Option<MasterId>,
@@ -71,7 +75,7 @@ pub struct Args {
     #[arg(long, env = "UNIQ_WEB_LISTEN", default_value = "127.0.0.1:7301", value_name = "IP:PORT")]
     pub web_listen: SocketAddr,
 
-    /// Networks from which agents may ask for leases, comma-separated
+    /// Networks from which agents may ask for leases, comma-separated, until the ledger has a whitelist of its own
     #[arg(long, env = "UNIQ_ALLOW", default_value = "127.0.0.0/8,::1/128", value_delimiter = ',', value_name = "CIDR")]
     pub allow: Vec<IpNet>,
 
@@ -112,7 +116,7 @@ impl Args {
     /// What belongs together. Checked here and not by clap, which would look before the configuration file is read.
     fn check(&self) -> Result<(), (ErrorKind, String)> {
         let missing = |why: &str| Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
-        let runs = !self.format && !self.peer_lost && self.join.is_none();
+        let runs = !self.format && !self.peer_lost && !self.verify_audit && self.join.is_none();
         match (self.id, self.join.is_some(), &self.peer) {
             (None, _, _) if self.format => return missing("--format needs --id 1, or --id 2 on the other machine"),
             (None, true, _) => return missing("--join needs --id: which of the two masters this is going to be"),
@@ -198,6 +202,8 @@ mod tests {
         }
         assert!(parse(&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101", "--insecure"]).is_ok());
         assert!(parse(&["--peer-lost"]).is_ok());
+        assert!(parse(&["--verify-audit"]).is_ok());
+        assert!(parse(&["--verify-audit", "--peer-lost"]).is_err());
         assert!(parse(&["--join", &"0f".repeat(32), "--id", "1", "--peer", "b:1"]).is_ok());
         assert!(parse(&["--format", "--id", "2", "--utc-offset", "-03:30"]).is_ok());
     }

@@ -7,7 +7,8 @@
 //! A failed commit and a panic in the ledger both end the process: after either nobody knows what is on the disk or in
 //! memory, and a restart reads a known state.
 
-use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId};
+use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId, Write};
+use crate::rpc::Whitelist;
 use crate::store::Store;
 use common::clock::Clock;
 use common::rpc::PROTOCOL;
@@ -72,7 +73,7 @@ pub struct Counters {
     pub mail_dropped: AtomicU64,
 }
 
-/// Starts the loop. Mail to the other master comes out of the receiver.
+/// Starts the loop. Mail to the other master comes out of the receiver; `whitelist` follows the ledger's.
 ///
 /// # Errors
 /// What the system says if it cannot start a thread.
@@ -81,11 +82,13 @@ pub fn start(
     store: impl Store,
     clock: Clock,
     counters: Arc<Counters>,
+    whitelist: Whitelist,
 ) -> std::io::Result<(Driver, Running, mpsc::Receiver<PeerFrame>)> {
     let (queue, inbox) = sync_channel(QUEUE_MAX);
     let (mail, outbox) = mpsc::channel(MAIL_MAX);
     let stopping = Arc::new(AtomicBool::new(false));
-    let mut state = Loop { ledger, store, clock, mail, waiting: HashMap::new(), next_request: 0, counters };
+    whitelist.set(ledger.book().whitelist());
+    let mut state = Loop { ledger, store, clock, mail, waiting: HashMap::new(), next_request: 0, counters, whitelist };
     let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || {
         let _end_on_panic = EndOnPanic;
         state.run(&inbox);
@@ -171,6 +174,7 @@ struct Loop<S> {
     waiting: HashMap<RequestId, oneshot::Sender<Reply>>,
     next_request: u64,
     counters: Arc<Counters>,
+    whitelist: Whitelist,
 }
 
 impl<S: Store> Loop<S> {
@@ -236,6 +240,9 @@ impl<S: Store> Loop<S> {
                 std::process::exit(1);
             }
             self.counters.commits.fetch_add(1, Ordering::Relaxed);
+            if fx.writes.iter().any(|write| matches!(write, Write::Setting(_))) {
+                self.whitelist.set(self.ledger.book().whitelist());
+            }
         }
         for message in fx.mail {
             let frame = self.frame(message);

@@ -2,12 +2,17 @@
 
 use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply};
+use arc_swap::ArcSwap;
+use common::audit::Actor;
 use common::lease::Grant;
+use common::namespace::Namespace;
 use common::rpc::lease::{
-    HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease, Refusal, Rent, RentRequest,
-    TerminateRequest, TokenRequest,
+    Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease,
+    NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::transport::{Limits, accept};
+use common::setting::{Change, SettingValue};
+use common::terms::ClusterId;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,34 +23,40 @@ use tokio_util::sync::CancellationToken;
 /// What the agents' port takes on.
 pub const LIMITS: Limits = Limits { connections_max: 8_192, requests_per_connection_max: 64 };
 
-/// Who may ask for leases: addresses in one of these networks.
+/// Who may ask for leases: addresses in one of these networks. Clones share them, and follow the ledger's.
 #[derive(Clone, Debug)]
-pub struct Whitelist(Arc<[IpNet]>);
+pub struct Whitelist(Arc<ArcSwap<Vec<IpNet>>>);
 
 impl Whitelist {
-    /// Exactly these networks.
+    /// Exactly these networks, until others are set.
     pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
-        Self(networks.into_iter().collect())
+        Self(Arc::new(ArcSwap::from_pointee(networks.into_iter().collect())))
+    }
+
+    /// From now on these.
+    pub fn set(&self, networks: &[IpNet]) {
+        self.0.store(Arc::new(networks.to_vec()));
     }
 
     /// Whether this address may ask. An IPv4 address that arrives dressed as IPv6 counts as what it is.
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.0.iter().any(|network| network.contains(&address))
+        self.0.load().iter().any(|network| network.contains(&address))
     }
 }
 
 /// Serves agents on `listener` until `stop`.
 pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, stop: CancellationToken) {
+    let list = whitelist.clone();
     let admit = move |from: SocketAddr| {
-        let fine = whitelist.admits(from.ip());
+        let fine = list.admits(from.ip());
         if !fine {
-            tracing::warn!(%from, "refused: this address is not on the whitelist (--allow)");
+            tracing::warn!(%from, "refused: this address is not on the whitelist");
         }
         fine
     };
     let handle = move |io, from: SocketAddr| {
-        let server = LeaseServer { driver: driver.clone(), from };
+        let server = LeaseServer { driver: driver.clone(), whitelist: whitelist.clone(), from };
         async move { common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve()) }
     };
     accept(listener, LIMITS.connections_max, stop, admit, handle).await;
@@ -54,6 +65,7 @@ pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, 
 #[derive(Clone)]
 struct LeaseServer {
     driver: Driver,
+    whitelist: Whitelist,
     from: SocketAddr,
 }
 
@@ -78,27 +90,69 @@ macro_rules! ask {
     };
 }
 
+impl LeaseServer {
+    /// The whitelist may have changed since the connection was made.
+    fn allowed(&self) -> Result<(), Refusal> {
+        if self.whitelist.admits(self.from.ip()) { Ok(()) } else { Err(Refusal::NotAllowed) }
+    }
+}
+
 impl LeaseService for LeaseServer {
     async fn request_token(self, _: Context, request: TokenRequest) -> Result<Grant, Refusal> {
+        self.allowed()?;
         let address = self.from.to_string();
         ask!(self.driver, move |id| Event::Token { id, request, address }, Reply::Token)
     }
 
     async fn rent_token(self, _: Context, request: RentRequest) -> Result<Rent, Refusal> {
+        self.allowed()?;
         ask!(self.driver, move |id| Event::Rent { id, request }, Reply::Rent)
     }
 
     async fn list_tokens(self, _: Context, request: ListRequest) -> Result<Vec<ListedLease>, Refusal> {
+        self.allowed()?;
         ask!(self.driver, move |id| Event::List { id, request }, Reply::List)
     }
 
     async fn terminate_token(self, _: Context, request: TerminateRequest) -> Result<(), Refusal> {
+        self.allowed()?;
         ask!(self.driver, move |id| Event::Terminate { id, request }, Reply::Terminate)
     }
 
+    async fn define_namespace(self, _: Context, request: DefineRequest) -> Result<Changed, Refusal> {
+        self.allowed()?;
+        let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
+        let DefineRequest { cluster, namespace, .. } = request;
+        let driver = &self.driver;
+        in_cluster(driver, cluster).await?;
+        let change = Change::Define(Box::new(namespace));
+        ask!(driver, move |id| Event::Change { id, change, actor }, Reply::Change)
+    }
+
+    async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Namespace>, Refusal> {
+        self.allowed()?;
+        let NamespacesRequest { cluster, after } = request;
+        in_cluster(&self.driver, cluster).await?;
+        let page = self.driver.look(move |ledger, _| {
+            let namespaces = ledger.book().all().filter_map(|setting| match &setting.value {
+                SettingValue::Namespace(namespace) => Some(namespace.as_ref()),
+                SettingValue::Whitelist(_) => None,
+            });
+            let wanted = namespaces.filter(|namespace| after.as_ref().is_none_or(|after| namespace.name() > after));
+            wanted.take(NAMESPACES_PAGE_MAX).cloned().collect()
+        });
+        page.await.map_err(refusal)
+    }
+
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
+        self.allowed()?;
         ask!(self.driver, move |id| Event::Heartbeat { id, request }, Reply::Heartbeat)
     }
+}
+
+/// Whether this master serves, and the caller's cluster at that.
+async fn in_cluster(driver: &Driver, cluster: Option<ClusterId>) -> Result<(), Refusal> {
+    driver.look(move |ledger, _| ledger.serves_cluster(cluster)).await.map_err(refusal)?
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
+use common::audit::{Action, Actor, Entry};
 use common::calendar::UtcOffset;
 use common::lease::{Generation, Lease, Prep};
 use common::terms::{ClusterId, MasterId, SessionId, Terms};
@@ -64,6 +65,69 @@ fn what_was_committed_is_there_after_a_restart() {
     assert_eq!((loaded.identity, loaded.lsn, loaded.leases.len()), (identity(), 401, 200));
     assert_eq!(loaded.preps, vec![prep(999)]);
     assert!(loaded.leases.iter().all(|(key, lease)| lease.session == SessionId(key.value.0.into())));
+}
+
+fn line(n: u32) -> Write {
+    let actor = Actor::new("olga", "10.0.0.9");
+    Write::Audit(Entry::new(WallMs(n.into()), actor, Action::Deny, &format!("token {n}"), ""))
+}
+
+#[test]
+fn the_audit_is_a_chain_that_is_read_and_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    used(dir.path());
+    let (mut store, _) = SledStore::open(dir.path()).unwrap();
+    store.commit(&[line(1), line(2)], 402).unwrap();
+    store.commit(&[line(3)], 403).unwrap();
+    drop(store);
+    let (mut store, _) = SledStore::open(dir.path()).unwrap();
+    store.commit(&[line(4)], 404).unwrap();
+    let audit = store.audit();
+    assert_eq!(audit.verify(store.audit_head()), Ok(4));
+    let numbers = |before, count| audit.newest(before, count).unwrap().iter().map(|l| l.number).collect::<Vec<_>>();
+    assert_eq!(numbers(None, 3), [4, 3, 2]);
+    assert_eq!(numbers(Some(2), 3), [1]);
+    assert_eq!(audit.newest(None, 1).unwrap()[0].entry.subject, "token 4");
+}
+
+/// Opens sled behind the store's back.
+fn tampered(dir: &Path, how: impl Fn(&sled::Db)) {
+    let db = sled::open(dir.join("ledger/sled")).unwrap();
+    how(&db);
+    db.flush().unwrap();
+}
+
+#[test]
+fn a_line_that_is_changed_or_gone_is_noticed() {
+    let key = |number: u64| [&b"a"[..], &number.to_be_bytes()].concat();
+    let made = || {
+        let dir = tempfile::tempdir().unwrap();
+        used(dir.path());
+        let (mut store, _) = SledStore::open(dir.path()).unwrap();
+        store.commit(&[line(1), line(2), line(3)], 402).unwrap();
+        dir
+    };
+    // The last line is looked at by every start.
+    let dir = made();
+    tampered(dir.path(), |db| drop(db.remove(key(3)).unwrap()));
+    let Err(StoreError::Damaged { why, .. }) = SledStore::open(dir.path()) else { panic!("it was believed") };
+    assert!(why.contains("line 3"), "{why}");
+    // The others by whoever asks.
+    type Change = fn(&sled::Db, Vec<u8>);
+    let changes: [Change; 2] = [
+        |db, key| drop(db.remove(key).unwrap()),
+        |db, key| {
+            let other = db.get(b"a\0\0\0\0\0\0\0\x01").unwrap().unwrap();
+            db.insert(key, other).unwrap();
+        },
+    ];
+    for change in changes {
+        let dir = made();
+        tampered(dir.path(), |db| change(db, key(2)));
+        let (store, _) = SledStore::open(dir.path()).unwrap();
+        let why = store.audit().verify(store.audit_head()).unwrap_err();
+        assert!(why.contains("line 1"), "{why}");
+    }
 }
 
 #[test]

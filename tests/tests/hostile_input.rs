@@ -285,7 +285,7 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
             permit: Some(WallMs(i64::MAX)),
         },
         PeerMessage::Pull { exchange: 1, after: None },
-        PeerMessage::Page { exchange: 1, after: None, records: Vec::new(), last: true },
+        PeerMessage::Page { exchange: 1, after: None, records: Vec::new(), settings: Vec::new(), last: true },
         PeerMessage::Close { key, g, until: WallMs(0) },
         PeerMessage::Closed { key, g, until: WallMs(i64::MAX) },
         PeerMessage::Reject { key, record: None },

@@ -15,8 +15,8 @@ mod serve;
 mod text;
 
 pub use masters::{
-    AgentPattern, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, Page, PoolRow,
-    Unavailable, count_pools,
+    AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
+    NetworkRow, Page, PoolRow, Unavailable, count_pools,
 };
 pub use serve::serve;
 

@@ -3,8 +3,10 @@
 //! Whoever serves the console implements [`Masters`]; the console itself holds no state about leases and never sees the
 //! ledger.
 
+use common::audit::Action;
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState, Prep};
+use common::namespace::{Definition, GeneratorName};
 use common::rpc::lease::Mode;
 use common::terms::{AgentId, MasterId, SessionId, Terms};
 use common::time::WallMs;
@@ -42,6 +44,24 @@ pub trait Masters: Send + Sync + 'static {
     /// The reason.
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>>;
 
+    /// Lines of this master's audit before line number `before` (all if `None`), the newest first, at most `count`.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn audit(&self, before: Option<u64>, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>>;
+
+    /// Who may ask for leases.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn whitelist(&self) -> BoxFuture<'_, Result<Vec<NetworkRow>, Unavailable>>;
+
+    /// What generators' names stand for, the predefined ones first.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>>;
+
     /// All metrics in Prometheus' text format.
     fn metrics(&self) -> BoxFuture<'_, String>;
 
@@ -58,6 +78,9 @@ pub enum Unavailable {
     /// Too many requests wait already.
     #[error("this master has too many requests waiting; ask again")]
     Overloaded,
+    /// What is on its disk is not what was written.
+    #[error("this master cannot read what it wrote; its log says more")]
+    Damaged,
     /// The process ends. Open event streams end with it.
     #[error("this master is shutting down")]
     ShuttingDown,
@@ -182,6 +205,49 @@ pub enum MasterMode {
     Says(Mode),
     /// Nothing was heard of it for longer than a peer may be silent, or ever.
     Silent,
+}
+
+/// A line of the audit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AuditRow {
+    /// Its number in this master's audit.
+    pub number: u64,
+    /// When.
+    #[serde(serialize_with = "as_text")]
+    pub at: WallMs,
+    /// Who.
+    pub who: String,
+    /// From where; empty if unknown.
+    pub from: String,
+    /// What, as a stable name such as `lease.grant`.
+    #[serde(serialize_with = "as_text")]
+    pub action: Action,
+    /// To what.
+    pub subject: String,
+    /// How.
+    pub detail: String,
+}
+
+/// A network whose agents may ask for leases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NetworkRow {
+    /// In CIDR notation.
+    pub network: String,
+}
+
+/// What a generator's name stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamespaceRow {
+    /// The name.
+    #[serde(serialize_with = "as_text")]
+    pub name: GeneratorName,
+    /// Its definition, with nothing left out.
+    #[serde(flatten)]
+    pub definition: Definition,
+    /// How many IDs one token can give in an hour (`uniq64`) or a day (`string`).
+    pub capacity: u64,
+    /// Who registered it; empty for those that always exist.
+    pub registered_by: String,
 }
 
 /// How many values of a token type are in which stage. The types share values (`uint1` is a part of `uint2`), so these

@@ -23,6 +23,30 @@ pub(crate) struct FilterQuery {
     agent: String,
 }
 
+/// Lines of the audit that one answer holds unless it is said, and at most.
+pub(crate) const AUDIT_LINES: usize = 100;
+/// See [`AUDIT_LINES`].
+pub(crate) const AUDIT_LINES_MAX: usize = 1_000;
+
+/// Which part of the audit.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuditQuery {
+    before: Option<u64>,
+    n: Option<usize>,
+}
+
+impl AuditQuery {
+    /// Before which line, and how many.
+    pub(crate) fn part(self) -> Result<(Option<u64>, usize), Problem> {
+        let count = self.n.unwrap_or(AUDIT_LINES);
+        if !(1..=AUDIT_LINES_MAX).contains(&count) {
+            return Err(Problem::bad_parameter(format!("n: 1 to {AUDIT_LINES_MAX} lines at once")));
+        }
+        Ok((self.before, count))
+    }
+}
+
 /// A filter and the number of a page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

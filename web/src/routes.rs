@@ -1,9 +1,9 @@
 //! What stands at which address.
 
 use crate::live::Live;
-use crate::masters::{LeaseFilter, LeasePage, MasterRow, Masters, PoolRow};
+use crate::masters::{AuditRow, LeaseFilter, LeasePage, MasterRow, Masters, NamespaceRow, NetworkRow, PoolRow};
 use crate::problem::Problem;
-use crate::query::{FilterQuery, View, ViewQuery};
+use crate::query::{AuditQuery, FilterQuery, View, ViewQuery};
 use crate::{ask, live, render};
 use askama::Template;
 use axum::Json;
@@ -50,6 +50,9 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .route("/api/leases", get(leases))
         .route("/api/masters", get(masters))
         .route("/api/pools", get(pools))
+        .route("/api/audit", get(audit))
+        .route("/api/whitelist", get(whitelist))
+        .route("/api/namespaces", get(namespaces))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
@@ -136,6 +139,25 @@ async fn masters(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<Mas
 /// `GET /api/pools`.
 async fn pools(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<PoolRow>>, Problem> {
     Ok(Json(ask::within(masters.pools()).await?))
+}
+
+/// `GET /api/audit?before=&n=`: the newest lines first, from before a line on.
+async fn audit(
+    State(masters): State<Arc<dyn Masters>>,
+    query: Result<Query<AuditQuery>, QueryRejection>,
+) -> Result<Json<Vec<AuditRow>>, Problem> {
+    let (before, count) = checked(query)?.part()?;
+    Ok(Json(ask::within(masters.audit(before, count)).await?))
+}
+
+/// `GET /api/whitelist`: who may ask for leases.
+async fn whitelist(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NetworkRow>>, Problem> {
+    Ok(Json(ask::within(masters.whitelist()).await?))
+}
+
+/// `GET /api/namespaces`: what generators' names stand for.
+async fn namespaces(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NamespaceRow>>, Problem> {
+    Ok(Json(ask::within(masters.namespaces()).await?))
 }
 
 /// `GET /readyz`: whether a new lease can be granted.

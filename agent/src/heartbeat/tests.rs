@@ -6,9 +6,10 @@ use crate::minter::kit::{Kit, held, terms};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::lease::{Generation, Grant};
+use common::namespace::Namespace;
 use common::rpc::lease::{
-    HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease, Mode, Refusal as Said, RentRequest,
-    TerminateRequest, TokenRequest,
+    Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease, Mode,
+    NamespacesRequest, Refusal as Said, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::transport;
 use common::terms::{ClusterId, MasterId, Terms};
@@ -91,6 +92,14 @@ impl LeaseService for Master {
 
     async fn terminate_token(self, _: Context, _: TerminateRequest) -> Result<(), Said> {
         Ok(())
+    }
+
+    async fn define_namespace(self, _: Context, _: DefineRequest) -> Result<Changed, Said> {
+        Err(Said::PeerAway)
+    }
+
+    async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Namespace>, Said> {
+        Ok(Vec::new())
     }
 
     async fn heartbeat(self, _: Context, _: HeartbeatRequest) -> Result<HeartbeatReply, Said> {
@@ -178,7 +187,7 @@ async fn the_reason_for_having_no_lease_is_what_each_master_said() {
     let cannot = Master::new(Err(Said::PeerAway));
     let running = start(kit.start_bare(), vec![nobody().await, cannot.listen().await], &[]);
     let why = || running.minter.ready().unwrap_err().to_string();
-    until("both reasons", || why().contains("cannot connect") && why().contains("a new lease needs both")).await;
+    until("both reasons", || why().contains("cannot connect") && why().contains("needs both")).await;
     assert!(running.report.last_refusal().is_some());
 }
 

@@ -2,6 +2,7 @@
 
 use crate::clock::TestClock;
 use crate::lease::{Generation, Grant};
+use crate::namespace::{GeneratorName, Namespace};
 use crate::terms::{AgentId, ClusterId, MasterId, SessionId, Terms};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
@@ -10,6 +11,8 @@ use std::fmt;
 
 /// The most leases that one `list_tokens` answers with; the rest by another call from the last key on.
 pub const LIST_MAX: usize = 200;
+/// The most namespaces that one `list_namespaces` answers with; the rest by another call from the last name on.
+pub const NAMESPACES_PAGE_MAX: usize = 200;
 
 /// The most ended leases that one answer to a sign of life names: more than a session can have of all token types.
 pub const DENIED_MAX: usize = 64;
@@ -26,6 +29,10 @@ pub trait LeaseService {
     async fn list_tokens(request: ListRequest) -> Result<Vec<ListedLease>, Refusal>;
     /// Gives a lease back: no renewal any more. The value rests until its end like any other.
     async fn terminate_token(request: TerminateRequest) -> Result<(), Refusal>;
+    /// Registers what a generator's name stands for; both masters must confirm. The same again is [`Changed::AlreadySo`].
+    async fn define_namespace(request: DefineRequest) -> Result<Changed, Refusal>;
+    /// The registered namespaces in the order of their names, at most [`NAMESPACES_PAGE_MAX`].
+    async fn list_namespaces(request: NamespacesRequest) -> Result<Vec<Namespace>, Refusal>;
     /// Who are you, how late is it, what are the terms. The first call on every connection.
     async fn heartbeat(request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal>;
 }
@@ -109,6 +116,35 @@ pub struct TerminateRequest {
     pub g: Generation,
 }
 
+/// A call to register a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DefineRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The cluster it belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// The name and what it shall stand for.
+    pub namespace: Namespace,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Changed {
+    /// It is so now, and both masters hold it durably.
+    Done,
+    /// It was so before.
+    AlreadySo,
+}
+
+/// A call for the registered namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NamespacesRequest {
+    /// The cluster the caller belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// Only those after this name.
+    pub after: Option<GeneratorName>,
+}
+
 /// An agent's sign of life.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeartbeatRequest {
@@ -179,7 +215,7 @@ pub enum Refusal {
     #[error("this master is still synchronising with the other one")]
     Syncing,
     /// A change of ownership needs both masters.
-    #[error("the other master is silent, and a new lease needs both")]
+    #[error("the other master is silent, and this change needs both")]
     PeerAway,
     /// The two masters have not agreed in time; ask again.
     #[error("the masters have not agreed yet; ask again")]
@@ -241,4 +277,19 @@ pub enum Refusal {
     /// A join token that is wrong, used up, or for the other master.
     #[error("this join token is not valid here; run `uniq_master --peer-lost` on the stopped survivor for a new one")]
     JoinToken,
+    /// The caller's address is not on the whitelist.
+    #[error("this address is not on the whitelist; an operator can allow it in the console, or by --allow at first")]
+    NotAllowed,
+    /// The name stands for something else.
+    #[error("this name is registered with another definition, which never changes: take another name")]
+    NameTaken,
+    /// There is no room for one more.
+    #[error("there are {max} already, the most there may be")]
+    TooMany {
+        /// The bound.
+        max: u32,
+    },
+    /// There is no such lease, or it is over or denied already.
+    #[error("there is no lease of this token that could be renewed or ended")]
+    NoLease,
 }

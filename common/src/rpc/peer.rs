@@ -4,8 +4,10 @@
 //! message the other way: the call itself only says that the mail was taken in.
 
 use super::lease::{Mode, Refusal};
+use crate::audit::Actor;
 use crate::clock::TestClock;
 use crate::lease::{Generation, Lease, Prep};
+use crate::setting::{Change, Setting};
 use crate::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
@@ -71,6 +73,8 @@ pub enum PeerMessage {
         after: Option<TokenKey>,
         /// The records, ascending.
         records: Vec<(TokenKey, Lease)>,
+        /// With the last page: all settings.
+        settings: Vec<Setting>,
         /// Whether it is the last one.
         last: bool,
     },
@@ -78,6 +82,30 @@ pub enum PeerMessage {
     Sync {
         /// The records.
         records: Vec<(TokenKey, Lease)>,
+        /// The operator who wanted it, for the receiver's audit.
+        by: Option<Actor>,
+    },
+    /// Somebody wants this change of a setting that is at home with you.
+    AskSetting {
+        /// What is wanted.
+        change: Change,
+        /// Who wants it.
+        actor: Actor,
+    },
+    /// I want to set this. Only ever sent by the key's home.
+    ProposeSetting {
+        /// The setting as it shall be.
+        setting: Setting,
+    },
+    /// I have written it down; the proposal is echoed whole.
+    ConfirmSetting {
+        /// The setting, as it was received.
+        setting: Setting,
+    },
+    /// Settings as I know them; to be merged.
+    Settings {
+        /// The records.
+        records: Vec<Setting>,
     },
     /// I want to grant this. Only ever sent by the value's home.
     Propose {
@@ -205,6 +233,8 @@ pub enum JoinReply {
     Page {
         /// The records, ascending.
         records: Vec<(TokenKey, Lease)>,
+        /// With the last page: all settings.
+        settings: Vec<Setting>,
         /// Whether it is the last one.
         last: bool,
     },

@@ -1,6 +1,7 @@
 //! `uniq_master`: wiring only.
 
 use anyhow::{Context as _, bail};
+use common::audit::Actor;
 use common::clock::Clock;
 use common::rpc::peer::JoinToken;
 use common::settings;
@@ -42,6 +43,8 @@ fn main() -> ExitCode {
         format(&args)
     } else if args.peer_lost {
         peer_lost(&args)
+    } else if args.verify_audit {
+        verify_audit(&args)
     } else if let Some(token) = args.join.clone() {
         join(&args, token)
     } else {
@@ -88,7 +91,9 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
         );
     }
     let token = JoinToken(rand::random());
-    let writes = declare_lost(&loaded, EpochId(rand::random()), link::hash(&token));
+    let actor = Actor::new("operator", "uniq_master --peer-lost");
+    let now = Clock::new(args.test_clock).wall();
+    let writes = declare_lost(&loaded, EpochId(rand::random()), link::hash(&token), actor, now);
     store.commit(&writes, loaded.lsn.saturating_add(1))?;
     let other = loaded.identity.master.other();
     eprintln!(
@@ -100,6 +105,21 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
     #[allow(clippy::print_stdout, reason = "this is the command's result")]
     {
         println!("{token}");
+    }
+    Ok(())
+}
+
+fn verify_audit(args: &Args) -> anyhow::Result<()> {
+    let (store, _) = SledStore::open(&args.data_dir)?;
+    let head = store.audit_head();
+    let lines = store
+        .audit()
+        .verify(head)
+        .map_err(|why| anyhow::anyhow!("the audit in {} is not what was written: {why}", args.data_dir.display()))?;
+    // Keep it elsewhere: whoever can write to the disk can make another chain, but not one that ends in this hash.
+    #[allow(clippy::print_stdout, reason = "this is the command's result")]
+    {
+        println!("the audit is whole: {lines} lines; line {} has the hash {}", head.number, head.hash);
     }
     Ok(())
 }
@@ -120,7 +140,8 @@ fn run(args: Args) -> anyhow::Result<()> {
         tracing::warn!("TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let ledger = Ledger::start(loaded, clock.link_now(), rand::random(), args.test_clock, version);
+    let ledger = Ledger::start(loaded, clock.link_now(), rand::random(), args.test_clock, version)
+        .with_first_whitelist(args.allow.clone());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     let done = runtime.block_on(serve(args, ledger, store, clock));
@@ -138,10 +159,11 @@ async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock) -> an
 
     let (id, terms) = (ledger.identity().master, ledger.identity().terms);
     let counters = Arc::new(Counters::default());
-    let (driver, running, mail) = driver::start(ledger, store, clock, Arc::clone(&counters))?;
+    let whitelist = Whitelist::new([]);
+    let audit = store.audit();
+    let (driver, running, mail) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
     let stop = CancellationToken::new();
-    let whitelist = Whitelist::new(args.allow);
-    let admin = Arc::new(Admin::new(driver.clone(), clock, counters));
+    let admin = Arc::new(Admin::new(driver.clone(), clock, counters, audit));
     let tasks = [
         tokio::spawn(rpc::serve(agents, driver.clone(), whitelist, stop.clone())),
         tokio::spawn(link::serve(peers, driver.clone(), stop.clone())),

@@ -1,12 +1,14 @@
 //! What goes into the ledger and what comes out.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use common::audit::{Actor, Entry};
 use common::lease::{Grant, Lease, Prep};
 use common::rpc::lease::{
-    HeartbeatReply, HeartbeatRequest, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest,
+    Changed, HeartbeatReply, HeartbeatRequest, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest,
     TokenRequest,
 };
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
+use common::setting::{Change, Setting, SettingKey};
 use common::terms::{ClusterId, EpochId, MasterId, Terms};
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -111,6 +113,33 @@ pub enum Event {
         /// What it asks for.
         step: JoinStep,
     },
+    /// Somebody wants a setting changed.
+    Change {
+        /// Whom to answer.
+        id: RequestId,
+        /// What is wanted.
+        change: Change,
+        /// Who wants it.
+        actor: Actor,
+    },
+    /// An operator ends a lease: no renewal any more.
+    Deny {
+        /// Whom to answer.
+        id: RequestId,
+        /// The token.
+        key: TokenKey,
+        /// Who wants it.
+        actor: Actor,
+    },
+    /// An operator renews a lease by hand.
+    Extend {
+        /// Whom to answer.
+        id: RequestId,
+        /// The token.
+        key: TokenKey,
+        /// Who wants it.
+        actor: Actor,
+    },
     /// Mail from the other master.
     Mail(Box<PeerFrame>),
     /// A new connection to the other master stands.
@@ -134,12 +163,20 @@ pub enum Write {
     PermitOut(Option<WallMs>),
     /// What this master remembers beside the leases.
     Witness(Witness),
+    /// A setting that both masters hold, or will.
+    Setting(Setting),
+    /// A proposal of a setting.
+    SettingPrep(Setting),
+    /// A proposal of a setting that became one or was overtaken.
+    DropSettingPrep(SettingKey),
+    /// A line of the audit; the store chains them.
+    Audit(Entry),
 }
 
 impl Write {
     /// Whether it counts as a change of the ledger.
     pub fn counted(&self) -> bool {
-        !matches!(self, Self::Witness(_))
+        !matches!(self, Self::Witness(_) | Self::Audit(_))
     }
 }
 
@@ -158,6 +195,10 @@ pub enum Reply {
     Heartbeat(Result<HeartbeatReply, Refusal>),
     /// To [`Event::Join`].
     Join(Result<JoinReply, Refusal>),
+    /// To [`Event::Change`].
+    Change(Result<Changed, Refusal>),
+    /// To [`Event::Deny`] and [`Event::Extend`]: the lease as it is now.
+    Ordered(Result<Lease, Refusal>),
 }
 
 /// Something an operator must know. Each is raised when it begins, not each time it is seen.
@@ -212,6 +253,15 @@ pub enum Alarm {
     /// A peer's record that no peer could have.
     #[error("the other master sent a record of token {0} that cannot be; it was dropped")]
     Implausible(TokenKey),
+    /// The two masters' settings contradict each other.
+    #[error(
+        "the setting '{0}' differs in the two masters' ledgers at one version; nothing is granted or changed any more. \
+         Stop both masters and compare them before anything else"
+    )]
+    SettingConflict(SettingKey),
+    /// A setting that no peer could have.
+    #[error("the other master sent a setting '{0}' that cannot be; it was dropped")]
+    ImplausibleSetting(SettingKey),
 }
 
 /// What has to be done now, in this order: make `writes` durable together, then the rest.
@@ -225,6 +275,10 @@ pub struct Effects {
     pub replies: Vec<(RequestId, Reply)>,
     /// For the operator.
     pub alarms: Vec<Alarm>,
+    /// When the event at hand happens, for the audit.
+    pub(crate) at: WallMs,
+    /// Which operator caused it, for the audit.
+    pub(crate) by: Option<Actor>,
 }
 
 impl Effects {

@@ -9,21 +9,30 @@
 use super::event::{Effects, FORMER_MAX, Identity, TokenHash, Witness, Write};
 use super::ledger::{Ledger, Loaded};
 use super::rules;
+use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{JoinReply, JoinStep, PAGE_MAX};
 use common::terms::{EpochId, MasterId};
+use common::time::WallMs;
 use common::token::TokenKey;
 
 /// The writes that make `survivor` go on without its peer: one atomic commit.
-pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash) -> Vec<Write> {
+pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: Actor, at: WallMs) -> Vec<Write> {
     let bound = survivor.permit_out;
     let extended = |lease: &Lease| Lease { until: bound.map_or(lease.until, |b| lease.until.max(b)), ..lease.clone() };
     let open = survivor.leases.iter().filter(|(_, lease)| lease.state != LeaseState::Closed);
-    let mut writes: Vec<Write> = open.map(|(key, lease)| Write::Lease(*key, extended(lease))).collect();
+    let subject = format!("master {}", survivor.identity.master.other());
+    let detail = format!("leases extended to {}", bound.map_or_else(|| "what they were".to_owned(), |b| b.to_string()));
+    let mut writes = vec![Write::Audit(Entry::new(at, actor, Action::PeerLost, &subject, &detail))];
+    writes.extend(open.map(|(key, lease)| Write::Lease(*key, extended(lease))));
     for prep in &survivor.preps {
         writes.push(Write::DropPrep(prep.key));
         writes.push(Write::Lease(prep.key, extended(&Lease::from_prep(prep))));
+    }
+    for prep in &survivor.setting_preps {
+        writes.push(Write::DropSettingPrep(prep.key.clone()));
+        writes.push(Write::Setting(prep.clone()));
     }
     let identity = &survivor.identity;
     let mut former: Vec<EpochId> = identity.former.iter().copied().chain(identity.epoch).collect();
@@ -76,9 +85,14 @@ impl Ledger {
                 let mut records: Vec<(TokenKey, Lease)> = rows.map(|(key, lease)| (key, lease.clone())).collect();
                 let last = records.len() <= PAGE_MAX;
                 records.truncate(PAGE_MAX);
-                Ok(JoinReply::Page { records, last })
+                let settings = if last { self.book.all().cloned().collect() } else { Vec::new() };
+                Ok(JoinReply::Page { records, settings, last })
             }
             JoinStep::Done => {
+                let actor = Actor::master(identity.master.other());
+                let detail = format!("pairing {}", identity.pair_epoch);
+                let entry = Entry::new(fx.at, actor, Action::Join, &format!("master {master}"), &detail);
+                fx.writes.push(Write::Audit(entry));
                 let joined = Identity { awaiting: None, ..identity.clone() };
                 self.put_identity(joined, fx);
                 Ok(JoinReply::Done)

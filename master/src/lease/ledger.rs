@@ -5,14 +5,18 @@ use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Witness, W
 use super::rules;
 use super::table::Table;
 use crate::replication::pair::Pair;
+use crate::setting::Book;
+use common::audit::Actor;
 use common::clock::TestClock;
 use common::lease::{Generation, Lease, LeaseState, Prep};
 use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, Refusal};
 use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::setting::Setting;
 use common::terms::{AgentId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use common::{rpc, terms::ClusterId};
+use ipnet::IpNet;
 use std::collections::BTreeMap;
 
 /// How long a request for a token waits for the other master's confirmation before it is told to ask again.
@@ -31,6 +35,7 @@ pub struct Ledger {
     /// When each proposal or closing was last sent, so that it is not sent again at once.
     pub(super) sent_at: BTreeMap<TokenKey, BootMs>,
     pub(crate) pair: Pair,
+    pub(crate) book: Book,
     /// How far the other master may extend leases alone.
     pub(crate) permit_out: Option<WallMs>,
     pub(crate) witness: Witness,
@@ -61,12 +66,16 @@ pub struct Loaded {
     pub leases: Vec<(TokenKey, Lease)>,
     /// Proposals without confirmation.
     pub preps: Vec<Prep>,
+    /// Settings.
+    pub settings: Vec<Setting>,
+    /// Proposals of settings without confirmation.
+    pub setting_preps: Vec<Setting>,
 }
 
 impl Ledger {
     /// The ledger of a master that starts now. `salt` is random: it tells this start's exchange of tables from others.
     pub fn start(loaded: Loaded, now: Now, salt: u64, test_clock: Option<TestClock>, version: String) -> Self {
-        let Loaded { identity, lsn, permit_out, witness, leases, preps } = loaded;
+        let Loaded { identity, lsn, permit_out, witness, leases, preps, settings, setting_preps } = loaded;
         let table = Table::new(identity.master, identity.terms, leases, preps);
         let mut pair = Pair::start(now, salt);
         if witness.rolled_back {
@@ -78,6 +87,7 @@ impl Ledger {
             waiting_count: 0,
             sent_at: BTreeMap::new(),
             pair,
+            book: Book::new(settings, setting_preps),
             permit_out,
             witness,
             lsn,
@@ -87,9 +97,17 @@ impl Ledger {
         }
     }
 
+    /// The whitelist as long as none was ever written down (`--allow`).
+    #[must_use]
+    pub fn with_first_whitelist(mut self, networks: Vec<IpNet>) -> Self {
+        self.book.set_first_whitelist(networks);
+        self
+    }
+
     /// Takes one event at one instant and adds what has to be done to `fx`. Events may come in any order.
     pub fn step(&mut self, now: Now, event: Event, fx: &mut Effects) {
         let writes_before = fx.writes.len();
+        (fx.at, fx.by) = (now.wall, None);
         match event {
             Event::Token { id, request, address } => self.on_token(now, id, request, address, fx),
             Event::Rent { id, request } => {
@@ -111,6 +129,17 @@ impl Ledger {
             Event::Join { id, token, master, step } => {
                 let reply = self.on_join(token, master, step, fx);
                 fx.reply(id, Reply::Join(reply));
+            }
+            Event::Change { id, change, actor } => self.on_change(now, id, change, actor, fx),
+            Event::Deny { id, key, actor } => {
+                fx.by = Some(actor);
+                let reply = self.on_deny(now, key, fx);
+                fx.reply(id, Reply::Ordered(reply));
+            }
+            Event::Extend { id, key, actor } => {
+                fx.by = Some(actor);
+                let reply = self.on_extend(now, key, fx);
+                fx.reply(id, Reply::Ordered(reply));
             }
             Event::Mail(frame) => self.on_mail(now, *frame, fx),
             Event::Connected => self.greet(now, fx),
@@ -135,6 +164,7 @@ impl Ledger {
             self.resend_proposals(now, fx);
             self.end_what_is_over(now, fx);
             self.give_up_waiting(now, fx);
+            self.press_settings(now, fx);
         }
     }
 
@@ -149,10 +179,18 @@ impl Ledger {
                 self.extend_permit(now, fx);
             }
             PeerMessage::Pull { exchange, after } => self.on_pull(exchange, after, fx),
-            PeerMessage::Page { exchange, after, records, last } => {
+            PeerMessage::Page { exchange, after, records, settings, last } => {
+                self.merge_settings(now, settings, fx);
                 self.on_page(now, exchange, after, records, last, fx);
             }
-            PeerMessage::Sync { records } => self.merge_all(now, records, fx),
+            PeerMessage::Sync { records, by } => {
+                fx.by = by;
+                self.merge_all(now, records, fx);
+            }
+            PeerMessage::AskSetting { change, actor } => self.on_ask_setting(now, &change, &actor, fx),
+            PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),
+            PeerMessage::ConfirmSetting { setting } => self.on_confirm_setting(now, &setting, fx),
+            PeerMessage::Settings { records } => self.merge_settings(now, records, fx),
             PeerMessage::Propose { prep } => self.on_propose(now, prep, fx),
             PeerMessage::Confirm { prep } => self.on_confirm(now, &prep, fx),
             PeerMessage::Reject { key, record } => self.on_reject(now, key, record, fx),
@@ -232,6 +270,10 @@ impl Ledger {
     }
 
     pub(super) fn put_lease(&mut self, key: TokenKey, lease: Lease, fx: &mut Effects) {
+        let by = || fx.by.clone().unwrap_or_else(|| Actor::master(self.identity.master));
+        if let Some(entry) = rules::audited(key, self.table.lease(key), &lease, fx.at, by) {
+            fx.writes.push(Write::Audit(entry));
+        }
         fx.writes.push(Write::Lease(key, lease.clone()));
         self.table.put_lease(key, lease);
     }
@@ -262,7 +304,7 @@ impl Ledger {
     /// Sends a record of ours to the other master, so that both tables show the same.
     pub(super) fn share(&self, key: TokenKey, fx: &mut Effects) {
         if let Some(lease) = self.table.lease(key) {
-            fx.send(PeerMessage::Sync { records: vec![(key, lease.clone())] });
+            fx.send(PeerMessage::Sync { records: vec![(key, lease.clone())], by: fx.by.clone() });
         }
     }
 
@@ -300,12 +342,21 @@ impl Ledger {
     ///
     /// # Errors
     /// Why not.
-    pub(super) fn serves(&self) -> Result<(), Refusal> {
+    pub(crate) fn serves(&self) -> Result<(), Refusal> {
         match self.mode() {
             Mode::Syncing => Err(Refusal::Syncing),
             Mode::RolledBack => Err(Refusal::RolledBack),
             Mode::Ready | Mode::ReadyAlone => Ok(()),
         }
+    }
+
+    /// Whether it serves somebody of this cluster (`None`: of none yet).
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn serves_cluster(&self, cluster: Option<ClusterId>) -> Result<(), Refusal> {
+        self.same_cluster(cluster)?;
+        self.serves()
     }
 
     /// What it knows of the other master.

@@ -1,6 +1,7 @@
 //! The protocol's rules as small total functions, each with the sentence it stands for.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState, Prep};
 use common::terms::{MasterId, SessionId, Terms};
 use common::time::{Now, WallMs};
@@ -48,6 +49,30 @@ pub fn renewed_until(lease: &Lease, now: Now, terms: &Terms, permit: Option<Wall
 /// lower count, comes from a second live copy of it: a clone of a running machine's memory.
 pub fn two_live_copies(lease: &Lease, rseq: u64, attempt: u64) -> bool {
     rseq < lease.rseq || (rseq == lease.rseq && attempt != lease.attempt)
+}
+
+/// The line that a change of a record leaves in the audit: a new holder, a denial, an end. Renewals by their holders leave
+/// none; one by an operator does, and so does a line of an operator's whose lease is denied already.
+pub fn audited(
+    key: TokenKey,
+    known: Option<&Lease>,
+    lease: &Lease,
+    at: WallMs,
+    by: impl Fn() -> Actor,
+) -> Option<Entry> {
+    let holder = || Actor::new(lease.agent_id.as_str(), &lease.address);
+    let known = known.filter(|known| known.g == lease.g);
+    let (action, actor) = match known {
+        None if lease.state == LeaseState::Held => (Action::Grant, holder()),
+        None => (Action::End, by()),
+        Some(known) if lease.deny && !known.deny => (Action::Deny, by()),
+        Some(known) if known.state == LeaseState::Held && lease.state != LeaseState::Held => (Action::End, by()),
+        _ => return None,
+    };
+    let subject = format!("{} {key}", lease.token_type);
+    let (agent, session, g) = (&lease.agent_id, lease.session, lease.g);
+    let detail = format!("g{g} of {agent}, session {session}, until {}", lease.until);
+    Some(Entry::new(at, actor, action, &subject, &detail))
 }
 
 /// A record that a peer sends must at least be one that a peer could have.

@@ -38,12 +38,13 @@ pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> any
     draft.commit(&[Write::Identity(identity)], 0)?;
     let (mut after, mut count) = (None, 0);
     loop {
-        let JoinReply::Page { records, last } = ask(JoinStep::Page { after }).await? else {
+        let JoinReply::Page { records, settings, last } = ask(JoinStep::Page { after }).await? else {
             bail!("the survivor at {peer} answered another question");
         };
         after = records.last().map(|(key, _)| *key);
         count += records.len();
         let writes = records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease)));
+        let writes = writes.chain(settings.into_iter().map(Write::Setting));
         draft.commit(&writes.collect::<Vec<_>>(), 0)?;
         if last || after.is_none() {
             break;

@@ -76,7 +76,8 @@ async fn deliver_all(client: &PeerServiceClient, mail: &mut mpsc::Receiver<PeerF
 
 fn records(frame: &PeerFrame) -> usize {
     match &frame.message {
-        PeerMessage::Page { records, .. } | PeerMessage::Sync { records } => records.len(),
+        PeerMessage::Page { records, settings, .. } => records.len() + settings.len(),
+        PeerMessage::Sync { records, .. } => records.len(),
         _ => 1,
     }
 }

@@ -355,7 +355,8 @@ impl Ledger {
             self.table().leases_after(after).take(PAGE_MAX + 1).map(|(key, lease)| (key, lease.clone())).collect();
         let last = records.len() <= PAGE_MAX;
         records.truncate(PAGE_MAX);
-        fx.send(PeerMessage::Page { exchange, after, records, last });
+        let settings = if last { self.book().all().cloned().collect() } else { Vec::new() };
+        fx.send(PeerMessage::Page { exchange, after, records, settings, last });
     }
 
     pub(crate) fn on_page(

@@ -42,8 +42,10 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn commit(&mut self, writes: &[Write], lsn: u64) -> Result<(), StoreError> {
-        let changes = record::changes(writes).map_err(|e| StoreError::Engine(e.to_string()))?;
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = rows.get(record::META_KEY).map(|bytes| record::read_meta(bytes)).transpose();
+        let mut audit = known.map_err(engine)?.unwrap_or_default().audit;
+        let changes = record::changes(writes, &mut audit).map_err(engine)?;
         for (key, value) in changes {
             match value {
                 Some(value) => rows.insert(key, value),
@@ -51,9 +53,20 @@ impl Store for MemoryStore {
             };
         }
         let count = |what| rows.keys().filter(|key| record::counted(key) == Some(what)).count() as u64;
-        let meta = Meta { lsn, leases: count(Counted::Lease), preps: count(Counted::Prep) };
-        let bytes = record::meta_bytes(&meta).map_err(|e| StoreError::Engine(e.to_string()))?;
+        let meta = Meta {
+            lsn,
+            leases: count(Counted::Lease),
+            preps: count(Counted::Prep),
+            settings: count(Counted::Setting),
+            setting_preps: count(Counted::SettingPrep),
+            audit,
+        };
+        let bytes = record::meta_bytes(&meta).map_err(engine)?;
         rows.insert(record::META_KEY.to_vec(), bytes);
         Ok(())
     }
+}
+
+fn engine(e: common::envelope::EnvelopeError) -> StoreError {
+    StoreError::Engine(e.to_string())
 }

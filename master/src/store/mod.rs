@@ -3,6 +3,7 @@
 //! One small trait, so that the ledger's rules do not know what carries them: [`sled::SledStore`] on disk, and
 //! [`memory::MemoryStore`], its twin for tests, which can lose what was not committed.
 
+pub mod audit;
 pub mod memory;
 pub mod record;
 pub mod sled;

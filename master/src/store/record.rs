@@ -3,27 +3,33 @@
 //! | key | value |
 //! |---|---|
 //! | `i` | `IDEN` 2: [`Identity`] |
-//! | `m` | `META` 1: [`Meta`], rewritten with every commit |
+//! | `m` | `META` 2: [`Meta`], rewritten with every commit |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`Witness`] |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
+//! | `s` name | `SETT` 1: [`Setting`] |
+//! | `t` name | `SETT` 1: a proposal of a [`Setting`] |
+//! | `a` number (u64, big-endian) | `AUDT` 1: a line of the audit ([`super::audit`]) |
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::audit::{Head, LINES_MAX};
 use crate::lease::ledger::Loaded;
 use crate::lease::{Identity, Witness, Write};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use common::lease::{Lease, Prep};
+use common::setting::{Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
-const META: Kind = Kind { name: *b"META", version: 1 };
+const META: Kind = Kind { name: *b"META", version: 2 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const WITNESS: Kind = Kind { name: *b"WITN", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
+const SETTING: Kind = Kind { name: *b"SETT", version: 1 };
 
 /// The key of [`Identity`].
 pub const IDENTITY_KEY: &[u8] = b"i";
@@ -33,6 +39,10 @@ const PERMIT_KEY: &[u8] = b"o";
 const WITNESS_KEY: &[u8] = b"w";
 const LEASE_TAG: u8 = b'l';
 const PREP_TAG: u8 = b'p';
+const SETTING_TAG: u8 = b's';
+const SETTING_PREP_TAG: u8 = b't';
+/// The first byte of the keys of audit lines.
+pub const AUDIT_TAG: u8 = b'a';
 
 /// How much there must be: a store that opens shorter than it was is noticed, not believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,29 +53,51 @@ pub struct Meta {
     pub leases: u64,
     /// How many proposals there are.
     pub preps: u64,
+    /// How many settings there are.
+    pub settings: u64,
+    /// How many proposals of settings there are.
+    pub setting_preps: u64,
+    /// Where the audit ends.
+    pub audit: Head,
 }
 
 /// A change of one key; `None` removes it.
 pub type Change = (Vec<u8>, Option<Vec<u8>>);
 
-/// The changes of `writes`, in order.
+/// The changes of `writes`, in order. Lines of the audit are added to the chain that ends at `audit`.
 ///
 /// # Errors
 /// A record that is too large to be one.
-pub fn changes(writes: &[Write]) -> Result<Vec<Change>, EnvelopeError> {
-    writes
-        .iter()
-        .map(|write| {
-            Ok(match write {
-                Write::Lease(key, lease) => (row_key(LEASE_TAG, *key), Some(encode(LEASE, &(*key, lease))?)),
-                Write::Prep(prep) => (row_key(PREP_TAG, prep.key), Some(encode(PREP, prep)?)),
-                Write::DropPrep(key) => (row_key(PREP_TAG, *key), None),
-                Write::PermitOut(permit) => (PERMIT_KEY.to_vec(), Some(encode(PERMIT, permit)?)),
-                Write::Witness(witness) => (WITNESS_KEY.to_vec(), Some(encode(WITNESS, witness)?)),
-                Write::Identity(identity) => (IDENTITY_KEY.to_vec(), Some(encode(IDENTITY, identity)?)),
-            })
-        })
-        .collect()
+pub fn changes(writes: &[Write], audit: &mut Head) -> Result<Vec<Change>, EnvelopeError> {
+    let mut changes = Vec::with_capacity(writes.len());
+    for write in writes {
+        if let Write::Audit(entry) = write {
+            let (number, bytes) = audit.add(entry)?;
+            changes.push((audit_key(number), Some(bytes)));
+            if let Some(oldest) = number.checked_sub(LINES_MAX).filter(|oldest| *oldest > 0) {
+                changes.push((audit_key(oldest), None));
+            }
+        } else {
+            changes.push(change(write)?);
+        }
+    }
+    Ok(changes)
+}
+
+fn change(write: &Write) -> Result<Change, EnvelopeError> {
+    Ok(match write {
+        Write::Lease(key, lease) => (row_key(LEASE_TAG, *key), Some(encode(LEASE, &(*key, lease))?)),
+        Write::Prep(prep) => (row_key(PREP_TAG, prep.key), Some(encode(PREP, prep)?)),
+        Write::DropPrep(key) => (row_key(PREP_TAG, *key), None),
+        Write::PermitOut(permit) => (PERMIT_KEY.to_vec(), Some(encode(PERMIT, permit)?)),
+        Write::Witness(witness) => (WITNESS_KEY.to_vec(), Some(encode(WITNESS, witness)?)),
+        Write::Identity(identity) => (IDENTITY_KEY.to_vec(), Some(encode(IDENTITY, identity)?)),
+        Write::Setting(setting) => (setting_key(SETTING_TAG, &setting.key), Some(encode(SETTING, setting)?)),
+        Write::SettingPrep(prep) => (setting_key(SETTING_PREP_TAG, &prep.key), Some(encode(SETTING, prep)?)),
+        Write::DropSettingPrep(key) => (setting_key(SETTING_PREP_TAG, key), None),
+        // Added to the chain by the caller.
+        Write::Audit(_) => (Vec::new(), None),
+    })
 }
 
 /// The bytes of [`Meta`].
@@ -76,11 +108,21 @@ pub fn meta_bytes(meta: &Meta) -> Result<Vec<u8>, EnvelopeError> {
     encode(META, meta)
 }
 
-/// Whether a key is that of a lease or a proposal, for counting.
+/// [`Meta`] from its bytes.
+///
+/// # Errors
+/// They are not what was written.
+pub fn read_meta(bytes: &[u8]) -> Result<Meta, EnvelopeError> {
+    decode(META, bytes)
+}
+
+/// Whether a key is that of something that is counted.
 pub fn counted(key: &[u8]) -> Option<Counted> {
     match key.first() {
         Some(&LEASE_TAG) => Some(Counted::Lease),
         Some(&PREP_TAG) => Some(Counted::Prep),
+        Some(&SETTING_TAG) => Some(Counted::Setting),
+        Some(&SETTING_PREP_TAG) => Some(Counted::SettingPrep),
         _ => None,
     }
 }
@@ -92,6 +134,22 @@ pub enum Counted {
     Lease,
     /// A proposal.
     Prep,
+    /// A setting.
+    Setting,
+    /// A proposal of a setting.
+    SettingPrep,
+}
+
+impl Meta {
+    /// The count of something.
+    pub fn count(&mut self, what: Counted) -> &mut u64 {
+        match what {
+            Counted::Lease => &mut self.leases,
+            Counted::Prep => &mut self.preps,
+            Counted::Setting => &mut self.settings,
+            Counted::SettingPrep => &mut self.setting_preps,
+        }
+    }
 }
 
 /// Reads all rows of a store, believing none that does not fit.
@@ -100,7 +158,8 @@ pub enum Counted {
 /// A sentence that says what is wrong.
 pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> Result<(Loaded, Meta), String> {
     let (mut identity, mut meta, mut permit_out, mut witness) = (None, None, None, Witness::default());
-    let (mut leases, mut preps) = (Vec::new(), Vec::new());
+    let (mut leases, mut preps, mut settings, mut setting_preps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut last_line = None;
     for row in rows {
         let (key, value) = row?;
         let bad = |e: EnvelopeError| format!("record {}: {e}", key.escape_ascii());
@@ -123,19 +182,51 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
                 }
                 preps.push(prep);
             }
+            Some(&tag @ (SETTING_TAG | SETTING_PREP_TAG)) => {
+                let setting = decode::<Setting>(SETTING, &value).map_err(bad)?;
+                if setting_key(tag, &setting.key) != key || !setting.plausible() {
+                    return Err(format!("record {} is none that is written", key.escape_ascii()));
+                }
+                if tag == SETTING_TAG { settings.push(setting) } else { setting_preps.push(setting) }
+            }
+            // Only the last one is looked at here; all of them would make a start slow (`--verify-audit` does).
+            Some(&AUDIT_TAG) => last_line = Some(value),
             _ => return Err(format!("a record {} that this program does not know", key.escape_ascii())),
         }
     }
     let identity = identity.ok_or("the identity record is missing")?;
     let meta = meta.ok_or("the count of records is missing")?;
-    let found = (leases.len() as u64, preps.len() as u64);
-    if found != (meta.leases, meta.preps) {
+    let found = [leases.len(), preps.len(), settings.len(), setting_preps.len()].map(|count| count as u64);
+    let written = [meta.leases, meta.preps, meta.settings, meta.setting_preps];
+    if found != written {
         return Err(format!(
-            "there are {} leases and {} proposals, but {} and {} were written",
-            found.0, found.1, meta.leases, meta.preps
+            "there are {found:?} leases, proposals, settings and proposals of settings, but {written:?} were written"
         ));
     }
-    Ok((Loaded { identity, lsn: meta.lsn, permit_out, witness, leases, preps }, meta))
+    if !meta.audit.ends_with(last_line.as_deref()) {
+        return Err(format!("the audit does not end with line {}, which was written last", meta.audit.number));
+    }
+    let lsn = meta.lsn;
+    Ok((Loaded { identity, lsn, permit_out, witness, leases, preps, settings, setting_preps }, meta))
+}
+
+/// The key of a line of the audit.
+pub fn audit_key(number: u64) -> Vec<u8> {
+    let mut bytes = vec![AUDIT_TAG];
+    bytes.extend_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+fn setting_key(tag: u8, key: &SettingKey) -> Vec<u8> {
+    let mut bytes = vec![tag];
+    match key {
+        SettingKey::Whitelist => bytes.push(b'w'),
+        SettingKey::Namespace(name) => {
+            bytes.push(b'n');
+            bytes.extend_from_slice(name.as_str().as_bytes());
+        }
+    }
+    bytes
 }
 
 fn row_key(tag: u8, key: TokenKey) -> Vec<u8> {

@@ -10,7 +10,8 @@
 //! DATA_DIR/ledger/anchor   one ANCH record: the number of the last durable change
 //! ```
 
-use super::record::{self, Counted, Meta};
+use super::audit::{self, Head};
+use super::record::{self, Meta};
 use super::{Store, StoreError};
 use crate::lease::ledger::Loaded;
 use crate::lease::{Identity, Write};
@@ -116,6 +117,16 @@ impl SledStore {
         Ok((store, loaded))
     }
 
+    /// A way to read the audit while the store is written.
+    pub fn audit(&self) -> AuditLog {
+        AuditLog { db: self.db.clone() }
+    }
+
+    /// Where the audit ends.
+    pub fn audit_head(&self) -> Head {
+        self.meta.audit
+    }
+
     fn engine(dir: &Path, ledger: &Path) -> Result<Self, StoreError> {
         let config = sled::Config::new().path(ledger.join(SLED_DIR)).flush_every_ms(None).cache_capacity(CACHE_BYTES);
         let mut patience = LOCK_TRIES;
@@ -148,6 +159,44 @@ impl SledStore {
         let log = open(ledger.join(SLED_DIR).join(LOG_FILE))?;
         let anchor = open(ledger.join(ANCHOR_FILE))?;
         Ok(Self { db, log, anchor, meta: Meta::default() })
+    }
+}
+
+/// The audit, to be read. What it shows is durable or about to be.
+#[derive(Clone)]
+pub struct AuditLog {
+    db: sled::Db,
+}
+
+impl AuditLog {
+    /// At most `count` lines before line number `before`, the newest first.
+    ///
+    /// # Errors
+    /// What the engine says, or a line that is none.
+    pub fn newest(&self, before: Option<u64>, count: usize) -> Result<Vec<audit::Line>, StoreError> {
+        let end = before.map_or_else(|| vec![record::AUDIT_TAG + 1], record::audit_key);
+        let rows = self.db.range(vec![record::AUDIT_TAG]..end).rev().take(count);
+        rows.map(|row| {
+            let (_, bytes) = row.map_err(|e| StoreError::Engine(e.to_string()))?;
+            audit::read(&bytes).map_err(|e| StoreError::Engine(e.to_string()))
+        })
+        .collect()
+    }
+
+    /// Walks the whole chain, which ends at `head`. How many lines there are.
+    ///
+    /// # Errors
+    /// A sentence that says what does not fit.
+    pub fn verify(&self, head: Head) -> Result<u64, String> {
+        let mut walk = audit::Walk::default();
+        for row in self.db.scan_prefix([record::AUDIT_TAG]) {
+            let (key, bytes) = row.map_err(|e| e.to_string())?;
+            let line = walk.step(&bytes)?;
+            if *key != record::audit_key(line.number)[..] {
+                return Err(format!("line {} stands under another's key", line.number));
+            }
+        }
+        walk.end(head)
     }
 }
 
@@ -188,17 +237,13 @@ impl Store for SledStore {
         let mut batch = sled::Batch::default();
         let mut pending: std::collections::BTreeMap<Vec<u8>, bool> = std::collections::BTreeMap::new();
         let mut meta = Meta { lsn, ..self.meta };
-        for (key, value) in record::changes(writes).map_err(|e| StoreError::Engine(e.to_string()))? {
-            let there = match pending.get(&key) {
-                Some(there) => *there,
-                None => self.db.contains_key(&key).map_err(engine)?,
-            };
-            let count = match record::counted(&key) {
-                Some(Counted::Lease) => Some(&mut meta.leases),
-                Some(Counted::Prep) => Some(&mut meta.preps),
-                None => None,
-            };
-            if let Some(count) = count {
+        for (key, value) in record::changes(writes, &mut meta.audit).map_err(|e| StoreError::Engine(e.to_string()))? {
+            if let Some(what) = record::counted(&key) {
+                let there = match pending.get(&key) {
+                    Some(there) => *there,
+                    None => self.db.contains_key(&key).map_err(engine)?,
+                };
+                let count = meta.count(what);
                 *count = count.saturating_add((value.is_some() && !there).into());
                 *count = count.saturating_sub((value.is_none() && there).into());
             }

@@ -2,11 +2,14 @@
 //! script sets. Each script under `scripts/` is named for what it claims; its expected output stands beside the input.
 //! After a change that is meant: `UPDATE_GOLDENFILES=1 cargo nextest run -p master`, and read the difference.
 
+use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::lease::Grant;
+use common::namespace::{Definition, GeneratorKind, Namespace};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
+use common::setting::Change;
 use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::{BootMs, DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::TokenType;
@@ -20,7 +23,7 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 mod show;
-use show::{show_message, show_reply, show_write, span};
+use show::{show_message, show_reply, show_setting, show_write, span};
 
 /// Day 0 of every script: 2026-11-20.
 const DAY_0: WallMs = WallMs(20_777 * DAY_MS);
@@ -47,6 +50,7 @@ struct Script {
     next_request: u64,
     joined: Option<JoinReply>,
     verbose: bool,
+    audited: bool,
 }
 
 /// The hash of every join token in these scripts.
@@ -80,7 +84,8 @@ impl Script {
     fn start(&mut self, id: MasterId) -> Result<String, Fail> {
         let now = self.now_of(id)?;
         let master = self.master(id)?;
-        let ledger = Ledger::start(master.store.load()?, now, 0, None, "test".to_owned());
+        let first = vec!["127.0.0.0/8".parse()?];
+        let ledger = Ledger::start(master.store.load()?, now, 0, None, "test".to_owned()).with_first_whitelist(first);
         master.ledger = Some(ledger);
         self.event(id, Event::Connected)
     }
@@ -107,7 +112,12 @@ impl Script {
         }
         let me = ledger.identity().clone();
         let mut out = String::new();
-        for write in fx.writes.iter().filter(|write| self.verbose || write.counted()) {
+        let audited = self.audited;
+        let shown = |write: &&Write| match write {
+            Write::Audit(_) => audited,
+            write => self.verbose || write.counted(),
+        };
+        for write in fx.writes.iter().filter(shown) {
             writeln!(out, "{id} writes {}", show_write(write))?;
         }
         for message in fx.mail {
@@ -200,7 +210,8 @@ impl Script {
         let master = self.master(id)?;
         master.ledger = None;
         let loaded = master.store.load()?;
-        let writes = declare_lost(&loaded, epoch, TOKEN);
+        let (operator, at) = (Actor::new("operator", ""), DAY_0);
+        let writes = declare_lost(&loaded, epoch, TOKEN, operator, at);
         master.store.commit(&writes, loaded.lsn + 1)?;
         let shown =
             writes.iter().filter(|write| write.counted()).map(|write| format!("{id} writes {}\n", show_write(write)));
@@ -214,7 +225,7 @@ impl Script {
 
     fn join(&mut self, id: MasterId) -> Result<String, Fail> {
         let mut out = String::new();
-        let mut records = Vec::new();
+        let (mut records, mut taken_settings) = (Vec::new(), Vec::new());
         let mut identity = None;
         for step in [JoinStep::Begin, JoinStep::Page { after: None }, JoinStep::Done] {
             let request = RequestId(self.next_request);
@@ -236,17 +247,40 @@ impl Script {
                         awaiting: None,
                     });
                 }
-                Some(JoinReply::Page { records: page, .. }) => records = page,
+                Some(JoinReply::Page { records: page, settings, .. }) => (records, taken_settings) = (page, settings),
                 Some(JoinReply::Done) => {
                     let mut store = MemoryStore::format(identity.clone().ok_or("never begun")?)?;
                     let taken = std::mem::take(&mut records).into_iter();
                     let writes = taken.map(|(key, lease)| Write::Lease(key, taken_over(id, key, lease)));
+                    let writes = writes.chain(std::mem::take(&mut taken_settings).into_iter().map(Write::Setting));
                     store.commit(&writes.collect::<Vec<_>>(), 0)?;
                     self.masters.retain(|master| master.id != id);
                     self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
                     self.masters.sort_by_key(|master| master.id);
                 }
                 None => break,
+            }
+        }
+        Ok(out)
+    }
+
+    fn change(&mut self, at: MasterId, change: Change) -> Result<String, Fail> {
+        self.ask("the operator", at, |id| Event::Change { id, change, actor: operator() })
+    }
+
+    fn settings(&self) -> Result<String, Fail> {
+        let mut out = String::new();
+        for master in &self.masters {
+            let Some(ledger) = &master.ledger else {
+                writeln!(out, "{} is down", master.id)?;
+                continue;
+            };
+            writeln!(out, "{} allows {:?}", master.id, ledger.book().whitelist())?;
+            for setting in ledger.book().all() {
+                writeln!(out, "  {}", show_setting(setting))?;
+            }
+            for prep in ledger.book().preps() {
+                writeln!(out, "  proposed: {}", show_setting(prep))?;
             }
         }
         Ok(out)
@@ -277,6 +311,10 @@ impl Script {
         }
         Ok(out)
     }
+}
+
+fn operator() -> Actor {
+    Actor::new("olga", "10.0.0.9")
 }
 
 fn session(agent: &str) -> SessionId {
@@ -398,6 +436,42 @@ enum Command {
     ReleaseMail,
     /// Puts a copy of what was held back on the network.
     CopyMail,
+    /// An operator registers a namespace of kind string, or of kind uniq64 if no template is given.
+    Define {
+        name: String,
+        #[arg(key)]
+        template: Option<String>,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator lets a network ask for leases.
+    Allow {
+        network: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator does so no more.
+    Disallow {
+        network: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator ends the lease that an agent was granted.
+    Deny {
+        agent: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator renews the lease that an agent was granted.
+    Extend {
+        agent: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// The settings both know.
+    Settings,
+    /// Shows the lines of the audit too.
+    Audited,
     /// Time goes on, with the network or without it.
     Pass {
         span: Length,
@@ -488,6 +562,25 @@ impl goldenscript::Runner for Script {
                 return Ok(format!("{} held back\n", self.held_back.len()));
             }
             Command::ReleaseMail => self.mail.append(&mut self.held_back),
+            Command::Define { name, template, at } => {
+                let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+                let (token_type, everyday_reset, step) = (None, None, None);
+                let definition = Definition { kind, token_type, template: template.clone(), everyday_reset, step };
+                let namespace = Namespace::define(name.parse()?, &definition)?;
+                return self.change(at.0, Change::Define(Box::new(namespace)));
+            }
+            Command::Allow { network, at } => return self.change(at.0, Change::Allow(network.parse()?)),
+            Command::Disallow { network, at } => return self.change(at.0, Change::Disallow(network.parse()?)),
+            Command::Deny { agent, at } => {
+                let (key, actor) = (self.grant_of(agent)?.key, operator());
+                return self.ask("the operator", at.0, |id| Event::Deny { id, key, actor });
+            }
+            Command::Extend { agent, at } => {
+                let (key, actor) = (self.grant_of(agent)?.key, operator());
+                return self.ask("the operator", at.0, |id| Event::Extend { id, key, actor });
+            }
+            Command::Settings => return self.settings(),
+            Command::Audited => self.audited = true,
             Command::CopyMail => self.mail.extend(self.held_back.iter().cloned()),
             Command::Pass { span, cut } => return self.pass(span.0, !cut),
             Command::Table => return self.table(),
@@ -519,6 +612,10 @@ macro_rules! scripts {
 }
 
 scripts! {
+    a_change_of_settings_needs_both
+    a_name_never_stands_for_two_things
+    a_proposal_of_a_setting_survives_a_replacement
+    an_operators_orders_are_audited_on_both
     a_clone_is_denied
     a_grant_needs_both
     a_late_confirmation_proves_nothing

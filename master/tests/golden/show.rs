@@ -3,6 +3,7 @@
 use super::DAY_0;
 use common::rpc::lease::Rent;
 use common::rpc::peer::{JoinReply, PeerMessage};
+use common::setting::{Setting, SettingValue};
 use common::time::{DAY_MS, SECOND_MS, WallMs};
 use master::lease::{Reply, Write};
 
@@ -32,7 +33,26 @@ pub(crate) fn show_write(write: &Write) -> String {
             let permit = witness.permit_in.map_or("none".to_owned(), days);
             format!("permit {permit}, the other at {}, clock {}", witness.peer_lsn, days(witness.clock_high))
         }
+        Write::Setting(setting) => show_setting(setting),
+        Write::SettingPrep(setting) => format!("proposal of {}", show_setting(setting)),
+        Write::DropSettingPrep(key) => format!("{key} no proposal"),
+        Write::Audit(entry) => {
+            let from =
+                if entry.actor.from().is_empty() { String::new() } else { format!(" at {}", entry.actor.from()) };
+            format!("audit: {}{from} {} {}: {}", entry.actor.who(), entry.action, entry.subject, entry.detail)
+        }
     }
+}
+
+pub(crate) fn show_setting(setting: &Setting) -> String {
+    let value = match &setting.value {
+        SettingValue::Whitelist(networks) => format!("{networks:?}"),
+        SettingValue::Namespace(namespace) => {
+            let template = namespace.template().map_or(String::new(), |template| format!(" {}", template.source()));
+            format!("{}{template}", namespace.kind())
+        }
+    };
+    format!("{} v{} {value} by {}", setting.key, setting.version, setting.actor.who())
 }
 
 pub(crate) fn show_message(message: &PeerMessage) -> String {
@@ -45,7 +65,7 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
         PeerMessage::Page { records, last, .. } => {
             format!("Page of {}{}", records.len(), if *last { ", last" } else { "" })
         }
-        PeerMessage::Sync { records } => {
+        PeerMessage::Sync { records, .. } => {
             let all = records.iter().map(|(key, l)| format!("{key} g{} {:?} until {}", l.g, l.state, days(l.until)));
             format!("Sync {}", all.collect::<Vec<_>>().join(", "))
         }
@@ -59,6 +79,12 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
         PeerMessage::Closed { key, g, until } => format!("Closed {key} g{g} until {}", days(*until)),
         PeerMessage::Ask { agent_id, token_type, .. } => format!("Ask {token_type} for {agent_id}"),
         PeerMessage::NoneFree { token_type, .. } => format!("NoneFree {token_type}"),
+        PeerMessage::AskSetting { change, .. } => format!("AskSetting {}", change.key()),
+        PeerMessage::ProposeSetting { setting } => format!("ProposeSetting {}", show_setting(setting)),
+        PeerMessage::ConfirmSetting { setting } => format!("ConfirmSetting {}", show_setting(setting)),
+        PeerMessage::Settings { records } => {
+            format!("Settings {}", records.iter().map(show_setting).collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
@@ -78,11 +104,18 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
             JoinReply::Done => "has joined".to_owned(),
         },
         Reply::Heartbeat(Ok(reply)) => format!("master {} {}", reply.master, reply.mode),
+        Reply::Change(Ok(changed)) => format!("{changed:?}"),
+        Reply::Ordered(Ok(lease)) => {
+            let deny = if lease.deny { " denied" } else { "" };
+            format!("{} {}{deny}", lease.agent_id, span(lease.from, lease.until))
+        }
         Reply::Token(Err(e))
         | Reply::Rent(Err(e))
         | Reply::Terminate(Err(e))
         | Reply::List(Err(e))
         | Reply::Heartbeat(Err(e))
+        | Reply::Change(Err(e))
+        | Reply::Ordered(Err(e))
         | Reply::Join(Err(e)) => {
             format!("refused: {e}")
         }

@@ -34,7 +34,7 @@ fn inert(world: &World, mail: &[super::world::Shared<PeerFrame>], frame: &PeerFr
             };
             to.disk.witness.permit_in >= *permit && mail.iter().any(|other| higher(other))
         }
-        PeerMessage::Sync { records } => records.iter().all(|(key, lease)| no_news(&to.disk, *key, lease)),
+        PeerMessage::Sync { records, .. } => records.iter().all(|(key, lease)| no_news(&to.disk, *key, lease)),
         PeerMessage::Reject { key, record } => {
             let same =
                 record.as_ref().is_some_and(|lease| g_there(key) == Some(lease.g) && no_news(&to.disk, *key, lease));

@@ -4,6 +4,7 @@ use super::node::{self, Disk, EXCHANGE, Node, Serving};
 use super::twins::{self, Twin};
 use super::world::{Joining, Promises, Shared, Span, World};
 use super::{Bounds, heal, inert};
+use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::lease::{Generation, Grant, LeaseState};
 use common::rpc::lease::{Mode, Rent, RentRequest, TerminateRequest, TokenRequest};
@@ -199,7 +200,7 @@ impl Masters {
         let node = world.node(survivor)?.restarted();
         let pairing = u128::from(node.disk.identity.pair_epoch) + 1;
         let loaded = twins::loaded_for_declaring_lost(self, &node.disk);
-        let mut writes = declare_lost(&loaded, EpochId(pairing), TOKEN);
+        let mut writes = declare_lost(&loaded, EpochId(pairing), TOKEN, Actor::new("operator", ""), WallMs(0));
         twins::after_declaring_lost(self, &node.disk, &mut writes);
         world.put_node(survivor, node.after(&writes, Serving::Alone, false));
         world.joining = Joining::Lost { survivor };
@@ -258,7 +259,7 @@ impl Masters {
         let node = world.node(at)?;
         let other = Node { disk: twins::other_of(&node.disk), ..node.clone() };
         let records = node.page.clone()?;
-        let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records, last: true };
+        let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records, settings: Vec::new(), last: true };
         self.step(world, at, self.last_wall(), Event::Mail(Box::new(other.frame(page))))
     }
 

@@ -69,6 +69,8 @@ impl Disk {
             witness: self.witness,
             leases: self.leases.iter().map(|(key, lease)| (*key, lease.clone())).collect(),
             preps: self.preps.values().cloned().collect(),
+            settings: Vec::new(),
+            setting_preps: Vec::new(),
         }
     }
 
@@ -81,6 +83,8 @@ impl Disk {
                 Write::Identity(identity) => self.identity = identity.clone(),
                 Write::PermitOut(permit) => self.permit_out = *permit,
                 Write::Witness(witness) => self.witness = *witness,
+                // The model has no settings, and the audit decides nothing.
+                Write::Setting(_) | Write::SettingPrep(_) | Write::DropSettingPrep(_) | Write::Audit(_) => {}
             }
         }
     }
@@ -114,13 +118,13 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
         PeerMessage::Heartbeat { permit, .. } => {
             PeerMessage::Heartbeat { lsn: 0, wall: WallMs(0), mode: Mode::Ready, permit }
         }
-        PeerMessage::Sync { mut records } => {
+        PeerMessage::Sync { mut records, .. } => {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
-            PeerMessage::Sync { records }
+            PeerMessage::Sync { records, by: None }
         }
-        PeerMessage::Page { exchange, after, mut records, last } => {
+        PeerMessage::Page { exchange, after, mut records, settings, last } => {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
-            PeerMessage::Page { exchange, after, records, last }
+            PeerMessage::Page { exchange, after, records, settings, last }
         }
         PeerMessage::Reject { key, mut record } => {
             record.iter_mut().for_each(plain);
@@ -202,7 +206,13 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
         Serving::Ready => {
             let now = Now { wall, boot: STEP };
             let mut ledger = Ledger::start(known.loaded(), now, 0, None, String::new());
-            let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records: Vec::new(), last: true };
+            let page = PeerMessage::Page {
+                exchange: EXCHANGE,
+                after: None,
+                records: Vec::new(),
+                settings: Vec::new(),
+                last: true,
+            };
             ledger.step(now, from_other(hello), &mut unheard);
             ledger.step(now, from_other(page), &mut unheard);
             ledger

@@ -94,7 +94,7 @@ pub(super) fn before(model: &Masters, known: &Disk, event: &mut Event) -> Disk {
 
 fn before_mail(model: &Masters, bent: &mut Disk, message: &mut PeerMessage) {
     match message {
-        PeerMessage::Sync { records } | PeerMessage::Page { records, .. } if model.has(Twin::MergeOverwrites) => {
+        PeerMessage::Sync { records, .. } | PeerMessage::Page { records, .. } if model.has(Twin::MergeOverwrites) => {
             for (key, _) in records {
                 bent.leases.remove(key);
             }

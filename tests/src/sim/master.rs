@@ -135,7 +135,9 @@ impl World {
         let Some(ledger) = &self.masters[m].ledger else { return };
         match (self.mutation, &mut frame.message) {
             (Mutation::PermitIgnored, PeerMessage::Heartbeat { permit, .. }) => *permit = Some(WallMs(i64::MAX / 2)),
-            (Mutation::OverwriteOnSync, PeerMessage::Sync { records }) if frame.epoch == ledger.identity().epoch => {
+            (Mutation::OverwriteOnSync, PeerMessage::Sync { records, .. })
+                if frame.epoch == ledger.identity().epoch =>
+            {
                 let writes: Vec<Write> = records.iter().map(|(key, lease)| Write::Lease(*key, lease.clone())).collect();
                 let (ledger_lsn, master) = (ledger.lsn(), &mut self.masters[m]);
                 if let Some(store) = &mut master.store {

@@ -3,10 +3,11 @@
 use super::master::{Asker, Master, slot};
 use super::swarm::Mutation;
 use super::world::{Event, World};
+use common::audit::Actor;
 use common::rpc::lease::Mode;
 use common::rpc::peer::{JoinReply, JoinStep};
 use common::terms::{ClusterId, EpochId, MasterId};
-use common::time::HOUR_MS;
+use common::time::{HOUR_MS, WallMs};
 use common::token::TokenKey;
 use master::lease::join::{declare_lost, taken_over};
 use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
@@ -106,7 +107,7 @@ impl World {
             }
             _ => {}
         }
-        writes.extend(declare_lost(&loaded, epoch, token));
+        writes.extend(declare_lost(&loaded, epoch, token, Actor::new("operator", ""), WallMs(0)));
         if let Some(store) = &mut self.masters[survivor].store {
             store.commit(&writes, loaded.lsn + 1).expect("memory");
         }
@@ -142,7 +143,7 @@ impl World {
                 joining.draft = MemoryStore::format(identity).expect("memory");
                 joining.step = JoinStep::Page { after: None };
             }
-            Some(JoinReply::Page { records, last }) => {
+            Some(JoinReply::Page { records, last, .. }) => {
                 let after: Option<TokenKey> = records.last().map(|(key, _)| *key);
                 let writes: Vec<Write> =
                     records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease))).collect();

@@ -11,7 +11,10 @@ use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::BoxFuture;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use web::{LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, Page, PoolRow, Unavailable};
+use web::{
+    AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow,
+    Page, PoolRow, Unavailable,
+};
 
 /// 2026-11-20T13:05:06Z.
 pub(crate) const NOW: WallMs = WallMs(1_795_179_906_000);
@@ -27,6 +30,7 @@ pub(crate) struct State {
     pub(crate) now: WallMs,
     pub(crate) leases: Vec<LeaseRow>,
     pub(crate) masters: Vec<MasterRow>,
+    pub(crate) audit: Vec<AuditRow>,
     pub(crate) ready: Result<(), String>,
     pub(crate) test_clock: Option<TestClock>,
     pub(crate) unavailable: Option<Unavailable>,
@@ -40,6 +44,7 @@ impl Sample {
             now: NOW,
             leases,
             masters: vec![master(MasterId::One, true), master(MasterId::Two, false)],
+            audit: Vec::new(),
             ready: Ok(()),
             test_clock: None,
             unavailable: None,
@@ -85,6 +90,21 @@ impl Masters for Sample {
 
     fn pools(&self) -> BoxFuture<'_, Result<Vec<PoolRow>, Unavailable>> {
         self.answer(|state| web::count_pools(4095, state.leases.iter().map(|row| (row.token, row.stage))))
+    }
+
+    fn audit(&self, before: Option<u64>, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        self.answer(|state| {
+            let wanted = state.audit.iter().rev().filter(|row| before.is_none_or(|before| row.number < before));
+            wanted.take(count).cloned().collect()
+        })
+    }
+
+    fn whitelist(&self) -> BoxFuture<'_, Result<Vec<NetworkRow>, Unavailable>> {
+        self.answer(|_| vec![NetworkRow { network: "127.0.0.0/8".to_owned() }])
+    }
+
+    fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>> {
+        self.answer(|_| Vec::new())
     }
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {

@@ -1,0 +1,132 @@
+//! What the masters write down about every change of ownership and every order of an operator: who, from where, when, what.
+//!
+//! A line is made durable in the same commit as its effect, so no effect is ever seen without it.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::terms::MasterId;
+use crate::time::WallMs;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The longest name or address that is kept of somebody, in characters; the rest is cut off.
+pub const ACTOR_CHARS_MAX: usize = 64;
+/// The longest detail of a line, in characters; the rest is cut off.
+pub const DETAIL_CHARS_MAX: usize = 512;
+
+/// Somebody who causes a change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Actor {
+    who: String,
+    from: String,
+}
+
+impl Actor {
+    /// A person, an API key, an agent or a master, and the address it came from (empty if it has none). What comes from
+    /// outside is cut to [`ACTOR_CHARS_MAX`] characters and cleared of control characters.
+    pub fn new(who: &str, from: &str) -> Self {
+        Self { who: cleared(who, ACTOR_CHARS_MAX), from: cleared(from, ACTOR_CHARS_MAX) }
+    }
+
+    /// A master that acts by itself, as when it ends a lease whose time is over.
+    pub fn master(id: MasterId) -> Self {
+        Self { who: format!("master {id}"), from: String::new() }
+    }
+
+    /// Its name.
+    pub fn who(&self) -> &str {
+        &self.who
+    }
+
+    /// The address it came from; empty if it has none.
+    pub fn from(&self) -> &str {
+        &self.from
+    }
+}
+
+/// `text` without control characters, cut to `chars_max` characters.
+fn cleared(text: &str, chars_max: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(chars_max).collect()
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Action {
+    /// `lease.grant`: a token has a new holder.
+    Grant,
+    /// `lease.deny`: a lease is not renewed any more: given back, terminated, or two live copies of its holder.
+    Deny,
+    /// `lease.end`: a lease is over and its token rests.
+    End,
+    /// `lease.renew`: an operator renewed a lease by hand. Renewals by their holders are not written down.
+    Renew,
+    /// `namespace.define`: a generator's name stands for something from now on.
+    Define,
+    /// `whitelist.change`: who may ask for leases.
+    Whitelist,
+    /// `master.peer_lost`: the other master was declared lost.
+    PeerLost,
+    /// `master.join`: its replacement took the ledger over.
+    Join,
+    /// `master.rolled_back`: this ledger is older than it once was, or of a pairing that is over.
+    RolledBack,
+}
+
+impl Action {
+    /// The stable name in logs and APIs.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Grant => "lease.grant",
+            Self::Deny => "lease.deny",
+            Self::End => "lease.end",
+            Self::Renew => "lease.renew",
+            Self::Define => "namespace.define",
+            Self::Whitelist => "whitelist.change",
+            Self::PeerLost => "master.peer_lost",
+            Self::Join => "master.join",
+            Self::RolledBack => "master.rolled_back",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Entry {
+    /// When, by the calendar of the master that wrote it down.
+    pub at: WallMs,
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub action: Action,
+    /// To what: a token, a name.
+    pub subject: String,
+    /// How: the rest a reader wants to know.
+    pub detail: String,
+}
+
+impl Entry {
+    /// A line; a detail longer than [`DETAIL_CHARS_MAX`] is cut.
+    pub fn new(at: WallMs, actor: Actor, action: Action, subject: &str, detail: &str) -> Self {
+        let (subject, detail) = (cleared(subject, ACTOR_CHARS_MAX), cleared(detail, DETAIL_CHARS_MAX));
+        Self { at, actor, action, subject, detail }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_from_outside_is_cut_and_cleared() {
+        let actor = Actor::new(&"\u{1b}[31mx\n".repeat(100), "10.0.0.1:5\r");
+        assert_eq!((actor.who().chars().count(), actor.from()), (ACTOR_CHARS_MAX, "10.0.0.1:5"));
+        assert!(!actor.who().contains(char::is_control));
+        let entry = Entry::new(WallMs(0), actor, Action::Define, "orders", &"d".repeat(10_000));
+        assert_eq!(entry.detail.len(), DETAIL_CHARS_MAX);
+    }
+}

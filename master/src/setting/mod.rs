@@ -1,0 +1,238 @@
+//! Settings of the cluster: changed like leases, by the one master that is home to the key, and confirmed by the other.
+//!
+//! # States
+//!
+//! ```text
+//!   home:   version n --SettingPrep n+1--> (prep) --ConfirmSetting--> version n+1
+//!   other:  version n -----ProposeSetting n+1---------------------> version n+1
+//! ```
+//!
+//! A change is wanted of either master. The home works out what it makes of the setting, so that two changes that meet
+//! are both heard; a master that is not home sends the wish there and waits to see it come true. A proposal is never
+//! dropped: the other master may have confirmed it long ago, and told an agent what a name stands for.
+//!
+//! # Guarantees
+//!
+//! * A name never stands for two things: only its home proposes it, once, and both hold it durably before anybody is told.
+//! * Every change has an audit line in the same commit, on both masters.
+//!
+//! # What it costs
+//!
+//! While one master is away nothing is changed.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod book;
+
+pub use book::Book;
+
+use crate::lease::event::{Alarm, Effects, Reply, RequestId, Write};
+use crate::lease::ledger::{CONFIRM_WAIT, Ledger};
+use book::{WAITING_MAX, Waiter};
+use common::audit::{Action, Actor, Entry};
+use common::rpc::lease::{Changed, Mode, Refusal};
+use common::rpc::peer::PeerMessage;
+use common::setting::{Change, NAMESPACES_MAX, NETWORKS_MAX, Outcome, Setting, SettingKey, SettingValue};
+use common::time::{Now, SpanMs};
+
+/// A proposal that was not answered is sent again after this long.
+const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
+
+impl Ledger {
+    pub(crate) fn on_change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
+        let refused = match self.book.outcome(&change) {
+            _ if self.serves().is_err() => self.serves().err(),
+            Outcome::AlreadySo => return fx.reply(id, Reply::Change(Ok(Changed::AlreadySo))),
+            Outcome::Taken => Some(Refusal::NameTaken),
+            Outcome::TooMany => Some(too_many(&change)),
+            Outcome::Becomes(_) if !self.pair_is_whole(now) => Some(Refusal::PeerAway),
+            Outcome::Becomes(_) if self.book.waiting.len() >= WAITING_MAX => Some(Refusal::Overloaded),
+            Outcome::Becomes(_) => None,
+        };
+        if let Some(refusal) = refused {
+            return fx.reply(id, Reply::Change(Err(refusal)));
+        }
+        self.want(now, &change, &actor, fx);
+        let give_up_at = now.boot + CONFIRM_WAIT;
+        self.book.waiting.push(Waiter { id, change, actor, give_up_at });
+    }
+
+    fn pair_is_whole(&self, now: Now) -> bool {
+        self.mode() == Mode::Ready && self.pair.heard(now) && !self.pair.frozen()
+    }
+
+    /// Proposes it if it is at home here, else asks the home to.
+    fn want(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects) {
+        let key = change.key();
+        if key.home() != self.identity().master {
+            return fx.send(PeerMessage::AskSetting { change: change.clone(), actor: actor.clone() });
+        }
+        if let Some(prep) = self.book.prep(&key) {
+            // One change at a time: this one's turn comes when that is confirmed.
+            return fx.send(PeerMessage::ProposeSetting { setting: prep.clone() });
+        }
+        let Outcome::Becomes(value) = self.book.outcome(change) else { return };
+        let version = self.book.get(&key).map_or(0, |known| known.version).saturating_add(1);
+        let prep = Setting { key: key.clone(), version, value, actor: actor.clone(), at: now.wall };
+        fx.writes.push(Write::SettingPrep(prep.clone()));
+        self.book.put_prep(prep.clone());
+        self.book.sent_at.insert(key, now.boot);
+        fx.send(PeerMessage::ProposeSetting { setting: prep });
+    }
+
+    pub(crate) fn on_ask_setting(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects) {
+        let key = change.key();
+        if key.home() != self.identity().master || !self.pair_is_whole(now) {
+            return;
+        }
+        match self.book.outcome(change) {
+            Outcome::Becomes(_) => self.want(now, change, actor, fx),
+            Outcome::AlreadySo | Outcome::Taken | Outcome::TooMany => self.tell_setting(&key, fx),
+        }
+    }
+
+    fn tell_setting(&self, key: &SettingKey, fx: &mut Effects) {
+        if let Some(setting) = self.book.get(key) {
+            fx.send(PeerMessage::Settings { records: vec![setting.clone()] });
+        }
+    }
+
+    pub(crate) fn on_propose_setting(&mut self, now: Now, setting: Setting, fx: &mut Effects) {
+        if setting.key.home() == self.identity().master || !setting.plausible() || !self.book.has_room_for(&setting.key)
+        {
+            return fx.alarms.push(Alarm::ImplausibleSetting(setting.key));
+        }
+        if self.pair.frozen() || self.mode() == Mode::RolledBack {
+            return;
+        }
+        let known = self.book.get(&setting.key);
+        if known != Some(&setting) && known.is_some_and(|known| known.version >= setting.version) {
+            return self.tell_setting(&setting.key, fx);
+        }
+        if known != Some(&setting) {
+            self.put_setting(setting.clone(), fx);
+        }
+        fx.send(PeerMessage::ConfirmSetting { setting });
+        self.settle(now, fx);
+    }
+
+    pub(crate) fn on_confirm_setting(&mut self, now: Now, echo: &Setting, fx: &mut Effects) {
+        // The whole proposal must match: a late confirmation of another one proves nothing about this one.
+        if self.book.prep(&echo.key) != Some(echo) {
+            return;
+        }
+        self.drop_setting_prep(&echo.key, fx);
+        self.put_setting(echo.clone(), fx);
+        self.settle(now, fx);
+    }
+
+    /// Merges what the other master knows: a higher version wins.
+    pub(crate) fn merge_settings(&mut self, now: Now, records: Vec<Setting>, fx: &mut Effects) {
+        for theirs in records {
+            if !theirs.plausible() || !self.book.has_room_for(&theirs.key) {
+                fx.alarms.push(Alarm::ImplausibleSetting(theirs.key));
+                continue;
+            }
+            let mine = self.book.get(&theirs.key);
+            match mine.map(|mine| mine.version) {
+                Some(version) if version > theirs.version => continue,
+                Some(version) if version == theirs.version => {
+                    if mine.is_some_and(|mine| mine.value != theirs.value) {
+                        self.pair.freeze();
+                        fx.alarms.push(Alarm::SettingConflict(theirs.key));
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            if self.book.prep(&theirs.key).is_some_and(|prep| prep.version <= theirs.version) {
+                self.drop_setting_prep(&theirs.key, fx);
+            }
+            self.put_setting(theirs, fx);
+        }
+        self.settle(now, fx);
+    }
+
+    fn put_setting(&mut self, setting: Setting, fx: &mut Effects) {
+        let action = match setting.key {
+            SettingKey::Whitelist => Action::Whitelist,
+            SettingKey::Namespace(_) => Action::Define,
+        };
+        let (subject, detail) = (setting.key.to_string(), shown(&setting.value));
+        let entry = Entry::new(fx.at, setting.actor.clone(), action, &subject, &detail);
+        fx.writes.push(Write::Audit(entry));
+        fx.writes.push(Write::Setting(setting.clone()));
+        self.book.put(setting);
+    }
+
+    fn drop_setting_prep(&mut self, key: &SettingKey, fx: &mut Effects) {
+        fx.writes.push(Write::DropSettingPrep(key.clone()));
+        self.book.drop_prep(key);
+    }
+
+    /// Answers everybody whose wish came true or cannot come true any more; what is still to be done is begun.
+    fn settle(&mut self, now: Now, fx: &mut Effects) {
+        for waiter in std::mem::take(&mut self.book.waiting) {
+            let reply = match self.book.outcome(&waiter.change) {
+                Outcome::AlreadySo => Ok(Changed::Done),
+                Outcome::Taken => Err(Refusal::NameTaken),
+                Outcome::TooMany => Err(too_many(&waiter.change)),
+                Outcome::Becomes(_) => {
+                    if self.book.prep(&waiter.change.key()).is_none() {
+                        self.want(now, &waiter.change, &waiter.actor, fx);
+                    }
+                    self.book.waiting.push(waiter);
+                    continue;
+                }
+            };
+            fx.reply(waiter.id, Reply::Change(reply));
+        }
+    }
+
+    /// At each beat: say again what was not answered, and give up on those who waited too long.
+    pub(crate) fn press_settings(&mut self, now: Now, fx: &mut Effects) {
+        if self.pair.heard(now) {
+            let due =
+                |prep: &&Setting| self.book.sent_at.get(&prep.key).is_none_or(|at| now.boot - *at >= RESEND_AFTER);
+            let due: Vec<Setting> = self.book.preps().filter(due).cloned().collect();
+            for prep in due {
+                self.book.sent_at.insert(prep.key.clone(), now.boot);
+                fx.send(PeerMessage::ProposeSetting { setting: prep });
+            }
+        }
+        self.book.waiting.retain(|waiter| {
+            let late = waiter.give_up_at <= now.boot;
+            if late {
+                fx.reply(waiter.id, Reply::Change(Err(Refusal::Retry)));
+            }
+            !late
+        });
+    }
+
+    /// The settings.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+}
+
+fn too_many(change: &Change) -> Refusal {
+    let max = match change {
+        Change::Define(_) => NAMESPACES_MAX,
+        Change::Allow(_) | Change::Disallow(_) => NETWORKS_MAX,
+    };
+    Refusal::TooMany { max: u32::try_from(max).unwrap_or(u32::MAX) }
+}
+
+/// A setting for a reader of the audit.
+fn shown(value: &SettingValue) -> String {
+    match value {
+        SettingValue::Whitelist(networks) => {
+            let texts: Vec<String> = networks.iter().map(ToString::to_string).collect();
+            texts.join(" ")
+        }
+        SettingValue::Namespace(namespace) => {
+            let template = namespace.template().map_or("", |template| template.source());
+            let reset = if namespace.everyday_reset() { " everyday_reset" } else { "" };
+            format!("{} {}{reset} {template}", namespace.kind(), namespace.token_type())
+        }
+    }
+}
