@@ -56,7 +56,8 @@ impl Drop for Recorder {
 
 async fn pass_on(from: TcpStream, to: SocketAddr, frames: Frames) -> Result<()> {
     let to = TcpStream::connect(to).await?;
-    (from.set_nodelay(true)?, to.set_nodelay(true)?);
+    from.set_nodelay(true)?;
+    to.set_nodelay(true)?;
     let ((from_read, mut from_write), (mut to_read, to_write)) = (from.into_split(), to.into_split());
     tokio::select! {
         done = remember(from_read, to_write, frames) => done,

@@ -30,7 +30,7 @@ const ASKING: usize = 3;
 /// IDs that must come in each situation.
 const IDS: usize = 2_000;
 /// How long a client rests between two answers: many debug programs share the machine.
-const REST: Duration = Duration::from_millis(500);
+const REST: Duration = Duration::from_millis(700);
 /// Connections that the port between the masters takes.
 const PEER_PLACES: usize = master::replication::link::LIMITS.connections_max;
 /// In the long form: how long a cut lasts beyond what is looked at, at most, in milliseconds.
