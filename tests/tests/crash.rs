@@ -156,9 +156,10 @@ async fn no_id_comes_twice_while_every_process_is_killed_in_turn() {
         more_ids(&oracle, &mut load, IDS_BETWEEN).await;
     }
     let troubles = load.stop().await.unwrap();
+    // First, because hundreds of millions of IDs take minutes to sort.
+    println!("  {}\n  {}", agents.line("agents"), masters.line("masters"));
     let verdict = oracle.verdict();
     println!("{verdict}\n  meanwhile clients met: {troubles:?}");
-    println!("  {}\n  {}", agents.line("agents"), masters.line("masters"));
     println!("  kills={} duplicates={}", agents.0.len() + masters.0.len(), verdict.duplicates);
     assert!(verdict.total() >= ids);
     assert_eq!(verdict.counts.len(), Kind::ALL.len(), "not every kind was minted: {verdict}");
