@@ -103,6 +103,21 @@ browser=true
 apt_install chromium chromium || browser=false
 apt_install chromedriver chromium-driver || browser=false
 
+# Network namespaces with a bridge and packet filters: by the kernel and by right, not only by tools.
+namespaces=true
+apt_install ip iproute2 && PATH=$PATH:/usr/sbin apt_install nft nftables || namespaces=false
+namespaces_work() {
+  local way
+  for way in '' '--user --map-root-user'; do
+    # shellcheck disable=SC2016,SC2086 # $PATH of the shell inside; words on purpose
+    unshare $way --net --mount sh -c 'PATH=$PATH:/usr/sbin:/sbin
+      mount -t tmpfs none /run && mkdir /run/netns && ip netns add a && ip link add b type bridge &&
+      ip link add c type veth peer name d netns a && nsenter --net=/run/netns/a nft add table inet t' 2>/dev/null && return
+  done
+  return 1
+}
+$namespaces && ! namespaces_work && namespaces=false
+
 # Processes that run now from the programs built here: at the end there must be no further one.
 target=${CARGO_TARGET_DIR:-target}
 built=$(realpath -m "$target/debug")
@@ -124,10 +139,16 @@ nothing_left_behind() {
 }
 
 process_tests() {
-  local without=()
-  $browser || without=(-E 'not (package(tests) and binary(console))')
+  local filter='all()'
+  $browser || filter+=' and not (package(tests) and binary(console))'
+  if $namespaces; then
+    # Then no test may leave itself out.
+    export UNIQ_NETNS=required
+  else
+    filter+=' and not (package(tests) and binary(partition))'
+  fi
   if cargo nextest --version >/dev/null 2>&1; then
-    UNIQ_BIN_DIR=$target/debug cargo nextest run --locked --workspace --no-tests=pass ${without[@]+"${without[@]}"}
+    UNIQ_BIN_DIR=$target/debug cargo nextest run --locked --workspace --no-tests=pass -E "$filter"
   else
     UNIQ_BIN_DIR=$target/debug cargo test --locked --workspace -- --test-threads=1
   fi
@@ -158,6 +179,7 @@ fi
 step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
 if step "programs" cargo build --locked --bins; then
   step "tests" process_tests
+  $namespaces || leave_out "partitions" "network namespaces with ip and nft cannot be had here"
   $browser || leave_out "browser tests" "chromium and chromium-driver cannot be installed here"
   step "quickstart" quickstart
 fi

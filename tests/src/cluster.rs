@@ -137,6 +137,28 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Formats both stores anew with these further flags, before anything is started, and lets both masters run by a
+    /// clock `scale` times faster from now on. Gives what an agent needs as `--test-clock`.
+    ///
+    /// # Errors
+    /// If a store cannot be formatted.
+    pub fn run_by_test_clock(&mut self, scale: u32, format: &[&str]) -> Result<String> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
+        let test_clock = format!("{scale}@{now}");
+        for master in &mut self.masters {
+            std::fs::remove_dir_all(&master.data_dir)?;
+            let id = master.id.to_string();
+            let args = ["--format", "--data-dir", text(&master.data_dir)?, "--id", &id];
+            let args: Vec<_> = args.iter().chain(format).copied().collect();
+            let ended = programs::run(&programs::master()?, &args, "/".as_ref())?;
+            if ended.status != Some(0) {
+                bail!("--format failed: {ended:?}");
+            }
+            master.daemon.set("--test-clock", &test_clock);
+        }
+        Ok(test_clock)
+    }
+
     /// The folder that everything is in.
     pub fn dir(&self) -> &Path {
         self.dir.as_ref().map_or(Path::new("."), tempfile::TempDir::path)
@@ -282,6 +304,18 @@ impl Cluster {
         let answer = self.client.get(&format!("http://{}/api/leases?{query}", master.daemon.http)).await?;
         let rows = answer.json()?;
         rows.as_array().cloned().with_context(|| format!("{}: not a list: {rows}", answer.status))
+    }
+
+    /// What a master says of itself to operators.
+    ///
+    /// # Errors
+    /// If it does not answer as agreed.
+    pub async fn master_row(&self, http: SocketAddr) -> Result<serde_json::Value> {
+        let rows = self.client.get(&format!("http://{http}/api/masters")).await?.json()?;
+        let own = |rows: &serde_json::Value| {
+            rows.as_array()?.iter().find(|row| row.get("this").and_then(|this| this.as_bool()) == Some(true)).cloned()
+        };
+        own(&rows).with_context(|| format!("no row of its own: {rows}"))
     }
 }
 

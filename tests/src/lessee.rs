@@ -2,14 +2,16 @@
 
 use crate::cluster::PATIENCE;
 use anyhow::{Result, bail};
-use common::lease::Grant;
+use common::clock::TestClock;
+use common::lease::{Generation, Grant};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
-    HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, Refusal, TokenRequest,
+    HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, Refusal, Rent, RentRequest,
+    TerminateRequest, TokenRequest,
 };
 use common::rpc::transport;
 use common::terms::{AgentId, SessionId};
-use common::token::TokenType;
+use common::token::{TokenKey, TokenType};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,8 @@ pub struct Lessee {
     pub agent_id: AgentId,
     /// The session.
     pub session: SessionId,
+    /// The clock it says it runs by.
+    pub test_clock: Option<TestClock>,
 }
 
 impl Lessee {
@@ -32,7 +36,7 @@ impl Lessee {
     /// # Errors
     /// If it is no agent's name.
     pub fn new(agent_id: &str) -> Result<Self> {
-        Ok(Self { agent_id: agent_id.parse()?, session: SessionId(rand::random()) })
+        Ok(Self { agent_id: agent_id.parse()?, session: SessionId(rand::random()), test_clock: None })
     }
 
     /// A connection to a master.
@@ -54,7 +58,7 @@ impl Lessee {
             agent_id: self.agent_id.clone(),
             session: self.session,
             cluster: None,
-            test_clock: None,
+            test_clock: self.test_clock,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         Ok(master.heartbeat(transport::deadline_in(CALL_MAX), request).await?)
@@ -99,6 +103,34 @@ impl Lessee {
             return Ok(Err(refusal));
         }
         self.request(&master, kind).await
+    }
+
+    /// Gives a lease back; nobody can renew it any more.
+    ///
+    /// # Errors
+    /// If the call fails or is refused.
+    pub async fn terminate(&self, master: SocketAddr, key: TokenKey, g: Generation) -> Result<()> {
+        let master = Self::connect(master).await?;
+        self.heartbeat(&master).await??;
+        let request = TerminateRequest { agent_id: self.agent_id.clone(), session: self.session, key, g };
+        Ok(master.terminate_token(transport::deadline_in(CALL_MAX), request).await??)
+    }
+
+    /// Renews a lease at one master, once.
+    ///
+    /// # Errors
+    /// If the call fails; a refusal is an answer.
+    pub async fn renew(&self, master: &LeaseServiceClient, grant: &Grant, rseq: u64) -> Result<Result<Rent, Refusal>> {
+        let request = RentRequest {
+            agent_id: self.agent_id.clone(),
+            session: self.session,
+            cluster: None,
+            key: grant.key,
+            g: grant.g,
+            rseq,
+            attempt: rand::random(),
+        };
+        Ok(master.rent_token(transport::deadline_in(CALL_MAX), request).await?)
     }
 
     /// The leases that a master has on record for this name.

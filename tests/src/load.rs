@@ -30,6 +30,17 @@ pub struct Load {
 impl Load {
     /// One client for each agent and kind. `seed` decides who asks for how much in which form.
     pub fn start(client: &Client, agents: &[(String, SocketAddr)], oracle: &Arc<Oracle>, seed: u64) -> Self {
+        Self::paced(client, agents, oracle, seed, Duration::ZERO)
+    }
+
+    /// The same, but each client rests for `rest` after each answer: for tests of many processes at once.
+    pub fn paced(
+        client: &Client,
+        agents: &[(String, SocketAddr)],
+        oracle: &Arc<Oracle>,
+        seed: u64,
+        rest: Duration,
+    ) -> Self {
         let mut load = Self { stop: Arc::default(), troubles: Arc::default(), tasks: JoinSet::new() };
         let mut seed = seed;
         for (name, address) in agents {
@@ -42,6 +53,7 @@ impl Load {
                     kind,
                     oracle: Arc::clone(oracle),
                     troubles: Arc::clone(&load.troubles),
+                    rest,
                 };
                 load.tasks.spawn(work.run(SmallRng::seed_from_u64(seed), Arc::clone(&load.stop)));
             }
@@ -80,6 +92,7 @@ struct Work {
     kind: Kind,
     oracle: Arc<Oracle>,
     troubles: Arc<Mutex<Troubles>>,
+    rest: Duration,
 }
 
 impl Work {
@@ -93,6 +106,9 @@ impl Work {
             };
             if !self.once(n, media).await? {
                 tokio::time::sleep(PAUSE).await;
+            }
+            if !self.rest.is_zero() {
+                tokio::time::sleep(self.rest).await;
             }
         }
         Ok(())

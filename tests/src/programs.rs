@@ -150,6 +150,23 @@ impl Daemon {
         Self { name: name.to_owned(), http, args, program, log, child: None }
     }
 
+    /// Gives a flag another value, from the next start on; adds it if it was not there.
+    pub fn set(&mut self, flag: &str, value: &str) {
+        let old = self.args.iter().position(|arg| arg == flag).and_then(|at| self.args.get_mut(at + 1));
+        match old {
+            Some(old) => value.clone_into(old),
+            None => self.args.extend([flag.to_owned(), value.to_owned()]),
+        }
+    }
+
+    /// Lets it run in a network namespace, from the next start on.
+    pub fn run_inside(&mut self, namespace: &Path) {
+        // nsenter becomes the program: the process id stays that of the program.
+        let program = std::mem::replace(&mut self.program, PathBuf::from("nsenter"));
+        let inside = [format!("--net={}", namespace.display()), program.display().to_string()];
+        self.args.splice(0..0, inside);
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -223,6 +240,20 @@ impl Daemon {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         Ok(kib.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+    }
+
+    /// Processor time that it has used so far, of all its threads, in user mode and in the kernel's.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn cpu(&self) -> Result<Duration> {
+        let pid = self.pid().with_context(|| format!("{} does not run", self.name))?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // proc(5): the second field may hold anything, even blanks, but ends with the last parenthesis.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        let ticks_a_second = rustix::param::clock_ticks_per_second();
+        Ok(Duration::from_millis(ticks * 1_000 / ticks_a_second.max(1)))
     }
 
     /// The last lines of its log.

@@ -6,20 +6,30 @@
 //! one by setting `UNIQ_CRASH_ROUNDS` and `UNIQ_CRASH_IDS`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use common::lease::Grant;
+use common::token::TokenType;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::client::{Client, Kind, Media};
 use tests::cluster::{AgentStatus, Cluster, PATIENCE, until, until_status};
+use tests::lessee::Lessee;
 use tests::load::{Load, Troubles};
 use tests::oracle::Oracle;
 use tests::programs::Daemon;
+use tokio::task::JoinSet;
 
 const AGENTS: usize = 3;
 const ROUNDS: usize = 3;
 const IDS: usize = 1_000_000;
 /// How long a killed process stays away, at most, in milliseconds.
 const AWAY_MS_MAX: u64 = 400;
+/// How long each client rests between two answers where the masters alone are tried.
+const REST: Duration = Duration::from_millis(100);
+/// Sessions that ask for a token while both masters are killed.
+const ASKING: usize = 8;
 /// IDs that must come between two kills, so that each kill hits a system at work.
 const IDS_BETWEEN: usize = 5_000;
 
@@ -33,7 +43,7 @@ fn seed() -> u64 {
     seed
 }
 
-fn addresses(cluster: &Cluster) -> Vec<(String, std::net::SocketAddr)> {
+fn addresses(cluster: &Cluster) -> Vec<(String, SocketAddr)> {
     cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect()
 }
 
@@ -100,6 +110,12 @@ async fn kill_and_restart_master(cluster: &mut Cluster, nth: usize, away: Durati
     daemon.kill_9();
     tokio::time::sleep(away).await;
     let took = restart(&client, daemon).await;
+    assert_knows(cluster, nth, &told).await;
+    took
+}
+
+/// A master knows every lease that these agents were told of, to its end or beyond.
+async fn assert_knows(cluster: &Cluster, nth: usize, told: &[AgentStatus]) {
     let rows = cluster.leases(nth, "").await.unwrap();
     for status in told {
         for lease in &status.leases {
@@ -110,7 +126,6 @@ async fn kill_and_restart_master(cluster: &mut Cluster, nth: usize, away: Durati
             assert!(row["until"].as_str().unwrap() >= lease.until.as_str(), "{row} is shorter than {lease:?}");
         }
     }
-    took
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,9 +156,10 @@ async fn no_id_comes_twice_while_every_process_is_killed_in_turn() {
         more_ids(&oracle, &mut load, IDS_BETWEEN).await;
     }
     let troubles = load.stop().await.unwrap();
+    // First, because hundreds of millions of IDs take minutes to sort.
+    println!("  {}\n  {}", agents.line("agents"), masters.line("masters"));
     let verdict = oracle.verdict();
     println!("{verdict}\n  meanwhile clients met: {troubles:?}");
-    println!("  {}\n  {}", agents.line("agents"), masters.line("masters"));
     println!("  kills={} duplicates={}", agents.0.len() + masters.0.len(), verdict.duplicates);
     assert!(verdict.total() >= ids);
     assert_eq!(verdict.counts.len(), Kind::ALL.len(), "not every kind was minted: {verdict}");
@@ -156,6 +172,73 @@ async fn no_id_comes_twice_while_every_process_is_killed_in_turn() {
 fn assert_harmless(troubles: &Troubles) {
     let harmless = ["no connection", "broken off", "clock_behind"];
     assert!(troubles.keys().all(|code| harmless.contains(&code.as_str())), "clients met {troubles:?}");
+}
+
+/// Leases that were asked for, at both masters by turns, while both masters were killed.
+async fn asked_for_in_the_midst(round: usize, masters: [SocketAddr; 2]) -> Vec<(Lessee, Grant)> {
+    let mut asking = JoinSet::new();
+    for nth in 0..ASKING {
+        let lessee = Lessee::new(&format!("round-{round}-{nth}")).unwrap();
+        let [a, b] = masters;
+        let order = if nth % 2 == 0 { [a, b] } else { [b, a] };
+        asking.spawn(async move {
+            let grant = lessee.obtain(order, TokenType::Uint2).await.unwrap();
+            (lessee, grant)
+        });
+    }
+    asking.join_all().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_masters_killed_and_started_together_forget_nothing_and_grant_nothing_twice() {
+    let rounds = setting("UNIQ_CRASH_ROUNDS", ROUNDS);
+    let seed = seed();
+    let mut random = <rand::rngs::SmallRng as rand::SeedableRng>::seed_from_u64(seed);
+    let mut cluster = Cluster::start(2, &["--renew-interval", "1s"]).await.unwrap();
+    let (client, oracle) = (cluster.client.clone(), Arc::new(Oracle::default()));
+    let mut load = Load::paced(&client, &addresses(&cluster), &oracle, seed, REST);
+    let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
+    let (mut restarts, mut granted) = (Restarts::default(), Vec::new());
+    for round in 0..rounds {
+        more_ids(&oracle, &mut load, IDS_BETWEEN).await;
+        let mut told = Vec::new();
+        for agent in 0..cluster.agents.len() {
+            told.push(cluster.agent_status(agent).await.unwrap());
+        }
+        let asking = tokio::spawn(asked_for_in_the_midst(round, masters));
+        let pause = Duration::from_millis(rand::RngExt::random_range(&mut random, 0..=AWAY_MS_MAX / 4));
+        tokio::time::sleep(pause).await;
+        for master in &mut cluster.masters {
+            master.daemon.kill_9();
+        }
+        let began = Instant::now();
+        for master in &mut cluster.masters {
+            master.daemon.start().unwrap();
+        }
+        for master in &mut cluster.masters {
+            until_status(&client, &mut master.daemon, "/readyz", 200).await.unwrap();
+        }
+        restarts.0.push(began.elapsed());
+        granted.extend(asking.await.unwrap());
+        for nth in 0..2 {
+            assert_knows(&cluster, nth, &told).await;
+        }
+    }
+    let values: BTreeSet<_> = granted.iter().map(|(_, grant)| grant.key).collect();
+    assert_eq!(values.len(), granted.len(), "a token was granted twice: {granted:?}");
+    for (lessee, grant) in &granted {
+        for master in masters {
+            let listed = lessee.list(master).await.unwrap();
+            let known = listed.iter().any(|row| (row.grant.key, row.grant.g) == (grant.key, grant.g));
+            assert!(known, "{grant:?} is lost: {listed:?}");
+        }
+    }
+    let troubles = load.stop().await.unwrap();
+    let verdict = oracle.verdict();
+    println!("{verdict}\n  meanwhile clients met: {troubles:?}\n  {}", restarts.line("both masters"));
+    println!("  {} tokens granted in the midst", granted.len());
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
+    assert!(troubles.is_empty(), "agents need no master to mint: {troubles:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,31 +1,15 @@
 //! A master is lost for good, or believed to be, and replaced: nothing is repeated, leases go on, new ones are granted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use std::path::Path;
-use std::sync::Arc;
-use tests::client::Kind;
-use tests::cluster::{Cluster, Master, until, until_status};
+use common::ids::Uniq96;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tests::client::{Client, Kind, Media};
+use tests::cluster::{Cluster, until, until_status};
 use tests::load::Load;
-use tests::oracle::Oracle;
-use tests::programs::{self, Ended};
-
-fn master_command(args: &[&str]) -> Ended {
-    programs::run(&programs::master().unwrap(), args, Path::new("/")).unwrap()
-}
-
-/// Declares the other master lost on a stopped one; gives the token.
-fn peer_lost(survivor: &Master) -> String {
-    let ended = master_command(&["--peer-lost", "--data-dir", survivor.data_dir.to_str().unwrap()]);
-    assert_eq!(ended.status, Some(0), "{ended:?}");
-    let token = ended.out.trim().to_owned();
-    assert_eq!(token.len(), 64, "{ended:?}");
-    token
-}
-
-fn join(token: &str, replacement: &Master, survivor: &Master) -> Ended {
-    let (dir, id) = (replacement.data_dir.to_str().unwrap(), replacement.id.to_string());
-    master_command(&["--join", token, "--data-dir", dir, "--id", &id, "--peer", &survivor.peer_listen.to_string()])
-}
+use tests::operator::{join, peer_lost};
+use tests::oracle::{Ids, Oracle};
+use tests::programs;
 
 /// Ten kinds of requests at an agent that must mint.
 async fn mints(cluster: &Cluster, nth: usize) {
@@ -47,22 +31,23 @@ async fn a_dead_master_is_replaced() {
     // Master 2 dies, and its disk with it. An empty store is no replacement.
     cluster.masters[1].daemon.kill_9();
     std::fs::remove_dir_all(&cluster.masters[1].data_dir).unwrap();
-    assert_eq!(join(&"0".repeat(64), &cluster.masters[1], &cluster.masters[0]).status, Some(1), "without --peer-lost");
+    let survivor = cluster.masters[0].peer_listen;
+    let early = join(&"0".repeat(64), &cluster.masters[1], survivor).unwrap();
+    assert_eq!(early.status, Some(1), "without --peer-lost");
 
     cluster.masters[0].daemon.terminate().await.unwrap();
-    let token = peer_lost(&cluster.masters[0]);
+    let token = peer_lost(&cluster.masters[0]).unwrap();
     cluster.masters[0].daemon.start().unwrap();
     until_status(&client, &mut cluster.masters[0].daemon, "/healthz", 200).await.unwrap();
-    let wrong = join(&token.replace(|c| c != '0', "1"), &cluster.masters[1], &cluster.masters[0]);
+    let wrong = join(&token.replace(|c| c != '0', "1"), &cluster.masters[1], survivor).unwrap();
     assert_eq!(wrong.status, Some(1), "{wrong:?}");
     assert!(wrong.err.contains("--peer-lost"), "{wrong:?}");
-    let joined = join(&token, &cluster.masters[1], &cluster.masters[0]);
+    let joined = join(&token, &cluster.masters[1], survivor).unwrap();
     assert_eq!(joined.status, Some(0), "{joined:?}");
 
     // The token is used up.
-    let survivor = cluster.masters[0].peer_listen;
     let again = cluster.another_master("again", 2, cluster.dir().join("again"), survivor).unwrap();
-    assert_eq!(join(&token, &again, &cluster.masters[0]).status, Some(1));
+    assert_eq!(join(&token, &again, survivor).unwrap().status, Some(1));
 
     cluster.masters[1].daemon.start().unwrap();
     cluster.all_ready().await.unwrap();
@@ -98,13 +83,13 @@ async fn a_master_that_is_believed_dead_and_lives_does_no_harm() {
 
     // Master 2 runs on, and agents go on asking it. The operator replaces it all the same.
     cluster.masters[0].daemon.terminate().await.unwrap();
-    let token = peer_lost(&cluster.masters[0]);
+    let token = peer_lost(&cluster.masters[0]).unwrap();
     let survivor_at = cluster.masters[0].peer_listen;
     let mut replacement = cluster.another_master("replacement", 2, cluster.dir().join("new-2"), survivor_at).unwrap();
     let mut survivor = cluster.with_other_peer(&cluster.masters[0], replacement.peer_listen).unwrap();
     survivor.daemon.start().unwrap();
     until_status(&client, &mut survivor.daemon, "/healthz", 200).await.unwrap();
-    let joined = join(&token, &replacement, &survivor);
+    let joined = join(&token, &replacement, survivor.peer_listen).unwrap();
     assert_eq!(joined.status, Some(0), "{joined:?}");
     replacement.daemon.start().unwrap();
     until_status(&client, &mut survivor.daemon, "/readyz", 200).await.unwrap();
@@ -145,6 +130,142 @@ async fn a_master_that_is_believed_dead_and_lives_does_no_harm() {
     let minted = oracle.total();
     until("more IDs", || async { (oracle.total() > minted + 20_000).then_some(()) }).await.unwrap();
     load.check().unwrap();
+    load.stop().await.unwrap();
+    let verdict = oracle.verdict();
+    println!("{verdict}");
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
+}
+
+/// A day in less than a second: the permit of a lone master reaches 30 days.
+const SCALE: u32 = 100_000;
+
+/// The numbers there are.
+const NUMBERS: [&str; 2] = ["0", "1"];
+/// What an agent says whose lease is over: by its own clock, or because a master said so first.
+const OVER: [&str; 2] = ["lease_expired", "no_lease"];
+
+/// Fetches Uniq96 from an agent until it has no lease any more, and gives the latest time written into one.
+async fn latest_written(client: Client, url: String, oracle: Arc<Oracle>) -> String {
+    let mut latest = String::new();
+    let fetched = || async {
+        let answer = client.get_as(&url, Media::Text).await.ok()?;
+        let ids = answer.ids(Kind::Uniq96, Media::Text).ok()?;
+        Some(ids)
+    };
+    loop {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        if let Some(ids) = fetched().await {
+            oracle.note(Kind::Uniq96.namespace(), &url, &ids);
+            let Ids::Uniq96(ids) = ids else { panic!("asked for Uniq96") };
+            for id in ids {
+                latest = latest.max(written(id));
+            }
+        } else if client.get(&url).await.is_ok_and(|answer| OVER.contains(&answer.code().as_str())) {
+            return latest;
+        }
+    }
+}
+
+/// The time in a Uniq96, as the masters write theirs.
+fn written(id: u128) -> String {
+    let at = Uniq96::from_bits(id).unwrap().fields().unwrap().civil;
+    let day = format!("{:04}-{:02}-{:02}", at.year, at.month, at.day);
+    format!("{day}T{:02}:{:02}:{:02}.{:03}Z", at.hour, at.minute, at.second, at.millisecond)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_agents_of_a_replaced_master_that_lives_on_end_at_its_permit() {
+    let mut cluster = Cluster::new().unwrap();
+    let client = cluster.client.clone();
+    let test_clock = cluster.run_by_test_clock(SCALE, &["--lease-days", "7", "--uint2-max", "1"]).unwrap();
+    let flags = ["--test-clock", &test_clock, "--token-types", "uint2"];
+    for master in &mut cluster.masters {
+        master.daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+
+    // Two agents that know master 2 alone have both numbers there are.
+    let zombie = cluster.masters[1].agent_listen.to_string();
+    for _ in 0..2 {
+        let nth = cluster.add_agent(&flags).unwrap();
+        let daemon = &mut cluster.agent(nth).unwrap().daemon;
+        daemon.set("--masters", &zombie);
+        daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    let oracle = Arc::new(Oracle::default());
+    let minting: Vec<_> = (0..2)
+        .map(|nth| {
+            let url = cluster.agent_url(nth, "uniq96?n=100").unwrap();
+            tokio::spawn(latest_written(client.clone(), url, Arc::clone(&oracle)))
+        })
+        .collect();
+
+    // Master 1 declares master 2 lost, and is joined by another one; master 2 runs on.
+    cluster.masters[0].daemon.terminate().await.unwrap();
+    let token = peer_lost(&cluster.masters[0]).unwrap();
+    let survivor_at = cluster.masters[0].peer_listen;
+    let mut replacement = cluster.another_master("replacement", 2, cluster.dir().join("new-2"), survivor_at).unwrap();
+    let mut survivor = cluster.with_other_peer(&cluster.masters[0], replacement.peer_listen).unwrap();
+    survivor.daemon.set("--test-clock", &test_clock);
+    replacement.daemon.set("--test-clock", &test_clock);
+    survivor.daemon.start().unwrap();
+    until_status(&client, &mut survivor.daemon, "/healthz", 200).await.unwrap();
+    let joined = join(&token, &replacement, survivor.peer_listen).unwrap();
+    assert_eq!(joined.status, Some(0), "{joined:?}");
+    replacement.daemon.start().unwrap();
+    until_status(&client, &mut replacement.daemon, "/readyz", 200).await.unwrap();
+    let permit =
+        cluster.master_row(cluster.masters[1].daemon.http).await.unwrap()["permit"].as_str().unwrap().to_owned();
+
+    // Two more agents, of the new pair alone, wait for a number, and clients ask all four for IDs.
+    let pair = format!("{},{}", survivor.agent_listen, replacement.agent_listen);
+    for _ in 2..4 {
+        let nth = cluster.add_agent(&flags).unwrap();
+        let daemon = &mut cluster.agent(nth).unwrap().daemon;
+        daemon.set("--masters", &pair);
+        daemon.start().unwrap();
+    }
+    let agents: Vec<_> = cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect();
+    let load = Load::paced(&client, &agents, &oracle, 9, Duration::from_millis(300));
+
+    // Nobody else has either number before the permit is over and the rest after it.
+    let last = [Mutex::new(String::new()), Mutex::new(String::new())];
+    let granted = |nth: usize| {
+        let (cluster, last) = (&cluster, &last[nth]);
+        move || async move {
+            let rows = cluster.leases(0, "type=uint2").await.ok()?;
+            let row = rows.into_iter().find(|row| row["token"].as_str() == Some(NUMBERS[nth]))?;
+            let reuse_at = row["reuse_at"].as_str()?.to_owned();
+            match row["g"].as_u64()? {
+                1 => {
+                    *last.lock().unwrap() = reuse_at;
+                    None
+                }
+                _ => Some(row["from"].as_str()?.to_owned()),
+            }
+        }
+    };
+    let (one, two) = tokio::join!(until("a new holder", granted(0)), until("a new holder", granted(1)));
+    for ((from, took), last) in [one.unwrap(), two.unwrap()].into_iter().zip(&last) {
+        let reuse_at = last.lock().unwrap().clone();
+        println!("granted again for {from} after {took:?}: permit to {permit}, reusable {reuse_at}");
+        assert!(from >= reuse_at && reuse_at > permit, "granted from {from}, permit {permit}, reusable {reuse_at}");
+    }
+    for minting in minting {
+        let latest = minting.await.unwrap();
+        println!("an agent of the replaced master wrote no later than {latest}");
+        assert!(!latest.is_empty() && latest < permit, "{latest} is not before {permit}");
+    }
+    for nth in 2..4 {
+        until_status(&client, &mut cluster.agent(nth).unwrap().daemon, "/readyz", 200).await.unwrap();
+    }
+    let goal = oracle.total() + 20_000;
+    until("IDs of the new holders", || async { (oracle.total() > goal).then_some(()) }).await.unwrap();
+    for nth in 0..2 {
+        let answer = cluster.ask_agent(nth, Kind::Uniq64.path()).await.unwrap();
+        assert!(answer.status == 503 && OVER.contains(&answer.code().as_str()), "{}", answer.text());
+    }
     load.stop().await.unwrap();
     let verdict = oracle.verdict();
     println!("{verdict}");

@@ -1,38 +1,47 @@
 //! Rules that speak of days, on real programs, in seconds: `--test-clock` lets a day pass in a few of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use common::lease::Generation;
+use common::terms::SessionId;
+use common::token::{TokenType, TokenValue};
+use std::sync::{Arc, Mutex};
 use tests::client::Kind;
 use tests::cluster::{Cluster, until, until_status};
-use tests::programs;
+use tests::lessee::Lessee;
+use tests::load::Load;
+use tests::oracle::Oracle;
 
 /// A day in about three seconds.
-const SCALE: u64 = 28_800;
+const SCALE: u32 = 28_800;
 
 /// Two masters of a cluster with two numbers and leases of a day, running by a test clock from now on, and the flags
 /// that make an agent run by it.
-async fn fast_cluster() -> (Cluster, [String; 4]) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-    let test_clock = format!("{SCALE}@{now}");
+async fn fast_cluster() -> (Cluster, Vec<String>) {
+    cluster_by(SCALE, &["--lease-days", "1", "--uint2-max", "1"]).await
+}
+
+async fn cluster_by(scale: u32, format: &[&str]) -> (Cluster, Vec<String>) {
     let mut cluster = Cluster::new().unwrap();
+    let test_clock = cluster.run_by_test_clock(scale, format).unwrap();
     for master in &mut cluster.masters {
-        std::fs::remove_dir_all(&master.data_dir).unwrap();
-        let (dir, id) = (master.data_dir.to_str().unwrap(), master.id.to_string());
-        let args = ["--format", "--data-dir", dir, "--id", &id, "--lease-days", "1", "--uint2-max", "1"];
-        let ended = programs::run(&programs::master().unwrap(), &args, "/".as_ref()).unwrap();
-        assert_eq!(ended.status, Some(0), "{ended:?}");
-        master.daemon.args.extend(["--test-clock".to_owned(), test_clock.clone()]);
         master.daemon.start().unwrap();
     }
     cluster.all_ready().await.unwrap();
     let flags = ["--test-clock", test_clock.as_str(), "--token-types", "uint2"].map(str::to_owned);
-    (cluster, flags)
+    (cluster, flags.into())
 }
 
 async fn start_agent(cluster: &mut Cluster, flags: &[String]) -> usize {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let nth = cluster.add_agent(&flags).unwrap();
     cluster.agent(nth).unwrap().daemon.start().unwrap();
+    nth
+}
+
+async fn ready_agent(cluster: &mut Cluster, flags: &[String]) -> usize {
+    let nth = start_agent(cluster, flags).await;
+    let client = cluster.client.clone();
+    until_status(&client, &mut cluster.agent(nth).unwrap().daemon, "/readyz", 200).await.unwrap();
     nth
 }
 
@@ -47,14 +56,56 @@ fn day(instant: &serde_json::Value) -> String {
     instant.as_str().unwrap()[..10].to_owned()
 }
 
+/// What an operator's tool does: ends the lease of numbers that an agent has, in the name of its own session.
+async fn deny(cluster: &Cluster, nth: usize, test_clock: &str) {
+    let (agent, status) = (&cluster.agents[nth], cluster.agent_status(nth).await.unwrap());
+    let lease = status.leases.iter().find(|lease| lease.token_type == "uint2").unwrap();
+    let session = SessionId(u128::from_str_radix(&status.session, 16).unwrap());
+    let lessee =
+        Lessee { agent_id: agent.agent_id.parse().unwrap(), session, test_clock: Some(test_clock.parse().unwrap()) };
+    let key = TokenType::Uint2.key(TokenValue(lease.token.parse().unwrap()));
+    lessee.terminate(cluster.masters[0].agent_listen, key, Generation(lease.g)).await.unwrap();
+}
+
+/// Waits until a value has its second holder, which must not be before the rest after its first one was over.
+async fn rests_and_is_granted_again(cluster: &Cluster, token: &str) {
+    let first = Mutex::new(serde_json::Value::Null);
+    let again = || async {
+        let now = row(cluster, token).await?;
+        if now["g"].as_u64() == Some(2) {
+            return Some(now);
+        }
+        assert_eq!(now["g"].as_u64(), Some(1), "{now}");
+        *first.lock().unwrap() = now;
+        None
+    };
+    let (granted, took) = until("the value is granted again", again).await.unwrap();
+    let first = first.into_inner().unwrap();
+    let [until, reuse_at, from] = [&first["until"], &first["reuse_at"], &granted["from"]].map(day);
+    println!(
+        "{token}: last seen {}, lease to {until}, reusable {reuse_at}, granted for {from} after {took:?}",
+        first["state"]
+    );
+    assert!(from >= reuse_at, "{granted} before {first}");
+    assert_ne!(granted["agent_id"], "agent-1", "the dead one");
+}
+
+/// Waits until an agent has no lease to mint numbers with.
+async fn stops_minting(cluster: &Cluster, nth: usize) {
+    let stopped = || async {
+        let answer = cluster.ask_agent(nth, Kind::Uniq64.path()).await.ok()?;
+        (answer.status == 503).then(|| answer.code())
+    };
+    let (code, took) = until("the denied agent stops", stopped).await.unwrap();
+    println!("agent-{} stopped {took:?} after it was denied: {code}", nth + 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_runs_out_rests_and_is_granted_again_only_when_its_rest_is_over() {
+async fn a_lease_runs_out_or_is_denied_and_is_granted_again_only_when_its_rest_is_over() {
     let (mut cluster, flags) = fast_cluster().await;
-    let client = cluster.client.clone();
     let mut tokens = Vec::new();
     for _ in 0..2 {
-        let nth = start_agent(&mut cluster, &flags).await;
-        until_status(&client, &mut cluster.agent(nth).unwrap().daemon, "/readyz", 200).await.unwrap();
+        let nth = ready_agent(&mut cluster, &flags).await;
         tokens.push(cluster.agent_status(nth).await.unwrap().token("uint2").unwrap().to_owned());
     }
     let held = row(&cluster, &tokens[0]).await.unwrap();
@@ -66,19 +117,27 @@ async fn a_lease_runs_out_rests_and_is_granted_again_only_when_its_rest_is_over(
     assert_eq!(renewed["g"].as_u64(), Some(1), "{renewed}");
     println!("held from {} to {} after {took:?}", day(&held["from"]), day(&renewed["until"]));
 
-    // Its holder dies. A third agent waits for the value: through the lease, its end, and its rest.
-    cluster.agent(0).unwrap().daemon.kill_9();
+    // The holder of one dies, that of the other is denied at full speed. It and a third agent wait for the values:
+    // through the leases, their ends, and their rest.
     let waiting = start_agent(&mut cluster, &flags).await;
-    let resting = || async { row(&cluster, &tokens[0]).await.filter(|now| now["state"] == "resting") };
-    let (rested, took) = until("the value rests", resting).await.unwrap();
-    assert_eq!(rested["g"].as_u64(), Some(1), "{rested}");
-    println!("rests since {took:?}, lease ended {}, reusable {}", day(&rested["until"]), day(&rested["reuse_at"]));
-    let again = || async { row(&cluster, &tokens[0]).await.filter(|now| now["g"].as_u64() == Some(2)) };
-    let (granted, took) = until("the value is granted again", again).await.unwrap();
-    println!("granted again for {} after {took:?}", day(&granted["from"]));
-    assert!(day(&granted["from"]) >= day(&rested["reuse_at"]), "{granted} before {rested}");
-    assert_eq!(granted["agent_id"], "agent-3");
-    until_status(&client, &mut cluster.agent(waiting).unwrap().daemon, "/readyz", 200).await.unwrap();
+    let agents: Vec<_> = cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect();
+    let oracle = Arc::new(Oracle::default());
+    let load = Load::start(&cluster.client, &agents, &oracle, 3);
+    until("IDs of both", || async { (oracle.total() > 20_000).then_some(()) }).await.unwrap();
+    cluster.agent(0).unwrap().daemon.kill_9();
+    deny(&cluster, 1, &flags[1]).await;
+    stops_minting(&cluster, 1).await;
+    tokio::join!(rests_and_is_granted_again(&cluster, &tokens[0]), rests_and_is_granted_again(&cluster, &tokens[1]));
+    let client = cluster.client.clone();
+    for nth in [1, waiting] {
+        until_status(&client, &mut cluster.agent(nth).unwrap().daemon, "/readyz", 200).await.unwrap();
+    }
+    let goal = oracle.total() + 20_000;
+    until("IDs of both again", || async { (oracle.total() > goal).then_some(()) }).await.unwrap();
+    load.stop().await.unwrap();
+    let verdict = oracle.verdict();
+    println!("{verdict}");
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
 
     // The dead one comes back with its old file: its lease is over, and there is none for it.
     let daemon = &mut cluster.agent(0).unwrap().daemon;
@@ -91,11 +150,45 @@ async fn a_lease_runs_out_rests_and_is_granted_again_only_when_its_rest_is_over(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_denied_agent_stops_at_its_next_sign_of_life() {
+    // A minute in a second, and twelve hours, the renewal that would tell it too, in twelve minutes: longer than this
+    // test waits for anything.
+    let (mut cluster, mut flags) = cluster_by(60, &["--uint2-max", "0"]).await;
+    flags.extend(["--renew-interval", "12h"].map(str::to_owned));
+    let nth = ready_agent(&mut cluster, &flags).await;
+    let agents = [(cluster.agents[nth].daemon.name.clone(), cluster.agents[nth].daemon.http)];
+    let oracle = Arc::new(Oracle::default());
+    let load = Load::start(&cluster.client, &agents, &oracle, 4);
+    until("some IDs", || async { (oracle.total() > 20_000).then_some(()) }).await.unwrap();
+    let before = row(&cluster, "0").await.unwrap();
+    deny(&cluster, nth, &flags[1]).await;
+    stops_minting(&cluster, nth).await;
+    // There is no other value, and this one rests: nobody gets it, not even who had it.
+    let minted = oracle.total();
+    let after = row(&cluster, "0").await.unwrap();
+    assert_eq!(
+        (&after["g"], &after["until"], &after["reuse_at"]),
+        (&before["g"], &before["until"], &before["reuse_at"])
+    );
+    let other = start_agent(&mut cluster, &flags).await;
+    let client = cluster.client.clone();
+    until_status(&client, &mut cluster.agent(other).unwrap().daemon, "/healthz", 200).await.unwrap();
+    let says = || async {
+        let answer = cluster.ask_agent(other, Kind::Uniq64.path()).await.ok()?;
+        assert_eq!(answer.status, 503, "{}", answer.text());
+        answer.text().contains("no uint2 token is free").then_some(())
+    };
+    until("the other agent is told that none is free", says).await.unwrap();
+    let troubles = load.stop().await.unwrap();
+    let verdict = oracle.verdict();
+    println!("{verdict}\n  of them {minted} until it stopped; then clients met: {troubles:?}");
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_without_masters_ends_with_its_lease() {
     let (mut cluster, flags) = fast_cluster().await;
-    let client = cluster.client.clone();
-    let nth = start_agent(&mut cluster, &flags).await;
-    until_status(&client, &mut cluster.agent(nth).unwrap().daemon, "/readyz", 200).await.unwrap();
+    let nth = ready_agent(&mut cluster, &flags).await;
     for master in &mut cluster.masters {
         master.daemon.kill_9();
     }

@@ -234,6 +234,7 @@ mod tests {
             wall: WallMs(0),
             test_clock: None,
             version: String::new(),
+            denied: Vec::new(),
         };
         let ours = Membership { cluster: Some(ClusterId(1)), terms: Some(terms(7)) };
         assert_eq!(check(&reply, &caller, ours), Ok(()));

@@ -8,11 +8,11 @@ mod report;
 
 pub use report::{LastRefusal, MasterInUse, Report};
 
-use crate::holder::{Command, Event, Holder, Next, check_grant};
+use crate::holder::{Command, Event, Holder, LeaseView, Next, check_grant};
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::timebase::Heard;
-use common::rpc::lease::Rent;
+use common::rpc::lease::{DENIED_MAX, Rent};
 use common::terms::AgentId;
 use link::{CallError, Caller, Greeting, Link};
 use std::collections::{BTreeMap, BTreeSet};
@@ -251,6 +251,21 @@ impl Task {
         let (address, id, mode) = (address.to_owned(), reply.master, reply.mode);
         self.report.set_master(Some(MasterInUse { address, id, mode, heard }));
         self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatAnswered);
+        self.denied(&reply.denied).await;
+    }
+
+    /// Stops using what a master says is denied, without waiting for the next renewal.
+    async fn denied(&mut self, denied: &[(common::token::TokenKey, common::lease::Generation)]) {
+        for (key, g) in denied.iter().copied().take(DENIED_MAX) {
+            let has = self.holder.leases().values().any(|view| match view {
+                LeaseView::Held(grant) | LeaseView::Suspended(grant) => (grant.key, grant.g) == (key, g),
+                LeaseView::Missing | LeaseView::Expired(_) => false,
+            });
+            if has {
+                tracing::warn!(token = %key, %g, "the masters denied a lease; asking for another token");
+                self.take_in(Event::Ended { key, g }).await;
+            }
+        }
     }
 
     async fn request(&mut self, token_type: common::token::TokenType) -> Result<Event, CallError> {

@@ -14,7 +14,7 @@ use common::rpc::lease::{
 use common::rpc::transport;
 use common::terms::{ClusterId, MasterId, Terms};
 use common::time::{DAY_MS, SpanMs, WallMs};
-use common::token::{TokenType, TokenValue};
+use common::token::{TokenKey, TokenType, TokenValue};
 use std::sync::Mutex;
 use tarpc::context::Context;
 use tokio::net::TcpListener;
@@ -29,6 +29,7 @@ struct Book {
     rent: Result<fn(WallMs) -> Rent, Said>,
     requests: Vec<TokenRequest>,
     rents: Vec<RentRequest>,
+    denied: Vec<(TokenKey, Generation)>,
 }
 
 #[derive(Clone)]
@@ -41,7 +42,14 @@ fn success(now: WallMs) -> Rent {
 impl Master {
     fn new(grant: Result<u32, Said>) -> Self {
         let (requests, rents) = (Vec::new(), Vec::new());
-        Self(Arc::new(Mutex::new(Book { terms: terms(), grant, rent: Ok(success), requests, rents })))
+        Self(Arc::new(Mutex::new(Book {
+            terms: terms(),
+            grant,
+            rent: Ok(success),
+            requests,
+            rents,
+            denied: Vec::new(),
+        })))
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
@@ -103,6 +111,7 @@ impl LeaseService for Master {
             wall: Clock::system().wall(),
             test_clock: None,
             version: String::new(),
+            denied: self.with(|book| book.denied.clone()),
         })
     }
 }
@@ -243,6 +252,26 @@ async fn a_lease_that_is_over_is_replaced_by_another_token() {
     until("the other token", || token(&running.minter) == Some(12)).await;
     let request = master.with(|book| book.requests.first().cloned()).unwrap();
     assert_eq!(request.session, running.minter.session(), "the same session");
+}
+
+#[tokio::test]
+async fn a_denied_lease_ends_with_a_sign_of_life_though_renewals_would_succeed() {
+    let kit = Kit::new();
+    let master = Master::new(Ok(12));
+    let (leases, has) = numbers_only();
+    // Of another grant of the same token, and of a token that we do not have, nothing follows.
+    let other = TokenKey { value: TokenValue(8), ..has[0].key };
+    master.with(|book| book.denied = vec![(has[0].key, has[0].g.next()), (other, has[0].g)]);
+    let minter = kit.start();
+    minter.set_leases(leases, 0).unwrap();
+    let running = start(Arc::clone(&minter), vec![master.listen().await], &has);
+    until("a renewal", || !master.with(|book| book.rents.is_empty())).await;
+    assert_eq!(token(&running.minter), Some(7));
+    drop(running);
+
+    master.with(|book| book.denied = vec![(has[0].key, has[0].g)]);
+    let running = start(minter, vec![master.listen().await], &has);
+    until("the other token", || token(&running.minter) == Some(12)).await;
 }
 
 #[tokio::test]

@@ -14,6 +14,9 @@ pub const LIST_MAX: usize = 200;
 /// The most namespaces that one `list_namespaces` answers with; the rest by another call from the last name on.
 pub const NAMESPACES_PAGE_MAX: usize = 200;
 
+/// The most ended leases that one answer to a sign of life names: more than a session can have of all token types.
+pub const DENIED_MAX: usize = 64;
+
 /// The leases of a cluster's tokens, as one of its two masters gives them.
 #[tarpc::service]
 pub trait LeaseService {
@@ -176,6 +179,9 @@ pub struct HeartbeatReply {
     pub test_clock: Option<TestClock>,
     /// Its program's version.
     pub version: String,
+    /// The session's leases that were denied or given back and whose time is not over yet: they are not to be used any
+    /// more. At most [`DENIED_MAX`].
+    pub denied: Vec<(TokenKey, Generation)>,
 }
 
 /// What a master does.

@@ -7,6 +7,7 @@
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
 use futures::{Sink, Stream, TryStreamExt as _};
+use rustix::net::sockopt;
 use serde::{Serialize, de::DeserializeOwned};
 use std::future::Future;
 use std::io;
@@ -31,6 +32,22 @@ pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a listener waits after an error such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A connection on which nothing was heard for this long is asked whether its other end still exists,
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
+/// again after this long,
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+/// and is given up after so many questions without an answer.
+const KEEP_ALIVE_COUNT: u32 = 3;
+
+/// Lets the kernel notice a caller that vanished without a word: its machine died, or the network between was cut until it
+/// gave up. Otherwise each such connection would keep its place for ever, and the port between the masters has few.
+fn keep_alive(io: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(io, true)?;
+    sockopt::set_tcp_keepidle(io, KEEP_ALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(io, KEEP_ALIVE_INTERVAL)?;
+    Ok(sockopt::set_tcp_keepcnt(io, KEEP_ALIVE_COUNT)?)
+}
 
 /// What one server takes on at once.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +122,10 @@ where
         .await
         .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {address} in time")))??;
     io.set_nodelay(true)?;
+    keep_alive(&io)?;
+    // What we gave up on must not arrive later: after a cut the kernel would deliver a renewal that was long since made at
+    // the other master and followed by further ones, and that looks like a second live copy of the agent.
+    io.set_zero_linger()?;
     Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
 }
 
@@ -159,6 +180,7 @@ pub async fn accept<H, F>(
         match accepted {
             Ok((io, from)) if admit(from) => {
                 let _ = io.set_nodelay(true);
+                let _ = keep_alive(&io);
                 let work = handle(io, from);
                 let stop = stop.clone();
                 tokio::spawn(async move {

@@ -8,11 +8,11 @@ use crate::replication::pair::Pair;
 use crate::setting::Book;
 use common::audit::Actor;
 use common::clock::TestClock;
-use common::lease::{Lease, LeaseState, Prep};
-use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Mode, Refusal};
+use common::lease::{Generation, Lease, LeaseState, Prep};
+use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, Refusal};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::setting::Setting;
-use common::terms::SessionId;
+use common::terms::{AgentId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use common::{rpc, terms::ClusterId};
@@ -222,7 +222,20 @@ impl Ledger {
             wall: now.wall,
             test_clock: self.test_clock,
             version: self.version.clone(),
+            denied: self.denied(&request.agent_id, request.session),
         })
+    }
+
+    /// What a session has and shall not use any more. It hears of it at its next sign of life, because its next renewal
+    /// may be half a day away.
+    fn denied(&self, agent_id: &AgentId, session: SessionId) -> Vec<(TokenKey, Generation)> {
+        let open = self.table.of_agent(agent_id);
+        let denied = open.filter_map(|(_, key)| {
+            let lease = self.table.lease(key)?;
+            let its = lease.session == session && lease.agent_id == *agent_id;
+            (its && lease.deny).then_some((key, lease.g))
+        });
+        denied.take(DENIED_MAX).collect()
     }
 
     pub(super) fn same_cluster(&self, theirs: Option<ClusterId>) -> Result<(), Refusal> {

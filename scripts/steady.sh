@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# What the steady state of many agents costs the masters: signs of life every minute, renewals every hour.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+case ${1:-} in
+  -h | --help)
+    cat <<'HELP'
+Usage: scripts/steady.sh [AGENTS [SECONDS]]
+
+Gives 4096 agents (if nothing else is said) a lease and a connection each, lets them live for 120 seconds, and measures the
+processor time of both masters (release build, /proc/PID/stat). The last line is
+  agents=N seconds=N master1=N% master2=N% both=N% of a core
+HELP
+    exit 0
+    ;;
+esac
+cargo build --release --locked --bins -p master -p agent
+export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_STEADY_AGENTS=${1:-4096} UNIQ_STEADY_SECONDS=${2:-120}
+# Every agent keeps a connection.
+ulimit -n $((UNIQ_STEADY_AGENTS * 2 + 1024))
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+cargo test --locked -p tests --test steady_state -- --nocapture 2>&1 | tee "$log"
+grep -o 'agents=.*' "$log"
