@@ -44,7 +44,7 @@ impl World {
         host.backups.push(host.folder.clone());
         let m = self.current[self.rng.below(2)];
         let master = &mut self.masters[m];
-        if let (Some(ledger), Some(store)) = (&master.ledger, &master.store)
+        if let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store)
             && self.rng.chance(0.2)
         {
             master.backup = Some((ledger.lsn(), store.snapshot()));
@@ -60,26 +60,26 @@ impl World {
         let m = self.some_master();
         match fault {
             Fault::MasterCrash => {
-                let down = self.rng.magnitude(500, DAY_MS);
+                let down = self.outage(DAY_MS);
                 self.crash_master(m, down);
             }
             Fault::CommitFails => self.masters[m].fail_commit = Some(self.rng.chance(0.5)),
             Fault::BothCrash => {
                 for m in self.current {
-                    let down = self.rng.magnitude(500, DAY_MS);
+                    let down = self.outage(DAY_MS);
                     self.crash_master(m, down);
                 }
             }
             Fault::PeerCut => {
                 let other = self.current[slot(self.masters[m].id.other())];
                 self.cut(Node::Master(m), Node::Master(other));
-                self.busy(15_000);
+                self.unsettle();
             }
             Fault::MasterClock => return self.master_clock(m),
             Fault::MasterPause => {
-                let span = self.rng.magnitude(1_000, 15 * DAY_MS);
+                let span = self.outage(15 * DAY_MS);
                 self.masters[m].paused_until = self.t + span;
-                self.busy(15_000);
+                self.unsettle();
             }
             Fault::DiskLost => return self.disk_lost(),
             Fault::RolledBack => return self.rolled_back(),
@@ -111,7 +111,7 @@ impl World {
             return false;
         }
         self.masters[m].wall_off = self.clock_step();
-        let right = self.rng.magnitude(60_000, 5 * DAY_MS);
+        let right = self.outage(5 * DAY_MS);
         self.after(right, Event::MasterClockRight(m));
         true
     }
@@ -179,10 +179,10 @@ impl World {
             }
             Fault::AgentClock => {
                 self.hosts[h].wall_off = self.clock_step();
-                let right = self.rng.magnitude(60_000, 5 * DAY_MS);
+                let right = self.outage(5 * DAY_MS);
                 self.after(right, Event::HostClockRight(h));
             }
-            Fault::AgentPause => self.hosts[h].paused_until = self.t + self.rng.magnitude(1_000, 15 * DAY_MS),
+            Fault::AgentPause => self.hosts[h].paused_until = self.t + self.outage(15 * DAY_MS),
             Fault::AgentCut => {
                 let m = self.some_master();
                 self.cut(Node::Host(h), Node::Master(m));
@@ -207,7 +207,7 @@ impl World {
 
     fn kill(&mut self, h: usize) {
         self.hosts[h].proc = None;
-        let down = self.rng.magnitude(100, DAY_MS);
+        let down = self.outage(DAY_MS);
         self.after(down, Event::StartAgent(h));
     }
 

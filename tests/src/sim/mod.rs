@@ -21,6 +21,7 @@
     reason = "whatever does not hold in a simulation shall end it, with a seed that replays it"
 )]
 
+pub mod calls;
 pub mod disk;
 pub mod faults;
 pub mod host;
@@ -29,7 +30,9 @@ pub mod minter;
 pub mod net;
 pub mod operator;
 pub mod oracle;
+pub mod queue;
 pub mod rng;
+pub mod shelf;
 pub mod swarm;
 pub mod world;
 

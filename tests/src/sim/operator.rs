@@ -1,6 +1,7 @@
 //! What operators do: make a cluster, replace a lost master.
 
 use super::master::{Asker, Master, slot};
+use super::shelf::Shelf;
 use super::swarm::Mutation;
 use super::world::{Event, World};
 use common::rpc::lease::Mode;
@@ -10,21 +11,19 @@ use common::time::HOUR_MS;
 use common::token::TokenKey;
 use master::lease::join::{declare_lost, taken_over};
 use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
-use master::store::Store as _;
-use master::store::memory::MemoryStore;
 
 /// How long the replacement of a master takes at most between two steps.
 const STEP_MAX: i64 = HOUR_MS;
 
 /// A replacement under way.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Joining {
     /// The new master.
     pub new: usize,
     /// The one that goes on.
     pub survivor: usize,
     token: TokenHash,
-    draft: MemoryStore,
+    draft: Shelf,
     step: JoinStep,
 }
 
@@ -42,7 +41,7 @@ impl World {
                 terms: self.swarm.terms,
                 awaiting: None,
             };
-            let store = MemoryStore::format(identity).expect("memory");
+            let store = Shelf::format(identity);
             self.masters.push(Master::new(id, Some(store)));
         }
         self.start_master(0);
@@ -50,7 +49,7 @@ impl World {
     }
 
     /// Whether `lost` may be declared lost: the other one is whole, belongs to the pair and has no replacement joining.
-    pub fn replaceable(&self, lost: usize) -> bool {
+    pub fn replaceable(&mut self, lost: usize) -> bool {
         let survivor = self.current[slot(self.masters[lost].id.other())];
         // A store that was put back is a lost disk: whoever knows of it declares its master lost, never the other one.
         let whole = !self.masters[survivor].condemned
@@ -84,7 +83,7 @@ impl World {
         self.masters.push(Master::new(id, None));
         let new = self.masters.len() - 1;
         self.current[slot(id)] = new;
-        let (draft, step) = (MemoryStore::default(), JoinStep::Begin);
+        let (draft, step) = (Shelf::default(), JoinStep::Begin);
         self.joining = Some(Joining { new, survivor, token, draft, step });
         let pause = self.outage(STEP_MAX);
         self.after(pause, Event::StartMaster(survivor));
@@ -107,7 +106,7 @@ impl World {
         }
         writes.extend(declare_lost(&loaded, epoch, token));
         if let Some(store) = &mut self.masters[survivor].store {
-            store.commit(&writes, loaded.lsn + 1).expect("memory");
+            store.commit(writes.iter().cloned(), loaded.lsn + 1);
         }
         for write in &writes {
             self.tell(|| format!("master {survivor} writes {write:?}"));
@@ -137,14 +136,14 @@ impl World {
             Some(JoinReply::Begun { cluster, epoch, pair_epoch, terms }) => {
                 let (cluster, epoch) = (Some(cluster), Some(epoch));
                 let identity = Identity { master: me, cluster, epoch, pair_epoch, paired: true, terms, awaiting: None };
-                joining.draft = MemoryStore::format(identity).expect("memory");
+                joining.draft = Shelf::format(identity);
                 joining.step = JoinStep::Page { after: None };
             }
             Some(JoinReply::Page { records, last }) => {
                 let after: Option<TokenKey> = records.last().map(|(key, _)| *key);
                 let writes: Vec<Write> =
                     records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease))).collect();
-                joining.draft.commit(&writes, 0).expect("memory");
+                joining.draft.commit(writes, 0);
                 joining.step = if last || after.is_none() { JoinStep::Done } else { JoinStep::Page { after } };
             }
             Some(JoinReply::Done) => {
@@ -183,12 +182,11 @@ impl World {
         if !fits || !self.replaceable(m) {
             return false;
         }
-        let Some((lsn, backup)) = self.masters[m].backup.clone() else { return false };
-        let mut store = backup.snapshot();
+        let Some((lsn, backup)) = &mut self.masters[m].backup else { return false };
+        let (lsn, mut store) = (*lsn, backup.snapshot());
         if self.mutation == Mutation::RollbackBelieved {
-            store
-                .commit(&[Write::PermitOut(self.masters[m].loaded().and_then(|l| l.permit_out))], seen + lsn + 100_000)
-                .expect("memory");
+            let permit = self.masters[m].loaded().and_then(|l| l.permit_out);
+            store.commit([Write::PermitOut(permit)], seen + lsn + 100_000);
         }
         self.masters[m].die();
         self.masters[m].store = Some(store);

@@ -146,6 +146,10 @@ pub struct Swarm {
     pub stored: f64,
     /// How much later at most.
     pub stored_max: i64,
+    /// Outages that may last as long as ever any.
+    pub long_outages: f64,
+    /// How long the others last at most.
+    pub outage_max: i64,
     /// Between two faults, on the mean.
     pub fault_gap: i64,
     /// How often each fault is chosen.
@@ -185,6 +189,8 @@ impl Swarm {
             doubled: rate(rng, 0.5),
             stored: rate(rng, 0.05),
             stored_max: rng.magnitude(1_000, 40 * DAY_MS),
+            long_outages: rng.unit() * rng.unit() * 0.3,
+            outage_max: rng.magnitude(60_000, 12 * HOUR_MS),
             fault_gap: DAY_MS / rng.range(20, 60),
             weights,
             replacements_max: [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
