@@ -1,6 +1,6 @@
 //! The system calls of the serial file, behind one small trait: each is a step at which a disk can fail or a process die.
 
-use super::lineage::{BootId, Identity};
+use super::lineage::{BootId, Born, Identity};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fstatfs, openat, renameat, renameat_with, unlinkat};
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,10 +8,16 @@ use std::fs::{File, Metadata, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Bytes of a boot id at most, line end and all.
 const BOOT_ID_LEN_MAX: u64 = 64;
+
+/// How often, and after which pauses, a file is made anew that must be born later than another. The clock that a file
+/// system puts on its files ticks every 1 to 10 ms; one that was set back is not waited for.
+const TICK_TRIES_MAX: u32 = 32;
+const TICK_PAUSE: Duration = Duration::from_millis(1);
 
 /// File systems whose files another machine can hold at the same time (`linux/magic.h`: NFS, SMB, SMB2, CIFS, AFS, Coda,
 /// NCP, Ceph). A lock there holds, or not, by the grace of a server.
@@ -25,6 +31,8 @@ pub(super) struct Stat {
     pub(super) links: u64,
     pub(super) kind: FileKind,
     pub(super) len: u64,
+    /// `None` if the file system does not tell.
+    pub(super) born: Option<Born>,
 }
 
 /// What is at a path.
@@ -56,6 +64,9 @@ pub(super) trait Disk: fmt::Debug + Send + Sync {
     fn read(&self, file: &File, len_max: usize) -> io::Result<Vec<u8>>;
     /// Makes a new file with mode 0600. Refuses whatever is there, even a link that leads nowhere.
     fn create(&self, name: &OsStr) -> io::Result<File>;
+    /// [`create`](Self::create), a file that is born later than `born`; `None`, and nothing made, if the clock does not
+    /// get there.
+    fn create_after(&self, name: &OsStr, born: Born) -> io::Result<Option<File>>;
     /// Locks the file for this opening of it (`flock`); `false` if it is locked already. Ends with the process.
     fn try_lock(&self, file: &File) -> io::Result<bool>;
     /// Writes all bytes into a new file.
@@ -103,8 +114,14 @@ impl From<&Metadata> for Stat {
         };
         let identity =
             Identity { device: meta.dev(), inode: meta.ino(), ctime_s: meta.ctime(), ctime_ns: meta.ctime_nsec() };
-        Self { identity, links: meta.nlink(), kind, len: meta.len() }
+        Self { identity, links: meta.nlink(), kind, len: meta.len(), born: born(meta) }
     }
+}
+
+/// When it was made; a time before 1970 is a clock that nobody set, and says nothing.
+fn born(meta: &Metadata) -> Option<Born> {
+    let since = meta.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(Born { s: i64::try_from(since.as_secs()).ok()?, ns: since.subsec_nanos() })
 }
 
 impl Disk for OsDisk {
@@ -136,6 +153,18 @@ impl Disk for OsDisk {
 
     fn create(&self, name: &OsStr) -> io::Result<File> {
         self.open_at(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
+    }
+
+    fn create_after(&self, name: &OsStr, born: Born) -> io::Result<Option<File>> {
+        for _ in 0..TICK_TRIES_MAX {
+            let file = self.create(name)?;
+            if self.stat(&file)?.born.is_some_and(|later| later > born) {
+                return Ok(Some(file));
+            }
+            self.unlink(name)?;
+            std::thread::sleep(TICK_PAUSE);
+        }
+        Ok(None)
     }
 
     fn try_lock(&self, file: &File) -> io::Result<bool> {

@@ -13,19 +13,29 @@
 //! | W3 | lock it: it shall never be in place unlocked | as after W2 |
 //! | W4 | write all bytes | as after W2, whole or torn |
 //! | W5 | fsync it | as after W2 |
-//! | W6 | remove `<F>.lineage.new`, left over by a crash | as after W2 |
-//! | W7 | create `<F>.lineage.new`, which must not be there, mode 0600 | as after W2 |
-//! | W8 | rename `<F>.new` to `<F>` | fresh (`lineage_behind`) with the new marks |
-//! | W9 | stat: it is in place; remember its identity | as after W8 |
-//! | L1 | write all bytes of the lineage | as after W8 |
-//! | L2 | rename `<F>.lineage.new` to `<F>.lineage` | new: resumes with the new marks |
-//! | L3 | fsync the lineage file | new |
-//! | L4 | fsync the folder: both names are durable | new; the write returns |
+//! | N1 | stat it: when it was made | as after W2 |
+//! | N2 | remove `<F>.lineage.new`, left over by a crash | as after W2 |
+//! | N3 | create it, so that it is born later than `<F>.new` | as after W2 |
+//! | N4 | write all bytes of a lineage that names the file in place and the one to come | as after W2 |
+//! | N5 | rename `<F>.lineage.new` to `<F>.lineage` | old, with the new holdings |
+//! | W6 | rename `<F>.new` to `<F>` | new: resumes with the new marks and holdings |
+//! | W7 | stat: it is in place; remember its identity | new |
+//! | L1 | remove `<F>.lineage.new` | new |
+//! | L2 | create it, which must not be there, mode 0600 | new |
+//! | L3 | write all bytes of the lineage of the file in place | new |
+//! | L4 | rename `<F>.lineage.new` to `<F>.lineage` | new |
+//! | L5 | fsync the lineage file | new |
+//! | L6 | fsync the folder: both names are durable | new; the write returns |
 //!
-//! From W8 to L2 nothing waits for the disk, so that a killed agent almost never loses its token: a lineage can only be
-//! written when the renamed file's ctime is known. A power cut may keep any part of what was not flushed yet: the old
-//! file or the new one, with the old, the new, a torn or no lineage. Old with old is old, new with new is new (neither was
-//! used yet), and everything else does not fit together and is fresh. It is fresh anyway (`reboot`) unless told otherwise.
+//! Why two lineages: a file's ctime is known only after its rename, so the proof of an untouched file (L3) can only be
+//! written after it, and without the first one (N4) a process killed in between would lose its token. The first names
+//! the file to come by inode, birth, counter and checksum. It is left out, and a kill between W6 and L4 is fresh
+//! (`lineage_behind`): on a file system that does not tell when a file was made; when a mark is lowered (a clean stop), for
+//! if that write fails the higher marks may still be in use; and after a write that failed, until one succeeds.
+//!
+//! A power cut may keep any part of what was not flushed yet: the old file or the new one, with the old, the first, the
+//! second, a torn or no lineage. What fits together is old or new (new was not used yet), and everything else is fresh. It
+//! is fresh anyway (`reboot`) unless told otherwise.
 //!
 //! Only when it has returned may what a write allows be used. A fresh start never goes below the marks it finds, so each
 //! line of the table is safe; it costs a token where it says fresh.
@@ -33,18 +43,20 @@
 //! # When a step fails
 //! The bounds of the last successful write hold: what is on disk is at least as high, or has no lineage. A file whose
 //! fsync failed is never put in place, and never fsynced again (the kernel may have dropped its pages and would answer
-//! "well"): the next try makes a new one. If W8 or anything later failed, both files stay locked until it is known which
+//! "well"): the next try makes a new one. If W6 or anything later failed, both files stay locked until it is known which
 //! one is in place, and that one's identity is remembered; its lineage is written only after another whole write,
 //! because the marks in it were never confirmed to the caller.
 
 use super::disk::{Disk, Stat};
-use super::lineage::{BootId, Identity, Lineage, Seen};
+use super::lineage::{BootId, Identity, Lineage, Next, Seen};
 use super::place::Place;
-use super::{Contents, Holdings, StepError, Taken, WriteError, layout};
+use super::{Block, Contents, Holdings, StepError, Taken, WriteError, layout};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+
+const CREATE_LINEAGE: &str = "create a new lineage file";
 
 /// The serial file, locked by this process.
 #[derive(Debug)]
@@ -108,8 +120,9 @@ impl SerialFile {
         self.tries = self.tries.saturating_add(1);
         contents.header.write_counter = self.tries;
         let bytes = layout::encode(contents).map_err(refused)?;
-        let lineage = self.replace(&bytes)?;
-        self.write_lineage(&lineage, holdings)?;
+        let vouch = !self.lineage_due && !lowers(known, contents);
+        self.replace(&bytes, vouch.then_some(holdings))?;
+        self.write_lineage(holdings)?;
         self.acked = contents.clone();
         self.lineage_due = false;
         Ok(())
@@ -126,27 +139,31 @@ impl SerialFile {
             let mut contents = self.acked.clone();
             return self.write(&mut contents, holdings);
         }
-        let lineage = self.prepare_lineage()?;
-        Ok(self.write_lineage(&lineage, holdings)?)
+        Ok(self.write_lineage(holdings)?)
     }
 
-    /// W1 to W9. Hands over the empty lineage file for what is now in place.
-    fn replace(&mut self, bytes: &[u8]) -> Result<File, WriteError> {
-        let prepared = self.prepare(bytes).and_then(|new| Ok((new, self.prepare_lineage()?)));
-        let (new, lineage) = prepared.inspect_err(|_| {
+    /// W1 to W7. The file to come is named in the lineage beforehand only with the holdings to name there.
+    fn replace(&mut self, bytes: &[u8], vouched: Option<&Holdings>) -> Result<(), WriteError> {
+        let prepared = self.prepare(bytes).and_then(|new| {
+            if let Some(holdings) = vouched {
+                self.announce(&new, layout::stored_checksum(bytes).unwrap_or_default(), holdings)?;
+            }
+            Ok(new)
+        });
+        let new = prepared.inspect_err(|_| {
             // Half a file takes room that the disk may lack. If this fails too, W1 of the next write removes it.
             self.disk.unlink(&self.place.file_new).ok();
         })?;
         self.unsettled = Some(new);
         self.lineage_due = true;
         let (from, to) = (&self.place.file_new, &self.place.file);
-        let renamed = step("put the new serial file in place", self.disk.rename(from, to)); // W8
+        let renamed = step("put the new serial file in place", self.disk.rename(from, to)); // W6
         // Also when it failed: a rename may be done although it was reported as failed.
-        let ours = self.check_ours(); // W9
+        let ours = self.check_ours(); // W7
         match (renamed, ours) {
             (_, Err(taken @ WriteError::Taken(_))) => Err(taken),
             (Err(e), _) => Err(e.into()),
-            (Ok(()), ours) => ours.map(|()| lineage),
+            (Ok(()), ours) => ours,
         }
     }
 
@@ -161,19 +178,24 @@ impl SerialFile {
         }
         step("write the new serial file", self.disk.write(&file, bytes))?; // W4
         step("flush the new serial file", self.disk.fsync(&file))?; // W5
-        // The identity is that of before the rename, which changes the ctime; W9 replaces it.
+        // The identity is that of before the rename, which changes the ctime; W7 replaces it.
         let identity = self.held.identity;
         Ok(Held { file, identity, write_counter: self.tries })
     }
 
-    /// W6 and W7: an empty file for the next lineage.
-    fn prepare_lineage(&self) -> Result<File, StepError> {
+    /// N1 to N5: whichever of both is in place, the session goes on. Nothing is flushed: this is for a process that dies.
+    fn announce(&self, new: &Held, checksum: u64, holdings: &Holdings) -> Result<(), StepError> {
+        let stat = step("look at the new serial file", self.disk.stat(&new.file))?; // N1
+        let Some(born) = stat.born else { return Ok(()) };
+        self.remove_lineage_left_over()?; // N2
         let name = &self.place.lineage_new;
-        step("remove the left-over of a lineage file", self.disk.unlink(name))?; // W6
-        step("create a new lineage file", self.disk.create(name)) // W7
+        let Some(file) = step(CREATE_LINEAGE, self.disk.create_after(name, born))? else { return Ok(()) }; // N3
+        let Identity { device, inode, .. } = stat.identity;
+        let next = Next { device, inode, born, write_counter: new.write_counter, checksum };
+        self.place_lineage(&file, Some(next), holdings) // N4, N5
     }
 
-    /// W0 and W9: the file in place is the one we hold, untouched. Settles which one we hold if a rename was in doubt.
+    /// W0 and W7: the file in place is the one we hold, untouched. Settles which one we hold if a rename was in doubt.
     fn check_ours(&mut self) -> Result<(), WriteError> {
         const ACTION: &str = "look at the serial file";
         if let Some(taken) = self.taken {
@@ -203,22 +225,45 @@ impl SerialFile {
         Err(WriteError::Taken(taken))
     }
 
-    /// L1 to L4.
-    fn write_lineage(&self, file: &File, holdings: &Holdings) -> Result<(), StepError> {
+    /// L1 to L6.
+    fn write_lineage(&self, holdings: &Holdings) -> Result<(), StepError> {
+        self.remove_lineage_left_over()?; // L1
+        let file = step(CREATE_LINEAGE, self.disk.create(&self.place.lineage_new))?; // L2
+        self.place_lineage(&file, None, holdings)?; // L3, L4
+        step("flush the new lineage file", self.disk.fsync(&file))?; // L5
+        step("flush the serial file's folder", self.disk.fsync_folder()) // L6
+    }
+
+    fn remove_lineage_left_over(&self) -> Result<(), StepError> {
+        step("remove the left-over of a lineage file", self.disk.unlink(&self.place.lineage_new))
+    }
+
+    /// Writes the lineage of the file in place, and of the next one if there is one, into the empty `file`, and puts
+    /// that in place.
+    fn place_lineage(&self, file: &File, next: Option<Next>, holdings: &Holdings) -> Result<(), StepError> {
         let seen = Seen {
             identity: self.held.identity,
             write_counter: self.held.write_counter,
             boot: self.boot,
             session: self.acked.header.session,
         };
-        let lineage = Lineage { seen, holdings: holdings.clone() };
+        let lineage = Lineage { seen, next, holdings: holdings.clone() };
         let bytes = lineage.encode().map_err(refused)?;
         let (new, name): (&OsStr, &OsStr) = (&self.place.lineage_new, &self.place.lineage);
-        step("write the new lineage file", self.disk.write(file, &bytes))?; // L1
-        step("put the new lineage file in place", self.disk.rename(new, name))?; // L2
-        step("flush the new lineage file", self.disk.fsync(file))?; // L3
-        step("flush the serial file's folder", self.disk.fsync_folder()) // L4
+        step("write the new lineage file", self.disk.write(file, &bytes))?;
+        step("put the new lineage file in place", self.disk.rename(new, name))
     }
+}
+
+/// Whether something that `then` excludes for ever would be allowed again by `now`: a block gone, a bucket gone back, a
+/// serial lower within its bucket, an earlier time mark.
+fn lowers(then: &Contents, now: &Contents) -> bool {
+    let place = |block: &Block| (block.bucket, block.serial);
+    let kept = |then: &Block| {
+        let same = |now: &&Block| (&now.name, now.kind) == (&then.name, then.kind);
+        now.blocks.iter().flatten().find(same).is_some_and(|now| place(now) >= place(then))
+    };
+    now.header.uniq96_mark < then.header.uniq96_mark || !then.blocks.iter().flatten().all(kept)
 }
 
 fn difference(held: &Identity, there: &Stat) -> Option<Taken> {

@@ -2,9 +2,8 @@
 
 use super::disk::{Access, Disk, OsDisk};
 use super::layout::{self, BLOCK_LEN, Block, HEADER_LEN, MAGIC, VERSION};
-use super::lineage::{Seen, judge};
 use super::place::Place;
-use super::start::{damaged, failed, read_lineage, refuse_what_is_no_file};
+use super::start::{damaged, failed, judge_file, read_lineage, refuse_what_is_no_file};
 use super::{AfterReboot, Contents, SerialFileError, StartKind};
 use common::namespace::GeneratorKind;
 use common::time::WallMs;
@@ -88,7 +87,7 @@ pub struct LineageView {
 }
 
 /// Reads the serial file at `path` without locking or changing anything; a running agent is not disturbed. While that
-/// agent writes, the lineage may for a moment be behind the file.
+/// agent writes, what is read here may for a moment not fit together.
 ///
 /// # Errors
 /// [`SerialFileError`] if it is missing, damaged or cannot be read.
@@ -101,9 +100,9 @@ pub fn inspect(path: &Path) -> Result<Inspection, SerialFileError> {
     let stat = disk.stat(&file).map_err(failed("look at", &place))?;
     let bytes = disk.read(&file, layout::FILE_LEN_MAX).map_err(failed("read", &place))?;
     let contents = layout::decode(&bytes).map_err(damaged(&place))?;
-    let write_counter = contents.header.write_counter;
-    let seen = Seen { identity: stat.identity, write_counter, boot, session: contents.header.session };
-    let start = judge(&read_lineage(&disk, &place)?, &seen, AfterReboot::Fresh);
+    let checksum = layout::stored_checksum(&bytes).unwrap_or_default();
+    let found = read_lineage(&disk, &place)?;
+    let start = judge_file(&found, &stat, boot, checksum, &contents, AfterReboot::Fresh);
     Ok(view(&place, &bytes, &contents, &start))
 }
 

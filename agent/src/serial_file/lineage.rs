@@ -2,7 +2,11 @@
 //!
 //! A companion file, `<serial file>.lineage`, keeps what the last write of the serial file looked like from outside.
 //! None of it can be copied along with the file's bytes: a copy has another inode, and whatever is done to the file in
-//! place (restored, touched, chmod, moved) sets its ctime, which no system call sets back. [`judge`] compares; it
+//! place (restored, touched, chmod, moved) sets its ctime, which no system call sets back.
+//!
+//! While a write is under way the lineage also names the file that is about to take the place ([`Next`]), so that a
+//! process killed in its midst goes on with the one or with the other. The ctime of a file that will be renamed cannot be
+//! foretold; what stands in for it is when the file was made, which no system call sets at all. [`judge`] compares; it
 //! decides, others read the disk.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -14,7 +18,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The lineage file's record.
-const KIND: Kind = Kind { name: *b"LINE", version: 1 };
+const KIND: Kind = Kind { name: *b"LINE", version: 2 };
 /// The longest lineage file, in bytes; nothing beyond it is ever read.
 pub(super) const FILE_LEN_MAX: usize = envelope::HEADER_LEN + envelope::PAYLOAD_LEN_MAX;
 
@@ -51,6 +55,33 @@ impl Identity {
     }
 }
 
+/// When a file was made, by the file system's clock; nothing sets it later. Files made one after the other may share it:
+/// that clock ticks every few milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Born {
+    /// Whole seconds since 1970.
+    pub s: i64,
+    /// The nanoseconds to add to those seconds, 0..=999,999,999.
+    pub ns: u32,
+}
+
+/// A whole serial file made beside the one in place, which it is about to replace. No two files that are ever made at
+/// the same inode have the same `Next`: the lineage that carries one was born later than the file it names, so that a
+/// file made afterwards is born later too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Next {
+    /// The device it is on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+    /// When it was made.
+    pub born: Born,
+    /// The write counter in it.
+    pub write_counter: u64,
+    /// The checksum it carries.
+    pub checksum: u64,
+}
+
 /// The kernel's random number of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootId(u128);
@@ -68,6 +99,8 @@ impl FromStr for BootId {
 pub struct Lineage {
     /// What the file looked like.
     pub seen: Seen,
+    /// The file that was about to take its place; it goes on just as well, in the same boot and session.
+    pub next: Option<Next>,
     /// What its holder held.
     pub holdings: Holdings,
 }
@@ -159,8 +192,8 @@ pub enum FreshReason {
     /// `other_session`: the lineage belongs to a file that was there before, or a fresh start was killed before it wrote
     /// its own.
     OtherSession,
-    /// `lineage_behind`: the file was written later than its lineage. The writer was killed between the two, or an
-    /// older lineage was put back.
+    /// `lineage_behind`: the file was written later than its lineage: an older lineage was put back; or the writer was
+    /// killed in the midst, on a file system that does not tell when a file was made, or while it handed serials back.
     LineageBehind,
     /// `file_behind`: the lineage knows a later write than the file: an older file was put back.
     FileBehind,
@@ -193,8 +226,8 @@ impl FreshReason {
             Self::NoLineage => "there is no lineage file: it was never started, or the lineage was removed".to_owned(),
             Self::LineageDamaged(error) => format!("the lineage file is not to be believed: {error}"),
             Self::OtherSession => "the lineage file is that of an earlier file, or a fresh start was killed".to_owned(),
-            Self::LineageBehind => "the file was written later than its lineage: the writer was killed between the \
-                                    two, or an older lineage was put back"
+            Self::LineageBehind => "the file was written later than its lineage: an older lineage was put back, or \
+                                    the writer was killed in the midst of a write"
                 .to_owned(),
             Self::FileBehind => "its lineage knows a later write: an older file was put back".to_owned(),
             Self::FileCopied => "it is a copy, or was restored from one".to_owned(),
@@ -231,15 +264,20 @@ impl fmt::Display for StartKind {
 }
 
 /// Whether the session of the file `now` goes on, by what its last writer left behind. Only if all is equal; the
-/// reason given is the first difference.
-pub fn judge(found: &Found, now: &Seen, after_reboot: AfterReboot) -> StartKind {
-    let then = match found {
+/// reason given is the first difference. `as_next` is the same file as a write would have named it beforehand; `None` on
+/// a file system that does not tell when a file was made.
+pub fn judge(found: &Found, now: &Seen, as_next: Option<&Next>, after_reboot: AfterReboot) -> StartKind {
+    let lineage = match found {
         Found::Missing => return StartKind::Fresh(FreshReason::NoLineage),
         Found::Damaged(error) => return StartKind::Fresh(FreshReason::LineageDamaged(error.clone())),
-        Found::Whole(lineage) => &lineage.seen,
+        Found::Whole(lineage) => lineage,
     };
+    let then = &lineage.seen;
+    let took_the_place = lineage.next.is_some() && lineage.next.as_ref() == as_next;
     let reason = if then.session != now.session {
         FreshReason::OtherSession
+    } else if took_the_place {
+        return after_boot(then.boot == now.boot, after_reboot);
     } else if then.write_counter < now.write_counter {
         FreshReason::LineageBehind
     } else if then.write_counter > now.write_counter {
@@ -248,12 +286,17 @@ pub fn judge(found: &Found, now: &Seen, after_reboot: AfterReboot) -> StartKind 
         FreshReason::FileCopied
     } else if then.identity != now.identity {
         FreshReason::FileChanged
-    } else if then.boot != now.boot && after_reboot == AfterReboot::Fresh {
-        FreshReason::Reboot
     } else {
-        return StartKind::Resumed;
+        return after_boot(then.boot == now.boot, after_reboot);
     };
     StartKind::Fresh(reason)
+}
+
+fn after_boot(same: bool, after_reboot: AfterReboot) -> StartKind {
+    match (same, after_reboot) {
+        (true, _) | (false, AfterReboot::Resume) => StartKind::Resumed,
+        (false, AfterReboot::Fresh) => StartKind::Fresh(FreshReason::Reboot),
+    }
 }
 
 #[cfg(test)]
@@ -281,12 +324,12 @@ mod tests {
         let terms = Terms::new(7, common::calendar::UtcOffset::default(), 4095).unwrap();
         let holdings =
             Holdings { cluster: Some(ClusterId(1)), terms: Some(terms), leases: vec![grant], rseq: u64::MAX };
-        Found::Whole(Lineage { seen: SEEN, holdings })
+        Found::Whole(Lineage { seen: SEEN, next: None, holdings })
     }
 
     #[test]
     fn only_what_is_equal_in_all_is_resumed() {
-        assert_eq!(judge(&whole(), &SEEN, AfterReboot::Fresh), StartKind::Resumed);
+        assert_eq!(judge(&whole(), &SEEN, None, AfterReboot::Fresh), StartKind::Resumed);
         type Change = fn(&mut Seen);
         let cases: [(Change, FreshReason); 8] = [
             (|now| now.session = SessionId(8), FreshReason::OtherSession),
@@ -301,8 +344,8 @@ mod tests {
         for (change, reason) in cases {
             let mut now = SEEN;
             change(&mut now);
-            assert_eq!(judge(&whole(), &now, AfterReboot::Fresh), StartKind::Fresh(reason.clone()));
-            let later = judge(&whole(), &now, AfterReboot::Resume);
+            assert_eq!(judge(&whole(), &now, None, AfterReboot::Fresh), StartKind::Fresh(reason.clone()));
+            let later = judge(&whole(), &now, None, AfterReboot::Resume);
             if reason == FreshReason::Reboot {
                 assert_eq!(later, StartKind::Resumed);
             } else {
@@ -312,8 +355,39 @@ mod tests {
     }
 
     #[test]
+    fn the_file_to_come_is_resumed_if_it_is_that_very_file() {
+        let next = Next { device: 1, inode: 3, born: Born { s: 4, ns: 5 }, write_counter: 6, checksum: 7 };
+        let Found::Whole(mut lineage) = whole() else { unreachable!() };
+        lineage.next = Some(next);
+        let found = Found::Whole(lineage);
+        let identity = Identity { device: 1, inode: 3, ctime_s: 9, ctime_ns: 9 };
+        let there = Seen { identity, write_counter: 6, ..SEEN };
+        let judged = |now: &Seen, next: Option<&Next>| judge(&found, now, next, AfterReboot::Fresh);
+        assert_eq!(judged(&there, Some(&next)), StartKind::Resumed);
+        assert_eq!(judged(&SEEN, None), StartKind::Resumed, "the file in place goes on as well");
+        let changes: [fn(&mut Next); 6] = [
+            |next| next.device = 9,
+            |next| next.inode = 9,
+            |next| next.born.s = 9,
+            |next| next.born.ns = 9,
+            |next| next.write_counter = 9,
+            |next| next.checksum = 9,
+        ];
+        for change in changes {
+            let mut other = next;
+            change(&mut other);
+            assert_eq!(judged(&there, Some(&other)), StartKind::Fresh(FreshReason::LineageBehind), "{other:?}");
+        }
+        assert_eq!(judged(&there, None), StartKind::Fresh(FreshReason::LineageBehind), "a birth that nobody tells");
+        let rebooted = Seen { boot: BootId(9), ..there };
+        assert_eq!(judged(&rebooted, Some(&next)), StartKind::Fresh(FreshReason::Reboot));
+        let other_session = Seen { session: SessionId(9), ..there };
+        assert_eq!(judged(&other_session, Some(&next)), StartKind::Fresh(FreshReason::OtherSession));
+    }
+
+    #[test]
     fn a_lineage_that_is_not_there_or_not_whole_proves_nothing() {
-        let fresh = |found: &Found| judge(found, &SEEN, AfterReboot::Resume);
+        let fresh = |found: &Found| judge(found, &SEEN, None, AfterReboot::Resume);
         assert_eq!(fresh(&Found::Missing), StartKind::Fresh(FreshReason::NoLineage));
         let Found::Whole(lineage) = whole() else { unreachable!() };
         let bytes = lineage.encode().unwrap();

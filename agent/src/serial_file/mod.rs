@@ -26,6 +26,7 @@ pub use layout::{
     VERSION, decode, encode,
 };
 pub use lineage::{
-    AfterReboot, AfterRebootError, BootId, Found, FreshReason, Holdings, Identity, Lineage, Seen, StartKind, judge,
+    AfterReboot, AfterRebootError, BootId, Born, Found, FreshReason, Holdings, Identity, Lineage, Next, Seen,
+    StartKind, judge,
 };
 pub use start::{Opened, open};

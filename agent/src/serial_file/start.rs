@@ -7,11 +7,11 @@
 //! | S3 | the path still leads to what is locked, under no second name; else begin again | as after S2 |
 //! | S4 | read and check it, unchanged meanwhile; else begin again | as after S2 |
 //! | S5 | read the lineage, judge: resumed, and the start is done; or fresh | as after S2 |
-//! | S6 | fresh: write the new session, with all marks as they are and no holdings (a whole write, W0 to L4) | fresh again |
+//! | S6 | fresh: write the new session, with all marks as they are and no holdings (a whole write, W0 to L6) | fresh again |
 
 use super::disk::{Access, Disk, FileKind, OsDisk, Stat};
 use super::file::Held;
-use super::lineage::{self, Found, Seen, judge};
+use super::lineage::{self, BootId, Found, Identity, Next, Seen, judge};
 use super::place::Place;
 use super::{AfterReboot, Contents, Holdings, SerialFile, SerialFileError, StartKind, layout};
 use common::terms::SessionId;
@@ -59,11 +59,10 @@ pub(super) fn open_on(
 ) -> Result<Opened, SerialFileError> {
     refuse_network(&*disk, &place)?;
     let boot = disk.boot_id().map_err(SerialFileError::BootId)?;
-    let (file, stat, mut contents) = lock_and_read(&*disk, &place)?; // S1 to S4
+    let (file, stat, checksum, mut contents) = lock_and_read(&*disk, &place)?; // S1 to S4
     let write_counter = contents.header.write_counter;
-    let seen = Seen { identity: stat.identity, write_counter, boot, session: contents.header.session };
     let found = read_lineage(&*disk, &place)?; // S5
-    let start = judge(&found, &seen, after_reboot);
+    let start = judge_file(&found, &stat, boot, checksum, &contents, after_reboot);
     let held = Held { file, identity: stat.identity, write_counter };
     if let (StartKind::Resumed, Found::Whole(lineage)) = (&start, found) {
         let file = SerialFile::new(place, disk, boot, held, contents.clone());
@@ -77,7 +76,25 @@ pub(super) fn open_on(
     Ok(Opened { file, contents, holdings, start })
 }
 
-fn lock_and_read(disk: &dyn Disk, place: &Place) -> Result<(File, Stat, Contents), SerialFileError> {
+/// [`judge`], with what was found at the path.
+pub(super) fn judge_file(
+    found: &Found,
+    stat: &Stat,
+    boot: BootId,
+    checksum: u64,
+    contents: &Contents,
+    after_reboot: AfterReboot,
+) -> StartKind {
+    let (write_counter, session) = (contents.header.write_counter, contents.header.session);
+    let Identity { device, inode, .. } = stat.identity;
+    let as_next = stat.born.map(|born| Next { device, inode, born, write_counter, checksum });
+    judge(found, &Seen { identity: stat.identity, write_counter, boot, session }, as_next.as_ref(), after_reboot)
+}
+
+/// The locked file, what it looks like, its checksum, what it says.
+type Read = (File, Stat, u64, Contents);
+
+fn lock_and_read(disk: &dyn Disk, place: &Place) -> Result<Read, SerialFileError> {
     for _ in 0..ROUNDS_MAX {
         if let Some(found) = lock_once(disk, place)? {
             return Ok(found);
@@ -87,7 +104,7 @@ fn lock_and_read(disk: &dyn Disk, place: &Place) -> Result<(File, Stat, Contents
 }
 
 /// S1 to S4; `None` if the file was replaced or changed meanwhile.
-fn lock_once(disk: &dyn Disk, place: &Place) -> Result<Option<(File, Stat, Contents)>, SerialFileError> {
+fn lock_once(disk: &dyn Disk, place: &Place) -> Result<Option<Read>, SerialFileError> {
     refuse_what_is_no_file(disk, place)?; // S1
     let file = match disk.open(&place.file, Access::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -108,7 +125,8 @@ fn lock_once(disk: &dyn Disk, place: &Place) -> Result<Option<(File, Stat, Conte
         return Ok(None); // S4
     }
     let contents = layout::decode(&bytes).map_err(damaged(place))?;
-    Ok(Some((file, stat, contents)))
+    let checksum = layout::stored_checksum(&bytes).unwrap_or_default();
+    Ok(Some((file, stat, checksum, contents)))
 }
 
 /// S1: what is at the path is a regular file of its own.

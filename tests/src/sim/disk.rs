@@ -154,7 +154,7 @@ impl SerialFile {
         let counter = contents.header.write_counter;
         let seen = Seen { identity: placed.identity, write_counter: counter, boot, session: contents.header.session };
         let found = folder.lineage.as_deref().map_or(Found::Missing, Found::decode);
-        let start = if believe_all { StartKind::Resumed } else { judge(&found, &seen, rule) };
+        let start = if believe_all { StartKind::Resumed } else { judge(&found, &seen, None, rule) };
         let acked = contents.clone();
         let mut file = Self {
             boot,
@@ -232,7 +232,7 @@ impl SerialFile {
             boot: self.boot,
             session: self.acked.header.session,
         };
-        Lineage { seen, holdings: holdings.clone() }.encode().expect("few holdings")
+        Lineage { seen, next: None, holdings: holdings.clone() }.encode().expect("few holdings")
     }
 
     fn check_ours(&mut self, folder: &Folder) -> Result<(), Failure> {

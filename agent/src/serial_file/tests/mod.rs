@@ -8,7 +8,7 @@ mod write;
 
 use super::disk::{Access, Disk, OsDisk, Stat};
 use super::format::format_on;
-use super::lineage::{BootId, Found, Lineage, Seen, judge};
+use super::lineage::{BootId, Born, Found, Lineage, Seen, judge};
 use super::place::Place;
 use super::start::open_on;
 use super::*;
@@ -138,6 +138,9 @@ impl Disk for FaultyDisk {
     }
     fn create(&self, name: &OsStr) -> io::Result<File> {
         self.step("create", nothing, || self.os.create(name))
+    }
+    fn create_after(&self, name: &OsStr, born: Born) -> io::Result<Option<File>> {
+        self.step("create_after", nothing, || self.os.create_after(name, born))
     }
     fn try_lock(&self, file: &File) -> io::Result<bool> {
         self.step("try_lock", nothing, || self.os.try_lock(file))

@@ -201,10 +201,10 @@ fn twin_without_the_ctime_a_restored_file_resumes() {
     let header = decode(&bytes).unwrap().header;
     let mut now =
         Seen { identity: stat.identity, write_counter: header.write_counter, boot: then.boot, session: header.session };
-    assert_eq!(judge(&found, &now, AfterReboot::Fresh), fresh(FreshReason::FileChanged));
+    assert_eq!(judge(&found, &now, None, AfterReboot::Fresh), fresh(FreshReason::FileChanged));
     now.identity.ctime_s = then.identity.ctime_s;
     now.identity.ctime_ns = then.identity.ctime_ns;
-    assert_eq!(judge(&found, &now, AfterReboot::Fresh), StartKind::Resumed);
+    assert_eq!(judge(&found, &now, None, AfterReboot::Fresh), StartKind::Resumed);
 }
 
 #[test]
