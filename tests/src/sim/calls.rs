@@ -72,7 +72,11 @@ impl World {
         }
         if self.net.open(Node::Host(caller.host), Node::Master(target), self.t) && !self.lost() {
             let delay = self.latency();
-            self.after(delay, Event::Call(target, caller, Box::new(call)));
+            if self.masters[target].ledger.is_some() {
+                self.after(delay, Event::Call(target, caller, Box::new(call)));
+            } else if caller.rpc > 0 {
+                self.after(delay, Event::Answer(caller, None));
+            }
         } else {
             self.unanswered(caller);
         }
@@ -85,12 +89,11 @@ impl World {
         }
     }
 
-    /// Who answers at an address: for some agents a former master that lives on.
+    /// Who answers at an address: for some agents there is nobody but a former master that lives on.
     fn address(&self, turn: usize, far_side: bool) -> usize {
-        let current = self.current[turn % 2];
-        let id = self.masters[current].id;
-        let zombie = |m: &usize| self.masters[*m].id == id && *m != current && self.masters[*m].ledger.is_some();
-        (0..self.masters.len()).rev().find(zombie).filter(|_| far_side).unwrap_or(current)
+        let zombie = |m: &usize| !self.current.contains(m) && self.masters[*m].ledger.is_some();
+        let zombie = (0..self.masters.len()).rev().find(zombie).filter(|_| far_side);
+        zombie.unwrap_or(self.current[turn % 2])
     }
 
     /// An answer, or none in time.

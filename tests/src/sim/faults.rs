@@ -1,7 +1,7 @@
 //! Everything that goes wrong.
 
-use super::disk::{Folder, Mishap, Point};
-use super::master::slot;
+use super::disk::{Folder, Mishap, Plan, Point};
+use super::master::{Step, Trap, slot};
 use super::net::Node;
 use super::swarm::Fault;
 use super::world::{Event, World};
@@ -36,6 +36,9 @@ impl World {
     }
 
     fn keep_backups(&mut self) {
+        if self.rng.chance(0.5) {
+            return;
+        }
         let h = self.rng.below(self.hosts.len());
         let host = &mut self.hosts[h];
         if host.backups.len() >= BACKUPS_MAX {
@@ -45,7 +48,7 @@ impl World {
         let m = self.current[self.rng.below(2)];
         let master = &mut self.masters[m];
         if let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store)
-            && self.rng.chance(0.2)
+            && self.rng.chance(0.4)
         {
             master.backup = Some((ledger.lsn(), store.snapshot()));
         }
@@ -81,11 +84,46 @@ impl World {
                 self.masters[m].paused_until = self.t + span;
                 self.unsettle();
             }
+            Fault::AtAStep => {
+                let (step, trap) = (self.rng.below(Step::ALL.len()), self.rng.below(Trap::ALL.len()));
+                self.masters[m].trap = Some((Step::ALL[step], Trap::ALL[trap]));
+            }
             Fault::DiskLost => return self.disk_lost(),
             Fault::RolledBack => return self.rolled_back(),
             _ => return self.inflict_agent(fault),
         }
         true
+    }
+
+    /// What goes wrong at a master's step.
+    pub(super) fn spring(&mut self, m: usize, trap: Trap) {
+        let other = self.current[slot(self.masters[m].id.other())];
+        self.tell(|| format!("at a step of master {m}: {trap:?}"));
+        let lost = match trap {
+            Trap::Dies => return,
+            Trap::Cut => return self.cut(Node::Master(m), Node::Master(other)),
+            Trap::Lost => m,
+            Trap::OtherLost => other,
+        };
+        if self.healed || !self.may_replace(lost) {
+            return;
+        }
+        let notice = self.rng.magnitude(1_000, HOUR_MS);
+        let (from, to) = (Node::Master(lost), Node::Master(m + other - lost));
+        self.net.cut(from, to, self.t, self.t + notice + 1);
+        let zombie = self.zombie_comes();
+        self.after(notice, Event::DeclareLost { lost, zombie });
+    }
+
+    fn may_replace(&mut self, lost: usize) -> bool {
+        self.masters.len() < 2 + self.swarm.replacements_max && self.replaceable(lost)
+    }
+
+    /// Whether the next lost master lives on.
+    fn zombie_comes(&mut self) -> bool {
+        let zombies =
+            (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some());
+        zombies.count() < ZOMBIES_MAX && self.rng.chance(0.5)
     }
 
     /// One way, the other, or both.
@@ -118,12 +156,10 @@ impl World {
 
     fn disk_lost(&mut self) -> bool {
         let lost = self.current[self.rng.below(2)];
-        let zombies =
-            (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some());
-        let zombie = zombies.count() < ZOMBIES_MAX && self.rng.chance(0.5);
-        if self.masters.len() >= 2 + self.swarm.replacements_max || !self.replaceable(lost) {
+        if !self.may_replace(lost) {
             return false;
         }
+        let zombie = self.zombie_comes();
         if zombie {
             self.declare_lost(lost, true);
         } else {
@@ -145,7 +181,7 @@ impl World {
             && self.masters[m].paused_until <= self.t;
         // Who puts a disk back while the other master cannot be heard has lost it without knowing, and no protocol of
         // two can tell; so the greeting gets through.
-        if self.masters.len() >= 2 + self.swarm.replacements_max || !reached || !self.roll_back(m) {
+        if !reached || !self.may_replace(m) || !self.roll_back(m) {
             return false;
         }
         let loss = std::mem::replace(&mut self.swarm.loss, 0.0);
@@ -153,7 +189,9 @@ impl World {
         self.greet_now(m, other);
         self.swarm.loss = loss;
         let notice = self.rng.magnitude(60_000, DAY_MS);
-        self.after(notice, Event::DeclareLost { lost: m, zombie: false });
+        if self.masters[m].condemned {
+            self.after(notice, Event::DeclareLost { lost: m, zombie: false });
+        }
         true
     }
 
@@ -169,9 +207,16 @@ impl World {
                 self.kill(h);
             }
             Fault::AgentWrite => {
-                let point = [Point::BeforeRename, Point::BeforeLineage, Point::BeforeReturn][self.rng.below(3)];
+                let point = Point::ALL[self.rng.below(Point::ALL.len())];
                 let mishap = [Mishap::Fails, Mishap::Dies, Mishap::PowerCut][self.rng.below(3)];
-                self.hosts[h].folder.plan = Some((point, mishap));
+                // A disk that is full stays full for a while; then, often, somebody starts the process anew.
+                let full = mishap == Mishap::Fails && self.rng.chance(0.5);
+                let times = if full { self.rng.range(2, 30) as u32 } else { 1 };
+                self.hosts[h].folder.plan = Some(Plan { point, mishap, times });
+                if full && self.rng.chance(0.5) {
+                    let wait = self.rng.magnitude(1_000, DAY_MS);
+                    self.after(wait, Event::Kill(h));
+                }
             }
             Fault::AgentReboot => {
                 self.reboot(h);
@@ -205,7 +250,8 @@ impl World {
         true
     }
 
-    fn kill(&mut self, h: usize) {
+    /// An agent dies and is started again.
+    pub fn kill(&mut self, h: usize) {
         self.hosts[h].proc = None;
         let down = self.outage(DAY_MS);
         self.after(down, Event::StartAgent(h));
@@ -262,7 +308,7 @@ impl World {
         self.net.heal();
         for m in 0..self.masters.len() {
             (self.masters[m].wall_off, self.masters[m].paused_until) = (0, self.t);
-            self.masters[m].fail_commit = None;
+            (self.masters[m].fail_commit, self.masters[m].trap) = (None, None);
             if !self.current.contains(&m) && self.joining.as_ref().is_none_or(|joining| joining.new != m) {
                 self.masters[m].die();
             }

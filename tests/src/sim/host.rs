@@ -1,9 +1,8 @@
 //! A machine with an agent on it: the real holder, told what its task tells it.
 
-use super::disk::{Failure, Folder, Opened, SerialFile};
+use super::disk::{Failure, Folder, Opened, SerialFile, Start};
 use super::minter::{Minter, Run, Shell, Stop};
 use super::rng::mix;
-use super::swarm::Mutation;
 use super::world::{Call, Caller, Event, World};
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
 use agent::serial_file::{AfterReboot, Contents, Header, encode};
@@ -14,9 +13,9 @@ use common::token::TokenType;
 use std::collections::BTreeSet;
 
 /// The longest pause between two looks while an agent has nothing to mint with.
-const URGENT_MAX: i64 = HOUR_MS;
+const URGENT_MAX: i64 = 2 * HOUR_MS;
 /// The pause where no value is free, which only days will change.
-const PATIENT: (i64, i64) = (6 * HOUR_MS, 24 * HOUR_MS);
+const PATIENT: (i64, i64) = (8 * HOUR_MS, 24 * HOUR_MS);
 
 /// A machine.
 pub struct Host {
@@ -111,13 +110,13 @@ impl World {
     pub fn start_agent(&mut self, h: usize) {
         let session = SessionId(self.rng.wide());
         let rule = if self.swarm.resume_after_reboot { AfterReboot::Resume } else { AfterReboot::Fresh };
-        let believe_all = self.mutation == Mutation::AnyLineageResumes;
+        let mutations = self.mutations;
         let host = &mut self.hosts[h];
         if host.proc.is_some() || host.retired {
             return;
         }
-        let opened = SerialFile::open(&mut host.folder, host.boot, rule, believe_all, session, &mut self.rng);
-        match opened {
+        let start = Start { boot: host.boot, rule, session, mutations };
+        match SerialFile::open(&mut host.folder, &start, &mut self.rng) {
             None => {
                 self.format(h);
                 self.after(1_000, Event::StartAgent(h));
@@ -131,28 +130,18 @@ impl World {
 
     fn run_agent(&mut self, h: usize, opened: Opened) {
         let turn = self.rng.below(2);
-        let (renew, mutation, t) = (self.swarm.renew, self.mutation, self.t);
+        let (renew, mutations, t) = (self.swarm.renew, self.mutations, self.t);
         let host = &mut self.hosts[h];
         let os = host.os(t);
         let session = opened.contents.header.session;
         let start = opened.start.to_string();
         let (held, rseq) = (opened.holdings.leases.clone(), opened.holdings.rseq);
         let holder = Holder::new(&BTreeSet::from([TokenType::Uint2]), &held, rseq, renew, os);
-        let minter = Minter::new(opened, holder.leases(), os, mutation);
+        let minter = Minter::new(opened, &self.swarm.kinds, holder.leases(), os, mutations);
         host.life += 1;
         let (life, jumps) = (host.life, minter.jumps);
-        let proc = Proc {
-            session,
-            minter,
-            holder,
-            jumps,
-            link: None,
-            turn,
-            call: None,
-            rpc: 0,
-            patient: false,
-            urgent: 0,
-        };
+        let proc =
+            Proc { session, minter, holder, jumps, link: None, turn, call: None, rpc: 0, patient: false, urgent: 0 };
         host.proc = Some(proc);
         self.tell(|| format!("agent {h} starts: {start}, session {session}"));
         self.note(mix(session.0 as u64));
@@ -162,11 +151,17 @@ impl World {
     /// A new serial file in the place of whatever is there.
     pub fn format(&mut self, h: usize) {
         let session = SessionId(self.rng.wide());
-        let host = &mut self.hosts[h];
-        let mark = host.os(self.t).wall.max(WallMs(0));
+        let mark = self.hosts[h].os(self.t).wall.max(WallMs(0));
         let header = Header { session, uniq96_mark: mark, write_counter: 0 };
-        let bytes = encode(&Contents { header, blocks: vec![None] }).expect("an empty file");
-        host.folder.put(bytes);
+        // Some agents have come far: their serials are about to begin anew.
+        let mut blocks = Vec::new();
+        for kind in &self.swarm.kinds {
+            let before = self.rng.chance(0.3).then(|| self.rng.magnitude(1, 5_000) as u64);
+            let laps = self.rng.range(1, 3) as u64;
+            blocks.push(before.map(|left| kind.used((laps * kind.rules.capacity).saturating_sub(left), mark)));
+        }
+        let bytes = encode(&Contents { header, blocks }).expect("a file of ours");
+        self.hosts[h].folder.put(bytes);
     }
 
     /// The process is gone.
@@ -273,11 +268,13 @@ impl World {
         let session = proc.session;
         let mut runs: Vec<Run> = Vec::new();
         for _ in 0..self.rng.range(1, 3) {
-            let n = self.rng.magnitude(1, 3_000) as u32;
-            let done = if self.rng.chance(0.7) {
-                self.with(h, |proc, shell| proc.minter.mint(shell, n, &mut runs))
+            let n = self.rng.magnitude(1, 3_000);
+            let at = self.rng.below(1 + self.swarm.kinds.len());
+            let done = if let Some(kind) = self.swarm.kinds.get(at) {
+                let n = n.min(kind.rules.capacity as i64) as u32;
+                self.with(h, |proc, shell| proc.minter.mint(shell, at, n, &mut runs))
             } else {
-                self.with(h, |proc, shell| proc.minter.mint96(shell, n, &mut runs))
+                self.with(h, |proc, shell| proc.minter.mint96(shell, n as u32, &mut runs))
             };
             if done.is_none() {
                 break;

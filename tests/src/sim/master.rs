@@ -1,16 +1,16 @@
 //! A master: the real ledger on a store that outlives it.
 
+use super::mutation::{Mutation, Mutations};
 use super::net::Node;
 use super::rng::mix;
 use super::shelf::Shelf;
-use super::swarm::Mutation;
 use super::world::{Caller, Event, World};
-use common::lease::{Generation, LeaseState};
+use common::lease::{Generation, LeaseState, Prep};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::Rent;
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
 use common::terms::{EpochId, MasterId, SessionId};
-use common::time::{SpanMs, WallMs};
+use common::time::WallMs;
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
 use master::lease::{Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Reply, RequestId, Write};
@@ -38,6 +38,44 @@ pub enum Asked {
     Terminate(TokenKey),
 }
 
+/// What a master makes durable, as its next steps are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A proposal.
+    Proposed,
+    /// A new grant.
+    Granted,
+    /// A longer lease, or any other change of a grant.
+    Renewed,
+    /// The beginning of an end.
+    Closing,
+    /// An end.
+    Closed,
+}
+
+impl Step {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Proposed, Self::Granted, Self::Renewed, Self::Closing, Self::Closed];
+}
+
+/// What goes wrong right after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// It dies before it has said so to anybody.
+    Dies,
+    /// The other one does not hear of it, or it does not hear the other one.
+    Cut,
+    /// It is lost, and the other one has not heard of it.
+    Lost,
+    /// The other one is lost, and was not heard any more.
+    OtherLost,
+}
+
+impl Trap {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Dies, Self::Cut, Self::Lost, Self::OtherLost];
+}
+
 /// A machine with a master on it.
 pub struct Master {
     /// Which one of the two.
@@ -56,8 +94,12 @@ pub struct Master {
     pub paused_until: i64,
     /// Its next commit fails: with effect, or without.
     pub fail_commit: Option<bool>,
+    /// Something goes wrong at its next step of that kind.
+    pub trap: Option<(Step, Trap)>,
     /// What is durable.
-    mirror: BTreeMap<TokenKey, (Generation, WallMs)>,
+    pub(super) mirror: BTreeMap<TokenKey, (Generation, WallMs)>,
+    /// Proposals of the other's values; a mutation's only.
+    pub(super) foreign: BTreeMap<TokenKey, Prep>,
     permit: (Option<EpochId>, Option<WallMs>),
     waiting: BTreeMap<RequestId, Asker>,
     next_request: u64,
@@ -77,7 +119,9 @@ impl Master {
             wall_off: 0,
             paused_until: 0,
             fail_commit: None,
+            trap: None,
             mirror: BTreeMap::new(),
+            foreign: BTreeMap::new(),
             permit: (None, None),
             waiting: BTreeMap::new(),
             next_request: 0,
@@ -143,22 +187,10 @@ impl World {
     }
 
     /// Mail is taken in.
-    pub fn receive(&mut self, m: usize, mut frame: Box<PeerFrame>) {
-        let Some(ledger) = &self.masters[m].ledger else { return };
-        match (self.mutation, &mut frame.message) {
-            (Mutation::PermitIgnored, PeerMessage::Heartbeat { permit, .. }) => *permit = Some(WallMs(i64::MAX / 2)),
-            (Mutation::OverwriteOnSync, PeerMessage::Sync { records }) if frame.epoch == ledger.identity().epoch => {
-                let writes: Vec<Write> = records.iter().map(|(key, lease)| Write::Lease(*key, lease.clone())).collect();
-                let (ledger_lsn, master) = (ledger.lsn(), &mut self.masters[m]);
-                if let Some(store) = &mut master.store {
-                    store.commit(writes, ledger_lsn + 1);
-                }
-                master.die();
-                return self.start_master(m);
-            }
-            _ => {}
+    pub fn receive(&mut self, m: usize, frame: Box<PeerFrame>) {
+        if let Some(frame) = self.bend_mail(m, frame) {
+            self.step(m, LedgerEvent::Mail(frame));
         }
-        self.step(m, LedgerEvent::Mail(frame));
     }
 
     /// One event of a master, made durable, then sent.
@@ -187,15 +219,17 @@ impl World {
             }
         }
         let mut dies = false;
+        let mut trap = None;
         if !fx.writes.is_empty() {
+            trap = self.sprung(m, &fx.writes);
             let counted = fx.writes.iter().any(Write::counted);
             let plan = if counted { self.masters[m].fail_commit.take() } else { None };
-            dies = plan.is_some();
+            dies = plan.is_some() || trap == Some(Trap::Dies);
             if plan != Some(false) {
                 self.commit(m, &fx.writes);
             }
         }
-        if !dies || self.mutation == Mutation::SendBeforeCommit {
+        if !dies || self.mutations.has(Mutation::SendBeforeCommit) {
             let mail = std::mem::take(&mut fx.mail);
             for message in mail {
                 self.send(m, message);
@@ -204,31 +238,53 @@ impl World {
                 self.reply(m, id, reply);
             }
         }
+        if let Some(trap) = trap {
+            self.spring(m, trap);
+        }
         if dies {
             let down = self.outage(3_600_000);
             self.crash_master(m, down);
         }
     }
 
-    fn commit(&mut self, m: usize, writes: &[Write]) {
+    /// Whether one of these writes is the step that was waited for.
+    fn sprung(&mut self, m: usize, writes: &[Write]) -> Option<Trap> {
+        let master = &mut self.masters[m];
+        let (wanted, trap) = master.trap?;
+        let step = |write: &Write| match write {
+            Write::Prep(_) => Some(Step::Proposed),
+            Write::Lease(key, lease) => Some(match lease.state {
+                LeaseState::Closing => Step::Closing,
+                LeaseState::Closed => Step::Closed,
+                LeaseState::Held if master.mirror.get(key).is_some_and(|(g, _)| *g == lease.g) => Step::Renewed,
+                LeaseState::Held => Step::Granted,
+            }),
+            _ => None,
+        };
+        if !writes.iter().any(|write| step(write) == Some(wanted)) {
+            return None;
+        }
+        master.trap = None;
+        Some(trap)
+    }
+
+    pub(super) fn commit(&mut self, m: usize, writes: &[Write]) {
         let trace = |world: &Self, write: &Write| world.tell(|| format!("master {m} writes {write:?}"));
         for write in writes.iter().filter(|write| write.counted()) {
             trace(self, write);
         }
         let master = &mut self.masters[m];
         let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store) else { return };
-        if self.mutation == Mutation::RenewalNotDurable {
-            let same_grant = |write: &&Write| match write {
-                Write::Lease(key, lease) => {
-                    lease.state != LeaseState::Held || master.mirror.get(key).is_none_or(|(g, _)| *g != lease.g)
-                }
-                _ => true,
-            };
-            let kept: Vec<Write> = writes.iter().filter(same_grant).cloned().collect();
-            store.commit(kept, ledger.lsn());
-        } else {
+        if self.mutations == Mutations::NONE {
             store.commit(writes.iter().cloned(), ledger.lsn());
+        } else {
+            let lsn = ledger.lsn();
+            let kept = self.bend_writes(m, writes);
+            if let Some(store) = &mut self.masters[m].store {
+                store.commit(kept, lsn);
+            }
         }
+        let master = &mut self.masters[m];
         for write in writes {
             match write {
                 Write::Lease(key, lease) => {
@@ -249,15 +305,18 @@ impl World {
         }
     }
 
-    fn send(&mut self, m: usize, message: PeerMessage) {
+    pub(super) fn send(&mut self, m: usize, message: PeerMessage) {
         let Some(ledger) = &self.masters[m].ledger else { return };
         let Identity { master, cluster, epoch, .. } = *ledger.identity();
         if let PeerMessage::Heartbeat { permit: Some(permit), .. } = &message
+            && self.mutations == Mutations::NONE
             && Some(*permit) > self.masters[m].permit.1
         {
             self.oracle.violated(|| format!("I8 master {m} sends a permit that is not durable"));
         }
-        self.forge(m, &message);
+        if self.forge(m, &message) {
+            return;
+        }
         let frame = Box::new(PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message });
         let to = self.current[slot(master.other())];
         for delay in self.copies().into_iter().flatten() {
@@ -265,25 +324,16 @@ impl World {
             let to = if self.rng.chance(0.9) { to } else { self.rng.below(self.masters.len()) };
             self.after(delay, Event::Mail(to, frame.clone()));
         }
-        if self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.lost() {
+        let open = self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.lost();
+        if open && self.masters[to].ledger.is_some() {
             let delay = self.latency();
             self.after(delay, Event::Mail(to, frame));
+        } else if let PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } | PeerMessage::Confirm { .. } =
+            frame.message
+        {
+            // Somebody waits for what comes of it, and shall be told to ask again.
+            self.busy(4_000);
         }
-    }
-
-    /// Answers of the other master that it never gave.
-    fn forge(&mut self, m: usize, message: &PeerMessage) {
-        let answer = match (self.mutation, message) {
-            (Mutation::ConfirmForged, PeerMessage::Propose { prep }) => PeerMessage::Confirm { prep: prep.clone() },
-            (Mutation::ClosedForged, PeerMessage::Close { key, g, until }) => {
-                PeerMessage::Closed { key: *key, g: *g, until: *until }
-            }
-            _ => return,
-        };
-        let Some(ledger) = &self.masters[m].ledger else { return };
-        let Identity { master, cluster, epoch, .. } = *ledger.identity();
-        let frame = PeerFrame { protocol: PROTOCOL, from: master.other(), cluster, epoch, message: answer };
-        self.after(1, Event::Mail(m, Box::new(frame)));
     }
 
     fn reply(&mut self, m: usize, id: RequestId, reply: Reply) {
@@ -310,9 +360,7 @@ impl World {
                 self.oracle.promised(key, g, session, None, *until);
                 self.note(mix(u64::from(key.value.0)) ^ until.0 as u64);
             }
-            (Reply::Terminate(Ok(())), Asked::Terminate(key)) if self.mutation == Mutation::ReleaseFrees => {
-                self.free_at_once(key);
-            }
+            (Reply::Terminate(Ok(())), Asked::Terminate(key)) => self.free_at_once(key),
             _ => {}
         }
         self.answer(m, caller, Some(Box::new(reply)));
@@ -321,26 +369,8 @@ impl World {
     /// I5: no promise exceeds the promiser's durable record.
     fn durable(&mut self, m: usize, key: TokenKey, g: Generation, until: WallMs) {
         let known = self.masters[m].mirror.get(&key).copied();
-        if self.mutation == Mutation::None && known.is_none_or(|known| known.0 != g || known.1 < until) {
+        if self.mutations == Mutations::NONE && known.is_none_or(|known| known.0 != g || known.1 < until) {
             self.oracle.violated(|| format!("I5 master {m} promises {key} g{g} until {until}, which is not durable"));
-        }
-    }
-
-    /// A mutation: the value is closed at both, as if its time were over.
-    fn free_at_once(&mut self, key: TokenKey) {
-        for m in self.current {
-            let Some(mut loaded) = self.masters[m].loaded() else { continue };
-            let ended = WallMs(self.t) + SpanMs::days(-3);
-            let Some((_, lease)) = loaded.leases.iter_mut().find(|(k, _)| *k == key) else { continue };
-            (lease.state, lease.until) = (LeaseState::Closed, lease.from.max(ended));
-            let (lsn, write) = (loaded.lsn + 1, Write::Lease(key, lease.clone()));
-            if let Some(store) = &mut self.masters[m].store {
-                store.commit([write], lsn);
-            }
-            if self.masters[m].ledger.is_some() {
-                self.masters[m].die();
-                self.start_master(m);
-            }
         }
     }
 }

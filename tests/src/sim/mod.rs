@@ -21,17 +21,20 @@
     reason = "whatever does not hold in a simulation shall end it, with a seed that replays it"
 )]
 
+pub mod bend;
 pub mod calls;
 pub mod disk;
 pub mod faults;
 pub mod host;
 pub mod master;
 pub mod minter;
+pub mod mutation;
 pub mod net;
 pub mod operator;
 pub mod oracle;
 pub mod queue;
 pub mod rng;
+pub mod series;
 pub mod shelf;
 pub mod swarm;
 pub mod world;
@@ -40,8 +43,8 @@ use common::lease::LeaseState;
 use common::rpc::lease::Mode;
 use common::terms::Terms;
 use common::time::{DAY_MS, HOUR_MS, WallMs};
+use mutation::Mutations;
 use std::collections::BTreeMap;
-use swarm::Mutation;
 use world::{BEGIN, Event, World};
 
 /// Days of the second phase.
@@ -83,8 +86,8 @@ impl Outcome {
 }
 
 /// Runs one seed for so many days of faults and [`CONVERGE_DAYS`] of healing.
-pub fn run(seed: u64, days: i64, mutation: Mutation, trace: bool) -> Outcome {
-    let mut world = World::new(seed, mutation, trace);
+pub fn run(seed: u64, days: i64, mutations: Mutations, trace: bool) -> Outcome {
+    let mut world = World::new(seed, mutations, trace);
     world.tell(|| format!("{:?}", world.swarm));
     world.format_masters();
     world.begin();

@@ -1,15 +1,15 @@
 //! What operators do: make a cluster, replace a lost master.
 
 use super::master::{Asker, Master, slot};
+use super::mutation::Mutation;
 use super::shelf::Shelf;
-use super::swarm::Mutation;
 use super::world::{Event, World};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{JoinReply, JoinStep};
 use common::terms::{ClusterId, EpochId, MasterId};
-use common::time::HOUR_MS;
+use common::time::{DAY_MS, HOUR_MS};
 use common::token::TokenKey;
-use master::lease::join::{declare_lost, taken_over};
+use master::lease::join::taken_over;
 use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
 
 /// How long the replacement of a master takes at most between two steps.
@@ -69,7 +69,9 @@ impl World {
         let survivor = self.current[slot(id.other())];
         self.tell(|| format!("master {lost} is declared lost (lives on: {zombie})"));
         if zombie {
-            let span = self.outage(15 * 24 * HOUR_MS);
+            // Long enough, often, to see how far it goes on alone.
+            let long = self.rng.chance(0.5);
+            let span = if long { self.rng.range(20 * DAY_MS, 50 * DAY_MS) } else { self.outage(15 * DAY_MS) };
             self.after(span, Event::EndZombie(lost));
         } else {
             self.masters[lost].die();
@@ -95,18 +97,11 @@ impl World {
         let mut token = [0; 32];
         token[..8].copy_from_slice(&self.rng.next().to_le_bytes());
         let epoch = EpochId(self.rng.wide());
-        let mut loaded = self.masters[survivor].loaded().expect("the survivor has a disk");
-        let mut writes = Vec::new();
-        match self.mutation {
-            Mutation::NoBumpAtPeerLost => loaded.permit_out = None,
-            Mutation::PrepsDroppedAtPeerLost => {
-                writes.extend(std::mem::take(&mut loaded.preps).into_iter().map(|prep| Write::DropPrep(prep.key)));
-            }
-            _ => {}
-        }
-        writes.extend(declare_lost(&loaded, epoch, token));
+        let loaded = self.masters[survivor].loaded().expect("the survivor has a disk");
+        let lsn = loaded.lsn;
+        let writes = self.bend_peer_lost(loaded, epoch, token);
         if let Some(store) = &mut self.masters[survivor].store {
-            store.commit(writes.iter().cloned(), loaded.lsn + 1);
+            store.commit(writes.iter().cloned(), lsn + 1);
         }
         for write in &writes {
             self.tell(|| format!("master {survivor} writes {write:?}"));
@@ -141,6 +136,7 @@ impl World {
             }
             Some(JoinReply::Page { records, last }) => {
                 let after: Option<TokenKey> = records.last().map(|(key, _)| *key);
+                let records = if self.mutations.has(Mutation::JoinedEmpty) { Vec::new() } else { records };
                 let writes: Vec<Write> =
                     records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease))).collect();
                 joining.draft.commit(writes, 0);
@@ -169,7 +165,11 @@ impl World {
 
     fn ask_survivor(&mut self, survivor: usize, token: TokenHash, master: MasterId, step: JoinStep) {
         let id = self.masters[survivor].ask(Asker::Join);
+        let witness = self.masters[survivor].ledger.as_ref().map(|ledger| *ledger.witness());
         self.step(survivor, LedgerEvent::Join { id, token, master, step });
+        if let Some(witness) = witness.filter(|_| self.mutations.has(Mutation::PermitKeptAfterJoin)) {
+            self.rewrite(survivor, vec![Write::Witness(witness)]);
+        }
         self.busy(3_000);
     }
 
@@ -184,13 +184,10 @@ impl World {
         }
         let Some((lsn, backup)) = &mut self.masters[m].backup else { return false };
         let (lsn, mut store) = (*lsn, backup.snapshot());
-        if self.mutation == Mutation::RollbackBelieved {
-            let permit = self.masters[m].loaded().and_then(|l| l.permit_out);
-            store.commit([Write::PermitOut(permit)], seen + lsn + 100_000);
-        }
+        self.believe_rollback(m, &mut store, seen + lsn + 100_000);
         self.masters[m].die();
         self.masters[m].store = Some(store);
-        self.masters[m].condemned = true;
+        self.masters[m].condemned = !self.mutations.has(Mutation::RollbackBelieved);
         true
     }
 }

@@ -1,6 +1,7 @@
 //! What a seed is like: how large the cluster, how bad the world.
 
 use super::rng::Rng;
+use super::series::Kind;
 use common::calendar::UtcOffset;
 use common::terms::Terms;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
@@ -41,6 +42,8 @@ macro_rules! words {
     };
 }
 
+pub(super) use words;
+
 words! {
     /// What can happen to a cluster.
     Fault {
@@ -62,6 +65,8 @@ words! {
         DiskLost = "disk-lost",
         /// A master's store is put back from a backup.
         RolledBack = "rolled-back",
+        /// At the next step of one kind that a master takes, it dies, the two are cut apart, or one of them is lost.
+        AtAStep = "at-a-step",
         /// An agent is killed and started again.
         AgentKill = "agent-kill",
         /// An agent is stopped properly and started again.
@@ -86,42 +91,6 @@ words! {
         Touch = "touch",
         /// An agent gives its lease back, and goes on with it.
         Release = "release",
-    }
-}
-
-words! {
-    /// One mechanism less: each must be found out by the simulation.
-    Mutation {
-        /// The product as it is.
-        None = "none",
-        /// A master sends before its commit is durable.
-        SendBeforeCommit = "send-before-commit",
-        /// A renewal is not made durable.
-        RenewalNotDurable = "renewal-not-durable",
-        /// Records of the other master are believed instead of merged.
-        OverwriteOnSync = "overwrite-on-sync",
-        /// Nothing is added to the leases when a master is declared lost.
-        NoBumpAtPeerLost = "no-bump-at-peer-lost",
-        /// Proposals are dropped when a master is declared lost.
-        PrepsDroppedAtPeerLost = "preps-dropped-at-peer-lost",
-        /// Masters extend leases without a permit.
-        PermitIgnored = "permit-ignored",
-        /// A store that was rolled back is believed.
-        RollbackBelieved = "rollback-believed",
-        /// The home grants without the other's confirmation.
-        ConfirmForged = "confirm-forged",
-        /// The home ends leases without the other.
-        ClosedForged = "closed-forged",
-        /// A terminated value is free at once.
-        ReleaseFrees = "release-frees",
-        /// Any lineage is believed at a start.
-        AnyLineageResumes = "any-lineage-resumes",
-        /// A failed write of the serial file counts as durable.
-        FailedWriteBelieved = "failed-write-believed",
-        /// An agent's buckets may go back.
-        BucketsGoBack = "buckets-go-back",
-        /// An agent mints past its lease.
-        MintPastTheLease = "mint-past-the-lease",
     }
 }
 
@@ -156,6 +125,8 @@ pub struct Swarm {
     pub weights: Vec<u32>,
     /// Masters that are replaced at most. Each time all leases are lengthened by a month, so most seeds have few.
     pub replacements_max: usize,
+    /// What agents mint beside Uniq96.
+    pub kinds: Vec<Kind>,
     /// Whether both masters' calendars may be wrong at a time.
     pub both_clocks: bool,
     /// Whether a reboot does not end a session; then nothing is cloned.
@@ -194,6 +165,7 @@ impl Swarm {
             fault_gap: DAY_MS / rng.range(20, 60),
             weights,
             replacements_max: [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
+            kinds: vec![Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))],
             both_clocks: rng.chance(0.25),
             resume_after_reboot,
         }
@@ -220,6 +192,7 @@ fn usual(fault: Fault) -> i64 {
         Fault::MasterCrash | Fault::CommitFails | Fault::PeerCut => 40,
         Fault::BothCrash | Fault::MasterClock | Fault::MasterPause | Fault::AgentPause => 20,
         Fault::DiskLost | Fault::RolledBack => 6,
+        Fault::AtAStep => 15,
         Fault::AgentReboot | Fault::FolderCopy | Fault::ImageClone | Fault::Restore => 30,
         Fault::Format | Fault::Touch | Fault::Release => 20,
     }

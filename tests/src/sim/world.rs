@@ -2,16 +2,17 @@
 
 use super::host::Host;
 use super::master::{Asked, Asker, Master};
+use super::mutation::Mutations;
 use super::net::{Net, Node};
 use super::operator::Joining;
 use super::oracle::Oracle;
 use super::queue::Queue;
 use super::rng::{Rng, mix};
-use super::swarm::{Mutation, Swarm};
+use super::swarm::Swarm;
 use common::rpc::lease::{HeartbeatRequest, Mode, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::PeerFrame;
 use common::time::{BootMs, Now, WallMs};
-use master::lease::{Event as LedgerEvent, Reply, RequestId};
+use master::lease::{Event as LedgerEvent, Reply};
 use std::collections::BTreeMap;
 
 /// The first instant of every simulation.
@@ -20,8 +21,6 @@ pub const BEGIN: i64 = 1_795_000_000_000;
 const BEAT: (i64, i64) = (1_000, 2_500);
 /// After so long a change among the masters has been noticed: they go on alone after 10 s.
 const SETTLE: i64 = 15_000;
-/// A call that was not answered by then keeps the masters' clocks running.
-const AT_ONCE: i64 = 500;
 /// Events of one simulation at most: beyond it something goes round in circles.
 const EVENTS_MAX: u64 = 5_000_000;
 
@@ -58,8 +57,6 @@ pub enum Event {
     Mail(usize, Box<PeerFrame>),
     /// A call arrives at a master.
     Call(usize, Caller, Box<Call>),
-    /// A master that still owes an answer goes about it.
-    StillAsked(usize, RequestId),
     /// An answer arrives at an agent; `None`: the connection failed, or it waits no longer.
     Answer(Caller, Option<Box<Reply>>),
     /// An agent's task looks what there is to do.
@@ -76,6 +73,8 @@ pub enum Event {
     MasterClockRight(usize),
     /// A host's calendar is set right.
     HostClockRight(usize),
+    /// An agent is killed.
+    Kill(usize),
     /// A copy of a host is taken away.
     Retire(usize),
     /// A master is declared lost.
@@ -98,7 +97,7 @@ pub struct World {
     /// What the seed is like.
     pub swarm: Swarm,
     /// What is left out.
-    pub mutation: Mutation,
+    pub mutations: Mutations,
     /// What must hold.
     pub oracle: Oracle,
     /// True time, in milliseconds.
@@ -135,7 +134,7 @@ pub struct World {
 
 impl World {
     /// A world without anybody in it.
-    pub fn new(seed: u64, mutation: Mutation, trace: bool) -> Self {
+    pub fn new(seed: u64, mutations: Mutations, trace: bool) -> Self {
         let mut rng = Rng::new(seed);
         let swarm = Swarm::draw(&mut rng);
         let oracle = Oracle::new(swarm.terms.utc_offset());
@@ -143,7 +142,7 @@ impl World {
             rng,
             oracle,
             swarm,
-            mutation,
+            mutations,
             t: BEGIN,
             link: 1_000_000,
             link_at_beat: 0,
@@ -260,8 +259,6 @@ impl World {
             Event::Beat(_) => {}
             Event::Mail(m, frame) => self.on_mail(m, frame),
             Event::Call(m, caller, call) => self.on_call(m, caller, *call),
-            Event::StillAsked(m, id) if self.masters[m].asks(id) => self.busy(4_000),
-            Event::StillAsked(..) => {}
             Event::Answer(caller, reply) => self.on_answer(caller, reply),
             Event::Wake(h, life) => self.wake(h, life),
             Event::Mint(h) => self.on_mint(h),
@@ -270,6 +267,7 @@ impl World {
             Event::StartAgent(h) => self.start_agent(h),
             Event::MasterClockRight(m) => self.masters[m].wall_off = 0,
             Event::HostClockRight(h) => self.hosts[h].wall_off = 0,
+            Event::Kill(h) => self.kill(h),
             Event::Retire(h) => self.retire(h),
             Event::DeclareLost { lost, zombie } => self.declare_lost(lost, zombie),
             Event::Join(m) => self.on_join(m),
@@ -282,6 +280,7 @@ impl World {
         self.link_at_beat = self.link;
         for m in 0..self.masters.len() {
             if self.masters[m].paused_until <= self.t {
+                self.bend_beat(m);
                 self.step(m, LedgerEvent::Tick);
             }
         }
@@ -303,7 +302,7 @@ impl World {
         self.receive(m, frame);
     }
 
-    fn on_call(&mut self, m: usize, caller: Caller, call: Call) {
+    fn on_call(&mut self, m: usize, caller: Caller, mut call: Call) {
         let paused = self.masters[m].paused_until - self.t;
         if paused > 0 {
             self.unanswered(caller);
@@ -312,6 +311,7 @@ impl World {
         if self.masters[m].ledger.is_none() {
             return self.answer(m, caller, None);
         }
+        self.bend_call(m, &mut call);
         let asked = match &call {
             Call::Token(request) => Asked::Token(request.session),
             Call::Rent(request) => Asked::Rent(request.session, request.key, request.g),
@@ -329,7 +329,6 @@ impl World {
         self.step(m, event);
         if self.masters[m].asks(id) {
             self.unanswered(caller);
-            self.after(AT_ONCE, Event::StillAsked(m, id));
         }
     }
 
