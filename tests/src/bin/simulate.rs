@@ -146,7 +146,8 @@ fn progress(args: &Args, done: &AtomicU64, sum: &Mutex<Sum>, began: Instant) {
     let mut told = Instant::now();
     loop {
         let finished = done.load(Ordering::Relaxed);
-        let failed = sum.lock().map_or(0, |sum| sum.failed);
+        let (failed, faults, ids, duplicates) =
+            sum.lock().map_or((0, 0_u64, 0, 0), |sum| (sum.failed, sum.faults.values().sum(), sum.ids, sum.duplicates));
         if finished >= args.seeds || (failed > 0 && args.mutation != Mutations::NONE) {
             break;
         }
@@ -158,7 +159,8 @@ fn progress(args: &Args, done: &AtomicU64, sum: &Mutex<Sum>, began: Instant) {
             let (begin, end) = if screen { ("\r", "") } else { ("", "\n") };
             let percent = finished * 100 / args.seeds.max(1);
             eprint!(
-                "{begin}{finished}/{} seeds {percent} % {rate:.1}/s {failed} failed {left:.0} s left {end}",
+                "{begin}{finished}/{} seeds {percent} % {rate:.1}/s {left:.0} s left, {failed} failed, {faults} faults \
+                 {ids} IDs {duplicates} duplicates {end}",
                 args.seeds
             );
             let _ = std::io::stderr().flush();

@@ -33,11 +33,12 @@ impl World {
         let loaded = store.load();
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
         let Identity { cluster, epoch, terms, .. } = loaded.identity;
+        let seen = loaded.witness.peer_lsn;
         let mut ledger = Ledger::start(loaded, now, 0, None, String::new());
         let mut fx = Effects::default();
         if ready {
             let (answer, version) = (false, String::new());
-            let hello = Hello { lsn: u64::MAX, seen: 0, terms, wall: now.wall, test_clock: None, version, answer };
+            let hello = Hello { lsn: seen, seen: 0, terms, wall: now.wall, test_clock: None, version, answer };
             let page = PeerMessage::Page { exchange: 1, after: None, records: Vec::new(), last: true };
             for message in [PeerMessage::Hello(hello), page] {
                 let frame = PeerFrame { protocol: PROTOCOL, from: master.id.other(), cluster, epoch, message };

@@ -15,6 +15,8 @@ const COPIES_MAX: usize = 4;
 const BACKUPS_MAX: usize = 3;
 /// Former masters that live on at the same time.
 const ZOMBIES_MAX: usize = 2;
+/// Long enough for one message to get lost, too short for anybody to be missed.
+const MOMENT: i64 = 300;
 /// The farthest that a calendar is set wrong.
 const STEP_MAX: i64 = 400 * DAY_MS;
 
@@ -89,7 +91,10 @@ impl World {
                 self.masters[m].trap = Some((Step::ALL[step], Trap::ALL[trap]));
             }
             Fault::DiskLost => return self.disk_lost(),
-            Fault::RolledBack => return self.rolled_back(),
+            Fault::RolledBack => {
+                let m = self.current[self.rng.below(2)];
+                return self.rolled_back(m);
+            }
             _ => return self.inflict_agent(fault),
         }
         true
@@ -99,28 +104,38 @@ impl World {
     pub(super) fn spring(&mut self, m: usize, trap: Trap) {
         let other = self.current[slot(self.masters[m].id.other())];
         self.tell(|| format!("at a step of master {m}: {trap:?}"));
+        let (here, there) = (Node::Master(m), Node::Master(other));
         let lost = match trap {
             Trap::Dies => return,
-            Trap::Cut => return self.cut(Node::Master(m), Node::Master(other)),
+            Trap::Cut => return self.cut(here, there),
+            Trap::Unheard => return self.net.cut(here, there, self.t, self.t + MOMENT),
+            Trap::RollsBack => {
+                self.net.cut(here, there, self.t, self.t + MOMENT);
+                let wait = self.rng.magnitude(MOMENT, HOUR_MS);
+                return self.after(wait, Event::RollBack(m));
+            }
             Trap::Lost => m,
             Trap::OtherLost => other,
         };
         if self.healed || !self.may_replace(lost) {
             return;
         }
-        let notice = self.rng.magnitude(1_000, HOUR_MS);
-        let (from, to) = (Node::Master(lost), Node::Master(m + other - lost));
-        self.net.cut(from, to, self.t, self.t + notice + 1);
+        let notice = self.rng.magnitude(MOMENT, HOUR_MS);
+        let survivor = if lost == m { there } else { here };
+        self.net.cut(Node::Master(lost), survivor, self.t, self.t + notice + 1);
+        if self.rng.chance(0.3) {
+            self.net.cut(survivor, Node::Master(lost), self.t, self.t + notice + 1);
+        }
         let zombie = self.zombie_comes();
         self.after(notice, Event::DeclareLost { lost, zombie });
     }
 
-    fn may_replace(&mut self, lost: usize) -> bool {
+    pub(super) fn may_replace(&mut self, lost: usize) -> bool {
         self.masters.len() < 2 + self.swarm.replacements_max && self.replaceable(lost)
     }
 
     /// Whether the next lost master lives on.
-    fn zombie_comes(&mut self) -> bool {
+    pub(super) fn zombie_comes(&mut self) -> bool {
         let zombies =
             (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some());
         zombies.count() < ZOMBIES_MAX && self.rng.chance(0.5)
@@ -172,8 +187,11 @@ impl World {
         true
     }
 
-    fn rolled_back(&mut self) -> bool {
-        let m = self.current[self.rng.below(2)];
+    /// A master's store is put back from a backup, if there is one and that can be noticed.
+    pub fn rolled_back(&mut self, m: usize) -> bool {
+        if self.healed || !self.current.contains(&m) {
+            return false;
+        }
         let other = self.current[slot(self.masters[m].id.other())];
         let reached = self.net.open(Node::Master(m), Node::Master(other), self.t)
             && self.net.open(Node::Master(other), Node::Master(m), self.t)
@@ -224,6 +242,10 @@ impl World {
             }
             Fault::AgentClock => {
                 self.hosts[h].wall_off = self.clock_step();
+                // A clock is often wrong from the start.
+                if self.rng.chance(0.3) {
+                    self.kill(h);
+                }
                 let right = self.outage(5 * DAY_MS);
                 self.after(right, Event::HostClockRight(h));
             }

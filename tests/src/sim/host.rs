@@ -146,6 +146,10 @@ impl World {
         self.tell(|| format!("agent {h} starts: {start}, session {session}"));
         self.note(mix(session.0 as u64));
         self.after(10, Event::Wake(h, life));
+        // Clients do not wait for it to have heard from a master.
+        if self.rng.chance(0.5) {
+            self.mint(h);
+        }
     }
 
     /// A new serial file in the place of whatever is there.

@@ -43,6 +43,8 @@ pub enum Asked {
 pub enum Step {
     /// A proposal.
     Proposed,
+    /// A proposal that the other one asked for.
+    Lent,
     /// A new grant.
     Granted,
     /// A longer lease, or any other change of a grant.
@@ -55,7 +57,7 @@ pub enum Step {
 
 impl Step {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Proposed, Self::Granted, Self::Renewed, Self::Closing, Self::Closed];
+    pub const ALL: [Self; 6] = [Self::Proposed, Self::Lent, Self::Granted, Self::Renewed, Self::Closing, Self::Closed];
 }
 
 /// What goes wrong right after that.
@@ -69,11 +71,15 @@ pub enum Trap {
     Lost,
     /// The other one is lost, and was not heard any more.
     OtherLost,
+    /// Nothing of what it says about that gets through.
+    Unheard,
+    /// Nor that, and its store is put back from a backup.
+    RollsBack,
 }
 
 impl Trap {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Dies, Self::Cut, Self::Lost, Self::OtherLost];
+    pub const ALL: [Self; 6] = [Self::Dies, Self::Cut, Self::Lost, Self::OtherLost, Self::Unheard, Self::RollsBack];
 }
 
 /// A machine with a master on it.
@@ -198,6 +204,7 @@ impl World {
         let now = self.master_now(m);
         let Some(ledger) = &mut self.masters[m].ledger else { return };
         let mut fx = Effects::default();
+        let asked_for = matches!(&event, LedgerEvent::Mail(frame) if matches!(frame.message, PeerMessage::Ask { .. }));
         ledger.step(now, event, &mut fx);
         // Whatever it believes of a value changes only with a write.
         if !fx.writes.is_empty()
@@ -207,11 +214,11 @@ impl World {
         }
         let Effects { writes, mail, replies, alarms } = &fx;
         if !(writes.is_empty() && mail.is_empty() && replies.is_empty() && alarms.is_empty()) {
-            self.carry_out(m, fx);
+            self.carry_out(m, fx, asked_for);
         }
     }
 
-    fn carry_out(&mut self, m: usize, mut fx: Effects) {
+    fn carry_out(&mut self, m: usize, mut fx: Effects, asked_for: bool) {
         for alarm in &fx.alarms {
             self.tell(|| format!("master {m}: {alarm}"));
             if let Alarm::Conflict(_) = alarm {
@@ -221,13 +228,16 @@ impl World {
         let mut dies = false;
         let mut trap = None;
         if !fx.writes.is_empty() {
-            trap = self.sprung(m, &fx.writes);
+            trap = self.sprung(m, &fx.writes, asked_for);
             let counted = fx.writes.iter().any(Write::counted);
             let plan = if counted { self.masters[m].fail_commit.take() } else { None };
             dies = plan.is_some() || trap == Some(Trap::Dies);
             if plan != Some(false) {
                 self.commit(m, &fx.writes);
             }
+        }
+        if let Some(trap) = trap {
+            self.spring(m, trap);
         }
         if !dies || self.mutations.has(Mutation::SendBeforeCommit) {
             let mail = std::mem::take(&mut fx.mail);
@@ -238,9 +248,6 @@ impl World {
                 self.reply(m, id, reply);
             }
         }
-        if let Some(trap) = trap {
-            self.spring(m, trap);
-        }
         if dies {
             let down = self.outage(3_600_000);
             self.crash_master(m, down);
@@ -248,10 +255,11 @@ impl World {
     }
 
     /// Whether one of these writes is the step that was waited for.
-    fn sprung(&mut self, m: usize, writes: &[Write]) -> Option<Trap> {
+    fn sprung(&mut self, m: usize, writes: &[Write], asked_for: bool) -> Option<Trap> {
         let master = &mut self.masters[m];
         let (wanted, trap) = master.trap?;
         let step = |write: &Write| match write {
+            Write::Prep(_) if asked_for => Some(Step::Lent),
             Write::Prep(_) => Some(Step::Proposed),
             Write::Lease(key, lease) => Some(match lease.state {
                 LeaseState::Closing => Step::Closing,

@@ -154,7 +154,8 @@ fn free_values(world: &World) -> usize {
     let terms = world.swarm.terms;
     let Some(ledger) = &world.masters[world.current[0]].ledger else { return 0 };
     let Some(other) = &world.masters[world.current[1]].ledger else { return 0 };
-    let today = terms.utc_offset().day_floor(WallMs(world.t));
+    // Whoever was told that nothing is free asks again a day later.
+    let rested = terms.utc_offset().day_floor(WallMs(world.t - 2 * DAY_MS));
     let over = WallMs(world.t - 3 * DAY_MS);
     (0..=u32::from(terms.uint2_max()))
         .map(|value| common::token::TokenType::Uint2.key(common::token::TokenValue(value)))
@@ -164,7 +165,7 @@ fn free_values(world: &World) -> usize {
                 [ledger, other].into_iter().filter_map(|l| l.table().lease(*key)).max_by_key(|l| (l.g, l.until));
             prep.is_none()
                 && lease.is_none_or(|lease| match lease.state {
-                    LeaseState::Closed => terms.reuse_at(lease.until) <= today,
+                    LeaseState::Closed => terms.reuse_at(lease.until) <= rested,
                     _ => terms.reuse_at(lease.until) <= terms.utc_offset().day_floor(over),
                 })
         })

@@ -2,6 +2,7 @@
 
 use super::master::{Asker, Master, slot};
 use super::mutation::Mutation;
+use super::net::Node;
 use super::shelf::Shelf;
 use super::world::{Event, World};
 use common::rpc::lease::Mode;
@@ -145,6 +146,7 @@ impl World {
             Some(JoinReply::Done) => {
                 self.tell(|| format!("master {new} has joined"));
                 self.masters[new].store = Some(joining.draft);
+                self.lose_survivor(survivor, new);
                 return self.after(pause, Event::StartMaster(new));
             }
             None if done_in_doubt => {
@@ -161,6 +163,19 @@ impl World {
         }
         self.joining = Some(joining);
         self.after(pause, Event::Join(new));
+    }
+
+    /// Now and then the survivor is lost too, before the replacement has heard a word of it.
+    fn lose_survivor(&mut self, survivor: usize, new: usize) {
+        if self.healed || !self.rng.chance(0.2) || !self.may_replace(survivor) {
+            return;
+        }
+        let notice = self.rng.magnitude(HOUR_MS, 3 * DAY_MS);
+        for (from, to) in [(survivor, new), (new, survivor)] {
+            self.net.cut(Node::Master(from), Node::Master(to), self.t, self.t + notice + 1);
+        }
+        let zombie = self.zombie_comes();
+        self.after(notice, Event::DeclareLost { lost: survivor, zombie });
     }
 
     fn ask_survivor(&mut self, survivor: usize, token: TokenHash, master: MasterId, step: JoinStep) {

@@ -148,6 +148,16 @@ impl Swarm {
         if resume_after_reboot {
             weights[Fault::ImageClone as usize] = 0;
         }
+        // Where agents keep their sessions for long it is seen how far leases are lengthened.
+        if rng.chance(0.3) {
+            for fault in [Fault::AgentReboot, Fault::Restore, Fault::Format, Fault::Touch, Fault::Release] {
+                weights[fault as usize] = 0;
+            }
+        }
+        // Where masters are lost at certain steps only it is seen what was in doubt.
+        if rng.chance(0.3) {
+            (weights[Fault::DiskLost as usize], weights[Fault::AtAStep as usize]) = (0, 30);
+        }
         weights[Fault::AgentKill as usize] += 5;
         let rate = |rng: &mut Rng, max: f64| if rng.chance(0.3) { 0.0 } else { rng.unit() * rng.unit() * max };
         Self {

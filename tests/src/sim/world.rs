@@ -73,6 +73,8 @@ pub enum Event {
     MasterClockRight(usize),
     /// A host's calendar is set right.
     HostClockRight(usize),
+    /// A master's store is put back.
+    RollBack(usize),
     /// An agent is killed.
     Kill(usize),
     /// A copy of a host is taken away.
@@ -267,6 +269,7 @@ impl World {
             Event::StartAgent(h) => self.start_agent(h),
             Event::MasterClockRight(m) => self.masters[m].wall_off = 0,
             Event::HostClockRight(h) => self.hosts[h].wall_off = 0,
+            Event::RollBack(m) => drop(self.rolled_back(m)),
             Event::Kill(h) => self.kill(h),
             Event::Retire(h) => self.retire(h),
             Event::DeclareLost { lost, zombie } => self.declare_lost(lost, zombie),
