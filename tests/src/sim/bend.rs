@@ -25,10 +25,14 @@ impl World {
 
     /// Writes records as no rule would, and opens the ledger on them as it was: ready, or not.
     pub(super) fn rewrite(&mut self, m: usize, writes: Vec<Write>) {
+        self.reopen(m, writes, false);
+    }
+
+    fn reopen(&mut self, m: usize, writes: Vec<Write>, ready: bool) {
         let now = self.master_now(m);
         let master = &mut self.masters[m];
         let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store) else { return };
-        let (lsn, ready) = (ledger.lsn(), ledger.mode() == Mode::Ready);
+        let (lsn, ready) = (ledger.lsn(), ready || ledger.mode() == Mode::Ready);
         store.commit(writes, lsn);
         let loaded = store.load();
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
@@ -56,6 +60,13 @@ impl World {
         bend(&mut bent);
         if bent != known {
             self.rewrite(m, vec![Write::Lease(key, bent)]);
+        }
+    }
+
+    /// When a master starts.
+    pub(super) fn bend_start(&mut self, m: usize) {
+        if self.has(Mutation::ServeBeforeSync) {
+            self.reopen(m, Vec::new(), true);
         }
     }
 
@@ -101,9 +112,12 @@ impl World {
                     *prep = stands.clone();
                 }
                 if ours && self.masters[m].foreign.get(&prep.key) == Some(prep) {
+                    let known = ledger.table().lease(prep.key).is_some_and(|lease| rules::same_grant(lease, prep));
                     let write = Write::Lease(prep.key, Lease::from_prep(prep));
                     self.masters[m].foreign.remove(&prep.key);
-                    self.rewrite(m, vec![write]);
+                    if !known {
+                        self.rewrite(m, vec![write]);
+                    }
                     return None;
                 }
             }
@@ -133,10 +147,7 @@ impl World {
                     let lease = ledger.table().of_agent(&request.agent_id).find_map(held);
                     request.session = lease.map_or(request.session, |lease| lease.session);
                 }
-                if self.has(Mutation::NoRest) {
-                    self.forget_rest(m);
-                }
-                if self.has(Mutation::BothPropose) {
+                if self.has(Mutation::BothPropose) || self.has(Mutation::NoRest) {
                     self.propose_anything(m, request);
                 }
             }
@@ -146,27 +157,19 @@ impl World {
                     request.session = ledger.table().lease(key).map_or(request.session, |lease| lease.session);
                 }
                 if self.has(Mutation::RenewAfterClose) {
-                    self.rewrite_lease(m, key, |lease| lease.state = LeaseState::Held);
+                    let (now, session, g) = (self.master_now(m), request.session, request.g);
+                    self.rewrite_lease(m, key, |lease| {
+                        if lease.session == session && lease.g == g && !lease.deny && now.wall < lease.until {
+                            lease.state = LeaseState::Held;
+                        }
+                    });
                 }
             }
             _ => {}
         }
     }
 
-    /// What is closed looks as if it had rested.
-    fn forget_rest(&mut self, m: usize) {
-        let long_ago = self.master_now(m).wall + SpanMs::days(-3);
-        let Some(ledger) = &self.masters[m].ledger else { return };
-        let closed = ledger.table().leases().filter(|(_, lease)| lease.state == LeaseState::Closed);
-        let rests = closed.filter(|(_, lease)| lease.until > long_ago);
-        let bent = |lease: &Lease| Lease { until: lease.from.max(long_ago).min(lease.until), ..lease.clone() };
-        let writes: Vec<Write> = rests.map(|(key, lease)| Write::Lease(key, bent(lease))).collect();
-        if !writes.is_empty() {
-            self.rewrite(m, writes);
-        }
-    }
-
-    /// A master without a free value of its own proposes one of the other's.
+    /// A master without a free value proposes one of the other's, or one of its own that has not rested.
     fn propose_anything(&mut self, m: usize, request: &TokenRequest) {
         let now = self.master_now(m);
         let terms = self.swarm.terms;
@@ -178,11 +181,13 @@ impl World {
         if has_one || ledger.table().pick(request.token_type, today).is_some() {
             return;
         }
+        let own = self.has(Mutation::NoRest);
         let free = |key: &TokenKey| {
-            let lease = ledger.table().lease(*key);
-            rules::home(*key) != self.masters[m].id
+            let rested = |lease: &Lease| own || terms.reuse_at(lease.until) <= today;
+            (rules::home(*key) == self.masters[m].id) == own
                 && !self.masters[m].foreign.contains_key(key)
-                && lease.is_none_or(|l| l.state == LeaseState::Closed && terms.reuse_at(l.until) <= today)
+                && ledger.table().prep(*key).is_none()
+                && ledger.table().lease(*key).is_none_or(|l| l.state == LeaseState::Closed && rested(l))
         };
         let mut keys = (0..=u32::from(terms.uint2_max())).map(|value| TokenType::Uint2.key(TokenValue(value)));
         let Some(key) = keys.find(free) else { return };
@@ -197,7 +202,11 @@ impl World {
             from: today,
             until: now.wall + terms.lease(),
         };
-        self.masters[m].foreign.insert(key, prep.clone());
+        if own {
+            self.rewrite(m, vec![Write::Prep(prep.clone())]);
+        } else {
+            self.masters[m].foreign.insert(key, prep.clone());
+        }
         self.send(m, PeerMessage::Propose { prep });
     }
 

@@ -3,7 +3,7 @@
 use super::disk::{Folder, Mishap, Plan, Point};
 use super::master::{Step, Trap, slot};
 use super::net::Node;
-use super::swarm::Fault;
+use super::swarm::{Fault, Theme};
 use super::world::{Event, World};
 use common::time::{DAY_MS, HOUR_MS};
 
@@ -87,8 +87,7 @@ impl World {
                 self.unsettle();
             }
             Fault::AtAStep => {
-                let (step, trap) = (self.rng.below(Step::ALL.len()), self.rng.below(Trap::ALL.len()));
-                self.masters[m].trap = Some((Step::ALL[step], Trap::ALL[trap]));
+                self.masters[m].trap = Some(self.some_trap());
             }
             Fault::DiskLost => return self.disk_lost(),
             Fault::RolledBack => {
@@ -98,6 +97,21 @@ impl World {
             _ => return self.inflict_agent(fault),
         }
         true
+    }
+
+    fn some_trap(&mut self) -> (Step, Trap) {
+        const IN_DOUBT: [(Step, Trap); 5] = [
+            (Step::Lent, Trap::OtherLost),
+            (Step::Proposed, Trap::OtherLost),
+            (Step::Closing, Trap::OtherLost),
+            (Step::Granted, Trap::Lost),
+            (Step::Renewed, Trap::Lost),
+        ];
+        match self.swarm.theme {
+            Theme::Replaced if self.rng.chance(0.8) => IN_DOUBT[self.rng.below(IN_DOUBT.len())],
+            Theme::RolledBack if self.rng.chance(0.8) => (Step::Renewed, Trap::RollsBack),
+            _ => (Step::ALL[self.rng.below(Step::ALL.len())], Trap::ALL[self.rng.below(Trap::ALL.len())]),
+        }
     }
 
     /// What goes wrong at a master's step.
@@ -154,7 +168,9 @@ impl World {
     }
 
     fn clock_step(&mut self) -> i64 {
-        let step = self.rng.magnitude(1_000, STEP_MAX);
+        // Small steps are those that an agent follows without a word.
+        let most = if self.rng.chance(0.3) { HOUR_MS } else { STEP_MAX };
+        let step = self.rng.magnitude(1_000, most);
         if self.rng.chance(0.5) { step } else { -step }
     }
 
@@ -220,6 +236,7 @@ impl World {
         }
         match fault {
             Fault::AgentKill => self.kill(h),
+            Fault::DyingMint => self.hosts[h].dies_minting = true,
             Fault::AgentStop => {
                 self.stop_agent(h);
                 self.kill(h);
@@ -340,7 +357,7 @@ impl World {
         }
         for h in 0..self.hosts.len() {
             let host = &mut self.hosts[h];
-            (host.wall_off, host.folder.plan) = (0, None);
+            (host.wall_off, host.folder.plan, host.dies_minting) = (0, None, false);
             self.go_on(h);
             if h >= self.swarm.agents {
                 self.retire(h);

@@ -37,6 +37,8 @@ pub struct Host {
     pub life: u32,
     /// The process.
     pub proc: Option<Proc>,
+    /// Its process dies right after it has given out IDs.
+    pub dies_minting: bool,
     /// A copy that is taken away again.
     pub retired: bool,
 }
@@ -96,6 +98,7 @@ impl World {
             paused_until: t,
             life: 0,
             proc: None,
+            dies_minting: false,
             retired: false,
         });
         let h = self.hosts.len() - 1;
@@ -287,6 +290,11 @@ impl World {
         for run in runs.iter().filter(|run| run.len > 0) {
             self.note(run.prefix ^ mix(run.start));
             self.oracle.minted(run, session);
+        }
+        if !runs.is_empty() && std::mem::take(&mut self.hosts[h].dies_minting) {
+            self.hosts[h].proc = None;
+            let down = self.rng.magnitude(100, 60_000);
+            self.after(down, Event::StartAgent(h));
         }
     }
 

@@ -179,6 +179,7 @@ impl World {
         master.ledger = Some(Ledger::start(loaded, now, salt, None, String::new()));
         self.tell(|| format!("master {m} starts"));
         self.unsettle();
+        self.bend_start(m);
         self.step(m, LedgerEvent::Connected);
     }
 

@@ -38,8 +38,10 @@ words! {
         EpochIgnored = "epoch-ignored",
         /// A store that was rolled back is believed.
         RollbackBelieved = "rollback-believed",
-        /// A replacement serves without the survivor's table.
+        /// A replacement starts without the survivor's table.
         JoinedEmpty = "joined-empty",
+        /// A master serves everything from its start, before the tables are exchanged.
+        ServeBeforeSync = "serve-before-sync",
         /// The seed, taken literally: a master proposes values that are not at home there, and the home confirms.
         BothPropose = "both-propose",
         /// The home grants without the other's confirmation.

@@ -69,6 +69,8 @@ words! {
         AtAStep = "at-a-step",
         /// An agent is killed and started again.
         AgentKill = "agent-kill",
+        /// An agent dies right after it has given out IDs, and is soon there again.
+        DyingMint = "dying-mint",
         /// An agent is stopped properly and started again.
         AgentStop = "agent-stop",
         /// Something happens at one step of the agent's next write.
@@ -91,6 +93,44 @@ words! {
         Touch = "touch",
         /// An agent gives its lease back, and goes on with it.
         Release = "release",
+    }
+}
+
+words! {
+    /// What a seed is after.
+    Theme {
+        /// Nothing in particular.
+        Any = "any",
+        /// Masters that are lost at a step at which something is in doubt, and agents that live long enough to see it.
+        Replaced = "replaced",
+        /// Masters whose disk is put back.
+        RolledBack = "rolled-back",
+        /// What agents keep on their disks.
+        Agents = "agents",
+    }
+}
+
+impl Theme {
+    fn weigh(self, weights: &mut [u32]) {
+        let mut set = |faults: &[Fault], weight| faults.iter().for_each(|fault| weights[*fault as usize] = weight);
+        match self {
+            Self::Any => {}
+            Self::Replaced => {
+                set(&[Fault::Restore, Fault::Touch, Fault::DiskLost, Fault::RolledBack], 0);
+                set(&[Fault::AgentReboot, Fault::Format], 2);
+                set(&[Fault::AtAStep], 60);
+                set(&[Fault::MasterClock], 30);
+            }
+            Self::RolledBack => {
+                set(&[Fault::DiskLost], 0);
+                set(&[Fault::RolledBack], 30);
+                set(&[Fault::AtAStep], 60);
+            }
+            Self::Agents => {
+                set(&[Fault::DyingMint], 60);
+                set(&[Fault::AgentClock, Fault::Format], 20);
+            }
+        }
     }
 }
 
@@ -123,6 +163,8 @@ pub struct Swarm {
     pub fault_gap: i64,
     /// How often each fault is chosen.
     pub weights: Vec<u32>,
+    /// What it is after.
+    pub theme: Theme,
     /// Masters that are replaced at most. Each time all leases are lengthened by a month, so most seeds have few.
     pub replacements_max: usize,
     /// What agents mint beside Uniq96.
@@ -148,16 +190,8 @@ impl Swarm {
         if resume_after_reboot {
             weights[Fault::ImageClone as usize] = 0;
         }
-        // Where agents keep their sessions for long it is seen how far leases are lengthened.
-        if rng.chance(0.3) {
-            for fault in [Fault::AgentReboot, Fault::Restore, Fault::Format, Fault::Touch, Fault::Release] {
-                weights[fault as usize] = 0;
-            }
-        }
-        // Where masters are lost at certain steps only it is seen what was in doubt.
-        if rng.chance(0.3) {
-            (weights[Fault::DiskLost as usize], weights[Fault::AtAStep as usize]) = (0, 30);
-        }
+        let theme = Theme::ALL[[0, 0, 1, 2, 3][rng.below(5)]];
+        theme.weigh(&mut weights);
         weights[Fault::AgentKill as usize] += 5;
         let rate = |rng: &mut Rng, max: f64| if rng.chance(0.3) { 0.0 } else { rng.unit() * rng.unit() * max };
         Self {
@@ -174,7 +208,12 @@ impl Swarm {
             outage_max: rng.magnitude(60_000, 12 * HOUR_MS),
             fault_gap: DAY_MS / rng.range(20, 60),
             weights,
-            replacements_max: [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
+            theme,
+            replacements_max: if theme == Theme::Replaced {
+                rng.range(1, 3) as usize
+            } else {
+                [0, 0, 1, 1, 2, 3, 8][rng.below(7)]
+            },
             kinds: vec![Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))],
             both_clocks: rng.chance(0.25),
             resume_after_reboot,
@@ -198,7 +237,12 @@ impl Swarm {
 /// How frequent a fault is at most: those that cost a token are rarer, or the pool would always be empty.
 fn usual(fault: Fault) -> i64 {
     match fault {
-        Fault::AgentKill | Fault::AgentStop | Fault::AgentWrite | Fault::AgentCut | Fault::AgentClock => 60,
+        Fault::AgentKill
+        | Fault::AgentStop
+        | Fault::DyingMint
+        | Fault::AgentWrite
+        | Fault::AgentCut
+        | Fault::AgentClock => 60,
         Fault::MasterCrash | Fault::CommitFails | Fault::PeerCut => 40,
         Fault::BothCrash | Fault::MasterClock | Fault::MasterPause | Fault::AgentPause => 20,
         Fault::DiskLost | Fault::RolledBack => 6,
