@@ -1,7 +1,7 @@
 //! Whole clusters in virtual time, for as many seeds as there is time for here; `scripts/simulate.sh` runs more.
 
 use std::time::{Duration, Instant};
-use tests::sim::swarm::Mutation;
+use tests::sim::mutation::Mutations;
 use tests::sim::{Outcome, run};
 
 /// Seeds at most.
@@ -25,7 +25,7 @@ fn no_id_is_given_twice_and_service_returns() {
     let (mut seeds, mut ids, mut faults, mut reuses) = (0, 0, 0, 0);
     while seeds < SEEDS_MIN || (seeds < SEEDS_MAX && began.elapsed() < PATIENCE) {
         seeds += 1;
-        let outcome = run(seeds, DAYS, Mutation::None, false);
+        let outcome = run(seeds, DAYS, Mutations::NONE, false);
         assert!(outcome.fine(), "seed {seeds}: {:#?}\nreplay it: {}", outcome.told, replay(seeds));
         ids += outcome.ids;
         faults += outcome.fault_count();
@@ -39,7 +39,7 @@ fn no_id_is_given_twice_and_service_returns() {
 
 #[test]
 fn a_seed_decides_everything() {
-    let history = |seed| -> Outcome { run(seed, 10, Mutation::None, false) };
+    let history = |seed| -> Outcome { run(seed, 10, Mutations::NONE, false) };
     let first = history(7);
     let again = history(7);
     assert_eq!((first.hash, first.events, first.ids), (again.hash, again.events, again.ids));

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tests::sim::swarm::Mutation;
+use tests::sim::mutation::{Mutation, Mutations};
 use tests::sim::{Outcome, run};
 
 /// Failing seeds that are told in words.
@@ -32,9 +32,9 @@ struct Args {
     /// Threads; by default one per core.
     #[arg(long)]
     threads: Option<usize>,
-    /// A mechanism to leave out; then a failing seed is what is wanted, and the first one ends the run.
+    /// Mechanisms to leave out, with + between them; then a failing seed is what is wanted, and the first one ends the run.
     #[arg(long, default_value = "none")]
-    mutation: Mutation,
+    mutation: Mutations,
     /// Tell everything that happens, on standard error.
     #[arg(long)]
     trace: bool,
@@ -75,10 +75,7 @@ impl Sum {
 fn main() -> ExitCode {
     let args = Args::parse();
     if args.list_mutations {
-        Mutation::ALL
-            .iter()
-            .filter(|mutation| **mutation != Mutation::None)
-            .for_each(|mutation| println!("{mutation}"));
+        Mutation::ALL.iter().for_each(|mutation| println!("{mutation}"));
         return ExitCode::SUCCESS;
     }
     let (next, done, sum) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Sum::default()));
@@ -129,7 +126,7 @@ fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
         if outcome.fine() {
             continue;
         }
-        if args.mutation != Mutation::None {
+        if args.mutation != Mutations::NONE {
             next.store(args.seeds, Ordering::Relaxed);
         }
         if sum.failed <= TOLD_MAX {
@@ -149,8 +146,9 @@ fn progress(args: &Args, done: &AtomicU64, sum: &Mutex<Sum>, began: Instant) {
     let mut told = Instant::now();
     loop {
         let finished = done.load(Ordering::Relaxed);
-        let failed = sum.lock().map_or(0, |sum| sum.failed);
-        if finished >= args.seeds || (failed > 0 && args.mutation != Mutation::None) {
+        let (failed, faults, ids, duplicates) =
+            sum.lock().map_or((0, 0_u64, 0, 0), |sum| (sum.failed, sum.faults.values().sum(), sum.ids, sum.duplicates));
+        if finished >= args.seeds || (failed > 0 && args.mutation != Mutations::NONE) {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -161,7 +159,8 @@ fn progress(args: &Args, done: &AtomicU64, sum: &Mutex<Sum>, began: Instant) {
             let (begin, end) = if screen { ("\r", "") } else { ("", "\n") };
             let percent = finished * 100 / args.seeds.max(1);
             eprint!(
-                "{begin}{finished}/{} seeds {percent} % {rate:.1}/s {failed} failed {left:.0} s left {end}",
+                "{begin}{finished}/{} seeds {percent} % {rate:.1}/s {left:.0} s left, {failed} failed, {faults} faults \
+                 {ids} IDs {duplicates} duplicates {end}",
                 args.seeds
             );
             let _ = std::io::stderr().flush();

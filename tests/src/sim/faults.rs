@@ -1,9 +1,9 @@
 //! Everything that goes wrong.
 
-use super::disk::{Folder, Mishap, Point};
-use super::master::slot;
+use super::disk::{Folder, Mishap, Plan, Point};
+use super::master::{Step, Trap, slot};
 use super::net::Node;
-use super::swarm::Fault;
+use super::swarm::{Fault, Theme};
 use super::world::{Event, World};
 use common::time::{DAY_MS, HOUR_MS};
 
@@ -15,6 +15,8 @@ const COPIES_MAX: usize = 4;
 const BACKUPS_MAX: usize = 3;
 /// Former masters that live on at the same time.
 const ZOMBIES_MAX: usize = 2;
+/// Long enough for one message to get lost, too short for anybody to be missed.
+const MOMENT: i64 = 300;
 /// The farthest that a calendar is set wrong.
 const STEP_MAX: i64 = 400 * DAY_MS;
 
@@ -36,6 +38,9 @@ impl World {
     }
 
     fn keep_backups(&mut self) {
+        if self.rng.chance(0.5) {
+            return;
+        }
         let h = self.rng.below(self.hosts.len());
         let host = &mut self.hosts[h];
         if host.backups.len() >= BACKUPS_MAX {
@@ -44,8 +49,8 @@ impl World {
         host.backups.push(host.folder.clone());
         let m = self.current[self.rng.below(2)];
         let master = &mut self.masters[m];
-        if let (Some(ledger), Some(store)) = (&master.ledger, &master.store)
-            && self.rng.chance(0.2)
+        if let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store)
+            && self.rng.chance(0.4)
         {
             master.backup = Some((ledger.lsn(), store.snapshot()));
         }
@@ -60,32 +65,94 @@ impl World {
         let m = self.some_master();
         match fault {
             Fault::MasterCrash => {
-                let down = self.rng.magnitude(500, DAY_MS);
+                let down = self.outage(DAY_MS);
                 self.crash_master(m, down);
             }
             Fault::CommitFails => self.masters[m].fail_commit = Some(self.rng.chance(0.5)),
             Fault::BothCrash => {
                 for m in self.current {
-                    let down = self.rng.magnitude(500, DAY_MS);
+                    let down = self.outage(DAY_MS);
                     self.crash_master(m, down);
                 }
             }
             Fault::PeerCut => {
                 let other = self.current[slot(self.masters[m].id.other())];
                 self.cut(Node::Master(m), Node::Master(other));
-                self.busy(15_000);
+                self.unsettle();
             }
             Fault::MasterClock => return self.master_clock(m),
             Fault::MasterPause => {
-                let span = self.rng.magnitude(1_000, 15 * DAY_MS);
+                let span = self.outage(15 * DAY_MS);
                 self.masters[m].paused_until = self.t + span;
-                self.busy(15_000);
+                self.unsettle();
+            }
+            Fault::AtAStep => {
+                self.masters[m].trap = Some(self.some_trap());
             }
             Fault::DiskLost => return self.disk_lost(),
-            Fault::RolledBack => return self.rolled_back(),
+            Fault::RolledBack => {
+                let m = self.current[self.rng.below(2)];
+                return self.rolled_back(m);
+            }
             _ => return self.inflict_agent(fault),
         }
         true
+    }
+
+    fn some_trap(&mut self) -> (Step, Trap) {
+        const IN_DOUBT: [(Step, Trap); 5] = [
+            (Step::Lent, Trap::OtherLost),
+            (Step::Proposed, Trap::OtherLost),
+            (Step::Closing, Trap::OtherLost),
+            (Step::Granted, Trap::Lost),
+            (Step::Renewed, Trap::Lost),
+        ];
+        match self.swarm.theme {
+            Theme::Replaced if self.rng.chance(0.8) => IN_DOUBT[self.rng.below(IN_DOUBT.len())],
+            Theme::RolledBack if self.rng.chance(0.8) => (Step::Renewed, Trap::RollsBack),
+            _ => (Step::ALL[self.rng.below(Step::ALL.len())], Trap::ALL[self.rng.below(Trap::ALL.len())]),
+        }
+    }
+
+    /// What goes wrong at a master's step.
+    pub(super) fn spring(&mut self, m: usize, trap: Trap) {
+        let other = self.current[slot(self.masters[m].id.other())];
+        self.tell(|| format!("at a step of master {m}: {trap:?}"));
+        let (here, there) = (Node::Master(m), Node::Master(other));
+        let lost = match trap {
+            Trap::Dies => return,
+            Trap::Cut => return self.cut(here, there),
+            Trap::Unheard => return self.net.cut(here, there, self.t, self.t + MOMENT),
+            Trap::RollsBack => {
+                self.net.cut(here, there, self.t, self.t + MOMENT);
+                let wait = self.rng.magnitude(MOMENT, HOUR_MS);
+                return self.after(wait, Event::RollBack(m));
+            }
+            Trap::Lost => m,
+            Trap::OtherLost => other,
+        };
+        if self.healed || !self.may_replace(lost) {
+            return;
+        }
+        let notice = self.rng.magnitude(MOMENT, HOUR_MS);
+        let survivor = if lost == m { there } else { here };
+        self.net.cut(Node::Master(lost), survivor, self.t, self.t + notice + 1);
+        if self.rng.chance(0.3) {
+            self.net.cut(survivor, Node::Master(lost), self.t, self.t + notice + 1);
+        }
+        let zombie = self.zombie_comes();
+        self.after(notice, Event::DeclareLost { lost, zombie });
+    }
+
+    pub(super) fn may_replace(&mut self, lost: usize) -> bool {
+        self.masters.len() < 2 + self.swarm.replacements_max && self.replaceable(lost)
+    }
+
+    /// Whether the next lost master lives on.
+    pub(super) fn zombie_comes(&mut self) -> bool {
+        let zombies =
+            (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some());
+        zombies.count() < ZOMBIES_MAX && self.rng.chance(0.5)
     }
 
     /// One way, the other, or both.
@@ -101,7 +168,9 @@ impl World {
     }
 
     fn clock_step(&mut self) -> i64 {
-        let step = self.rng.magnitude(1_000, STEP_MAX);
+        // Small steps are those that an agent follows without a word.
+        let most = if self.rng.chance(0.3) { HOUR_MS } else { STEP_MAX };
+        let step = self.rng.magnitude(1_000, most);
         if self.rng.chance(0.5) { step } else { -step }
     }
 
@@ -111,19 +180,17 @@ impl World {
             return false;
         }
         self.masters[m].wall_off = self.clock_step();
-        let right = self.rng.magnitude(60_000, 5 * DAY_MS);
+        let right = self.outage(5 * DAY_MS);
         self.after(right, Event::MasterClockRight(m));
         true
     }
 
     fn disk_lost(&mut self) -> bool {
         let lost = self.current[self.rng.below(2)];
-        let zombies =
-            (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some());
-        let zombie = zombies.count() < ZOMBIES_MAX && self.rng.chance(0.5);
-        if self.masters.len() >= 2 + self.swarm.replacements_max || !self.replaceable(lost) {
+        if !self.may_replace(lost) {
             return false;
         }
+        let zombie = self.zombie_comes();
         if zombie {
             self.declare_lost(lost, true);
         } else {
@@ -136,8 +203,11 @@ impl World {
         true
     }
 
-    fn rolled_back(&mut self) -> bool {
-        let m = self.current[self.rng.below(2)];
+    /// A master's store is put back from a backup, if there is one and that can be noticed.
+    pub fn rolled_back(&mut self, m: usize) -> bool {
+        if self.healed || !self.current.contains(&m) {
+            return false;
+        }
         let other = self.current[slot(self.masters[m].id.other())];
         let reached = self.net.open(Node::Master(m), Node::Master(other), self.t)
             && self.net.open(Node::Master(other), Node::Master(m), self.t)
@@ -145,7 +215,7 @@ impl World {
             && self.masters[m].paused_until <= self.t;
         // Who puts a disk back while the other master cannot be heard has lost it without knowing, and no protocol of
         // two can tell; so the greeting gets through.
-        if self.masters.len() >= 2 + self.swarm.replacements_max || !reached || !self.roll_back(m) {
+        if !reached || !self.may_replace(m) || !self.roll_back(m) {
             return false;
         }
         let loss = std::mem::replace(&mut self.swarm.loss, 0.0);
@@ -153,7 +223,9 @@ impl World {
         self.greet_now(m, other);
         self.swarm.loss = loss;
         let notice = self.rng.magnitude(60_000, DAY_MS);
-        self.after(notice, Event::DeclareLost { lost: m, zombie: false });
+        if self.masters[m].condemned {
+            self.after(notice, Event::DeclareLost { lost: m, zombie: false });
+        }
         true
     }
 
@@ -164,14 +236,22 @@ impl World {
         }
         match fault {
             Fault::AgentKill => self.kill(h),
+            Fault::DyingMint => self.hosts[h].dies_minting = true,
             Fault::AgentStop => {
                 self.stop_agent(h);
                 self.kill(h);
             }
             Fault::AgentWrite => {
-                let point = [Point::BeforeRename, Point::BeforeLineage, Point::BeforeReturn][self.rng.below(3)];
+                let point = Point::ALL[self.rng.below(Point::ALL.len())];
                 let mishap = [Mishap::Fails, Mishap::Dies, Mishap::PowerCut][self.rng.below(3)];
-                self.hosts[h].folder.plan = Some((point, mishap));
+                // A disk that is full stays full for a while; then, often, somebody starts the process anew.
+                let full = mishap == Mishap::Fails && self.rng.chance(0.5);
+                let times = if full { self.rng.range(2, 30) as u32 } else { 1 };
+                self.hosts[h].folder.plan = Some(Plan { point, mishap, times });
+                if full && self.rng.chance(0.5) {
+                    let wait = self.rng.magnitude(1_000, DAY_MS);
+                    self.after(wait, Event::Kill(h));
+                }
             }
             Fault::AgentReboot => {
                 self.reboot(h);
@@ -179,10 +259,14 @@ impl World {
             }
             Fault::AgentClock => {
                 self.hosts[h].wall_off = self.clock_step();
-                let right = self.rng.magnitude(60_000, 5 * DAY_MS);
+                // A clock is often wrong from the start.
+                if self.rng.chance(0.3) {
+                    self.kill(h);
+                }
+                let right = self.outage(5 * DAY_MS);
                 self.after(right, Event::HostClockRight(h));
             }
-            Fault::AgentPause => self.hosts[h].paused_until = self.t + self.rng.magnitude(1_000, 15 * DAY_MS),
+            Fault::AgentPause => self.hosts[h].paused_until = self.t + self.outage(15 * DAY_MS),
             Fault::AgentCut => {
                 let m = self.some_master();
                 self.cut(Node::Host(h), Node::Master(m));
@@ -205,9 +289,10 @@ impl World {
         true
     }
 
-    fn kill(&mut self, h: usize) {
+    /// An agent dies and is started again.
+    pub fn kill(&mut self, h: usize) {
         self.hosts[h].proc = None;
-        let down = self.rng.magnitude(100, DAY_MS);
+        let down = self.outage(DAY_MS);
         self.after(down, Event::StartAgent(h));
     }
 
@@ -262,7 +347,7 @@ impl World {
         self.net.heal();
         for m in 0..self.masters.len() {
             (self.masters[m].wall_off, self.masters[m].paused_until) = (0, self.t);
-            self.masters[m].fail_commit = None;
+            (self.masters[m].fail_commit, self.masters[m].trap) = (None, None);
             if !self.current.contains(&m) && self.joining.as_ref().is_none_or(|joining| joining.new != m) {
                 self.masters[m].die();
             }
@@ -272,7 +357,7 @@ impl World {
         }
         for h in 0..self.hosts.len() {
             let host = &mut self.hosts[h];
-            (host.wall_off, host.folder.plan) = (0, None);
+            (host.wall_off, host.folder.plan, host.dies_minting) = (0, None, false);
             self.go_on(h);
             if h >= self.swarm.agents {
                 self.retire(h);

@@ -1,29 +1,85 @@
 //! A master: the real ledger on a store that outlives it.
 
+use super::mutation::{Mutation, Mutations};
 use super::net::Node;
 use super::rng::mix;
-use super::swarm::Mutation;
-use super::world::{Call, Caller, Event, World};
-use common::lease::{Generation, LeaseState};
+use super::shelf::Shelf;
+use super::world::{Caller, Event, World};
+use common::lease::{Generation, LeaseState, Prep};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::Rent;
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
-use common::terms::{EpochId, MasterId};
-use common::time::{SpanMs, WallMs};
+use common::terms::{EpochId, MasterId, SessionId};
+use common::time::WallMs;
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
 use master::lease::{Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Reply, RequestId, Write};
-use master::store::Store as _;
-use master::store::memory::MemoryStore;
 use std::collections::BTreeMap;
 
 /// Who waits for an answer.
 #[derive(Clone, Debug)]
 pub enum Asker {
     /// An agent, with its question.
-    Agent(Caller, Call),
+    Agent(Caller, Asked),
     /// A replacement.
     Join,
+}
+
+/// What an agent asked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked {
+    /// Nothing but an answer.
+    Heartbeat,
+    /// A token for a session.
+    Token(SessionId),
+    /// A renewal.
+    Rent(SessionId, TokenKey, Generation),
+    /// To take a token back.
+    Terminate(TokenKey),
+}
+
+/// What a master makes durable, as its next steps are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A proposal.
+    Proposed,
+    /// A proposal that the other one asked for.
+    Lent,
+    /// A new grant.
+    Granted,
+    /// A longer lease, or any other change of a grant.
+    Renewed,
+    /// The beginning of an end.
+    Closing,
+    /// An end.
+    Closed,
+}
+
+impl Step {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Proposed, Self::Lent, Self::Granted, Self::Renewed, Self::Closing, Self::Closed];
+}
+
+/// What goes wrong right after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// It dies before it has said so to anybody.
+    Dies,
+    /// The other one does not hear of it, or it does not hear the other one.
+    Cut,
+    /// It is lost, and the other one has not heard of it.
+    Lost,
+    /// The other one is lost, and was not heard any more.
+    OtherLost,
+    /// Nothing of what it says about that gets through.
+    Unheard,
+    /// Nor that, and its store is put back from a backup.
+    RollsBack,
+}
+
+impl Trap {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Dies, Self::Cut, Self::Lost, Self::OtherLost, Self::Unheard, Self::RollsBack];
 }
 
 /// A machine with a master on it.
@@ -33,9 +89,9 @@ pub struct Master {
     /// The process; `None` while it is down.
     pub ledger: Option<Ledger>,
     /// The disk; `None` before the store is made, and after it was lost.
-    pub store: Option<MemoryStore>,
+    pub store: Option<Shelf>,
     /// An earlier copy of the disk.
-    pub backup: Option<(u64, MemoryStore)>,
+    pub backup: Option<(u64, Shelf)>,
     /// Its store was put back, and its operator knows that it has to be replaced.
     pub condemned: bool,
     /// How wrong its calendar is.
@@ -44,8 +100,12 @@ pub struct Master {
     pub paused_until: i64,
     /// Its next commit fails: with effect, or without.
     pub fail_commit: Option<bool>,
+    /// Something goes wrong at its next step of that kind.
+    pub trap: Option<(Step, Trap)>,
     /// What is durable.
-    mirror: BTreeMap<TokenKey, (Generation, WallMs)>,
+    pub(super) mirror: BTreeMap<TokenKey, (Generation, WallMs)>,
+    /// Proposals of the other's values; a mutation's only.
+    pub(super) foreign: BTreeMap<TokenKey, Prep>,
     permit: (Option<EpochId>, Option<WallMs>),
     waiting: BTreeMap<RequestId, Asker>,
     next_request: u64,
@@ -55,7 +115,7 @@ pub struct Master {
 
 impl Master {
     /// A machine on which nothing runs.
-    pub fn new(id: MasterId, store: Option<MemoryStore>) -> Self {
+    pub fn new(id: MasterId, store: Option<Shelf>) -> Self {
         Self {
             id,
             ledger: None,
@@ -65,7 +125,9 @@ impl Master {
             wall_off: 0,
             paused_until: 0,
             fail_commit: None,
+            trap: None,
             mirror: BTreeMap::new(),
+            foreign: BTreeMap::new(),
             permit: (None, None),
             waiting: BTreeMap::new(),
             next_request: 0,
@@ -87,11 +149,11 @@ impl Master {
     }
 
     /// What its disk holds.
-    pub fn loaded(&self) -> Option<Loaded> {
-        self.store.as_ref().map(|store| store.load().expect("a store of ours"))
+    pub fn loaded(&mut self) -> Option<Loaded> {
+        self.store.as_mut().map(Shelf::load)
     }
 
-    /// The process ends.
+    /// The process ends. Whoever waits for it gives up in its own time.
     pub fn die(&mut self) {
         self.ledger = None;
         self.waiting.clear();
@@ -116,7 +178,8 @@ impl World {
         master.permit = (loaded.identity.epoch, loaded.permit_out);
         master.ledger = Some(Ledger::start(loaded, now, salt, None, String::new()));
         self.tell(|| format!("master {m} starts"));
-        self.busy(15_000);
+        self.unsettle();
+        self.bend_start(m);
         self.step(m, LedgerEvent::Connected);
     }
 
@@ -125,30 +188,16 @@ impl World {
         if self.masters[m].ledger.is_some() {
             self.tell(|| format!("master {m} dies for {down} ms"));
             self.masters[m].die();
-            self.busy(15_000);
+            self.unsettle();
             self.after(down, Event::StartMaster(m));
         }
     }
 
     /// Mail is taken in.
-    pub fn receive(&mut self, m: usize, mut frame: Box<PeerFrame>) {
-        let Some(ledger) = &self.masters[m].ledger else { return };
-        match (self.mutation, &mut frame.message) {
-            (Mutation::PermitIgnored, PeerMessage::Heartbeat { permit, .. }) => *permit = Some(WallMs(i64::MAX / 2)),
-            (Mutation::OverwriteOnSync, PeerMessage::Sync { records, .. })
-                if frame.epoch == ledger.identity().epoch =>
-            {
-                let writes: Vec<Write> = records.iter().map(|(key, lease)| Write::Lease(*key, lease.clone())).collect();
-                let (ledger_lsn, master) = (ledger.lsn(), &mut self.masters[m]);
-                if let Some(store) = &mut master.store {
-                    store.commit(&writes, ledger_lsn + 1).expect("memory");
-                }
-                master.die();
-                return self.start_master(m);
-            }
-            _ => {}
+    pub fn receive(&mut self, m: usize, frame: Box<PeerFrame>) {
+        if let Some(frame) = self.bend_mail(m, frame) {
+            self.step(m, LedgerEvent::Mail(frame));
         }
-        self.step(m, LedgerEvent::Mail(frame));
     }
 
     /// One event of a master, made durable, then sent.
@@ -156,16 +205,21 @@ impl World {
         let now = self.master_now(m);
         let Some(ledger) = &mut self.masters[m].ledger else { return };
         let mut fx = Effects::default();
+        let asked_for = matches!(&event, LedgerEvent::Mail(frame) if matches!(frame.message, PeerMessage::Ask { .. }));
         ledger.step(now, event, &mut fx);
-        if let Err(what) = ledger.check() {
+        // Whatever it believes of a value changes only with a write.
+        if !fx.writes.is_empty()
+            && let Err(what) = ledger.check()
+        {
             self.oracle.violated(|| format!("master {m}: {what}"));
         }
-        if fx != Effects::default() {
-            self.carry_out(m, fx);
+        let Effects { writes, mail, replies, alarms, .. } = &fx;
+        if !(writes.is_empty() && mail.is_empty() && replies.is_empty() && alarms.is_empty()) {
+            self.carry_out(m, fx, asked_for);
         }
     }
 
-    fn carry_out(&mut self, m: usize, mut fx: Effects) {
+    fn carry_out(&mut self, m: usize, mut fx: Effects, asked_for: bool) {
         for alarm in &fx.alarms {
             self.tell(|| format!("master {m}: {alarm}"));
             if let Alarm::Conflict(_) = alarm {
@@ -173,15 +227,20 @@ impl World {
             }
         }
         let mut dies = false;
+        let mut trap = None;
         if !fx.writes.is_empty() {
+            trap = self.sprung(m, &fx.writes, asked_for);
             let counted = fx.writes.iter().any(Write::counted);
             let plan = if counted { self.masters[m].fail_commit.take() } else { None };
-            dies = plan.is_some();
+            dies = plan.is_some() || trap == Some(Trap::Dies);
             if plan != Some(false) {
                 self.commit(m, &fx.writes);
             }
         }
-        if !dies || self.mutation == Mutation::SendBeforeCommit {
+        if let Some(trap) = trap {
+            self.spring(m, trap);
+        }
+        if !dies || self.mutations.has(Mutation::SendBeforeCommit) {
             let mail = std::mem::take(&mut fx.mail);
             for message in mail {
                 self.send(m, message);
@@ -196,25 +255,45 @@ impl World {
         }
     }
 
-    fn commit(&mut self, m: usize, writes: &[Write]) {
+    /// Whether one of these writes is the step that was waited for.
+    fn sprung(&mut self, m: usize, writes: &[Write], asked_for: bool) -> Option<Trap> {
+        let master = &mut self.masters[m];
+        let (wanted, trap) = master.trap?;
+        let step = |write: &Write| match write {
+            Write::Prep(_) if asked_for => Some(Step::Lent),
+            Write::Prep(_) => Some(Step::Proposed),
+            Write::Lease(key, lease) => Some(match lease.state {
+                LeaseState::Closing => Step::Closing,
+                LeaseState::Closed => Step::Closed,
+                LeaseState::Held if master.mirror.get(key).is_some_and(|(g, _)| *g == lease.g) => Step::Renewed,
+                LeaseState::Held => Step::Granted,
+            }),
+            _ => None,
+        };
+        if !writes.iter().any(|write| step(write) == Some(wanted)) {
+            return None;
+        }
+        master.trap = None;
+        Some(trap)
+    }
+
+    pub(super) fn commit(&mut self, m: usize, writes: &[Write]) {
         let trace = |world: &Self, write: &Write| world.tell(|| format!("master {m} writes {write:?}"));
         for write in writes.iter().filter(|write| write.counted()) {
             trace(self, write);
         }
         let master = &mut self.masters[m];
         let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store) else { return };
-        if self.mutation == Mutation::RenewalNotDurable {
-            let same_grant = |write: &&Write| match write {
-                Write::Lease(key, lease) => {
-                    lease.state != LeaseState::Held || master.mirror.get(key).is_none_or(|(g, _)| *g != lease.g)
-                }
-                _ => true,
-            };
-            let kept: Vec<Write> = writes.iter().filter(same_grant).cloned().collect();
-            store.commit(&kept, ledger.lsn()).expect("memory");
+        if self.mutations == Mutations::NONE {
+            store.commit(writes.iter().cloned(), ledger.lsn());
         } else {
-            store.commit(writes, ledger.lsn()).expect("memory");
+            let lsn = ledger.lsn();
+            let kept = self.bend_writes(m, writes);
+            if let Some(store) = &mut self.masters[m].store {
+                store.commit(kept, lsn);
+            }
         }
+        let master = &mut self.masters[m];
         for write in writes {
             match write {
                 Write::Lease(key, lease) => {
@@ -235,15 +314,18 @@ impl World {
         }
     }
 
-    fn send(&mut self, m: usize, message: PeerMessage) {
+    pub(super) fn send(&mut self, m: usize, message: PeerMessage) {
         let Some(ledger) = &self.masters[m].ledger else { return };
         let Identity { master, cluster, epoch, .. } = *ledger.identity();
         if let PeerMessage::Heartbeat { permit: Some(permit), .. } = &message
+            && self.mutations == Mutations::NONE
             && Some(*permit) > self.masters[m].permit.1
         {
             self.oracle.violated(|| format!("I8 master {m} sends a permit that is not durable"));
         }
-        self.forge(m, &message);
+        if self.forge(m, &message) {
+            return;
+        }
         let frame = Box::new(PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message });
         let to = self.current[slot(master.other())];
         for delay in self.copies().into_iter().flatten() {
@@ -251,31 +333,22 @@ impl World {
             let to = if self.rng.chance(0.9) { to } else { self.rng.below(self.masters.len()) };
             self.after(delay, Event::Mail(to, frame.clone()));
         }
-        if self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.lost() {
+        let open = self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.lost();
+        if open && self.masters[to].ledger.is_some() {
             let delay = self.latency();
             self.after(delay, Event::Mail(to, frame));
+        } else if let PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } | PeerMessage::Confirm { .. } =
+            frame.message
+        {
+            // Somebody waits for what comes of it, and shall be told to ask again.
+            self.busy(4_000);
         }
-    }
-
-    /// Answers of the other master that it never gave.
-    fn forge(&mut self, m: usize, message: &PeerMessage) {
-        let answer = match (self.mutation, message) {
-            (Mutation::ConfirmForged, PeerMessage::Propose { prep }) => PeerMessage::Confirm { prep: prep.clone() },
-            (Mutation::ClosedForged, PeerMessage::Close { key, g, until }) => {
-                PeerMessage::Closed { key: *key, g: *g, until: *until }
-            }
-            _ => return,
-        };
-        let Some(ledger) = &self.masters[m].ledger else { return };
-        let Identity { master, cluster, epoch, .. } = *ledger.identity();
-        let frame = PeerFrame { protocol: PROTOCOL, from: master.other(), cluster, epoch, message: answer };
-        self.after(1, Event::Mail(m, Box::new(frame)));
     }
 
     fn reply(&mut self, m: usize, id: RequestId, reply: Reply) {
         let Some(asker) = self.masters[m].waiting.remove(&id) else { return };
-        let (caller, call) = match asker {
-            Asker::Agent(caller, call) => (caller, call),
+        let (caller, asked) = match asker {
+            Asker::Agent(caller, asked) => (caller, asked),
             Asker::Join => {
                 if let Reply::Join(Ok(reply)) = reply {
                     self.masters[m].join_reply = Some(reply);
@@ -283,22 +356,20 @@ impl World {
                 return;
             }
         };
-        match (&reply, &call) {
-            (Reply::Token(Ok(grant)), Call::Token(request)) => {
-                self.tell(|| format!("master {m} grants {grant:?} to {}", request.session));
+        match (&reply, asked) {
+            (Reply::Token(Ok(grant)), Asked::Token(session)) => {
+                self.tell(|| format!("master {m} grants {grant:?} to {session}"));
                 self.durable(m, grant.key, grant.g, grant.until);
-                self.oracle.promised(grant.key, grant.g, request.session, Some(grant.from), grant.until);
+                self.oracle.promised(grant.key, grant.g, session, Some(grant.from), grant.until);
                 self.note(mix(u64::from(grant.key.value.0)) ^ grant.g.0);
             }
-            (Reply::Rent(Ok(Rent::Success { until })), Call::Rent(request)) => {
-                self.tell(|| format!("master {m} renews {} g{} until {until}", request.key, request.g));
-                self.durable(m, request.key, request.g, *until);
-                self.oracle.promised(request.key, request.g, request.session, None, *until);
-                self.note(mix(u64::from(request.key.value.0)) ^ until.0 as u64);
+            (Reply::Rent(Ok(Rent::Success { until })), Asked::Rent(session, key, g)) => {
+                self.tell(|| format!("master {m} renews {key} g{g} until {until}"));
+                self.durable(m, key, g, *until);
+                self.oracle.promised(key, g, session, None, *until);
+                self.note(mix(u64::from(key.value.0)) ^ until.0 as u64);
             }
-            (Reply::Terminate(Ok(())), Call::Terminate(request)) if self.mutation == Mutation::ReleaseFrees => {
-                self.free_at_once(request.key);
-            }
+            (Reply::Terminate(Ok(())), Asked::Terminate(key)) => self.free_at_once(key),
             _ => {}
         }
         self.answer(m, caller, Some(Box::new(reply)));
@@ -307,26 +378,8 @@ impl World {
     /// I5: no promise exceeds the promiser's durable record.
     fn durable(&mut self, m: usize, key: TokenKey, g: Generation, until: WallMs) {
         let known = self.masters[m].mirror.get(&key).copied();
-        if self.mutation == Mutation::None && known.is_none_or(|known| known.0 != g || known.1 < until) {
+        if self.mutations == Mutations::NONE && known.is_none_or(|known| known.0 != g || known.1 < until) {
             self.oracle.violated(|| format!("I5 master {m} promises {key} g{g} until {until}, which is not durable"));
-        }
-    }
-
-    /// A mutation: the value is closed at both, as if its time were over.
-    fn free_at_once(&mut self, key: TokenKey) {
-        for m in self.current {
-            let Some(mut loaded) = self.masters[m].loaded() else { continue };
-            let ended = WallMs(self.t) + SpanMs::days(-3);
-            let Some((_, lease)) = loaded.leases.iter_mut().find(|(k, _)| *k == key) else { continue };
-            (lease.state, lease.until) = (LeaseState::Closed, lease.from.max(ended));
-            let (lsn, write) = (loaded.lsn + 1, Write::Lease(key, lease.clone()));
-            if let Some(store) = &mut self.masters[m].store {
-                store.commit(&[write], lsn).expect("memory");
-            }
-            if self.masters[m].ledger.is_some() {
-                self.masters[m].die();
-                self.start_master(m);
-            }
         }
     }
 }

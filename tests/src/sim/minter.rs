@@ -2,22 +2,19 @@
 //! order, on a simulated disk and clock.
 
 use super::disk::{Failure, Folder, Opened, SerialFile};
+use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
-use super::swarm::Mutation;
-use agent::emit::{Make, Stamp, gate_uniq96, stamp_uniq96};
+use super::series::{Kind, Series};
+use agent::emit::{Stamp, gate_uniq96, stamp_uniq96};
 use agent::holder::{LeaseView, Leases};
-use agent::serial::{Marks, Plan, Serial};
-use agent::serial_file::{Block, Contents, Holdings};
+use agent::serial_file::{Contents, Holdings};
 use agent::timebase::{Answer, Heard, Timebase};
 use agent::uniq96::{Place, Take96, Window96};
-use agent::window::{Take, Window};
 use common::calendar::UtcOffset;
 use common::lease::Grant;
-use common::namespace::{GeneratorKind, Namespace};
 use common::terms::{ClusterId, Terms};
 use common::time::{Now, SpanMs, WallMs};
 use common::token::TokenType;
-use std::ops::Range;
 
 const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
 const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
@@ -26,10 +23,12 @@ const SET_BACK_MAX: SpanMs = SpanMs::seconds(1);
 /// IDs with one prefix and consecutive serials, and the lease they were minted under.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Which layout.
-    pub uniq96: bool,
-    /// Everything but the serial.
+    /// What they are made by.
+    pub stamp: Stamp,
+    /// Everything but the serial, as a number.
     pub prefix: u64,
+    /// Serials are written modulo this.
+    pub capacity: u64,
     /// The counter of the first.
     pub start: u64,
     /// How many.
@@ -58,14 +57,10 @@ impl From<Failure> for Stop {
 /// The leases, the serials and what is durable of them.
 pub struct Minter {
     file: SerialFile,
-    contents: Contents,
+    pub(super) contents: Contents,
     /// As they are durable.
     pub holdings: Holdings,
-    namespace: Namespace,
-    make: Make,
-    serial: Serial,
-    window: Window<Stamp>,
-    window_lease: Option<Grant>,
+    pub(super) series: Vec<Series>,
     place96: Place,
     settled96: bool,
     window96: Window96,
@@ -75,7 +70,7 @@ pub struct Minter {
     leases: Leases,
     skew: Option<SpanMs>,
     cluster: Option<(ClusterId, Terms)>,
-    mutation: Mutation,
+    pub(super) mutations: Mutations,
 }
 
 /// The disk and the chance that a call may need.
@@ -90,29 +85,17 @@ pub struct Shell<'a> {
 
 impl Minter {
     /// Minting from an opened file.
-    pub fn new(opened: Opened, leases: Leases, os: Now, mutation: Mutation) -> Self {
+    pub fn new(opened: Opened, kinds: &[Kind], leases: Leases, os: Now, mutations: Mutations) -> Self {
         let Opened { file, contents, holdings, .. } = opened;
-        let namespace = Namespace::default_of(GeneratorKind::Uniq64);
-        let make = Make::of(&namespace);
-        let block = contents.blocks.iter().flatten().next();
-        let marks = block.map_or(Marks { step: namespace.step(), ..Marks::default() }, |b| Marks {
-            bucket: b.bucket,
-            base: b.bucket_base,
-            mark: b.serial,
-            step: b.step,
-        });
-        let serial = Serial::resume(make.rules(namespace.everyday_reset()), marks);
+        let resume = |(at, kind)| Series::resume(kind, at, &contents, mutations);
+        let series = kinds.iter().enumerate().map(resume).collect();
         let place96 = Place { ms: contents.header.uniq96_mark, serial: 0 };
         let cluster = holdings.cluster.zip(holdings.terms);
         Self {
             file,
             contents,
             holdings,
-            namespace,
-            make,
-            serial,
-            window: Window::closed(Stamp::Void),
-            window_lease: None,
+            series,
             place96,
             settled96: false,
             window96: Window96::closed(),
@@ -121,7 +104,7 @@ impl Minter {
             leases,
             skew: None,
             cluster,
-            mutation,
+            mutations,
         }
     }
 
@@ -140,12 +123,15 @@ impl Minter {
         self.cluster
     }
 
-    fn lease(&self) -> Result<(Grant, UtcOffset), Stop> {
+    pub(super) fn lease(&self) -> Result<(Grant, UtcOffset), Stop> {
         match (self.leases.get(&TokenType::Uint2), self.cluster) {
             (Some(LeaseView::Held(grant)), Some((_, terms))) if self.skew.is_none() => {
                 let mut grant = grant.clone();
-                if self.mutation == Mutation::MintPastTheLease {
+                if self.mutations.has(Mutation::MintPastTheLease) {
                     grant.until = grant.until + SpanMs::days(15);
+                }
+                if self.mutations.has(Mutation::MintBeforeTheLease) {
+                    grant.from = grant.from + SpanMs::days(-15);
                 }
                 Ok((grant, terms.utc_offset()))
             }
@@ -153,121 +139,11 @@ impl Minter {
         }
     }
 
-    /// `n` Uniq64.
-    ///
-    /// # Errors
-    /// [`Stop`]; what is in `out` counts all the same.
-    pub fn mint(&mut self, shell: &mut Shell<'_>, n: u32, out: &mut Vec<Run>) -> Result<(), Stop> {
-        let wall = self.now(shell.os).wall;
-        let part = match self.window.take(n, wall) {
-            Take::All { start, half_used } => {
-                out.push(self.run_of_window(start, n.into()));
-                // In the agent another thread does this, or comes too late.
-                if half_used && shell.rng.chance(0.8) {
-                    return self.reserve(shell);
-                }
-                return Ok(());
-            }
-            Take::Some(serials) => Some((self.window.bucket, serials.clone(), self.run_of_window(serials.start, 0))),
-            Take::None | Take::Closed => None,
-        };
-        self.refill(shell, part, n, out)
-    }
-
-    fn run_of_window(&self, start: u64, len: u64) -> Run {
-        let lease = self.window_lease.clone().expect("an open window has a lease");
-        run64(&self.window.stamp, self.window.bucket, self.offset(), lease, start, len)
-    }
-
-    fn offset(&self) -> UtcOffset {
+    pub(super) fn offset(&self) -> UtcOffset {
         self.cluster.map_or_else(UtcOffset::default, |(_, terms)| terms.utc_offset())
     }
 
-    fn take_back(&mut self) {
-        let rest = self.window.close();
-        self.serial.put_back(self.window.bucket, rest);
-    }
-
-    fn refill(
-        &mut self,
-        shell: &mut Shell<'_>,
-        part: Option<(u32, Range<u64>, Run)>,
-        n: u32,
-        out: &mut Vec<Run>,
-    ) -> Result<(), Stop> {
-        self.take_back();
-        let part = part.filter(|(bucket, serials, _)| !self.serial.put_back(*bucket, serials.clone()));
-        let last = self.serial.bucket();
-        let (lease, offset) = self.lease()?;
-        let wall = self.now(shell.os).wall;
-        let last = if self.mutation == Mutation::BucketsGoBack { 0 } else { last };
-        let bucket = self.make.gate(offset, &lease, last, wall).map_err(|_| Stop::Refused)?;
-        let stamp = self.make.stamp(offset, &lease, &bucket).map_err(|_| Stop::Refused)?;
-        let mut missing = n;
-        if let Some((_, serials, mut run)) = part {
-            let len = u32::try_from(serials.end - serials.start).unwrap_or(n).min(n);
-            missing -= len;
-            run.len = len.into();
-            out.push(run);
-        }
-        let taken = self.take_durably(shell, bucket.number(), missing);
-        if self.serial.bucket() == bucket.number() && !matches!(taken, Err(Stop::Disk(Failure::Taken))) {
-            let serials = self.serial.lend();
-            self.window = Window::open(stamp.clone(), bucket.number(), serials, bucket.valid_until());
-            self.window_lease = Some(lease.clone());
-        }
-        let taken = taken?;
-        out.push(run64(&stamp, bucket.number(), offset, lease, taken.start, missing.into()));
-        Ok(())
-    }
-
-    fn take_durably(&mut self, shell: &mut Shell<'_>, bucket: u32, n: u32) -> Result<Range<u64>, Stop> {
-        match self.serial.plan(bucket, n, shell.os.boot) {
-            Plan::Ready => {}
-            Plan::Write(marks) => self.write_marks(shell, marks)?,
-            Plan::Exhausted => return Err(Stop::Refused),
-        }
-        Ok(self.serial.take(n))
-    }
-
-    fn reserve(&mut self, shell: &mut Shell<'_>) -> Result<(), Stop> {
-        let Some(marks) = self.serial.plan_reserve(shell.os.boot) else { return Ok(()) };
-        match self.write_marks(shell, marks) {
-            Err(Stop::Disk(Failure::Io)) => return Ok(()),
-            done => done?,
-        }
-        if self.serial.put_back(self.window.bucket, self.window.close()) {
-            self.window = self.window.with_serials(self.serial.lend());
-        }
-        Ok(())
-    }
-
-    fn write_marks(&mut self, shell: &mut Shell<'_>, marks: Marks) -> Result<(), Stop> {
-        let now = self.now(shell.os).wall;
-        let mut contents = self.contents.clone();
-        let Some(slot) = contents.blocks.first_mut() else { return Err(Stop::Refused) };
-        *slot = Some(Block {
-            name: self.namespace.name().clone(),
-            kind: self.namespace.kind(),
-            everyday_reset: self.namespace.everyday_reset(),
-            create_time: slot.as_ref().map_or(now, |block| block.create_time),
-            modification_time: now,
-            bucket: marks.bucket,
-            bucket_base: marks.base,
-            checksum: self.namespace.checksum(),
-            serial: marks.mark,
-            step: marks.step,
-        });
-        match self.write(shell, contents) {
-            // The mutation: what was not made durable is used all the same.
-            Err(Stop::Disk(Failure::Io)) if self.mutation == Mutation::FailedWriteBelieved => {}
-            done => done?,
-        }
-        self.serial.commit(marks, shell.os.boot);
-        Ok(())
-    }
-
-    fn write(&mut self, shell: &mut Shell<'_>, mut contents: Contents) -> Result<(), Stop> {
+    pub(super) fn write(&mut self, shell: &mut Shell<'_>, mut contents: Contents) -> Result<(), Stop> {
         self.file.write(shell.folder, &mut contents, &self.holdings, shell.rng)?;
         self.contents = contents;
         Ok(())
@@ -322,6 +198,10 @@ impl Minter {
         if mark <= self.contents.header.uniq96_mark {
             return Ok(());
         }
+        if self.mutations.has(Mutation::Mark96NotDurable) {
+            self.contents.header.uniq96_mark = mark;
+            return Ok(());
+        }
         let mut contents = self.contents.clone();
         contents.header.uniq96_mark = mark;
         self.write(shell, contents)
@@ -354,7 +234,7 @@ impl Minter {
     }
 
     fn close_all(&mut self) {
-        self.take_back();
+        self.series.iter_mut().for_each(Series::take_back);
         self.close96();
     }
 
@@ -429,9 +309,10 @@ impl Minter {
     pub fn end(&mut self, shell: &mut Shell<'_>) -> Result<(), Stop> {
         self.close_all();
         let mut contents = self.contents.clone();
-        let marks = self.serial.marks_at_rest();
-        if let Some(block) = contents.blocks.iter_mut().flatten().next() {
-            block.serial = marks.mark;
+        for (series, block) in self.series.iter().zip(&mut contents.blocks) {
+            if let Some(block) = block {
+                block.serial = series.serial.marks_at_rest().mark;
+            }
         }
         let place = self.place96;
         let used_up_to = WallMs(place.ms.0 + i64::from(place.serial > 0));
@@ -461,15 +342,9 @@ fn common_part(before: Option<&LeaseView>, after: &LeaseView) -> LeaseView {
     }
 }
 
-fn run64(stamp: &Stamp, bucket: u32, offset: UtcOffset, lease: Grant, start: u64, len: u64) -> Run {
-    let Stamp::Uniq64 { prefix } = stamp else { unreachable!("the generator makes Uniq64") };
-    let time = offset.hour_start(common::calendar::HourBucket(bucket));
-    Run { uniq96: false, prefix: *prefix, start, len, time, lease }
-}
-
 fn run96(offset: UtcOffset, lease: &Grant, place: Place, n: u32) -> Result<Run, Stop> {
     let stamp = stamp_uniq96(offset, lease, place.ms).map_err(|_| Stop::Refused)?;
     let Stamp::Uniq96 { prefix } = stamp else { unreachable!("the stamp of Uniq96") };
     let (start, time, lease) = (place.serial.into(), place.ms, lease.clone());
-    Ok(Run { uniq96: true, prefix, start, len: n.into(), time, lease })
+    Ok(Run { stamp, prefix, capacity: 1 << 32, start, len: n.into(), time, lease })
 }

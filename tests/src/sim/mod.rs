@@ -21,15 +21,21 @@
     reason = "whatever does not hold in a simulation shall end it, with a seed that replays it"
 )]
 
+pub mod bend;
+pub mod calls;
 pub mod disk;
 pub mod faults;
 pub mod host;
 pub mod master;
 pub mod minter;
+pub mod mutation;
 pub mod net;
 pub mod operator;
 pub mod oracle;
+pub mod queue;
 pub mod rng;
+pub mod series;
+pub mod shelf;
 pub mod swarm;
 pub mod world;
 
@@ -37,8 +43,8 @@ use common::lease::LeaseState;
 use common::rpc::lease::Mode;
 use common::terms::Terms;
 use common::time::{DAY_MS, HOUR_MS, WallMs};
+use mutation::Mutations;
 use std::collections::BTreeMap;
-use swarm::Mutation;
 use world::{BEGIN, Event, World};
 
 /// Days of the second phase.
@@ -80,8 +86,8 @@ impl Outcome {
 }
 
 /// Runs one seed for so many days of faults and [`CONVERGE_DAYS`] of healing.
-pub fn run(seed: u64, days: i64, mutation: Mutation, trace: bool) -> Outcome {
-    let mut world = World::new(seed, mutation, trace);
+pub fn run(seed: u64, days: i64, mutations: Mutations, trace: bool) -> Outcome {
+    let mut world = World::new(seed, mutations, trace);
     world.tell(|| format!("{:?}", world.swarm));
     world.format_masters();
     world.begin();
@@ -148,7 +154,8 @@ fn free_values(world: &World) -> usize {
     let terms = world.swarm.terms;
     let Some(ledger) = &world.masters[world.current[0]].ledger else { return 0 };
     let Some(other) = &world.masters[world.current[1]].ledger else { return 0 };
-    let today = terms.utc_offset().day_floor(WallMs(world.t));
+    // Whoever was told that nothing is free asks again a day later.
+    let rested = terms.utc_offset().day_floor(WallMs(world.t - 2 * DAY_MS));
     let over = WallMs(world.t - 3 * DAY_MS);
     (0..=u32::from(terms.uint2_max()))
         .map(|value| common::token::TokenType::Uint2.key(common::token::TokenValue(value)))
@@ -158,7 +165,7 @@ fn free_values(world: &World) -> usize {
                 [ledger, other].into_iter().filter_map(|l| l.table().lease(*key)).max_by_key(|l| (l.g, l.until));
             prep.is_none()
                 && lease.is_none_or(|lease| match lease.state {
-                    LeaseState::Closed => terms.reuse_at(lease.until) <= today,
+                    LeaseState::Closed => terms.reuse_at(lease.until) <= rested,
                     _ => terms.reuse_at(lease.until) <= terms.utc_offset().day_floor(over),
                 })
         })

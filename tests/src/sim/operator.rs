@@ -1,31 +1,30 @@
 //! What operators do: make a cluster, replace a lost master.
 
 use super::master::{Asker, Master, slot};
-use super::swarm::Mutation;
+use super::mutation::Mutation;
+use super::net::Node;
+use super::shelf::Shelf;
 use super::world::{Event, World};
-use common::audit::Actor;
 use common::rpc::lease::Mode;
 use common::rpc::peer::{JoinReply, JoinStep};
 use common::terms::{ClusterId, EpochId, MasterId};
-use common::time::{HOUR_MS, WallMs};
+use common::time::{DAY_MS, HOUR_MS};
 use common::token::TokenKey;
-use master::lease::join::{declare_lost, taken_over};
+use master::lease::join::taken_over;
 use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
-use master::store::Store as _;
-use master::store::memory::MemoryStore;
 
 /// How long the replacement of a master takes at most between two steps.
 const STEP_MAX: i64 = HOUR_MS;
 
 /// A replacement under way.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Joining {
     /// The new master.
     pub new: usize,
     /// The one that goes on.
     pub survivor: usize,
     token: TokenHash,
-    draft: MemoryStore,
+    draft: Shelf,
     step: JoinStep,
 }
 
@@ -44,7 +43,7 @@ impl World {
                 terms: self.swarm.terms,
                 awaiting: None,
             };
-            let store = MemoryStore::format(identity).expect("memory");
+            let store = Shelf::format(identity);
             self.masters.push(Master::new(id, Some(store)));
         }
         self.start_master(0);
@@ -52,7 +51,7 @@ impl World {
     }
 
     /// Whether `lost` may be declared lost: the other one is whole, belongs to the pair and has no replacement joining.
-    pub fn replaceable(&self, lost: usize) -> bool {
+    pub fn replaceable(&mut self, lost: usize) -> bool {
         let survivor = self.current[slot(self.masters[lost].id.other())];
         // A store that was put back is a lost disk: whoever knows of it declares its master lost, never the other one.
         let whole = !self.masters[survivor].condemned
@@ -72,7 +71,9 @@ impl World {
         let survivor = self.current[slot(id.other())];
         self.tell(|| format!("master {lost} is declared lost (lives on: {zombie})"));
         if zombie {
-            let span = self.outage(15 * 24 * HOUR_MS);
+            // Long enough, often, to see how far it goes on alone.
+            let long = self.rng.chance(0.5);
+            let span = if long { self.rng.range(20 * DAY_MS, 50 * DAY_MS) } else { self.outage(15 * DAY_MS) };
             self.after(span, Event::EndZombie(lost));
         } else {
             self.masters[lost].die();
@@ -86,7 +87,7 @@ impl World {
         self.masters.push(Master::new(id, None));
         let new = self.masters.len() - 1;
         self.current[slot(id)] = new;
-        let (draft, step) = (MemoryStore::default(), JoinStep::Begin);
+        let (draft, step) = (Shelf::default(), JoinStep::Begin);
         self.joining = Some(Joining { new, survivor, token, draft, step });
         let pause = self.outage(STEP_MAX);
         self.after(pause, Event::StartMaster(survivor));
@@ -98,18 +99,11 @@ impl World {
         let mut token = [0; 32];
         token[..8].copy_from_slice(&self.rng.next().to_le_bytes());
         let epoch = EpochId(self.rng.wide());
-        let mut loaded = self.masters[survivor].loaded().expect("the survivor has a disk");
-        let mut writes = Vec::new();
-        match self.mutation {
-            Mutation::NoBumpAtPeerLost => loaded.permit_out = None,
-            Mutation::PrepsDroppedAtPeerLost => {
-                writes.extend(std::mem::take(&mut loaded.preps).into_iter().map(|prep| Write::DropPrep(prep.key)));
-            }
-            _ => {}
-        }
-        writes.extend(declare_lost(&loaded, epoch, token, Actor::new("operator", ""), WallMs(0)));
+        let loaded = self.masters[survivor].loaded().expect("the survivor has a disk");
+        let lsn = loaded.lsn;
+        let writes = self.bend_peer_lost(loaded, epoch, token);
         if let Some(store) = &mut self.masters[survivor].store {
-            store.commit(&writes, loaded.lsn + 1).expect("memory");
+            store.commit(writes.iter().cloned(), lsn + 1);
         }
         for write in &writes {
             self.tell(|| format!("master {survivor} writes {write:?}"));
@@ -140,19 +134,21 @@ impl World {
                 let (cluster, epoch) = (Some(cluster), Some(epoch));
                 let identity =
                     Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, terms, awaiting: None };
-                joining.draft = MemoryStore::format(identity).expect("memory");
+                joining.draft = Shelf::format(identity);
                 joining.step = JoinStep::Page { after: None };
             }
             Some(JoinReply::Page { records, last, .. }) => {
                 let after: Option<TokenKey> = records.last().map(|(key, _)| *key);
+                let records = if self.mutations.has(Mutation::JoinedEmpty) { Vec::new() } else { records };
                 let writes: Vec<Write> =
                     records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease))).collect();
-                joining.draft.commit(&writes, 0).expect("memory");
+                joining.draft.commit(writes, 0);
                 joining.step = if last || after.is_none() { JoinStep::Done } else { JoinStep::Page { after } };
             }
             Some(JoinReply::Done) => {
                 self.tell(|| format!("master {new} has joined"));
                 self.masters[new].store = Some(joining.draft);
+                self.lose_survivor(survivor, new);
                 return self.after(pause, Event::StartMaster(new));
             }
             None if done_in_doubt => {
@@ -171,9 +167,26 @@ impl World {
         self.after(pause, Event::Join(new));
     }
 
+    /// Now and then the survivor is lost too, before the replacement has heard a word of it.
+    fn lose_survivor(&mut self, survivor: usize, new: usize) {
+        if self.healed || !self.rng.chance(0.2) || !self.may_replace(survivor) {
+            return;
+        }
+        let notice = self.rng.magnitude(HOUR_MS, 3 * DAY_MS);
+        for (from, to) in [(survivor, new), (new, survivor)] {
+            self.net.cut(Node::Master(from), Node::Master(to), self.t, self.t + notice + 1);
+        }
+        let zombie = self.zombie_comes();
+        self.after(notice, Event::DeclareLost { lost: survivor, zombie });
+    }
+
     fn ask_survivor(&mut self, survivor: usize, token: TokenHash, master: MasterId, step: JoinStep) {
         let id = self.masters[survivor].ask(Asker::Join);
+        let witness = self.masters[survivor].ledger.as_ref().map(|ledger| *ledger.witness());
         self.step(survivor, LedgerEvent::Join { id, token, master, step });
+        if let Some(witness) = witness.filter(|_| self.mutations.has(Mutation::PermitKeptAfterJoin)) {
+            self.rewrite(survivor, vec![Write::Witness(witness)]);
+        }
         self.busy(3_000);
     }
 
@@ -186,16 +199,12 @@ impl World {
         if !fits || !self.replaceable(m) {
             return false;
         }
-        let Some((lsn, backup)) = self.masters[m].backup.clone() else { return false };
-        let mut store = backup.snapshot();
-        if self.mutation == Mutation::RollbackBelieved {
-            store
-                .commit(&[Write::PermitOut(self.masters[m].loaded().and_then(|l| l.permit_out))], seen + lsn + 100_000)
-                .expect("memory");
-        }
+        let Some((lsn, backup)) = &mut self.masters[m].backup else { return false };
+        let (lsn, mut store) = (*lsn, backup.snapshot());
+        self.believe_rollback(m, &mut store, seen + lsn + 100_000);
         self.masters[m].die();
         self.masters[m].store = Some(store);
-        self.masters[m].condemned = true;
+        self.masters[m].condemned = !self.mutations.has(Mutation::RollbackBelieved);
         true
     }
 }

@@ -2,16 +2,19 @@
 
 use super::minter::Run;
 use super::rng::mix;
+use agent::emit::Stamp;
+use agent::run::Runs;
 use common::calendar::UtcOffset;
 use common::ids::{TextForm, Uniq64, Uniq96};
 use common::lease::{Generation, Lease, LeaseState};
+use common::template::CallerParts;
 use common::terms::SessionId;
 use common::time::WallMs;
 use common::token::TokenKey;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Of the runs of IDs, every so many is also kept as the text of its first ID.
+/// Of the runs of IDs, every so many is also kept as the texts of its first and last ID.
 const SAMPLE: u64 = 8;
 /// Violations that are told one by one.
 const TOLD_MAX: usize = 5;
@@ -156,29 +159,10 @@ impl Oracle {
             self.violated(|| format!("I2 {session} mints an ID of {time} under {key} g{g}, which it does not hold"));
         }
         self.ids += run.len;
-        let serials = self.minted.entry((run.uniq96.into(), run.prefix)).or_default();
-        let (start, end) = (run.start % (1 << 32), run.start % (1 << 32) + run.len);
-        // Serials come in ascending order unless something is wrong, so the end of the list is where to look first.
-        let twice: u64 = match serials.last_mut() {
-            Some(last) if last.1 == start => {
-                last.1 = end;
-                0
-            }
-            Some(last) if last.1 < start => {
-                serials.push((start, end));
-                0
-            }
-            Some(_) => {
-                let twice = serials.iter().map(|(s, e)| e.min(&end).saturating_sub(*s.max(&start))).sum();
-                serials.push((start, end));
-                serials.sort_unstable();
-                twice
-            }
-            None => {
-                serials.push((start, end));
-                0
-            }
-        };
+        let start = run.start % run.capacity;
+        let straight = run.len.min(run.capacity - start);
+        // A run that comes to the end of the serials goes on with the first.
+        let twice = self.take(run, start, straight) + self.take(run, 0, run.len - straight);
         if twice > 0 {
             self.duplicates += twice;
             let (key, time) = (run.lease.key, run.time);
@@ -187,25 +171,68 @@ impl Oracle {
         self.sample(run, session);
     }
 
+    /// How many of these serials were there before.
+    fn take(&mut self, run: &Run, start: u64, len: u64) -> u64 {
+        if len == 0 {
+            return 0;
+        }
+        let layout = match run.stamp {
+            Stamp::Uniq64 { .. } => 0,
+            Stamp::Uniq96 { .. } => 1,
+            Stamp::Text { .. } | Stamp::Void => 2,
+        };
+        let serials = self.minted.entry((layout, run.prefix)).or_default();
+        let end = start + len;
+        // Serials come in ascending order unless something is wrong, so the end of the list is where to look first.
+        match serials.last_mut() {
+            Some(last) if last.1 == start => {
+                last.1 = end;
+                0
+            }
+            Some(last) if last.1 > start => {
+                let twice = serials.iter().map(|(s, e)| e.min(&end).saturating_sub(*s.max(&start))).sum();
+                serials.push((start, end));
+                serials.sort_unstable();
+                twice
+            }
+            _ => {
+                serials.push((start, end));
+                0
+            }
+        }
+    }
+
     fn sample(&mut self, run: &Run, session: SessionId) {
         if !mix(run.prefix ^ run.start).is_multiple_of(SAMPLE) {
             return;
         }
-        let serial = run.start as u32;
-        let text = if run.uniq96 {
-            agent::run::uniq96(run.prefix, serial.into()).text(TextForm::Base32)
-        } else {
-            agent::run::uniq64(run.prefix, run.start).text(TextForm::Decimal)
+        for counter in [run.start, run.start + run.len - 1].into_iter().take(run.len.min(2) as usize) {
+            self.keep_text(run, counter, session);
+        }
+    }
+
+    fn keep_text(&mut self, run: &Run, counter: u64, session: SessionId) {
+        let (text, read_back) = match &run.stamp {
+            Stamp::Uniq64 { prefix } => {
+                let text = agent::run::uniq64(*prefix, counter).text(TextForm::Decimal);
+                let read = Uniq64::parse_form(&text, TextForm::Decimal).map(|id| id.text(TextForm::Decimal));
+                (text, read.ok())
+            }
+            Stamp::Uniq96 { prefix } => {
+                let text = agent::run::uniq96(*prefix, counter).text(TextForm::Base32);
+                let read = Uniq96::parse_form(&text, TextForm::Base32).map(|id| id.text(TextForm::Base32));
+                (text, read.ok())
+            }
+            stamp => {
+                let runs = Runs::from(agent::run::Run { stamp: stamp.clone(), start: counter, len: 1 });
+                let text = runs.texts(&CallerParts::default()).pop().unwrap_or_default();
+                (text.clone(), Some(text))
+            }
         };
-        let read_back = if run.uniq96 {
-            Uniq96::parse_form(&text, TextForm::Base32).map(|id| id.text(TextForm::Base32))
-        } else {
-            Uniq64::parse_form(&text, TextForm::Decimal).map(|id| id.text(TextForm::Decimal))
-        };
-        if read_back.as_ref() != Ok(&text) {
+        if read_back.as_ref() != Some(&text) {
             self.violated(|| format!("I9 {text} does not read back"));
         }
-        let mut hasher = Mixer(run.uniq96.into());
+        let mut hasher = Mixer(text.len() as u64);
         hasher.write(text.as_bytes());
         if !self.texts.insert(hasher.finish()) {
             self.duplicates += 1;

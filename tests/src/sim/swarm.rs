@@ -1,6 +1,7 @@
 //! What a seed is like: how large the cluster, how bad the world.
 
 use super::rng::Rng;
+use super::series::Kind;
 use common::calendar::UtcOffset;
 use common::terms::Terms;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
@@ -41,6 +42,8 @@ macro_rules! words {
     };
 }
 
+pub(super) use words;
+
 words! {
     /// What can happen to a cluster.
     Fault {
@@ -62,8 +65,12 @@ words! {
         DiskLost = "disk-lost",
         /// A master's store is put back from a backup.
         RolledBack = "rolled-back",
+        /// At the next step of one kind that a master takes, it dies, the two are cut apart, or one of them is lost.
+        AtAStep = "at-a-step",
         /// An agent is killed and started again.
         AgentKill = "agent-kill",
+        /// An agent dies right after it has given out IDs, and is soon there again.
+        DyingMint = "dying-mint",
         /// An agent is stopped properly and started again.
         AgentStop = "agent-stop",
         /// Something happens at one step of the agent's next write.
@@ -90,38 +97,40 @@ words! {
 }
 
 words! {
-    /// One mechanism less: each must be found out by the simulation.
-    Mutation {
-        /// The product as it is.
-        None = "none",
-        /// A master sends before its commit is durable.
-        SendBeforeCommit = "send-before-commit",
-        /// A renewal is not made durable.
-        RenewalNotDurable = "renewal-not-durable",
-        /// Records of the other master are believed instead of merged.
-        OverwriteOnSync = "overwrite-on-sync",
-        /// Nothing is added to the leases when a master is declared lost.
-        NoBumpAtPeerLost = "no-bump-at-peer-lost",
-        /// Proposals are dropped when a master is declared lost.
-        PrepsDroppedAtPeerLost = "preps-dropped-at-peer-lost",
-        /// Masters extend leases without a permit.
-        PermitIgnored = "permit-ignored",
-        /// A store that was rolled back is believed.
-        RollbackBelieved = "rollback-believed",
-        /// The home grants without the other's confirmation.
-        ConfirmForged = "confirm-forged",
-        /// The home ends leases without the other.
-        ClosedForged = "closed-forged",
-        /// A terminated value is free at once.
-        ReleaseFrees = "release-frees",
-        /// Any lineage is believed at a start.
-        AnyLineageResumes = "any-lineage-resumes",
-        /// A failed write of the serial file counts as durable.
-        FailedWriteBelieved = "failed-write-believed",
-        /// An agent's buckets may go back.
-        BucketsGoBack = "buckets-go-back",
-        /// An agent mints past its lease.
-        MintPastTheLease = "mint-past-the-lease",
+    /// What a seed is after.
+    Theme {
+        /// Nothing in particular.
+        Any = "any",
+        /// Masters that are lost at a step at which something is in doubt, and agents that live long enough to see it.
+        Replaced = "replaced",
+        /// Masters whose disk is put back.
+        RolledBack = "rolled-back",
+        /// What agents keep on their disks.
+        Agents = "agents",
+    }
+}
+
+impl Theme {
+    fn weigh(self, weights: &mut [u32]) {
+        let mut set = |faults: &[Fault], weight| faults.iter().for_each(|fault| weights[*fault as usize] = weight);
+        match self {
+            Self::Any => {}
+            Self::Replaced => {
+                set(&[Fault::Restore, Fault::Touch, Fault::DiskLost, Fault::RolledBack], 0);
+                set(&[Fault::AgentReboot, Fault::Format], 2);
+                set(&[Fault::AtAStep], 60);
+                set(&[Fault::MasterClock], 30);
+            }
+            Self::RolledBack => {
+                set(&[Fault::DiskLost], 0);
+                set(&[Fault::RolledBack], 30);
+                set(&[Fault::AtAStep], 60);
+            }
+            Self::Agents => {
+                set(&[Fault::DyingMint], 60);
+                set(&[Fault::AgentClock, Fault::Format], 20);
+            }
+        }
     }
 }
 
@@ -146,12 +155,20 @@ pub struct Swarm {
     pub stored: f64,
     /// How much later at most.
     pub stored_max: i64,
+    /// Outages that may last as long as ever any.
+    pub long_outages: f64,
+    /// How long the others last at most.
+    pub outage_max: i64,
     /// Between two faults, on the mean.
     pub fault_gap: i64,
     /// How often each fault is chosen.
     pub weights: Vec<u32>,
+    /// What it is after.
+    pub theme: Theme,
     /// Masters that are replaced at most. Each time all leases are lengthened by a month, so most seeds have few.
     pub replacements_max: usize,
+    /// What agents mint beside Uniq96.
+    pub kinds: Vec<Kind>,
     /// Whether both masters' calendars may be wrong at a time.
     pub both_clocks: bool,
     /// Whether a reboot does not end a session; then nothing is cloned.
@@ -173,6 +190,8 @@ impl Swarm {
         if resume_after_reboot {
             weights[Fault::ImageClone as usize] = 0;
         }
+        let theme = Theme::ALL[[0, 0, 1, 2, 3][rng.below(5)]];
+        theme.weigh(&mut weights);
         weights[Fault::AgentKill as usize] += 5;
         let rate = |rng: &mut Rng, max: f64| if rng.chance(0.3) { 0.0 } else { rng.unit() * rng.unit() * max };
         Self {
@@ -185,9 +204,17 @@ impl Swarm {
             doubled: rate(rng, 0.5),
             stored: rate(rng, 0.05),
             stored_max: rng.magnitude(1_000, 40 * DAY_MS),
+            long_outages: rng.unit() * rng.unit() * 0.3,
+            outage_max: rng.magnitude(60_000, 12 * HOUR_MS),
             fault_gap: DAY_MS / rng.range(20, 60),
             weights,
-            replacements_max: [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
+            theme,
+            replacements_max: if theme == Theme::Replaced {
+                rng.range(1, 3) as usize
+            } else {
+                [0, 0, 1, 1, 2, 3, 8][rng.below(7)]
+            },
+            kinds: vec![Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))],
             both_clocks: rng.chance(0.25),
             resume_after_reboot,
         }
@@ -210,10 +237,16 @@ impl Swarm {
 /// How frequent a fault is at most: those that cost a token are rarer, or the pool would always be empty.
 fn usual(fault: Fault) -> i64 {
     match fault {
-        Fault::AgentKill | Fault::AgentStop | Fault::AgentWrite | Fault::AgentCut | Fault::AgentClock => 60,
+        Fault::AgentKill
+        | Fault::AgentStop
+        | Fault::DyingMint
+        | Fault::AgentWrite
+        | Fault::AgentCut
+        | Fault::AgentClock => 60,
         Fault::MasterCrash | Fault::CommitFails | Fault::PeerCut => 40,
         Fault::BothCrash | Fault::MasterClock | Fault::MasterPause | Fault::AgentPause => 20,
         Fault::DiskLost | Fault::RolledBack => 6,
+        Fault::AtAStep => 15,
         Fault::AgentReboot | Fault::FolderCopy | Fault::ImageClone | Fault::Restore => 30,
         Fault::Format | Fault::Touch | Fault::Release => 20,
     }

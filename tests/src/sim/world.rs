@@ -1,23 +1,26 @@
 //! The world of one simulation: its time, its events, and everybody in it.
 
 use super::host::Host;
-use super::master::{Asker, Master};
+use super::master::{Asked, Asker, Master};
+use super::mutation::Mutations;
 use super::net::{Net, Node};
 use super::operator::Joining;
 use super::oracle::Oracle;
+use super::queue::Queue;
 use super::rng::{Rng, mix};
-use super::swarm::{Mutation, Swarm};
-use common::rpc::lease::{HeartbeatRequest, RentRequest, TerminateRequest, TokenRequest};
+use super::swarm::Swarm;
+use common::rpc::lease::{HeartbeatRequest, Mode, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::PeerFrame;
-use common::time::{BootMs, DAY_MS, Now, WallMs};
+use common::time::{BootMs, Now, WallMs};
 use master::lease::{Event as LedgerEvent, Reply};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 /// The first instant of every simulation.
 pub const BEGIN: i64 = 1_795_000_000_000;
-/// A beat of the masters while something changes.
-const BEAT: i64 = 1_000;
+/// A beat of the masters while something changes: the product's own, or later on a machine that has much to do.
+const BEAT: (i64, i64) = (1_000, 2_500);
+/// After so long a change among the masters has been noticed: they go on alone after 10 s.
+const SETTLE: i64 = 15_000;
 /// Events of one simulation at most: beyond it something goes round in circles.
 const EVENTS_MAX: u64 = 5_000_000;
 
@@ -54,10 +57,8 @@ pub enum Event {
     Mail(usize, Box<PeerFrame>),
     /// A call arrives at a master.
     Call(usize, Caller, Box<Call>),
-    /// An answer arrives at an agent; `None`: the connection failed.
+    /// An answer arrives at an agent; `None`: the connection failed, or it waits no longer.
     Answer(Caller, Option<Box<Reply>>),
-    /// An agent waits no longer.
-    Timeout(Caller),
     /// An agent's task looks what there is to do.
     Wake(usize, u32),
     /// Clients want IDs.
@@ -72,6 +73,10 @@ pub enum Event {
     MasterClockRight(usize),
     /// A host's calendar is set right.
     HostClockRight(usize),
+    /// A master's store is put back.
+    RollBack(usize),
+    /// An agent is killed.
+    Kill(usize),
     /// A copy of a host is taken away.
     Retire(usize),
     /// A master is declared lost.
@@ -87,29 +92,6 @@ pub enum Event {
     EndZombie(usize),
 }
 
-struct Due {
-    at: i64,
-    order: u64,
-    event: Event,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.order) == (other.at, other.order)
-    }
-}
-impl Eq for Due {}
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
-}
-
 /// Everything.
 pub struct World {
     /// All chance.
@@ -117,7 +99,7 @@ pub struct World {
     /// What the seed is like.
     pub swarm: Swarm,
     /// What is left out.
-    pub mutation: Mutation,
+    pub mutations: Mutations,
     /// What must hold.
     pub oracle: Oracle,
     /// True time, in milliseconds.
@@ -127,10 +109,10 @@ pub struct World {
     link: i64,
     link_at_beat: i64,
     busy_until: i64,
+    unsettled_until: i64,
     next_beat: i64,
     beat: u64,
-    queue: BinaryHeap<Reverse<Due>>,
-    order: u64,
+    queue: Queue,
     /// All masters there ever were.
     pub masters: Vec<Master>,
     /// Who is reached at the two addresses.
@@ -154,7 +136,7 @@ pub struct World {
 
 impl World {
     /// A world without anybody in it.
-    pub fn new(seed: u64, mutation: Mutation, trace: bool) -> Self {
+    pub fn new(seed: u64, mutations: Mutations, trace: bool) -> Self {
         let mut rng = Rng::new(seed);
         let swarm = Swarm::draw(&mut rng);
         let oracle = Oracle::new(swarm.terms.utc_offset());
@@ -162,15 +144,15 @@ impl World {
             rng,
             oracle,
             swarm,
-            mutation,
+            mutations,
             t: BEGIN,
             link: 1_000_000,
             link_at_beat: 0,
             busy_until: BEGIN + 30_000,
+            unsettled_until: 0,
             next_beat: i64::MAX,
             beat: 0,
-            queue: BinaryHeap::new(),
-            order: 0,
+            queue: Queue::default(),
             masters: Vec::new(),
             current: [0, 1],
             joining: None,
@@ -198,8 +180,7 @@ impl World {
 
     /// Something happens later.
     pub fn after(&mut self, delay: i64, event: Event) {
-        self.order += 1;
-        self.queue.push(Reverse(Due { at: self.t + delay.max(0), order: self.order, event }));
+        self.queue.push(self.t + delay.max(0), event);
     }
 
     /// A short while.
@@ -210,8 +191,38 @@ impl World {
     /// The masters' clocks run for so long.
     pub fn busy(&mut self, span: i64) {
         self.busy_until = self.busy_until.max(self.t + span);
-        if self.next_beat > self.t + BEAT {
-            self.schedule_beat(BEAT);
+        self.beat_soon();
+    }
+
+    /// The masters' clocks run until both have noticed who is there, but not for long.
+    pub fn unsettle(&mut self) {
+        self.unsettled_until = self.t + SETTLE;
+        self.beat_soon();
+    }
+
+    fn clocks_run_until(&self) -> i64 {
+        self.busy_until.max(self.unsettled_until)
+    }
+
+    /// Whether each running master does what it does when it hears the other one, or when it does not.
+    fn settled(&self) -> bool {
+        let runs = |m: usize| self.masters[m].paused_until <= self.t;
+        self.current.iter().zip([self.current[1], self.current[0]]).all(|(m, other)| {
+            let Some(ledger) = self.masters[*m].ledger.as_ref().filter(|_| runs(*m)) else { return true };
+            let reached = self.net.open(Node::Master(other), Node::Master(*m), self.t);
+            let hears = reached && runs(other) && self.masters[other].ledger.is_some();
+            match ledger.mode() {
+                Mode::Ready => hears && ledger.pair().heard(self.master_now(*m)),
+                Mode::ReadyAlone => !hears,
+                Mode::RolledBack => true,
+                Mode::Syncing => false,
+            }
+        })
+    }
+
+    fn beat_soon(&mut self) {
+        if self.next_beat > self.t + BEAT.1 {
+            self.schedule_beat(BEAT.0);
         }
     }
 
@@ -228,9 +239,8 @@ impl World {
 
     /// Runs until `until`, or until nothing holds any more.
     pub fn run(&mut self, until: i64) {
-        while self.queue.peek().is_some_and(|due| due.0.at <= until) {
-            let Some(Reverse(Due { at, event, .. })) = self.queue.pop() else { break };
-            self.link += (at.min(self.busy_until) - self.t).max(0);
+        while let Some((at, event)) = self.queue.pop(until) {
+            self.link += (at.min(self.clocks_run_until()) - self.t).max(0);
             self.t = at;
             self.events += 1;
             if self.events > EVENTS_MAX {
@@ -241,7 +251,7 @@ impl World {
             }
             self.happen(event);
         }
-        self.link += (until.min(self.busy_until) - self.t).max(0);
+        self.link += (until.min(self.clocks_run_until()) - self.t).max(0);
         self.t = until;
     }
 
@@ -252,7 +262,6 @@ impl World {
             Event::Mail(m, frame) => self.on_mail(m, frame),
             Event::Call(m, caller, call) => self.on_call(m, caller, *call),
             Event::Answer(caller, reply) => self.on_answer(caller, reply),
-            Event::Timeout(caller) => self.on_answer(caller, None),
             Event::Wake(h, life) => self.wake(h, life),
             Event::Mint(h) => self.on_mint(h),
             Event::Fault => self.on_fault(),
@@ -260,24 +269,31 @@ impl World {
             Event::StartAgent(h) => self.start_agent(h),
             Event::MasterClockRight(m) => self.masters[m].wall_off = 0,
             Event::HostClockRight(h) => self.hosts[h].wall_off = 0,
+            Event::RollBack(m) => drop(self.rolled_back(m)),
+            Event::Kill(h) => self.kill(h),
             Event::Retire(h) => self.retire(h),
             Event::DeclareLost { lost, zombie } => self.declare_lost(lost, zombie),
             Event::Join(m) => self.on_join(m),
-            Event::EndZombie(m) => self.masters[m].ledger = None,
+            Event::EndZombie(m) => self.masters[m].die(),
         }
     }
 
     fn on_beat(&mut self) {
-        self.link = self.link.max(self.link_at_beat + BEAT);
+        self.link = self.link.max(self.link_at_beat + BEAT.0);
         self.link_at_beat = self.link;
         for m in 0..self.masters.len() {
             if self.masters[m].paused_until <= self.t {
+                self.bend_beat(m);
                 self.step(m, LedgerEvent::Tick);
             }
         }
         self.next_beat = i64::MAX;
+        if self.t < self.unsettled_until && self.settled() {
+            self.unsettled_until = self.t;
+        }
         let idle = self.swarm.idle_beat;
-        let delay = if self.t < self.busy_until { BEAT } else { self.rng.range(idle / 2, idle) };
+        let (least, most) = if self.t < self.clocks_run_until() { BEAT } else { (idle / 2, idle) };
+        let delay = self.rng.range(least, most);
         self.schedule_beat(delay);
     }
 
@@ -289,15 +305,23 @@ impl World {
         self.receive(m, frame);
     }
 
-    fn on_call(&mut self, m: usize, caller: Caller, call: Call) {
+    fn on_call(&mut self, m: usize, caller: Caller, mut call: Call) {
         let paused = self.masters[m].paused_until - self.t;
         if paused > 0 {
+            self.unanswered(caller);
             return self.after(paused + 1, Event::Call(m, caller, Box::new(call)));
         }
         if self.masters[m].ledger.is_none() {
             return self.answer(m, caller, None);
         }
-        let id = self.masters[m].ask(Asker::Agent(caller, call.clone()));
+        self.bend_call(m, &mut call);
+        let asked = match &call {
+            Call::Token(request) => Asked::Token(request.session),
+            Call::Rent(request) => Asked::Rent(request.session, request.key, request.g),
+            Call::Terminate(request) => Asked::Terminate(request.key),
+            Call::Heartbeat(_) => Asked::Heartbeat,
+        };
+        let id = self.masters[m].ask(Asker::Agent(caller, asked));
         let address = String::new();
         let event = match call {
             Call::Heartbeat(request) => LedgerEvent::Heartbeat { id, request },
@@ -307,15 +331,21 @@ impl World {
         };
         self.step(m, event);
         if self.masters[m].asks(id) {
-            self.busy(4_000);
+            self.unanswered(caller);
         }
     }
 
     /// Sends an answer on its way.
     pub fn answer(&mut self, m: usize, caller: Caller, reply: Option<Box<Reply>>) {
+        // Nobody waits for the answer to a copy.
+        if caller.rpc == 0 {
+            return;
+        }
         if self.net.open(Node::Master(m), Node::Host(caller.host), self.t) && !self.lost() {
             let delay = self.latency();
             self.after(delay, Event::Answer(caller, reply));
+        } else {
+            self.unanswered(caller);
         }
     }
 
@@ -341,13 +371,16 @@ impl World {
         *self.faults.entry(kind).or_default() += 1;
     }
 
-    /// A span of the length of outages: a second to `max`.
+    /// A span of the length of outages: a second to `max`. Most are short: were they all of any length, with twenty a
+    /// day hardly anything would ever be granted.
     pub fn outage(&mut self, max: i64) -> i64 {
-        self.rng.magnitude(1_000, max.clamp(1_000, 20 * DAY_MS))
+        let long = self.swarm.long_outages;
+        let usual = if self.rng.chance(long) { max } else { self.swarm.outage_max.min(max) };
+        self.rng.magnitude(1_000, usual)
     }
 
     /// The first beat.
     pub fn begin(&mut self) {
-        self.schedule_beat(BEAT);
+        self.schedule_beat(BEAT.0);
     }
 }

@@ -1,0 +1,132 @@
+//! The protocol with mechanisms taken away: a simulation that could not find the duplicate there would prove nothing
+//! where it finds none. The product's code stays as it is; what it is given, or what comes out of it, is bent.
+
+use super::swarm::words;
+use std::fmt;
+use std::str::FromStr;
+
+words! {
+    /// One mechanism less.
+    Mutation {
+        /// A master sends before its commit is durable.
+        SendBeforeCommit = "send-before-commit",
+        /// A renewal is not made durable.
+        RenewalNotDurable = "renewal-not-durable",
+        /// A proposal is not made durable.
+        PrepNotDurable = "prep-not-durable",
+        /// What a master confirms is not made durable.
+        ConfirmNotDurable = "confirm-not-durable",
+        /// The permit for the other master is not made durable.
+        PermitNotDurable = "permit-not-durable",
+        /// Records of the other master are believed instead of merged.
+        OverwriteOnSync = "overwrite-on-sync",
+        /// Nothing is added to the leases when a master is declared lost.
+        NoBumpAtPeerLost = "no-bump-at-peer-lost",
+        /// Nothing is added then to the leases whose end was begun.
+        ClosingNotBumped = "closing-not-bumped",
+        /// Proposals are dropped when a master is declared lost.
+        PrepsDroppedAtPeerLost = "preps-dropped-at-peer-lost",
+        /// They become leases, but nothing is added to them.
+        PrepsNotBumped = "preps-not-bumped",
+        /// They stay proposals.
+        PrepsKeptAtPeerLost = "preps-kept-at-peer-lost",
+        /// Masters extend leases without a permit.
+        PermitIgnored = "permit-ignored",
+        /// A survivor keeps the permit of its lost peer when the new one takes its snapshot.
+        PermitKeptAfterJoin = "permit-kept-after-join",
+        /// Mail of another pairing is believed.
+        EpochIgnored = "epoch-ignored",
+        /// A store that was rolled back is believed.
+        RollbackBelieved = "rollback-believed",
+        /// A replacement starts without the survivor's table.
+        JoinedEmpty = "joined-empty",
+        /// A master serves everything from its start, before the tables are exchanged.
+        ServeBeforeSync = "serve-before-sync",
+        /// The seed, taken literally: a master proposes values that are not at home there, and the home confirms.
+        BothPropose = "both-propose",
+        /// The home grants without the other's confirmation.
+        ConfirmForged = "confirm-forged",
+        /// A proposal is confirmed whatever is known of an older grant.
+        ConfirmBlindly = "confirm-blindly",
+        /// Any confirmation of a value confirms the proposal that stands.
+        AnyConfirm = "any-confirm",
+        /// A proposal that is not answered at once is forgotten.
+        PrepAborted = "prep-aborted",
+        /// The home ends leases without the other.
+        ClosedForged = "closed-forged",
+        /// A master that is asked to end a lease does not look how far it renewed it itself.
+        CloseIgnoresUntil = "close-ignores-until",
+        /// What is ending or ended is renewed.
+        RenewAfterClose = "renew-after-close",
+        /// A value that is closed is granted again without a rest.
+        NoRest = "no-rest",
+        /// A terminated value is free at once.
+        ReleaseFrees = "release-frees",
+        /// An agent is known by its name, and its session not looked at.
+        SessionIgnored = "session-ignored",
+        /// Any lineage is believed at a start.
+        AnyLineageResumes = "any-lineage-resumes",
+        /// A copy of the file is taken for the file.
+        CopyResumes = "copy-resumes",
+        /// A file that was changed in place is taken for the untouched one.
+        ChangeOverlooked = "change-overlooked",
+        /// Another boot is taken for the same one.
+        RebootResumes = "reboot-resumes",
+        /// The count of writes is not compared.
+        WritesNotCounted = "writes-not-counted",
+        /// A failed write of the serial file counts as durable.
+        FailedWriteBelieved = "failed-write-believed",
+        /// Serials are given out before they are durable.
+        MintBeforeDurable = "mint-before-durable",
+        /// A start goes on below the durable mark.
+        ResumeBelowMark = "resume-below-mark",
+        /// The mark of Uniq96 is not made durable.
+        Mark96NotDurable = "mark96-not-durable",
+        /// An agent's buckets may go back.
+        BucketsGoBack = "buckets-go-back",
+        /// Serials go on past what a bucket has.
+        WrapPastCapacity = "wrap-past-capacity",
+        /// An agent mints past its lease.
+        MintPastTheLease = "mint-past-the-lease",
+        /// An agent mints before its lease begins.
+        MintBeforeTheLease = "mint-before-the-lease",
+        /// A window is used on when its lease is over or another one's.
+        WindowOutlivesLease = "window-outlives-lease",
+    }
+}
+
+/// What is left out of one simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mutations(u64);
+
+impl Mutations {
+    /// The product as it is.
+    pub const NONE: Self = Self(0);
+
+    /// Without these.
+    pub fn of(mutations: &[Mutation]) -> Self {
+        Self(mutations.iter().fold(0, |bits, mutation| bits | 1 << *mutation as u32))
+    }
+
+    /// Whether this one is left out.
+    pub fn has(self, mutation: Mutation) -> bool {
+        self.0 >> mutation as u32 & 1 == 1
+    }
+}
+
+impl FromStr for Mutations {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let each: Result<Vec<Mutation>, String> =
+            text.split('+').filter(|word| !word.is_empty() && *word != "none").map(str::parse).collect();
+        each.map(|mutations| Self::of(&mutations))
+    }
+}
+
+impl fmt::Display for Mutations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&str> = Mutation::ALL.iter().filter(|m| self.has(**m)).map(|m| m.word()).collect();
+        f.write_str(if words.is_empty() { "none" } else { "" })?;
+        f.write_str(&words.join("+"))
+    }
+}

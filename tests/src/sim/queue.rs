@@ -1,0 +1,35 @@
+//! What is going to happen, in the order of time, and of two things at one time the one that was decided earlier first.
+
+use super::world::Event;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The queue. The heap moves small entries only; the events stay where they are.
+#[derive(Debug, Default)]
+pub struct Queue {
+    heap: BinaryHeap<Reverse<(i64, u64, u32)>>,
+    events: Vec<Option<Event>>,
+    free: Vec<u32>,
+    order: u64,
+}
+
+impl Queue {
+    /// Something happens at `at`.
+    pub fn push(&mut self, at: i64, event: Event) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.events.push(None);
+            self.events.len() as u32 - 1
+        });
+        self.events[slot as usize] = Some(event);
+        self.order += 1;
+        self.heap.push(Reverse((at, self.order, slot)));
+    }
+
+    /// What happens next, if it does so until `until`.
+    pub fn pop(&mut self, until: i64) -> Option<(i64, Event)> {
+        self.heap.peek().filter(|next| next.0.0 <= until)?;
+        let Reverse((at, _, slot)) = self.heap.pop()?;
+        self.free.push(slot);
+        self.events[slot as usize].take().map(|event| (at, event))
+    }
+}

@@ -1,0 +1,73 @@
+//! A master's disk: the product's store in memory, which gets what was committed only when somebody reads it.
+//!
+//! Between two starts of a master nobody looks at its disk, and most records are written over many times: each is
+//! encoded, checksummed and decoded by the product's own code, but once per start instead of once per commit.
+
+use master::lease::ledger::Loaded;
+use master::lease::{Identity, Write};
+use master::store::Store as _;
+use master::store::memory::MemoryStore;
+use std::collections::BTreeMap;
+
+use common::token::TokenKey;
+
+/// What a write replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Identity,
+    Permit,
+    Witness,
+    Lease(TokenKey),
+    Prep(TokenKey),
+}
+
+/// The disk.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    store: MemoryStore,
+    newest: BTreeMap<Place, Write>,
+    lsn: u64,
+}
+
+impl Shelf {
+    /// A store with this identity and nothing else.
+    pub fn format(identity: Identity) -> Self {
+        Self { store: MemoryStore::format(identity).expect("memory"), ..Self::default() }
+    }
+
+    /// Makes all of it durable.
+    pub fn commit(&mut self, writes: impl IntoIterator<Item = Write>, lsn: u64) {
+        for write in writes {
+            let place = match &write {
+                Write::Identity(_) => Place::Identity,
+                Write::PermitOut(_) => Place::Permit,
+                Write::Witness(_) => Place::Witness,
+                Write::Lease(key, _) => Place::Lease(*key),
+                Write::Prep(prep) => Place::Prep(prep.key),
+                Write::DropPrep(key) => Place::Prep(*key),
+            };
+            self.newest.insert(place, write);
+        }
+        self.lsn = lsn;
+    }
+
+    fn settle(&mut self) {
+        if !self.newest.is_empty() {
+            let writes: Vec<Write> = std::mem::take(&mut self.newest).into_values().collect();
+            self.store.commit(&writes, self.lsn).expect("memory");
+        }
+    }
+
+    /// What is on it.
+    pub fn load(&mut self) -> Loaded {
+        self.settle();
+        let loaded = self.store.load().expect("a store of ours");
+        Loaded { lsn: self.lsn.max(loaded.lsn), ..loaded }
+    }
+
+    /// A copy that later commits do not change: a backup.
+    pub fn snapshot(&mut self) -> Self {
+        self.settle();
+        Self { store: self.store.snapshot(), newest: BTreeMap::new(), lsn: self.lsn }
+    }
+}
