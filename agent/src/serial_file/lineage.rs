@@ -23,7 +23,7 @@ const KIND: Kind = Kind { name: *b"LINE", version: 2 };
 pub(super) const FILE_LEN_MAX: usize = envelope::HEADER_LEN + envelope::PAYLOAD_LEN_MAX;
 
 /// What the holder of the file holds besides its marks; durable in `<serial file>.lineage`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Holdings {
     /// The cluster it belongs to, once known.
     pub cluster: Option<ClusterId>,
@@ -36,7 +36,7 @@ pub struct Holdings {
 }
 
 /// What a file is to the kernel. Two equal identities at two instants: the same file, untouched in between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The device it is on.
     pub device: u64,
@@ -57,7 +57,7 @@ impl Identity {
 
 /// When a file was made, by the file system's clock; nothing sets it later. Files made one after the other may share it:
 /// that clock ticks every few milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Born {
     /// Whole seconds since 1970.
     pub s: i64,
@@ -68,7 +68,7 @@ pub struct Born {
 /// A whole serial file made beside the one in place, which it is about to replace. No two files that are ever made at
 /// the same inode have the same `Next`: the lineage that carries one was born later than the file it names, so that a
 /// file made afterwards is born later too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Next {
     /// The device it is on.
     pub device: u64,
@@ -83,7 +83,7 @@ pub struct Next {
 }
 
 /// The kernel's random number of this boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BootId(u128);
 
 impl FromStr for BootId {
@@ -95,7 +95,7 @@ impl FromStr for BootId {
 }
 
 /// What the last write of the serial file left behind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lineage {
     /// What the file looked like.
     pub seen: Seen,
@@ -106,7 +106,7 @@ pub struct Lineage {
 }
 
 /// What must be equal for a session to go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Seen {
     /// What the file is to the kernel.
     pub identity: Identity,
