@@ -29,7 +29,8 @@
 //!
 //! Why two lineages: a file's ctime is known only after its rename, so the proof of an untouched file (L3) can only be
 //! written after it, and without the first one (N4) a process killed in between would lose its token. The first names
-//! the file to come by inode, birth, counter and checksum. It is left out, and a kill between W6 and L4 is fresh
+//! the file to come by inode, birth, counter and checksum, and counts only if that was put in place within ten seconds of
+//! its making: later it may have been moved away and back. It is left out, and a kill between W6 and L4 is fresh
 //! (`lineage_behind`): on a file system that does not tell when a file was made; when a mark is lowered (a clean stop), for
 //! if that write fails the higher marks may still be in use; and after a write that failed, until one succeeds.
 //!

@@ -19,6 +19,10 @@ use std::str::FromStr;
 
 /// The lineage file's record.
 const KIND: Kind = Kind { name: *b"LINE", version: 2 };
+/// How much later than it was made a file to come may have been put in place, in seconds, by the file system's clock.
+/// Whoever moves it afterwards sets its ctime: a file that was moved away in the midst of the write that was to replace
+/// it is not believed when it is moved back later. A write so slow, killed before its end, costs a token.
+const PLACED_WITHIN_S: i64 = 10;
 /// The longest lineage file, in bytes; nothing beyond it is ever read.
 pub(super) const FILE_LEN_MAX: usize = envelope::HEADER_LEN + envelope::PAYLOAD_LEN_MAX;
 
@@ -263,6 +267,14 @@ impl fmt::Display for StartKind {
     }
 }
 
+impl Next {
+    /// Whether this very file is in place, and was put there by the write that made it.
+    fn took_the_place(&self, as_next: Option<&Self>, now: &Identity) -> bool {
+        let waited = now.ctime_s.saturating_sub(self.born.s);
+        as_next == Some(self) && (0..=PLACED_WITHIN_S).contains(&waited)
+    }
+}
+
 /// Whether the session of the file `now` goes on, by what its last writer left behind. Only if all is equal; the
 /// reason given is the first difference. `as_next` is the same file as a write would have named it beforehand; `None` on
 /// a file system that does not tell when a file was made.
@@ -273,7 +285,7 @@ pub fn judge(found: &Found, now: &Seen, as_next: Option<&Next>, after_reboot: Af
         Found::Whole(lineage) => lineage,
     };
     let then = &lineage.seen;
-    let took_the_place = lineage.next.is_some() && lineage.next.as_ref() == as_next;
+    let took_the_place = lineage.next.is_some_and(|next| next.took_the_place(as_next, &now.identity));
     let reason = if then.session != now.session {
         FreshReason::OtherSession
     } else if took_the_place {
@@ -365,6 +377,12 @@ mod tests {
         let judged = |now: &Seen, next: Option<&Next>| judge(&found, now, next, AfterReboot::Fresh);
         assert_eq!(judged(&there, Some(&next)), StartKind::Resumed);
         assert_eq!(judged(&SEEN, None), StartKind::Resumed, "the file in place goes on as well");
+        for (ctime_s, in_time) in [(3, false), (4, true), (14, true), (15, false), (i64::MIN, false), (i64::MAX, false)]
+        {
+            let there = Seen { identity: Identity { ctime_s, ..identity }, ..there };
+            let moved = StartKind::Fresh(FreshReason::LineageBehind);
+            assert_eq!(judged(&there, Some(&next)), if in_time { StartKind::Resumed } else { moved }, "{ctime_s}");
+        }
         let changes: [fn(&mut Next); 6] = [
             |next| next.device = 9,
             |next| next.inode = 9,
