@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod cluster;
+pub mod file_model;
 pub mod lessee;
 pub mod load;
 pub mod model;
