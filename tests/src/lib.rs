@@ -7,6 +7,7 @@
 pub mod bench;
 pub mod client;
 pub mod cluster;
+pub mod file_model;
 pub mod lessee;
 pub mod load;
 pub mod model;

@@ -25,27 +25,35 @@ const NETWORK_FILE_SYSTEMS: [u32; 8] =
     [0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x5346_414f, 0x7375_7245, 0x564c, 0x00c3_6400];
 
 /// What a file looks like from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stat {
-    pub(super) identity: Identity,
-    pub(super) links: u64,
-    pub(super) kind: FileKind,
-    pub(super) len: u64,
-    /// `None` if the file system does not tell.
-    pub(super) born: Option<Born>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stat {
+    /// What tells it from all others.
+    pub identity: Identity,
+    /// How many names it has.
+    pub links: u64,
+    /// What it is.
+    pub kind: FileKind,
+    /// Its length, in bytes.
+    pub len: u64,
+    /// When it was made; `None` if the file system does not tell.
+    pub born: Option<Born>,
 }
 
 /// What is at a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileKind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// A file with bytes.
     Regular,
+    /// A symbolic link.
     SymbolicLink,
+    /// A folder, a device, a pipe.
     Other,
 }
 
 /// What a file is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Reading.
     Read,
     /// Reading in fact; but an overlay file system, as under containers, makes its own copy of an image's file only when
     /// it is opened for writing, and only the copy has a lock and a ctime of its own.
@@ -53,26 +61,29 @@ pub(super) enum Access {
 }
 
 /// One folder of a file system, by name within it. Every method is one step; none repairs or retries anything.
-pub(super) trait Disk: fmt::Debug + Send + Sync {
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// An open file.
+    type File;
+
     /// The file at `name` itself, not what a link there leads to; `None` if nothing is there.
     fn stat_name(&self, name: &OsStr) -> io::Result<Option<Stat>>;
     /// The open file.
-    fn stat(&self, file: &File) -> io::Result<Stat>;
+    fn stat(&self, file: &Self::File) -> io::Result<Stat>;
     /// Opens what is there. Follows no link at `name`, waits for nobody (a pipe).
-    fn open(&self, name: &OsStr, access: Access) -> io::Result<File>;
+    fn open(&self, name: &OsStr, access: Access) -> io::Result<Self::File>;
     /// All bytes of a just opened file, but no more than `len_max` and one.
-    fn read(&self, file: &File, len_max: usize) -> io::Result<Vec<u8>>;
+    fn read(&self, file: &Self::File, len_max: usize) -> io::Result<Vec<u8>>;
     /// Makes a new file with mode 0600. Refuses whatever is there, even a link that leads nowhere.
-    fn create(&self, name: &OsStr) -> io::Result<File>;
+    fn create(&self, name: &OsStr) -> io::Result<Self::File>;
     /// [`create`](Self::create), a file that is born later than `born`; `None`, and nothing made, if the clock does not
     /// get there.
-    fn create_after(&self, name: &OsStr, born: Born) -> io::Result<Option<File>>;
+    fn create_after(&self, name: &OsStr, born: Born) -> io::Result<Option<Self::File>>;
     /// Locks the file for this opening of it (`flock`); `false` if it is locked already. Ends with the process.
-    fn try_lock(&self, file: &File) -> io::Result<bool>;
+    fn try_lock(&self, file: &Self::File) -> io::Result<bool>;
     /// Writes all bytes into a new file.
-    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()>;
+    fn write(&self, file: &Self::File, bytes: &[u8]) -> io::Result<()>;
     /// Returns when the file's bytes survive a power cut.
-    fn fsync(&self, file: &File) -> io::Result<()>;
+    fn fsync(&self, file: &Self::File) -> io::Result<()>;
     /// Puts `from` in the place of `to` at one stroke.
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
     /// Names `from` `to`, unless something is there.
@@ -125,6 +136,8 @@ fn born(meta: &Metadata) -> Option<Born> {
 }
 
 impl Disk for OsDisk {
+    type File = File;
+
     fn stat_name(&self, name: &OsStr) -> io::Result<Option<Stat>> {
         match self.open_at(name, OFlags::PATH) {
             Ok(file) => self.stat(&file).map(Some),

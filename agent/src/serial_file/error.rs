@@ -116,7 +116,7 @@ pub struct StepError {
 }
 
 /// How we know that someone else has the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Taken {
     /// It was deleted or moved away.
     Missing,

@@ -29,7 +29,8 @@
 //!
 //! Why two lineages: a file's ctime is known only after its rename, so the proof of an untouched file (L3) can only be
 //! written after it, and without the first one (N4) a process killed in between would lose its token. The first names
-//! the file to come by inode, birth, counter and checksum. It is left out, and a kill between W6 and L4 is fresh
+//! the file to come by inode, birth, counter and checksum, and counts only if that was put in place within ten seconds of
+//! its making: later it may have been moved away and back. It is left out, and a kill between W6 and L4 is fresh
 //! (`lineage_behind`): on a file system that does not tell when a file was made; when a mark is lowered (a clean stop), for
 //! if that write fails the higher marks may still be in use; and after a write that failed, until one succeeds.
 //!
@@ -53,21 +54,23 @@ use super::place::Place;
 use super::{Block, Contents, Holdings, StepError, Taken, WriteError, layout};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 const CREATE_LINEAGE: &str = "create a new lineage file";
 
-/// The serial file, locked by this process.
-#[derive(Debug)]
-pub struct SerialFile {
-    place: Place,
-    disk: Box<dyn Disk>,
+/// The serial file, locked by this process. `F` is an open file of the disk it is on.
+#[derive(Clone, Debug)]
+pub struct SerialFile<F = File> {
+    place: Arc<Place>,
+    disk: Arc<dyn Disk<File = F>>,
     boot: BootId,
     /// The file in place, as far as we know.
-    held: Held,
+    held: Held<F>,
     /// A file that may have come into its place: a step from the rename on failed.
-    unsettled: Option<Held>,
+    unsettled: Option<Held<F>>,
     /// What the last whole write made durable. Its header's session is this file's.
     acked: Contents,
     /// How many writes were tried; the next one counts on. No two files of one session have the same counter.
@@ -79,19 +82,25 @@ pub struct SerialFile {
 }
 
 /// A file we have open and locked.
-#[derive(Debug)]
-pub(super) struct Held {
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Held<F> {
     /// Never read; it holds the lock, and the inode's number.
-    pub(super) file: File,
+    pub(super) file: F,
     /// What it looked like when we last had to do with it.
     pub(super) identity: Identity,
     /// The write counter in it.
     pub(super) write_counter: u64,
 }
 
-impl SerialFile {
+impl<F> SerialFile<F> {
     /// A file that was opened, locked and read. `acked` is what it says, with the session that goes on from here.
-    pub(super) fn new(place: Place, disk: Box<dyn Disk>, boot: BootId, held: Held, acked: Contents) -> Self {
+    pub(super) fn new(
+        place: Arc<Place>,
+        disk: Arc<dyn Disk<File = F>>,
+        boot: BootId,
+        held: Held<F>,
+        acked: Contents,
+    ) -> Self {
         let tries = held.write_counter;
         Self { place, disk, boot, held, unsettled: None, acked, tries, lineage_due: false, taken: None }
     }
@@ -99,6 +108,11 @@ impl SerialFile {
     /// Where it is, its folder resolved.
     pub fn path(&self) -> &Path {
         &self.place.path
+    }
+
+    /// The files it has open: the one in place, and one that may have come into its place.
+    pub fn open_files(&self) -> impl Iterator<Item = &F> {
+        std::iter::once(&self.held).chain(&self.unsettled).map(|held| &held.file)
     }
 
     /// Makes `contents` and `holdings` durable. Only when this returns may what they allow be used. Counts
@@ -168,7 +182,7 @@ impl SerialFile {
     }
 
     /// W1 to W5: a new file beside the old one, locked and durable.
-    fn prepare(&self, bytes: &[u8]) -> Result<Held, StepError> {
+    fn prepare(&self, bytes: &[u8]) -> Result<Held<F>, StepError> {
         let name = &self.place.file_new;
         step("remove the left-over of a serial file", self.disk.unlink(name))?; // W1
         let file = step("create a new serial file", self.disk.create(name))?; // W2
@@ -184,7 +198,7 @@ impl SerialFile {
     }
 
     /// N1 to N5: whichever of both is in place, the session goes on. Nothing is flushed: this is for a process that dies.
-    fn announce(&self, new: &Held, checksum: u64, holdings: &Holdings) -> Result<(), StepError> {
+    fn announce(&self, new: &Held<F>, checksum: u64, holdings: &Holdings) -> Result<(), StepError> {
         let stat = step("look at the new serial file", self.disk.stat(&new.file))?; // N1
         let Some(born) = stat.born else { return Ok(()) };
         self.remove_lineage_left_over()?; // N2
@@ -240,7 +254,7 @@ impl SerialFile {
 
     /// Writes the lineage of the file in place, and of the next one if there is one, into the empty `file`, and puts
     /// that in place.
-    fn place_lineage(&self, file: &File, next: Option<Next>, holdings: &Holdings) -> Result<(), StepError> {
+    fn place_lineage(&self, file: &F, next: Option<Next>, holdings: &Holdings) -> Result<(), StepError> {
         let seen = Seen {
             identity: self.held.identity,
             write_counter: self.held.write_counter,
@@ -264,6 +278,14 @@ fn lowers(then: &Contents, now: &Contents) -> bool {
         now.blocks.iter().flatten().find(same).is_some_and(|now| place(now) >= place(then))
     };
     now.header.uniq96_mark < then.header.uniq96_mark || !then.blocks.iter().flatten().all(kept)
+}
+
+/// All that it knows; where it is and on which disk is not told apart.
+impl<F: Hash> Hash for SerialFile<F> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let Self { place: _, disk: _, boot, held, unsettled, acked, tries, lineage_due, taken } = self;
+        (boot, held, unsettled, acked, tries, lineage_due, taken).hash(hasher);
+    }
 }
 
 fn difference(held: &Identity, there: &Stat) -> Option<Taken> {

@@ -21,7 +21,6 @@ use super::start::{failed, refuse_network};
 use common::terms::SessionId;
 use common::time::WallMs;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -42,8 +41,11 @@ pub fn format(path: &Path, num_blocks: u32, now: WallMs, random_session: Session
 }
 
 /// [`format`] on any disk.
-pub(super) fn format_on(
-    disk: &dyn Disk,
+///
+/// # Errors
+/// As [`format`].
+pub fn format_on<F>(
+    disk: &dyn Disk<File = F>,
     place: &Place,
     num_blocks: u32,
     now: WallMs,
@@ -62,7 +64,7 @@ pub(super) fn format_on(
 }
 
 /// F2.
-fn remove_left_over(disk: &dyn Disk, place: &Place) -> Result<(), SerialFileError> {
+fn remove_left_over<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<(), SerialFileError> {
     let name = &place.file_format;
     let there = disk.stat_name(name).map_err(failed("look at what an earlier format left of", place))?;
     if there.is_some_and(|there| there.kind == FileKind::Regular) {
@@ -75,7 +77,7 @@ fn remove_left_over(disk: &dyn Disk, place: &Place) -> Result<(), SerialFileErro
 }
 
 /// F4 to F8.
-fn make(disk: &dyn Disk, place: &Place, file: &File, bytes: &[u8]) -> Result<(), SerialFileError> {
+fn make<F>(disk: &dyn Disk<File = F>, place: &Place, file: &F, bytes: &[u8]) -> Result<(), SerialFileError> {
     if !disk.try_lock(file).map_err(failed("lock", place))? {
         return Err(SerialFileError::Locked(place.path.clone())); // F4
     }
@@ -89,7 +91,7 @@ fn make(disk: &dyn Disk, place: &Place, file: &File, bytes: &[u8]) -> Result<(),
 }
 
 /// A format that fails leaves nothing, so that it can be tried again. We still hold the lock: no start has the file.
-fn clean_up(disk: &dyn Disk, place: &Place, file: &File) {
+fn clean_up<F>(disk: &dyn Disk<File = F>, place: &Place, file: &F) {
     let names: [&OsStr; 2] = [&place.file_format, &place.file];
     for name in names {
         if let (Ok(ours), Ok(Some(there))) = (disk.stat(file), disk.stat_name(name))

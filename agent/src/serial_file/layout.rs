@@ -77,7 +77,7 @@ const _: () = {
 };
 
 /// What the file says once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// The unbroken line of this file that its holder continues.
     pub session: SessionId,
@@ -88,7 +88,7 @@ pub struct Header {
 }
 
 /// What the file says about one generator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// The generator's name.
     pub name: GeneratorName,
@@ -113,7 +113,7 @@ pub struct Block {
 }
 
 /// The whole file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contents {
     /// What it says once.
     pub header: Header,

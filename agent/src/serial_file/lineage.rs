@@ -19,11 +19,15 @@ use std::str::FromStr;
 
 /// The lineage file's record.
 const KIND: Kind = Kind { name: *b"LINE", version: 2 };
+/// How much later than it was made a file to come may have been put in place, in seconds, by the file system's clock.
+/// Whoever moves it afterwards sets its ctime: a file that was moved away in the midst of the write that was to replace
+/// it is not believed when it is moved back later. A write so slow, killed before its end, costs a token.
+const PLACED_WITHIN_S: i64 = 10;
 /// The longest lineage file, in bytes; nothing beyond it is ever read.
 pub(super) const FILE_LEN_MAX: usize = envelope::HEADER_LEN + envelope::PAYLOAD_LEN_MAX;
 
 /// What the holder of the file holds besides its marks; durable in `<serial file>.lineage`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Holdings {
     /// The cluster it belongs to, once known.
     pub cluster: Option<ClusterId>,
@@ -36,7 +40,7 @@ pub struct Holdings {
 }
 
 /// What a file is to the kernel. Two equal identities at two instants: the same file, untouched in between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The device it is on.
     pub device: u64,
@@ -57,7 +61,7 @@ impl Identity {
 
 /// When a file was made, by the file system's clock; nothing sets it later. Files made one after the other may share it:
 /// that clock ticks every few milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Born {
     /// Whole seconds since 1970.
     pub s: i64,
@@ -68,7 +72,7 @@ pub struct Born {
 /// A whole serial file made beside the one in place, which it is about to replace. No two files that are ever made at
 /// the same inode have the same `Next`: the lineage that carries one was born later than the file it names, so that a
 /// file made afterwards is born later too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Next {
     /// The device it is on.
     pub device: u64,
@@ -83,7 +87,7 @@ pub struct Next {
 }
 
 /// The kernel's random number of this boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BootId(u128);
 
 impl FromStr for BootId {
@@ -95,7 +99,7 @@ impl FromStr for BootId {
 }
 
 /// What the last write of the serial file left behind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lineage {
     /// What the file looked like.
     pub seen: Seen,
@@ -106,7 +110,7 @@ pub struct Lineage {
 }
 
 /// What must be equal for a session to go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Seen {
     /// What the file is to the kernel.
     pub identity: Identity,
@@ -263,6 +267,14 @@ impl fmt::Display for StartKind {
     }
 }
 
+impl Next {
+    /// Whether this very file is in place, and was put there by the write that made it.
+    fn took_the_place(&self, as_next: Option<&Self>, now: &Identity) -> bool {
+        let waited = now.ctime_s.saturating_sub(self.born.s);
+        as_next == Some(self) && (0..=PLACED_WITHIN_S).contains(&waited)
+    }
+}
+
 /// Whether the session of the file `now` goes on, by what its last writer left behind. Only if all is equal; the
 /// reason given is the first difference. `as_next` is the same file as a write would have named it beforehand; `None` on
 /// a file system that does not tell when a file was made.
@@ -273,7 +285,7 @@ pub fn judge(found: &Found, now: &Seen, as_next: Option<&Next>, after_reboot: Af
         Found::Whole(lineage) => lineage,
     };
     let then = &lineage.seen;
-    let took_the_place = lineage.next.is_some() && lineage.next.as_ref() == as_next;
+    let took_the_place = lineage.next.is_some_and(|next| next.took_the_place(as_next, &now.identity));
     let reason = if then.session != now.session {
         FreshReason::OtherSession
     } else if took_the_place {
@@ -365,6 +377,12 @@ mod tests {
         let judged = |now: &Seen, next: Option<&Next>| judge(&found, now, next, AfterReboot::Fresh);
         assert_eq!(judged(&there, Some(&next)), StartKind::Resumed);
         assert_eq!(judged(&SEEN, None), StartKind::Resumed, "the file in place goes on as well");
+        for (ctime_s, in_time) in [(3, false), (4, true), (14, true), (15, false), (i64::MIN, false), (i64::MAX, false)]
+        {
+            let there = Seen { identity: Identity { ctime_s, ..identity }, ..there };
+            let moved = StartKind::Fresh(FreshReason::LineageBehind);
+            assert_eq!(judged(&there, Some(&next)), if in_time { StartKind::Resumed } else { moved }, "{ctime_s}");
+        }
         let changes: [fn(&mut Next); 6] = [
             |next| next.device = 9,
             |next| next.inode = 9,

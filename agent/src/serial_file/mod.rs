@@ -17,9 +17,10 @@ mod start;
 #[cfg(test)]
 mod tests;
 
+pub use disk::{Access, Disk, FileKind, Stat};
 pub use error::{SerialFileError, StepError, Taken, WriteError};
 pub use file::SerialFile;
-pub use format::format;
+pub use format::{format, format_on};
 pub use inspect::{BlockView, HeaderView, Inspection, LineageView, inspect};
 pub use layout::{
     BLOCK_LEN, Block, Contents, FILE_LEN_MAX, HEADER_LEN, Header, LayoutError, MAGIC, NUM_BLOCKS, NUM_BLOCKS_DEFAULT,
@@ -29,4 +30,5 @@ pub use lineage::{
     AfterReboot, AfterRebootError, BootId, Born, Found, FreshReason, Holdings, Identity, Lineage, Next, Seen,
     StartKind, judge,
 };
-pub use start::{Opened, open};
+pub use place::Place;
+pub use start::{Opened, open, open_on};

@@ -13,22 +13,22 @@ const FORMAT: &str = ".format";
 
 /// A serial file's folder, resolved once: links in it may change later without moving the file under our feet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub struct Place {
     /// The folder without links, and the name.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// The folder without links.
-    pub(super) folder: PathBuf,
+    pub folder: PathBuf,
     /// The file's name in it.
-    pub(super) file: OsString,
+    pub file: OsString,
     /// `<F>.new`: the file while it is written.
-    pub(super) file_new: OsString,
+    pub file_new: OsString,
     /// `<F>.format`: the file while it is made. A name of its own, so that a format beside a running agent (whose file
     /// was deleted) and that agent do not write into each other's file.
-    pub(super) file_format: OsString,
+    pub file_format: OsString,
     /// `<F>.lineage`.
-    pub(super) lineage: OsString,
+    pub lineage: OsString,
     /// `<F>.lineage.new`: the lineage while it is written.
-    pub(super) lineage_new: OsString,
+    pub lineage_new: OsString,
 }
 
 impl Place {
@@ -37,7 +37,7 @@ impl Place {
     /// # Errors
     /// [`SerialFileError::NoName`], [`LongName`](SerialFileError::LongName), [`NoFolder`](SerialFileError::NoFolder) or
     /// [`Io`](SerialFileError::Io).
-    pub(super) fn resolve(path: &Path) -> Result<Self, SerialFileError> {
+    pub fn resolve(path: &Path) -> Result<Self, SerialFileError> {
         let folder = match path.parent() {
             Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
             Some(folder) => folder,

@@ -18,6 +18,7 @@ use common::terms::SessionId;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How often a start begins again when the file was replaced between opening and locking it. The one who replaces it
 /// holds the lock of the new one, so a second round normally ends with "in use".
@@ -25,9 +26,9 @@ const ROUNDS_MAX: u32 = 8;
 
 /// What a start finds.
 #[derive(Debug)]
-pub struct Opened {
+pub struct Opened<F = File> {
     /// The file, locked until this is dropped.
-    pub file: SerialFile,
+    pub file: SerialFile<F>,
     /// What it says.
     pub contents: Contents,
     /// What the session holds; empty if it is a new one.
@@ -47,16 +48,19 @@ pub struct Opened {
 pub fn open(path: &Path, after_reboot: AfterReboot, new_session: SessionId) -> Result<Opened, SerialFileError> {
     let place = Place::resolve(path)?;
     let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
-    open_on(Box::new(disk), place, after_reboot, new_session)
+    open_on(Arc::new(disk), Arc::new(place), after_reboot, new_session)
 }
 
 /// [`open`] on any disk.
-pub(super) fn open_on(
-    disk: Box<dyn Disk>,
-    place: Place,
+///
+/// # Errors
+/// As [`open`].
+pub fn open_on<F>(
+    disk: Arc<dyn Disk<File = F>>,
+    place: Arc<Place>,
     after_reboot: AfterReboot,
     new_session: SessionId,
-) -> Result<Opened, SerialFileError> {
+) -> Result<Opened<F>, SerialFileError> {
     refuse_network(&*disk, &place)?;
     let boot = disk.boot_id().map_err(SerialFileError::BootId)?;
     let (file, stat, checksum, mut contents) = lock_and_read(&*disk, &place)?; // S1 to S4
@@ -92,9 +96,9 @@ pub(super) fn judge_file(
 }
 
 /// The locked file, what it looks like, its checksum, what it says.
-type Read = (File, Stat, u64, Contents);
+type Read<F> = (F, Stat, u64, Contents);
 
-fn lock_and_read(disk: &dyn Disk, place: &Place) -> Result<Read, SerialFileError> {
+fn lock_and_read<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Read<F>, SerialFileError> {
     for _ in 0..ROUNDS_MAX {
         if let Some(found) = lock_once(disk, place)? {
             return Ok(found);
@@ -104,7 +108,7 @@ fn lock_and_read(disk: &dyn Disk, place: &Place) -> Result<Read, SerialFileError
 }
 
 /// S1 to S4; `None` if the file was replaced or changed meanwhile.
-fn lock_once(disk: &dyn Disk, place: &Place) -> Result<Option<Read>, SerialFileError> {
+fn lock_once<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Option<Read<F>>, SerialFileError> {
     refuse_what_is_no_file(disk, place)?; // S1
     let file = match disk.open(&place.file, Access::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -130,7 +134,7 @@ fn lock_once(disk: &dyn Disk, place: &Place) -> Result<Option<Read>, SerialFileE
 }
 
 /// S1: what is at the path is a regular file of its own.
-pub(super) fn refuse_what_is_no_file(disk: &dyn Disk, place: &Place) -> Result<(), SerialFileError> {
+pub(super) fn refuse_what_is_no_file<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<(), SerialFileError> {
     let path = || place.path.clone();
     match disk.stat_name(&place.file).map_err(failed("look at", place))?.map(|stat| stat.kind) {
         Some(FileKind::Regular) => Ok(()),
@@ -142,7 +146,7 @@ pub(super) fn refuse_what_is_no_file(disk: &dyn Disk, place: &Place) -> Result<(
 
 /// The lineage file. One that cannot be read (as opposed to: makes no sense) is an error: it would cost a token at each
 /// start, and someone can mend it.
-pub(super) fn read_lineage(disk: &dyn Disk, place: &Place) -> Result<Found, SerialFileError> {
+pub(super) fn read_lineage<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Found, SerialFileError> {
     let action = "read the lineage of";
     let file = match disk.open(&place.lineage, Access::Read) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
@@ -152,7 +156,7 @@ pub(super) fn read_lineage(disk: &dyn Disk, place: &Place) -> Result<Found, Seri
     Ok(Found::decode(&bytes))
 }
 
-pub(super) fn refuse_network(disk: &dyn Disk, place: &Place) -> Result<(), SerialFileError> {
+pub(super) fn refuse_network<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<(), SerialFileError> {
     if disk.is_network().map_err(failed("find the file system of", place))? {
         return Err(SerialFileError::Network(place.path.clone()));
     }

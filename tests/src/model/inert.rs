@@ -1,5 +1,6 @@
 //! Mail that can change nothing any more is taken out of the state: records only grow, so once a frame is of no news to
-//! the master that would believe it, it never is again.
+//! the master that would believe it, it never is again. A proposal or a closing is never inert: however old, it is answered
+//! with the record that there is by then.
 
 use super::node::{Disk, Node};
 use super::world::World;
@@ -41,11 +42,6 @@ fn inert(world: &World, mail: &[super::world::Shared<PeerFrame>], frame: &PeerFr
             same && !to.disk.preps.contains_key(key)
         }
         PeerMessage::Confirm { prep } => g_there(&prep.key) >= Some(prep.g),
-        PeerMessage::Propose { prep } => {
-            let sender_has_it = from.is_some_and(|from| from.disk.leases.get(&prep.key).is_some_and(|l| l.g >= prep.g));
-            g_there(&prep.key) > Some(prep.g) || (g_there(&prep.key) == Some(prep.g) && sender_has_it)
-        }
-        PeerMessage::Close { key, g, .. } => g_there(key) > Some(*g),
         PeerMessage::Closed { key, g, until } => {
             let over = |node: &Node| {
                 node.disk.leases.get(key).is_some_and(|lease| {

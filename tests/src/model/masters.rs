@@ -1,6 +1,7 @@
 //! What can happen to the masters, and what comes of it.
 
 use super::node::{self, Disk, EXCHANGE, Node, Serving};
+use super::steps::{Outcome, Steps};
 use super::twins::{self, Twin};
 use super::world::{Joining, Promises, Shared, Span, World};
 use super::{Bounds, heal, inert};
@@ -17,6 +18,7 @@ use master::lease::{Event, Identity, Reply, RequestId, Witness};
 use stateright::{Model, Property};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// The hash of every join token in the model.
 pub(super) const TOKEN: [u8; 32] = [7; 32];
@@ -72,6 +74,7 @@ pub struct Masters {
     /// How far it goes.
     pub bounds: Bounds,
     pub(super) terms: Terms,
+    steps: Arc<Steps>,
 }
 
 impl Masters {
@@ -81,7 +84,7 @@ impl Masters {
     /// Bounds that no cluster could have.
     pub fn new(bounds: Bounds) -> anyhow::Result<Self> {
         let terms = Terms::new(bounds.lease_days, UtcOffset::default(), bounds.values.saturating_sub(1))?;
-        Ok(Self { bounds, terms })
+        Ok(Self { bounds, terms, steps: Arc::new(Steps::new()) })
     }
 
     pub(super) fn has(&self, twin: Twin) -> bool {
@@ -153,47 +156,59 @@ impl Masters {
     }
 
     /// A step of the product at one master, with all that comes of it.
-    fn step(&self, mut world: World, at: usize, wall: WallMs, mut event: Event) -> Option<World> {
-        let node = world.node(at)?.clone();
+    fn step(&self, mut world: World, at: usize, wall: WallMs, event: Event) -> Option<World> {
+        let node = world.nodes.get(at)?.clone();
+        let outcome = self.steps.of(&node, wall, &event, || self.outcome(&node, wall, event.clone()))?;
+        if outcome.broken.is_some() {
+            world.broken.clone_from(&outcome.broken);
+        }
+        for frame in &outcome.mail {
+            world.post_shared(frame.clone());
+        }
+        if let Some((session, grant)) = &outcome.told {
+            let span = Span { from: grant.from, until: grant.until };
+            if let Some(broken) = world.promise(&outcome.next.disk, grant.key, grant.g, *session, span) {
+                world.broken = Some(broken);
+            }
+        }
+        if let Some(place) = world.nodes.get_mut(at) {
+            *place = outcome.next.clone();
+        }
+        Some(world)
+    }
+
+    /// What comes of it, whatever the other master and the mail are like.
+    fn outcome(&self, node: &Node, wall: WallMs, mut event: Event) -> Option<Outcome> {
         let known = twins::before(self, node.known(), &mut event);
         let own_event = event.clone();
         let mut stepped = node::step(&known, node.serving, wall, event);
-        if let Some(broken) = stepped.broken.take().filter(|_| world.broken.is_none()) {
-            world.broken = Some(broken);
-        }
+        let mut broken = stepped.broken.take();
         twins::after(self, &known, &mut stepped);
         let lost_at_crash = twins::not_durable(self, &own_event);
         let next = node.after(&stepped.writes, stepped.serving, lost_at_crash);
         let permit = next.disk.permit_out;
         if node.disk.permit_out.is_some() && permit < node.disk.permit_out {
-            world.broken = Some("I8: a permit was taken back within a pairing".to_owned());
+            broken = Some("I8: a permit was taken back within a pairing".to_owned());
         }
-        for frame in stepped.mail {
+        for frame in &stepped.mail {
             if matches!(frame.message, PeerMessage::Heartbeat { permit: sent, .. } if sent != permit) {
-                world.broken = Some("I8: a permit was sent that is not durable".to_owned());
+                broken = Some("I8: a permit was sent that is not durable".to_owned());
             }
-            world.post(frame);
         }
         let told = match (&own_event, stepped.reply) {
             (Event::Token { request, .. }, Some(Reply::Token(Ok(grant)))) => Some((request.session, grant)),
             (Event::Rent { request, .. }, Some(Reply::Rent(Ok(Rent::Success { until })))) => {
                 let before = known.leases.get(&request.key)?;
                 if until > before.until && known.witness.permit_in.is_none_or(|permit| until > permit) {
-                    world.broken = Some("I5: a renewal reaches beyond the permit".to_owned());
+                    broken = Some("I5: a renewal reaches beyond the permit".to_owned());
                 }
                 let token_type = before.token_type;
                 Some((request.session, Grant { token_type, key: request.key, g: request.g, from: before.from, until }))
             }
             _ => None,
         };
-        if let Some((session, grant)) = told {
-            let span = Span { from: grant.from, until: grant.until };
-            if let Some(broken) = world.promise(&next.disk, grant.key, grant.g, session, span) {
-                world.broken = Some(broken);
-            }
-        }
-        world.put_node(at, next);
-        Some(world)
+        let mail = stepped.mail.into_iter().map(Shared::new).collect();
+        Some(Outcome { next: Shared::new(next), mail, told, broken })
     }
 
     fn peer_lost(&self, mut world: World, survivor: usize) -> Option<World> {

@@ -30,12 +30,14 @@ mod heal;
 mod inert;
 mod masters;
 mod node;
+mod steps;
 mod twins;
 mod world;
 
 pub use masters::{Action, BOTH_KNOW, COVERED, DISJOINT, HEALS, Masters, SOUND, WHAT_HOLDS};
 pub use twins::Twin;
 pub use world::World;
+pub(crate) use world::{Shared, hash_of};
 
 use common::terms::MasterId;
 

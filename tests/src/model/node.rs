@@ -5,7 +5,7 @@ use common::rpc::PROTOCOL;
 use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, PeerFrame, PeerMessage};
 use common::terms::MasterId;
-use common::time::{BootMs, Now, WallMs};
+use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
 use master::lease::{Alarm, Effects, Event, Identity, Ledger, Reply, Witness, Write};
@@ -185,26 +185,31 @@ impl Node {
 fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
     let id = known.identity.master;
     let from_other = |message| Event::Mail(Box::new(frame(&known.identity, id.other(), message)));
-    let hello = PeerMessage::Hello(Hello {
-        lsn: 0,
-        seen: 0,
-        terms: known.identity.terms,
-        wall,
-        test_clock: None,
-        version: String::new(),
-        answer: false,
-        retired: None,
-    });
+    let hello = |wall| {
+        PeerMessage::Hello(Hello {
+            lsn: 0,
+            seen: 0,
+            terms: known.identity.terms,
+            wall,
+            test_clock: None,
+            version: String::new(),
+            answer: false,
+            retired: None,
+        })
+    };
     let mut unheard = Effects::default();
     match serving {
         Serving::Alone => {
             let mut ledger = Ledger::start(known.loaded(), Now { wall, boot: OPENED }, 0, None, String::new());
             ledger.step(Now { wall, boot: ALONE }, Event::Tick, &mut unheard);
-            ledger.step(Now { wall, boot: GREETED }, from_other(hello), &mut unheard);
+            ledger.step(Now { wall, boot: GREETED }, from_other(hello(wall)), &mut unheard);
             ledger
         }
         Serving::Ready => {
-            let now = Now { wall, boot: STEP };
+            // Becoming ready allows the other master more, and that was written down when it did. By this calendar there is
+            // no more to allow.
+            let allowed = |permit: WallMs| wall.min(permit + SpanMs(-known.identity.terms.solo().0));
+            let now = Now { wall: known.permit_out.map_or(wall, allowed), boot: STEP };
             let mut ledger = Ledger::start(known.loaded(), now, 0, None, String::new());
             let page = PeerMessage::Page {
                 exchange: EXCHANGE,
@@ -213,7 +218,7 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
                 settings: Vec::new(),
                 last: true,
             };
-            ledger.step(now, from_other(hello), &mut unheard);
+            ledger.step(now, from_other(hello(now.wall)), &mut unheard);
             ledger.step(now, from_other(page), &mut unheard);
             ledger
         }

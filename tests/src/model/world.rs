@@ -12,23 +12,23 @@ use std::sync::Arc;
 
 /// Something that many states have in common, known by its hash.
 #[derive(Debug)]
-pub(super) struct Shared<T> {
+pub(crate) struct Shared<T> {
     id: u64,
     value: Arc<T>,
 }
 
 impl<T: Hash> Shared<T> {
-    pub(super) fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self { id: hash_of(&value), value: Arc::new(value) }
     }
 
-    pub(super) fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.id
     }
 }
 
 /// The same in every run.
-pub(super) fn hash_of(value: &impl Hash) -> u64 {
+pub(crate) fn hash_of(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
@@ -113,10 +113,20 @@ impl World {
     }
 
     pub(super) fn post(&mut self, frame: PeerFrame) {
-        let frame = Shared::new(frame);
+        self.post_shared(Shared::new(frame));
+    }
+
+    pub(super) fn post_shared(&mut self, frame: Shared<PeerFrame>) {
         if let Err(place) = self.mail.binary_search_by_key(&frame.id(), Shared::id) {
             self.mail.insert(place, frame);
         }
+    }
+
+    /// The same without mail that can change nothing any more.
+    #[must_use]
+    pub fn without_inert_mail(mut self) -> Self {
+        super::inert::take_out(&mut self);
+        self
     }
 
     /// The pairing that was begun last.

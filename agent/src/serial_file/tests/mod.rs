@@ -124,6 +124,8 @@ fn nothing() -> io::Result<()> {
 }
 
 impl Disk for FaultyDisk {
+    type File = File;
+
     fn stat_name(&self, name: &OsStr) -> io::Result<Option<Stat>> {
         self.step("stat_name", nothing, || self.os.stat_name(name))
     }
@@ -211,7 +213,7 @@ impl Home {
 
     /// Opens it on a disk with a plan.
     fn open_on(&self, disk: &FaultyDisk, session: SessionId) -> Result<Opened, SerialFileError> {
-        open_on(Box::new(disk.clone()), self.place(), AfterReboot::Fresh, session)
+        open_on(Arc::new(disk.clone()), Arc::new(self.place()), AfterReboot::Fresh, session)
     }
 
     /// A first start in session `SECOND`, with 1000 serials and holdings number 1 made durable.

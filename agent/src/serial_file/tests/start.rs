@@ -262,7 +262,7 @@ fn a_reboot_is_fresh_unless_told_otherwise() {
         drop(home.started());
         let disk = home.disk();
         disk.plan.lock().unwrap().boot = Some("2a".parse().unwrap());
-        let opened = open_on(Box::new(disk), home.place(), after_reboot, THIRD).unwrap();
+        let opened = open_on(Arc::new(disk), Arc::new(home.place()), after_reboot, THIRD).unwrap();
         match after_reboot {
             AfterReboot::Fresh => assert_eq!(opened.start, fresh(FreshReason::Reboot)),
             AfterReboot::Resume => {
