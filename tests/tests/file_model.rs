@@ -215,7 +215,8 @@ fn holds(twins: &[Twin], bounds: Bounds, path: fn(&mut Walk) -> &mut Walk) -> bo
 #[test]
 fn on_one_path_a_mechanism_is_all_between_us_and_a_duplicate() {
     let bounds = || Bounds { processes: 2, writes: 5, ..with(4, ALL) };
-    let ways: [(Twin, fn(&mut Walk) -> &mut Walk); 5] = [
+    type Way = fn(&mut Walk) -> &mut Walk;
+    let ways: [(Twin, Way); 5] = [
         (FailedWriteCounts, |walk| {
             walk.start(0, 0).begin(0).act(Action::Fault { who: 0, done: false }).through(0).mint().kill();
             walk.start(0, 0).write(0)

@@ -8,6 +8,7 @@ use common::template::CallerParts;
 use common::terms::ClusterId;
 use common::time::DAY_MS;
 use common::token::TokenType;
+use std::collections::BTreeMap;
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;

@@ -48,6 +48,7 @@ pub(super) enum Doing {
 
 /// A process.
 #[derive(Clone, Debug, Hash)]
+#[allow(clippy::derived_hash_with_manual_eq, reason = "two are equal if their hashes are, so equal ones hash alike")]
 pub(super) struct Process {
     /// The folder of its file.
     pub(super) at: u8,

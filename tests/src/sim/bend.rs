@@ -4,6 +4,7 @@
 use super::mutation::{Mutation, Mutations};
 use super::shelf::Shelf;
 use super::world::{Call, Event, World};
+use common::audit::Actor;
 use common::lease::{Generation, Lease, LeaseState, Prep};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{Mode, TokenRequest};
@@ -42,8 +43,10 @@ impl World {
         let mut fx = Effects::default();
         if ready {
             let (answer, version) = (false, String::new());
-            let hello = Hello { lsn: seen, seen: 0, terms, wall: now.wall, test_clock: None, version, answer };
-            let page = PeerMessage::Page { exchange: 1, after: None, records: Vec::new(), last: true };
+            let hello =
+                Hello { lsn: seen, seen: 0, terms, wall: now.wall, test_clock: None, version, answer, retired: None };
+            let page =
+                PeerMessage::Page { exchange: 1, after: None, records: Vec::new(), settings: Vec::new(), last: true };
             for message in [PeerMessage::Hello(hello), page] {
                 let frame = PeerFrame { protocol: PROTOCOL, from: master.id.other(), cluster, epoch, message };
                 ledger.step(now, LedgerEvent::Mail(Box::new(frame)), &mut fx);
@@ -85,7 +88,7 @@ impl World {
             PeerMessage::Heartbeat { permit, .. } if self.has(Mutation::PermitIgnored) => {
                 *permit = Some(WallMs(i64::MAX / 2));
             }
-            PeerMessage::Sync { records } if self.has(Mutation::OverwriteOnSync) && ours => {
+            PeerMessage::Sync { records, .. } if self.has(Mutation::OverwriteOnSync) && ours => {
                 let writes = records.iter().map(|(key, lease)| Write::Lease(*key, lease.clone())).collect();
                 self.rewrite(m, writes);
                 return None;
@@ -304,7 +307,7 @@ impl World {
         if self.has(Mutation::NoBumpAtPeerLost) {
             loaded.permit_out = None;
         }
-        let mut writes = join::declare_lost(&loaded, epoch, token);
+        let mut writes = join::declare_lost(&loaded, epoch, token, Actor::new("operator", ""), WallMs(0));
         let dropped = self.has(Mutation::PrepsDroppedAtPeerLost);
         let kept = self.has(Mutation::PrepsKeptAtPeerLost);
         writes.retain(|write| match write {

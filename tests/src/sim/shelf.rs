@@ -9,16 +9,19 @@ use master::store::Store as _;
 use master::store::memory::MemoryStore;
 use std::collections::BTreeMap;
 
+use common::setting::SettingKey;
 use common::token::TokenKey;
 
 /// What a write replaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Identity,
     Permit,
     Witness,
     Lease(TokenKey),
     Prep(TokenKey),
+    Setting(SettingKey),
+    SettingPrep(SettingKey),
 }
 
 /// The disk.
@@ -45,6 +48,11 @@ impl Shelf {
                 Write::Lease(key, _) => Place::Lease(*key),
                 Write::Prep(prep) => Place::Prep(prep.key),
                 Write::DropPrep(key) => Place::Prep(*key),
+                Write::Setting(setting) => Place::Setting(setting.key.clone()),
+                Write::SettingPrep(prep) => Place::SettingPrep(prep.key.clone()),
+                Write::DropSettingPrep(key) => Place::SettingPrep(key.clone()),
+                // Lines of the audit replace nothing and decide nothing.
+                Write::Audit(_) => continue,
             };
             self.newest.insert(place, write);
         }
