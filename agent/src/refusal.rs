@@ -1,7 +1,7 @@
 //! Why no ID came: one list for minting, HTTP and RPC.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::namespace::GeneratorKind;
+use common::namespace::{GeneratorKind, GeneratorName};
 use common::rpc::mint::MintCode;
 use common::time::{SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
@@ -20,6 +20,15 @@ pub enum Refusal {
         /// The name asked for, cut to a bounded length.
         name: String,
     },
+    /// The name stands for something else.
+    #[error("the name '{name}' is registered with another definition, which never changes; take another name")]
+    GeneratorExists {
+        /// The name.
+        name: GeneratorName,
+    },
+    /// The masters could not do their part.
+    #[error("the masters have not done their part, ask again: {0}")]
+    MastersUnavailable(String),
     /// The bucket's serials are used up.
     #[error("all {capacity} serials of this {unit} are used up; the next {unit} begins in {} s", whole_seconds(*retry))]
     SerialExhausted {
@@ -99,6 +108,8 @@ impl Refusal {
         match self {
             Self::BadParameter(_) => MintCode::BadParameter,
             Self::UnknownGenerator { .. } => MintCode::UnknownGenerator,
+            Self::GeneratorExists { .. } => MintCode::GeneratorExists,
+            Self::MastersUnavailable(_) => MintCode::MastersUnavailable,
             Self::SerialExhausted { .. } => MintCode::SerialExhausted,
             Self::NoLease { .. } => MintCode::NoLease,
             Self::LeaseExpired { .. } => MintCode::LeaseExpired,
@@ -114,7 +125,9 @@ impl Refusal {
     pub fn retry_after(&self) -> Option<SpanMs> {
         match self {
             Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
-            Self::NoLease { .. } | Self::SerialFileIo(_) | Self::Overloaded(_) => Some(SpanMs(SECOND_MS)),
+            Self::NoLease { .. } | Self::SerialFileIo(_) | Self::Overloaded(_) | Self::MastersUnavailable(_) => {
+                Some(SpanMs(SECOND_MS))
+            }
             _ => None,
         }
     }

@@ -1,10 +1,11 @@
 //! The same IDs over tarpc.
 
-use crate::minter::Minter;
+use crate::heartbeat::Names;
+use crate::minter::{Generator, Minter};
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
-use common::namespace::{GeneratorKind, GeneratorName};
+use common::namespace::{GeneratorKind, GeneratorName, Namespace};
 use common::rpc::mint::{MintFailure, MintService};
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::time::SECOND_MS;
@@ -37,6 +38,8 @@ const TEXT_HEAD_LEN_MAX: usize = 9;
 pub struct Server {
     minter: Arc<Minter>,
     batch_max: u32,
+    /// Whom to ask about names; `None`: there are only those that the minter was given.
+    names: Option<Arc<Names>>,
     /// Of one connection.
     large: Arc<Semaphore>,
 }
@@ -44,7 +47,25 @@ pub struct Server {
 impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
-        Self { minter, batch_max, large: Arc::new(Semaphore::new(LARGE_PER_CONNECTION)) }
+        Self { minter, batch_max, names: None, large: Arc::new(Semaphore::new(LARGE_PER_CONNECTION)) }
+    }
+
+    /// Registers names with the masters, and asks them about unknown ones.
+    #[must_use]
+    pub fn with_names(self, names: Arc<Names>) -> Self {
+        Self { names: Some(names), ..self }
+    }
+
+    /// The generator of that kind and name, of which the masters may have heard by now.
+    async fn generator(&self, kind: GeneratorKind, name: &str) -> Result<&Arc<Generator>, Refusal> {
+        let known = self.minter.generator(kind, name);
+        match &self.names {
+            Some(names) if known.is_err() && name.parse::<GeneratorName>().is_ok() => {
+                names.look_up().await?;
+                self.minter.generator(kind, name)
+            }
+            _ => known,
+        }
     }
 
     /// Serves until `stop`; then every connection ends.
@@ -79,12 +100,12 @@ impl Server {
     }
 
     async fn mint(&self, kind: GeneratorKind, name: &str, n: u32) -> Result<Runs, Refusal> {
-        let generator = self.minter.generator(kind, or_default(name))?;
+        let generator = self.generator(kind, or_default(name)).await?;
         self.minter.mint(generator, n).await
     }
 
     async fn strings(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
-        let generator = self.minter.generator(GeneratorKind::String, or_default(name))?;
+        let generator = self.generator(GeneratorKind::String, or_default(name)).await?;
         let Some(template) = generator.namespace().template() else {
             return Err(Refusal::BadParameter("this generator has no template".to_owned()));
         };
@@ -148,6 +169,14 @@ impl MintService for Server {
     ) -> Result<Vec<String>, MintFailure> {
         let _place = self.place(n).await;
         self.strings(&name, n, &biz, &custom).await.map_err(|e| self.failure(&e))
+    }
+
+    async fn define_generator(self, _: Context, namespace: Namespace) -> Result<bool, MintFailure> {
+        let defined = match &self.names {
+            Some(names) => names.define(namespace).await,
+            None => Err(Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())),
+        };
+        defined.map_err(|e| self.failure(&e))
     }
 
     async fn ready(self, _: Context) -> Result<(), MintFailure> {

@@ -1,7 +1,7 @@
 //! `uniq_generator`: wiring only.
 
 use agent::config::{Args, Mode};
-use agent::heartbeat::{Heartbeat, Report};
+use agent::heartbeat::{Heartbeat, Names, Report};
 use agent::holder::Holder;
 use agent::http;
 use agent::minter::Minter;
@@ -113,13 +113,18 @@ async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> 
     let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
     let report = Arc::new(Report::default());
-    let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max);
+    let file = args.serial_file.as_path();
+    let names = Arc::new(Names::new(args.masters.clone(), agent_id.clone(), Arc::clone(&minter), file, clock));
+    names.recall().await;
+    let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
+        .with_names(Arc::clone(&names));
     let masters = args.masters.clone();
     let heartbeat = Heartbeat { masters, agent_id: agent_id.clone(), holder, minter: Arc::clone(&minter), report };
 
     let stop = CancellationToken::new();
     let heartbeat = tokio::spawn(heartbeat.run(stop.clone()));
-    let (site, server) = (http::Site::new(agent), Server::new(Arc::clone(&minter), args.batch_max));
+    let asking = tokio::spawn(Arc::clone(&names).run(stop.clone()));
+    let (site, server) = (http::Site::new(agent), Server::new(Arc::clone(&minter), args.batch_max).with_names(names));
     let talk = {
         let stop = stop.clone();
         move |listeners| talk(listeners, site.clone(), server.clone(), stop.clone())
@@ -135,7 +140,7 @@ async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> 
     };
     tracing::info!("stopping");
     stop.cancel();
-    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join(heartbeat, clients.wait())).await.is_err() {
+    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join3(heartbeat, asking, clients.wait())).await.is_err() {
         tracing::warn!("not everything ended in time");
     }
     if let Some(why) = gone {

@@ -4,9 +4,11 @@ use crate::minter::{Membership, Minter};
 use crate::timebase::Answer;
 use common::clock::Clock;
 use common::lease::Grant;
+use common::namespace::{GeneratorName, Namespace};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
-    HeartbeatReply, HeartbeatRequest, LeaseServiceClient, Refusal, Rent, RentRequest, TokenRequest,
+    Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, NamespacesRequest, Refusal, Rent,
+    RentRequest, TokenRequest,
 };
 use common::rpc::transport;
 use common::terms::{AgentId, ClusterId, SessionId, Terms};
@@ -150,6 +152,16 @@ impl Link {
         };
         let call = self.client.rent_token(transport::deadline_in(CALL_TIMEOUT), request);
         in_time(&self.address, call).await
+    }
+
+    pub(super) async fn define(&self, caller: &Caller, namespace: Namespace) -> Result<Changed, CallError> {
+        let request = DefineRequest { agent_id: caller.agent_id.clone(), cluster: Some(self.cluster), namespace };
+        in_time(&self.address, self.client.define_namespace(transport::deadline_in(CALL_TIMEOUT), request)).await
+    }
+
+    pub(super) async fn namespaces_after(&self, after: Option<GeneratorName>) -> Result<Vec<Namespace>, CallError> {
+        let request = NamespacesRequest { cluster: Some(self.cluster), after };
+        in_time(&self.address, self.client.list_namespaces(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
     pub(super) fn failed(&self, why: String) -> CallError {

@@ -4,8 +4,10 @@
 //! at once. Nothing here is waited for by a request: minting goes on under the leases there are.
 
 mod link;
+mod names;
 mod report;
 
+pub use names::Names;
 pub use report::{LastRefusal, MasterInUse, Report};
 
 use crate::holder::{Command, Event, Holder, LeaseView, Next, check_grant};

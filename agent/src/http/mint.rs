@@ -6,6 +6,7 @@ use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, body};
 use crate::minter::Generator;
+use crate::refusal::Refusal;
 use crate::run::Runs;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -129,11 +130,23 @@ pub(super) async fn string_named(State(agent): State<Arc<Agent>>, name: Name, re
 }
 
 impl Agent {
+    /// The generator of that kind and name, of which the masters may have heard by now.
+    async fn generator(&self, kind: GeneratorKind, name: &str) -> Result<&Arc<Generator>, Refusal> {
+        let known = self.minter.generator(kind, name);
+        match &self.names {
+            Some(names) if known.is_err() && name.parse::<GeneratorName>().is_ok() => {
+                names.look_up().await?;
+                self.minter.generator(kind, name)
+            }
+            _ => known,
+        }
+    }
+
     async fn numbers(&self, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
         let asked = asked?;
         let n = asked.query.count(self.batch_max)?;
         let style = number_style(&asked)?;
-        let generator = self.minter.generator(GeneratorKind::Uniq64, name).map_err(|e| self.refused(&e))?;
+        let generator = self.generator(GeneratorKind::Uniq64, name).await.map_err(|e| self.refused(&e))?;
         let room = self.room(n, &style)?;
         let runs = self.minter.mint(generator, n).await.map_err(|e| self.refused(&e))?;
         self.respond(runs, n, style, room).await
@@ -151,7 +164,7 @@ impl Agent {
     async fn strings(&self, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
         let asked = asked?;
         let n = asked.query.count(self.batch_max)?;
-        let generator = self.minter.generator(GeneratorKind::String, name).map_err(|e| self.refused(&e))?;
+        let generator = self.generator(GeneratorKind::String, name).await.map_err(|e| self.refused(&e))?;
         let style = string_style(&asked, generator.namespace())?;
         let room = self.room(n, &style)?;
         let runs = self.minter.mint(generator, n).await.map_err(|e| self.refused(&e))?;

@@ -10,6 +10,7 @@ mod about;
 mod accept;
 mod date;
 mod front;
+mod generators;
 mod head;
 mod io;
 mod lines;
@@ -18,14 +19,14 @@ mod problem;
 mod query;
 mod render;
 
-use crate::heartbeat::Report;
+use crate::heartbeat::{Names, Report};
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use axum::routing::{get, on};
+use axum::routing::{get, on, put};
 use bytes::Bytes;
 use common::terms::AgentId;
 use common::time::BootMs;
@@ -53,7 +54,7 @@ const TURNED_AWAY_MAX: usize = 256;
 const TURN_AWAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Memory of answers that are not sent yet, in bytes; what would exceed it is refused.
 const BODY_MEMORY_MAX: usize = 256 << 20;
-/// A request's line and headers, in bytes. Bodies are not read at all.
+/// A request's line and headers, in bytes
 const HEAD_LEN_MAX: usize = 16 << 10;
 /// Header lines of a request.
 const HEADERS_MAX: usize = 64;
@@ -74,6 +75,8 @@ pub struct Agent {
     report: Arc<Report>,
     agent_id: AgentId,
     batch_max: u32,
+    /// Whom to ask about names; `None`: there are only those that the minter was given.
+    names: Option<Arc<Names>>,
     body_memory: Arc<Semaphore>,
     large: Semaphore,
     /// Real machine time at the start.
@@ -86,7 +89,13 @@ impl Agent {
         let started = minter.clock().link_now().boot;
         let body_memory = Arc::new(Semaphore::new(BODY_MEMORY_MAX / mint::BODY_UNIT));
         let large = Semaphore::new(mint::LARGE_MAX);
-        Self { minter, report, agent_id, batch_max, body_memory, large, started }
+        Self { minter, report, agent_id, batch_max, names: None, body_memory, large, started }
+    }
+
+    /// Registers names with the masters, and asks them about unknown ones.
+    #[must_use]
+    pub fn with_names(self, names: Arc<Names>) -> Self {
+        Self { names: Some(names), ..self }
     }
 
     fn refused(&self, refusal: &Refusal) -> Problem {
@@ -110,6 +119,7 @@ fn router(agent: Arc<Agent>) -> Router {
         .route("/string/{name}", on(mint, mint::string_named))
         .route("/explain/{*id}", get(about::explained))
         .route("/generators", get(about::generators))
+        .route("/generators/{name}", put(generators::define))
         .route("/status", get(about::status))
         .route("/healthz", get(about::healthz))
         .route("/readyz", get(about::readyz))

@@ -9,6 +9,7 @@
 
 mod here;
 mod leases;
+mod registry;
 mod state;
 mod view;
 mod windows;
@@ -31,8 +32,8 @@ use common::namespace::{GeneratorKind, Namespace};
 use common::terms::SessionId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use leases::Published;
+use registry::Registry;
 use state::State;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -84,9 +85,7 @@ pub struct Minter {
     /// How often the clock has jumped since the start.
     jumps: AtomicU64,
     published: ArcSwap<Published>,
-    generators: Vec<Arc<Generator>>,
-    /// By kind and name. The names are texts here, because those of requests are.
-    by_name: BTreeMap<GeneratorKind, BTreeMap<String, Arc<Generator>>>,
+    generators: Registry,
     uniq96: ArcSwap<Window96>,
     state: Mutex<State>,
     /// Whoever has it is the one in the slow path; those who wait for it wait without a thread.
@@ -124,11 +123,10 @@ impl Minter {
     /// A text for the operator, if a block of the file belongs to another definition of its name.
     pub fn new(opened: Opened, namespaces: Vec<Namespace>, leases: Leases, clock: Clock) -> Result<Arc<Self>, String> {
         let Opened { file, contents, holdings, start } = opened;
-        let generators: Vec<_> = namespaces.into_iter().enumerate().map(|(id, n)| Arc::new(generator(id, n))).collect();
-        let mut by_name: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-        for generator in &generators {
-            let name = generator.namespace.name().as_str().to_owned();
-            by_name.entry(generator.namespace.kind()).or_default().insert(name, Arc::clone(generator));
+        let generators = Registry::new();
+        for namespace in namespaces {
+            let id = generators.next_id().ok_or("more generators than there may be")?;
+            generators.add(Arc::new(generator(id, namespace)));
         }
         let time = Timebase::start(clock.now());
         let session = contents.header.session;
@@ -141,7 +139,6 @@ impl Minter {
             jumps: AtomicU64::new(0),
             published: ArcSwap::from_pointee(published),
             generators,
-            by_name,
             uniq96: ArcSwap::from_pointee(Window96::closed()),
             state: Mutex::new(state),
             turn: Arc::default(),
@@ -162,7 +159,7 @@ impl Minter {
     /// # Errors
     /// [`Refusal::UnknownGenerator`], also for what could not be a name.
     pub fn generator(&self, kind: GeneratorKind, name: &str) -> Result<&Arc<Generator>, Refusal> {
-        let found = self.by_name.get(&kind).and_then(|generators| generators.get(name));
+        let found = self.generators.get(kind, name);
         found.ok_or_else(|| Refusal::UnknownGenerator { kind, name: name.chars().take(NAME_SHOWN_MAX).collect() })
     }
 
@@ -375,6 +372,36 @@ impl Minter {
 
     fn why(&self) -> String {
         self.why.load().as_deref().cloned().unwrap_or_else(|| "the masters have not granted one yet".to_owned())
+    }
+}
+
+/// What became of a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defined {
+    /// It is served from now on.
+    New,
+    /// It was served before.
+    Known,
+}
+
+impl Minter {
+    /// Serves a further generator. Blocks while the serial file is written.
+    ///
+    /// # Errors
+    /// A text for the operator: the name stands for something else here, or there is no room.
+    pub(crate) fn define(&self, namespace: Namespace) -> Result<Defined, String> {
+        let mut state = self.lock().map_err(|e| e.to_string())?;
+        if let Some(known) = self.generators.get(namespace.kind(), namespace.name().as_str()) {
+            return match known.namespace.same_ids(&namespace) {
+                true => Ok(Defined::Known),
+                false => Err("it is served here with another definition; the masters have changed".to_owned()),
+            };
+        }
+        let id = self.generators.next_id().ok_or("there are as many generators as there may be")?;
+        let generator = Arc::new(generator(id, namespace));
+        state.add(&generator)?;
+        self.generators.add(generator);
+        Ok(Defined::New)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the slow path works on: the serial file, what it says, and the serials behind it.
 
+use super::registry::Registry;
 use super::{Generator, Minter, WRITE_RETRY, broken};
 use crate::refusal::Refusal;
 use crate::serial::{Marks, Serial};
@@ -41,12 +42,22 @@ impl State {
         file: SerialFile,
         contents: Contents,
         holdings: Holdings,
-        generators: &[Arc<Generator>],
+        generators: &Registry,
     ) -> Result<Self, String> {
         let serials = generators.iter().map(|g| resume(&contents, g)).collect::<Result<Vec<_>, _>>()?;
         let spares = vec![(0, Vec::new()); serials.len()];
         let place96 = Place { ms: contents.header.uniq96_mark, serial: 0 };
         Ok(Self { file, contents, holdings, serials, spares, place96, settled96: false, failed: None, ended: false })
+    }
+
+    /// The serials of a further generator, whose id is the next.
+    ///
+    /// # Errors
+    /// A text for the operator, if a block of the file belongs to another definition of its name.
+    pub(super) fn add(&mut self, generator: &Arc<Generator>) -> Result<(), String> {
+        let serial = resume(&self.contents, generator)?;
+        self.serials.push(serial);
+        Ok(())
     }
 
     pub(super) fn serial(&mut self, generator: &Generator) -> Result<&mut Serial, Refusal> {
@@ -250,7 +261,7 @@ impl Minter {
         self.close_all(&mut state);
         state.ended = true;
         let mut contents = state.contents.clone();
-        for generator in &self.generators {
+        for generator in self.generators.iter() {
             let marks = state.serial(generator)?.marks_at_rest();
             if let Some(block) =
                 contents.blocks.iter_mut().flatten().find(|block| is_of(Some(block), &generator.namespace))

@@ -127,7 +127,7 @@ impl Minter {
 
     /// Closes every window. What is left in them is taken back.
     pub(super) fn close_all(&self, state: &mut State) {
-        for generator in &self.generators {
+        for generator in self.generators.iter() {
             // Only a generator that is not ours has no serial.
             let _ = state.take_back(generator);
         }

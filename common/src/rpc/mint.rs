@@ -1,5 +1,6 @@
 //! `MintService`: the same IDs that an agent gives by HTTP, over tarpc.
 
+use crate::namespace::Namespace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -12,6 +13,9 @@ pub trait MintService {
     async fn uniq96(n: u32) -> Result<Vec<u128>, MintFailure>;
     /// `n` strings of the generator `name` (`default`), with the caller's `biz` and `custom` parts.
     async fn uniq_string(name: String, n: u32, biz: String, custom: String) -> Result<Vec<String>, MintFailure>;
+    /// Registers what a generator's name stands for with the masters; both confirm. `true` if it is new, `false` if it was
+    /// so before; `generator_exists` if the name stands for something else.
+    async fn define_generator(namespace: Namespace) -> Result<bool, MintFailure>;
     /// Whether the agent can mint now.
     async fn ready() -> Result<(), MintFailure>;
 }

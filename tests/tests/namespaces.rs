@@ -1,0 +1,119 @@
+//! Generators' names on real agents: registered once, the same everywhere, kept while no master answers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use tests::client::Answer;
+use tests::cluster::{Cluster, until, until_status};
+
+const ORDERS: &str = r#"{"kind":"string","template":"{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}"}"#;
+
+async fn put(cluster: &Cluster, agent: usize, name: &str, definition: &str) -> Answer {
+    let url = cluster.agent_url(agent, &format!("generators/{name}")).unwrap();
+    cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await.unwrap()
+}
+
+/// As many order numbers as asked for.
+async fn orders(cluster: &Cluster, agent: usize, n: usize) -> Result<Vec<String>, Answer> {
+    let answer = cluster.ask_agent(agent, &format!("string/orders?biz=DE&n={n}")).await.unwrap();
+    if answer.status != 200 {
+        return Err(answer);
+    }
+    Ok(answer.text().lines().map(str::to_owned).collect())
+}
+
+fn definition(template: &str) -> String {
+    json!({"kind": "string", "template": template}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_registered_at_one_agent_is_served_by_all_and_survives_every_restart() {
+    let mut cluster = Cluster::start(2, &[]).await.unwrap();
+    let mut seen = HashSet::new();
+    let mut take = |ids: Vec<String>| {
+        for id in ids {
+            assert_eq!(id.len(), 8 + 2 + 2 + 6 + 1, "{id}");
+            assert!(seen.insert(id.clone()), "{id} came twice");
+        }
+    };
+
+    let unknown = orders(&cluster, 0, 1).await.unwrap_err();
+    assert_eq!((unknown.status, unknown.code().as_str()), (404, "unknown_generator"));
+    let created = put(&cluster, 0, "orders", ORDERS).await;
+    assert_eq!(created.status, 201, "{}", created.text());
+    assert_eq!(created.json().unwrap()["capacity"], 1_000_000);
+    for agent in [0, 1] {
+        let again = put(&cluster, agent, "orders", ORDERS).await;
+        assert_eq!(again.status, 200, "{}", again.text());
+        let other = put(&cluster, agent, "orders", &definition("{date:%Y%m%d}{token}{serial:6}")).await;
+        assert_eq!((other.status, other.code().as_str()), (409, "generator_exists"));
+    }
+    // The other agent serves it from the first request on.
+    take(orders(&cluster, 0, 1_000).await.unwrap());
+    take(orders(&cluster, 1, 1_000).await.unwrap());
+    let listed: Value = cluster.ask_agent(1, "generators").await.unwrap().json().unwrap();
+    assert!(listed.as_array().unwrap().iter().any(|row| row["name"] == "orders" && row["serial"] == 1_000), "{listed}");
+
+    // Without any master: what is known is minted, also after a kill; what is new is refused.
+    for nth in [0, 1] {
+        cluster.master(nth).unwrap().daemon.kill_9();
+    }
+    take(orders(&cluster, 0, 100).await.unwrap());
+    let client = cluster.client.clone();
+    for nth in [0, 1] {
+        let daemon = &mut cluster.agent(nth).unwrap().daemon;
+        daemon.kill_9();
+        daemon.start().unwrap();
+        until_status(&client, daemon, "/readyz", 200).await.unwrap();
+        take(orders(&cluster, nth, 1_000).await.unwrap());
+    }
+    let refused = put(&cluster, 0, "late", ORDERS).await;
+    assert_eq!((refused.status, refused.code().as_str()), (503, "masters_unavailable"), "{}", refused.text());
+    let unknown = cluster.ask_agent(0, "string/late?biz=DE").await.unwrap();
+    assert_eq!((unknown.status, unknown.code().as_str()), (503, "masters_unavailable"), "{}", unknown.text());
+
+    // With one of them a name is refused, with both it is not.
+    cluster.master(0).unwrap().daemon.start().unwrap();
+    let alone = || async { put(&cluster, 0, "late", ORDERS).await.text().contains("needs both").then_some(()) };
+    until("one master alone says why", alone).await.unwrap();
+    cluster.master(1).unwrap().daemon.start().unwrap();
+    let both = || async { (put(&cluster, 0, "late", ORDERS).await.status == 201).then_some(()) };
+    until("both masters register it", both).await.unwrap();
+    let (minted, _) = until("the other agent serves it", || async {
+        let answer = cluster.ask_agent(1, "string/late?biz=DE&n=5").await.ok()?;
+        (answer.status == 200).then(|| answer.text().lines().count())
+    })
+    .await
+    .unwrap();
+    assert_eq!(minted, 5);
+    println!("{} order numbers, none twice", seen.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_repeat_or_makes_no_sense_is_refused_with_the_reason() {
+    let cluster = Cluster::start(1, &[]).await.unwrap();
+    for (name, definition, why) in [
+        ("Orders", ORDERS.to_owned(), "1 to 15 of a-z 0-9 _ -"),
+        ("abcdefghijklmnop", ORDERS.to_owned(), "1 to 15 of a-z 0-9 _ -"),
+        ("a", String::new(), "not as agreed"),
+        ("a", "[]".to_owned(), "not as agreed"),
+        ("a", r#"{"kind":"uniq96"}"#.to_owned(), "uniq96"),
+        ("a", r#"{"kind":"string"}"#.to_owned(), "needs a template"),
+        ("a", r#"{"kind":"uniq64","template":"{token}"}"#.to_owned(), "no template"),
+        ("a", r#"{"kind":"uniq64","colour":"red"}"#.to_owned(), "colour"),
+        ("a", definition("{date:%Y%m}{token}{serial:6}"), "day"),
+        ("a", definition("{date:%Y%m%d}{serial:6}"), "token"),
+        ("a", definition("{date:%Y%m%d}{token}"), "serial"),
+        ("a", format!("{ORDERS}{}", " ".repeat(5_000)), "at most 4096 bytes"),
+    ] {
+        let answer = put(&cluster, 0, name, &definition).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "bad_parameter"), "{definition}: {}", answer.text());
+        assert!(answer.text().contains(why), "{definition}: {}", answer.text());
+    }
+    let answer = put(&cluster, 0, "default", ORDERS).await;
+    assert_eq!((answer.status, answer.code().as_str()), (409, "generator_exists"), "{}", answer.text());
+    let numbers = put(&cluster, 0, "parcels", r#"{"kind":"uniq64"}"#).await;
+    assert_eq!(numbers.status, 201, "{}", numbers.text());
+    assert_eq!(cluster.ask_agent(0, "uniq64/parcels?n=3").await.unwrap().text().lines().count(), 3);
+    assert_eq!(cluster.ask_agent(0, "string/parcels").await.unwrap().status, 404, "the name is one of numbers");
+}
