@@ -57,6 +57,7 @@ impl State {
     pub(super) fn add(&mut self, generator: &Arc<Generator>) -> Result<(), String> {
         let serial = resume(&self.contents, generator)?;
         self.serials.push(serial);
+        self.spares.push((0, Vec::new()));
         Ok(())
     }
 
