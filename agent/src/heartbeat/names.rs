@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The masters are asked for all names this often.
 const REFRESH: Duration = Duration::from_secs(60);
-/// Requests for unknown names ask the masters at most this often.
+/// Requests for unknown names ask masters that answer at most this often; those that come together ask once.
 const ASK_PAUSE: Duration = Duration::from_secs(1);
 /// Pages of names at most: all that there may be, and one.
 const PAGES_MAX: usize = common::setting::NAMESPACES_MAX / NAMESPACES_PAGE_MAX + 2;
@@ -94,11 +94,14 @@ impl Names {
 
     /// Fetches all names, unless that was just done.
     async fn refresh(&self) -> Result<(), String> {
+        let arrived = Instant::now();
         let mut asked = self.asked.lock().await;
-        if let Some((at, outcome)) = asked.as_ref()
-            && at.elapsed() < ASK_PAUSE
-        {
-            return outcome.clone();
+        if let Some((at, outcome)) = asked.as_ref() {
+            // A failure counts only for those who waited for it: the masters may be back by now.
+            let counts = *at >= arrived || (outcome.is_ok() && at.elapsed() < ASK_PAUSE);
+            if counts {
+                return outcome.clone();
+            }
         }
         let outcome = match self.ask(&Question::Names).await {
             Ok(Answer::Changed(_)) => Ok(()),
