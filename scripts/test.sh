@@ -111,8 +111,8 @@ namespaces_work() {
   for way in '' '--user --map-root-user'; do
     # shellcheck disable=SC2016,SC2086 # $PATH of the shell inside; words on purpose
     unshare $way --net --mount sh -c 'PATH=$PATH:/usr/sbin:/sbin
-      mount -t tmpfs none /run && mkdir /run/netns && ip netns add a && ip link add b type bridge &&
-      ip link add c type veth peer name d netns a && nsenter --net=/run/netns/a nft add table inet t' 2>/dev/null && return
+      mount -t tmpfs none /run && mkdir /run/netns && ip netns add a && ip link add name uniq0 type bridge &&
+      ip link add name uniq1 type veth peer name uniq2 netns a && nsenter --net=/run/netns/a nft add table inet t' 2>/dev/null && return
   done
   return 1
 }

@@ -1,6 +1,6 @@
 //! The agent over HTTP: IDs, and what the agent knows of itself.
 //!
-//! Requests for IDs take a short way ([`front`]); all others, and all of HTTP that is seldom used, go through hyper and
+//! Requests for IDs take a short way (`front`); all others, and all of HTTP that is seldom used, go through hyper and
 //! a router.
 //!
 //! Queries and headers are read to the letter, answers are never cacheable, and every error is a problem document.

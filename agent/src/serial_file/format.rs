@@ -40,10 +40,10 @@ pub fn format(path: &Path, num_blocks: u32, now: WallMs, random_session: Session
     format_on(&disk, &place, num_blocks, now, random_session)
 }
 
-/// [`format`] on any disk.
+/// [`format()`] on any disk.
 ///
 /// # Errors
-/// As [`format`].
+/// As [`format()`].
 pub fn format_on<F>(
     disk: &dyn Disk<File = F>,
     place: &Place,
