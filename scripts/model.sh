@@ -9,7 +9,7 @@ Usage: scripts/model.sh [masters|file]
 
 Checks the masters' protocol (tests/tests/model.rs) and that of the agent's serial file (tests/tests/file_model.rs), or one
 of them, in every state within the large bounds, with optimized programs. The number of states is asserted; each line also
-says how long it took, and the memory so far. Takes about half an hour on two cores, and 2 GB.
+says how long it took, and the memory so far. Takes about twenty minutes on two cores, and 1.4 GB.
 
   --help   this text
 EOF
