@@ -13,8 +13,7 @@
 //!
 //! # What is left out
 //! What two masters and a local file cannot prevent: a live copy of a process's memory, both masters declared lost by
-//! two operators, a master's disk put back behind what its peer has seen while the peer cannot be heard, or put back to
-//! an earlier pairing.
+//! two operators, a master's disk put back behind what its peer has seen while the peer cannot be heard.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

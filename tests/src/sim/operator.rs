@@ -80,9 +80,6 @@ impl World {
             self.masters[lost].store = None;
         }
         self.masters[survivor].die();
-        // A store of an earlier pairing cannot tell that it is behind: the other's greeting is refused as a stranger's.
-        // Whoever puts such a one back has a lost disk that nobody noticed.
-        self.masters[survivor].backup = None;
         let token = self.peer_lost(survivor);
         self.masters.push(Master::new(id, None));
         let new = self.masters.len() - 1;
