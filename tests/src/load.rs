@@ -13,12 +13,34 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// IDs asked for at once: mostly large, so that millions come together, and single ones, which take another path.
-const SIZES: [usize; 6] = [1, 1, 7, 1_000, 4_000, 10_000];
+const SIZES: &[usize] = &[1, 1, 7, 1_000, 4_000, 10_000];
+/// The same where a test runs so long that every ID received would not find room: as many requests, smaller batches.
+const SIZES_LONG: &[usize] = &[1, 1, 7, 100, 100, 400];
 /// How long a client that got no IDs waits before it asks again.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What the clients were told, beside IDs: how often each error code came, or `no connection`, or `broken off`.
 pub type Troubles = BTreeMap<String, u64>;
+
+/// How hard clients work.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// How long each rests after each answer.
+    pub rest: Duration,
+    sizes: &'static [usize],
+}
+
+impl Pace {
+    /// One request after the other.
+    pub const FULL: Self = Self { rest: Duration::ZERO, sizes: SIZES };
+    /// For hours: the IDs of 1,000 kills in some 2 GB.
+    pub const LONG: Self = Self { rest: Duration::from_millis(20), sizes: SIZES_LONG };
+
+    /// With a rest, for tests of many processes at once.
+    pub const fn resting(rest: Duration) -> Self {
+        Self { rest, sizes: SIZES }
+    }
+}
 
 /// Clients at work.
 pub struct Load {
@@ -30,16 +52,16 @@ pub struct Load {
 impl Load {
     /// One client for each agent and kind. `seed` decides who asks for how much in which form.
     pub fn start(client: &Client, agents: &[(String, SocketAddr)], oracle: &Arc<Oracle>, seed: u64) -> Self {
-        Self::paced(client, agents, oracle, seed, Duration::ZERO)
+        Self::paced(client, agents, oracle, seed, Pace::FULL)
     }
 
-    /// The same, but each client rests for `rest` after each answer: for tests of many processes at once.
+    /// The same, at another pace.
     pub fn paced(
         client: &Client,
         agents: &[(String, SocketAddr)],
         oracle: &Arc<Oracle>,
         seed: u64,
-        rest: Duration,
+        pace: Pace,
     ) -> Self {
         let mut load = Self { stop: Arc::default(), troubles: Arc::default(), tasks: JoinSet::new() };
         let mut seed = seed;
@@ -53,7 +75,7 @@ impl Load {
                     kind,
                     oracle: Arc::clone(oracle),
                     troubles: Arc::clone(&load.troubles),
-                    rest,
+                    pace,
                 };
                 load.tasks.spawn(work.run(SmallRng::seed_from_u64(seed), Arc::clone(&load.stop)));
             }
@@ -92,13 +114,14 @@ struct Work {
     kind: Kind,
     oracle: Arc<Oracle>,
     troubles: Arc<Mutex<Troubles>>,
-    rest: Duration,
+    pace: Pace,
 }
 
 impl Work {
     async fn run(self, mut random: SmallRng, stop: Arc<AtomicBool>) -> Result<(), String> {
         while !stop.load(Relaxed) {
-            let n = SIZES.get(random.random_range(0..SIZES.len())).copied().unwrap_or(1);
+            let sizes = self.pace.sizes;
+            let n = sizes.get(random.random_range(0..sizes.len())).copied().unwrap_or(1);
             let media = match random.random_range(0..3) {
                 0 => Media::Json,
                 1 if self.kind != Kind::Text => Media::Packed,
@@ -107,8 +130,8 @@ impl Work {
             if !self.once(n, media).await? {
                 tokio::time::sleep(PAUSE).await;
             }
-            if !self.rest.is_zero() {
-                tokio::time::sleep(self.rest).await;
+            if !self.pace.rest.is_zero() {
+                tokio::time::sleep(self.pace.rest).await;
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tests::client::{Client, Kind, Media};
 use tests::cluster::{AgentStatus, Cluster, PATIENCE, until, until_status};
 use tests::lessee::Lessee;
-use tests::load::{Load, Troubles};
+use tests::load::{Load, Pace, Troubles};
 use tests::oracle::Oracle;
 use tests::programs::Daemon;
 use tokio::task::JoinSet;
@@ -26,6 +26,8 @@ const ROUNDS: usize = 3;
 const IDS: usize = 1_000_000;
 /// How long a killed process stays away, at most, in milliseconds.
 const AWAY_MS_MAX: u64 = 400;
+/// More rounds than this are a long run, in which not every ID of clients that never rest would find room.
+const ROUNDS_FULL: usize = 20;
 /// How long each client rests between two answers where the masters alone are tried.
 const REST: Duration = Duration::from_millis(100);
 /// Sessions that ask for a token while both masters are killed.
@@ -136,7 +138,8 @@ async fn no_id_comes_twice_while_every_process_is_killed_in_turn() {
 
     let mut cluster = Cluster::start(AGENTS, &["--renew-interval", "1s"]).await.unwrap();
     let oracle = Arc::new(Oracle::default());
-    let mut load = Load::start(&cluster.client, &addresses(&cluster), &oracle, seed);
+    let pace = if rounds > ROUNDS_FULL { Pace::LONG } else { Pace::FULL };
+    let mut load = Load::paced(&cluster.client, &addresses(&cluster), &oracle, seed, pace);
 
     let (mut agents, mut masters) = (Restarts::default(), Restarts::default());
     let mut victims: Vec<usize> = (0..AGENTS + 2).collect();
@@ -196,7 +199,7 @@ async fn both_masters_killed_and_started_together_forget_nothing_and_grant_nothi
     let mut random = <rand::rngs::SmallRng as rand::SeedableRng>::seed_from_u64(seed);
     let mut cluster = Cluster::start(2, &["--renew-interval", "1s"]).await.unwrap();
     let (client, oracle) = (cluster.client.clone(), Arc::new(Oracle::default()));
-    let mut load = Load::paced(&client, &addresses(&cluster), &oracle, seed, REST);
+    let mut load = Load::paced(&client, &addresses(&cluster), &oracle, seed, Pace::resting(REST));
     let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
     let (mut restarts, mut granted) = (Restarts::default(), Vec::new());
     for round in 0..rounds {

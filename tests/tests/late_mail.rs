@@ -11,9 +11,10 @@ use rand::seq::SliceRandom as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tarpc::ClientMessage;
 use tests::cluster::{Cluster, until, until_status};
-use tests::load::Load;
+use tests::load::{Load, Pace};
 use tests::operator::{join, peer_lost};
 use tests::oracle::Oracle;
 use tests::recorder::{Recorder, replay};
@@ -122,7 +123,7 @@ async fn mail_that_comes_again_days_later_changes_nothing() {
         }
     }
     let agents: Vec<_> = cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect();
-    let load = Load::paced(&client, &agents, &oracle, seed, std::time::Duration::from_millis(150));
+    let load = Load::paced(&client, &agents, &oracle, seed, Pace::resting(Duration::from_millis(150)));
     until("some IDs", || async { (oracle.total() > 20_000).then_some(()) }).await.unwrap();
     cluster.agent(0).unwrap().daemon.kill_9();
     until_status(&client, &mut cluster.agent(2).unwrap().daemon, "/readyz", 200).await.unwrap();

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::cluster::{Cluster, until, until_status};
 use tests::lessee::Lessee;
-use tests::load::Load;
+use tests::load::{Load, Pace};
 use tests::netns::{self, Net, Node, Place};
 use tests::oracle::Oracle;
 use tokio::task::JoinSet;
@@ -88,7 +88,7 @@ impl Pair {
         }
         self.cluster.all_ready().await.unwrap();
         let addresses: Vec<_> = self.cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect();
-        Load::paced(&self.cluster.client, &addresses, &self.oracle, seed, REST)
+        Load::paced(&self.cluster.client, &addresses, &self.oracle, seed, Pace::resting(REST))
     }
 
     fn cut(&self, cut: Cut) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tests::client::{Client, Kind, Media};
 use tests::cluster::{Cluster, until, until_status};
-use tests::load::Load;
+use tests::load::{Load, Pace};
 use tests::operator::{join, peer_lost};
 use tests::oracle::{Ids, Oracle};
 use tests::programs;
@@ -227,7 +227,7 @@ async fn the_agents_of_a_replaced_master_that_lives_on_end_at_its_permit() {
         daemon.start().unwrap();
     }
     let agents: Vec<_> = cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect();
-    let load = Load::paced(&client, &agents, &oracle, 9, Duration::from_millis(300));
+    let load = Load::paced(&client, &agents, &oracle, 9, Pace::resting(Duration::from_millis(300)));
 
     // Nobody else has either number before the permit is over and the rest after it.
     let last = [Mutex::new(String::new()), Mutex::new(String::new())];

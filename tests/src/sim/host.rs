@@ -272,7 +272,7 @@ impl World {
     pub(super) fn mint(&mut self, h: usize) {
         let host = &self.hosts[h];
         let Some(proc) = host.proc.as_ref().filter(|_| host.paused_until <= self.t) else { return };
-        let session = proc.session;
+        let (session, wall) = (proc.session, proc.minter.now(host.os(self.t)).wall);
         let mut runs: Vec<Run> = Vec::new();
         for _ in 0..self.rng.range(1, 3) {
             let n = self.rng.magnitude(1, 3_000);
@@ -289,7 +289,7 @@ impl World {
         }
         for run in runs.iter().filter(|run| run.len > 0) {
             self.note(run.prefix ^ mix(run.start));
-            self.oracle.minted(run, session);
+            self.oracle.minted(run, session, wall);
         }
         if !runs.is_empty() && std::mem::take(&mut self.hosts[h].dies_minting) {
             self.hosts[h].proc = None;

@@ -32,6 +32,9 @@ impl Hasher for Mixer {
             self.write_u64(u64::from(*byte));
         }
     }
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(n.into());
+    }
     fn write_u8(&mut self, n: u8) {
         self.write_u64(n.into());
     }
@@ -52,12 +55,23 @@ struct Promise {
     closed: Option<WallMs>,
 }
 
+/// Layouts do not share serials.
+fn layout(stamp: &Stamp) -> u8 {
+    match stamp {
+        Stamp::Uniq64 { .. } => 0,
+        Stamp::Uniq96 { .. } => 1,
+        Stamp::Text { .. } | Stamp::Void => 2,
+    }
+}
+
 /// Everything that was promised and minted in one simulation.
 #[derive(Default)]
 pub struct Oracle {
     offset: UtcOffset,
     /// Serials by layout and prefix, which is time and token.
     minted: Map<(u8, u64), Vec<(u64, u64)>>,
+    /// How far each grant has come in each layout: prefix, and the serial after the last one.
+    reached: Map<(u8, u32, u64), (u64, u64)>,
     texts: HashSet<u64, BuildHasherDefault<Mixer>>,
     promises: BTreeMap<TokenKey, BTreeMap<Generation, Promise>>,
     /// IDs.
@@ -150,14 +164,19 @@ impl Oracle {
         }
     }
 
-    /// IDs reach a client.
-    pub fn minted(&mut self, run: &Run, session: SessionId) {
+    /// IDs reach a client. `wall` is the time as the agent knows it.
+    pub fn minted(&mut self, run: &Run, session: SessionId, wall: WallMs) {
         let known = self.promises.get(&run.lease.key).and_then(|grants| grants.get(&run.lease.g));
         let inside = known.is_some_and(|p| p.session == session && p.from <= run.time && run.time < p.until);
+        let over = known.is_some_and(|p| wall >= p.until);
+        let (key, g, time) = (run.lease.key, run.lease.g, run.time);
         if !inside {
-            let (key, g, time) = (run.lease.key, run.lease.g, run.time);
             self.violated(|| format!("I2 {session} mints an ID of {time} under {key} g{g}, which it does not hold"));
         }
+        if over {
+            self.violated(|| format!("I2 {session} mints at {wall}, when by its own clock {key} g{g} is over"));
+        }
+        self.check_growth(run);
         self.ids += run.len;
         let start = run.start % run.capacity;
         let straight = run.len.min(run.capacity - start);
@@ -171,17 +190,26 @@ impl Oracle {
         self.sample(run, session);
     }
 
+    /// I3: under one grant, time and serial of each layout only grow, whatever happens to the agent meanwhile.
+    fn check_growth(&mut self, run: &Run) {
+        let (key, g) = (run.lease.key, run.lease.g);
+        let place = (layout(&run.stamp), u32::from(key.value.0), g.0);
+        let end = (run.prefix, run.start + run.len);
+        let before = self.reached.insert(place, end);
+        if let Some((prefix, next)) = before.filter(|before| (run.prefix, run.start) < *before) {
+            let (time, start) = (run.time, run.start);
+            self.violated(|| {
+                format!("I3 {key} g{g} goes back to {time} serial {start} ({:x}), from {prefix:x} serial {next}", run.prefix)
+            });
+        }
+    }
+
     /// How many of these serials were there before.
     fn take(&mut self, run: &Run, start: u64, len: u64) -> u64 {
         if len == 0 {
             return 0;
         }
-        let layout = match run.stamp {
-            Stamp::Uniq64 { .. } => 0,
-            Stamp::Uniq96 { .. } => 1,
-            Stamp::Text { .. } | Stamp::Void => 2,
-        };
-        let serials = self.minted.entry((layout, run.prefix)).or_default();
+        let serials = self.minted.entry((layout(&run.stamp), run.prefix)).or_default();
         let end = start + len;
         // Serials come in ascending order unless something is wrong, so the end of the list is where to look first.
         match serials.last_mut() {
