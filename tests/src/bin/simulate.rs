@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tests::sim::gate::{Expected, expected, judge};
 use tests::sim::mutation::{Mutation, Mutations};
-use tests::sim::{Outcome, run};
+use tests::sim::swarm::Theme;
+use tests::sim::{Outcome, Setup, run};
 
 /// Failing seeds that are told in words.
 const TOLD_MAX: u64 = 5;
@@ -35,6 +37,12 @@ struct Args {
     /// Mechanisms to leave out, with + between them; then a failing seed is what is wanted, and the first one ends the run.
     #[arg(long, default_value = "none")]
     mutation: Mutations,
+    /// What every seed is after, instead of deciding itself.
+    #[arg(long)]
+    theme: Option<Theme>,
+    /// Leave out each mechanism in turn, with so many seeds at most, and say which seed shows it.
+    #[arg(long)]
+    gate: bool,
     /// Tell everything that happens, on standard error.
     #[arg(long)]
     trace: bool,
@@ -78,8 +86,11 @@ fn main() -> ExitCode {
         Mutation::ALL.iter().for_each(|mutation| println!("{mutation}"));
         return ExitCode::SUCCESS;
     }
-    let (next, done, sum) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Sum::default()));
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    if args.gate {
+        return gate(&args, threads);
+    }
+    let (next, done, sum) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Sum::default()));
     let began = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -112,6 +123,23 @@ fn main() -> ExitCode {
     if sum.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Every mechanism in turn.
+#[allow(clippy::print_stdout, reason = "the result is what the program is for")]
+fn gate(args: &Args, threads: usize) -> ExitCode {
+    let (mut caught, mut redundant, mut wrong) = (0, 0, 0);
+    for mutation in Mutation::ALL {
+        let (fine, line) = judge(*mutation, args.seeds, args.days.into(), threads);
+        println!("{line}");
+        match expected(*mutation) {
+            _ if !fine => wrong += 1,
+            Expected::Redundant(_) => redundant += 1,
+            _ => caught += 1,
+        }
+    }
+    println!("mutations={} caught={caught} redundant={redundant} wrong={wrong}", Mutation::ALL.len());
+    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
     loop {
         let n = next.fetch_add(1, Ordering::Relaxed);
@@ -119,7 +147,8 @@ fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
             return;
         }
         let seed = args.from + n;
-        let outcome = run(seed, args.days.into(), args.mutation, args.trace);
+        let (days, mutations) = (args.days.into(), args.mutation);
+        let outcome = run(&Setup { seed, days, mutations, theme: args.theme, trace: args.trace });
         let Ok(mut sum) = sum.lock() else { return };
         sum.add(&outcome);
         done.fetch_add(1, Ordering::Relaxed);
@@ -131,10 +160,11 @@ fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
         }
         if sum.failed <= TOLD_MAX {
             let mutation = args.mutation;
+            let theme = args.theme.map(|theme| format!(" --theme {theme}")).unwrap_or_default();
             eprintln!("\nseed {seed} failed:");
             outcome.told.iter().for_each(|what| eprintln!("  {what}"));
             eprintln!(
-                "replay it: scripts/simulate.sh --seeds 1 --from {seed} --days {} --mutation {mutation} --trace",
+                "replay it: scripts/simulate.sh --seeds 1 --from {seed} --days {} --mutation {mutation}{theme} --trace",
                 args.days
             );
         }

@@ -110,6 +110,7 @@ impl World {
         match self.swarm.theme {
             Theme::Replaced if self.rng.chance(0.8) => IN_DOUBT[self.rng.below(IN_DOUBT.len())],
             Theme::RolledBack if self.rng.chance(0.8) => (Step::Renewed, Trap::RollsBack),
+            Theme::Ended => (Step::Closing, Trap::OtherLost),
             _ => (Step::ALL[self.rng.below(Step::ALL.len())], Trap::ALL[self.rng.below(Trap::ALL.len())]),
         }
     }

@@ -24,6 +24,7 @@ pub mod bend;
 pub mod calls;
 pub mod disk;
 pub mod faults;
+pub mod gate;
 pub mod host;
 pub mod master;
 pub mod minter;
@@ -44,6 +45,7 @@ use common::terms::Terms;
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use mutation::Mutations;
 use std::collections::BTreeMap;
+use swarm::Theme;
 use world::{BEGIN, Event, World};
 
 /// Days of the second phase.
@@ -84,9 +86,32 @@ impl Outcome {
     }
 }
 
-/// Runs one seed for so many days of faults and [`CONVERGE_DAYS`] of healing.
-pub fn run(seed: u64, days: i64, mutations: Mutations, trace: bool) -> Outcome {
-    let mut world = World::new(seed, mutations, trace);
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// It decides everything else.
+    pub seed: u64,
+    /// Days of faults; [`CONVERGE_DAYS`] of healing come after them.
+    pub days: i64,
+    /// What is left out of the protocol.
+    pub mutations: Mutations,
+    /// What the seed is after; `None`: it decides itself.
+    pub theme: Option<Theme>,
+    /// Whether everything that happens is told on standard error.
+    pub trace: bool,
+}
+
+impl Setup {
+    /// The product as it is.
+    pub fn plain(seed: u64, days: i64) -> Self {
+        Self { seed, days, mutations: Mutations::NONE, theme: None, trace: false }
+    }
+}
+
+/// Runs one seed.
+pub fn run(setup: &Setup) -> Outcome {
+    let days = setup.days;
+    let mut world = World::new(setup);
     world.tell(|| format!("{:?}", world.swarm));
     world.format_masters();
     world.begin();

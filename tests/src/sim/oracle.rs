@@ -199,7 +199,10 @@ impl Oracle {
         if let Some((prefix, next)) = before.filter(|before| (run.prefix, run.start) < *before) {
             let (time, start) = (run.time, run.start);
             self.violated(|| {
-                format!("I3 {key} g{g} goes back to {time} serial {start} ({:x}), from {prefix:x} serial {next}", run.prefix)
+                format!(
+                    "I3 {key} g{g} goes back to {time} serial {start} ({:x}), from {prefix:x} serial {next}",
+                    run.prefix
+                )
             });
         }
     }

@@ -26,7 +26,7 @@ macro_rules! words {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.word())
+                f.pad(self.word())
             }
         }
 
@@ -107,6 +107,8 @@ words! {
         RolledBack = "rolled-back",
         /// What agents keep on their disks.
         Agents = "agents",
+        /// Masters that are lost when the other one has just agreed that a lease is over; only where it is asked for.
+        Ended = "ended",
     }
 }
 
@@ -129,6 +131,11 @@ impl Theme {
             Self::Agents => {
                 set(&[Fault::DyingMint], 60);
                 set(&[Fault::AgentClock, Fault::Format], 20);
+            }
+            Self::Ended => {
+                set(&[Fault::DiskLost, Fault::RolledBack, Fault::Restore, Fault::Touch], 0);
+                set(&[Fault::AgentReboot, Fault::Format, Fault::Release], 2);
+                set(&[Fault::AtAStep, Fault::MasterClock], 60);
             }
         }
     }
@@ -176,8 +183,8 @@ pub struct Swarm {
 }
 
 impl Swarm {
-    /// Draws it.
-    pub fn draw(rng: &mut Rng) -> Self {
+    /// Draws it; what it is after may be given.
+    pub fn draw(rng: &mut Rng, after: Option<Theme>) -> Self {
         let lease_days = [1, 1, 2, 3, 5, 7][rng.below(6)];
         let uint2_max = [3, 5, 7, 9, 15, 31][rng.below(6)];
         let offset = UtcOffset::from_minutes([0, 0, 480, -210, 765][rng.below(5)]).expect("an offset");
@@ -190,7 +197,8 @@ impl Swarm {
         if resume_after_reboot {
             weights[Fault::ImageClone as usize] = 0;
         }
-        let theme = Theme::ALL[[0, 0, 1, 2, 3][rng.below(5)]];
+        let drawn = Theme::ALL[[0, 0, 1, 2, 3][rng.below(5)]];
+        let theme = after.unwrap_or(drawn);
         theme.weigh(&mut weights);
         weights[Fault::AgentKill as usize] += 5;
         let rate = |rng: &mut Rng, max: f64| if rng.chance(0.3) { 0.0 } else { rng.unit() * rng.unit() * max };
@@ -209,10 +217,9 @@ impl Swarm {
             fault_gap: DAY_MS / rng.range(20, 60),
             weights,
             theme,
-            replacements_max: if theme == Theme::Replaced {
-                rng.range(1, 3) as usize
-            } else {
-                [0, 0, 1, 1, 2, 3, 8][rng.below(7)]
+            replacements_max: match theme {
+                Theme::Replaced | Theme::Ended => rng.range(1, 3) as usize,
+                _ => [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
             },
             kinds: vec![Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))],
             both_clocks: rng.chance(0.25),

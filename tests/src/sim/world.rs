@@ -1,5 +1,6 @@
 //! The world of one simulation: its time, its events, and everybody in it.
 
+use super::Setup;
 use super::host::Host;
 use super::master::{Asked, Asker, Master};
 use super::mutation::Mutations;
@@ -136,9 +137,10 @@ pub struct World {
 
 impl World {
     /// A world without anybody in it.
-    pub fn new(seed: u64, mutations: Mutations, trace: bool) -> Self {
+    pub fn new(setup: &Setup) -> Self {
+        let Setup { seed, mutations, theme, trace, .. } = *setup;
         let mut rng = Rng::new(seed);
-        let swarm = Swarm::draw(&mut rng);
+        let swarm = Swarm::draw(&mut rng, theme);
         let oracle = Oracle::new(swarm.terms.utc_offset());
         Self {
             rng,

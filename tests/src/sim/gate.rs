@@ -1,0 +1,109 @@
+//! The gate: each mechanism that is left out must lead to something that does not hold, or be known as redundant, with the
+//! reason. A simulation that finds nothing in the product proves something only as far as it finds what is missing here.
+
+use super::mutation::{Mutation, Mutations};
+use super::swarm::Theme;
+use super::{Setup, run};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What is expected when a mechanism is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// A seed finds it.
+    Caught,
+    /// A seed finds it that is after something of the kind.
+    CaughtIn(Theme),
+    /// None does, because another mechanism covers it.
+    Redundant(&'static str),
+}
+
+/// The seed that finds it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// It.
+    pub seed: u64,
+    /// What does not hold.
+    pub what: String,
+}
+
+/// What is expected without `mutation`.
+pub fn expected(mutation: Mutation) -> Expected {
+    match mutation {
+        Mutation::PrepsNotBumped | Mutation::PrepsKeptAtPeerLost | Mutation::PermitIgnored => {
+            Expected::CaughtIn(Theme::Replaced)
+        }
+        Mutation::ClosingNotBumped => Expected::CaughtIn(Theme::Ended),
+        Mutation::PermitKeptAfterJoin => Expected::Redundant(
+            "whoever declares a master lost lifts every open lease to what it permitted that one, and what that one permitted \
+             is later by an hour and the tolerated skew at most: less than the day of rest",
+        ),
+        Mutation::ServeBeforeSync => Expected::Redundant(
+            "a grant needs the other master's confirmation and an end its consent, and both look at the other's own table",
+        ),
+        Mutation::ConfirmBlindly => Expected::Redundant(
+            "a home proposes nothing before it holds the end of the grant before, which the other master has consented to; \
+             the model finds the duplicate when that is left out too",
+        ),
+        Mutation::AnyConfirm => Expected::Redundant(
+            "a proposal stands until it is answered, so there is no other one whose answer could be taken for its own; the \
+             model finds the duplicate when proposals are dropped too",
+        ),
+        Mutation::WritesNotCounted => Expected::Redundant(
+            "a write makes a new file with a new inode and times of its own, and these are compared too",
+        ),
+        _ => Expected::Caught,
+    }
+}
+
+/// Looks for a seed that shows that `mutation` is missing: the first of `seeds`, each with so many days of faults.
+///
+/// All `threads` stop at the first one; which of several is told may differ between two runs with more than one thread.
+pub fn hunt(mutation: Mutation, theme: Option<Theme>, seeds: u64, days: i64, threads: usize) -> Option<Found> {
+    let (next, found) = (AtomicU64::new(1), Mutex::new(None::<Found>));
+    let mutations = Mutations::of(&[mutation]);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > seeds {
+                        return;
+                    }
+                    let outcome = run(&Setup { mutations, theme, ..Setup::plain(seed, days) });
+                    if !outcome.fine() {
+                        next.store(seeds + 1, Ordering::Relaxed);
+                        let what = outcome.told.into_iter().next().unwrap_or_default();
+                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                        if found.as_ref().is_none_or(|known| seed < known.seed) {
+                            *found = Some(Found { seed, what });
+                        }
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether it came as expected, and the line that says so.
+pub fn judge(mutation: Mutation, seeds: u64, days: i64, threads: usize) -> (bool, String) {
+    let expected = expected(mutation);
+    let theme = match expected {
+        Expected::CaughtIn(theme) => Some(theme),
+        _ => None,
+    };
+    let found = hunt(mutation, theme, seeds, days, threads);
+    match (expected, found) {
+        (Expected::Redundant(why), None) => (true, format!("redundant  {mutation:<28} {why}")),
+        (Expected::Redundant(_), Some(found)) => {
+            (false, format!("NOT REDUNDANT  {mutation}: seed {} finds it: {}", found.seed, found.what))
+        }
+        (_, Some(found)) => {
+            let theme = theme.map(|theme| format!(" --theme {theme}")).unwrap_or_default();
+            (true, format!("caught     {mutation:<28} seed {}{theme}: {}", found.seed, found.what))
+        }
+        (_, None) => (false, format!("MISSED     {mutation}: none of {seeds} seeds finds it")),
+    }
+}
