@@ -1,7 +1,7 @@
 //! Everything that an application needs to mint by itself: a serial file, leases, and the thread that keeps them.
 
 use super::{MintError, Process, Shared};
-use crate::heartbeat::{Heartbeat, MASTERS_MAX, Report};
+use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, Report};
 use crate::holder::Holder;
 use crate::minter::Minter;
 use crate::refusal::Refusal;
@@ -75,9 +75,10 @@ pub enum StartError {
 }
 
 /// An agent within this process. Dropping it ends minting and writes back what was not used; generators made from it say
-/// so from then on.
+/// so from then on. The serial file stays locked until the last of them is dropped too.
 pub struct Embedded {
     minter: Arc<Minter>,
+    names: Arc<Names>,
     process: Process,
     stop: CancellationToken,
     /// `None` once it has ended.
@@ -105,9 +106,20 @@ impl Embedded {
         minter.reserve_on(runtime.handle().clone());
         let (stop, report) = (CancellationToken::new(), Arc::new(Report::default()));
         let (masters, agent_id) = (settings.masters, settings.agent_id);
+        let names = Names::new(masters.clone(), agent_id.clone(), Arc::clone(&minter), &settings.serial_file, clock);
+        let names = Arc::new(names);
+        let (learning, until) = (Arc::clone(&names), stop.clone());
+        let (done, recalled) = std::sync::mpsc::sync_channel(1);
+        runtime.spawn(async move {
+            learning.recall().await;
+            let _ = done.send(());
+            learning.run(until).await;
+        });
+        // A file is read: so that names of a former run are there from the beginning, with or without masters.
+        let _ = recalled.recv();
         let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report };
         runtime.spawn(heartbeat.run(stop.clone()));
-        Ok(Self { minter, process, stop, runtime: Some(runtime) })
+        Ok(Self { minter, names, process, stop, runtime: Some(runtime) })
     }
 
     /// Waits until IDs of every wanted token type can be minted.
@@ -126,12 +138,46 @@ impl Embedded {
         }
     }
 
-    /// The generators of that name; `default` is always there.
+    /// The generators of that name; `default` is always there. If it is not known here the masters are asked, and the
+    /// calling thread waits for them.
     ///
     /// # Errors
-    /// [`Refusal::UnknownGenerator`].
-    pub fn get_uniq_generator(&self, name: &str) -> Result<Shared, Refusal> {
-        Shared::new(&self.minter, name)
+    /// [`Refusal::UnknownGenerator`]; [`Refusal::MastersUnavailable`] if it may exist, but no master can say;
+    /// [`MintError::Forked`].
+    pub fn get_uniq_generator(&self, name: &str) -> Result<Shared, MintError> {
+        self.process.check()?;
+        match Shared::new(&self.minter, name) {
+            Err(Refusal::UnknownGenerator { .. }) => {
+                let names = Arc::clone(&self.names);
+                self.wait_for(async move { names.look_up().await })??;
+                Ok(Shared::new(&self.minter, name)?)
+            }
+            known => Ok(known?),
+        }
+    }
+
+    /// The generators of a name that may be new: it is registered with the masters, both of which confirm it, and every
+    /// agent serves it from then on. The calling thread waits for that.
+    ///
+    /// # Errors
+    /// [`Refusal::GeneratorExists`] if the name stands for something else; [`Refusal::MastersUnavailable`] if it could not
+    /// be confirmed; [`MintError::Forked`].
+    pub fn create_uniq_generator(&self, namespace: Namespace) -> Result<Shared, MintError> {
+        self.process.check()?;
+        let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
+        self.wait_for(async move { names.define(namespace).await })??;
+        Ok(Shared::new(&self.minter, name.as_str())?)
+    }
+
+    /// Runs something on the thread of ours; the caller may be in a runtime of its own, so it waits as for any lock.
+    fn wait_for<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T, MintError> {
+        let ended = || MintError::from(Refusal::Overloaded("this agent is ending"));
+        let runtime = self.runtime.as_ref().ok_or_else(ended)?;
+        let (done, answer) = std::sync::mpsc::sync_channel(1);
+        runtime.spawn(async move {
+            let _ = done.send(work.await);
+        });
+        answer.recv().map_err(|_| ended())
     }
 }
 
@@ -147,6 +193,10 @@ impl Drop for Embedded {
         if let Err(error) = self.minter.end() {
             tracing::warn!(%error, "unused serials were not written back and are a gap");
         }
-        runtime.shutdown_timeout(END_TIMEOUT);
+        // Waiting for a runtime is not allowed on a thread of another one, and the application may have one.
+        let ending = std::thread::Builder::new().spawn(move || runtime.shutdown_timeout(END_TIMEOUT));
+        if let Ok(ending) = ending {
+            let _ = ending.join();
+        }
     }
 }

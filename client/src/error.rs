@@ -1,0 +1,104 @@
+//! Why no ID came.
+
+use crate::settings::Address;
+use common::rpc::mint::MintCode;
+use std::fmt;
+use std::time::Duration;
+
+/// Why no ID came.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// What no agent would answer differently: the question has to change.
+    #[error("{code}: {detail}")]
+    Refused {
+        /// [`MintCode::BadParameter`], [`MintCode::UnknownGenerator`] or [`MintCode::GeneratorExists`].
+        code: MintCode,
+        /// For a person.
+        detail: String,
+    },
+    /// No agent could; asking again later may help.
+    #[error("no agent gave an ID: {}", list(.0))]
+    Unavailable(Vec<Attempt>),
+    /// This process was forked from the one that made the client.
+    #[error("this process is a fork of the one that made this client: make another one here")]
+    Forked,
+}
+
+/// One agent that was asked in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Which one.
+    pub agent: Address,
+    /// Why it gave nothing.
+    pub cause: Cause,
+}
+
+/// Why one agent gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// It cannot mint now.
+    #[error("{code}: {detail}")]
+    Cannot {
+        /// The same codes as over HTTP.
+        code: MintCode,
+        /// For a person.
+        detail: String,
+        /// When it may work again, if it is known.
+        retry_after: Option<Duration>,
+    },
+    /// It could not be reached, or the connection failed.
+    #[error("{0}")]
+    Connection(String),
+    /// It did not answer in time.
+    #[error("no answer in time")]
+    Timeout,
+    /// What came was no answer of an agent.
+    #[error("an answer that makes no sense: {0}")]
+    Answer(String),
+}
+
+impl Error {
+    pub(crate) fn bad_parameter(detail: String) -> Self {
+        Self::Refused { code: MintCode::BadParameter, detail }
+    }
+
+    /// When asking again may help: the earliest that one of the agents named, if one did.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let Self::Unavailable(attempts) = self else { return None };
+        let each = attempts.iter().filter_map(|attempt| match &attempt.cause {
+            Cause::Cannot { retry_after, .. } => *retry_after,
+            _ => None,
+        });
+        each.min()
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.agent, self.cause)
+    }
+}
+
+fn list(attempts: &[Attempt]) -> String {
+    let each: Vec<String> = attempts.iter().map(Attempt::to_string).collect();
+    each.join(", ")
+}
+
+/// What an agent said, sorted by who can act on it.
+pub(crate) fn refused(code: MintCode, detail: String, retry_after: Option<Duration>) -> Failure {
+    match code {
+        MintCode::BadParameter | MintCode::UnknownGenerator | MintCode::GeneratorExists => {
+            Failure::Final(Error::Refused { code, detail })
+        }
+        _ => Failure::Here(Cause::Cannot { code, detail, retry_after }),
+    }
+}
+
+/// Why one agent gave nothing, and whether another one may.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Another one may.
+    Here(Cause),
+    /// None will.
+    Final(Error),
+}

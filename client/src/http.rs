@@ -1,0 +1,138 @@
+//! One agent by HTTP.
+
+use crate::agents::{Answer, Question};
+use crate::error::{Cause, Failure, refused};
+use common::namespace::GeneratorName;
+use common::rpc::mint::MintCode;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{Method, RequestBuilder, Response};
+use serde::Deserialize;
+use std::time::Duration;
+
+const PACKED: &str = "application/octet-stream";
+const JSON: &str = "application/json";
+/// Bytes of the longest answer: [`BATCH_MAX`](crate::BATCH_MAX) strings of the longest template in JSON.
+const ANSWER_LEN_MAX: usize = 32 << 20;
+/// Bytes of an error that are read.
+const PROBLEM_LEN_MAX: usize = 16 << 10;
+const UNIQ64_LEN: usize = 8;
+const UNIQ96_LEN: usize = 12;
+
+#[derive(Deserialize)]
+struct Ids {
+    ids: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    code: String,
+    #[serde(default)]
+    detail: String,
+}
+
+pub(crate) struct Http {
+    client: reqwest::Client,
+    base: String,
+}
+
+impl Http {
+    /// What all agents' connections come from. No proxy: it could answer a question twice with the same IDs.
+    pub(crate) fn shared(timeout: Duration) -> Result<reqwest::Client, String> {
+        let builder = reqwest::Client::builder().no_proxy().tcp_nodelay(true).timeout(timeout);
+        builder.redirect(reqwest::redirect::Policy::none()).build().map_err(|e| e.to_string())
+    }
+
+    pub(crate) fn new(client: &reqwest::Client, at: &str) -> Self {
+        Self { client: client.clone(), base: format!("http://{at}") }
+    }
+
+    pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
+        match question {
+            Question::Uniq64 { name, n } => {
+                let body = self.mint(&format!("uniq64/{name}?n={n}"), PACKED).await?;
+                Ok(Answer::Uniq64(packed::<UNIQ64_LEN>(&body)?.map(u64::from_be_bytes).collect()))
+            }
+            Question::Uniq96 { n } => {
+                let body = self.mint(&format!("uniq96?n={n}"), PACKED).await?;
+                Ok(Answer::Uniq96(packed::<UNIQ96_LEN>(&body)?.map(wide).collect()))
+            }
+            Question::Strings { name, n, biz, custom } => {
+                let mut path = format!("string/{name}?n={n}");
+                for (key, part) in [("biz", biz), ("custom", custom)] {
+                    if !part.is_empty() {
+                        path.push_str(&format!("&{key}={part}"));
+                    }
+                }
+                let ids: Ids =
+                    serde_json::from_slice(&self.mint(&path, JSON).await?).map_err(|e| nonsense(e.to_string()))?;
+                Ok(Answer::Strings(ids.ids))
+            }
+            Question::Define(namespace) => {
+                let name: &GeneratorName = namespace.name();
+                let definition = serde_json::to_vec(&namespace.definition()).map_err(|e| nonsense(e.to_string()))?;
+                let request = self.client.put(format!("{}/generators/{name}", self.base));
+                let response = self.send(request.header(CONTENT_TYPE, JSON).body(definition)).await?;
+                Ok(Answer::Defined(response.status() == reqwest::StatusCode::CREATED))
+            }
+        }
+    }
+
+    /// By POST: nothing on the way may answer it from a cache, or ask again on its own.
+    async fn mint(&self, path: &str, accept: &str) -> Result<Vec<u8>, Failure> {
+        let request = self.client.request(Method::POST, format!("{}/{path}", self.base)).header(ACCEPT, accept);
+        let response = self.send(request).await?;
+        body(response, ANSWER_LEN_MAX).await
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response = request.send().await.map_err(|e| failed(&e))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after = seconds.map(Duration::from_secs);
+        let bytes = body(response, PROBLEM_LEN_MAX).await?;
+        let problem: Problem = serde_json::from_slice(&bytes)
+            .map_err(|_| nonsense(format!("status {status} without a problem document")))?;
+        let code = MintCode::ALL.iter().copied().find(|code| code.as_str() == problem.code);
+        let code = code.ok_or_else(|| nonsense(format!("status {status}, {}: {}", problem.code, problem.detail)))?;
+        Err(refused(code, problem.detail, retry_after))
+    }
+}
+
+async fn body(mut response: Response, len_max: usize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|e| failed(&e))? {
+        if bytes.len() + chunk.len() > len_max {
+            return Err(nonsense(format!("more than {len_max} bytes")));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn packed<const LEN: usize>(body: &[u8]) -> Result<impl Iterator<Item = [u8; LEN]>, Failure> {
+    let (ids, rest) = body.as_chunks::<LEN>();
+    if rest.is_empty() { Ok(ids.iter().copied()) } else { Err(nonsense("half an ID at the end".to_owned())) }
+}
+
+fn wide(bytes: [u8; UNIQ96_LEN]) -> u128 {
+    bytes.iter().fold(0, |id, byte| id << 8 | u128::from(*byte))
+}
+
+fn nonsense(what: String) -> Failure {
+    Failure::Here(Cause::Answer(what))
+}
+
+fn failed(error: &reqwest::Error) -> Failure {
+    if error.is_timeout() {
+        return Failure::Here(Cause::Timeout);
+    }
+    // The reason stands in the innermost one.
+    let mut reason: &dyn std::error::Error = error;
+    while let Some(source) = reason.source() {
+        reason = source;
+    }
+    Failure::Here(Cause::Connection(reason.to_string()))
+}

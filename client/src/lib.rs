@@ -1,0 +1,164 @@
+//! IDs from agents over the network, for applications: several agents, by HTTP or RPC, one after the other when one fails.
+//!
+//! ```no_run
+//! use client::{Client, Settings};
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(Settings::new(["tarpc://10.0.0.1:6201", "http://10.0.0.2:6200"])?)?;
+//! let id = client.uniq64("default").await?;
+//! let order = client.uniq_string("default", "SHOP", "01").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a failure costs
+//! Every call asks the agent that answered last; if that one cannot be reached, or cannot mint now, the next one is asked, each
+//! at most once. IDs of an answer that was lost on its way are a gap: nobody gets them, and they are never asked for again.
+//! An agent that failed is asked last for a while. What no other agent would answer differently (a parameter that is wrong,
+//! a name that does not exist) is returned at once.
+//!
+//! # Prefetching
+//! Off unless [`Settings::prefetch`] is given. Then Uniq64 and Uniq96 are fetched in batches, the next one in the background
+//! when half of a batch is used, and a call usually takes no more than a lock. An ID's time is that of its batch, so it may be
+//! as old as [`Prefetch::max_age`]; what is older is thrown away and is a gap.
+//!
+//! # After a fork
+//! A child must not use its parent's connections, nor hand out what its parent has fetched: every call there says
+//! [`Error::Forked`]. Make a client in the child. (Only the C library's `fork` is noticed, not a bare system call.)
+
+mod agents;
+mod error;
+mod http;
+mod prefetch;
+mod rpc;
+mod settings;
+
+pub use common::namespace::{Definition, GeneratorKind, GeneratorName, Namespace};
+pub use common::rpc::mint::MintCode;
+pub use error::{Attempt, Cause, Error};
+pub use settings::{AGENTS_MAX, Address, Prefetch, Settings, SettingsError};
+
+use agents::{Agents, Question};
+use prefetch::Stock;
+use std::sync::Arc;
+
+/// IDs asked for at once at most: what agents give if they are not told otherwise (`--batch-max`).
+pub const BATCH_MAX: u32 = 100_000;
+
+/// Asks agents for IDs. Cheap to clone; all clones share connections and what was prefetched.
+///
+/// Calls need a tokio runtime; a client may be used from several runtimes only if no call is cut off with one of them.
+#[derive(Clone)]
+pub struct Client {
+    agents: Arc<Agents>,
+    stock: Option<Arc<Stock>>,
+    process: forkguard::atfork::Guard,
+}
+
+impl Client {
+    /// A client of these agents. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`SettingsError`], naming the remedy.
+    pub fn new(settings: Settings) -> Result<Self, SettingsError> {
+        settings.check()?;
+        let process = forkguard::atfork::Guard::try_new().map_err(|e| SettingsError::System(e.to_string()))?;
+        let prefetch = settings.prefetch;
+        let agents = Arc::new(Agents::new(settings)?);
+        let stock = prefetch.map(|prefetch| Arc::new(Stock::new(prefetch)));
+        Ok(Self { agents, stock, process })
+    }
+
+    /// A Uniq64 of the generator `name` (`default`).
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn uniq64(&self, name: &str) -> Result<u64, Error> {
+        self.check()?;
+        let name = generator(name)?;
+        match &self.stock {
+            Some(stock) => stock.uniq64(&self.agents, &name).await,
+            None => self.agents.uniq64(&name, 1).await.and_then(first),
+        }
+    }
+
+    /// `n` Uniq64, 1 to [`BATCH_MAX`], ascending; never from what was prefetched.
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn uniq64_batch(&self, name: &str, n: u32) -> Result<Vec<u64>, Error> {
+        self.check()?;
+        self.agents.uniq64(&generator(name)?, batch(n)?).await
+    }
+
+    /// A Uniq96, in the low bits.
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn uniq96(&self) -> Result<u128, Error> {
+        self.check()?;
+        match &self.stock {
+            Some(stock) => stock.uniq96(&self.agents).await,
+            None => self.agents.uniq96(1).await.and_then(first),
+        }
+    }
+
+    /// `n` Uniq96, 1 to [`BATCH_MAX`], ascending; never from what was prefetched.
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn uniq96_batch(&self, n: u32) -> Result<Vec<u128>, Error> {
+        self.check()?;
+        self.agents.uniq96(batch(n)?).await
+    }
+
+    /// A string of the generator `name` (`default`) with the caller's parts; empty where its template has none.
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn uniq_string(&self, name: &str, biz: &str, custom: &str) -> Result<String, Error> {
+        self.uniq_string_batch(name, 1, biz, custom).await.and_then(first)
+    }
+
+    /// `n` strings, 1 to [`BATCH_MAX`].
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn uniq_string_batch(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Error> {
+        self.check()?;
+        let (name, n) = (generator(name)?, batch(n)?);
+        for part in [biz, custom] {
+            if !part.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                return Err(Error::bad_parameter(format!("'{part}' has other characters than A-Z a-z 0-9")));
+            }
+        }
+        let question = Question::Strings { name, n, biz: biz.to_owned(), custom: custom.to_owned() };
+        self.agents.strings(question).await
+    }
+
+    /// Registers what a generator's name stands for; both masters confirm. `true` if it is new, `false` if it was so before.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with [`MintCode::GeneratorExists`] if the name stands for something else; and all others.
+    pub async fn define_generator(&self, namespace: Namespace) -> Result<bool, Error> {
+        self.check()?;
+        self.agents.define(namespace).await
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        // The guard forgets once it has told; a copy tells it again and again.
+        if self.process.clone().detected_fork() { Err(Error::Forked) } else { Ok(()) }
+    }
+}
+
+fn generator(name: &str) -> Result<GeneratorName, Error> {
+    name.parse().map_err(|e: common::namespace::NameError| Error::bad_parameter(e.to_string()))
+}
+
+fn batch(n: u32) -> Result<u32, Error> {
+    let fits = (1..=BATCH_MAX).contains(&n);
+    if fits { Ok(n) } else { Err(Error::bad_parameter(format!("n is {n}; ask for 1 to {BATCH_MAX} at once"))) }
+}
+
+fn first<T>(ids: Vec<T>) -> Result<T, Error> {
+    ids.into_iter().next().ok_or_else(|| Error::bad_parameter("this generator gives no such IDs".to_owned()))
+}

@@ -1,0 +1,62 @@
+//! One agent by RPC: one connection, made when it is needed, and again after it failed.
+
+use crate::agents::{Answer, Question};
+use crate::error::{Cause, Failure, refused};
+use common::rpc::mint::{MintFailure, MintServiceClient};
+use common::rpc::transport::{connect, deadline_in};
+use std::time::Duration;
+use tarpc::client::RpcError;
+use tokio::sync::Mutex;
+
+pub(crate) struct Rpc {
+    at: String,
+    timeout: Duration,
+    line: Mutex<Option<MintServiceClient>>,
+}
+
+impl Rpc {
+    pub(crate) fn new(at: &str, timeout: Duration) -> Self {
+        Self { at: at.to_owned(), timeout, line: Mutex::new(None) }
+    }
+
+    pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
+        let line = self.line().await?;
+        let soon = deadline_in(self.timeout);
+        let said = match question {
+            Question::Uniq64 { name, n } => {
+                line.uniq64(soon, name.as_str().to_owned(), *n).await.map(|r| r.map(Answer::Uniq64))
+            }
+            Question::Uniq96 { n } => line.uniq96(soon, *n).await.map(|r| r.map(Answer::Uniq96)),
+            Question::Strings { name, n, biz, custom } => {
+                let (name, biz, custom) = (name.as_str().to_owned(), biz.clone(), custom.clone());
+                line.uniq_string(soon, name, *n, biz, custom).await.map(|r| r.map(Answer::Strings))
+            }
+            Question::Define(namespace) => {
+                line.define_generator(soon, namespace.clone()).await.map(|r| r.map(Answer::Defined))
+            }
+        };
+        match said {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(MintFailure { code, detail, retry_after_s })) => {
+                let retry_after = (retry_after_s > 0).then(|| Duration::from_secs(retry_after_s.into()));
+                Err(refused(code, detail, retry_after))
+            }
+            Err(RpcError::DeadlineExceeded) => Err(Failure::Here(Cause::Timeout)),
+            Err(error) => {
+                self.line.lock().await.take();
+                Err(Failure::Here(Cause::Connection(error.to_string())))
+            }
+        }
+    }
+
+    async fn line(&self) -> Result<MintServiceClient, Failure> {
+        let mut line = self.line.lock().await;
+        if let Some(line) = line.as_ref() {
+            return Ok(line.clone());
+        }
+        let transport = connect(&self.at).await.map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
+        let made = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+        *line = Some(made.clone());
+        Ok(made)
+    }
+}

@@ -1,0 +1,152 @@
+//! Which agents to ask, and how patiently.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Agents of one client at most.
+pub const AGENTS_MAX: usize = 64;
+
+/// How an agent is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// Its `--http-listen`, HOST:PORT; written `http://HOST:PORT`.
+    Http(String),
+    /// Its `--rpc-listen`, HOST:PORT; written `tarpc://HOST:PORT`.
+    Rpc(String),
+}
+
+impl FromStr for Address {
+    type Err = SettingsError;
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        let wrong = || SettingsError::Address(text.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = rest.rsplit_once(':').ok_or_else(wrong)?;
+        let plain = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:[]".contains(&b));
+        if !plain || port.parse::<u16>().is_err() {
+            return Err(wrong());
+        }
+        match scheme {
+            "http" => Ok(Self::Http(rest.to_owned())),
+            "tarpc" => Ok(Self::Rpc(rest.to_owned())),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(at) => write!(f, "http://{at}"),
+            Self::Rpc(at) => write!(f, "tarpc://{at}"),
+        }
+    }
+}
+
+/// Fetching in batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetch {
+    /// IDs of one batch, 2 to [`BATCH_MAX`](crate::BATCH_MAX).
+    pub batch: u32,
+    /// What is older is not handed out any more.
+    pub max_age: Duration,
+}
+
+impl Default for Prefetch {
+    /// 1,000 IDs, ten seconds.
+    fn default() -> Self {
+        Self { batch: 1_000, max_age: Duration::from_secs(10) }
+    }
+}
+
+/// What a client is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Whom to ask, 1 to [`AGENTS_MAX`]; the first one first.
+    pub agents: Vec<Address>,
+    /// How long one agent may take for one answer.
+    pub timeout: Duration,
+    /// How long an agent that failed is asked last.
+    pub rest: Duration,
+    /// `None`: nothing is fetched before it is asked for.
+    pub prefetch: Option<Prefetch>,
+}
+
+impl Settings {
+    /// These agents, each with two seconds for an answer; one that failed is asked last for a second; no prefetching.
+    ///
+    /// # Errors
+    /// [`SettingsError::Address`].
+    pub fn new<'a>(agents: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingsError> {
+        let agents: Result<Vec<Address>, SettingsError> = agents.into_iter().map(str::parse).collect();
+        Ok(Self { agents: agents?, timeout: Duration::from_secs(2), rest: Duration::from_secs(1), prefetch: None })
+    }
+
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        if !(1..=AGENTS_MAX).contains(&self.agents.len()) {
+            return Err(SettingsError::Agents(self.agents.len()));
+        }
+        match self.prefetch {
+            Some(prefetch) if !(2..=crate::BATCH_MAX).contains(&prefetch.batch) => {
+                Err(SettingsError::Batch(prefetch.batch))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why there is no client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// A text that is no agent's address.
+    #[error(
+        "'{0}' is no agent's address: write http://HOST:PORT (its --http-listen) or tarpc://HOST:PORT (its --rpc-listen)"
+    )]
+    Address(String),
+    /// None, or too many.
+    #[error("{0} agents were named: name 1 to {AGENTS_MAX}")]
+    Agents(usize),
+    /// A batch that makes no sense.
+    #[error("a batch of {0} cannot be prefetched: 2 to {max}", max = crate::BATCH_MAX)]
+    Batch(u32),
+    /// The operating system refused something.
+    #[error("{0}")]
+    System(String),
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_they_are_written() {
+        for text in ["http://127.0.0.1:6200", "tarpc://agent-1.example:6201", "http://[::1]:6200"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        assert_eq!("http://a:1/".parse::<Address>(), Ok(Address::Http("a:1".to_owned())));
+        for text in [
+            "",
+            "127.0.0.1:6200",
+            "https://a:1",
+            "http://a",
+            "http://:1",
+            "http://a:70000",
+            "http://a/x:1",
+            "http://a@b:1",
+        ] {
+            assert_eq!(text.parse::<Address>(), Err(SettingsError::Address(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let none = Settings::new([]).unwrap();
+        assert_eq!(none.check(), Err(SettingsError::Agents(0)));
+        let mut one = Settings::new(["http://a:1"]).unwrap();
+        assert_eq!(one.check(), Ok(()));
+        one.prefetch = Some(Prefetch { batch: 1, ..Prefetch::default() });
+        assert_eq!(one.check(), Err(SettingsError::Batch(1)));
+    }
+}

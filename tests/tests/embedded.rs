@@ -1,0 +1,86 @@
+//! An application that mints in its own process, on real masters: its names are those of all agents.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use agent::embed::{Embedded, MintError, Settings, UniqGenerator};
+use agent::refusal::Refusal;
+use common::namespace::{Definition, GeneratorKind, Namespace};
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+use tests::cluster::{Cluster, PATIENCE};
+use tests::programs;
+
+const TEMPLATE: &str = "{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}";
+const BATCH: usize = 1_000;
+
+fn orders(everyday_reset: bool) -> Namespace {
+    let definition = Definition {
+        kind: GeneratorKind::String,
+        token_type: Some("string2-only-number".to_owned()),
+        template: Some(TEMPLATE.to_owned()),
+        everyday_reset: Some(everyday_reset),
+        step: None,
+    };
+    Namespace::define("orders".parse().unwrap(), &definition).unwrap()
+}
+
+fn start(serial_file: &Path, masters: &[String]) -> Embedded {
+    let mut settings = Settings::new(serial_file, masters, "shop-1".parse().unwrap());
+    settings.token_types.insert("string2-only-number".parse().unwrap());
+    Embedded::start(settings).unwrap()
+}
+
+fn format(dir: &Path) -> std::path::PathBuf {
+    let file = dir.join("shop.serial");
+    let ended =
+        programs::run(&programs::generator().unwrap(), &["--format", "--serial-file", "shop.serial"], dir).unwrap();
+    assert_eq!(ended.status, Some(0), "{ended:?}");
+    file
+}
+
+fn mint(from: &impl UniqGenerator, seen: &mut HashSet<String>) {
+    for _ in 0..BATCH {
+        let id = from.get_uniq_string("DE", "").unwrap();
+        assert!(seen.insert(id.clone()), "{id} came twice");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_made_in_process_is_everybodys_and_is_known_again_without_masters() {
+    let all = "string2-only-number,string2-include-letter,uint2";
+    let mut cluster = Cluster::start(1, &["--token-types", all]).await.unwrap();
+    let masters: Vec<String> = cluster.masters.iter().map(|master| master.agent_listen.to_string()).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let file = format(dir.path());
+    let mut seen = HashSet::new();
+
+    // Blocking calls, as an application without a runtime makes them; they may also come from within one.
+    let embedded = start(&file, &masters);
+    embedded.wait_ready(PATIENCE).unwrap();
+    let unknown = embedded.get_uniq_generator("orders").map(|_| ()).unwrap_err();
+    assert!(matches!(&unknown, MintError::Refused(r) if matches!(**r, Refusal::UnknownGenerator { .. })), "{unknown}");
+    let created = embedded.create_uniq_generator(orders(true)).unwrap();
+    mint(&created, &mut seen);
+    mint(&embedded.create_uniq_generator(orders(true)).unwrap(), &mut seen);
+    let other = embedded.create_uniq_generator(orders(false)).map(|_| ()).unwrap_err();
+    assert!(matches!(&other, MintError::Refused(r) if matches!(**r, Refusal::GeneratorExists { .. })), "{other}");
+
+    // The agent serves it from its first request on, and none of its IDs are among ours.
+    let answer = cluster.ask_agent(0, &format!("string/orders?biz=DE&n={BATCH}")).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(answer.text().lines().all(|id| seen.insert(id.to_owned())), "the agent gave an ID of ours");
+
+    drop(embedded);
+    let ended = created.get_uniq_string("DE", "").unwrap_err();
+    assert!(matches!(ended, MintError::Refused(_)), "{ended}");
+    drop(created);
+    for master in &mut cluster.masters {
+        master.daemon.kill_9();
+    }
+    let again = start(&file, &masters);
+    again.wait_ready(Duration::from_secs(5)).unwrap();
+    mint(&again.get_uniq_generator("orders").unwrap(), &mut seen);
+    let unknown = again.get_uniq_generator("invoices").map(|_| ()).unwrap_err();
+    assert!(matches!(&unknown, MintError::Refused(r) if matches!(**r, Refusal::MastersUnavailable(_))), "{unknown}");
+    assert_eq!(seen.len(), 4 * BATCH);
+}
