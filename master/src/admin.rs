@@ -4,6 +4,7 @@ use crate::driver::{Counters, Driver, Refused};
 use crate::lease::Ledger;
 use crate::store::audit::Line;
 use crate::store::sled::AuditLog;
+use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
 use common::namespace::Namespace;
@@ -28,15 +29,23 @@ pub struct Admin {
     clock: Clock,
     counters: Arc<Counters>,
     audit: AuditLog,
+    /// Who may log in as long as the ledger has no users.
+    pub(crate) first_admin: Option<User>,
 }
 
 impl Admin {
     /// A view through this driver.
     pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: AuditLog) -> Self {
-        Self { driver, clock, counters, audit }
+        Self { driver, clock, counters, audit, first_admin: None }
     }
 
-    fn look<T: Send + 'static>(
+    /// With somebody who may log in as long as the ledger has no users.
+    #[must_use]
+    pub fn with_first_admin(self, first_admin: Option<User>) -> Self {
+        Self { first_admin, ..self }
+    }
+
+    pub(crate) fn look<T: Send + 'static>(
         &self,
         view: impl FnOnce(&Ledger, Now) -> T + Send + 'static,
     ) -> BoxFuture<'_, Result<T, Unavailable>> {

@@ -5,6 +5,7 @@
 //! (`/events`). Everything the page needs is inside the program.
 
 mod ask;
+mod door;
 mod live;
 mod masters;
 mod problem;
@@ -14,6 +15,7 @@ mod routes;
 mod serve;
 mod text;
 
+pub use door::{Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
     NetworkRow, Page, PoolRow, Unavailable, count_pools,
@@ -23,7 +25,7 @@ pub use serve::serve;
 use std::sync::Arc;
 
 /// All routes of the console, to be served by [`serve`] or asked directly in a test.
-pub fn router(masters: Arc<dyn Masters>) -> axum::Router {
+pub fn router(masters: Arc<dyn Masters>, door: Arc<Door>) -> axum::Router {
     let live = live::Live::new(Arc::clone(&masters));
-    routes::router(routes::Shared { masters, live })
+    routes::router(routes::Shared { masters, live, door })
 }
