@@ -6,6 +6,7 @@ use crate::lease::Ledger;
 use crate::roll::Roll;
 use crate::store::audit::Line;
 use crate::store::sled::AuditLog;
+use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
 use common::namespace::Namespace;
@@ -35,21 +36,29 @@ pub struct Admin {
     audit: AuditLog,
     roll: Roll,
     flags: Vec<FlagRow>,
+    /// Who may log in as long as the ledger has no users.
+    pub(crate) first_admin: Option<User>,
 }
 
 impl Admin {
     /// A view through this driver.
-    pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: AuditLog, roll: Roll) -> Self {
-        Self { driver, clock, counters, audit, roll, flags: Vec::new() }
+    pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: AuditLog) -> Self {
+        Self { driver, clock, counters, audit, first_admin: None, roll: Roll::default(), flags: Vec::new() }
     }
 
-    /// With what this master was started with; none of it may be secret.
+    /// With what agents report, and with what this master was started with; none of that may be secret.
     #[must_use]
-    pub fn with_flags(self, flags: Vec<FlagRow>) -> Self {
-        Self { flags, ..self }
+    pub fn with_roll(self, roll: Roll, flags: Vec<FlagRow>) -> Self {
+        Self { roll, flags, ..self }
     }
 
-    fn look<T: Send + 'static>(
+    /// With somebody who may log in as long as the ledger has no users.
+    #[must_use]
+    pub fn with_first_admin(self, first_admin: Option<User>) -> Self {
+        Self { first_admin, ..self }
+    }
+
+    pub(crate) fn look<T: Send + 'static>(
         &self,
         view: impl FnOnce(&Ledger, Now) -> T + Send + 'static,
     ) -> BoxFuture<'_, Result<T, Unavailable>> {

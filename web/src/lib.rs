@@ -6,6 +6,7 @@
 
 mod agents;
 mod ask;
+mod door;
 mod live;
 mod masters;
 mod problem;
@@ -16,6 +17,7 @@ mod serve;
 mod text;
 
 pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_MS, LOST_MS, ReportRow, SettingsRow};
+pub use door::{Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
     NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
@@ -25,7 +27,7 @@ pub use serve::serve;
 use std::sync::Arc;
 
 /// All routes of the console, to be served by [`serve`] or asked directly in a test.
-pub fn router(masters: Arc<dyn Masters>) -> axum::Router {
+pub fn router(masters: Arc<dyn Masters>, door: Arc<Door>) -> axum::Router {
     let live = live::Live::new(Arc::clone(&masters));
-    routes::router(routes::Shared { masters, live })
+    routes::router(routes::Shared { masters, live, door })
 }

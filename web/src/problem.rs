@@ -26,6 +26,11 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "bad_parameter", detail)
     }
 
+    pub(crate) fn login_required() -> Self {
+        let how = "log in at /login, or send an API key as `Authorization: Bearer KEY`";
+        Self::new(StatusCode::UNAUTHORIZED, "login_required", how)
+    }
+
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this address")
     }
@@ -92,6 +97,9 @@ impl IntoResponse for Problem {
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"))];
         let mut response = (self.status, kind, body.to_string()).into_response();
         self.add_retry_after(&mut response);
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         response
     }
 }

@@ -1,19 +1,20 @@
 //! What stands at which address.
 
+use crate::door::{Door, guard, login};
 use crate::live::Live;
 use crate::masters::{AuditRow, LeaseFilter, LeasePage, MasterRow, Masters, NamespaceRow, NetworkRow, PoolRow};
 use crate::problem::Problem;
 use crate::query::{AuditQuery, FilterQuery, View, ViewQuery};
 use crate::{ask, live, render};
 use askama::Template;
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRef, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
+use axum::{Json, middleware};
 use futures::stream;
 use rust_embed::RustEmbed;
 use std::sync::Arc;
@@ -24,11 +25,21 @@ use tower_http::set_header::SetResponseHeaderLayer;
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
+/// The largest body of a request, in bytes: a form or a small JSON object.
+const BODY_LEN_MAX: usize = 64 * 1024;
+
 /// What every handler can have.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) masters: Arc<dyn Masters>,
     pub(crate) live: Arc<Live>,
+    pub(crate) door: Arc<Door>,
+}
+
+impl FromRef<Shared> for Arc<Door> {
+    fn from_ref(shared: &Shared) -> Self {
+        Arc::clone(&shared.door)
+    }
 }
 
 impl FromRef<Shared> for Arc<dyn Masters> {
@@ -43,7 +54,10 @@ struct Assets;
 
 /// All routes, with the headers that every answer carries.
 pub(crate) fn router(shared: Shared) -> axum::Router {
+    let door = Arc::clone(&shared.door);
     axum::Router::new()
+        .route("/login", get(login::form).post(login::log_in))
+        .route("/logout", post(login::log_out))
         .route("/", get(page))
         .route("/events", get(events))
         .route("/assets/{*path}", get(asset))
@@ -59,13 +73,18 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(read_only)
         .with_state(shared)
+        .layer(middleware::from_fn_with_state(door, guard::guard))
+        .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
         .layer(CatchPanicLayer::custom(|_| {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "this request failed; the log says why")
                 .into_response()
         }))
         .layer(always(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY))
         .layer(always(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .layer(always(header::REFERRER_POLICY, "no-referrer"))
+        // Not `no-referrer`: with that browsers hide from us, too, from where a form comes.
+        .layer(always(header::REFERRER_POLICY, "same-origin"))
+        .layer(always(header::X_FRAME_OPTIONS, "DENY"))
+        .layer(always(header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
         .layer(always(header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"))
         .layer(SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
@@ -191,7 +210,11 @@ async fn nothing_here(uri: Uri) -> Response {
 }
 
 async fn read_only() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this address can only be read: GET or HEAD")
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this address does not take this method; `Allow` says which",
+    )
 }
 
 fn checked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {

@@ -11,7 +11,7 @@ use common::clock::TestClock;
 use common::time::DAY_MS;
 use common::token::TokenType;
 use futures::StreamExt as _;
-use sample::{NOW, Sample, lease, many};
+use sample::{Book, KEY, NOW, Sample, lease, many};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ const HOSTILE: &str = "</td><script>alert('x')</script><img src=x onerror=alert(
 
 fn console(sample: Sample) -> (Arc<Sample>, Router) {
     let sample = Arc::new(sample);
-    (Arc::clone(&sample), web::router(sample))
+    (Arc::clone(&sample), web::router(sample, Arc::new(Book::with_key()).door()))
 }
 
 fn few() -> Sample {
@@ -38,7 +38,8 @@ fn few() -> Sample {
 }
 
 async fn ask(router: &Router, method: Method, address: &str) -> Response<Body> {
-    let request = Request::builder().method(method).uri(address).body(Body::empty()).unwrap();
+    let request = Request::builder().method(method).uri(address).header("authorization", format!("Bearer {KEY}"));
+    let request = request.body(Body::empty()).unwrap();
     router.clone().oneshot(request).await.unwrap()
 }
 
@@ -189,7 +190,7 @@ async fn every_answer_carries_the_headers() {
         let headers = response.headers();
         assert_eq!(headers["content-security-policy"], csp, "{address}");
         assert_eq!(headers["x-content-type-options"], "nosniff", "{address}");
-        assert_eq!(headers["referrer-policy"], "no-referrer", "{address}");
+        assert_eq!(headers["referrer-policy"], "same-origin", "{address}");
         let found = headers.get_all("cache-control").iter().collect::<Vec<_>>();
         assert_eq!(found, [cache], "{address}");
     };
@@ -425,10 +426,12 @@ async fn stopping_ends_open_event_streams() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let server = tokio::spawn(web::serve(listener, Arc::new(few()), async { drop(stopped.await) }));
+    let door = Arc::new(Book::with_key()).door();
+    let server = tokio::spawn(web::serve(listener, Arc::new(few()), door, async { drop(stopped.await) }));
 
     let mut browser = tokio::net::TcpStream::connect(address).await.unwrap();
-    browser.write_all(b"GET /events HTTP/1.1\r\nHost: console\r\n\r\n").await.unwrap();
+    let head = format!("GET /events HTTP/1.1\r\nHost: console\r\nAuthorization: Bearer {KEY}\r\n\r\n");
+    browser.write_all(head.as_bytes()).await.unwrap();
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains("event: parts") {
         assert_ne!(browser.read_buf(&mut seen).await.unwrap(), 0, "{}", String::from_utf8_lossy(&seen));

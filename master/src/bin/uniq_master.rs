@@ -9,6 +9,7 @@ use common::terms::{ClusterId, EpochId, MasterId};
 use master::admin::Admin;
 use master::config::Args;
 use master::driver::{self, Counters};
+use master::first;
 use master::lease::join::declare_lost;
 use master::lease::{Identity, Ledger};
 use master::replication::{joining, link};
@@ -22,7 +23,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use web::FlagRow;
+use web::{Accounts, Door, DoorSettings, FlagRow};
 
 const USAGE: u8 = 2;
 /// How long open connections may take to end; then they are cut.
@@ -168,13 +169,23 @@ async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock) -> an
     let stop = CancellationToken::new();
     let roll = Roll::default();
     let told = Told { roll: roll.clone(), clock, master: id };
-    let admin = Admin::new(driver.clone(), clock, counters, audit, roll.clone()).with_flags(flags);
-    let admin = Arc::new(admin);
+    let first_admin = first::admin(&args.data_dir, args.admin_password_file.as_deref(), id)?;
+    let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin);
+    let admin = Arc::new(admin.with_roll(roll.clone(), flags));
+    let door = Door::new(
+        Arc::clone(&admin) as Arc<dyn Accounts>,
+        DoorSettings {
+            cookie: format!("uniq_master_{id}"),
+            tls: false,
+            loopback: args.web_listen.ip().is_loopback(),
+            logins: Vec::new(),
+        },
+    );
     let tasks = [
         tokio::spawn(rpc::serve(agents, driver.clone(), whitelist, told.clone(), stop.clone())),
         tokio::spawn(link::serve(peers, driver.clone(), told, stop.clone())),
         tokio::spawn(link::run(peer, mail, driver, roll, stop.clone())),
-        tokio::spawn(web::serve(console, admin, stop.clone().cancelled_owned())),
+        tokio::spawn(web::serve(console, admin, door, stop.clone().cancelled_owned())),
     ];
     tracing::info!(
         agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("http://{}/", args.web_listen),

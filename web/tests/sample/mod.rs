@@ -3,17 +3,20 @@
 #![allow(dead_code, reason = "each user of this file takes what it needs")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "made-up rows, never input")]
 
+use common::account::{ApiKey, Login, SecretHash, User};
+use common::audit::{Action, Actor};
 use common::clock::TestClock;
 use common::rpc::lease::Mode;
 use common::terms::{MasterId, SessionId};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::BoxFuture;
-use std::sync::Mutex;
+use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use web::{
-    AgentRow, AuditRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
-    NamespaceRow, NetworkRow, Page, PoolRow, Seen, SettingsRow, Unavailable,
+    Accounts, AgentRow, AuditRow, Door, DoorSettings, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage,
+    MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow, Page, PoolRow, Role, Seen, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -153,6 +156,52 @@ impl Masters for Sample {
 
     fn test_clock(&self) -> Option<TestClock> {
         self.state.lock().unwrap().test_clock
+    }
+}
+
+/// A key that opens every door of the sample.
+pub(crate) const KEY: &str = "uniq_0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Users and keys that exist only in memory.
+#[derive(Default)]
+pub(crate) struct Book {
+    pub(crate) users: Mutex<Vec<User>>,
+    pub(crate) keys: Mutex<Vec<ApiKey>>,
+    /// What was made durable, in order.
+    pub(crate) kept: Mutex<Vec<(SecretHash, Option<Login>)>>,
+}
+
+impl Book {
+    /// With [`KEY`] as the key of an admin.
+    pub(crate) fn with_key() -> Self {
+        let hash = SecretHash(Sha256::digest(KEY.as_bytes()).into());
+        let key = ApiKey { name: "all".parse().unwrap(), role: Role::Admin, hash };
+        Self { keys: Mutex::new(vec![key]), ..Self::default() }
+    }
+
+    /// Its door.
+    pub(crate) fn door(self: Arc<Self>) -> Arc<Door> {
+        let settings = DoorSettings { cookie: "sample".to_owned(), tls: false, loopback: true, logins: Vec::new() };
+        Door::new(self, settings)
+    }
+}
+
+impl Accounts for Book {
+    fn users(&self) -> BoxFuture<'_, Result<Vec<User>, Unavailable>> {
+        Box::pin(std::future::ready(Ok(self.users.lock().unwrap().clone())))
+    }
+
+    fn keys(&self) -> BoxFuture<'_, Result<Vec<ApiKey>, Unavailable>> {
+        Box::pin(std::future::ready(Ok(self.keys.lock().unwrap().clone())))
+    }
+
+    fn keep(
+        &self,
+        logins: Vec<(SecretHash, Option<Login>)>,
+        _: Option<(Actor, Action, String)>,
+    ) -> BoxFuture<'_, Result<(), Unavailable>> {
+        self.kept.lock().unwrap().extend(logins);
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
