@@ -25,7 +25,7 @@ use web::{
 
 /// The masters as this one sees them.
 pub struct Admin {
-    driver: Driver,
+    pub(crate) driver: Driver,
     clock: Clock,
     counters: Arc<Counters>,
     audit: AuditLog,
@@ -211,7 +211,7 @@ impl Masters for Admin {
         self.look(|ledger, _| {
             let registered = ledger.book().all().filter_map(|setting| match &setting.value {
                 SettingValue::Namespace(namespace) => Some(namespace_row(namespace, setting.actor.who())),
-                SettingValue::Whitelist(_) => None,
+                _ => None,
             });
             predefined().map(|namespace| namespace_row(&namespace, "")).chain(registered).collect()
         })

@@ -5,7 +5,7 @@
 //! mail. [`store`] makes the ledger's writes durable. [`driver`] is the one loop that joins them: take events, step, make
 //! durable, and only then send and reply. [`rpc`] and [`admin`] decode, queue and await; they decide nothing.
 
-mod accounts;
+pub mod accounts;
 pub mod admin;
 pub mod config;
 pub mod driver;
