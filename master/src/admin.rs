@@ -1,7 +1,9 @@
 //! What the console sees of this master: looks at the ledger between two steps, and decides nothing.
 
+use crate::agents;
 use crate::driver::{Counters, Driver, Refused};
 use crate::lease::Ledger;
+use crate::roll::Roll;
 use crate::store::audit::Line;
 use crate::store::sled::AuditLog;
 use common::account::User;
@@ -19,9 +21,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use web::{
-    AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow,
-    Page, PoolRow, Unavailable, count_pools,
+    AgentRow, AuditRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
+    NamespaceRow, NetworkRow, Page, PoolRow, Seen, SettingsRow, Unavailable, count_pools,
 };
+
+/// Lines of the audit that are looked through for those about one token.
+const HISTORY_SCAN_MAX: usize = 100_000;
 
 /// The masters as this one sees them.
 pub struct Admin {
@@ -29,6 +34,8 @@ pub struct Admin {
     clock: Clock,
     counters: Arc<Counters>,
     audit: AuditLog,
+    roll: Roll,
+    flags: Vec<FlagRow>,
     /// Who may log in as long as the ledger has no users.
     pub(crate) first_admin: Option<User>,
 }
@@ -36,7 +43,13 @@ pub struct Admin {
 impl Admin {
     /// A view through this driver.
     pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: AuditLog) -> Self {
-        Self { driver, clock, counters, audit, first_admin: None }
+        Self { driver, clock, counters, audit, first_admin: None, roll: Roll::default(), flags: Vec::new() }
+    }
+
+    /// With what agents report, and with what this master was started with; none of that may be secret.
+    #[must_use]
+    pub fn with_roll(self, roll: Roll, flags: Vec<FlagRow>) -> Self {
+        Self { roll, flags, ..self }
     }
 
     /// With somebody who may log in as long as the ledger has no users.
@@ -66,7 +79,7 @@ enum Taken<'a> {
     Leased(&'a Lease, LeaseStage),
 }
 
-impl Taken<'_> {
+impl<'a> Taken<'a> {
     fn stage(&self) -> LeaseStage {
         match self {
             Self::Proposed(_) => LeaseStage::Granting,
@@ -74,10 +87,10 @@ impl Taken<'_> {
         }
     }
 
-    fn wanted(&self, filter: &LeaseFilter) -> bool {
+    fn seen(&self, key: TokenKey) -> Seen<'a> {
         match self {
-            Self::Proposed(prep) => filter.admits(prep.token_type, self.stage(), &prep.agent_id),
-            Self::Leased(lease, stage) => filter.admits(lease.token_type, *stage, &lease.agent_id),
+            Self::Proposed(prep) => Seen::of_prep(prep),
+            Self::Leased(lease, stage) => Seen::of_lease(key, lease, *stage),
         }
     }
 
@@ -115,7 +128,8 @@ fn taken(ledger: &Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, Taken<
 
 fn page_of(ledger: &Ledger, now: WallMs, filter: &LeaseFilter, page: Page) -> LeasePage {
     let terms = ledger.identity().terms;
-    let matching = taken(ledger, now).filter(|(_, entry)| entry.wanted(filter));
+    let seen = taken(ledger, now).map(|(key, entry)| (entry.seen(key), entry));
+    let matching = seen.filter(|(seen, _)| filter.admits(seen));
     page.cut(matching, |key, entry| entry.row(key, &terms))
 }
 
@@ -215,6 +229,30 @@ impl Masters for Admin {
             });
             predefined().map(|namespace| namespace_row(&namespace, "")).chain(registered).collect()
         })
+    }
+
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {
+        let roll = self.roll.clone();
+        self.look(move |ledger, now| agents::rows(ledger, now.wall, roll.all()))
+    }
+
+    fn settings(&self) -> BoxFuture<'_, Result<SettingsRow, Unavailable>> {
+        let flags = self.flags.clone();
+        self.look(move |ledger, _| agents::settings(ledger, flags))
+    }
+
+    fn history(&self, token: TokenKey, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        let audit = self.audit.clone();
+        async move {
+            let about = move |line: &Line| agents::is_about(line, token);
+            let read = tokio::task::spawn_blocking(move || audit.newest_of(HISTORY_SCAN_MAX, count, about)).await;
+            let lines = read.map_err(|_| Unavailable::ShuttingDown)?.map_err(|e| {
+                tracing::error!("the audit cannot be read: {e}");
+                Unavailable::Damaged
+            })?;
+            Ok(lines.into_iter().map(audit_row).collect())
+        }
+        .boxed()
     }
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {

@@ -1,6 +1,6 @@
 //! Questions to the masters, none of which may hang a page.
 
-use crate::masters::{LeaseFilter, LeasePage, Masters, Page, Unavailable};
+use crate::masters::{LeaseFilter, LeasePage, Masters, Order, Page, Unavailable};
 use crate::query::{PAGE_ROWS, View};
 use crate::render::Snapshot;
 use common::token::TokenKey;
@@ -36,7 +36,7 @@ pub(crate) async fn snapshot(masters: &dyn Masters) -> Result<Snapshot, Unavaila
 
 /// The leases of a view.
 pub(crate) async fn leases(masters: &dyn Masters, view: &View) -> Result<LeasePage, Unavailable> {
-    let page = Page { after: None, skip: view.skip(), limit: PAGE_ROWS };
+    let page = Page { after: None, skip: view.skip(), limit: PAGE_ROWS, order: Order::default() };
     within(masters.leases(view.filter.clone(), page)).await
 }
 
@@ -46,5 +46,5 @@ pub(crate) async fn chunk(
     filter: LeaseFilter,
     after: Option<TokenKey>,
 ) -> Result<LeasePage, Unavailable> {
-    within(masters.leases(filter, Page { after, skip: 0, limit: CHUNK_ROWS })).await
+    within(masters.leases(filter, Page { after, skip: 0, limit: CHUNK_ROWS, order: Order::default() })).await
 }

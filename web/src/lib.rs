@@ -4,6 +4,7 @@
 //! whole, so they work without a script; the one script only replaces parts of the page by what the server renders anew
 //! (`/events`). Everything the page needs is inside the program.
 
+mod agents;
 mod ask;
 mod door;
 mod live;
@@ -15,10 +16,11 @@ mod routes;
 mod serve;
 mod text;
 
+pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_MS, LOST_MS, ReportRow, SettingsRow};
 pub use door::{Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
-    NetworkRow, Page, PoolRow, Unavailable, count_pools,
+    NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
 };
 pub use serve::serve;
 

@@ -21,6 +21,8 @@ pub(crate) struct FilterQuery {
     state: String,
     #[serde(default)]
     agent: String,
+    #[serde(default)]
+    search: String,
 }
 
 /// Lines of the audit that one answer holds unless it is said, and at most.
@@ -75,6 +77,8 @@ impl TryFrom<FilterQuery> for LeaseFilter {
             token_type: given("type", &query.token_type)?,
             stage: given("state", &query.state)?,
             agent: given("agent", query.agent.trim())?,
+            token: None,
+            search: given("search", query.search.trim())?,
         })
     }
 }
@@ -90,7 +94,7 @@ impl TryFrom<ViewQuery> for View {
                     Problem::bad_parameter(format!("page: a page is numbered 1 to {PAGE_NUMBER_MAX}"))
                 })?,
             };
-        Ok(Self { filter: FilterQuery { token_type, state, agent }.try_into()?, page })
+        Ok(Self { filter: FilterQuery { token_type, state, agent, search: String::new() }.try_into()?, page })
     }
 }
 

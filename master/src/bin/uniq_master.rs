@@ -15,7 +15,8 @@ use master::first;
 use master::lease::join::declare_lost;
 use master::lease::{Identity, Ledger};
 use master::replication::{joining, link};
-use master::rpc::{self, Whitelist};
+use master::roll::Roll;
+use master::rpc::{self, Told, Whitelist};
 use master::store::Store as _;
 use master::store::sled::SledStore;
 use std::process::ExitCode;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use web::{Accounts, Door, DoorSettings};
+use web::{Accounts, Door, DoorSettings, FlagRow};
 
 /// Who was logged in when this master ended.
 type Logins = Vec<(SecretHash, Login)>;
@@ -161,6 +162,7 @@ async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock, login
     let agents = bind(args.agent_listen, "--agent-listen").await?;
     let peers = bind(args.peer_listen, "--peer-listen").await?;
     let console = bind(args.web_listen, "--web-listen").await?;
+    let flags = shown(&args);
     let peer = args.peer.context("--peer HOST:PORT is missing")?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -179,7 +181,10 @@ async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock, login
     let audit = store.audit();
     let (driver, running, mail) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
     let stop = CancellationToken::new();
-    let admin = Arc::new(Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone()));
+    let roll = Roll::default();
+    let told = Told { roll: roll.clone(), clock, master: id };
+    let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
+    let admin = Arc::new(admin.with_roll(roll.clone(), flags));
     let door = Door::new(
         Arc::clone(&admin) as Arc<dyn Accounts>,
         DoorSettings {
@@ -190,9 +195,9 @@ async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock, login
         },
     );
     let tasks = [
-        tokio::spawn(rpc::serve(agents, driver.clone(), whitelist, stop.clone())),
-        tokio::spawn(link::serve(peers, driver.clone(), stop.clone())),
-        tokio::spawn(link::run(peer, mail, driver.clone(), stop.clone())),
+        tokio::spawn(rpc::serve(agents, driver.clone(), whitelist, told.clone(), stop.clone())),
+        tokio::spawn(link::serve(peers, driver.clone(), told, stop.clone())),
+        tokio::spawn(link::run(peer, mail, driver.clone(), roll, stop.clone())),
         tokio::spawn(web::serve(console, admin, door, stop.clone().cancelled_owned())),
     ];
     if let Some(user) = first_admin {
@@ -217,6 +222,21 @@ async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock, login
     tokio::task::spawn_blocking(move || running.stop()).await.context("the ledger did not end cleanly")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The flags that operators see in the console: where things are, nothing secret.
+fn shown(args: &Args) -> Vec<FlagRow> {
+    let test_clock = args.test_clock.map(|clock| ("--test-clock", clock.to_string()));
+    let flags = [
+        ("--data-dir", args.data_dir.display().to_string()),
+        ("--agent-listen", args.agent_listen.to_string()),
+        ("--peer-listen", args.peer_listen.to_string()),
+        ("--web-listen", args.web_listen.to_string()),
+        ("--peer", args.peer.clone().unwrap_or_default()),
+        ("--insecure", args.insecure.to_string()),
+        ("--log", args.log.clone()),
+    ];
+    flags.into_iter().chain(test_clock).map(|(flag, value)| FlagRow { flag, value }).collect()
 }
 
 async fn bind(address: std::net::SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {

@@ -183,6 +183,24 @@ impl AuditLog {
         .collect()
     }
 
+    /// The newest lines that `wanted` accepts, at most `count` of them, among the newest `scan_max`.
+    ///
+    /// # Errors
+    /// What the engine says, or a line that is none.
+    pub fn newest_of(
+        &self,
+        scan_max: usize,
+        count: usize,
+        wanted: impl Fn(&audit::Line) -> bool,
+    ) -> Result<Vec<audit::Line>, StoreError> {
+        let rows = self.db.range(vec![record::AUDIT_TAG]..vec![record::AUDIT_TAG + 1]).rev().take(scan_max);
+        let lines = rows.map(|row| {
+            let (_, bytes) = row.map_err(|e| StoreError::Engine(e.to_string()))?;
+            audit::read(&bytes).map_err(|e| StoreError::Engine(e.to_string()))
+        });
+        lines.filter(|line| line.as_ref().map_or(true, &wanted)).take(count).collect()
+    }
+
     /// Walks the whole chain, which ends at `head`. How many lines there are.
     ///
     /// # Errors

@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
-    Accounts, AuditRow, Door, DoorSettings, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow,
-    Masters, NamespaceRow, NetworkRow, Page, PoolRow, Role, Unavailable,
+    Accounts, AgentRow, AuditRow, Door, DoorSettings, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage,
+    MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow, Page, PoolRow, Role, Seen, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) leases: Vec<LeaseRow>,
     pub(crate) masters: Vec<MasterRow>,
     pub(crate) audit: Vec<AuditRow>,
+    pub(crate) agents: Vec<AgentRow>,
+    pub(crate) namespaces: Vec<NamespaceRow>,
     pub(crate) ready: Result<(), String>,
     pub(crate) test_clock: Option<TestClock>,
     pub(crate) unavailable: Option<Unavailable>,
@@ -48,6 +50,8 @@ impl Sample {
             leases,
             masters: vec![master(MasterId::One, true), master(MasterId::Two, false)],
             audit: Vec::new(),
+            agents: Vec::new(),
+            namespaces: Vec::new(),
             ready: Ok(()),
             test_clock: None,
             unavailable: None,
@@ -82,8 +86,8 @@ impl Masters for Sample {
     fn leases(&self, filter: LeaseFilter, page: Page) -> BoxFuture<'_, Result<LeasePage, Unavailable>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.answer(|state| {
-            let matching = state.leases.iter().filter(|row| filter.admits(row.token_type, row.stage, &row.agent_id));
-            page.cut(matching.map(|row| (row.token, row)), |_, row| row.clone())
+            let seen = state.leases.iter().map(|row| (Seen::of_row(row), row));
+            page.cut(seen.filter(|(seen, _)| filter.admits(seen)), |_, row| row.clone())
         })
     }
 
@@ -107,7 +111,35 @@ impl Masters for Sample {
     }
 
     fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>> {
-        self.answer(|_| Vec::new())
+        self.answer(|state| state.namespaces.clone())
+    }
+
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {
+        self.answer(|state| state.agents.clone())
+    }
+
+    fn settings(&self) -> BoxFuture<'_, Result<SettingsRow, Unavailable>> {
+        self.answer(|_| SettingsRow {
+            master: MasterId::One,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cluster: Some("5ced".repeat(8)),
+            pair_epoch: 1,
+            lease_days: 7,
+            grace_days: 1,
+            solo_days: 30,
+            budget: 4,
+            utc_offset: "+00:00".to_owned(),
+            uint2_max: 4095,
+            flags: vec![FlagRow { flag: "--agent-listen", value: "127.0.0.1:7101".to_owned() }],
+        })
+    }
+
+    fn history(&self, token: TokenKey, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        self.answer(|state| {
+            let end = format!(" {}", token.text());
+            let about = state.audit.iter().rev().filter(|row| row.subject.ends_with(&end));
+            about.take(count).cloned().collect()
+        })
     }
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {
