@@ -30,7 +30,7 @@ const HISTORY_SCAN_MAX: usize = 100_000;
 
 /// The masters as this one sees them.
 pub struct Admin {
-    driver: Driver,
+    pub(crate) driver: Driver,
     clock: Clock,
     counters: Arc<Counters>,
     audit: AuditLog,
@@ -225,7 +225,7 @@ impl Masters for Admin {
         self.look(|ledger, _| {
             let registered = ledger.book().all().filter_map(|setting| match &setting.value {
                 SettingValue::Namespace(namespace) => Some(namespace_row(namespace, setting.actor.who())),
-                SettingValue::Whitelist(_) => None,
+                _ => None,
             });
             predefined().map(|namespace| namespace_row(&namespace, "")).chain(registered).collect()
         })

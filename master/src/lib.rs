@@ -6,7 +6,7 @@
 //! durable, and only then send and reply. [`rpc`] and [`admin`] decode, queue and await; they decide nothing. [`roll`] is
 //! what agents said of themselves lately, for the operators' eyes.
 
-mod accounts;
+pub mod accounts;
 pub mod admin;
 mod agents;
 pub mod config;

@@ -150,7 +150,7 @@ impl LeaseService for LeaseServer {
         let page = self.driver.look(move |ledger, _| {
             let namespaces = ledger.book().all().filter_map(|setting| match &setting.value {
                 SettingValue::Namespace(namespace) => Some(namespace.as_ref()),
-                SettingValue::Whitelist(_) => None,
+                _ => None,
             });
             let wanted = namespaces.filter(|namespace| after.as_ref().is_none_or(|after| namespace.name() > after));
             wanted.take(NAMESPACES_PAGE_MAX).cloned().collect()

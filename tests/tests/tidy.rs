@@ -9,7 +9,10 @@ const PURE: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types
 /// Files that must be pure; a new one in these folders is pure from its first day.
 const PURE_ROOMS: [&str; 5] =
     ["common/src/ids", "common/src/template", "master/src/lease", "master/src/setting", "agent/src/holder"];
-const PURE_FILES: [&str; 17] = [
+const PURE_FILES: [&str; 20] = [
+    "common/src/account.rs",
+    "web/src/door/lockout.rs",
+    "web/src/door/logins.rs",
     "common/src/audit.rs",
     "common/src/setting.rs",
     "master/src/store/audit.rs",

@@ -338,4 +338,10 @@ pub enum Refusal {
     /// There is no such lease, or it is over or denied already.
     #[error("there is no lease of this token that could be renewed or ended")]
     NoLease,
+    /// There is nobody of that name.
+    #[error("there is no user of that name")]
+    NoSuchUser,
+    /// Nobody could manage users any more.
+    #[error("this is the last admin: make another one first")]
+    LastAdmin,
 }
