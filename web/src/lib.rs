@@ -1,4 +1,4 @@
-//! The admin console of a master: one live page and a JSON API, read-only so far.
+//! The admin console of a master: live pages and a JSON API.
 //!
 //! It sees the masters through one trait, [`Masters`], and never the ledger itself. Pages are rendered here and sent
 //! whole, so they work without a script; the one script only replaces parts of the page by what the server renders anew
@@ -9,12 +9,13 @@ mod ask;
 mod door;
 mod live;
 mod masters;
+mod pages;
 mod problem;
 mod query;
-mod render;
 mod routes;
 mod serve;
 mod text;
+mod words;
 
 pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_MS, LOST_MS, ReportRow, SettingsRow};
 pub use door::{Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash};

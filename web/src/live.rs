@@ -7,8 +7,7 @@
 use crate::ask;
 use crate::masters::Masters;
 use crate::problem::Problem;
-use crate::query::View;
-use crate::render::{Parts, Snapshot};
+use crate::pages::{self, Parts, View};
 use axum::response::sse::Event;
 use futures::stream::{self, Stream};
 use std::collections::BTreeMap;
@@ -122,7 +121,7 @@ impl Poller {
         let masters = self.0.masters.as_ref();
         let snapshot = ask::snapshot(masters).await?;
         for (view, sender) in views {
-            let parts = render(masters, &view, &snapshot).await?;
+            let parts = pages::parts(masters, &view, &snapshot).await?;
             sender.send_if_modified(|newest| {
                 let news = newest.as_deref() != Some(&parts);
                 *newest = Some(Arc::new(parts));
@@ -142,12 +141,6 @@ impl Drop for Poller {
             watched.views.clear();
         }
     }
-}
-
-/// The parts of `view`, with its leases as they are now.
-pub(crate) async fn render(masters: &dyn Masters, view: &View, snapshot: &Snapshot) -> Result<Parts, Problem> {
-    let leases = ask::leases(masters, view).await?;
-    Ok(Parts::render(view, snapshot, &leases)?)
 }
 
 /// What is new since `sent`, as a JSON object of part names and their HTML.

@@ -4,9 +4,9 @@ use crate::door::{Door, guard, login};
 use crate::live::Live;
 use crate::masters::{AuditRow, LeaseFilter, LeasePage, MasterRow, Masters, NamespaceRow, NetworkRow, PoolRow};
 use crate::problem::Problem;
-use crate::query::{AuditQuery, FilterQuery, View, ViewQuery};
-use crate::{ask, live, render};
-use askama::Template;
+use crate::pages::{self, Taste, View, Visitor, What};
+use crate::query::{AuditQuery, FilterQuery};
+use crate::ask;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
@@ -17,6 +17,7 @@ use axum::routing::{get, post};
 use axum::{Json, middleware};
 use futures::stream;
 use rust_embed::RustEmbed;
+use serde::Deserialize;
 use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -59,7 +60,17 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .route("/login", get(login::form).post(login::log_in))
         .route("/logout", post(login::log_out))
         .route("/", get(page))
+        .route("/leases", get(page))
+        .route("/leases/{type}/{token}", get(page))
+        .route("/agents", get(page))
+        .route("/namespaces", get(page))
+        .route("/whitelist", get(page))
+        .route("/audit", get(page))
+        .route("/explain", get(explain))
+        .route("/users", get(users))
+        .route("/settings", get(page))
         .route("/events", get(events))
+        .route("/events/{*page}", get(events))
         .route("/assets/{*path}", get(asset))
         .route("/api/leases", get(leases))
         .route("/api/masters", get(masters))
@@ -93,28 +104,55 @@ fn always(name: header::HeaderName, value: &'static str) -> SetResponseHeaderLay
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
 }
 
-/// `GET /`: the page. Its errors are pages too.
+/// A page. Its errors are pages too.
 async fn page(
     State(masters): State<Arc<dyn Masters>>,
-    query: Result<Query<ViewQuery>, QueryRejection>,
+    visitor: Visitor,
+    what: Result<What, Problem>,
 ) -> Result<Html<String>, Response> {
-    let rendered = async {
-        let view = View::try_from(checked(query)?)?;
-        let snapshot = ask::snapshot(masters.as_ref()).await?;
-        let parts = live::render(masters.as_ref(), &view, &snapshot).await?;
-        Ok::<_, Problem>(render::Page::new(&view, &snapshot, masters.test_clock(), &parts).render()?)
-    };
-    rendered.await.map(Html).map_err(Problem::into_page)
+    let taste = visitor.taste;
+    let rendered = async { pages::page(masters.as_ref(), &visitor, what?).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
 }
 
-/// `GET /events`: the changes of that page, as server-sent events.
+/// `GET /explain?id=`.
+async fn explain(
+    State(masters): State<Arc<dyn Masters>>,
+    visitor: Visitor,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Result<Html<String>, Response> {
+    let taste = visitor.taste;
+    let rendered = async { pages::explained(masters.as_ref(), &visitor, &checked(query)?.id).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
+}
+
+/// `GET /users`: users and keys for admins, the own password for everybody.
+async fn users(
+    State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
+    visitor: Visitor,
+) -> Result<Html<String>, Response> {
+    let taste = visitor.taste;
+    pages::users(masters.as_ref(), &door, &visitor).await.map(Html).map_err(|problem| problem.into_page(taste))
+}
+
+/// `GET /events` and, with the path of a page behind it, the changes of that page, as server-sent events.
 async fn events(
     State(shared): State<Shared>,
-    query: Result<Query<ViewQuery>, QueryRejection>,
+    visitor: Visitor,
+    what: Result<What, Problem>,
 ) -> Result<Response, Problem> {
-    let events = shared.live.watch(View::try_from(checked(query)?)?)?;
+    let events = shared.live.watch(View { lens: visitor.lens(), what: what? })?;
     let no_store = [(header::CACHE_CONTROL, "no-store")];
     Ok((no_store, Sse::new(events).keep_alive(KeepAlive::default())).into_response())
+}
+
+/// The query of `GET /explain`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExplainQuery {
+    #[serde(default)]
+    id: String,
 }
 
 /// `GET /api/leases`: all that match, sent in pieces as they are read, so that a large table never lies in memory whole.
@@ -192,7 +230,7 @@ async fn metrics(State(masters): State<Arc<dyn Masters>>) -> impl IntoResponse {
 
 /// `GET /assets/..`: what the page is made of. Kept by browsers, but asked about each time.
 async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
-    let Some(file) = Assets::get(&path) else { return Problem::not_found().into_page() };
+    let Some(file) = Assets::get(&path) else { return Problem::not_found().into_page(Taste::default()) };
     let hash = file.metadata.sha256_hash().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let tag = format!("\"{hash}\"");
     let cached = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
@@ -204,9 +242,9 @@ async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
     if cached { (StatusCode::NOT_MODIFIED, about).into_response() } else { (about, file.data).into_response() }
 }
 
-async fn nothing_here(uri: Uri) -> Response {
+async fn nothing_here(uri: Uri, headers: HeaderMap) -> Response {
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
-    if is_api { Problem::not_found().into_response() } else { Problem::not_found().into_page() }
+    if is_api { Problem::not_found().into_response() } else { Problem::not_found().into_page(Taste::of(&headers)) }
 }
 
 async fn read_only() -> Problem {

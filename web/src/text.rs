@@ -44,6 +44,11 @@ impl When {
         Self { machine, exact, relative: None }
     }
 
+    /// For scripts: RFC 3339.
+    pub(crate) fn machine(&self) -> &str {
+        &self.machine
+    }
+
     /// The date and time in UTC, as text.
     pub(crate) fn exact(&self) -> &str {
         &self.exact

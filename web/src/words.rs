@@ -104,7 +104,6 @@ words! {
     test_clock: "Test clock", "测试时钟";
     test_clock_text: "Time runs {0} times faster since {1}. The IDs of this cluster are for tests only.", "自 {1} 起时间快 {0} 倍。该集群的 ID 仅供测试。";
     go_home: "Go to the overview", "返回概览";
-    as_json: "The same as JSON", "以 JSON 查看";
     never: "never", "从未";
     unknown: "unknown", "未知";
     none: "none", "无";
@@ -238,7 +237,6 @@ words! {
     state_resting_text: "ended; nobody may have the token before it has rested", "已结束；静置期满之前任何人不得使用";
     state_free_text: "nobody has this token; it can be granted", "无人持有该令牌，可授予";
     lease_span: "The span of time in which this agent may stamp this token", "该代理可使用此令牌的时间段";
-    now: "now", "现在";
     rests_until: "rests until", "静置至";
     history: "History", "历史";
     history_hint: "What both masters wrote down about this token, the newest first. Renewals by the agent itself are not written down.", "两台主控对该令牌的记录，最新在前。代理自身的续租不记录。";
@@ -272,13 +270,10 @@ words! {
     capacity_long: "Of the generator that is nearest to its end: {0} of {1} left for this {2}", "最接近用尽的生成器：本{2}剩余 {0}（共 {1}）";
     tokens: "Tokens", "令牌";
     reports_to: "Reports to", "报告至";
-    uptime: "Up for", "运行时长";
-    last_report: "Last report", "最近报告";
     no_agent: "No agent has reported yet, and none holds a lease.", "尚无代理报告，也没有代理持有租约。";
     no_agent_match: "No agent matches this search.", "没有符合条件的代理。";
     agent_search_hint: "a part of its name", "名称的一部分";
     agents_shown: "{0} of {1} agents", "{0} / {1} 个代理";
-    ready_to_mint: "ready to mint", "可生成 ID";
 
     // Namespaces
     namespaces_hint: "A namespace is a generator’s name: within it no ID is ever given twice. What a name stands for never changes.", "命名空间即生成器名称：其中的 ID 绝不重复。名称的定义一经注册不可更改。";
@@ -350,7 +345,6 @@ words! {
     explain_hint: "Paste an ID of any kind. Nothing leaves this master.", "粘贴任意种类的 ID，内容不会离开本主控。";
     id: "ID", "ID";
     explain_button: "Explain", "解析";
-    reading: "As {0}", "作为 {0}";
     reading_form: "{0}, written as {1}", "{0}，写作 {1}";
     also: "It can also be read so", "还可以这样解读";
     field_year: "year", "年";
@@ -375,7 +369,6 @@ words! {
     holder_now: "It holds the token now.", "当前仍持有该令牌。";
     holder_from_audit: "From the audit.", "来自审计记录。";
     holder_none: "No lease of this token at that time is known here: the ID is of another cluster, or the audit does not go back that far.", "此处没有该时间该令牌的租约记录：ID 属于其他集群，或审计未保留到那时。";
-    holder_unknown_type: "A token of a string ID belongs to the type that its template names.", "字符串 ID 的令牌类型由其模板决定。";
     not_an_id: "This is no ID", "这不是 ID";
 
     // Users and keys
@@ -391,7 +384,7 @@ words! {
     password: "Password", "密码";
     new_password: "New password", "新密码";
     current_password: "Current password", "当前密码";
-    password_hint: "12 characters at least", "至少 12 个字符";
+    password_hint: "at least {0} characters, and not mostly the name", "至少 {0} 个字符，且不能与用户名雷同";
     add_user: "Add a user", "添加用户";
     add_user_button: "Add", "添加";
     add_user_done: "{name} can log in.", "{name} 可以登录。";
@@ -412,7 +405,6 @@ words! {
     own_password_done: "Your password is changed. Log in with it.", "密码已更改，请用新密码登录。";
     keys: "API keys", "API 密钥";
     keys_hint: "For scripts: sent as Authorization: Bearer KEY. A key is shown once, when it is made.", "供脚本使用：以 Authorization: Bearer KEY 发送。密钥仅在创建时显示一次。";
-    key: "Key", "密钥";
     no_keys: "No key was made yet.", "尚无密钥。";
     add_key: "Make a key", "创建密钥";
     add_key_button: "Make", "创建";
@@ -420,8 +412,6 @@ words! {
     remove_key_title: "Remove the key {name}?", "移除密钥 {name}？";
     remove_key_text: "Scripts that use it are refused at once.", "使用它的脚本立即被拒绝。";
     remove_key_done: "The key {name} is removed.", "密钥 {name} 已移除。";
-    needs_admin: "Only an admin sees users and keys.", "只有管理员可以查看用户与密钥。";
-    last_admin: "There is always one admin at least.", "至少保留一名管理员。";
 
     // Settings
     settings_hint: "What the cluster was made with, and how this master was started. None of it changes while it runs.", "集群创建时的参数与本主控的启动参数，运行期间不变。";
@@ -441,9 +431,8 @@ words! {
 
     // Login and errors
     log_in: "Log in", "登录";
-    log_in_title: "Log in to master {0}", "登录主控 {0}";
-    wrong_login: "This name and password do not belong together, or there were too many attempts. After five failures a name or an address has to wait for a quarter of an hour.", "用户名与密码不符，或尝试次数过多。失败五次后，该用户名或地址需等待一刻钟。";
-    busy_login: "Too many people log in at once. Try again in a moment.", "登录人数过多，请稍后再试。";
+    wrong_login: "There is no such user with this password.", "用户名或密码不正确。";
+    locked_out: "Too many failed logins. Try again in {0} min.", "登录失败次数过多，请在 {0} 分钟后重试。";
     first_login: "First start? The user is admin, and the password is in the file admin-password of this master’s data folder.", "首次启动？用户名为 admin，密码在本主控数据目录的 admin-password 文件中。";
     error_400: "This cannot be understood", "无法理解该请求";
     error_403: "You may not do this", "没有权限";

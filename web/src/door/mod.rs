@@ -133,6 +133,11 @@ impl Door {
         Arc::new(Self { accounts, settings, clock, logins, lockout: Mutex::default(), passwords })
     }
 
+    /// Where users and keys are kept.
+    pub(crate) fn accounts(&self) -> &dyn Accounts {
+        self.accounts.as_ref()
+    }
+
     fn now(&self) -> WallMs {
         self.clock.wall()
     }

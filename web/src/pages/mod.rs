@@ -14,8 +14,11 @@ mod picture;
 mod settings;
 mod status;
 mod tables;
+mod users;
 
-pub(crate) use frame::{Frame, Theme, Visitor};
+use frame::Frame;
+pub(crate) use frame::{Choice, Taste, Visitor, langs, themes};
+pub(crate) use users::users;
 
 use crate::ask;
 use crate::door::Role;
@@ -24,7 +27,7 @@ use crate::problem::Problem;
 use crate::query::given;
 use crate::words::{Lang, Words};
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRequestParts, Path, Query};
+use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts as Head;
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
@@ -139,18 +142,22 @@ pub(crate) async fn page(masters: &dyn Masters, visitor: &Visitor, what: What) -
         What::Whitelist => tables::whitelist_page(frame, &parts)?,
         What::Audit(audit) => audit::page(frame, audit, &parts)?,
         What::Still(Still::Settings) => settings::page(masters, frame).await?,
-        What::Still(Still::Explain) => explain::page(masters, frame, "").await?,
-        What::Still(Still::Users) => return Err(Problem::not_found()),
+        What::Still(Still::Explain | Still::Users) => return Err(Problem::not_found()),
     })
 }
 
 /// `/explain?id=`.
 pub(crate) async fn explained(masters: &dyn Masters, visitor: &Visitor, id: &str) -> Result<String, Problem> {
-    let view = View { lens: visitor.lens(), what: What::Still(Still::Explain) };
+    let frame = still_frame(masters, visitor, Still::Explain).await?;
+    explain::page(masters, frame, id).await
+}
+
+/// The frame of a page that nothing happens on.
+async fn still_frame(masters: &dyn Masters, visitor: &Visitor, still: Still) -> Result<Frame, Problem> {
+    let view = View { lens: visitor.lens(), what: What::Still(still) };
     let snapshot = ask::snapshot(masters).await?;
     let parts = parts(masters, &view, &snapshot).await?;
-    let frame = Frame::new(visitor, &view.what, &snapshot, masters.test_clock(), &parts);
-    explain::page(masters, frame, id).await
+    Ok(Frame::new(visitor, &view.what, &snapshot, masters.test_clock(), &parts))
 }
 
 /// What a part is made from.
@@ -184,10 +191,9 @@ impl<S: Send + Sync> FromRequestParts<S> for What {
             "/users" => Self::Still(Still::Users),
             "/settings" => Self::Still(Still::Settings),
             _ => {
-                let Path((token_type, token)) = Path::<(String, String)>::from_request_parts(head, state)
-                    .await
-                    .map_err(|_| Problem::not_found())?;
-                Self::Lease(token_key(&token_type, &token)?)
+                let token = path.strip_prefix("/leases/").and_then(|rest| rest.split_once('/'));
+                let (token_type, token) = token.ok_or_else(Problem::not_found)?;
+                Self::Lease(token_key(token_type, token)?)
             }
         })
     }

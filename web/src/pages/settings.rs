@@ -5,7 +5,7 @@ use crate::agents::FlagRow;
 use crate::masters::Masters;
 use crate::problem::Problem;
 use crate::text::grouped;
-use crate::words::{Words, fill};
+use crate::words::fill;
 use askama::Template;
 
 #[derive(Template)]

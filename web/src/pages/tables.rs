@@ -15,7 +15,7 @@ use common::token::{TokenKey, TokenType, TokenValue};
 
 /// The token and the serial of an example.
 const EXAMPLE_TOKEN: u32 = 46;
-const EXAMPLE_SERIAL: u64 = 42;
+const EXAMPLE_SERIAL: u32 = 42;
 
 #[derive(Template)]
 #[template(path = "namespaces.html")]
@@ -87,7 +87,7 @@ fn example(row: &NamespaceRow, now: WallMs, offset: UtcOffset) -> Option<String>
     let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
     let Some(template) = namespace.template() else {
         let prefix = Uniq64::prefix(offset, offset.hour_bucket(now), TokenValue(EXAMPLE_TOKEN)).ok()?;
-        return Some(Uniq64::from(prefix | EXAMPLE_SERIAL).text(TextForm::Decimal));
+        return Some(Uniq64::with_serial(prefix, EXAMPLE_SERIAL).text(TextForm::Decimal));
     };
     let token = TokenKey { family: template.family(), value: TokenValue(EXAMPLE_TOKEN) };
     let bound = template.bind(offset, offset.day_bucket(now), token).ok()?;
@@ -95,7 +95,7 @@ fn example(row: &NamespaceRow, now: WallMs, offset: UtcOffset) -> Option<String>
     let (biz, custom) = (letters(template.biz_len()), letters(template.custom_len()));
     let caller = template.check_caller(biz.as_deref(), custom.as_deref()).ok()?;
     let mut text = Vec::new();
-    bound.write(&caller, EXAMPLE_SERIAL, &mut text);
+    bound.write(&caller, EXAMPLE_SERIAL.into(), &mut text);
     String::from_utf8(text).ok()
 }
 
