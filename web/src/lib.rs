@@ -1,14 +1,16 @@
-//! The admin console of a master: one live page and a JSON API, read-only so far.
+//! The admin console of a master: its pages and a JSON API.
 //!
 //! It sees the masters through one trait, [`Masters`], and never the ledger itself. Pages are rendered here and sent
 //! whole, so they work without a script; the one script only replaces parts of the page by what the server renders anew
 //! (`/events`). Everything the page needs is inside the program.
 
 mod agents;
+mod api;
 mod ask;
 mod door;
 mod live;
 mod masters;
+mod orders;
 mod problem;
 mod query;
 mod render;
@@ -22,6 +24,7 @@ pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
     NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
 };
+pub use orders::{AuditCheck, AuditFilter, Orders};
 pub use serve::serve;
 
 use std::sync::Arc;

@@ -1,21 +1,19 @@
 //! What stands at which address.
 
-use crate::door::{Door, guard, login};
+use crate::door::{Door, guard};
 use crate::live::Live;
-use crate::masters::{AuditRow, LeaseFilter, LeasePage, MasterRow, Masters, NamespaceRow, NetworkRow, PoolRow};
+use crate::masters::Masters;
 use crate::problem::Problem;
-use crate::query::{AuditQuery, FilterQuery, View, ViewQuery};
-use crate::{ask, live, render};
+use crate::query::{View, ViewQuery};
+use crate::{api, ask, live, render};
 use askama::Template;
-use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::middleware;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, middleware};
-use futures::stream;
+use axum::routing::get;
 use rust_embed::RustEmbed;
 use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -56,20 +54,10 @@ struct Assets;
 pub(crate) fn router(shared: Shared) -> axum::Router {
     let door = Arc::clone(&shared.door);
     axum::Router::new()
-        .route("/login", get(login::form).post(login::log_in))
-        .route("/logout", post(login::log_out))
         .route("/", get(page))
         .route("/events", get(events))
         .route("/assets/{*path}", get(asset))
-        .route("/api/leases", get(leases))
-        .route("/api/masters", get(masters))
-        .route("/api/pools", get(pools))
-        .route("/api/audit", get(audit))
-        .route("/api/whitelist", get(whitelist))
-        .route("/api/namespaces", get(namespaces))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
+        .merge(api::router())
         .fallback(nothing_here)
         .method_not_allowed_fallback(read_only)
         .with_state(shared)
@@ -115,79 +103,6 @@ async fn events(
     let events = shared.live.watch(View::try_from(checked(query)?)?)?;
     let no_store = [(header::CACHE_CONTROL, "no-store")];
     Ok((no_store, Sse::new(events).keep_alive(KeepAlive::default())).into_response())
-}
-
-/// `GET /api/leases`: all that match, sent in pieces as they are read, so that a large table never lies in memory whole.
-async fn leases(
-    State(masters): State<Arc<dyn Masters>>,
-    query: Result<Query<FilterQuery>, QueryRejection>,
-) -> Result<Response, Problem> {
-    let filter = LeaseFilter::try_from(checked(query)?)?;
-    let first = ask::chunk(masters.as_ref(), filter.clone(), None).await?;
-    let rest = stream::try_unfold(Some((None, first)), move |step| {
-        let (masters, filter) = (Arc::clone(&masters), filter.clone());
-        async move {
-            let Some((before, chunk)) = step else { return Ok(None) };
-            let Some(last) = chunk.rows.last().map(|row| row.token) else {
-                let end = if before.is_none() { "[]" } else { "]" };
-                return Ok(Some((Bytes::from_static(end.as_bytes()), None)));
-            };
-            let text = piece(&chunk, before.is_none())?;
-            let next = ask::chunk(masters.as_ref(), filter, Some(last)).await?;
-            Ok::<_, axum::BoxError>(Some((text, Some((Some(last), next)))))
-        }
-    });
-    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(rest)).into_response())
-}
-
-/// Rows as a piece of a JSON array whose end is still to come.
-fn piece(chunk: &LeasePage, is_first: bool) -> Result<Bytes, serde_json::Error> {
-    let mut text = serde_json::to_string(&chunk.rows)?;
-    text.pop();
-    if !is_first {
-        text.replace_range(..1, ",");
-    }
-    Ok(text.into())
-}
-
-/// `GET /api/masters`.
-async fn masters(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<MasterRow>>, Problem> {
-    Ok(Json(ask::within(masters.masters()).await?))
-}
-
-/// `GET /api/pools`.
-async fn pools(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<PoolRow>>, Problem> {
-    Ok(Json(ask::within(masters.pools()).await?))
-}
-
-/// `GET /api/audit?before=&n=`: the newest lines first, from before a line on.
-async fn audit(
-    State(masters): State<Arc<dyn Masters>>,
-    query: Result<Query<AuditQuery>, QueryRejection>,
-) -> Result<Json<Vec<AuditRow>>, Problem> {
-    let (before, count) = checked(query)?.part()?;
-    Ok(Json(ask::within(masters.audit(before, count)).await?))
-}
-
-/// `GET /api/whitelist`: who may ask for leases.
-async fn whitelist(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NetworkRow>>, Problem> {
-    Ok(Json(ask::within(masters.whitelist()).await?))
-}
-
-/// `GET /api/namespaces`: what generators' names stand for.
-async fn namespaces(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NamespaceRow>>, Problem> {
-    Ok(Json(ask::within(masters.namespaces()).await?))
-}
-
-/// `GET /readyz`: whether a new lease can be granted.
-async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<&'static str, Problem> {
-    let not_ready = |reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", reason);
-    ask::readiness(masters.as_ref()).await.map(|()| "ready\n").map_err(not_ready)
-}
-
-/// `GET /metrics`, for Prometheus.
-async fn metrics(State(masters): State<Arc<dyn Masters>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], masters.metrics().await)
 }
 
 /// `GET /assets/..`: what the page is made of. Kept by browsers, but asked about each time.
