@@ -33,7 +33,9 @@ pub struct Admin {
     pub(crate) driver: Driver,
     clock: Clock,
     counters: Arc<Counters>,
-    audit: AuditLog,
+    pub(crate) audit: AuditLog,
+    /// Held by whoever has the audit walked.
+    pub(crate) verifying: Arc<tokio::sync::Mutex<()>>,
     roll: Roll,
     flags: Vec<FlagRow>,
     /// Who may log in as long as the ledger has no users.
@@ -43,7 +45,8 @@ pub struct Admin {
 impl Admin {
     /// A view through this driver.
     pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: AuditLog) -> Self {
-        Self { driver, clock, counters, audit, first_admin: None, roll: Roll::default(), flags: Vec::new() }
+        let (first_admin, roll, flags, verifying) = Default::default();
+        Self { driver, clock, counters, audit, verifying, first_admin, roll, flags }
     }
 
     /// With what agents report, and with what this master was started with; none of that may be secret.
@@ -245,7 +248,7 @@ impl Masters for Admin {
         let audit = self.audit.clone();
         async move {
             let about = move |line: &Line| agents::is_about(line, token);
-            let read = tokio::task::spawn_blocking(move || audit.newest_of(HISTORY_SCAN_MAX, count, about)).await;
+            let read = tokio::task::spawn_blocking(move || audit.newest_of(None, HISTORY_SCAN_MAX, count, about)).await;
             let lines = read.map_err(|_| Unavailable::ShuttingDown)?.map_err(|e| {
                 tracing::error!("the audit cannot be read: {e}");
                 Unavailable::Damaged
@@ -290,7 +293,7 @@ impl Masters for Admin {
     }
 }
 
-fn audit_row(line: Line) -> AuditRow {
+pub(crate) fn audit_row(line: Line) -> AuditRow {
     let Line { number, entry, .. } = line;
     let (who, from) = (entry.actor.who().to_owned(), entry.actor.from().to_owned());
     AuditRow { number, at: entry.at, who, from, action: entry.action, subject: entry.subject, detail: entry.detail }

@@ -13,6 +13,7 @@ pub mod config;
 pub mod driver;
 pub mod first;
 pub mod lease;
+mod orders;
 pub mod replication;
 pub mod roll;
 pub mod rpc;

@@ -85,6 +85,7 @@ async function send(form, button) {
   if (button) [button.dataset.busy, button.disabled] = ["yes", true];
   try {
     const answer = await ask(method, address, body);
+    if (answer.whole === false) throw new Error(answer.problem);
     const values = { ...form.given, ...body, ...answer };
     form.closest("dialog")?.close();
     if (form.dataset.then) return location.assign(form.dataset.then);

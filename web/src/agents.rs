@@ -12,7 +12,7 @@ pub const LATE_MS: u64 = 16_000;
 pub const LOST_MS: u64 = 60_000;
 
 /// How an agent is, by when it last reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
     /// Nothing was heard for a minute, or not since this master started, and it holds leases. It may still mint.
@@ -47,21 +47,25 @@ impl AgentState {
 }
 
 /// An agent's session as the console and its API show it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AgentRow {
     /// Its name.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub agent_id: AgentId,
     /// Its session.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub session: SessionId,
     /// How it is.
     pub state: AgentState,
     /// When it last reported; `None` if it has not since this master started.
     #[serde(serialize_with = "as_text_or_null")]
+    #[schema(value_type = Option<String>)]
     pub heard: Option<WallMs>,
     /// To which master.
     #[serde(serialize_with = "as_number_or_null")]
+    #[schema(value_type = Option<u8>)]
     pub master: Option<MasterId>,
     /// From where; empty if unknown.
     pub address: String,
@@ -72,7 +76,7 @@ pub struct AgentRow {
 }
 
 /// What an agent last said of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ReportRow {
     /// Its program's version.
     pub version: String,
@@ -100,7 +104,7 @@ impl ReportRow {
 }
 
 /// What a generator has left.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct CapacityRow {
     /// Its name.
     pub name: String,
@@ -113,7 +117,7 @@ pub struct CapacityRow {
 }
 
 /// A token that an agent holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct HeldRow {
     /// The type it was asked for under.
     #[serde(rename = "type")]
@@ -122,14 +126,16 @@ pub struct HeldRow {
     pub token: String,
     /// The first instant that may no longer be written into an ID.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub until: WallMs,
 }
 
 /// What the cluster was made with, and how this master was started. None of it changes while it runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct SettingsRow {
     /// Which master answers.
     #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u8)]
     pub master: MasterId,
     /// Its program's version.
     pub version: String,
@@ -154,7 +160,7 @@ pub struct SettingsRow {
 }
 
 /// A flag that a master was started with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct FlagRow {
     /// Its name, as in `--help`.
     pub flag: &'static str,

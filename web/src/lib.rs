@@ -5,10 +5,12 @@
 //! (`/events`). Everything the page needs is inside the program.
 
 mod agents;
+mod api;
 mod ask;
 mod door;
 mod live;
 mod masters;
+mod orders;
 mod pages;
 mod problem;
 mod query;
@@ -23,12 +25,13 @@ pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
     NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
 };
+pub use orders::{AuditCheck, AuditFilter, Orders};
 pub use serve::serve;
 
 use std::sync::Arc;
 
 /// All routes of the console, to be served by [`serve`] or asked directly in a test.
 pub fn router(masters: Arc<dyn Masters>, door: Arc<Door>) -> axum::Router {
-    let live = live::Live::new(Arc::clone(&masters));
+    let live = live::Live::new(Arc::clone(&masters), Arc::clone(&door));
     routes::router(routes::Shared { masters, live, door })
 }

@@ -106,7 +106,7 @@ pub enum Unavailable {
 }
 
 /// Where a lease is in its life, in the words of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseStage {
     /// Proposed by its home master, not confirmed by the other yet.
@@ -194,22 +194,26 @@ pub struct LeasePage {
 }
 
 /// A lease as the console and its API show it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct LeaseRow {
     /// The type it was asked for under.
     #[serde(rename = "type", serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub token_type: TokenType,
     /// The token.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub token: TokenKey,
     /// Where it is in its life.
     #[serde(rename = "state")]
     pub stage: LeaseStage,
     /// Who holds it.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub agent_id: AgentId,
     /// In which session.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub session: SessionId,
     /// From where it was asked for; empty if unknown.
     pub address: String,
@@ -217,30 +221,37 @@ pub struct LeaseRow {
     pub g: u64,
     /// The first instant that may be written into an ID.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub from: WallMs,
     /// The first instant that may not.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub until: WallMs,
     /// When it was granted or last renewed; `None` while it is being granted.
     #[serde(serialize_with = "as_text_or_null")]
+    #[schema(value_type = Option<String>)]
     pub renewed: Option<WallMs>,
     /// When the value could have its next holder if it were not renewed any more.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub reuse_at: WallMs,
 }
 
 /// A master as the console and its API show it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct MasterRow {
     /// 1 or 2.
     #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u8)]
     pub id: MasterId,
     /// Whether it is the one that answers.
     pub this: bool,
     /// What it does.
+    #[schema(value_type = String)]
     pub mode: MasterMode,
     /// When it was last heard of; `None` if never. For the one that answers: now.
     #[serde(serialize_with = "as_text_or_null")]
+    #[schema(value_type = Option<String>)]
     pub last_heartbeat: Option<WallMs>,
     /// Its last durable change, as far as known.
     pub lsn: Option<u64>,
@@ -248,6 +259,7 @@ pub struct MasterRow {
     pub clock_skew_ms: Option<i64>,
     /// Until when it may extend leases without the other; `None` if nothing was allowed yet.
     #[serde(serialize_with = "as_text_or_null")]
+    #[schema(value_type = Option<String>)]
     pub permit: Option<WallMs>,
     /// Its program's version, as far as known.
     pub version: Option<String>,
@@ -263,12 +275,13 @@ pub enum MasterMode {
 }
 
 /// A line of the audit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AuditRow {
     /// Its number in this master's audit.
     pub number: u64,
     /// When.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub at: WallMs,
     /// Who.
     pub who: String,
@@ -276,6 +289,7 @@ pub struct AuditRow {
     pub from: String,
     /// What, as a stable name such as `lease.grant`.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub action: Action,
     /// To what.
     pub subject: String,
@@ -284,17 +298,18 @@ pub struct AuditRow {
 }
 
 /// A network whose agents may ask for leases.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct NetworkRow {
     /// In CIDR notation.
     pub network: String,
 }
 
 /// What a generator's name stands for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct NamespaceRow {
     /// The name.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub name: GeneratorName,
     /// Its definition, with nothing left out.
     #[serde(flatten)]
@@ -307,10 +322,11 @@ pub struct NamespaceRow {
 
 /// How many values of a token type are in which stage. The types share values (`uint1` is a part of `uint2`), so these
 /// rows do not add up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct PoolRow {
     /// The type.
     #[serde(rename = "type", serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub token_type: TokenType,
     /// How many values it has.
     pub size: u32,

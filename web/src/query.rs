@@ -2,9 +2,11 @@
 //! misspelt filter must not take the whole table for its answer.
 
 use crate::masters::LeaseFilter;
+use crate::orders::AuditFilter;
 use crate::problem::Problem;
 use serde::Deserialize;
 use std::str::FromStr;
+use utoipa::IntoParams;
 
 /// Rows on one page of the table.
 pub(crate) const PAGE_ROWS: usize = 200;
@@ -12,8 +14,9 @@ pub(crate) const PAGE_ROWS: usize = 200;
 pub(crate) const PAGE_NUMBER_MAX: u32 = 10_000;
 
 /// The filter as it stands in the address; an empty value is as good as none, because forms send those.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct FilterQuery {
     #[serde(rename = "type", default)]
     pub(crate) token_type: String,
@@ -31,14 +34,33 @@ pub(crate) const AUDIT_LINES: usize = 100;
 pub(crate) const AUDIT_LINES_MAX: usize = 1_000;
 
 /// Which part of the audit.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct AuditQuery {
+    /// Only lines before this one.
     before: Option<u64>,
+    /// How many lines, 1 to 1000; 100 unless it is said.
+    #[param(minimum = 1, maximum = 1000)]
     n: Option<usize>,
+    /// Only those whose actor's name contains this.
+    #[serde(default)]
+    actor: String,
+    /// Only actions that begin so: `lease.deny`, or `lease.` for all of leases.
+    #[serde(default)]
+    action: String,
+    /// Only those whose subject contains this.
+    #[serde(default)]
+    about: String,
 }
 
 impl AuditQuery {
+    /// Which lines. An empty text is as good as none, because forms send those.
+    pub(crate) fn filter(&self) -> AuditFilter {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        AuditFilter { actor: given(&self.actor), action: given(&self.action), about: given(&self.about) }
+    }
+
     /// Before which line, and how many.
     pub(crate) fn part(self) -> Result<(Option<u64>, usize), Problem> {
         let count = self.n.unwrap_or(AUDIT_LINES);

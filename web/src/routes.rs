@@ -1,21 +1,18 @@
 //! What stands at which address.
 
-use crate::door::{Door, guard, login};
+use crate::api;
+use crate::door::{Door, guard};
 use crate::live::Live;
-use crate::masters::{AuditRow, LeaseFilter, LeasePage, MasterRow, Masters, NamespaceRow, NetworkRow, PoolRow};
+use crate::masters::Masters;
+use crate::pages::{self, Desk, Taste, View, Visitor, What};
 use crate::problem::Problem;
-use crate::pages::{self, Taste, View, Visitor, What};
-use crate::query::{AuditQuery, FilterQuery};
-use crate::ask;
-use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::middleware;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, middleware};
-use futures::stream;
+use axum::routing::get;
 use rust_embed::RustEmbed;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -57,8 +54,6 @@ struct Assets;
 pub(crate) fn router(shared: Shared) -> axum::Router {
     let door = Arc::clone(&shared.door);
     axum::Router::new()
-        .route("/login", get(login::form).post(login::log_in))
-        .route("/logout", post(login::log_out))
         .route("/", get(page))
         .route("/leases", get(page))
         .route("/leases/{type}/{token}", get(page))
@@ -72,15 +67,7 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .route("/events", get(events))
         .route("/events/{*page}", get(events))
         .route("/assets/{*path}", get(asset))
-        .route("/api/leases", get(leases))
-        .route("/api/masters", get(masters))
-        .route("/api/pools", get(pools))
-        .route("/api/audit", get(audit))
-        .route("/api/whitelist", get(whitelist))
-        .route("/api/namespaces", get(namespaces))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
+        .merge(api::router())
         .fallback(nothing_here)
         .method_not_allowed_fallback(read_only)
         .with_state(shared)
@@ -104,25 +91,31 @@ fn always(name: header::HeaderName, value: &'static str) -> SetResponseHeaderLay
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
 }
 
+fn at<'a>(masters: &'a Arc<dyn Masters>, door: &'a Door) -> Desk<'a> {
+    Desk { masters: masters.as_ref(), orders: door.orders() }
+}
+
 /// A page. Its errors are pages too.
 async fn page(
     State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
     visitor: Visitor,
     what: Result<What, Problem>,
 ) -> Result<Html<String>, Response> {
     let taste = visitor.taste;
-    let rendered = async { pages::page(masters.as_ref(), &visitor, what?).await };
+    let rendered = async { pages::page(&at(&masters, &door), &visitor, what?).await };
     rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
 }
 
 /// `GET /explain?id=`.
 async fn explain(
     State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
     visitor: Visitor,
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Result<Html<String>, Response> {
     let taste = visitor.taste;
-    let rendered = async { pages::explained(masters.as_ref(), &visitor, &checked(query)?.id).await };
+    let rendered = async { pages::explained(&at(&masters, &door), &visitor, &checked(query)?.id).await };
     rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
 }
 
@@ -133,7 +126,7 @@ async fn users(
     visitor: Visitor,
 ) -> Result<Html<String>, Response> {
     let taste = visitor.taste;
-    pages::users(masters.as_ref(), &door, &visitor).await.map(Html).map_err(|problem| problem.into_page(taste))
+    pages::users(&at(&masters, &door), &door, &visitor).await.map(Html).map_err(|problem| problem.into_page(taste))
 }
 
 /// `GET /events` and, with the path of a page behind it, the changes of that page, as server-sent events.
@@ -153,79 +146,6 @@ async fn events(
 struct ExplainQuery {
     #[serde(default)]
     id: String,
-}
-
-/// `GET /api/leases`: all that match, sent in pieces as they are read, so that a large table never lies in memory whole.
-async fn leases(
-    State(masters): State<Arc<dyn Masters>>,
-    query: Result<Query<FilterQuery>, QueryRejection>,
-) -> Result<Response, Problem> {
-    let filter = LeaseFilter::try_from(checked(query)?)?;
-    let first = ask::chunk(masters.as_ref(), filter.clone(), None).await?;
-    let rest = stream::try_unfold(Some((None, first)), move |step| {
-        let (masters, filter) = (Arc::clone(&masters), filter.clone());
-        async move {
-            let Some((before, chunk)) = step else { return Ok(None) };
-            let Some(last) = chunk.rows.last().map(|row| row.token) else {
-                let end = if before.is_none() { "[]" } else { "]" };
-                return Ok(Some((Bytes::from_static(end.as_bytes()), None)));
-            };
-            let text = piece(&chunk, before.is_none())?;
-            let next = ask::chunk(masters.as_ref(), filter, Some(last)).await?;
-            Ok::<_, axum::BoxError>(Some((text, Some((Some(last), next)))))
-        }
-    });
-    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(rest)).into_response())
-}
-
-/// Rows as a piece of a JSON array whose end is still to come.
-fn piece(chunk: &LeasePage, is_first: bool) -> Result<Bytes, serde_json::Error> {
-    let mut text = serde_json::to_string(&chunk.rows)?;
-    text.pop();
-    if !is_first {
-        text.replace_range(..1, ",");
-    }
-    Ok(text.into())
-}
-
-/// `GET /api/masters`.
-async fn masters(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<MasterRow>>, Problem> {
-    Ok(Json(ask::within(masters.masters()).await?))
-}
-
-/// `GET /api/pools`.
-async fn pools(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<PoolRow>>, Problem> {
-    Ok(Json(ask::within(masters.pools()).await?))
-}
-
-/// `GET /api/audit?before=&n=`: the newest lines first, from before a line on.
-async fn audit(
-    State(masters): State<Arc<dyn Masters>>,
-    query: Result<Query<AuditQuery>, QueryRejection>,
-) -> Result<Json<Vec<AuditRow>>, Problem> {
-    let (before, count) = checked(query)?.part()?;
-    Ok(Json(ask::within(masters.audit(before, count)).await?))
-}
-
-/// `GET /api/whitelist`: who may ask for leases.
-async fn whitelist(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NetworkRow>>, Problem> {
-    Ok(Json(ask::within(masters.whitelist()).await?))
-}
-
-/// `GET /api/namespaces`: what generators' names stand for.
-async fn namespaces(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NamespaceRow>>, Problem> {
-    Ok(Json(ask::within(masters.namespaces()).await?))
-}
-
-/// `GET /readyz`: whether a new lease can be granted.
-async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<&'static str, Problem> {
-    let not_ready = |reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", reason);
-    ask::readiness(masters.as_ref()).await.map(|()| "ready\n").map_err(not_ready)
-}
-
-/// `GET /metrics`, for Prometheus.
-async fn metrics(State(masters): State<Arc<dyn Masters>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], masters.metrics().await)
 }
 
 /// `GET /assets/..`: what the page is made of. Kept by browsers, but asked about each time.

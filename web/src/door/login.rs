@@ -2,6 +2,7 @@
 
 use super::guard::{CSRF_HEADER, is_token};
 use super::{Door, Source, Who, hash_of, proof, secret};
+use crate::api::ProblemBody;
 use crate::pages::{self, Choice, Taste};
 use crate::problem::Problem;
 use crate::words::{Words, fill};
@@ -17,6 +18,7 @@ use common::time::SECOND_MS;
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
 
 /// The longest address that somebody is led back to.
 const NEXT_LEN_MAX: usize = 512;
@@ -24,14 +26,16 @@ const NEXT_LEN_MAX: usize = 512;
 const COOKIE_S: i64 = super::logins::AGE_MAX.0 / SECOND_MS;
 
 /// The query of `GET /login`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Next {
+    /// Where to go afterwards: an address of this console.
     #[serde(default)]
     next: String,
 }
 
 /// The form of `POST /login`.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 pub(crate) struct LoginForm {
     user: String,
     password: String,
@@ -40,8 +44,9 @@ pub(crate) struct LoginForm {
 }
 
 /// The form of `POST /logout`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 pub(crate) struct LogoutForm {
+    /// The page's token; or in the header X-CSRF-Token.
     #[serde(default)]
     csrf: String,
 }
@@ -60,7 +65,11 @@ struct LoginPage<'a> {
     problem: &'a str,
 }
 
-/// `GET /login`: the form.
+/// The form to log in with, as a page.
+#[utoipa::path(
+    get, path = "/login", tag = "login", params(Next),
+    responses((status = 200, description = "The form"), (status = 303, description = "You are logged in already"))
+)]
 pub(crate) async fn form(
     State(door): State<Arc<Door>>,
     query: Result<Query<Next>, QueryRejection>,
@@ -74,7 +83,17 @@ pub(crate) async fn form(
     }
 }
 
-/// `POST /login`: a cookie for the right name and password.
+/// Sets a cookie for the right name and password.
+#[utoipa::path(
+    post, path = "/login", tag = "login",
+    request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 303, description = "You are in; the cookie is set"),
+        (status = 401, description = "Wrong name or password, as a page"),
+        (status = 403, description = "`bad_origin`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "Five failures in 15 minutes, by this name or from this address")
+    )
+)]
 pub(crate) async fn log_in(
     State(door): State<Arc<Door>>,
     source: Option<Extension<Source>>,
@@ -97,7 +116,16 @@ pub(crate) async fn log_in(
     }
 }
 
-/// `POST /logout`: ends the login.
+/// Ends the login.
+#[utoipa::path(
+    post, path = "/logout", tag = "login",
+    request_body(content = LogoutForm, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 303, description = "You are out; the cookie is gone"),
+        (status = 403, description = "`bad_csrf`, `bad_origin`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["viewer"]))
+)]
 pub(crate) async fn log_out(
     State(door): State<Arc<Door>>,
     who: Who,
@@ -144,6 +172,27 @@ impl Refused {
 impl Door {
     /// A cookie for the right name and password.
     async fn log_in(&self, name: &str, password: String, from: IpAddr) -> Result<String, Refused> {
+        let user = self.check(name, password, from).await?;
+        self.begin(user, from).await.map_err(Refused::Unavailable)
+    }
+
+    /// Somebody who is logged in shows the password once more.
+    pub(crate) async fn prove(&self, name: &str, password: String, from: IpAddr) -> Result<(), Problem> {
+        match self.check(name, password, from).await {
+            Ok(_) => Ok(()),
+            Err(Refused::Unavailable(problem)) => Err(problem),
+            Err(Refused::Wrong) => {
+                let why = "current: this is not your present password";
+                Err(Problem::new(StatusCode::FORBIDDEN, "wrong_password", why))
+            }
+            Err(Refused::LockedOut { minutes }) => {
+                let why = format!("too many wrong passwords; try again in {minutes} min");
+                Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "locked_out", why))
+            }
+        }
+    }
+
+    async fn check(&self, name: &str, password: String, from: IpAddr) -> Result<User, Refused> {
         let now = self.now();
         self.lockout()
             .attempt(name, from, now)
@@ -159,7 +208,7 @@ impl Door {
             }
         };
         self.lockout().forgive(name, from);
-        self.begin(user, from).await.map_err(Refused::Unavailable)
+        Ok(user)
     }
 
     async fn begin(&self, user: User, from: IpAddr) -> Result<String, Problem> {

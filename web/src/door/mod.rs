@@ -16,6 +16,7 @@ pub use common::account::Role;
 pub use passwords::{PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, acceptable, hash};
 
 use crate::masters::Unavailable;
+use crate::orders::Orders;
 use crate::problem::Problem;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -69,8 +70,8 @@ impl Who {
     }
 }
 
-/// Where users, keys and logins are kept.
-pub trait Accounts: Send + Sync + 'static {
+/// Where users, keys and logins are kept, and who carries out what is wanted.
+pub trait Accounts: Orders {
     /// All users, by name.
     ///
     /// # Errors
@@ -133,9 +134,19 @@ impl Door {
         Arc::new(Self { accounts, settings, clock, logins, lockout: Mutex::default(), passwords })
     }
 
-    /// Where users and keys are kept.
+    /// Who carries out what is wanted.
+    pub(crate) fn orders(&self) -> &dyn Orders {
+        self.accounts.as_ref()
+    }
+
+    /// Who may come in.
     pub(crate) fn accounts(&self) -> &dyn Accounts {
         self.accounts.as_ref()
+    }
+
+    /// The hash of a new password.
+    pub(crate) async fn hash(&self, password: String) -> Result<String, Unavailable> {
+        self.passwords.hash(password).await
     }
 
     fn now(&self) -> WallMs {

@@ -45,9 +45,12 @@ impl TryFrom<AgentsQuery> for AgentsView {
         }
         let state = match query.state.as_str() {
             "" => None,
-            name => Some(AgentState::ALL.into_iter().find(|state| state.name() == name).ok_or_else(|| {
-                Problem::bad_parameter("state: an agent is well, late or lost")
-            })?),
+            name => Some(
+                AgentState::ALL
+                    .into_iter()
+                    .find(|state| state.name() == name)
+                    .ok_or_else(|| Problem::bad_parameter("state: an agent is well, late or lost"))?,
+            ),
         };
         Ok(Self { search, state, page: page_number(&query.page)? })
     }
@@ -81,8 +84,11 @@ struct Page<'a> {
 
 pub(super) fn page(frame: Frame, view: &AgentsView, parts: &Parts) -> Result<String, askama::Error> {
     let w = frame.w;
-    let states = AgentState::ALL
-        .map(|state| Choice { value: state.name(), name: state_name(state, w), chosen: view.state == Some(state) });
+    let states = AgentState::ALL.map(|state| Choice {
+        value: state.name(),
+        name: state_name(state, w),
+        chosen: view.state == Some(state),
+    });
     let filtered = !view.search.is_empty() || view.state.is_some();
     Page { frame, parts, search: view.search.clone(), states: states.into(), filtered }.render()
 }

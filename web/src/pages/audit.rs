@@ -3,6 +3,7 @@
 use super::frame::Choice;
 use super::{Frame, Look, Parts, rows};
 use crate::masters::AuditRow;
+use crate::orders::AuditFilter;
 use crate::problem::Problem;
 use crate::query::{AUDIT_LINES, escaped};
 use crate::text::{When, grouped};
@@ -41,12 +42,13 @@ pub(crate) struct AuditView {
 impl TryFrom<AuditViewQuery> for AuditView {
     type Error = Problem;
     fn try_from(query: AuditViewQuery) -> Result<Self, Problem> {
-        let action = match query.action.as_str() {
-            "" => None,
-            code => Some(ACTIONS.into_iter().find(|action| action.code() == code).ok_or_else(|| {
-                Problem::bad_parameter("action: such as lease.grant; the page lists all of them")
-            })?),
-        };
+        let action =
+            match query.action.as_str() {
+                "" => None,
+                code => Some(ACTIONS.into_iter().find(|action| action.code() == code).ok_or_else(|| {
+                    Problem::bad_parameter("action: such as lease.grant; the page lists all of them")
+                })?),
+            };
         let (actor, about) = (query.actor.trim().to_owned(), query.about.trim().to_owned());
         if [&actor, &about].iter().any(|text| text.chars().count() > TEXT_CHARS_MAX) {
             return Err(Problem::bad_parameter(format!("actor, about: at most {TEXT_CHARS_MAX} characters")));
@@ -112,7 +114,13 @@ pub(super) fn page(frame: Frame, view: &AuditView, parts: &Parts) -> Result<Stri
 }
 
 pub(super) async fn parts(look: &Look<'_>, view: &AuditView, parts: &mut Parts) -> Result<(), Problem> {
-    let lines = rows(look.masters.audit(view.before, AUDIT_LINES)).await?;
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let filter = AuditFilter {
+        actor: given(&view.actor),
+        action: view.action.map(|action| action.code().to_owned()),
+        about: given(&view.about),
+    };
+    let lines = rows(look.orders.find_in_audit(filter, view.before, AUDIT_LINES)).await?;
     let older = lines.last().filter(|line| lines.len() == AUDIT_LINES && line.number > 1).map(|line| {
         let action = view.action.map(Action::code).unwrap_or_default();
         let (actor, about) = (escaped(&view.actor), escaped(&view.about));

@@ -163,8 +163,11 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
     let (token_bits, serial_bits) = if reading.bucket == Bucket::Millisecond { (16, 32) } else { (12, 31) };
     fields.push(("token", w.field_token, reading.token.to_string(), token_bits));
     fields.push(("serial", w.field_serial, reading.serial.to_string(), serial_bits));
-    let piece = |(kind, name, text, bits): (_, _, _, u32)| {
-        Piece { kind, name, text, bits: Some(fill(w.bits, &[&bits.to_string()])) }
+    let piece = |(kind, name, text, bits): (_, _, _, u32)| Piece {
+        kind,
+        name,
+        text,
+        bits: Some(fill(w.bits, &[&bits.to_string()])),
     };
     fields.into_iter().map(piece).collect()
 }

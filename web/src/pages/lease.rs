@@ -34,10 +34,8 @@ pub(super) async fn parts(look: &Look<'_>, key: TokenKey, parts: &mut Parts) -> 
     let lease = rows(look.masters.leases(filter, cut)).await?.rows.into_iter().next();
     let history = rows(look.masters.history(key, HISTORY_MAX)).await?;
     parts.add("lease", &Detail::new(look, key, lease.as_ref()))?;
-    parts.add("history", &History {
-        w: look.w,
-        lines: history.into_iter().map(|row| Line::new(row, look)).collect(),
-    })?;
+    parts
+        .add("history", &History { w: look.w, lines: history.into_iter().map(|row| Line::new(row, look)).collect() })?;
     Ok(())
 }
 
@@ -115,9 +113,7 @@ impl Detail {
 impl Shown {
     fn new(row: &LeaseRow, look: &Look<'_>) -> Self {
         let whole = (row.reuse_at - row.from).0.max(1);
-        let place = |at: common::time::WallMs| {
-            (at - row.from).0.clamp(0, whole).saturating_mul(SPAN_UNITS) / whole
-        };
+        let place = |at: common::time::WallMs| (at - row.from).0.clamp(0, whole).saturating_mul(SPAN_UNITS) / whole;
         Self {
             token_type: row.token_type.name(),
             agent: row.agent_id.to_string(),

@@ -46,7 +46,9 @@ impl TryFrom<LeasesQuery> for LeasesView {
         let by = match name {
             "" if !descending => SortBy::Token,
             name => SortBy::ALL.into_iter().find(|by| by.name() == name).ok_or_else(|| {
-                Problem::bad_parameter("sort: token, state, agent, until or renewed, with - before it the greatest first")
+                Problem::bad_parameter(
+                    "sort: token, state, agent, until or renewed, with - before it the greatest first",
+                )
             })?,
         };
         let filter = FilterQuery { token_type, state, agent, search }.try_into()?;
@@ -264,12 +266,9 @@ mod tests {
 
     #[test]
     fn an_address_leads_back_to_its_view() {
-        for query in [
-            "type=uint2&state=held&agent=edge-*&page=3",
-            "search=10.4%2F%26x&sort=-until",
-            "sort=agent",
-            "sort=-token",
-        ] {
+        for query in
+            ["type=uint2&state=held&agent=edge-*&page=3", "search=10.4%2F%26x&sort=-until", "sort=agent", "sort=-token"]
+        {
             let asked = view(query).unwrap();
             assert_eq!(asked.href(asked.order, asked.page), format!("/leases?{query}"));
         }
@@ -279,7 +278,9 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        for query in ["type=uint3", "state=free", "agent=%3Cb%3E", "page=0", "page=10001", "sort=x", "sort=-", "search=%01"] {
+        for query in
+            ["type=uint3", "state=free", "agent=%3Cb%3E", "page=0", "page=10001", "sort=x", "sort=-", "search=%01"]
+        {
             assert!(view(query).is_err(), "{query}");
         }
     }

@@ -23,6 +23,7 @@ pub(crate) use users::users;
 use crate::ask;
 use crate::door::Role;
 use crate::masters::{MasterRow, Masters, PoolRow, Unavailable};
+use crate::orders::Orders;
 use crate::problem::Problem;
 use crate::query::given;
 use crate::words::{Lang, Words};
@@ -110,9 +111,10 @@ impl Parts {
 }
 
 /// The parts of `view`, as they are now.
-pub(crate) async fn parts(masters: &dyn Masters, view: &View, snapshot: &Snapshot) -> Result<Parts, Problem> {
+pub(crate) async fn parts(desk: &Desk<'_>, view: &View, snapshot: &Snapshot) -> Result<Parts, Problem> {
     let mut parts = Parts::default();
-    let look = Look { masters, snapshot, lens: view.lens, w: view.lens.lang.words() };
+    let look =
+        Look { masters: desk.masters, orders: desk.orders, snapshot, lens: view.lens, w: view.lens.lang.words() };
     parts.add("status", &status::StatusPart::new(snapshot, look.w))?;
     match &view.what {
         What::Overview => overview::parts(&look, &mut parts).await?,
@@ -128,10 +130,11 @@ pub(crate) async fn parts(masters: &dyn Masters, view: &View, snapshot: &Snapsho
 }
 
 /// The whole page.
-pub(crate) async fn page(masters: &dyn Masters, visitor: &Visitor, what: What) -> Result<String, Problem> {
+pub(crate) async fn page(desk: &Desk<'_>, visitor: &Visitor, what: What) -> Result<String, Problem> {
     let view = View { lens: visitor.lens(), what };
+    let Desk { masters, .. } = *desk;
     let snapshot = ask::snapshot(masters).await?;
-    let parts = parts(masters, &view, &snapshot).await?;
+    let parts = parts(desk, &view, &snapshot).await?;
     let frame = Frame::new(visitor, &view.what, &snapshot, masters.test_clock(), &parts);
     Ok(match &view.what {
         What::Overview => overview::page(frame, &parts)?,
@@ -147,22 +150,31 @@ pub(crate) async fn page(masters: &dyn Masters, visitor: &Visitor, what: What) -
 }
 
 /// `/explain?id=`.
-pub(crate) async fn explained(masters: &dyn Masters, visitor: &Visitor, id: &str) -> Result<String, Problem> {
-    let frame = still_frame(masters, visitor, Still::Explain).await?;
-    explain::page(masters, frame, id).await
+pub(crate) async fn explained(desk: &Desk<'_>, visitor: &Visitor, id: &str) -> Result<String, Problem> {
+    let frame = still_frame(desk, visitor, Still::Explain).await?;
+    explain::page(desk.masters, frame, id).await
 }
 
 /// The frame of a page that nothing happens on.
-async fn still_frame(masters: &dyn Masters, visitor: &Visitor, still: Still) -> Result<Frame, Problem> {
+async fn still_frame(desk: &Desk<'_>, visitor: &Visitor, still: Still) -> Result<Frame, Problem> {
     let view = View { lens: visitor.lens(), what: What::Still(still) };
+    let Desk { masters, .. } = *desk;
     let snapshot = ask::snapshot(masters).await?;
-    let parts = parts(masters, &view, &snapshot).await?;
+    let parts = parts(desk, &view, &snapshot).await?;
     Ok(Frame::new(visitor, &view.what, &snapshot, masters.test_clock(), &parts))
+}
+
+/// Whom pages ask.
+#[derive(Clone, Copy)]
+pub(crate) struct Desk<'a> {
+    pub(crate) masters: &'a dyn Masters,
+    pub(crate) orders: &'a dyn Orders,
 }
 
 /// What a part is made from.
 struct Look<'a> {
     masters: &'a dyn Masters,
+    orders: &'a dyn Orders,
     snapshot: &'a Snapshot,
     lens: Lens,
     w: &'static Words,
@@ -218,9 +230,7 @@ pub(crate) fn token_key(token_type: &str, token: &str) -> Result<TokenKey, Probl
 }
 
 /// Waits for rows, but not for ever.
-async fn rows<T>(
-    answer: futures::future::BoxFuture<'_, Result<T, Unavailable>>,
-) -> Result<T, Problem> {
+async fn rows<T>(answer: futures::future::BoxFuture<'_, Result<T, Unavailable>>) -> Result<T, Problem> {
     Ok(ask::within(answer).await?)
 }
 

@@ -6,7 +6,8 @@
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;
-use common::rpc::lease::Mode;
+use common::rpc::lease::{Changed, Mode, Refusal};
+use common::setting::{Change, Outcome, SettingKey, SettingValue};
 use common::terms::{MasterId, SessionId};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
@@ -15,8 +16,9 @@ use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
-    Accounts, AgentRow, AuditRow, Door, DoorSettings, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage,
-    MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow, Page, PoolRow, Role, Seen, SettingsRow, Unavailable,
+    Accounts, AgentRow, AuditCheck, AuditFilter, AuditRow, Door, DoorSettings, FlagRow, LeaseFilter, LeasePage,
+    LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow, Orders, Page, PoolRow, Role, Seen,
+    SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -167,6 +169,12 @@ pub(crate) const KEY: &str = "uniq_000000000000000000000000000000000000000000000
 pub(crate) struct Book {
     pub(crate) users: Mutex<Vec<User>>,
     pub(crate) keys: Mutex<Vec<ApiKey>>,
+    /// What operators can do something about.
+    pub(crate) leases: Mutex<Vec<LeaseRow>>,
+    /// Every change that was asked for, in order.
+    pub(crate) done: Mutex<Vec<String>>,
+    /// What every change is refused with.
+    pub(crate) refusal: Mutex<Option<Refusal>>,
     /// What was made durable, in order.
     pub(crate) kept: Mutex<Vec<(SecretHash, Option<Login>)>>,
 }
@@ -179,10 +187,90 @@ impl Book {
         Self { keys: Mutex::new(vec![key]), ..Self::default() }
     }
 
+    fn ordered(
+        &self,
+        what: &str,
+        key: TokenKey,
+        by: Actor,
+        how: impl FnOnce(&mut LeaseRow),
+    ) -> BoxFuture<'_, Result<LeaseRow, Refusal>> {
+        self.done.lock().unwrap().push(format!("{} {what} {key}", by.who()));
+        let refusal = self.refusal.lock().unwrap().clone();
+        let mut leases = self.leases.lock().unwrap();
+        let answer = match (refusal, leases.iter_mut().find(|row| row.token == key)) {
+            (Some(refusal), _) => Err(refusal),
+            (None, None) => Err(Refusal::NoLease),
+            (None, Some(row)) => {
+                how(row);
+                Ok(row.clone())
+            }
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
     /// Its door.
     pub(crate) fn door(self: Arc<Self>) -> Arc<Door> {
         let settings = DoorSettings { cookie: "sample".to_owned(), tls: false, loopback: true, logins: Vec::new() };
         Door::new(self, settings)
+    }
+}
+
+impl Orders for Book {
+    fn lease(&self, key: TokenKey) -> BoxFuture<'_, Result<Option<LeaseRow>, Unavailable>> {
+        let found = self.leases.lock().unwrap().iter().find(|row| row.token == key).cloned();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn renew(&self, key: TokenKey, by: Actor) -> BoxFuture<'_, Result<LeaseRow, Refusal>> {
+        self.ordered("renew", key, by, |_| {})
+    }
+
+    fn terminate(&self, key: TokenKey, by: Actor) -> BoxFuture<'_, Result<LeaseRow, Refusal>> {
+        self.ordered("terminate", key, by, |row| row.stage = LeaseStage::Ending)
+    }
+
+    fn change(&self, change: Change, by: Actor) -> BoxFuture<'_, Result<Changed, Refusal>> {
+        self.done.lock().unwrap().push(format!("{} changes {}", by.who(), change.key()));
+        if let Some(refusal) = self.refusal.lock().unwrap().clone() {
+            return Box::pin(std::future::ready(Err(refusal)));
+        }
+        let users = SettingValue::Users(self.users.lock().unwrap().clone());
+        let keys = SettingValue::Keys(self.keys.lock().unwrap().clone());
+        let known = match change.key() {
+            SettingKey::Users => Some(&users),
+            SettingKey::Keys => Some(&keys),
+            _ => None,
+        };
+        let answer = match change.outcome(known, &[]) {
+            Outcome::AlreadySo => Ok(Changed::AlreadySo),
+            Outcome::Taken => Err(Refusal::NameTaken),
+            Outcome::TooMany => Err(Refusal::TooMany { max: 0 }),
+            Outcome::NoSuch => Err(Refusal::NoSuchUser),
+            Outcome::LastAdmin => Err(Refusal::LastAdmin),
+            Outcome::Becomes(value) => {
+                match value {
+                    SettingValue::Users(users) => *self.users.lock().unwrap() = users,
+                    SettingValue::Keys(keys) => *self.keys.lock().unwrap() = keys,
+                    _ => {}
+                }
+                Ok(Changed::Done)
+            }
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn find_in_audit(
+        &self,
+        _: AuditFilter,
+        _: Option<u64>,
+        _: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn verify_audit(&self) -> BoxFuture<'_, Result<AuditCheck, Unavailable>> {
+        let check = AuditCheck { whole: true, lines: 0, last: 0, hash: "0".repeat(64), problem: None };
+        Box::pin(std::future::ready(Ok(check)))
     }
 }
 
