@@ -53,9 +53,10 @@ impl Lang {
 pub(crate) fn fill(text: &str, values: &[&str]) -> String {
     let mut filled = String::with_capacity(text.len() + 16);
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
+    while let Some((before, (place, behind))) =
+        rest.split_once('{').and_then(|(before, after)| Some((before, after.split_once('}')?)))
+    {
         filled.push_str(before);
-        let Some((place, behind)) = after.split_once('}') else { break };
         filled.push_str(place.parse::<usize>().ok().and_then(|n| values.get(n)).copied().unwrap_or_default());
         rest = behind;
     }
@@ -92,7 +93,7 @@ words! {
     preferences: "Language and look", "语言与外观";
     language: "Language", "语言";
     theme: "Look", "外观";
-    theme_auto: "As the system", "跟随系统";
+    theme_auto: "System", "跟随系统";
     theme_light: "Light", "浅色";
     theme_dark: "Dark", "深色";
     log_out: "Log out", "退出登录";
@@ -373,6 +374,7 @@ words! {
 
     // Users and keys
     user: "User", "用户";
+    user_list: "Users", "用户列表";
     role: "Role", "角色";
     role_viewer: "viewer", "查看者";
     role_operator: "operator", "操作员";
@@ -471,6 +473,6 @@ mod tests {
     #[test]
     fn values_go_where_they_belong() {
         assert_eq!(fill("{1} of {0}, {0}", &["a", "b"]), "b of a, a");
-        assert_eq!(fill("{2}{x} {", &["a"]), " ");
+        assert_eq!(fill("{2}{x} {", &["a"]), " {");
     }
 }

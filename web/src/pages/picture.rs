@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 /// Values that fit into a line: those of five minutes, one in five seconds.
 pub(super) const SPARK_SLOTS: usize = 60;
+/// A line of fewer values than this does not fill its drawing: it has only just begun.
+const SPARK_SLOTS_MIN: usize = 12;
 /// The drawing's size, in its own units.
 const SPARK_WIDTH: usize = 118;
 const SPARK_HEIGHT: u64 = 26;
@@ -32,8 +34,9 @@ impl Spark {
         if values.len() < 2 {
             return Self { peak, ..Self::default() };
         }
-        let first_slot = SPARK_SLOTS - values.len();
-        let x = |slot: usize| slot * SPARK_WIDTH / (SPARK_SLOTS - 1);
+        let slots = values.len().max(SPARK_SLOTS_MIN);
+        let first_slot = slots - values.len();
+        let x = |slot: usize| slot * SPARK_WIDTH / (slots - 1);
         let mut line = String::new();
         for (nth, value) in values.iter().enumerate() {
             let height = u128::from(*value) * u128::from(SPARK_HEIGHT) / u128::from(peak.max(1));
@@ -86,10 +89,10 @@ mod tests {
     #[test]
     fn a_line_ends_at_the_right_edge_and_its_peak_touches_the_top() {
         let spark = Spark::new(&[0, 5, 10]);
-        assert_eq!((spark.line.as_str(), spark.peak), ("114,27 116,14 118,1", 10));
-        assert!(spark.area.starts_with("114,28 ") && spark.area.ends_with(" 118,28"));
+        assert_eq!((spark.line.as_str(), spark.peak), ("96,27 107,14 118,1", 10));
+        assert!(spark.area.starts_with("96,28 ") && spark.area.ends_with(" 118,28"));
         assert_eq!(Spark::new(&[7]).line, "");
-        assert_eq!(Spark::new(&[0, 0]).line, "116,27 118,27");
+        assert_eq!(Spark::new(&[0, 0]).line, "107,27 118,27");
         assert_eq!(Spark::new(&[u64::MAX; 100]).line.split(' ').count(), SPARK_SLOTS);
     }
 
