@@ -28,6 +28,18 @@ pub(crate) struct AccountRow {
     role: Role,
 }
 
+/// Who is asking.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MeRow {
+    /// The user's name, or `key NAME`.
+    name: String,
+    /// What it may do.
+    #[schema(value_type = String)]
+    role: Role,
+    /// What a change by cookie needs in the header X-CSRF-Token; `null` for API keys, which need none.
+    csrf: Option<String>,
+}
+
 /// A new API key.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct NewKey {
@@ -83,11 +95,12 @@ pub(crate) struct RoleForm {
 /// Who is asking.
 #[utoipa::path(
     get, path = "/api/me", tag = "people",
-    responses((status = 200, description = "You", body = AccountRow)),
+    responses((status = 200, description = "You", body = MeRow)),
     security(("login" = ["viewer"]), ("key" = ["viewer"]))
 )]
-pub(crate) async fn me(who: Who) -> Json<AccountRow> {
-    Json(AccountRow { name: who.name, role: who.role })
+pub(crate) async fn me(who: Who) -> Json<MeRow> {
+    let Who { name, role, csrf } = who;
+    Json(MeRow { name, role, csrf })
 }
 
 /// All users.

@@ -5,8 +5,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::time::{SpanMs, WallMs};
+use core::net::IpAddr;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
 
 /// So many failures in [`WINDOW`] lock out.
 pub(crate) const FAILURES_MAX: usize = 5;
