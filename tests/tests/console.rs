@@ -246,6 +246,8 @@ async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters()
         type_into(browser, "ns-template", "INV-{date:%Y%m%d}-{token}").await?;
         click(browser, "form.fields button[type=submit]").await?;
         page_has(browser, "document.querySelector('.problem').innerText.includes('serial')").await?;
+        let noted = driver.log(browser, "browser").await?;
+        ensure!(noted.len() == 1 && noted[0].to_string().contains("400"), "a refusal is noted, and only it: {noted:?}");
         type_into(browser, "ns-template", "INV-{date:%Y%m%d}-{token}{serial:6}").await?;
         click(browser, "form.fields button[type=submit]").await?;
         page_has(browser, &said("Registered invoices.")).await?;
