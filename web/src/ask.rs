@@ -1,8 +1,7 @@
 //! Questions to the masters, none of which may hang a page.
 
 use crate::masters::{LeaseFilter, LeasePage, Masters, Order, Page, Unavailable};
-use crate::query::{PAGE_ROWS, View};
-use crate::render::Snapshot;
+use crate::pages::Snapshot;
 use common::token::TokenKey;
 use futures::future::BoxFuture;
 use std::time::Duration;
@@ -32,12 +31,6 @@ pub(crate) async fn snapshot(masters: &dyn Masters) -> Result<Snapshot, Unavaila
         unready: readiness(masters).await.err(),
         now: masters.now(),
     })
-}
-
-/// The leases of a view.
-pub(crate) async fn leases(masters: &dyn Masters, view: &View) -> Result<LeasePage, Unavailable> {
-    let page = Page { after: None, skip: view.skip(), limit: PAGE_ROWS, order: Order::default() };
-    within(masters.leases(view.filter.clone(), page)).await
 }
 
 /// The next rows of all that match, after `after`.

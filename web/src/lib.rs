@@ -1,4 +1,4 @@
-//! The admin console of a master: its pages and a JSON API.
+//! The admin console of a master: live pages and a JSON API.
 //!
 //! It sees the masters through one trait, [`Masters`], and never the ledger itself. Pages are rendered here and sent
 //! whole, so they work without a script; the one script only replaces parts of the page by what the server renders anew
@@ -11,12 +11,13 @@ mod door;
 mod live;
 mod masters;
 mod orders;
+mod pages;
 mod problem;
 mod query;
-mod render;
 mod routes;
 mod serve;
 mod text;
+mod words;
 
 pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_MS, LOST_MS, ReportRow, SettingsRow};
 pub use door::{Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash};
@@ -31,6 +32,6 @@ use std::sync::Arc;
 
 /// All routes of the console, to be served by [`serve`] or asked directly in a test.
 pub fn router(masters: Arc<dyn Masters>, door: Arc<Door>) -> axum::Router {
-    let live = live::Live::new(Arc::clone(&masters));
+    let live = live::Live::new(Arc::clone(&masters), Arc::clone(&door));
     routes::router(routes::Shared { masters, live, door })
 }

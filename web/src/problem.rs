@@ -1,6 +1,8 @@
 //! Errors as `application/problem+json` (RFC 9457) with a stable `code`, and for people as a page.
 
 use crate::masters::Unavailable;
+use crate::pages::Taste;
+use crate::words::Words;
 use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -44,8 +46,17 @@ impl Problem {
     }
 
     /// The same as a page for people.
-    pub(crate) fn into_page(self) -> Response {
-        let page = ErrorPage { title: self.title(), detail: &self.detail };
+    pub(crate) fn into_page(self, taste: Taste) -> Response {
+        let w = taste.lang.words();
+        let title = match self.status {
+            StatusCode::BAD_REQUEST => w.error_400,
+            StatusCode::FORBIDDEN => w.error_403,
+            StatusCode::NOT_FOUND => w.error_404,
+            StatusCode::SERVICE_UNAVAILABLE => w.error_503,
+            _ => w.error_other,
+        };
+        let (lang, theme) = (taste.lang.tag(), taste.theme.name());
+        let page = ErrorPage { w, lang, theme, title, detail: &self.detail };
         let mut response = match page.render() {
             Ok(html) => (self.status, Html(html)).into_response(),
             Err(_) => return self.into_response(),
@@ -64,6 +75,9 @@ impl Problem {
 #[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage<'a> {
+    w: &'static Words,
+    lang: &'static str,
+    theme: &'static str,
     title: &'a str,
     detail: &'a str,
 }

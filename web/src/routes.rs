@@ -1,12 +1,11 @@
 //! What stands at which address.
 
+use crate::api;
 use crate::door::{Door, guard};
 use crate::live::Live;
 use crate::masters::Masters;
+use crate::pages::{self, Desk, Taste, View, Visitor, What};
 use crate::problem::Problem;
-use crate::query::{View, ViewQuery};
-use crate::{api, ask, live, render};
-use askama::Template;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
@@ -15,6 +14,7 @@ use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use rust_embed::RustEmbed;
+use serde::Deserialize;
 use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -55,7 +55,17 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
     let door = Arc::clone(&shared.door);
     axum::Router::new()
         .route("/", get(page))
+        .route("/leases", get(page))
+        .route("/leases/{type}/{token}", get(page))
+        .route("/agents", get(page))
+        .route("/namespaces", get(page))
+        .route("/whitelist", get(page))
+        .route("/audit", get(page))
+        .route("/explain", get(explain))
+        .route("/users", get(users))
+        .route("/settings", get(page))
         .route("/events", get(events))
+        .route("/events/{*page}", get(events))
         .route("/assets/{*path}", get(asset))
         .merge(api::router())
         .fallback(nothing_here)
@@ -81,33 +91,66 @@ fn always(name: header::HeaderName, value: &'static str) -> SetResponseHeaderLay
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
 }
 
-/// `GET /`: the page. Its errors are pages too.
-async fn page(
-    State(masters): State<Arc<dyn Masters>>,
-    query: Result<Query<ViewQuery>, QueryRejection>,
-) -> Result<Html<String>, Response> {
-    let rendered = async {
-        let view = View::try_from(checked(query)?)?;
-        let snapshot = ask::snapshot(masters.as_ref()).await?;
-        let parts = live::render(masters.as_ref(), &view, &snapshot).await?;
-        Ok::<_, Problem>(render::Page::new(&view, &snapshot, masters.test_clock(), &parts).render()?)
-    };
-    rendered.await.map(Html).map_err(Problem::into_page)
+fn at<'a>(masters: &'a Arc<dyn Masters>, door: &'a Door) -> Desk<'a> {
+    Desk { masters: masters.as_ref(), orders: door.orders() }
 }
 
-/// `GET /events`: the changes of that page, as server-sent events.
+/// A page. Its errors are pages too.
+async fn page(
+    State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
+    visitor: Visitor,
+    what: Result<What, Problem>,
+) -> Result<Html<String>, Response> {
+    let taste = visitor.taste;
+    let rendered = async { pages::page(&at(&masters, &door), &visitor, what?).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
+}
+
+/// `GET /explain?id=`.
+async fn explain(
+    State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
+    visitor: Visitor,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Result<Html<String>, Response> {
+    let taste = visitor.taste;
+    let rendered = async { pages::explained(&at(&masters, &door), &visitor, &checked(query)?.id).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
+}
+
+/// `GET /users`: users and keys for admins, the own password for everybody.
+async fn users(
+    State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
+    visitor: Visitor,
+) -> Result<Html<String>, Response> {
+    let taste = visitor.taste;
+    pages::users(&at(&masters, &door), &door, &visitor).await.map(Html).map_err(|problem| problem.into_page(taste))
+}
+
+/// `GET /events` and, with the path of a page behind it, the changes of that page, as server-sent events.
 async fn events(
     State(shared): State<Shared>,
-    query: Result<Query<ViewQuery>, QueryRejection>,
+    visitor: Visitor,
+    what: Result<What, Problem>,
 ) -> Result<Response, Problem> {
-    let events = shared.live.watch(View::try_from(checked(query)?)?)?;
+    let events = shared.live.watch(View { lens: visitor.lens(), what: what? })?;
     let no_store = [(header::CACHE_CONTROL, "no-store")];
     Ok((no_store, Sse::new(events).keep_alive(KeepAlive::default())).into_response())
 }
 
+/// The query of `GET /explain`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExplainQuery {
+    #[serde(default)]
+    id: String,
+}
+
 /// `GET /assets/..`: what the page is made of. Kept by browsers, but asked about each time.
 async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
-    let Some(file) = Assets::get(&path) else { return Problem::not_found().into_page() };
+    let Some(file) = Assets::get(&path) else { return Problem::not_found().into_page(Taste::default()) };
     let hash = file.metadata.sha256_hash().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let tag = format!("\"{hash}\"");
     let cached = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
@@ -119,9 +162,9 @@ async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
     if cached { (StatusCode::NOT_MODIFIED, about).into_response() } else { (about, file.data).into_response() }
 }
 
-async fn nothing_here(uri: Uri) -> Response {
+async fn nothing_here(uri: Uri, headers: HeaderMap) -> Response {
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
-    if is_api { Problem::not_found().into_response() } else { Problem::not_found().into_page() }
+    if is_api { Problem::not_found().into_response() } else { Problem::not_found().into_page(Taste::of(&headers)) }
 }
 
 async fn read_only() -> Problem {

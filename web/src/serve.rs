@@ -31,7 +31,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the console on `listener` until `stop` resolves; then event streams end, and open requests within 2 s.
 pub async fn serve(listener: TcpListener, masters: Arc<dyn Masters>, door: Arc<Door>, stop: impl Future<Output = ()>) {
-    let live = Live::new(Arc::clone(&masters));
+    let live = Live::new(Arc::clone(&masters), Arc::clone(&door));
     let router = routes::router(Shared { masters, live: Arc::clone(&live), door });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);

@@ -3,7 +3,9 @@
 use super::guard::{CSRF_HEADER, is_token};
 use super::{Door, Source, Who, hash_of, proof, secret};
 use crate::api::ProblemBody;
+use crate::pages::{self, Choice, Taste};
 use crate::problem::Problem;
+use crate::words::{Words, fill};
 use askama::Template;
 use axum::Form;
 use axum::extract::rejection::{FormRejection, QueryRejection};
@@ -52,6 +54,11 @@ pub(crate) struct LogoutForm {
 #[derive(Template)]
 #[template(path = "login.html")]
 struct LoginPage<'a> {
+    w: &'static Words,
+    lang: &'static str,
+    theme: &'static str,
+    langs: Vec<Choice>,
+    themes: Vec<Choice>,
     next: &'a str,
     user: &'a str,
     /// Empty if nothing is wrong.
@@ -69,10 +76,10 @@ pub(crate) async fn form(
     headers: HeaderMap,
 ) -> Response {
     let next = query.map(|Query(query)| query.next).unwrap_or_default();
-    let next = own_path(&next);
+    let (next, taste) = (own_path(&next), Taste::of(&headers));
     match door.recognise(&headers).await {
         Ok(super::Entry::Login(..)) => Redirect::to(next).into_response(),
-        _ => page(StatusCode::OK, next, "", ""),
+        _ => page(StatusCode::OK, next, "", "", taste),
     }
 }
 
@@ -105,7 +112,7 @@ pub(crate) async fn log_in(
             let set = door.set_cookie(&headers, &cookie, COOKIE_S);
             ([(header::SET_COOKIE, set)], Redirect::to(next)).into_response()
         }
-        Err(refused) => refused.answer(next, &form.user),
+        Err(refused) => refused.answer(next, &form.user, Taste::of(&headers)),
     }
 }
 
@@ -147,16 +154,17 @@ enum Refused {
 }
 
 impl Refused {
-    fn answer(self, next: &str, user: &str) -> Response {
+    fn answer(self, next: &str, user: &str, taste: Taste) -> Response {
+        let w = taste.lang.words();
         match self {
-            Self::Wrong => page(StatusCode::UNAUTHORIZED, next, user, "There is no such user with this password."),
+            Self::Wrong => page(StatusCode::UNAUTHORIZED, next, user, w.wrong_login, taste),
             Self::LockedOut { minutes } => {
-                let why = format!("Too many failed logins. Try again in {minutes} min.");
+                let why = fill(w.locked_out, &[&minutes.to_string()]);
                 let retry_after = HeaderValue::from(minutes.saturating_mul(60));
-                let page = page(StatusCode::TOO_MANY_REQUESTS, next, user, &why);
+                let page = page(StatusCode::TOO_MANY_REQUESTS, next, user, &why, taste);
                 ([(header::RETRY_AFTER, retry_after)], page).into_response()
             }
-            Self::Unavailable(problem) => problem.into_page(),
+            Self::Unavailable(problem) => problem.into_page(taste),
         }
     }
 }
@@ -223,8 +231,12 @@ impl Door {
     }
 }
 
-fn page(status: StatusCode, next: &str, user: &str, problem: &str) -> Response {
-    match (LoginPage { next, user, problem }).render() {
+fn page(status: StatusCode, next: &str, user: &str, problem: &str, taste: Taste) -> Response {
+    let Taste { lang, theme } = taste;
+    let w = lang.words();
+    let (langs, themes) = (pages::langs(lang), pages::themes(theme, w));
+    let page = LoginPage { w, lang: lang.tag(), theme: theme.name(), langs, themes, next, user, problem };
+    match page.render() {
         Ok(html) => (status, Html(html)).into_response(),
         Err(e) => Problem::from(e).into_response(),
     }

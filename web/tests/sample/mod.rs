@@ -6,6 +6,7 @@
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;
+use common::namespace::{Definition, GeneratorKind};
 use common::rpc::lease::{Changed, Mode, Refusal};
 use common::setting::{Change, Outcome, SettingKey, SettingValue};
 use common::terms::{MasterId, SessionId};
@@ -16,9 +17,9 @@ use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
-    Accounts, AgentRow, AuditCheck, AuditFilter, AuditRow, Door, DoorSettings, FlagRow, LeaseFilter, LeasePage,
-    LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow, Orders, Page, PoolRow, Role, Seen,
-    SettingsRow, Unavailable,
+    Accounts, AgentRow, AgentState, AuditCheck, AuditFilter, AuditRow, CapacityRow, Door, DoorSettings, FlagRow,
+    HeldRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow,
+    Orders, Page, PoolRow, ReportRow, Role, Seen, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -182,8 +183,13 @@ pub(crate) struct Book {
 impl Book {
     /// With [`KEY`] as the key of an admin.
     pub(crate) fn with_key() -> Self {
+        Self::with_key_of(Role::Admin)
+    }
+
+    /// With [`KEY`] as the key of somebody.
+    pub(crate) fn with_key_of(role: Role) -> Self {
         let hash = SecretHash(Sha256::digest(KEY.as_bytes()).into());
-        let key = ApiKey { name: "all".parse().unwrap(), role: Role::Admin, hash };
+        let key = ApiKey { name: "all".parse().unwrap(), role, hash };
         Self { keys: Mutex::new(vec![key]), ..Self::default() }
     }
 
@@ -346,4 +352,54 @@ pub(crate) fn many(count: u32) -> Vec<LeaseRow> {
     );
     rows.sort_by_key(|row| row.token);
     rows
+}
+
+/// An agent that reports these rates.
+pub(crate) fn agent(name: &str, state: AgentState, rates: &[u32]) -> AgentRow {
+    AgentRow {
+        agent_id: name.parse().unwrap(),
+        session: SessionId(
+            name.bytes().fold(7, |sum: u128, byte| sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) + u128::from(byte)),
+        ),
+        state,
+        heard: Some(WallMs(NOW.0 - 2_000)),
+        master: Some(MasterId::One),
+        address: "10.4.0.7:40123".to_owned(),
+        report: Some(ReportRow {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fresh_because: None,
+            uptime_s: 86_400,
+            clock_offset_ms: 3,
+            not_ready: None,
+            minted: 123_456_789,
+            rates: rates.to_vec(),
+            scarcest: Some(CapacityRow {
+                name: "default".to_owned(),
+                kind: "uniq64",
+                left: 2_000_000_000,
+                of: 1 << 31,
+            }),
+        }),
+        tokens: vec![HeldRow { token_type: "uint2", token: "5".to_owned(), until: WallMs(NOW.0 + DAY_MS) }],
+    }
+}
+
+/// A line of the audit.
+pub(crate) fn line(number: u64, action: Action, subject: &str) -> AuditRow {
+    let detail = format!("g1 of edge-01, session {:032x}, until 2026-11-27T12:35:06.000Z", 7);
+    let (who, from, subject) = ("jane".to_owned(), "10.0.0.1:5".to_owned(), subject.to_owned());
+    AuditRow { number, at: WallMs(NOW.0 - HOUR_MS), who, from, action, subject, detail }
+}
+
+/// A registered namespace.
+pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
+    let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+    let definition = Definition {
+        kind,
+        token_type: Some(kind.default_token_type().name().to_owned()),
+        template: template.map(str::to_owned),
+        everyday_reset: Some(true),
+        step: Some(1_000),
+    };
+    NamespaceRow { name: name.parse().unwrap(), definition, capacity: 100_000_000, registered_by: "jane".to_owned() }
 }
