@@ -38,7 +38,8 @@ const ANCHOR_LEN_MAX: u64 = 64;
 /// How often, and after what pause, a locked store is tried again.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
-const CACHE_BYTES: u64 = 64 << 20;
+/// Everything is read once, at the start, into the ledger; later only leaves that are written, and the audit.
+const CACHE_BYTES: u64 = 16 << 20;
 
 /// A ledger's records on disk.
 pub struct SledStore {
