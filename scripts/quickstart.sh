@@ -239,6 +239,7 @@ cat <<EOF
 UniqGenerator is up.
   agents   http://$LOOPBACK:${agent_http[0]}  http://$LOOPBACK:${agent_http[1]}
   console  http://$LOOPBACK:${master_web[0]}/  http://$LOOPBACK:${master_web[1]}/
+           user admin, password in $dir/master-1/admin-password
   files    $dir (master-*.log and agent-*.log beside the stores and serial files)
 
 Try:
@@ -246,7 +247,8 @@ Try:
   curl 'http://$LOOPBACK:${agent_http[1]}/uniq96?n=3&format=uri'
   curl 'http://$LOOPBACK:${agent_http[0]}/string?biz=ORDR&custom=01&n=3'
   curl http://$LOOPBACK:${agent_http[1]}/explain/\$(curl -s http://$LOOPBACK:${agent_http[0]}/uniq64)
-  curl http://$LOOPBACK:${master_web[0]}/api/leases
+  curl -c '$dir/cookie' -d user=admin -d "password=\$(cat '$dir/master-1/admin-password')" http://$LOOPBACK:${master_web[0]}/login
+  curl -b '$dir/cookie' http://$LOOPBACK:${master_web[0]}/api/leases
 
 Ctrl-C stops everything; run it again to go on.
 EOF

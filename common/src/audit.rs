@@ -69,6 +69,12 @@ pub enum Action {
     Join,
     /// `master.rolled_back`: this ledger is older than it once was, or of a pairing that is over.
     RolledBack,
+    /// `login.begin`: somebody logged in at this master's console.
+    LogIn,
+    /// `user.change`: a user is new, gone, or has another password or role.
+    User,
+    /// `key.change`: an API key is new or gone.
+    Key,
 }
 
 impl Action {
@@ -84,6 +90,9 @@ impl Action {
             Self::PeerLost => "master.peer_lost",
             Self::Join => "master.join",
             Self::RolledBack => "master.rolled_back",
+            Self::LogIn => "login.begin",
+            Self::User => "user.change",
+            Self::Key => "key.change",
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Everything here but [`clock`] and [`rpc`] is pure: no IO, no clock, no randomness, no locks. Time comes in as an
 //! argument ([`time::Now`]).
 
+pub mod account;
 pub mod audit;
 pub mod calendar;
 pub mod clock;

@@ -170,9 +170,11 @@ struct RawNamespace {
 
 /// A definition as a person writes it in JSON; what is left out is as in the namespace `default` of that kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
     /// What it mints.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub kind: GeneratorKind,
     /// The name of the token type; `uint2` for `uniq64`, one of the `string` types for `string`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

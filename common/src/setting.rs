@@ -1,7 +1,8 @@
-//! Settings of the whole cluster: who may ask for leases, and what generators' names stand for. Each is a record that both
-//! masters confirm, like a lease.
+//! Settings of the whole cluster: who may ask for leases, what generators' names stand for, and who may use the console.
+//! Each is a record that both masters confirm, like a lease.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};
 use crate::audit::Actor;
 use crate::namespace::{GeneratorKind, GeneratorName, Namespace};
 use crate::terms::MasterId;
@@ -22,13 +23,19 @@ pub enum SettingKey {
     Whitelist,
     /// What a generator's name stands for.
     Namespace(GeneratorName),
+    /// Who may log in.
+    Users,
+    /// Which keys scripts may use.
+    Keys,
 }
 
 impl SettingKey {
     /// The one master that proposes changes of it, so that two never propose different ones.
     pub fn home(&self) -> MasterId {
         let sum = match self {
-            Self::Whitelist => 0,
+            Self::Whitelist | Self::Keys => 0,
+            // At home with the master that draws the first admin's password.
+            Self::Users => 1,
             Self::Namespace(name) => name.as_str().bytes().fold(1, u8::wrapping_add),
         };
         if sum & 1 == 1 { MasterId::One } else { MasterId::Two }
@@ -39,6 +46,8 @@ impl fmt::Display for SettingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whitelist => f.write_str("whitelist"),
+            Self::Users => f.write_str("users"),
+            Self::Keys => f.write_str("keys"),
             Self::Namespace(name) => name.fmt(f),
         }
     }
@@ -51,6 +60,10 @@ pub enum SettingValue {
     Whitelist(Vec<IpNet>),
     /// The definition; it never changes.
     Namespace(Box<Namespace>),
+    /// All users, ascending by name, each once; one of them is an admin.
+    Users(Vec<User>),
+    /// All API keys, ascending by name, each once.
+    Keys(Vec<ApiKey>),
 }
 
 /// A setting as both masters hold it.
@@ -76,6 +89,15 @@ impl Setting {
                 networks.len() <= NETWORKS_MAX && networks.is_sorted_by(|a, b| a < b)
             }
             (SettingKey::Namespace(name), SettingValue::Namespace(namespace)) => name == namespace.name(),
+            (SettingKey::Users, SettingValue::Users(users)) => {
+                users.len() <= ACCOUNTS_MAX
+                    && users.is_sorted_by(|a, b| a.name < b.name)
+                    && users.iter().all(User::plausible)
+                    && has_admin(users)
+            }
+            (SettingKey::Keys, SettingValue::Keys(keys)) => {
+                keys.len() <= ACCOUNTS_MAX && keys.is_sorted_by(|a, b| a.name < b.name)
+            }
             _ => false,
         }
     }
@@ -90,6 +112,30 @@ pub enum Change {
     Disallow(IpNet),
     /// A name stands for this.
     Define(Box<Namespace>),
+    /// The first user, if there is none.
+    FirstAdmin(User),
+    /// A new user.
+    AddUser(User),
+    /// A user's new password, as its hash.
+    SetPassword {
+        /// Whose.
+        name: AccountName,
+        /// The hash in PHC's form.
+        phc: String,
+    },
+    /// What a user may do from now on.
+    SetRole {
+        /// Whose.
+        name: AccountName,
+        /// What.
+        role: Role,
+    },
+    /// No such user any more.
+    RemoveUser(AccountName),
+    /// A new key for scripts.
+    AddKey(ApiKey),
+    /// No such key any more.
+    RemoveKey(AccountName),
 }
 
 /// What a change would make of a setting.
@@ -101,8 +147,12 @@ pub enum Outcome {
     Becomes(SettingValue),
     /// The name stands for something else, for ever.
     Taken,
-    /// The whitelist would have more than [`NETWORKS_MAX`] networks.
+    /// There would be more of them than there may be.
     TooMany,
+    /// There is nobody of that name.
+    NoSuch,
+    /// Nobody could manage users any more.
+    LastAdmin,
 }
 
 impl Change {
@@ -111,6 +161,21 @@ impl Change {
         match self {
             Self::Allow(_) | Self::Disallow(_) => SettingKey::Whitelist,
             Self::Define(namespace) => SettingKey::Namespace(namespace.name().clone()),
+            Self::FirstAdmin(_)
+            | Self::AddUser(_)
+            | Self::SetPassword { .. }
+            | Self::SetRole { .. }
+            | Self::RemoveUser(_) => SettingKey::Users,
+            Self::AddKey(_) | Self::RemoveKey(_) => SettingKey::Keys,
+        }
+    }
+
+    /// How many there may be of what it is about.
+    pub fn bound(&self) -> usize {
+        match self.key() {
+            SettingKey::Whitelist => NETWORKS_MAX,
+            SettingKey::Namespace(_) => NAMESPACES_MAX,
+            SettingKey::Users | SettingKey::Keys => ACCOUNTS_MAX,
         }
     }
 
@@ -132,8 +197,67 @@ impl Change {
                 networks.retain(|known| known.trunc() != network.trunc());
                 whitelist(known, networks)
             }
+            Self::AddKey(_) | Self::RemoveKey(_) => match known {
+                Some(SettingValue::Keys(keys)) => self.keys_outcome(keys),
+                _ => self.keys_outcome(&[]),
+            },
+            _ => match known {
+                Some(SettingValue::Users(users)) => self.users_outcome(users),
+                _ => self.users_outcome(&[]),
+            },
         }
     }
+
+    fn keys_outcome(&self, known: &[ApiKey]) -> Outcome {
+        let mut keys = known.to_vec();
+        match self {
+            Self::AddKey(key) => match known.iter().find(|one| one.name == key.name) {
+                Some(same) if same == key => return Outcome::AlreadySo,
+                Some(_) => return Outcome::Taken,
+                None if known.len() >= ACCOUNTS_MAX => return Outcome::TooMany,
+                None => keys.push(key.clone()),
+            },
+            Self::RemoveKey(name) => keys.retain(|key| key.name != *name),
+            _ => {}
+        }
+        keys.sort_unstable();
+        if keys == known { Outcome::AlreadySo } else { Outcome::Becomes(SettingValue::Keys(keys)) }
+    }
+
+    fn users_outcome(&self, known: &[User]) -> Outcome {
+        let mut users = known.to_vec();
+        match self {
+            Self::FirstAdmin(user) if known.is_empty() => users.push(user.clone()),
+            Self::AddUser(user) => match known.iter().find(|one| one.name == user.name) {
+                Some(same) if same == user => return Outcome::AlreadySo,
+                Some(_) => return Outcome::Taken,
+                None if known.len() >= ACCOUNTS_MAX => return Outcome::TooMany,
+                None => users.push(user.clone()),
+            },
+            Self::SetPassword { name, phc } => match users.iter_mut().find(|user| user.name == *name) {
+                Some(user) => user.phc.clone_from(phc),
+                None => return Outcome::NoSuch,
+            },
+            Self::SetRole { name, role } => match users.iter_mut().find(|user| user.name == *name) {
+                Some(user) => user.role = *role,
+                None => return Outcome::NoSuch,
+            },
+            Self::RemoveUser(name) => users.retain(|user| user.name != *name),
+            _ => {}
+        }
+        users.sort_unstable();
+        if users == known {
+            Outcome::AlreadySo
+        } else if has_admin(&users) {
+            Outcome::Becomes(SettingValue::Users(users))
+        } else {
+            Outcome::LastAdmin
+        }
+    }
+}
+
+fn has_admin(users: &[User]) -> bool {
+    users.iter().any(|user| user.role == Role::Admin)
 }
 
 fn whitelist(known: Option<&SettingValue>, networks: Vec<IpNet>) -> Outcome {
@@ -167,6 +291,7 @@ pub fn predefined() -> impl Iterator<Item = Namespace> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::SecretHash;
     use crate::namespace::Definition;
 
     fn net(text: &str) -> IpNet {
@@ -210,6 +335,50 @@ mod tests {
         }
     }
 
+    fn user(name: &str, role: Role) -> User {
+        User { name: name.parse().unwrap(), role, phc: "$argon2id$v=19$x".to_owned() }
+    }
+
+    fn key(name: &str, byte: u8) -> ApiKey {
+        ApiKey { name: name.parse().unwrap(), role: Role::Viewer, hash: SecretHash([byte; 32]) }
+    }
+
+    #[test]
+    fn there_is_always_an_admin_and_the_first_one_comes_once() {
+        let (admin, other) = (user("admin", Role::Admin), user("other", Role::Admin));
+        let becomes = |change: Change, known: Option<&SettingValue>| match change.outcome(known, &[]) {
+            Outcome::Becomes(value) => value,
+            other => panic!("{change:?}: {other:?}"),
+        };
+        assert_eq!(Change::AddUser(user("v", Role::Viewer)).outcome(None, &[]), Outcome::LastAdmin);
+        let one = becomes(Change::FirstAdmin(admin.clone()), None);
+        assert_eq!(Change::FirstAdmin(other.clone()).outcome(Some(&one), &[]), Outcome::AlreadySo);
+        assert_eq!(Change::RemoveUser(admin.name.clone()).outcome(Some(&one), &[]), Outcome::LastAdmin);
+        let demoted = Change::SetRole { name: admin.name.clone(), role: Role::Operator };
+        assert_eq!(demoted.outcome(Some(&one), &[]), Outcome::LastAdmin);
+        let two = becomes(Change::AddUser(other.clone()), Some(&one));
+        assert_eq!(Change::AddUser(other.clone()).outcome(Some(&two), &[]), Outcome::AlreadySo);
+        assert_eq!(Change::AddUser(user("other", Role::Viewer)).outcome(Some(&two), &[]), Outcome::Taken);
+        let gone = becomes(Change::RemoveUser(admin.name.clone()), Some(&two));
+        assert_eq!(Change::RemoveUser(admin.name.clone()).outcome(Some(&gone), &[]), Outcome::AlreadySo);
+        let password = Change::SetPassword { name: admin.name, phc: "$argon2id$new".to_owned() };
+        assert_eq!(password.outcome(Some(&gone), &[]), Outcome::NoSuch);
+        let changed = becomes(password, Some(&two));
+        assert_ne!(changed, two);
+        let full = (0..ACCOUNTS_MAX).map(|n| user(&format!("u{n:04}"), Role::Admin)).collect();
+        assert_eq!(Change::AddUser(other).outcome(Some(&SettingValue::Users(full)), &[]), Outcome::TooMany);
+    }
+
+    #[test]
+    fn keys_come_and_go() {
+        let Outcome::Becomes(one) = Change::AddKey(key("a", 1)).outcome(None, &[]) else { panic!() };
+        assert_eq!(Change::AddKey(key("a", 1)).outcome(Some(&one), &[]), Outcome::AlreadySo);
+        assert_eq!(Change::AddKey(key("a", 2)).outcome(Some(&one), &[]), Outcome::Taken);
+        let remove = Change::RemoveKey("a".parse().unwrap());
+        assert_eq!(remove.outcome(Some(&one), &[]), Outcome::Becomes(SettingValue::Keys(Vec::new())));
+        assert_eq!(remove.outcome(None, &[]), Outcome::AlreadySo);
+    }
+
     #[test]
     fn a_record_that_no_master_writes_is_noticed() {
         let setting = |key, value| Setting { key, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) };
@@ -219,6 +388,11 @@ mod tests {
         assert!(!setting(SettingKey::Whitelist, SettingValue::Namespace(orders(1, true))).plausible());
         let other = SettingKey::Namespace("other".parse().unwrap());
         assert!(!setting(other, SettingValue::Namespace(orders(1, true))).plausible());
+        let users = |all: &[User]| setting(SettingKey::Users, SettingValue::Users(all.to_vec())).plausible();
+        let (a, b) = (user("a", Role::Admin), user("b", Role::Viewer));
+        assert!(users(&[a.clone(), b.clone()]));
+        assert!(!users(&[b.clone(), a.clone()]) && !users(&[a.clone(), a]) && !users(&[b]));
+        assert!(!setting(SettingKey::Keys, SettingValue::Keys(vec![key("a", 1), key("a", 2)])).plausible());
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! What the console sees of this master: looks at the ledger between two steps, and decides nothing.
 
+use crate::agents;
 use crate::driver::{Counters, Driver, Refused};
 use crate::lease::Ledger;
+use crate::roll::Roll;
 use crate::store::audit::Line;
 use crate::store::sled::AuditLog;
+use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
 use common::namespace::Namespace;
@@ -18,25 +21,47 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use web::{
-    AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow,
-    Page, PoolRow, Unavailable, count_pools,
+    AgentRow, AuditRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
+    NamespaceRow, NetworkRow, Page, PoolRow, Seen, SettingsRow, Unavailable, count_pools,
 };
+
+/// Lines of the audit that are looked through for those about one token.
+const HISTORY_SCAN_MAX: usize = 100_000;
 
 /// The masters as this one sees them.
 pub struct Admin {
-    driver: Driver,
+    pub(crate) driver: Driver,
     clock: Clock,
     counters: Arc<Counters>,
-    audit: AuditLog,
+    pub(crate) audit: AuditLog,
+    /// Held by whoever has the audit walked.
+    pub(crate) verifying: Arc<tokio::sync::Mutex<()>>,
+    roll: Roll,
+    flags: Vec<FlagRow>,
+    /// Who may log in as long as the ledger has no users.
+    pub(crate) first_admin: Option<User>,
 }
 
 impl Admin {
     /// A view through this driver.
     pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: AuditLog) -> Self {
-        Self { driver, clock, counters, audit }
+        let (first_admin, roll, flags, verifying) = Default::default();
+        Self { driver, clock, counters, audit, verifying, first_admin, roll, flags }
     }
 
-    fn look<T: Send + 'static>(
+    /// With what agents report, and with what this master was started with; none of that may be secret.
+    #[must_use]
+    pub fn with_roll(self, roll: Roll, flags: Vec<FlagRow>) -> Self {
+        Self { roll, flags, ..self }
+    }
+
+    /// With somebody who may log in as long as the ledger has no users.
+    #[must_use]
+    pub fn with_first_admin(self, first_admin: Option<User>) -> Self {
+        Self { first_admin, ..self }
+    }
+
+    pub(crate) fn look<T: Send + 'static>(
         &self,
         view: impl FnOnce(&Ledger, Now) -> T + Send + 'static,
     ) -> BoxFuture<'_, Result<T, Unavailable>> {
@@ -57,7 +82,7 @@ enum Taken<'a> {
     Leased(&'a Lease, LeaseStage),
 }
 
-impl Taken<'_> {
+impl<'a> Taken<'a> {
     fn stage(&self) -> LeaseStage {
         match self {
             Self::Proposed(_) => LeaseStage::Granting,
@@ -65,10 +90,10 @@ impl Taken<'_> {
         }
     }
 
-    fn wanted(&self, filter: &LeaseFilter) -> bool {
+    fn seen(&self, key: TokenKey) -> Seen<'a> {
         match self {
-            Self::Proposed(prep) => filter.admits(prep.token_type, self.stage(), &prep.agent_id),
-            Self::Leased(lease, stage) => filter.admits(lease.token_type, *stage, &lease.agent_id),
+            Self::Proposed(prep) => Seen::of_prep(prep),
+            Self::Leased(lease, stage) => Seen::of_lease(key, lease, *stage),
         }
     }
 
@@ -106,7 +131,8 @@ fn taken(ledger: &Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, Taken<
 
 fn page_of(ledger: &Ledger, now: WallMs, filter: &LeaseFilter, page: Page) -> LeasePage {
     let terms = ledger.identity().terms;
-    let matching = taken(ledger, now).filter(|(_, entry)| entry.wanted(filter));
+    let seen = taken(ledger, now).map(|(key, entry)| (entry.seen(key), entry));
+    let matching = seen.filter(|(seen, _)| filter.admits(seen));
     page.cut(matching, |key, entry| entry.row(key, &terms))
 }
 
@@ -202,10 +228,34 @@ impl Masters for Admin {
         self.look(|ledger, _| {
             let registered = ledger.book().all().filter_map(|setting| match &setting.value {
                 SettingValue::Namespace(namespace) => Some(namespace_row(namespace, setting.actor.who())),
-                SettingValue::Whitelist(_) => None,
+                _ => None,
             });
             predefined().map(|namespace| namespace_row(&namespace, "")).chain(registered).collect()
         })
+    }
+
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {
+        let roll = self.roll.clone();
+        self.look(move |ledger, now| agents::rows(ledger, now.wall, roll.all()))
+    }
+
+    fn settings(&self) -> BoxFuture<'_, Result<SettingsRow, Unavailable>> {
+        let flags = self.flags.clone();
+        self.look(move |ledger, _| agents::settings(ledger, flags))
+    }
+
+    fn history(&self, token: TokenKey, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        let audit = self.audit.clone();
+        async move {
+            let about = move |line: &Line| agents::is_about(line, token);
+            let read = tokio::task::spawn_blocking(move || audit.newest_of(None, HISTORY_SCAN_MAX, count, about)).await;
+            let lines = read.map_err(|_| Unavailable::ShuttingDown)?.map_err(|e| {
+                tracing::error!("the audit cannot be read: {e}");
+                Unavailable::Damaged
+            })?;
+            Ok(lines.into_iter().map(audit_row).collect())
+        }
+        .boxed()
     }
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {
@@ -243,7 +293,7 @@ impl Masters for Admin {
     }
 }
 
-fn audit_row(line: Line) -> AuditRow {
+pub(crate) fn audit_row(line: Line) -> AuditRow {
     let Line { number, entry, .. } = line;
     let (who, from) = (entry.actor.who().to_owned(), entry.actor.from().to_owned());
     AuditRow { number, at: entry.at, who, from, action: entry.action, subject: entry.subject, detail: entry.detail }

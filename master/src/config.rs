@@ -79,6 +79,11 @@ pub struct Args {
     #[arg(long, env = "UNIQ_ALLOW", default_value = "127.0.0.0/8,::1/128", value_delimiter = ',', value_name = "CIDR")]
     pub allow: Vec<IpNet>,
 
+    /// The password of the first user, `admin`, is the first line of this file, as long as there are no users; without it
+    /// master 1 draws one and writes it once to DIR/admin-password
+    #[arg(long, env = "UNIQ_ADMIN_PASSWORD_FILE", value_name = "FILE")]
+    pub admin_password_file: Option<PathBuf>,
+
     /// Listen on addresses that are not loopback without TLS: anybody who reaches them can read and send
     #[arg(long, env = "UNIQ_INSECURE")]
     pub insecure: bool,

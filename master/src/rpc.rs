@@ -2,17 +2,19 @@
 
 use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply};
+use crate::roll::Roll;
 use arc_swap::ArcSwap;
 use common::audit::Actor;
+use common::clock::Clock;
 use common::lease::Grant;
 use common::namespace::Namespace;
 use common::rpc::lease::{
-    Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease,
+    AgentReport, Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease,
     NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, SettingValue};
-use common::terms::ClusterId;
+use common::terms::{ClusterId, MasterId};
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -45,8 +47,19 @@ impl Whitelist {
     }
 }
 
+/// Where agents' reports go.
+#[derive(Clone)]
+pub struct Told {
+    /// The roll.
+    pub roll: Roll,
+    /// What time it is.
+    pub clock: Clock,
+    /// Which master this is.
+    pub master: MasterId,
+}
+
 /// Serves agents on `listener` until `stop`.
-pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, told: Told, stop: CancellationToken) {
     let list = whitelist.clone();
     let admit = move |from: SocketAddr| {
         let fine = list.admits(from.ip());
@@ -56,7 +69,7 @@ pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, 
         fine
     };
     let handle = move |io, from: SocketAddr| {
-        let server = LeaseServer { driver: driver.clone(), whitelist: whitelist.clone(), from };
+        let server = LeaseServer { driver: driver.clone(), whitelist: whitelist.clone(), told: told.clone(), from };
         async move { common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve()) }
     };
     accept(listener, LIMITS.connections_max, stop, admit, handle).await;
@@ -66,6 +79,7 @@ pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, 
 struct LeaseServer {
     driver: Driver,
     whitelist: Whitelist,
+    told: Told,
     from: SocketAddr,
 }
 
@@ -136,7 +150,7 @@ impl LeaseService for LeaseServer {
         let page = self.driver.look(move |ledger, _| {
             let namespaces = ledger.book().all().filter_map(|setting| match &setting.value {
                 SettingValue::Namespace(namespace) => Some(namespace.as_ref()),
-                SettingValue::Whitelist(_) => None,
+                _ => None,
             });
             let wanted = namespaces.filter(|namespace| after.as_ref().is_none_or(|after| namespace.name() > after));
             wanted.take(NAMESPACES_PAGE_MAX).cloned().collect()
@@ -147,6 +161,14 @@ impl LeaseService for LeaseServer {
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
         self.allowed()?;
         ask!(self.driver, move |id| Event::Heartbeat { id, request }, Reply::Heartbeat)
+    }
+
+    async fn report(self, _: Context, report: AgentReport) -> Result<(), Refusal> {
+        self.allowed()?;
+        in_cluster(&self.driver, report.cluster).await?;
+        let Told { roll, clock, master } = &self.told;
+        roll.take_in(report, &self.from.to_string(), *master, clock.wall());
+        Ok(())
     }
 }
 

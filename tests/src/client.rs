@@ -3,8 +3,15 @@
 
 use crate::oracle::Ids;
 use anyhow::{Context as _, Result, bail};
-use reqwest::header::{ACCEPT, HeaderMap};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, SET_COOKIE};
+use reqwest::redirect::Policy;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// The password of the first admin of every cluster that tests start. Nothing in it has to be escaped in a form.
+pub const ADMIN_PASSWORD: &str = "open-sesame-for-tests";
 
 /// How long an answer may take before the client gives up.
 pub const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -203,7 +210,7 @@ fn packed(kind: Kind, body: &[u8], whole: bool) -> Result<Ids> {
 
 /// Asks by HTTP. Cheap to copy; copies share their connections.
 #[derive(Clone)]
-pub struct Client(reqwest::Client);
+pub struct Client(reqwest::Client, Arc<Mutex<BTreeMap<SocketAddr, String>>>);
 
 impl Client {
     /// A client with time limits and no proxy.
@@ -212,7 +219,41 @@ impl Client {
     /// If the system's resolver cannot be set up.
     pub fn new() -> Result<Self> {
         let http = reqwest::Client::builder().no_proxy().connect_timeout(Duration::from_secs(5)).timeout(ANSWER_MAX);
-        Ok(Self(http.build()?))
+        Ok(Self(http.redirect(Policy::none()).build()?, Arc::default()))
+    }
+
+    /// `GET` from a master's console, as the first admin: logs in if need be.
+    ///
+    /// # Errors
+    /// If nothing answers, or nobody is let in.
+    pub async fn console(&self, console: SocketAddr, path: &str) -> Result<Answer> {
+        let ask = async || {
+            let cookie = self.cookies().get(&console).cloned().unwrap_or_default();
+            self.send(self.0.get(format!("http://{console}{path}")).header(COOKIE, cookie)).await
+        };
+        let answer = ask().await?;
+        if answer.status != 401 && answer.status != 303 {
+            return Ok(answer);
+        }
+        let cookie = self.log_in(console, "admin", ADMIN_PASSWORD).await?;
+        self.cookies().insert(console, cookie);
+        ask().await
+    }
+
+    /// Logs in at a master's console. The cookie.
+    ///
+    /// # Errors
+    /// If nobody is let in.
+    pub async fn log_in(&self, console: SocketAddr, user: &str, password: &str) -> Result<String> {
+        let form = format!("user={user}&password={password}");
+        let request = self.0.post(format!("http://{console}/login")).body(form);
+        let answer = self.send(request.header(CONTENT_TYPE, "application/x-www-form-urlencoded")).await?;
+        let cookie = answer.headers.get(SET_COOKIE).and_then(|set| set.to_str().ok()?.split(';').next());
+        cookie.map(str::to_owned).with_context(|| format!("{user} was not let in: {} {}", answer.status, answer.text()))
+    }
+
+    fn cookies(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, String>> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `GET`, accepting anything.

@@ -3,7 +3,7 @@
 //! Whatever happens to the test, a panic included, dropping a [`Cluster`] kills every process it started. If the test
 //! failed, it first prints the end of every log and says where the folder is; otherwise the folder goes too.
 
-use crate::client::{Answer, Client};
+use crate::client::{ADMIN_PASSWORD, Answer, Client};
 use crate::ports::Ports;
 use crate::programs::{self, Daemon};
 use anyhow::{Context as _, Result, bail};
@@ -301,7 +301,7 @@ impl Cluster {
     /// If it does not answer with a list.
     pub async fn leases(&self, master: usize, query: &str) -> Result<Vec<serde_json::Value>> {
         let master = self.masters.get(master).context("no such master")?;
-        let answer = self.client.get(&format!("http://{}/api/leases?{query}", master.daemon.http)).await?;
+        let answer = self.client.console(master.daemon.http, &format!("/api/leases?{query}")).await?;
         let rows = answer.json()?;
         rows.as_array().cloned().with_context(|| format!("{}: not a list: {rows}", answer.status))
     }
@@ -311,7 +311,7 @@ impl Cluster {
     /// # Errors
     /// If it does not answer as agreed.
     pub async fn master_row(&self, http: SocketAddr) -> Result<serde_json::Value> {
-        let rows = self.client.get(&format!("http://{http}/api/masters")).await?.json()?;
+        let rows = self.client.console(http, "/api/masters").await?.json()?;
         let own = |rows: &serde_json::Value| {
             rows.as_array()?.iter().find(|row| row.get("this").and_then(|this| this.as_bool()) == Some(true)).cloned()
         };
@@ -400,10 +400,13 @@ fn master_with(
 ) -> Result<Master> {
     let [agent_listen, peer_listen, web] = own;
     let data = text(&data_dir)?.to_owned();
+    // Both masters are given the same one: then each lets its first user in before it has met the other.
+    let password = dir.join("first-password");
+    std::fs::write(&password, ADMIN_PASSWORD)?;
     #[rustfmt::skip]
     let args = [
         "--data-dir", &data, "--agent-listen", &agent_listen.to_string(), "--peer-listen", &peer_listen.to_string(),
-        "--web-listen", &web.to_string(), "--peer", &peer.to_string(),
+        "--web-listen", &web.to_string(), "--peer", &peer.to_string(), "--admin-password-file", text(&password)?,
     ]
     .map(str::to_owned);
     let log = dir.join(format!("{name}.log"));

@@ -5,6 +5,7 @@
 //! walks the states of the masters' own ledger: the others are started, asked and killed like anybody's.
 
 pub mod bench;
+pub mod browser;
 pub mod client;
 pub mod cluster;
 pub mod file_model;

@@ -159,6 +159,13 @@ impl Daemon {
         }
     }
 
+    /// Leaves a flag and its value out, from the next start on.
+    pub fn unset(&mut self, flag: &str) {
+        if let Some(at) = self.args.iter().position(|arg| arg == flag) {
+            self.args.drain(at..(at + 2).min(self.args.len()));
+        }
+    }
+
     /// Lets it run in a network namespace, from the next start on.
     pub fn run_inside(&mut self, namespace: &Path) {
         // nsenter becomes the program: the process id stays that of the program.

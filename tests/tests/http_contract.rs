@@ -284,15 +284,15 @@ async fn the_masters_show_every_lease_and_each_other() {
         assert_eq!(cluster.leases(master, "agent=agent-2").await.unwrap().len(), 2);
         assert_eq!(cluster.leases(master, "agent=agent-2&type=uint2&state=held").await.unwrap().len(), 1);
         assert_eq!(cluster.leases(master, "state=resting").await.unwrap().len(), 0);
-        let web = format!("http://{}", cluster.masters[master].daemon.http);
+        let web = cluster.masters[master].daemon.http;
         for query in ["type=uint3", "state=asleep"] {
-            let answer = cluster.client.get(&format!("{web}/api/leases?{query}")).await.unwrap();
+            let answer = cluster.client.console(web, &format!("/api/leases?{query}")).await.unwrap();
             problem(&answer, 400, "bad_parameter", query);
         }
-        let masters = cluster.client.get(&format!("{web}/api/masters")).await.unwrap().json().unwrap();
+        let masters = cluster.client.console(web, "/api/masters").await.unwrap().json().unwrap();
         assert_eq!(masters.as_array().map(Vec::len), Some(2), "{masters}");
         for path in ["/healthz", "/readyz", "/metrics", "/"] {
-            assert_eq!(cluster.client.get(&format!("{web}{path}")).await.unwrap().status, 200, "{path}");
+            assert_eq!(cluster.client.console(web, path).await.unwrap().status, 200, "{path}");
         }
     }
 }

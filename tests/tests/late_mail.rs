@@ -49,7 +49,7 @@ type Grown = (u64, u8, String);
 
 /// Every lease in a master's table by type and token, with its holder.
 async fn table(cluster: &Cluster, http: SocketAddr) -> BTreeMap<(String, String), (Grown, String)> {
-    let rows = cluster.client.get(&format!("http://{http}/api/leases")).await.unwrap().json().unwrap();
+    let rows = cluster.client.console(http, "/api/leases").await.unwrap().json().unwrap();
     let text = |row: &serde_json::Value, name: &str| row[name].as_str().unwrap().to_owned();
     let entry = |row: &serde_json::Value| {
         let state = match row["state"].as_str().unwrap() {

@@ -39,8 +39,8 @@ async fn names(cluster: &Cluster, master: usize) -> Vec<String> {
 }
 
 async fn get(cluster: &Cluster, master: usize, path: &str) -> Vec<serde_json::Value> {
-    let url = format!("http://{}{path}", cluster.masters[master].daemon.http);
-    cluster.client.get(&url).await.unwrap().json().unwrap().as_array().unwrap().clone()
+    let console = cluster.masters[master].daemon.http;
+    cluster.client.console(console, path).await.unwrap().json().unwrap().as_array().unwrap().clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

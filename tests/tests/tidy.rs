@@ -9,7 +9,10 @@ const PURE: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types
 /// Files that must be pure; a new one in these folders is pure from its first day.
 const PURE_ROOMS: [&str; 5] =
     ["common/src/ids", "common/src/template", "master/src/lease", "master/src/setting", "agent/src/holder"];
-const PURE_FILES: [&str; 17] = [
+const PURE_FILES: [&str; 20] = [
+    "common/src/account.rs",
+    "web/src/door/lockout.rs",
+    "web/src/door/logins.rs",
     "common/src/audit.rs",
     "common/src/setting.rs",
     "master/src/store/audit.rs",
@@ -90,8 +93,14 @@ fn addresses(source: &str) -> Vec<String> {
 fn every_door_is_in_the_documents() {
     let api = read("docs/api.md");
     let agent = addresses(&read("agent/src/http/mod.rs"));
-    let web = addresses(&read("web/src/routes.rs"));
-    assert!(agent.len() > 8 && web.len() > 5, "no routes found: {agent:?} {web:?}");
+    let mut web = addresses(&read("web/src/routes.rs"));
+    let mut described = vec![root().join("web/src/door/login.rs")];
+    rust_files(&root().join("web/src/api"), &mut described);
+    for file in described {
+        let source = fs::read_to_string(file).unwrap();
+        web.extend(source.split(" path = \"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()));
+    }
+    assert!(agent.len() > 8 && web.len() > 25, "no routes found: {agent:?} {web:?}");
     for address in agent.iter().chain(&web) {
         let fixed = address.split('{').next().unwrap().trim_end_matches('/');
         if fixed.is_empty() || fixed == "/assets" {

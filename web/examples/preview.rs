@@ -1,5 +1,5 @@
 //! The console with made-up leases, to work on its looks without a cluster: `cargo run -p web --example preview`, then
-//! open <http://127.0.0.1:7399>. An argument shows another state: `silent`, `syncing`, `empty`, `large`,
+//! open <http://127.0.0.1:7399> and log in as `admin` with `preview`. An argument shows another state: `silent`, `syncing`, `empty`, `large`,
 //! `test-clock`.
 
 #[path = "../tests/sample/mod.rs"]
@@ -66,6 +66,13 @@ async fn main() -> std::io::Result<()> {
     });
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:7399").await?;
-    web::serve(listener, sample, std::future::pending()).await;
+    // The user `admin` with the password `preview`, which nobody could set in a real console.
+    let user = common::account::User {
+        name: "admin".parse().map_err(std::io::Error::other)?,
+        role: web::Role::Admin,
+        phc: web::hash(b"preview").unwrap_or_default(),
+    };
+    let book = sample::Book { users: vec![user].into(), ..sample::Book::with_key() };
+    web::serve(listener, sample, Arc::new(book).door(), std::future::pending()).await;
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! Questions to the masters, none of which may hang a page.
 
-use crate::masters::{LeaseFilter, LeasePage, Masters, Page, Unavailable};
-use crate::query::{PAGE_ROWS, View};
-use crate::render::Snapshot;
+use crate::masters::{LeaseFilter, LeasePage, Masters, Order, Page, Unavailable};
+use crate::pages::Snapshot;
 use common::token::TokenKey;
 use futures::future::BoxFuture;
 use std::time::Duration;
@@ -34,17 +33,11 @@ pub(crate) async fn snapshot(masters: &dyn Masters) -> Result<Snapshot, Unavaila
     })
 }
 
-/// The leases of a view.
-pub(crate) async fn leases(masters: &dyn Masters, view: &View) -> Result<LeasePage, Unavailable> {
-    let page = Page { after: None, skip: view.skip(), limit: PAGE_ROWS };
-    within(masters.leases(view.filter.clone(), page)).await
-}
-
 /// The next rows of all that match, after `after`.
 pub(crate) async fn chunk(
     masters: &dyn Masters,
     filter: LeaseFilter,
     after: Option<TokenKey>,
 ) -> Result<LeasePage, Unavailable> {
-    within(masters.leases(filter, Page { after, skip: 0, limit: CHUNK_ROWS })).await
+    within(masters.leases(filter, Page { after, skip: 0, limit: CHUNK_ROWS, order: Order::default() })).await
 }

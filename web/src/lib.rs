@@ -1,29 +1,37 @@
-//! The admin console of a master: one live page and a JSON API, read-only so far.
+//! The admin console of a master: live pages and a JSON API.
 //!
 //! It sees the masters through one trait, [`Masters`], and never the ledger itself. Pages are rendered here and sent
 //! whole, so they work without a script; the one script only replaces parts of the page by what the server renders anew
 //! (`/events`). Everything the page needs is inside the program.
 
+mod agents;
+mod api;
 mod ask;
+mod door;
 mod live;
 mod masters;
+mod orders;
+mod pages;
 mod problem;
 mod query;
-mod render;
 mod routes;
 mod serve;
 mod text;
+mod words;
 
+pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_MS, LOST_MS, ReportRow, SettingsRow};
+pub use door::{Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
-    NetworkRow, Page, PoolRow, Unavailable, count_pools,
+    NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
 };
+pub use orders::{AuditCheck, AuditFilter, Orders};
 pub use serve::serve;
 
 use std::sync::Arc;
 
 /// All routes of the console, to be served by [`serve`] or asked directly in a test.
-pub fn router(masters: Arc<dyn Masters>) -> axum::Router {
-    let live = live::Live::new(Arc::clone(&masters));
-    routes::router(routes::Shared { masters, live })
+pub fn router(masters: Arc<dyn Masters>, door: Arc<Door>) -> axum::Router {
+    let live = live::Live::new(Arc::clone(&masters), Arc::clone(&door));
+    routes::router(routes::Shared { masters, live, door })
 }

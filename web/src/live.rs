@@ -5,10 +5,10 @@
 //! browser costs a seat and never memory. What a browser is sent is the difference to what it was sent before.
 
 use crate::ask;
+use crate::door::Door;
 use crate::masters::Masters;
+use crate::pages::{self, Desk, Parts, View};
 use crate::problem::Problem;
-use crate::query::View;
-use crate::render::{Parts, Snapshot};
 use axum::response::sse::Event;
 use futures::stream::{self, Stream};
 use std::collections::BTreeMap;
@@ -25,6 +25,7 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Those who watch, and what they watch.
 pub(crate) struct Live {
     masters: Arc<dyn Masters>,
+    door: Arc<Door>,
     seats: Arc<Semaphore>,
     watched: Mutex<Watched>,
 }
@@ -41,8 +42,8 @@ struct Watched {
 }
 
 impl Live {
-    pub(crate) fn new(masters: Arc<dyn Masters>) -> Arc<Self> {
-        Arc::new(Self { masters, seats: Arc::new(Semaphore::new(WATCHERS_MAX)), watched: Mutex::default() })
+    pub(crate) fn new(masters: Arc<dyn Masters>, door: Arc<Door>) -> Arc<Self> {
+        Arc::new(Self { masters, door, seats: Arc::new(Semaphore::new(WATCHERS_MAX)), watched: Mutex::default() })
     }
 
     /// Ends all event streams: whoever waits for open connections to finish would wait for ever otherwise.
@@ -119,10 +120,10 @@ impl Poller {
     }
 
     async fn round(&self, views: BTreeMap<View, watch::Sender<Newest>>) -> Result<(), Problem> {
-        let masters = self.0.masters.as_ref();
-        let snapshot = ask::snapshot(masters).await?;
+        let desk = Desk { masters: self.0.masters.as_ref(), orders: self.0.door.orders() };
+        let snapshot = ask::snapshot(desk.masters).await?;
         for (view, sender) in views {
-            let parts = render(masters, &view, &snapshot).await?;
+            let parts = pages::parts(&desk, &view, &snapshot).await?;
             sender.send_if_modified(|newest| {
                 let news = newest.as_deref() != Some(&parts);
                 *newest = Some(Arc::new(parts));
@@ -142,12 +143,6 @@ impl Drop for Poller {
             watched.views.clear();
         }
     }
-}
-
-/// The parts of `view`, with its leases as they are now.
-pub(crate) async fn render(masters: &dyn Masters, view: &View, snapshot: &Snapshot) -> Result<Parts, Problem> {
-    let leases = ask::leases(masters, view).await?;
-    Ok(Parts::render(view, snapshot, &leases)?)
 }
 
 /// What is new since `sent`, as a JSON object of part names and their HTML.

@@ -3,6 +3,7 @@
 //! Whoever serves the console implements [`Masters`]; the console itself holds no state about leases and never sees the
 //! ledger.
 
+use crate::agents::{AgentRow, SettingsRow};
 use common::audit::Action;
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState, Prep};
@@ -62,6 +63,24 @@ pub trait Masters: Send + Sync + 'static {
     /// [`Unavailable`] if this master cannot answer now.
     fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>>;
 
+    /// The agents: those who report, and those who only hold leases; by their names.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>>;
+
+    /// What the cluster was made with.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn settings(&self) -> BoxFuture<'_, Result<SettingsRow, Unavailable>>;
+
+    /// What the audit says of a token, the newest line first, at most `count`; as far back as can be read at once.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn history(&self, token: TokenKey, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>>;
+
     /// All metrics in Prometheus' text format.
     fn metrics(&self) -> BoxFuture<'_, String>;
 
@@ -87,7 +106,7 @@ pub enum Unavailable {
 }
 
 /// Where a lease is in its life, in the words of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseStage {
     /// Proposed by its home master, not confirmed by the other yet.
@@ -109,6 +128,10 @@ pub struct LeaseFilter {
     pub stage: Option<LeaseStage>,
     /// Only those of these agents.
     pub agent: Option<AgentPattern>,
+    /// Only this one.
+    pub token: Option<TokenKey>,
+    /// Only those in which this text occurs.
+    pub search: Option<Search>,
 }
 
 /// An agent's whole name, or with a final `*` the beginning of one (no name contains that character).
@@ -116,6 +139,36 @@ pub struct LeaseFilter {
 pub struct AgentPattern {
     text: String,
     prefix: bool,
+}
+
+/// A text that is looked for in leases: a whole token, a part of an agent's name, or the beginning of a session or an
+/// address. Case does not matter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Search(String);
+
+/// The order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Order {
+    /// By what.
+    pub by: SortBy,
+    /// The greatest first.
+    pub descending: bool,
+}
+
+/// What rows are put in order by; those that are equal in it stay in the order of their tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SortBy {
+    /// The token.
+    #[default]
+    Token,
+    /// The stage.
+    State,
+    /// The agent's name.
+    Agent,
+    /// The end.
+    Until,
+    /// The last renewal.
+    Renewed,
 }
 
 /// Which part of the matching leases is wanted: of those after `after`, without the first `skip`, at most `limit`.
@@ -127,6 +180,8 @@ pub struct Page {
     pub skip: usize,
     /// How many rows at most.
     pub limit: usize,
+    /// In which order.
+    pub order: Order,
 }
 
 /// A page of leases.
@@ -139,22 +194,26 @@ pub struct LeasePage {
 }
 
 /// A lease as the console and its API show it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct LeaseRow {
     /// The type it was asked for under.
     #[serde(rename = "type", serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub token_type: TokenType,
     /// The token.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub token: TokenKey,
     /// Where it is in its life.
     #[serde(rename = "state")]
     pub stage: LeaseStage,
     /// Who holds it.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub agent_id: AgentId,
     /// In which session.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub session: SessionId,
     /// From where it was asked for; empty if unknown.
     pub address: String,
@@ -162,30 +221,37 @@ pub struct LeaseRow {
     pub g: u64,
     /// The first instant that may be written into an ID.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub from: WallMs,
     /// The first instant that may not.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub until: WallMs,
     /// When it was granted or last renewed; `None` while it is being granted.
     #[serde(serialize_with = "as_text_or_null")]
+    #[schema(value_type = Option<String>)]
     pub renewed: Option<WallMs>,
     /// When the value could have its next holder if it were not renewed any more.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub reuse_at: WallMs,
 }
 
 /// A master as the console and its API show it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct MasterRow {
     /// 1 or 2.
     #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u8)]
     pub id: MasterId,
     /// Whether it is the one that answers.
     pub this: bool,
     /// What it does.
+    #[schema(value_type = String)]
     pub mode: MasterMode,
     /// When it was last heard of; `None` if never. For the one that answers: now.
     #[serde(serialize_with = "as_text_or_null")]
+    #[schema(value_type = Option<String>)]
     pub last_heartbeat: Option<WallMs>,
     /// Its last durable change, as far as known.
     pub lsn: Option<u64>,
@@ -193,6 +259,7 @@ pub struct MasterRow {
     pub clock_skew_ms: Option<i64>,
     /// Until when it may extend leases without the other; `None` if nothing was allowed yet.
     #[serde(serialize_with = "as_text_or_null")]
+    #[schema(value_type = Option<String>)]
     pub permit: Option<WallMs>,
     /// Its program's version, as far as known.
     pub version: Option<String>,
@@ -208,12 +275,13 @@ pub enum MasterMode {
 }
 
 /// A line of the audit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct AuditRow {
     /// Its number in this master's audit.
     pub number: u64,
     /// When.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub at: WallMs,
     /// Who.
     pub who: String,
@@ -221,6 +289,7 @@ pub struct AuditRow {
     pub from: String,
     /// What, as a stable name such as `lease.grant`.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub action: Action,
     /// To what.
     pub subject: String,
@@ -229,17 +298,18 @@ pub struct AuditRow {
 }
 
 /// A network whose agents may ask for leases.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct NetworkRow {
     /// In CIDR notation.
     pub network: String,
 }
 
 /// What a generator's name stands for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct NamespaceRow {
     /// The name.
     #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub name: GeneratorName,
     /// Its definition, with nothing left out.
     #[serde(flatten)]
@@ -252,10 +322,11 @@ pub struct NamespaceRow {
 
 /// How many values of a token type are in which stage. The types share values (`uint1` is a part of `uint2`), so these
 /// rows do not add up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct PoolRow {
     /// The type.
     #[serde(rename = "type", serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub token_type: TokenType,
     /// How many values it has.
     pub size: u32,
@@ -327,23 +398,130 @@ impl fmt::Display for AgentPattern {
 
 impl LeaseFilter {
     /// Whether a lease with these properties is wanted.
-    pub fn admits(&self, token_type: TokenType, stage: LeaseStage, agent: &AgentId) -> bool {
-        self.token_type.is_none_or(|wanted| wanted == token_type)
-            && self.stage.is_none_or(|wanted| wanted == stage)
-            && self.agent.as_ref().is_none_or(|wanted| wanted.matches(agent))
+    pub fn admits(&self, lease: &Seen<'_>) -> bool {
+        self.token_type.is_none_or(|wanted| wanted == lease.token_type)
+            && self.stage.is_none_or(|wanted| wanted == lease.stage)
+            && self.token.is_none_or(|wanted| wanted == lease.token)
+            && self.agent.as_ref().is_none_or(|wanted| wanted.matches(lease.agent_id))
+            && self.search.as_ref().is_none_or(|wanted| wanted.finds(lease))
+    }
+}
+
+/// What of a lease filters and orders look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The token.
+    pub token: TokenKey,
+    /// The type it was asked for under.
+    pub token_type: TokenType,
+    /// Where it is in its life.
+    pub stage: LeaseStage,
+    /// Who holds it.
+    pub agent_id: &'a AgentId,
+    /// In which session.
+    pub session: SessionId,
+    /// From where it was asked for.
+    pub address: &'a str,
+    /// The end.
+    pub until: WallMs,
+    /// When it was granted or last renewed.
+    pub renewed: Option<WallMs>,
+}
+
+impl<'a> Seen<'a> {
+    /// What of a lease in `stage` is looked at.
+    pub fn of_lease(token: TokenKey, lease: &'a Lease, stage: LeaseStage) -> Self {
+        let Lease { token_type, agent_id, session, address, until, renewed, .. } = lease;
+        let (token_type, session, until, renewed) = (*token_type, *session, *until, Some(*renewed));
+        Self { token, token_type, stage, agent_id, session, address, until, renewed }
+    }
+
+    /// What of a proposal is looked at.
+    pub fn of_prep(prep: &'a Prep) -> Self {
+        let Prep { key: token, token_type, agent_id, session, address, until, .. } = prep;
+        let (token, token_type, session, until) = (*token, *token_type, *session, *until);
+        Self { token, token_type, stage: LeaseStage::Granting, agent_id, session, address, until, renewed: None }
+    }
+
+    /// What of a row is looked at.
+    pub fn of_row(row: &'a LeaseRow) -> Self {
+        let LeaseRow { token, token_type, stage, agent_id, session, address, until, renewed, .. } = row;
+        let (token, token_type, stage, session) = (*token, *token_type, *stage, *session);
+        Self { token, token_type, stage, agent_id, session, address, until: *until, renewed: *renewed }
+    }
+}
+
+impl Search {
+    /// The longest text that is looked for, in characters.
+    pub const LEN_MAX: usize = 64;
+
+    fn finds(&self, lease: &Seen<'_>) -> bool {
+        let begins = |text: &str| text.get(..self.0.len()).is_some_and(|start| start.eq_ignore_ascii_case(&self.0));
+        lease.agent_id.as_str().to_ascii_lowercase().contains(&self.0)
+            || lease.token.text().eq_ignore_ascii_case(&self.0)
+            || begins(lease.address)
+            || begins(&lease.session.to_string())
+    }
+}
+
+impl FromStr for Search {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.chars().count() > Self::LEN_MAX || text.chars().any(char::is_control) {
+            return Err(format!("1 to {} characters can be looked for", Self::LEN_MAX));
+        }
+        Ok(Self(text.to_ascii_lowercase()))
+    }
+}
+
+impl fmt::Display for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl SortBy {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Token, Self::State, Self::Agent, Self::Until, Self::Renewed];
+
+    /// The name in URLs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::State => "state",
+            Self::Agent => "agent",
+            Self::Until => "until",
+            Self::Renewed => "renewed",
+        }
+    }
+}
+
+impl Order {
+    fn compare(self, a: &Seen<'_>, b: &Seen<'_>) -> std::cmp::Ordering {
+        let by = match self.by {
+            SortBy::Token => a.token.cmp(&b.token),
+            SortBy::State => a.stage.cmp(&b.stage),
+            SortBy::Agent => a.agent_id.cmp(b.agent_id),
+            SortBy::Until => a.until.cmp(&b.until),
+            SortBy::Renewed => a.renewed.cmp(&b.renewed),
+        };
+        if self.descending { by.reverse() } else { by }.then_with(|| a.token.cmp(&b.token))
     }
 }
 
 impl Page {
     /// Cuts this page out of all that matches, ascending by key. Only what is on the page is made into rows.
-    pub fn cut<T>(
+    pub fn cut<'a, T>(
         &self,
-        matching: impl Iterator<Item = (TokenKey, T)>,
+        matching: impl Iterator<Item = (Seen<'a>, T)>,
         row: impl Fn(TokenKey, T) -> LeaseRow,
     ) -> LeasePage {
+        if self.order != Order::default() {
+            return self.cut_sorted(matching, row);
+        }
         let mut page = LeasePage::default();
         let mut skipped = 0;
-        for (key, item) in matching {
+        for (Seen { token: key, .. }, item) in matching {
             page.total += 1;
             if self.after.is_some_and(|after| key <= after) || page.rows.len() >= self.limit {
                 continue;
@@ -355,6 +533,25 @@ impl Page {
             }
         }
         page
+    }
+
+    /// The same in another order: what comes before the page's end is told apart from the rest, and only that is sorted.
+    fn cut_sorted<'a, T>(
+        &self,
+        matching: impl Iterator<Item = (Seen<'a>, T)>,
+        row: impl Fn(TokenKey, T) -> LeaseRow,
+    ) -> LeasePage {
+        let mut all: Vec<(Seen<'a>, T)> = matching.collect();
+        let total = all.len();
+        let compare = |a: &(Seen<'a>, T), b: &(Seen<'a>, T)| self.order.compare(&a.0, &b.0);
+        let end = self.skip.saturating_add(self.limit);
+        if end < total {
+            all.select_nth_unstable_by(end, compare);
+            all.truncate(end);
+        }
+        all.sort_unstable_by(compare);
+        let rows = all.into_iter().skip(self.skip).map(|(seen, item)| row(seen.token, item)).collect();
+        LeasePage { rows, total }
     }
 }
 
@@ -450,89 +647,28 @@ fn pool_size(token_type: TokenType, uint2_max: u16) -> u32 {
     }
 }
 
-fn as_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
-fn as_text_or_null<T: fmt::Display, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_text_or_null<T: fmt::Display, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => to.collect_str(value),
         None => to.serialize_none(),
     }
 }
 
-fn as_number<S: Serializer>(id: &MasterId, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_number<S: Serializer>(id: &MasterId, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u8(id.number())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use common::calendar::UtcOffset;
-    use common::lease::Generation;
-    use common::time::{DAY_MS, HOUR_MS};
-    use common::token::TokenValue;
-
-    fn key(value: u32) -> TokenKey {
-        TokenKey { family: TokenFamily::Uint, value: TokenValue(value) }
-    }
-
-    fn lease(state: LeaseState, until: WallMs, deny: bool) -> Lease {
-        let from = WallMs(0);
-        let agent_id = "edge-01".parse().unwrap();
-        let (token_type, session, address) = (TokenType::Uint2, SessionId(7), String::new());
-        let (granted, renewed, rseq, attempt) = (from, from, 0, 0);
-        let g = Generation(3);
-        Lease { g, state, token_type, agent_id, session, address, granted, renewed, from, until, deny, rseq, attempt }
-    }
-
-    #[test]
-    fn a_lease_is_held_while_it_can_be_renewed_and_rests_until_it_can_be_granted() {
-        let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
-        let until = WallMs(7 * DAY_MS + HOUR_MS);
-        let stage = |state, deny, now| LeaseStage::of(&lease(state, until, deny), WallMs(now), &terms);
-        assert_eq!(stage(LeaseState::Held, false, until.0 - 1), Some(LeaseStage::Held));
-        assert_eq!(stage(LeaseState::Held, false, until.0), Some(LeaseStage::Ending));
-        assert_eq!(stage(LeaseState::Held, true, 0), Some(LeaseStage::Ending));
-        assert_eq!(stage(LeaseState::Closing, false, 0), Some(LeaseStage::Ending));
-        assert_eq!(stage(LeaseState::Closed, false, 9 * DAY_MS - 1), Some(LeaseStage::Resting));
-        assert_eq!(stage(LeaseState::Closed, true, 9 * DAY_MS), None, "its day and the day of rest are over");
-    }
-
-    #[test]
-    fn pages_follow_each_other_without_gap_or_overlap() {
-        let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
-        let held = lease(LeaseState::Held, WallMs(DAY_MS), false);
-        let all = || (0..10).map(|value| (key(value * 3), &held));
-        let cut = |page: Page| {
-            let page = page.cut(all(), |key, lease| LeaseRow::of_lease(key, lease, LeaseStage::Held, &terms));
-            assert_eq!(page.total, 10);
-            page.rows.iter().map(|row| row.token.value.0).collect::<Vec<_>>()
-        };
-        assert_eq!(cut(Page { after: None, skip: 0, limit: 4 }), [0, 3, 6, 9]);
-        assert_eq!(cut(Page { after: Some(key(9)), skip: 0, limit: 4 }), [12, 15, 18, 21]);
-        assert_eq!(cut(Page { after: None, skip: 8, limit: 4 }), [24, 27]);
-        assert_eq!(cut(Page { after: Some(key(27)), skip: 0, limit: 4 }), [0; 0]);
-        assert_eq!(cut(Page { after: None, skip: usize::MAX, limit: usize::MAX }), [0; 0]);
-    }
-
-    #[test]
-    fn a_pool_is_as_large_as_its_type_admits() {
-        for uint2_max in [0, 99, 255, 256, 4095, u16::MAX] {
-            for token_type in TokenType::ALL {
-                let admitted = (0..70_000).filter(|v| token_type.admits(TokenValue(*v), uint2_max)).count();
-                assert_eq!(pool_size(token_type, uint2_max) as usize, admitted, "{token_type} {uint2_max}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_value_counts_in_every_pool_it_belongs_to() {
-        let taken = [(key(5), LeaseStage::Held), (key(300), LeaseStage::Granting), (key(6), LeaseStage::Resting)];
-        let pools = count_pools(4095, taken.into_iter());
-        let of = |kind| pools.iter().find(|pool| pool.token_type == kind).map(|p| (p.free, p.held, p.resting)).unwrap();
-        assert_eq!(of(TokenType::Uint2), (4093, 2, 1));
-        assert_eq!(of(TokenType::Uint1), (254, 1, 1));
-        assert_eq!(of(TokenType::String3OnlyNumber), (1_000, 0, 0));
+pub(crate) fn as_number_or_null<S: Serializer>(id: &Option<MasterId>, to: S) -> Result<S::Ok, S::Error> {
+    match id {
+        Some(id) => to.serialize_u8(id.number()),
+        None => to.serialize_none(),
     }
 }
+
+#[cfg(test)]
+#[path = "masters_tests.rs"]
+mod tests;

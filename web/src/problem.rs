@@ -1,6 +1,8 @@
 //! Errors as `application/problem+json` (RFC 9457) with a stable `code`, and for people as a page.
 
 use crate::masters::Unavailable;
+use crate::pages::Taste;
+use crate::words::Words;
 use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -26,6 +28,11 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "bad_parameter", detail)
     }
 
+    pub(crate) fn login_required() -> Self {
+        let how = "log in at /login, or send an API key as `Authorization: Bearer KEY`";
+        Self::new(StatusCode::UNAUTHORIZED, "login_required", how)
+    }
+
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this address")
     }
@@ -39,8 +46,17 @@ impl Problem {
     }
 
     /// The same as a page for people.
-    pub(crate) fn into_page(self) -> Response {
-        let page = ErrorPage { title: self.title(), detail: &self.detail };
+    pub(crate) fn into_page(self, taste: Taste) -> Response {
+        let w = taste.lang.words();
+        let title = match self.status {
+            StatusCode::BAD_REQUEST => w.error_400,
+            StatusCode::FORBIDDEN => w.error_403,
+            StatusCode::NOT_FOUND => w.error_404,
+            StatusCode::SERVICE_UNAVAILABLE => w.error_503,
+            _ => w.error_other,
+        };
+        let (lang, theme) = (taste.lang.tag(), taste.theme.name());
+        let page = ErrorPage { w, lang, theme, title, detail: &self.detail };
         let mut response = match page.render() {
             Ok(html) => (self.status, Html(html)).into_response(),
             Err(_) => return self.into_response(),
@@ -59,6 +75,9 @@ impl Problem {
 #[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage<'a> {
+    w: &'static Words,
+    lang: &'static str,
+    theme: &'static str,
     title: &'a str,
     detail: &'a str,
 }
@@ -92,6 +111,9 @@ impl IntoResponse for Problem {
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"))];
         let mut response = (self.status, kind, body.to_string()).into_response();
         self.add_retry_after(&mut response);
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         response
     }
 }

@@ -1,21 +1,20 @@
 //! What stands at which address.
 
+use crate::api;
+use crate::door::{Door, guard};
 use crate::live::Live;
-use crate::masters::{AuditRow, LeaseFilter, LeasePage, MasterRow, Masters, NamespaceRow, NetworkRow, PoolRow};
+use crate::masters::Masters;
+use crate::pages::{self, Desk, Taste, View, Visitor, What};
 use crate::problem::Problem;
-use crate::query::{AuditQuery, FilterQuery, View, ViewQuery};
-use crate::{ask, live, render};
-use askama::Template;
-use axum::Json;
-use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRef, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::middleware;
 use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use futures::stream;
 use rust_embed::RustEmbed;
+use serde::Deserialize;
 use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -24,11 +23,21 @@ use tower_http::set_header::SetResponseHeaderLayer;
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
+/// The largest body of a request, in bytes: a form or a small JSON object.
+const BODY_LEN_MAX: usize = 64 * 1024;
+
 /// What every handler can have.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) masters: Arc<dyn Masters>,
     pub(crate) live: Arc<Live>,
+    pub(crate) door: Arc<Door>,
+}
+
+impl FromRef<Shared> for Arc<Door> {
+    fn from_ref(shared: &Shared) -> Self {
+        Arc::clone(&shared.door)
+    }
 }
 
 impl FromRef<Shared> for Arc<dyn Masters> {
@@ -43,29 +52,37 @@ struct Assets;
 
 /// All routes, with the headers that every answer carries.
 pub(crate) fn router(shared: Shared) -> axum::Router {
+    let door = Arc::clone(&shared.door);
     axum::Router::new()
         .route("/", get(page))
+        .route("/leases", get(page))
+        .route("/leases/{type}/{token}", get(page))
+        .route("/agents", get(page))
+        .route("/namespaces", get(page))
+        .route("/whitelist", get(page))
+        .route("/audit", get(page))
+        .route("/explain", get(explain))
+        .route("/users", get(users))
+        .route("/settings", get(page))
         .route("/events", get(events))
+        .route("/events/{*page}", get(events))
         .route("/assets/{*path}", get(asset))
-        .route("/api/leases", get(leases))
-        .route("/api/masters", get(masters))
-        .route("/api/pools", get(pools))
-        .route("/api/audit", get(audit))
-        .route("/api/whitelist", get(whitelist))
-        .route("/api/namespaces", get(namespaces))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
+        .merge(api::router())
         .fallback(nothing_here)
         .method_not_allowed_fallback(read_only)
         .with_state(shared)
+        .layer(middleware::from_fn_with_state(door, guard::guard))
+        .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
         .layer(CatchPanicLayer::custom(|_| {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "this request failed; the log says why")
                 .into_response()
         }))
         .layer(always(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY))
         .layer(always(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .layer(always(header::REFERRER_POLICY, "no-referrer"))
+        // Not `no-referrer`: with that browsers hide from us, too, from where a form comes.
+        .layer(always(header::REFERRER_POLICY, "same-origin"))
+        .layer(always(header::X_FRAME_OPTIONS, "DENY"))
+        .layer(always(header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
         .layer(always(header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"))
         .layer(SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
@@ -74,106 +91,66 @@ fn always(name: header::HeaderName, value: &'static str) -> SetResponseHeaderLay
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
 }
 
-/// `GET /`: the page. Its errors are pages too.
-async fn page(
-    State(masters): State<Arc<dyn Masters>>,
-    query: Result<Query<ViewQuery>, QueryRejection>,
-) -> Result<Html<String>, Response> {
-    let rendered = async {
-        let view = View::try_from(checked(query)?)?;
-        let snapshot = ask::snapshot(masters.as_ref()).await?;
-        let parts = live::render(masters.as_ref(), &view, &snapshot).await?;
-        Ok::<_, Problem>(render::Page::new(&view, &snapshot, masters.test_clock(), &parts).render()?)
-    };
-    rendered.await.map(Html).map_err(Problem::into_page)
+fn at<'a>(masters: &'a Arc<dyn Masters>, door: &'a Door) -> Desk<'a> {
+    Desk { masters: masters.as_ref(), orders: door.orders() }
 }
 
-/// `GET /events`: the changes of that page, as server-sent events.
+/// A page. Its errors are pages too.
+async fn page(
+    State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
+    visitor: Visitor,
+    what: Result<What, Problem>,
+) -> Result<Html<String>, Response> {
+    let taste = visitor.taste;
+    let rendered = async { pages::page(&at(&masters, &door), &visitor, what?).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
+}
+
+/// `GET /explain?id=`.
+async fn explain(
+    State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
+    visitor: Visitor,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Result<Html<String>, Response> {
+    let taste = visitor.taste;
+    let rendered = async { pages::explained(&at(&masters, &door), &visitor, &checked(query)?.id).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
+}
+
+/// `GET /users`: users and keys for admins, the own password for everybody.
+async fn users(
+    State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
+    visitor: Visitor,
+) -> Result<Html<String>, Response> {
+    let taste = visitor.taste;
+    pages::users(&at(&masters, &door), &door, &visitor).await.map(Html).map_err(|problem| problem.into_page(taste))
+}
+
+/// `GET /events` and, with the path of a page behind it, the changes of that page, as server-sent events.
 async fn events(
     State(shared): State<Shared>,
-    query: Result<Query<ViewQuery>, QueryRejection>,
+    visitor: Visitor,
+    what: Result<What, Problem>,
 ) -> Result<Response, Problem> {
-    let events = shared.live.watch(View::try_from(checked(query)?)?)?;
+    let events = shared.live.watch(View { lens: visitor.lens(), what: what? })?;
     let no_store = [(header::CACHE_CONTROL, "no-store")];
     Ok((no_store, Sse::new(events).keep_alive(KeepAlive::default())).into_response())
 }
 
-/// `GET /api/leases`: all that match, sent in pieces as they are read, so that a large table never lies in memory whole.
-async fn leases(
-    State(masters): State<Arc<dyn Masters>>,
-    query: Result<Query<FilterQuery>, QueryRejection>,
-) -> Result<Response, Problem> {
-    let filter = LeaseFilter::try_from(checked(query)?)?;
-    let first = ask::chunk(masters.as_ref(), filter.clone(), None).await?;
-    let rest = stream::try_unfold(Some((None, first)), move |step| {
-        let (masters, filter) = (Arc::clone(&masters), filter.clone());
-        async move {
-            let Some((before, chunk)) = step else { return Ok(None) };
-            let Some(last) = chunk.rows.last().map(|row| row.token) else {
-                let end = if before.is_none() { "[]" } else { "]" };
-                return Ok(Some((Bytes::from_static(end.as_bytes()), None)));
-            };
-            let text = piece(&chunk, before.is_none())?;
-            let next = ask::chunk(masters.as_ref(), filter, Some(last)).await?;
-            Ok::<_, axum::BoxError>(Some((text, Some((Some(last), next)))))
-        }
-    });
-    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(rest)).into_response())
-}
-
-/// Rows as a piece of a JSON array whose end is still to come.
-fn piece(chunk: &LeasePage, is_first: bool) -> Result<Bytes, serde_json::Error> {
-    let mut text = serde_json::to_string(&chunk.rows)?;
-    text.pop();
-    if !is_first {
-        text.replace_range(..1, ",");
-    }
-    Ok(text.into())
-}
-
-/// `GET /api/masters`.
-async fn masters(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<MasterRow>>, Problem> {
-    Ok(Json(ask::within(masters.masters()).await?))
-}
-
-/// `GET /api/pools`.
-async fn pools(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<PoolRow>>, Problem> {
-    Ok(Json(ask::within(masters.pools()).await?))
-}
-
-/// `GET /api/audit?before=&n=`: the newest lines first, from before a line on.
-async fn audit(
-    State(masters): State<Arc<dyn Masters>>,
-    query: Result<Query<AuditQuery>, QueryRejection>,
-) -> Result<Json<Vec<AuditRow>>, Problem> {
-    let (before, count) = checked(query)?.part()?;
-    Ok(Json(ask::within(masters.audit(before, count)).await?))
-}
-
-/// `GET /api/whitelist`: who may ask for leases.
-async fn whitelist(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NetworkRow>>, Problem> {
-    Ok(Json(ask::within(masters.whitelist()).await?))
-}
-
-/// `GET /api/namespaces`: what generators' names stand for.
-async fn namespaces(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NamespaceRow>>, Problem> {
-    Ok(Json(ask::within(masters.namespaces()).await?))
-}
-
-/// `GET /readyz`: whether a new lease can be granted.
-async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<&'static str, Problem> {
-    let not_ready = |reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", reason);
-    ask::readiness(masters.as_ref()).await.map(|()| "ready\n").map_err(not_ready)
-}
-
-/// `GET /metrics`, for Prometheus.
-async fn metrics(State(masters): State<Arc<dyn Masters>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], masters.metrics().await)
+/// The query of `GET /explain`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExplainQuery {
+    #[serde(default)]
+    id: String,
 }
 
 /// `GET /assets/..`: what the page is made of. Kept by browsers, but asked about each time.
 async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
-    let Some(file) = Assets::get(&path) else { return Problem::not_found().into_page() };
+    let Some(file) = Assets::get(&path) else { return Problem::not_found().into_page(Taste::default()) };
     let hash = file.metadata.sha256_hash().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let tag = format!("\"{hash}\"");
     let cached = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
@@ -185,13 +162,17 @@ async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
     if cached { (StatusCode::NOT_MODIFIED, about).into_response() } else { (about, file.data).into_response() }
 }
 
-async fn nothing_here(uri: Uri) -> Response {
+async fn nothing_here(uri: Uri, headers: HeaderMap) -> Response {
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
-    if is_api { Problem::not_found().into_response() } else { Problem::not_found().into_page() }
+    if is_api { Problem::not_found().into_response() } else { Problem::not_found().into_page(Taste::of(&headers)) }
 }
 
 async fn read_only() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this address can only be read: GET or HEAD")
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this address does not take this method; `Allow` says which",
+    )
 }
 
 fn checked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {

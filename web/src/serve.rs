@@ -1,8 +1,11 @@
 //! The console on a socket: bounded, and done when it is told to stop.
 
+use crate::door::{Door, Source};
 use crate::live::Live;
 use crate::masters::Masters;
 use crate::routes::{self, Shared};
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -13,6 +16,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tower::ServiceExt as _;
 
 /// The most connections at a time; the others wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 256;
@@ -26,9 +30,9 @@ const STOP_MAX: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the console on `listener` until `stop` resolves; then event streams end, and open requests within 2 s.
-pub async fn serve(listener: TcpListener, masters: Arc<dyn Masters>, stop: impl Future<Output = ()>) {
-    let live = Live::new(Arc::clone(&masters));
-    let service = TowerToHyperService::new(routes::router(Shared { masters, live: Arc::clone(&live) }));
+pub async fn serve(listener: TcpListener, masters: Arc<dyn Masters>, door: Arc<Door>, stop: impl Future<Output = ()>) {
+    let live = Live::new(Arc::clone(&masters), Arc::clone(&door));
+    let router = routes::router(Shared { masters, live: Arc::clone(&live), door });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);
 
@@ -46,15 +50,19 @@ pub async fn serve(listener: TcpListener, masters: Arc<dyn Masters>, stop: impl 
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match accepted {
+            Ok((stream, address)) => (stream, Source(address.ip())),
             Err(error) => {
                 tracing::warn!(%error, "the console could not accept a connection; trying again");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+        let service = TowerToHyperService::new(router.clone().map_request(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(from);
+            request
+        }));
+        let connection = http.serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         connections.spawn(async move {
             if let Err(error) = connection.await {

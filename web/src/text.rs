@@ -1,19 +1,20 @@
 //! How times and numbers read. Pure: what time it is comes in.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::words::{Words, fill};
 use common::time::{DAY_MS, HOUR_MS, SECOND_MS, WallMs};
+use std::fmt;
 
 const MINUTE_MS: i64 = 60 * SECOND_MS;
 
-/// An instant as the page shows it: relative, with the exact one behind it.
+/// An instant as a page shows it: an element that says it to the eye, with the exact one in UTC behind it. The script puts
+/// the viewer's own zone in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct When {
-    /// For the machine: RFC 3339.
-    pub(crate) machine: String,
-    /// For the hover: the same in UTC, to the second.
-    pub(crate) exact: String,
-    /// For the eye: `in 6 d 23 h`.
-    pub(crate) relative: String,
+    machine: String,
+    exact: String,
+    /// `None`: the date itself.
+    relative: Option<String>,
 }
 
 /// How finely a distance in time is told. A table of 200 rows that counts seconds would never be at rest.
@@ -26,7 +27,13 @@ pub(crate) enum Grain {
 }
 
 impl When {
-    pub(crate) fn new(instant: WallMs, now: WallMs, grain: Grain) -> Self {
+    /// Relative to `now`.
+    pub(crate) fn new(instant: WallMs, now: WallMs, grain: Grain, w: &Words) -> Self {
+        Self { relative: Some(relative(instant, now, grain, w)), ..Self::date(instant) }
+    }
+
+    /// As date and time.
+    pub(crate) fn date(instant: WallMs) -> Self {
         let machine = instant.to_string();
         let exact = match machine.get(..19).zip(machine.get(19..)) {
             Some((to_the_second, millis)) if millis.ends_with('Z') => {
@@ -34,11 +41,33 @@ impl When {
             }
             _ => machine.clone(),
         };
-        Self { machine, exact, relative: relative(instant, now, grain) }
+        Self { machine, exact, relative: None }
+    }
+
+    /// For scripts: RFC 3339.
+    pub(crate) fn machine(&self) -> &str {
+        &self.machine
+    }
+
+    /// The date and time in UTC, as text.
+    pub(crate) fn exact(&self) -> &str {
+        &self.exact
     }
 }
 
-fn relative(instant: WallMs, now: WallMs, grain: Grain) -> String {
+/// As HTML: all of it is made of our own words and digits.
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, exact, relative } = self;
+        let (kind, text) = match relative {
+            Some(relative) => ("relative", relative),
+            None => ("date", exact),
+        };
+        write!(f, "<time datetime=\"{machine}\" title=\"{exact}\" data-as=\"{kind}\">{text}</time>")
+    }
+}
+
+fn relative(instant: WallMs, now: WallMs, grain: Grain, w: &Words) -> String {
     let distance = (instant - now).0;
     let length = distance.saturating_abs();
     let smallest = match grain {
@@ -46,28 +75,28 @@ fn relative(instant: WallMs, now: WallMs, grain: Grain) -> String {
         Grain::Minute => MINUTE_MS,
     };
     if length < smallest {
-        return if distance <= 0 || grain == Grain::Second { "just now" } else { "in under a minute" }.to_owned();
+        return if distance <= 0 || grain == Grain::Second { w.just_now } else { w.under_a_minute }.to_owned();
     }
-    let length = span(length);
-    if distance < 0 { format!("{length} ago") } else { format!("in {length}") }
+    fill(if distance < 0 { w.ago } else { w.ahead }, &[&span(length, w)])
 }
 
 /// A length in the two largest units that say something: `6 d 23 h`, `3 h 5 min`, `12 min`, `8 s`.
-fn span(length_ms: i64) -> String {
+pub(crate) fn span(length_ms: i64, w: &Words) -> String {
     let (days, hours) = (length_ms / DAY_MS, length_ms % DAY_MS / HOUR_MS);
     let (minutes, seconds) = (length_ms % HOUR_MS / MINUTE_MS, length_ms % MINUTE_MS / SECOND_MS);
+    let part = |unit: &str, n: i64| fill(unit, &[&grouped(n.unsigned_abs())]);
     match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min"),
-        (0, _, 0) => format!("{hours} h"),
-        (0, ..) => format!("{hours} h {minutes} min"),
-        (_, 0, _) => format!("{} d", grouped(days.unsigned_abs())),
-        _ => format!("{} d {hours} h", grouped(days.unsigned_abs())),
+        (0, 0, 0) => part(w.seconds, seconds),
+        (0, 0, _) => part(w.minutes, minutes),
+        (0, _, 0) => part(w.hours, hours),
+        (0, ..) => format!("{} {}", part(w.hours, hours), part(w.minutes, minutes)),
+        (_, 0, _) => part(w.days, days),
+        _ => format!("{} {}", part(w.days, days), part(w.hours, hours)),
     }
 }
 
 /// A difference of clocks: `+12 ms`, `−3.4 s`.
-pub(crate) fn skew(ms: i64) -> String {
+pub(crate) fn skew(ms: i64, w: &Words) -> String {
     let sign = match ms {
         0 => "",
         1.. => "+",
@@ -77,7 +106,33 @@ pub(crate) fn skew(ms: i64) -> String {
     match length {
         0..1_000 => format!("{sign}{length} ms"),
         1_000..60_000 => format!("{sign}{}.{} s", length / 1_000, length % 1_000 / 100),
-        _ => format!("{sign}{}", span(i64::try_from(length).unwrap_or(i64::MAX))),
+        _ => format!("{sign}{}", span(i64::try_from(length).unwrap_or(i64::MAX), w)),
+    }
+}
+
+/// A large number in three digits: `1,234`, `56.7 k`, `8.90 M`.
+pub(crate) fn short(number: u64) -> String {
+    for (unit, name) in [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")] {
+        // Up to 9,999 all digits are shown: they are as short.
+        if number >= unit && number >= 10_000 {
+            let (whole, part) = (number / unit, number % unit * 100 / unit);
+            return match whole {
+                100.. => format!("{whole} {name}"),
+                10.. => format!("{whole}.{} {name}", part / 10),
+                _ => format!("{whole}.{part:02} {name}"),
+            };
+        }
+    }
+    grouped(number)
+}
+
+/// A part of a whole in percent, never rounded up to all of it nor down to nothing: `99.9 %`.
+pub(crate) fn percent(part: u64, of: u64) -> String {
+    let tenths = u128::from(part) * 1_000 / u128::from(of.max(1));
+    match (tenths, part) {
+        (1_000.., _) => "100 %".to_owned(),
+        (0, 1..) => "< 0.1 %".to_owned(),
+        _ => format!("{}.{} %", tenths / 10, tenths % 10),
     }
 }
 
@@ -97,11 +152,13 @@ pub(crate) fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::Lang;
 
     #[test]
     fn distances_read_in_their_two_largest_units() {
         let now = WallMs(1_000 * DAY_MS);
-        let at = |ms: i64, grain| relative(WallMs(now.0 + ms), now, grain);
+        let w = Lang::En.words();
+        let at = |ms: i64, grain| relative(WallMs(now.0 + ms), now, grain, w);
         for (ms, text) in [
             (0, "just now"),
             (-59_999, "just now"),
@@ -117,17 +174,26 @@ mod tests {
         }
         assert_eq!(at(-2_999, Grain::Second), "just now");
         assert_eq!(at(-8_000, Grain::Second), "8 s ago");
-        assert!(relative(WallMs(i64::MIN), WallMs(i64::MAX), Grain::Minute).ends_with("ago"));
+        assert!(relative(WallMs(i64::MIN), WallMs(i64::MAX), Grain::Minute, w).ends_with("ago"));
     }
 
     #[test]
     fn the_exact_instant_stands_behind_the_relative_one() {
-        let when = When::new(WallMs(1_790_000_000_123), WallMs(0), Grain::Minute);
+        let when = When::new(WallMs(1_790_000_000_123), WallMs(0), Grain::Minute, Lang::Zh.words());
         assert_eq!(
-            (when.machine.as_str(), when.exact.as_str()),
-            ("2026-09-21T14:13:20.123Z", "2026-09-21 14:13:20 UTC")
+            when.to_string(),
+            "<time datetime=\"2026-09-21T14:13:20.123Z\" title=\"2026-09-21 14:13:20 UTC\" data-as=\"relative\">\
+             20,717 天 14 小时后</time>"
         );
-        assert_eq!(When::new(WallMs(i64::MAX), WallMs(0), Grain::Minute).exact, format!("{} ms", i64::MAX));
+        assert_eq!(When::date(WallMs(i64::MAX)).exact(), format!("{} ms", i64::MAX));
+    }
+
+    #[test]
+    fn large_numbers_are_short_and_parts_never_lie() {
+        let shorts = [9_999, 10_000, 123_456, 1_234_567, u64::MAX].map(short);
+        assert_eq!(shorts, ["9,999", "10.0 k", "123 k", "1.23 M", "18446744 T"]);
+        let parts = [(0, 10), (1, 1 << 40), (999_999, 1_000_000), (1, 3), (7, 7), (0, 0)].map(|(p, of)| percent(p, of));
+        assert_eq!(parts, ["0.0 %", "< 0.1 %", "99.9 %", "33.3 %", "100 %", "0.0 %"]);
     }
 
     #[test]
@@ -137,7 +203,7 @@ mod tests {
             ["0", "999", "1,000", "65,536", "18,446,744,073,709,551,615"]
         );
         assert_eq!(
-            [0, 12, -12, 3_450, -75_000, i64::MIN].map(skew),
+            [0, 12, -12, 3_450, -75_000, i64::MIN].map(|ms| skew(ms, Lang::En.words())),
             ["0 ms", "+12 ms", "\u{2212}12 ms", "+3.4 s", "\u{2212}1 min", "\u{2212}106,751,991,167 d 7 h"]
         );
     }

@@ -7,8 +7,8 @@ use common::lease::Grant;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
-    Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, NamespacesRequest, Refusal, Rent,
-    RentRequest, TokenRequest,
+    AgentReport, Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, NamespacesRequest,
+    Refusal, Rent, RentRequest, TokenRequest,
 };
 use common::rpc::transport;
 use common::terms::{AgentId, ClusterId, SessionId, Terms};
@@ -162,6 +162,12 @@ impl Link {
     pub(super) async fn namespaces_after(&self, after: Option<GeneratorName>) -> Result<Vec<Namespace>, CallError> {
         let request = NamespacesRequest { cluster: Some(self.cluster), after };
         in_time(&self.address, self.client.list_namespaces(transport::deadline_in(CALL_TIMEOUT), request)).await
+    }
+
+    /// Says how we fare.
+    pub(super) async fn report(&self, mut report: AgentReport) -> Result<(), CallError> {
+        report.cluster = Some(self.cluster);
+        in_time(&self.address, self.client.report(transport::deadline_in(CALL_TIMEOUT), report)).await
     }
 
     pub(super) fn failed(&self, why: String) -> CallError {

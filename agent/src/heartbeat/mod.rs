@@ -6,6 +6,7 @@
 mod link;
 mod names;
 mod report;
+mod telling;
 
 pub use names::Names;
 pub use report::{LastRefusal, MasterInUse, Report};
@@ -16,6 +17,7 @@ use crate::refusal::Refusal;
 use crate::timebase::Heard;
 use common::rpc::lease::{DENIED_MAX, Rent};
 use common::terms::AgentId;
+use common::time::BootMs;
 use link::{CallError, Caller, Greeting, Link};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,33 +63,39 @@ struct Task {
     said: BTreeMap<String, String>,
     /// What was logged since something last worked, so that a long outage is not logged over and over.
     logged: BTreeSet<String>,
+    /// When the task started, by the machine's own time.
+    started: BootMs,
 }
 
 impl Heartbeat {
     /// Runs until `stop`.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { masters, agent_id, holder, minter, report } = self;
         let jumped = Arc::new(Notify::new());
+        let watch = watch(Arc::clone(&self.minter), Arc::clone(&jumped));
+        let mut task = self.task();
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = watch => {}
+            () = task.run(&jumped) => {}
+        }
+    }
+
+    fn task(self) -> Task {
+        let Self { masters, agent_id, holder, minter, report } = self;
         let caller = Caller { agent_id, session: minter.session(), clock: minter.clock() };
         let turn = usize::try_from(rand::random::<u64>() % masters.len().max(1) as u64).unwrap_or(0);
-        let jumps = minter.jumps();
-        let watch = watch(Arc::clone(&minter), Arc::clone(&jumped));
-        let mut task = Task {
+        Task {
             masters,
             turn,
             link: None,
             caller,
             holder,
-            jumps,
+            jumps: minter.jumps(),
+            started: minter.clock().link_now().boot,
             minter,
             report,
             said: BTreeMap::new(),
             logged: BTreeSet::new(),
-        };
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = watch => {}
-            () = task.run(&jumped) => {}
         }
     }
 }
@@ -110,6 +118,7 @@ async fn watch(minter: Arc<Minter>, jumped: Arc<Notify>) {
 
 impl Task {
     async fn run(&mut self, jumped: &Notify) {
+        let mut reports = telling::ticks();
         loop {
             self.hear_of_jumps().await;
             match self.holder.next(self.minter.now(), rand::random()) {
@@ -118,6 +127,7 @@ impl Task {
                     tokio::select! {
                         () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
                         () = jumped.notified() => {}
+                        _ = reports.tick() => self.tell().await,
                     }
                     // A lease may have ended meanwhile.
                     self.publish().await;

@@ -8,8 +8,8 @@ use common::clock::Clock;
 use common::lease::{Generation, Grant};
 use common::namespace::Namespace;
 use common::rpc::lease::{
-    Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease, Mode,
-    NamespacesRequest, Refusal as Said, RentRequest, TerminateRequest, TokenRequest,
+    AgentReport, Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease,
+    Mode, NamespacesRequest, Refusal as Said, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::transport;
 use common::terms::{ClusterId, MasterId, Terms};
@@ -29,6 +29,8 @@ struct Book {
     rent: Result<fn(WallMs) -> Rent, Said>,
     requests: Vec<TokenRequest>,
     rents: Vec<RentRequest>,
+    reports: Vec<AgentReport>,
+    closing: bool,
     denied: Vec<(TokenKey, Generation)>,
 }
 
@@ -48,6 +50,8 @@ impl Master {
             rent: Ok(success),
             requests,
             rents,
+            reports: Vec::new(),
+            closing: false,
             denied: Vec::new(),
         })))
     }
@@ -100,6 +104,13 @@ impl LeaseService for Master {
 
     async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Namespace>, Said> {
         Ok(Vec::new())
+    }
+
+    async fn report(self, _: Context, report: AgentReport) -> Result<(), Said> {
+        self.with(|book| {
+            book.reports.push(report);
+            if book.closing { Err(Said::ShuttingDown) } else { Ok(()) }
+        })
     }
 
     async fn heartbeat(self, _: Context, _: HeartbeatRequest) -> Result<HeartbeatReply, Said> {
@@ -289,4 +300,32 @@ async fn after_a_jump_of_the_clock_a_renewal_restores_minting() {
         .await;
     master.with(|book| book.rent = Ok(success));
     until("minting", || token(&running.minter) == Some(7)).await;
+}
+
+#[tokio::test]
+async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is_left() {
+    let kit = Kit::new();
+    let (first, second) = (Master::new(Ok(1)), Master::new(Ok(1)));
+    let minter = kit.start();
+    let addresses = [first.listen().await, second.listen().await];
+    let holder = Holder::new(&[TokenType::Uint2].into(), &[], 0, SpanMs(50), minter.now());
+    let (agent_id, report) = ("test".parse().unwrap(), Arc::new(Report::default()));
+    let heartbeat = Heartbeat { masters: addresses.to_vec(), agent_id, holder, minter: Arc::clone(&minter), report };
+    let mut task = Heartbeat::task(heartbeat);
+    task.turn = 0;
+    task.heartbeat().await.unwrap();
+    task.tell().await;
+    let reports = first.with(|book| book.reports.clone());
+    let [report] = reports.as_slice() else { panic!("one report, not {reports:?}") };
+    assert_eq!((report.session, report.minted), (minter.session(), 0));
+    assert!(report.not_ready.is_some(), "it has no lease yet: {report:?}");
+    assert!(report.fresh_because.is_some() && report.scarcest.as_ref().is_some_and(|scarcest| scarcest.left > 0));
+
+    // A master that is going is noticed here, and not only when the next lease is due.
+    first.with(|book| book.closing = true);
+    task.tell().await;
+    assert!(task.link.is_none());
+    task.heartbeat().await.unwrap();
+    task.tell().await;
+    assert_eq!(second.with(|book| book.reports.len()), 1);
 }

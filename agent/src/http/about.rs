@@ -1,5 +1,6 @@
 //! The routes that tell about the agent and about IDs.
 
+use super::openapi::ProblemBody;
 use super::problem::Problem;
 use super::{Agent, body};
 use crate::holder::LeaseView;
@@ -19,15 +20,21 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
+/// Whether this program is alive.
+#[utoipa::path(get, path = "/healthz", tag = "program", responses((status = 200, description = "It is")))]
 pub(super) async fn healthz() -> Response {
     body(StatusCode::OK, TEXT, "alive\n".into())
 }
 
+/// Whether IDs of every wanted type can be minted.
+#[utoipa::path(get, path = "/readyz", tag = "program", responses((status = 200, description = "They can"), (status = 503, description = "The reason", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn readyz(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
     agent.minter.ready().map_err(|e| Problem::refused(&e, agent.minter.clock()))?;
     Ok(body(StatusCode::OK, TEXT, "ready\n".into()))
 }
 
+/// Takes an ID apart.
+#[utoipa::path(get, path = "/explain/{id}", tag = "program", params(("id" = String, Path, description = "The ID, in any of its text forms")), responses((status = 200, description = "Its fields"), (status = 400, description = "`bad_parameter`: it is no ID", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn explained(
     State(agent): State<Arc<Agent>>,
     id: Result<Path<String>, PathRejection>,
@@ -39,11 +46,15 @@ pub(super) async fn explained(
     Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&explained).unwrap_or_default().into()))
 }
 
+/// The generators with serial, step and capacity left.
+#[utoipa::path(get, path = "/generators", tag = "program", responses((status = 200, description = "All of them"), (status = 503, description = "`serial_file_io`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn generators(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
     let views = agent.minter.view().await.map_err(|e| agent.refused(&e))?;
     Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&views).unwrap_or_default().into()))
 }
 
+/// Session, start, leases, the master in use.
+#[utoipa::path(get, path = "/status", tag = "program", responses((status = 200, description = "What there is to tell")))]
 pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
     let minter = &agent.minter;
     let membership = minter.membership();
@@ -103,6 +114,8 @@ fn lease(view: &LeaseView) -> Option<Value> {
     }))
 }
 
+/// Metrics in Prometheus' text format.
+#[utoipa::path(get, path = "/metrics", tag = "program", responses((status = 200, description = "All metrics")))]
 pub(super) async fn metrics(State(agent): State<Arc<Agent>>) -> Response {
     body(StatusCode::OK, PROMETHEUS, agent.metrics().into())
 }

@@ -1,5 +1,6 @@
 //! `PUT /generators/NAME`: registering what a name stands for.
 
+use super::openapi::ProblemBody;
 use super::problem::Problem;
 use super::{Agent, body};
 use crate::refusal::Refusal;
@@ -18,7 +19,18 @@ const DEFINITION_LEN_MAX: usize = 4 << 10;
 /// How long it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// 201 with the definition if it is new, 200 if it was so before.
+/// Registers what a name stands for with the masters, for ever.
+#[utoipa::path(
+    put, path = "/generators/{name}", tag = "ids", request_body = Definition,
+    params(("name" = String, Path, description = "1..=15 of a-z 0-9 _ -")),
+    responses(
+        (status = 201, description = "Registered"),
+        (status = 200, description = "It was so before"),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`generator_exists` with another definition", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    )
+)]
 pub(super) async fn define(
     State(agent): State<Arc<Agent>>,
     name: Result<Path<String>, PathRejection>,

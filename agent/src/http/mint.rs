@@ -1,6 +1,7 @@
 //! The routes that give IDs.
 
 use super::accept::{Media, negotiate};
+use super::openapi::{Minted, NumberQuery, StringQuery};
 use super::problem::Problem;
 use super::query::MintQuery;
 use super::render::Style;
@@ -98,11 +99,15 @@ impl Asked {
     }
 }
 
+/// Uniq64 of the generator `default`.
+#[utoipa::path(method(get, post), path = "/uniq64", tag = "ids", params(NumberQuery), responses(Minted))]
 pub(super) async fn uniq64(State(agent): State<Arc<Agent>>, request: Request) -> Response {
     let asked = Asked::of(&request, NUMBERS);
     agent.counted(agent.numbers(GeneratorName::DEFAULT, asked).await)
 }
 
+/// Uniq64 of a generator.
+#[utoipa::path(method(get, post), path = "/uniq64/{name}", tag = "ids", params(("name" = String, Path, description = "The generator"), NumberQuery), responses(Minted))]
 pub(super) async fn uniq64_named(State(agent): State<Arc<Agent>>, name: Name, request: Request) -> Response {
     let asked = Asked::of(&request, NUMBERS);
     agent.counted(match name {
@@ -111,16 +116,22 @@ pub(super) async fn uniq64_named(State(agent): State<Arc<Agent>>, name: Name, re
     })
 }
 
+/// Uniq96.
+#[utoipa::path(method(get, post), path = "/uniq96", tag = "ids", params(NumberQuery), responses(Minted))]
 pub(super) async fn uniq96(State(agent): State<Arc<Agent>>, request: Request) -> Response {
     let asked = Asked::of(&request, NUMBERS);
     agent.counted(agent.wide_numbers(asked).await)
 }
 
+/// Strings of the generator `default`.
+#[utoipa::path(method(get, post), path = "/string", tag = "ids", params(StringQuery), responses(Minted))]
 pub(super) async fn string(State(agent): State<Arc<Agent>>, request: Request) -> Response {
     let asked = Asked::of(&request, STRINGS);
     agent.counted(agent.strings(GeneratorName::DEFAULT, asked).await)
 }
 
+/// Strings of a generator.
+#[utoipa::path(method(get, post), path = "/string/{name}", tag = "ids", params(("name" = String, Path, description = "The generator"), StringQuery), responses(Minted))]
 pub(super) async fn string_named(State(agent): State<Arc<Agent>>, name: Name, request: Request) -> Response {
     let asked = Asked::of(&request, STRINGS);
     agent.counted(match name {

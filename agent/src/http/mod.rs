@@ -15,6 +15,7 @@ mod head;
 mod io;
 mod lines;
 mod mint;
+mod openapi;
 mod problem;
 mod query;
 mod render;
@@ -124,6 +125,7 @@ fn router(agent: Arc<Agent>) -> Router {
         .route("/healthz", get(about::healthz))
         .route("/readyz", get(about::readyz))
         .route("/metrics", get(about::metrics))
+        .route("/openapi.json", get(openapi::description))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(agent)

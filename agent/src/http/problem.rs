@@ -43,7 +43,7 @@ impl Problem {
     pub(super) fn not_found() -> Self {
         let detail =
             "there is nothing at this address: IDs are at /uniq64, /uniq96 and /string, the rest at /explain/ID, \
-                      /generators, /status, /healthz, /readyz, /metrics"
+                      /generators, /status, /healthz, /readyz, /metrics, /openapi.json"
                 .to_owned();
         Self { status: StatusCode::NOT_FOUND, code: None, code_text: "not_found", detail, retry_after_s: None }
     }

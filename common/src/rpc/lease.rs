@@ -2,7 +2,7 @@
 
 use crate::clock::TestClock;
 use crate::lease::{Generation, Grant};
-use crate::namespace::{GeneratorName, Namespace};
+use crate::namespace::{GeneratorKind, GeneratorName, Namespace};
 use crate::terms::{AgentId, ClusterId, MasterId, SessionId, Terms};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
@@ -16,6 +16,11 @@ pub const NAMESPACES_PAGE_MAX: usize = 200;
 
 /// The most ended leases that one answer to a sign of life names: more than a session can have of all token types.
 pub const DENIED_MAX: usize = 64;
+
+/// How often an agent reports, in milliseconds of real time.
+pub const REPORT_INTERVAL_MS: u64 = 5_000;
+/// The longest text in a report, in characters; whoever takes it in cuts the rest off.
+pub const REPORT_CHARS_MAX: usize = 200;
 
 /// The leases of a cluster's tokens, as one of its two masters gives them.
 #[tarpc::service]
@@ -35,6 +40,9 @@ pub trait LeaseService {
     async fn list_namespaces(request: NamespacesRequest) -> Result<Vec<Namespace>, Refusal>;
     /// Who are you, how late is it, what are the terms. The first call on every connection.
     async fn heartbeat(request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal>;
+    /// How the caller fares, for the operators' eyes: nothing depends on it, and nothing of it is kept on disk. Every
+    /// [`REPORT_INTERVAL_MS`].
+    async fn report(report: AgentReport) -> Result<(), Refusal>;
 }
 
 /// A call for a token.
@@ -184,6 +192,44 @@ pub struct HeartbeatReply {
     pub denied: Vec<(TokenKey, Generation)>,
 }
 
+/// How an agent fares.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AgentReport {
+    /// The cluster it belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// Its name.
+    pub agent_id: AgentId,
+    /// Its session.
+    pub session: SessionId,
+    /// Its program's version.
+    pub version: String,
+    /// Why its start began a new session; `None` if it went on with the one it had.
+    pub fresh_because: Option<String>,
+    /// How long ago it started, in milliseconds of real time.
+    pub uptime_ms: u64,
+    /// Its time minus its machine's, in milliseconds.
+    pub clock_offset_ms: i64,
+    /// Why it cannot mint IDs of every wanted type; `None` if it can.
+    pub not_ready: Option<String>,
+    /// IDs minted since the start, of all kinds.
+    pub minted: u64,
+    /// The generator that has the smallest part of its IDs of this hour or day left.
+    pub scarcest: Option<Capacity>,
+}
+
+/// How many IDs a generator has left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Capacity {
+    /// Its name.
+    pub name: GeneratorName,
+    /// What it mints.
+    pub kind: GeneratorKind,
+    /// IDs left in this hour (`uniq64`) or day (`string`).
+    pub left: u64,
+    /// IDs that one token has in it.
+    pub of: u64,
+}
+
 /// What a master does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Mode {
@@ -292,4 +338,10 @@ pub enum Refusal {
     /// There is no such lease, or it is over or denied already.
     #[error("there is no lease of this token that could be renewed or ended")]
     NoLease,
+    /// There is nobody of that name.
+    #[error("there is no user of that name")]
+    NoSuchUser,
+    /// Nobody could manage users any more.
+    #[error("this is the last admin: make another one first")]
+    LastAdmin,
 }

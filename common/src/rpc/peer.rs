@@ -3,7 +3,7 @@
 //! Every message stands by itself, may be lost, doubled, late or out of order, and is answered, if at all, by another
 //! message the other way: the call itself only says that the mail was taken in.
 
-use super::lease::{Mode, Refusal};
+use super::lease::{AgentReport, Mode, Refusal};
 use crate::audit::Actor;
 use crate::clock::TestClock;
 use crate::lease::{Generation, Lease, Prep};
@@ -18,6 +18,9 @@ pub const BATCH_MAX: usize = 256;
 /// The most records in one page of a table. With names and addresses of full length a page stays below a frame.
 pub const PAGE_MAX: usize = 256;
 
+/// The most reports of agents in one delivery.
+pub const REPORTS_MAX: usize = 1_024;
+
 /// The other master's letter box.
 #[tarpc::service]
 pub trait PeerService {
@@ -25,6 +28,22 @@ pub trait PeerService {
     async fn deliver(mail: Vec<PeerFrame>) -> bool;
     /// The replacement of a lost master asks for the survivor's ledger.
     async fn join(request: JoinRequest) -> Result<JoinReply, Refusal>;
+    /// What agents reported to the sender lately, so that the operators of either master see all of them. `false`: not
+    /// believed, as mail of another pairing.
+    async fn reports(news: AgentNews) -> bool;
+}
+
+/// Reports of agents, passed on. At most [`REPORTS_MAX`] at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AgentNews {
+    /// Who passes them on.
+    pub from: MasterId,
+    /// The sender's cluster.
+    pub cluster: Option<ClusterId>,
+    /// The pairing the sender believes in.
+    pub epoch: Option<EpochId>,
+    /// Each with the address it came from.
+    pub reports: Vec<(AgentReport, String)>,
 }
 
 /// A message with what it takes to tell whether it may be believed.

@@ -1,18 +1,22 @@
 //! `uniq_master`: wiring only.
 
 use anyhow::{Context as _, bail};
+use common::account::{Login, SecretHash};
 use common::audit::Actor;
 use common::clock::Clock;
 use common::rpc::peer::JoinToken;
 use common::settings;
 use common::terms::{ClusterId, EpochId, MasterId};
+use master::accounts;
 use master::admin::Admin;
 use master::config::Args;
 use master::driver::{self, Counters};
+use master::first;
 use master::lease::join::declare_lost;
 use master::lease::{Identity, Ledger};
 use master::replication::{joining, link};
-use master::rpc::{self, Whitelist};
+use master::roll::Roll;
+use master::rpc::{self, Told, Whitelist};
 use master::store::Store as _;
 use master::store::sled::SledStore;
 use std::process::ExitCode;
@@ -21,6 +25,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use web::{Accounts, Door, DoorSettings, FlagRow};
+
+/// Who was logged in when this master ended.
+type Logins = Vec<(SecretHash, Login)>;
 
 const USAGE: u8 = 2;
 /// How long open connections may take to end; then they are cut.
@@ -134,7 +142,8 @@ fn join(args: &Args, token: JoinToken) -> anyhow::Result<()> {
 }
 
 fn run(args: Args) -> anyhow::Result<()> {
-    let (store, loaded) = SledStore::open(&args.data_dir)?;
+    let (store, mut loaded) = SledStore::open(&args.data_dir)?;
+    let logins = std::mem::take(&mut loaded.logins);
     let clock = Clock::new(args.test_clock);
     if let Some(test) = args.test_clock {
         tracing::warn!("TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
@@ -144,32 +153,56 @@ fn run(args: Args) -> anyhow::Result<()> {
         .with_first_whitelist(args.allow.clone());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
-    let done = runtime.block_on(serve(args, ledger, store, clock));
+    let done = runtime.block_on(serve(args, ledger, store, clock, logins));
     runtime.shutdown_timeout(Duration::from_millis(200));
     done
 }
 
-async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock) -> anyhow::Result<()> {
+async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock, logins: Logins) -> anyhow::Result<()> {
     let agents = bind(args.agent_listen, "--agent-listen").await?;
     let peers = bind(args.peer_listen, "--peer-listen").await?;
     let console = bind(args.web_listen, "--web-listen").await?;
+    let flags = shown(&args);
     let peer = args.peer.context("--peer HOST:PORT is missing")?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
 
     let (id, terms) = (ledger.identity().master, ledger.identity().terms);
+    let first_admin = match ledger.book().users() {
+        Some(_) => None,
+        None => first::admin(&args.data_dir, args.admin_password_file.as_deref(), id)?,
+    };
+    if first_admin.is_some() && args.admin_password_file.is_none() {
+        let file = args.data_dir.join(first::PASSWORD_FILE);
+        tracing::info!("the console's first user is 'admin', with the password in {}", file.display());
+    }
     let counters = Arc::new(Counters::default());
     let whitelist = Whitelist::new([]);
     let audit = store.audit();
     let (driver, running, mail) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
     let stop = CancellationToken::new();
-    let admin = Arc::new(Admin::new(driver.clone(), clock, counters, audit));
+    let roll = Roll::default();
+    let told = Told { roll: roll.clone(), clock, master: id };
+    let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
+    let admin = Arc::new(admin.with_roll(roll.clone(), flags));
+    let door = Door::new(
+        Arc::clone(&admin) as Arc<dyn Accounts>,
+        DoorSettings {
+            cookie: format!("uniq_master_{id}"),
+            tls: false,
+            loopback: args.web_listen.ip().is_loopback(),
+            logins,
+        },
+    );
     let tasks = [
-        tokio::spawn(rpc::serve(agents, driver.clone(), whitelist, stop.clone())),
-        tokio::spawn(link::serve(peers, driver.clone(), stop.clone())),
-        tokio::spawn(link::run(peer, mail, driver, stop.clone())),
-        tokio::spawn(web::serve(console, admin, stop.clone().cancelled_owned())),
+        tokio::spawn(rpc::serve(agents, driver.clone(), whitelist, told.clone(), stop.clone())),
+        tokio::spawn(link::serve(peers, driver.clone(), told, stop.clone())),
+        tokio::spawn(link::run(peer, mail, driver.clone(), roll, stop.clone())),
+        tokio::spawn(web::serve(console, admin, door, stop.clone().cancelled_owned())),
     ];
+    if let Some(user) = first_admin {
+        tokio::spawn(accounts::propose_first_admin(driver, user, stop.clone()));
+    }
     tracing::info!(
         agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("http://{}/", args.web_listen),
         "master {id} started: {terms}"
@@ -189,6 +222,21 @@ async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock) -> an
     tokio::task::spawn_blocking(move || running.stop()).await.context("the ledger did not end cleanly")?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The flags that operators see in the console: where things are, nothing secret.
+fn shown(args: &Args) -> Vec<FlagRow> {
+    let test_clock = args.test_clock.map(|clock| ("--test-clock", clock.to_string()));
+    let flags = [
+        ("--data-dir", args.data_dir.display().to_string()),
+        ("--agent-listen", args.agent_listen.to_string()),
+        ("--peer-listen", args.peer_listen.to_string()),
+        ("--web-listen", args.web_listen.to_string()),
+        ("--peer", args.peer.clone().unwrap_or_default()),
+        ("--insecure", args.insecure.to_string()),
+        ("--log", args.log.clone()),
+    ];
+    flags.into_iter().chain(test_clock).map(|(flag, value)| FlagRow { flag, value }).collect()
 }
 
 async fn bind(address: std::net::SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {

@@ -1,7 +1,8 @@
 //! What goes into the ledger and what comes out.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::audit::{Actor, Entry};
+use common::account::{Login, SecretHash};
+use common::audit::{Action, Actor, Entry};
 use common::lease::{Grant, Lease, Prep};
 use common::rpc::lease::{
     Changed, HeartbeatReply, HeartbeatRequest, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest,
@@ -140,6 +141,15 @@ pub enum Event {
         /// Who wants it.
         actor: Actor,
     },
+    /// Somebody logged in or out at this master's console, or used the login.
+    Keep {
+        /// Whom to answer, once it is durable.
+        id: RequestId,
+        /// The logins as they are now; `None` is over.
+        logins: Vec<(SecretHash, Option<Login>)>,
+        /// Who did what to what, for this master's audit.
+        note: Option<(Actor, Action, String)>,
+    },
     /// Mail from the other master.
     Mail(Box<PeerFrame>),
     /// A new connection to the other master stands.
@@ -169,6 +179,8 @@ pub enum Write {
     SettingPrep(Setting),
     /// A proposal of a setting that became one or was overtaken.
     DropSettingPrep(SettingKey),
+    /// Somebody who is logged in at this master's console, or no longer is.
+    Login(SecretHash, Option<Login>),
     /// A line of the audit; the store chains them.
     Audit(Entry),
 }
@@ -176,7 +188,7 @@ pub enum Write {
 impl Write {
     /// Whether it counts as a change of the ledger.
     pub fn counted(&self) -> bool {
-        !matches!(self, Self::Witness(_) | Self::Audit(_))
+        !matches!(self, Self::Witness(_) | Self::Audit(_) | Self::Login(..))
     }
 }
 
@@ -199,6 +211,8 @@ pub enum Reply {
     Change(Result<Changed, Refusal>),
     /// To [`Event::Deny`] and [`Event::Extend`]: the lease as it is now.
     Ordered(Result<Lease, Refusal>),
+    /// To [`Event::Keep`]: it is durable.
+    Kept,
 }
 
 /// Something an operator must know. Each is raised when it begins, not each time it is seen.

@@ -6,7 +6,8 @@ use super::rules;
 use super::table::Table;
 use crate::replication::pair::Pair;
 use crate::setting::Book;
-use common::audit::Actor;
+use common::account::{Login, SecretHash};
+use common::audit::{Actor, Entry};
 use common::clock::TestClock;
 use common::lease::{Generation, Lease, LeaseState, Prep};
 use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, Refusal};
@@ -70,12 +71,14 @@ pub struct Loaded {
     pub settings: Vec<Setting>,
     /// Proposals of settings without confirmation.
     pub setting_preps: Vec<Setting>,
+    /// Who was logged in at this master's console. The ledger has no part in it.
+    pub logins: Vec<(SecretHash, Login)>,
 }
 
 impl Ledger {
     /// The ledger of a master that starts now. `salt` is random: it tells this start's exchange of tables from others.
     pub fn start(loaded: Loaded, now: Now, salt: u64, test_clock: Option<TestClock>, version: String) -> Self {
-        let Loaded { identity, lsn, permit_out, witness, leases, preps, settings, setting_preps } = loaded;
+        let Loaded { identity, lsn, permit_out, witness, leases, preps, settings, setting_preps, .. } = loaded;
         let table = Table::new(identity.master, identity.terms, leases, preps);
         let mut pair = Pair::start(now, salt);
         if witness.rolled_back {
@@ -140,6 +143,13 @@ impl Ledger {
                 fx.by = Some(actor);
                 let reply = self.on_extend(now, key, fx);
                 fx.reply(id, Reply::Ordered(reply));
+            }
+            Event::Keep { id, logins, note } => {
+                if let Some((actor, action, subject)) = note {
+                    fx.writes.push(Write::Audit(Entry::new(now.wall, actor, action, &subject, "")));
+                }
+                fx.writes.extend(logins.into_iter().map(|(hash, login)| Write::Login(hash, login)));
+                fx.reply(id, Reply::Kept);
             }
             Event::Mail(frame) => self.on_mail(now, *frame, fx),
             Event::Connected => self.greet(now, fx),

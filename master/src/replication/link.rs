@@ -4,12 +4,16 @@
 //! fails or takes too long ends the connection, because tarpc never reconnects by itself.
 
 use crate::driver::{Driver, Refused};
-use crate::lease::{Event, Reply, TokenHash};
+use crate::lease::{Event, Identity, Reply, TokenHash};
+use crate::roll::Roll;
+use crate::rpc::Told;
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{
-    BATCH_MAX, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService, PeerServiceClient,
+    AgentNews, BATCH_MAX, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService, PeerServiceClient,
+    REPORTS_MAX,
 };
 use common::rpc::transport::{self, Limits, accept, deadline_in};
+use common::terms::{ClusterId, EpochId, MasterId};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 use tarpc::client::Config;
@@ -22,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 const DELIVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Between two attempts to connect.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
+/// Between two deliveries of agents' reports.
+const REPORTS_INTERVAL: Duration = Duration::from_secs(2);
 /// Records in one delivery, so that it stays far below a frame.
 const RECORDS_MAX: usize = 2_048;
 
@@ -29,7 +35,13 @@ const RECORDS_MAX: usize = 2_048;
 pub const LIMITS: Limits = Limits { connections_max: 16, requests_per_connection_max: 16 };
 
 /// Connects to the other master at `address` (host:port) again and again, and delivers what comes out of `mail`.
-pub async fn run(address: String, mut mail: mpsc::Receiver<PeerFrame>, driver: Driver, stop: CancellationToken) {
+pub async fn run(
+    address: String,
+    mut mail: mpsc::Receiver<PeerFrame>,
+    driver: Driver,
+    roll: Roll,
+    stop: CancellationToken,
+) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -41,6 +53,7 @@ pub async fn run(address: String, mut mail: mpsc::Receiver<PeerFrame>, driver: D
                         tokio::select! {
                             () = stop.cancelled() => return,
                             why = deliver_all(&client, &mut mail) => tracing::info!(%address, "lost the other master: {why}"),
+                            () = pass_on(&client, &driver, &roll) => {}
                         }
                     }
                 }
@@ -54,6 +67,34 @@ pub async fn run(address: String, mut mail: mpsc::Receiver<PeerFrame>, driver: D
             () = tokio::time::sleep(RECONNECT_PAUSE) => {}
         }
     }
+}
+
+/// Passes on what agents report here, for as long as the connection holds; first all of it, then what is new. What gets
+/// lost is followed by the agents' next reports.
+async fn pass_on(client: &PeerServiceClient, driver: &Driver, roll: &Roll) {
+    let mut after = 0;
+    let mut rounds = tokio::time::interval(REPORTS_INTERVAL);
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        let Ok((from, cluster, epoch)) = driver.look(|ledger, _| who(ledger.identity())).await else { continue };
+        let (reports, last) = roll.news_of(from, after, REPORTS_MAX);
+        if reports.is_empty() {
+            continue;
+        }
+        // A connection that is broken is noticed, and ended, where the mail is delivered.
+        if client
+            .reports(deadline_in(DELIVER_TIMEOUT), AgentNews { from, cluster, epoch, reports })
+            .await
+            .is_ok_and(|taken| taken)
+        {
+            after = last;
+        }
+    }
+}
+
+fn who(identity: &Identity) -> (MasterId, Option<ClusterId>, Option<EpochId>) {
+    (identity.master, identity.cluster, identity.epoch)
 }
 
 async fn deliver_all(client: &PeerServiceClient, mail: &mut mpsc::Receiver<PeerFrame>) -> String {
@@ -83,9 +124,9 @@ fn records(frame: &PeerFrame) -> usize {
 }
 
 /// Takes in the other master's mail on `listener`.
-pub async fn serve(listener: TcpListener, driver: Driver, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, driver: Driver, told: Told, stop: CancellationToken) {
     let handle = move |io, _| {
-        let server = Letterbox { driver: driver.clone() };
+        let server = Letterbox { driver: driver.clone(), told: told.clone() };
         async move { common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve()) }
     };
     accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
@@ -99,6 +140,7 @@ pub fn hash(token: &JoinToken) -> TokenHash {
 #[derive(Clone)]
 struct Letterbox {
     driver: Driver,
+    told: Told,
 }
 
 impl PeerService for Letterbox {
@@ -121,5 +163,19 @@ impl PeerService for Letterbox {
             Err(Refused::Overloaded) => Err(Refusal::Overloaded),
             Err(Refused::Stopping) => Err(Refusal::ShuttingDown),
         }
+    }
+    async fn reports(self, _: Context, news: AgentNews) -> bool {
+        let AgentNews { from, cluster, epoch, reports } = news;
+        let Ok((me, our_cluster, our_epoch)) = self.driver.look(|ledger, _| who(ledger.identity())).await else {
+            return false;
+        };
+        let ours = from == me.other() && cluster.is_some() && (cluster, epoch) == (our_cluster, our_epoch);
+        if ours && reports.len() <= REPORTS_MAX {
+            let at = self.told.clock.wall();
+            for (report, address) in reports {
+                self.told.roll.take_in(report, &address, from, at);
+            }
+        }
+        ours
     }
 }

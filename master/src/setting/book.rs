@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::lease::event::RequestId;
+use common::account::{ApiKey, User};
 use common::audit::Actor;
 use common::setting::{Change, NAMESPACES_MAX, Outcome, Setting, SettingKey, SettingValue};
 use common::time::BootMs;
@@ -10,6 +11,9 @@ use std::collections::BTreeMap;
 
 /// Changes that wait for the other master at once; one more is refused.
 pub(super) const WAITING_MAX: usize = 1_024;
+
+/// Settings at most: the namespaces, and the whitelist, the users and the keys.
+const SETTINGS_MAX: usize = NAMESPACES_MAX + 3;
 
 /// Settings, proposals of them, and who waits for what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -71,18 +75,33 @@ impl Book {
         }
     }
 
+    /// Who may log in; `None` as long as the cluster never had users.
+    pub fn users(&self) -> Option<&[User]> {
+        match &self.settings.get(&SettingKey::Users)?.value {
+            SettingValue::Users(users) => Some(users),
+            _ => None,
+        }
+    }
+
+    /// Which keys scripts may use.
+    pub fn keys(&self) -> &[ApiKey] {
+        match self.settings.get(&SettingKey::Keys).map(|setting| &setting.value) {
+            Some(SettingValue::Keys(keys)) => keys,
+            _ => &[],
+        }
+    }
+
     /// What a change would make of what is known now.
     pub(super) fn outcome(&self, change: &Change) -> Outcome {
         let known = self.settings.get(&change.key());
         let outcome = change.outcome(known.map(|setting| &setting.value), &self.first_whitelist);
-        // One more than the namespaces is the whitelist.
-        let full = known.is_none() && self.settings.len() + self.preps.len() > NAMESPACES_MAX;
+        let full = known.is_none() && self.settings.len() + self.preps.len() >= SETTINGS_MAX;
         if full && matches!(outcome, Outcome::Becomes(_)) { Outcome::TooMany } else { outcome }
     }
 
     /// Whether there is room for a record that the other master sends.
     pub(super) fn has_room_for(&self, key: &SettingKey) -> bool {
-        self.settings.contains_key(key) || self.settings.len() <= NAMESPACES_MAX
+        self.settings.contains_key(key) || self.settings.len() < SETTINGS_MAX
     }
 
     pub(super) fn put(&mut self, setting: Setting) {

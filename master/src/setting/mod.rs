@@ -22,16 +22,17 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod book;
+mod told;
 
 pub use book::Book;
 
 use crate::lease::event::{Alarm, Effects, Reply, RequestId, Write};
 use crate::lease::ledger::{CONFIRM_WAIT, Ledger};
 use book::{WAITING_MAX, Waiter};
-use common::audit::{Action, Actor, Entry};
+use common::audit::{Actor, Entry};
 use common::rpc::lease::{Changed, Mode, Refusal};
 use common::rpc::peer::PeerMessage;
-use common::setting::{Change, NAMESPACES_MAX, NETWORKS_MAX, Outcome, Setting, SettingKey, SettingValue};
+use common::setting::{Change, Outcome, Setting, SettingKey};
 use common::time::{Now, SpanMs};
 
 /// A proposal that was not answered is sent again after this long.
@@ -44,6 +45,8 @@ impl Ledger {
             Outcome::AlreadySo => return fx.reply(id, Reply::Change(Ok(Changed::AlreadySo))),
             Outcome::Taken => Some(Refusal::NameTaken),
             Outcome::TooMany => Some(too_many(&change)),
+            Outcome::NoSuch => Some(Refusal::NoSuchUser),
+            Outcome::LastAdmin => Some(Refusal::LastAdmin),
             Outcome::Becomes(_) if !self.pair_is_whole(now) => Some(Refusal::PeerAway),
             Outcome::Becomes(_) if self.book.waiting.len() >= WAITING_MAX => Some(Refusal::Overloaded),
             Outcome::Becomes(_) => None,
@@ -86,7 +89,9 @@ impl Ledger {
         }
         match self.book.outcome(change) {
             Outcome::Becomes(_) => self.want(now, change, actor, fx),
-            Outcome::AlreadySo | Outcome::Taken | Outcome::TooMany => self.tell_setting(&key, fx),
+            Outcome::AlreadySo | Outcome::Taken | Outcome::TooMany | Outcome::NoSuch | Outcome::LastAdmin => {
+                self.tell_setting(&key, fx);
+            }
         }
     }
 
@@ -153,13 +158,11 @@ impl Ledger {
     }
 
     fn put_setting(&mut self, setting: Setting, fx: &mut Effects) {
-        let action = match setting.key {
-            SettingKey::Whitelist => Action::Whitelist,
-            SettingKey::Namespace(_) => Action::Define,
-        };
-        let (subject, detail) = (setting.key.to_string(), shown(&setting.value));
-        let entry = Entry::new(fx.at, setting.actor.clone(), action, &subject, &detail);
-        fx.writes.push(Write::Audit(entry));
+        let known = self.book.get(&setting.key).map(|known| &known.value);
+        for (action, subject, detail) in told::lines(known, &setting) {
+            let entry = Entry::new(fx.at, setting.actor.clone(), action, &subject, &detail);
+            fx.writes.push(Write::Audit(entry));
+        }
         fx.writes.push(Write::Setting(setting.clone()));
         self.book.put(setting);
     }
@@ -176,6 +179,8 @@ impl Ledger {
                 Outcome::AlreadySo => Ok(Changed::Done),
                 Outcome::Taken => Err(Refusal::NameTaken),
                 Outcome::TooMany => Err(too_many(&waiter.change)),
+                Outcome::NoSuch => Err(Refusal::NoSuchUser),
+                Outcome::LastAdmin => Err(Refusal::LastAdmin),
                 Outcome::Becomes(_) => {
                     if self.book.prep(&waiter.change.key()).is_none() {
                         self.want(now, &waiter.change, &waiter.actor, fx);
@@ -215,24 +220,5 @@ impl Ledger {
 }
 
 fn too_many(change: &Change) -> Refusal {
-    let max = match change {
-        Change::Define(_) => NAMESPACES_MAX,
-        Change::Allow(_) | Change::Disallow(_) => NETWORKS_MAX,
-    };
-    Refusal::TooMany { max: u32::try_from(max).unwrap_or(u32::MAX) }
-}
-
-/// A setting for a reader of the audit.
-fn shown(value: &SettingValue) -> String {
-    match value {
-        SettingValue::Whitelist(networks) => {
-            let texts: Vec<String> = networks.iter().map(ToString::to_string).collect();
-            texts.join(" ")
-        }
-        SettingValue::Namespace(namespace) => {
-            let template = namespace.template().map_or("", |template| template.source());
-            let reset = if namespace.everyday_reset() { " everyday_reset" } else { "" };
-            format!("{} {}{reset} {template}", namespace.kind(), namespace.token_type())
-        }
-    }
+    Refusal::TooMany { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) }
 }

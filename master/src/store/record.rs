@@ -10,12 +10,14 @@
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
 //! | `s` name | `SETT` 1: [`Setting`] |
 //! | `t` name | `SETT` 1: a proposal of a [`Setting`] |
+//! | `k` hash (32 bytes) | `LOGN` 1: a [`Login`] at this master's console; not counted |
 //! | `a` number (u64, big-endian) | `AUDT` 1: a line of the audit ([`super::audit`]) |
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::audit::{Head, LINES_MAX};
 use crate::lease::ledger::Loaded;
 use crate::lease::{Identity, Witness, Write};
+use common::account::{Login, SecretHash};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use common::lease::{Lease, Prep};
 use common::setting::{Setting, SettingKey};
@@ -30,6 +32,7 @@ const WITNESS: Kind = Kind { name: *b"WITN", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
 const SETTING: Kind = Kind { name: *b"SETT", version: 1 };
+const LOGIN: Kind = Kind { name: *b"LOGN", version: 1 };
 
 /// The key of [`Identity`].
 pub const IDENTITY_KEY: &[u8] = b"i";
@@ -41,6 +44,7 @@ const LEASE_TAG: u8 = b'l';
 const PREP_TAG: u8 = b'p';
 const SETTING_TAG: u8 = b's';
 const SETTING_PREP_TAG: u8 = b't';
+const LOGIN_TAG: u8 = b'k';
 /// The first byte of the keys of audit lines.
 pub const AUDIT_TAG: u8 = b'a';
 
@@ -95,6 +99,10 @@ fn change(write: &Write) -> Result<Change, EnvelopeError> {
         Write::Setting(setting) => (setting_key(SETTING_TAG, &setting.key), Some(encode(SETTING, setting)?)),
         Write::SettingPrep(prep) => (setting_key(SETTING_PREP_TAG, &prep.key), Some(encode(SETTING, prep)?)),
         Write::DropSettingPrep(key) => (setting_key(SETTING_PREP_TAG, key), None),
+        Write::Login(hash, login) => {
+            let login = login.as_ref().map(|login| encode(LOGIN, &(*hash, login))).transpose()?;
+            (login_key(*hash), login)
+        }
         // Added to the chain by the caller.
         Write::Audit(_) => (Vec::new(), None),
     })
@@ -159,7 +167,7 @@ impl Meta {
 pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> Result<(Loaded, Meta), String> {
     let (mut identity, mut meta, mut permit_out, mut witness) = (None, None, None, Witness::default());
     let (mut leases, mut preps, mut settings, mut setting_preps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut last_line = None;
+    let (mut logins, mut last_line) = (Vec::new(), None);
     for row in rows {
         let (key, value) = row?;
         let bad = |e: EnvelopeError| format!("record {}: {e}", key.escape_ascii());
@@ -189,6 +197,13 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
                 }
                 if tag == SETTING_TAG { settings.push(setting) } else { setting_preps.push(setting) }
             }
+            Some(&LOGIN_TAG) => {
+                let (hash, login) = decode::<(SecretHash, Login)>(LOGIN, &value).map_err(bad)?;
+                if login_key(hash) != key {
+                    return Err("a login stands under another's key".to_owned());
+                }
+                logins.push((hash, login));
+            }
             // Only the last one is looked at here; all of them would make a start slow (`--verify-audit` does).
             Some(&AUDIT_TAG) => last_line = Some(value),
             _ => return Err(format!("a record {} that this program does not know", key.escape_ascii())),
@@ -207,7 +222,7 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
         return Err(format!("the audit does not end with line {}, which was written last", meta.audit.number));
     }
     let lsn = meta.lsn;
-    Ok((Loaded { identity, lsn, permit_out, witness, leases, preps, settings, setting_preps }, meta))
+    Ok((Loaded { identity, lsn, permit_out, witness, leases, preps, settings, setting_preps, logins }, meta))
 }
 
 /// The key of a line of the audit.
@@ -217,10 +232,18 @@ pub fn audit_key(number: u64) -> Vec<u8> {
     bytes
 }
 
+fn login_key(hash: SecretHash) -> Vec<u8> {
+    let mut bytes = vec![LOGIN_TAG];
+    bytes.extend_from_slice(&hash.0);
+    bytes
+}
+
 fn setting_key(tag: u8, key: &SettingKey) -> Vec<u8> {
     let mut bytes = vec![tag];
     match key {
         SettingKey::Whitelist => bytes.push(b'w'),
+        SettingKey::Users => bytes.push(b'u'),
+        SettingKey::Keys => bytes.push(b'k'),
         SettingKey::Namespace(name) => {
             bytes.push(b'n');
             bytes.extend_from_slice(name.as_str().as_bytes());

@@ -38,7 +38,8 @@ const ANCHOR_LEN_MAX: u64 = 64;
 /// How often, and after what pause, a locked store is tried again.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
-const CACHE_BYTES: u64 = 64 << 20;
+/// Everything is read once, at the start, into the ledger; later only leaves that are written, and the audit.
+const CACHE_BYTES: u64 = 16 << 20;
 
 /// A ledger's records on disk.
 pub struct SledStore {
@@ -183,13 +184,43 @@ impl AuditLog {
         .collect()
     }
 
-    /// Walks the whole chain, which ends at `head`. How many lines there are.
+    /// The newest lines before line number `before` that `wanted` accepts, at most `count` of them, among `scan_max`.
+    ///
+    /// # Errors
+    /// What the engine says, or a line that is none.
+    pub fn newest_of(
+        &self,
+        before: Option<u64>,
+        scan_max: usize,
+        count: usize,
+        wanted: impl Fn(&audit::Line) -> bool,
+    ) -> Result<Vec<audit::Line>, StoreError> {
+        let end = before.map_or_else(|| vec![record::AUDIT_TAG + 1], record::audit_key);
+        let rows = self.db.range(vec![record::AUDIT_TAG]..end).rev().take(scan_max);
+        let lines = rows.map(|row| {
+            let (_, bytes) = row.map_err(|e| StoreError::Engine(e.to_string()))?;
+            audit::read(&bytes).map_err(|e| StoreError::Engine(e.to_string()))
+        });
+        lines.filter(|line| line.as_ref().map_or(true, &wanted)).take(count).collect()
+    }
+
+    /// Where the audit ends, as the last commit wrote it.
+    ///
+    /// # Errors
+    /// A sentence that says why that cannot be read.
+    pub fn head(&self) -> Result<Head, String> {
+        let meta = self.db.get(record::META_KEY).map_err(|e| e.to_string())?;
+        let meta = meta.ok_or("the count of records is missing")?;
+        Ok(record::read_meta(&meta).map_err(|e| e.to_string())?.audit)
+    }
+
+    /// Walks the whole chain, which ends at `head`; lines that were written since are left alone. How many lines there are.
     ///
     /// # Errors
     /// A sentence that says what does not fit.
     pub fn verify(&self, head: Head) -> Result<u64, String> {
         let mut walk = audit::Walk::default();
-        for row in self.db.scan_prefix([record::AUDIT_TAG]) {
+        for row in self.db.range(vec![record::AUDIT_TAG]..=record::audit_key(head.number)) {
             let (key, bytes) = row.map_err(|e| e.to_string())?;
             let line = walk.step(&bytes)?;
             if *key != record::audit_key(line.number)[..] {

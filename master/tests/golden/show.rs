@@ -36,6 +36,7 @@ pub(crate) fn show_write(write: &Write) -> String {
         Write::Setting(setting) => show_setting(setting),
         Write::SettingPrep(setting) => format!("proposal of {}", show_setting(setting)),
         Write::DropSettingPrep(key) => format!("{key} no proposal"),
+        Write::Login(_, login) => format!("login {:?}", login.as_ref().map(|login| login.user.as_str())),
         Write::Audit(entry) => {
             let from =
                 if entry.actor.from().is_empty() { String::new() } else { format!(" at {}", entry.actor.from()) };
@@ -50,6 +51,11 @@ pub(crate) fn show_setting(setting: &Setting) -> String {
         SettingValue::Namespace(namespace) => {
             let template = namespace.template().map_or(String::new(), |template| format!(" {}", template.source()));
             format!("{}{template}", namespace.kind())
+        }
+        SettingValue::Users(users) => format!("{users:?}"),
+        SettingValue::Keys(keys) => {
+            let keys = keys.iter().map(|key| format!("{} {}", key.name, key.role));
+            keys.collect::<Vec<_>>().join(", ")
         }
     };
     format!("{} v{} {value} by {}", setting.key, setting.version, setting.actor.who())
@@ -105,6 +111,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
         },
         Reply::Heartbeat(Ok(reply)) => format!("master {} {}", reply.master, reply.mode),
         Reply::Change(Ok(changed)) => format!("{changed:?}"),
+        Reply::Kept => "kept".to_owned(),
         Reply::Ordered(Ok(lease)) => {
             let deny = if lease.deny { " denied" } else { "" };
             format!("{} {}{deny}", lease.agent_id, span(lease.from, lease.until))

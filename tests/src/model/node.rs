@@ -71,6 +71,7 @@ impl Disk {
             preps: self.preps.values().cloned().collect(),
             settings: Vec::new(),
             setting_preps: Vec::new(),
+            logins: Vec::new(),
         }
     }
 
@@ -84,7 +85,11 @@ impl Disk {
                 Write::PermitOut(permit) => self.permit_out = *permit,
                 Write::Witness(witness) => self.witness = *witness,
                 // The model has no settings, and the audit decides nothing.
-                Write::Setting(_) | Write::SettingPrep(_) | Write::DropSettingPrep(_) | Write::Audit(_) => {}
+                Write::Setting(_)
+                | Write::SettingPrep(_)
+                | Write::DropSettingPrep(_)
+                | Write::Audit(_)
+                | Write::Login(..) => {}
             }
         }
     }

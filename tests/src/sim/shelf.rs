@@ -51,8 +51,8 @@ impl Shelf {
                 Write::Setting(setting) => Place::Setting(setting.key.clone()),
                 Write::SettingPrep(prep) => Place::SettingPrep(prep.key.clone()),
                 Write::DropSettingPrep(key) => Place::SettingPrep(key.clone()),
-                // Lines of the audit replace nothing and decide nothing.
-                Write::Audit(_) => continue,
+                // Lines of the audit and logins decide nothing.
+                Write::Audit(_) | Write::Login(..) => continue,
             };
             self.newest.insert(place, write);
         }

@@ -3,17 +3,23 @@
 #![allow(dead_code, reason = "each user of this file takes what it needs")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "made-up rows, never input")]
 
+use common::account::{ApiKey, Login, SecretHash, User};
+use common::audit::{Action, Actor};
 use common::clock::TestClock;
-use common::rpc::lease::Mode;
+use common::namespace::{Definition, GeneratorKind};
+use common::rpc::lease::{Changed, Mode, Refusal};
+use common::setting::{Change, Outcome, SettingKey, SettingValue};
 use common::terms::{MasterId, SessionId};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::BoxFuture;
-use std::sync::Mutex;
+use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use web::{
-    AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow,
-    Page, PoolRow, Unavailable,
+    Accounts, AgentRow, AgentState, AuditCheck, AuditFilter, AuditRow, CapacityRow, Door, DoorSettings, FlagRow,
+    HeldRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow,
+    Orders, Page, PoolRow, ReportRow, Role, Seen, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -31,6 +37,8 @@ pub(crate) struct State {
     pub(crate) leases: Vec<LeaseRow>,
     pub(crate) masters: Vec<MasterRow>,
     pub(crate) audit: Vec<AuditRow>,
+    pub(crate) agents: Vec<AgentRow>,
+    pub(crate) namespaces: Vec<NamespaceRow>,
     pub(crate) ready: Result<(), String>,
     pub(crate) test_clock: Option<TestClock>,
     pub(crate) unavailable: Option<Unavailable>,
@@ -45,6 +53,8 @@ impl Sample {
             leases,
             masters: vec![master(MasterId::One, true), master(MasterId::Two, false)],
             audit: Vec::new(),
+            agents: Vec::new(),
+            namespaces: Vec::new(),
             ready: Ok(()),
             test_clock: None,
             unavailable: None,
@@ -79,8 +89,8 @@ impl Masters for Sample {
     fn leases(&self, filter: LeaseFilter, page: Page) -> BoxFuture<'_, Result<LeasePage, Unavailable>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.answer(|state| {
-            let matching = state.leases.iter().filter(|row| filter.admits(row.token_type, row.stage, &row.agent_id));
-            page.cut(matching.map(|row| (row.token, row)), |_, row| row.clone())
+            let seen = state.leases.iter().map(|row| (Seen::of_row(row), row));
+            page.cut(seen.filter(|(seen, _)| filter.admits(seen)), |_, row| row.clone())
         })
     }
 
@@ -104,7 +114,35 @@ impl Masters for Sample {
     }
 
     fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>> {
-        self.answer(|_| Vec::new())
+        self.answer(|state| state.namespaces.clone())
+    }
+
+    fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {
+        self.answer(|state| state.agents.clone())
+    }
+
+    fn settings(&self) -> BoxFuture<'_, Result<SettingsRow, Unavailable>> {
+        self.answer(|_| SettingsRow {
+            master: MasterId::One,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cluster: Some("5ced".repeat(8)),
+            pair_epoch: 1,
+            lease_days: 7,
+            grace_days: 1,
+            solo_days: 30,
+            budget: 4,
+            utc_offset: "+00:00".to_owned(),
+            uint2_max: 4095,
+            flags: vec![FlagRow { flag: "--agent-listen", value: "127.0.0.1:7101".to_owned() }],
+        })
+    }
+
+    fn history(&self, token: TokenKey, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        self.answer(|state| {
+            let end = format!(" {}", token.text());
+            let about = state.audit.iter().rev().filter(|row| row.subject.ends_with(&end));
+            about.take(count).cloned().collect()
+        })
     }
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {
@@ -121,6 +159,149 @@ impl Masters for Sample {
 
     fn test_clock(&self) -> Option<TestClock> {
         self.state.lock().unwrap().test_clock
+    }
+}
+
+/// A key that opens every door of the sample.
+pub(crate) const KEY: &str = "uniq_0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Users and keys that exist only in memory.
+#[derive(Default)]
+pub(crate) struct Book {
+    pub(crate) users: Mutex<Vec<User>>,
+    pub(crate) keys: Mutex<Vec<ApiKey>>,
+    /// What operators can do something about.
+    pub(crate) leases: Mutex<Vec<LeaseRow>>,
+    /// Every change that was asked for, in order.
+    pub(crate) done: Mutex<Vec<String>>,
+    /// What every change is refused with.
+    pub(crate) refusal: Mutex<Option<Refusal>>,
+    /// What the audit says.
+    pub(crate) audit: Mutex<Vec<AuditRow>>,
+    /// What was made durable, in order.
+    pub(crate) kept: Mutex<Vec<(SecretHash, Option<Login>)>>,
+}
+
+impl Book {
+    /// With [`KEY`] as the key of an admin.
+    pub(crate) fn with_key() -> Self {
+        Self::with_key_of(Role::Admin)
+    }
+
+    /// With [`KEY`] as the key of somebody.
+    pub(crate) fn with_key_of(role: Role) -> Self {
+        let hash = SecretHash(Sha256::digest(KEY.as_bytes()).into());
+        let key = ApiKey { name: "all".parse().unwrap(), role, hash };
+        Self { keys: Mutex::new(vec![key]), ..Self::default() }
+    }
+
+    fn ordered(
+        &self,
+        what: &str,
+        key: TokenKey,
+        by: Actor,
+        how: impl FnOnce(&mut LeaseRow),
+    ) -> BoxFuture<'_, Result<LeaseRow, Refusal>> {
+        self.done.lock().unwrap().push(format!("{} {what} {key}", by.who()));
+        let refusal = self.refusal.lock().unwrap().clone();
+        let mut leases = self.leases.lock().unwrap();
+        let answer = match (refusal, leases.iter_mut().find(|row| row.token == key)) {
+            (Some(refusal), _) => Err(refusal),
+            (None, None) => Err(Refusal::NoLease),
+            (None, Some(row)) => {
+                how(row);
+                Ok(row.clone())
+            }
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    /// Its door.
+    pub(crate) fn door(self: Arc<Self>) -> Arc<Door> {
+        let settings = DoorSettings { cookie: "sample".to_owned(), tls: false, loopback: true, logins: Vec::new() };
+        Door::new(self, settings)
+    }
+}
+
+impl Orders for Book {
+    fn lease(&self, key: TokenKey) -> BoxFuture<'_, Result<Option<LeaseRow>, Unavailable>> {
+        let found = self.leases.lock().unwrap().iter().find(|row| row.token == key).cloned();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn renew(&self, key: TokenKey, by: Actor) -> BoxFuture<'_, Result<LeaseRow, Refusal>> {
+        self.ordered("renew", key, by, |_| {})
+    }
+
+    fn terminate(&self, key: TokenKey, by: Actor) -> BoxFuture<'_, Result<LeaseRow, Refusal>> {
+        self.ordered("terminate", key, by, |row| row.stage = LeaseStage::Ending)
+    }
+
+    fn change(&self, change: Change, by: Actor) -> BoxFuture<'_, Result<Changed, Refusal>> {
+        self.done.lock().unwrap().push(format!("{} changes {}", by.who(), change.key()));
+        if let Some(refusal) = self.refusal.lock().unwrap().clone() {
+            return Box::pin(std::future::ready(Err(refusal)));
+        }
+        let users = SettingValue::Users(self.users.lock().unwrap().clone());
+        let keys = SettingValue::Keys(self.keys.lock().unwrap().clone());
+        let known = match change.key() {
+            SettingKey::Users => Some(&users),
+            SettingKey::Keys => Some(&keys),
+            _ => None,
+        };
+        let answer = match change.outcome(known, &[]) {
+            Outcome::AlreadySo => Ok(Changed::AlreadySo),
+            Outcome::Taken => Err(Refusal::NameTaken),
+            Outcome::TooMany => Err(Refusal::TooMany { max: 0 }),
+            Outcome::NoSuch => Err(Refusal::NoSuchUser),
+            Outcome::LastAdmin => Err(Refusal::LastAdmin),
+            Outcome::Becomes(value) => {
+                match value {
+                    SettingValue::Users(users) => *self.users.lock().unwrap() = users,
+                    SettingValue::Keys(keys) => *self.keys.lock().unwrap() = keys,
+                    _ => {}
+                }
+                Ok(Changed::Done)
+            }
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn find_in_audit(
+        &self,
+        wanted: AuditFilter,
+        before: Option<u64>,
+        count: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        let admits = |row: &&AuditRow| {
+            wanted.admits(&row.who, row.action.code(), &row.subject) && before.is_none_or(|before| row.number < before)
+        };
+        let found = self.audit.lock().unwrap().iter().rev().filter(admits).take(count).cloned().collect();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn verify_audit(&self) -> BoxFuture<'_, Result<AuditCheck, Unavailable>> {
+        let check = AuditCheck { whole: true, lines: 0, last: 0, hash: "0".repeat(64), problem: None };
+        Box::pin(std::future::ready(Ok(check)))
+    }
+}
+
+impl Accounts for Book {
+    fn users(&self) -> BoxFuture<'_, Result<Vec<User>, Unavailable>> {
+        Box::pin(std::future::ready(Ok(self.users.lock().unwrap().clone())))
+    }
+
+    fn keys(&self) -> BoxFuture<'_, Result<Vec<ApiKey>, Unavailable>> {
+        Box::pin(std::future::ready(Ok(self.keys.lock().unwrap().clone())))
+    }
+
+    fn keep(
+        &self,
+        logins: Vec<(SecretHash, Option<Login>)>,
+        _: Option<(Actor, Action, String)>,
+    ) -> BoxFuture<'_, Result<(), Unavailable>> {
+        self.kept.lock().unwrap().extend(logins);
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
@@ -177,4 +358,54 @@ pub(crate) fn many(count: u32) -> Vec<LeaseRow> {
     );
     rows.sort_by_key(|row| row.token);
     rows
+}
+
+/// An agent that reports these rates.
+pub(crate) fn agent(name: &str, state: AgentState, rates: &[u32]) -> AgentRow {
+    AgentRow {
+        agent_id: name.parse().unwrap(),
+        session: SessionId(
+            name.bytes().fold(7, |sum: u128, byte| sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) + u128::from(byte)),
+        ),
+        state,
+        heard: Some(WallMs(NOW.0 - 2_000)),
+        master: Some(MasterId::One),
+        address: "10.4.0.7:40123".to_owned(),
+        report: Some(ReportRow {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fresh_because: None,
+            uptime_s: 86_400,
+            clock_offset_ms: 3,
+            not_ready: None,
+            minted: 123_456_789,
+            rates: rates.to_vec(),
+            scarcest: Some(CapacityRow {
+                name: "default".to_owned(),
+                kind: "uniq64",
+                left: 2_000_000_000,
+                of: 1 << 31,
+            }),
+        }),
+        tokens: vec![HeldRow { token_type: "uint2", token: "5".to_owned(), until: WallMs(NOW.0 + DAY_MS) }],
+    }
+}
+
+/// A line of the audit.
+pub(crate) fn line(number: u64, action: Action, subject: &str) -> AuditRow {
+    let detail = format!("g1 of edge-01, session {:032x}, until 2026-11-27T12:35:06.000Z", 7);
+    let (who, from, subject) = ("jane".to_owned(), "10.0.0.1:5".to_owned(), subject.to_owned());
+    AuditRow { number, at: WallMs(NOW.0 - HOUR_MS), who, from, action, subject, detail }
+}
+
+/// A registered namespace.
+pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
+    let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+    let definition = Definition {
+        kind,
+        token_type: Some(kind.default_token_type().name().to_owned()),
+        template: template.map(str::to_owned),
+        everyday_reset: Some(true),
+        step: Some(1_000),
+    };
+    NamespaceRow { name: name.parse().unwrap(), definition, capacity: 100_000_000, registered_by: "jane".to_owned() }
 }

@@ -1,0 +1,68 @@
+//! What the masters' operators are told of this agent. Nothing depends on it.
+
+use super::Task;
+use crate::holder::Event;
+use crate::minter::GeneratorView;
+use crate::serial_file::StartKind;
+use common::namespace::GeneratorKind;
+use common::rpc::lease::{AgentReport, Capacity, REPORT_CHARS_MAX, REPORT_INTERVAL_MS};
+use std::time::Duration;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// When to tell.
+pub(super) fn ticks() -> Interval {
+    let mut ticks = interval(Duration::from_millis(REPORT_INTERVAL_MS));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+impl Task {
+    /// Tells the master in use how we fare. One that is gone is left at once: the next sign of life goes to another.
+    pub(super) async fn tell(&mut self) {
+        let report = self.own_report().await;
+        let Some(link) = &self.link else { return };
+        if let Err(error) = link.report(report).await {
+            tracing::debug!(%error, "a report was not taken in");
+            if error.ends_connection() {
+                self.move_on();
+                self.report.set_master(None);
+                self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatFailed);
+            }
+        }
+    }
+
+    async fn own_report(&self) -> AgentReport {
+        let minter = &self.minter;
+        let uptime = minter.clock().link_now().boot - self.started;
+        AgentReport {
+            cluster: None,
+            agent_id: self.caller.agent_id.clone(),
+            session: self.caller.session,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fresh_because: match minter.start() {
+                StartKind::Resumed => None,
+                StartKind::Fresh(reason) => Some(cut(&reason.to_string())),
+            },
+            uptime_ms: u64::try_from(uptime.0).unwrap_or(0),
+            clock_offset_ms: minter.clock_offset_ms(),
+            not_ready: minter.ready().err().map(|refusal| cut(&refusal.to_string())),
+            minted: minter.counters().minted().map(|(_, n)| n).sum(),
+            // A disk that does not answer must not silence the rest.
+            scarcest: scarcest(&minter.view().await.unwrap_or_default()),
+        }
+    }
+}
+
+/// The generator with the smallest part left.
+fn scarcest(views: &[GeneratorView]) -> Option<Capacity> {
+    let part = |view: &&GeneratorView| {
+        u128::from(view.capacity_left) * u128::from(u64::MAX) / u128::from(view.capacity.max(1))
+    };
+    let view = views.iter().min_by_key(part)?;
+    let kind = GeneratorKind::ALL.into_iter().find(|kind| kind.name() == view.kind)?;
+    Some(Capacity { name: view.name.clone(), kind, left: view.capacity_left, of: view.capacity })
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(REPORT_CHARS_MAX).collect()
+}

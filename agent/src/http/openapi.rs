@@ -1,0 +1,130 @@
+//! The description of the agent's API (OpenAPI 3.1), made from what stands at its handlers.
+
+use super::{about, body, generators, mint};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use std::sync::OnceLock;
+use utoipa::{IntoParams, IntoResponses, OpenApi, ToSchema};
+
+/// How many IDs, and how they are written.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "query.rs reads it; here it is described")]
+pub(super) struct NumberQuery {
+    /// How many IDs; 1 unless it is said. The most is --batch-max.
+    #[param(minimum = 1, maximum = 100_000)]
+    n: Option<u32>,
+    /// `decimal` (unless it is said), `hex`, `base32` or `uri`.
+    format: Option<String>,
+}
+
+/// How many IDs, and what the caller puts into them.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "query.rs reads it; here it is described")]
+pub(super) struct StringQuery {
+    /// How many IDs; 1 unless it is said. The most is --batch-max.
+    #[param(minimum = 1, maximum = 100_000)]
+    n: Option<u32>,
+    /// The template's `{biz}` part.
+    biz: Option<String>,
+    /// The template's `{custom}` part.
+    custom: Option<String>,
+}
+
+/// IDs as JSON: always strings.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "render.rs writes it; here it is described")]
+pub(super) struct Ids {
+    ids: Vec<String>,
+}
+
+/// An error (RFC 9457). None comes with an ID.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "problem.rs writes it; here it is described")]
+pub(super) struct ProblemBody {
+    /// Always `about:blank`.
+    r#type: String,
+    /// The status in words.
+    title: String,
+    /// The status.
+    status: u16,
+    /// What is wrong and who can mend it, for people.
+    detail: String,
+    /// What is wrong, for programs: it never changes.
+    code: String,
+}
+
+/// What a request for IDs is answered with.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "it is only described")]
+pub(super) enum Minted {
+    /// The IDs: one a line; with `Accept: application/octet-stream` packed, big-endian.
+    #[response(status = 200, content_type = "application/json")]
+    Ids(Ids),
+    /// `bad_parameter`
+    #[response(status = 400, content_type = "application/problem+json")]
+    BadParameter(#[to_schema] ProblemBody),
+    /// `unknown_generator`
+    #[response(status = 404, content_type = "application/problem+json")]
+    Unknown(#[to_schema] ProblemBody),
+    /// No form that the caller accepts
+    #[response(status = 406, content_type = "application/problem+json")]
+    NotAcceptable(#[to_schema] ProblemBody),
+    /// `serial_exhausted`, with Retry-After to the end of the hour or day
+    #[response(status = 429, content_type = "application/problem+json")]
+    Exhausted(#[to_schema] ProblemBody),
+    /// `no_lease` `lease_expired` `clock_behind` `clock_skew` `serial_file_io` `token_out_of_range`
+    /// `masters_unavailable` `overloaded`
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(#[to_schema] ProblemBody),
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "The API of a UniqGenerator agent",
+        description = "IDs that never repeat, minted by this agent alone."
+    ),
+    paths(
+        mint::uniq64,
+        mint::uniq64_named,
+        mint::uniq96,
+        mint::string,
+        mint::string_named,
+        about::explained,
+        about::generators,
+        generators::define,
+        about::status,
+        about::healthz,
+        about::readyz,
+        about::metrics,
+        description
+    ),
+    components(schemas(Ids, ProblemBody))
+)]
+struct Description;
+
+/// The description of this API.
+#[utoipa::path(get, path = "/openapi.json", tag = "program", responses((status = 200, description = "OpenAPI 3.1")))]
+pub(super) async fn description() -> Response {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    let text = TEXT.get_or_init(|| Description::openapi().to_json().unwrap_or_default());
+    body(StatusCode::OK, HeaderValue::from_static("application/json"), text.as_str().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let api: serde_json::Value = serde_json::from_str(&Description::openapi().to_json().unwrap()).unwrap();
+        let described: Vec<&str> = api["paths"].as_object().unwrap().keys().map(String::as_str).collect();
+        let routes = include_str!("mod.rs").split(".route(\"").skip(1);
+        let mut routes: Vec<String> = routes.map(|rest| rest.split('"').next().unwrap().replace("{*", "{")).collect();
+        routes.sort();
+        assert_eq!(described, routes);
+        assert_eq!(api["openapi"], "3.1.0");
+    }
+}

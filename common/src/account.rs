@@ -1,0 +1,202 @@
+//! Who may use the console: people with passwords, and keys for scripts. Both masters confirm each change of them, as of
+//! any [setting](crate::setting).
+//!
+//! No password and no key is ever in here, only what they can be checked against.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::time::WallMs;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// People, and keys, at most, each.
+pub const ACCOUNTS_MAX: usize = 256;
+/// The longest name, in bytes.
+pub const NAME_LEN_MAX: usize = 32;
+/// The longest password hash in PHC's form, in bytes.
+pub const PHC_LEN_MAX: usize = 192;
+/// What every password hash begins with.
+const PHC_BEGIN: &str = "$argon2id$";
+
+/// What somebody may do. Each may do what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Read everything but users and keys.
+    Viewer,
+    /// Renew and terminate leases, register namespaces.
+    Operator,
+    /// Change the whitelist, users and keys.
+    Admin,
+}
+
+impl Role {
+    /// All of them, ascending.
+    pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Admin];
+
+    /// The name in JSON and on the page.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|role| role.name() == name);
+        found.ok_or_else(|| "a role is viewer, operator or admin".to_owned())
+    }
+}
+
+/// The name of a person or of a key: 1..=[`NAME_LEN_MAX`] of a-z 0-9 . _ -, beginning with a letter or a digit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct AccountName(String);
+
+/// A text that is no account's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name has 1 to {NAME_LEN_MAX} of a-z 0-9 . _ - and begins with a letter or a digit")]
+pub struct AccountNameError;
+
+impl AccountName {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for AccountName {
+    type Err = AccountNameError;
+    fn from_str(text: &str) -> Result<Self, AccountNameError> {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let begins = text.bytes().next().is_some_and(plain);
+        let fits = text.len() <= NAME_LEN_MAX && text.bytes().all(|b| plain(b) || b"._-".contains(&b));
+        if begins && fits { Ok(Self(text.to_owned())) } else { Err(AccountNameError) }
+    }
+}
+
+impl fmt::Display for AccountName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for AccountName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A person.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct User {
+    /// The name.
+    pub name: AccountName,
+    /// What it may do.
+    pub role: Role,
+    /// The password's hash in PHC's form, argon2id.
+    pub phc: String,
+}
+
+impl User {
+    /// Whether a master can have written it.
+    pub fn plausible(&self) -> bool {
+        self.phc.len() <= PHC_LEN_MAX
+            && self.phc.starts_with(PHC_BEGIN)
+            && self.phc.bytes().all(|b| b.is_ascii_graphic())
+    }
+}
+
+impl fmt::Debug for User {
+    /// Without the hash: what is logged is read by many.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "User({} {})", self.name, self.role)
+    }
+}
+
+/// A SHA-256 of a secret.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SecretHash(pub [u8; 32]);
+
+impl fmt::Display for SecretHash {
+    /// 64 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretHash(..)")
+    }
+}
+
+/// A key for scripts. It has 256 random bits, so its hash needs no salt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ApiKey {
+    /// The name.
+    pub name: AccountName,
+    /// What it may do.
+    pub role: Role,
+    /// Its SHA-256.
+    pub hash: SecretHash,
+}
+
+/// Somebody who is logged in at one master's console. It is kept by that master alone, under the SHA-256 of what the
+/// browser holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Login {
+    /// Who.
+    pub user: AccountName,
+    /// The SHA-256 of the user's record as it was: another password or role, or another user of that name, ends it.
+    pub proof: SecretHash,
+    /// What a page must show to change anything.
+    pub csrf: SecretHash,
+    /// When it began, by the system's calendar.
+    pub began: WallMs,
+    /// When it was last used, to within some minutes.
+    pub used: WallMs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        for good in ["a", "admin", "0", "jane.doe-2_x", &"a".repeat(NAME_LEN_MAX)] {
+            assert_eq!(good.parse::<AccountName>().unwrap().as_str(), good);
+        }
+        for bad in ["", "A", ".a", "-a", "a b", "a/b", "é", "a\n", "<b>", &"a".repeat(NAME_LEN_MAX + 1)] {
+            assert!(bad.parse::<AccountName>().is_err(), "{bad}");
+        }
+        assert!(serde_json::from_str::<AccountName>("\"A\"").is_err());
+    }
+
+    #[test]
+    fn roles_are_ordered_and_have_names() {
+        assert!(Role::Viewer < Role::Operator && Role::Operator < Role::Admin);
+        for role in Role::ALL {
+            assert_eq!(role.name().parse(), Ok(role));
+        }
+        assert!("root".parse::<Role>().is_err());
+    }
+
+    #[test]
+    fn a_user_shows_no_hash() {
+        let user = User { name: "a".parse().unwrap(), role: Role::Admin, phc: "$argon2id$secret".to_owned() };
+        assert!(user.plausible());
+        assert_eq!(format!("{user:?}"), "User(a admin)");
+        assert!(!User { phc: "plain".to_owned(), ..user }.plausible());
+    }
+}

@@ -1,0 +1,94 @@
+//! What the console shows of the agents: what they reported, joined with what the ledger says they hold.
+
+use crate::lease::Ledger;
+use crate::roll::Present;
+use crate::store::audit::Line;
+use common::lease::LeaseState;
+use common::terms::{AgentId, SessionId, Terms};
+use common::time::WallMs;
+use common::token::TokenKey;
+use std::collections::BTreeMap;
+use web::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LeaseStage, ReportRow, SettingsRow};
+
+/// Everybody on the roll, and everybody who holds a lease; by name, then by session.
+pub(crate) fn rows(ledger: &Ledger, now: WallMs, roll: Vec<Present>) -> Vec<AgentRow> {
+    let mut rows: BTreeMap<(AgentId, SessionId), AgentRow> = BTreeMap::new();
+    for present in roll {
+        let key = (present.report.agent_id.clone(), present.report.session);
+        rows.insert(key, row_of(present));
+    }
+    let terms = ledger.identity().terms;
+    for (key, lease) in ledger.table().leases() {
+        if lease.state != LeaseState::Held || LeaseStage::of(lease, now, &terms) != Some(LeaseStage::Held) {
+            continue;
+        }
+        let row = rows.entry((lease.agent_id.clone(), lease.session)).or_insert_with(|| AgentRow {
+            agent_id: lease.agent_id.clone(),
+            session: lease.session,
+            state: AgentState::Lost,
+            heard: None,
+            master: None,
+            address: lease.address.clone(),
+            report: None,
+            tokens: Vec::new(),
+        });
+        let (token_type, token, until) = (lease.token_type.name(), key.text(), lease.until);
+        row.tokens.push(HeldRow { token_type, token, until });
+    }
+    rows.into_values().collect()
+}
+
+fn row_of(present: Present) -> AgentRow {
+    let Present { report, address, via, heard_at, silent, rates } = present;
+    let scarcest = report.scarcest.map(|it| CapacityRow {
+        name: it.name.to_string(),
+        kind: it.kind.name(),
+        left: it.left,
+        of: it.of,
+    });
+    AgentRow {
+        agent_id: report.agent_id,
+        session: report.session,
+        state: AgentState::of(silent),
+        heard: Some(heard_at),
+        master: Some(via),
+        address,
+        report: Some(ReportRow {
+            version: report.version,
+            fresh_because: report.fresh_because,
+            uptime_s: report.uptime_ms / 1_000,
+            clock_offset_ms: report.clock_offset_ms,
+            not_ready: report.not_ready,
+            minted: report.minted,
+            rates,
+            scarcest,
+        }),
+        tokens: Vec::new(),
+    }
+}
+
+/// Whether a line of the audit is about a token. A token of numbers may have been asked for as either of two types.
+pub(crate) fn is_about(line: &Line, token: TokenKey) -> bool {
+    let Some((token_type, text)) = line.entry.subject.split_once(' ') else { return false };
+    let family = token_type.parse::<common::token::TokenType>().ok().map(common::token::TokenType::family);
+    family == Some(token.family) && text == token.text()
+}
+
+/// What the cluster was made with.
+pub(crate) fn settings(ledger: &Ledger, flags: Vec<FlagRow>) -> SettingsRow {
+    let identity = ledger.identity();
+    let terms = identity.terms;
+    SettingsRow {
+        master: identity.master,
+        version: ledger.version().to_owned(),
+        cluster: identity.cluster.map(|cluster| cluster.to_string()),
+        pair_epoch: identity.pair_epoch,
+        lease_days: terms.lease_days(),
+        grace_days: Terms::GRACE_DAYS,
+        solo_days: Terms::SOLO_DAYS,
+        budget: Terms::BUDGET,
+        utc_offset: terms.utc_offset().to_string(),
+        uint2_max: terms.uint2_max(),
+        flags,
+    }
+}

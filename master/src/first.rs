@@ -1,0 +1,98 @@
+//! The first admin of a cluster, and where its password comes from.
+
+use anyhow::{Context as _, bail};
+use common::account::{Role, User};
+use common::terms::MasterId;
+use std::fs::OpenOptions;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// The name of the first user.
+const FIRST_ADMIN: &str = "admin";
+/// Where a drawn password is written, in the data directory.
+pub const PASSWORD_FILE: &str = "admin-password";
+/// What a password is drawn from: nothing that is mistaken for something else.
+const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+/// 120 bits.
+const DRAWN_LEN: usize = 24;
+
+/// The user `admin`, for a cluster that has no users yet: with the password in `given`, else with the one in the data
+/// directory, which is drawn and written there once, by master 1 alone, so that both masters do not draw different ones.
+/// `None` at master 2 without a file: the first admin comes from the other master.
+///
+/// # Errors
+/// The file cannot be read or written, or holds no password.
+pub fn admin(dir: &Path, given: Option<&Path>, id: MasterId) -> anyhow::Result<Option<User>> {
+    let drawn = dir.join(PASSWORD_FILE);
+    let password = match given {
+        Some(file) => {
+            let password = read(file)?;
+            web::acceptable(&password, FIRST_ADMIN)
+                .map_err(|why| anyhow::anyhow!("the first line of {} is no password to set: {why}", file.display()))?;
+            password
+        }
+        None if drawn.exists() => read(&drawn)?,
+        None if id == MasterId::One => draw(&drawn)?,
+        None => return Ok(None),
+    };
+    let phc = web::hash(password.as_bytes()).context("the system gives no random numbers")?;
+    Ok(Some(User { name: FIRST_ADMIN.parse()?, role: Role::Admin, phc }))
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let opened =
+        std::fs::File::open(file).with_context(|| format!("cannot read the admin's password in {}", file.display()))?;
+    let len_max = u64::try_from(web::PASSWORD_LEN_MAX + 2)?;
+    opened.take(len_max).read_to_string(&mut text).with_context(|| format!("cannot read {}", file.display()))?;
+    let password = text.lines().next().unwrap_or_default();
+    if password.is_empty() || password.len() > web::PASSWORD_LEN_MAX {
+        bail!("the first line of {} is no password of at most {} bytes", file.display(), web::PASSWORD_LEN_MAX);
+    }
+    Ok(password.to_owned())
+}
+
+fn draw(file: &Path) -> anyhow::Result<String> {
+    let random: [u8; DRAWN_LEN] = rand::random();
+    let letters = random.iter().filter_map(|byte| LETTERS.get(usize::from(byte % 32)));
+    let password: String = letters.map(|letter| char::from(*letter)).collect();
+    let wrote = || -> std::io::Result<()> {
+        let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+        out.write_all(format!("{password}\n").as_bytes())?;
+        out.sync_all()
+    };
+    wrote().with_context(|| format!("cannot write the admin's first password to {}", file.display()))?;
+    Ok(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_password_is_drawn_once_and_by_one_master() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(admin(dir.path(), None, MasterId::Two).unwrap().is_none());
+        assert!(admin(dir.path(), None, MasterId::One).unwrap().is_some());
+        let file = dir.path().join(PASSWORD_FILE);
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let first = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(first.trim().len(), DRAWN_LEN);
+        let user = admin(dir.path(), None, MasterId::One).unwrap().unwrap();
+        assert_eq!((std::fs::read_to_string(&file).unwrap(), user.role), (first, Role::Admin));
+    }
+
+    #[test]
+    fn a_given_password_must_be_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("given");
+        assert!(admin(dir.path(), Some(&file), MasterId::Two).is_err(), "there is none");
+        for (text, taken) in [("correct horse\nmore\n", true), ("short", false), ("", false), ("\nx", false)] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(admin(dir.path(), Some(&file), MasterId::Two).is_ok(), taken, "{text}");
+        }
+        assert!(!dir.path().join(PASSWORD_FILE).exists());
+    }
+}

@@ -1,0 +1,131 @@
+//! What the console has done: decodes, queues and awaits; the ledger decides.
+
+use crate::admin::{Admin, audit_row};
+use crate::driver::Refused;
+use crate::lease::{Event, Ledger, Reply, RequestId};
+use crate::store::StoreError;
+use crate::store::audit::Line;
+use common::audit::Actor;
+use common::lease::Lease;
+use common::rpc::lease::{Changed, Refusal};
+use common::setting::Change;
+use common::time::Now;
+use common::token::TokenKey;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use web::{AuditCheck, AuditFilter, AuditRow, LeaseRow, LeaseStage, Orders, Unavailable};
+
+/// Lines of the audit that are looked at for one question.
+const SCAN_MAX: usize = 100_000;
+
+impl Admin {
+    async fn ordered(&self, key: TokenKey, event: impl FnOnce(RequestId) -> Event + Send + 'static) -> Ordered {
+        let lease = match self.driver.ask(event).await.map_err(refusal)? {
+            Reply::Ordered(lease) => lease?,
+            other => return Err(unexpected(&other)),
+        };
+        let row = self.look(move |ledger, now| row(ledger, now, key, &lease)).await;
+        row.map_err(|_| Refusal::ShuttingDown)
+    }
+
+    async fn read_audit(
+        &self,
+        read: impl FnOnce(crate::store::sled::AuditLog) -> Result<Vec<Line>, StoreError> + Send + 'static,
+    ) -> Result<Vec<AuditRow>, Unavailable> {
+        let audit = self.audit.clone();
+        // Reading may wait for the disk.
+        let lines = tokio::task::spawn_blocking(move || read(audit)).await.map_err(|_| Unavailable::ShuttingDown)?;
+        let lines = lines.map_err(|e| {
+            tracing::error!("the audit cannot be read: {e}");
+            Unavailable::Damaged
+        })?;
+        Ok(lines.into_iter().map(audit_row).collect())
+    }
+}
+
+type Ordered = Result<LeaseRow, Refusal>;
+
+impl Orders for Admin {
+    fn lease(&self, key: TokenKey) -> BoxFuture<'_, Result<Option<LeaseRow>, Unavailable>> {
+        self.look(move |ledger, now| {
+            let lease = ledger.table().lease(key)?;
+            LeaseStage::of(lease, now.wall, &ledger.identity().terms)?;
+            Some(row(ledger, now, key, lease))
+        })
+    }
+
+    fn renew(&self, key: TokenKey, by: Actor) -> BoxFuture<'_, Ordered> {
+        self.ordered(key, move |id| Event::Extend { id, key, actor: by }).boxed()
+    }
+
+    fn terminate(&self, key: TokenKey, by: Actor) -> BoxFuture<'_, Ordered> {
+        self.ordered(key, move |id| Event::Deny { id, key, actor: by }).boxed()
+    }
+
+    fn change(&self, change: Change, by: Actor) -> BoxFuture<'_, Result<Changed, Refusal>> {
+        async move {
+            match self.driver.ask(move |id| Event::Change { id, change, actor: by }).await.map_err(refusal)? {
+                Reply::Change(changed) => changed,
+                other => Err(unexpected(&other)),
+            }
+        }
+        .boxed()
+    }
+
+    fn find_in_audit(
+        &self,
+        wanted: AuditFilter,
+        before: Option<u64>,
+        count: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
+        self.read_audit(move |audit| {
+            let admits = |line: &Line| {
+                let entry = &line.entry;
+                wanted.admits(entry.actor.who(), entry.action.code(), &entry.subject)
+            };
+            audit.newest_of(before, SCAN_MAX, count, admits)
+        })
+        .boxed()
+    }
+
+    fn verify_audit(&self) -> BoxFuture<'_, Result<AuditCheck, Unavailable>> {
+        async move {
+            // A million lines are read and hashed: for one asker at a time.
+            let turn = Arc::clone(&self.verifying).try_lock_owned().map_err(|_| Unavailable::Overloaded)?;
+            let audit = self.audit.clone();
+            let walked = tokio::task::spawn_blocking(move || {
+                let head = audit.head();
+                let walked = head.clone().and_then(|head| audit.verify(head));
+                drop(turn);
+                (head.unwrap_or_default(), walked)
+            });
+            let (head, walked) = walked.await.map_err(|_| Unavailable::ShuttingDown)?;
+            let (lines, problem) = match walked {
+                Ok(lines) => (lines, None),
+                Err(why) => (0, Some(why)),
+            };
+            let whole = problem.is_none();
+            Ok(AuditCheck { whole, lines, last: head.number, hash: head.hash.to_string(), problem })
+        }
+        .boxed()
+    }
+}
+
+fn row(ledger: &Ledger, now: Now, key: TokenKey, lease: &Lease) -> LeaseRow {
+    let terms = ledger.identity().terms;
+    let stage = LeaseStage::of(lease, now.wall, &terms).unwrap_or(LeaseStage::Resting);
+    LeaseRow::of_lease(key, lease, stage, &terms)
+}
+
+fn refusal(refused: Refused) -> Refusal {
+    match refused {
+        Refused::Overloaded => Refusal::Overloaded,
+        Refused::Stopping => Refusal::ShuttingDown,
+    }
+}
+
+fn unexpected(reply: &Reply) -> Refusal {
+    tracing::error!(?reply, "the ledger answered another question");
+    Refusal::Retry
+}

@@ -1,0 +1,212 @@
+//! What agents reported of themselves lately: for the operators' eyes, in memory only. Nothing is decided by it.
+//!
+//! Each agent reports to one master; the masters pass the reports on to each other, so both have the whole roll.
+
+use common::rpc::lease::{AgentReport, REPORT_CHARS_MAX};
+use common::terms::{MasterId, SessionId};
+use common::time::WallMs;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::time::{Duration, Instant};
+
+/// Sessions on the roll at most: as many as a master has connections. One more takes the place of the one that was
+/// silent longest.
+pub const ROLL_MAX: usize = 8_192;
+/// After this long without a report a session is no longer on the roll.
+const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
+/// Rates that are kept of each session: with a report every five seconds, those of the last five minutes.
+const RATES_MAX: usize = 60;
+
+/// The roll. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Roll(Arc<Mutex<Book>>);
+
+#[derive(Debug, Default)]
+struct Book {
+    entries: BTreeMap<SessionId, Entry>,
+    /// Grows with each report taken in.
+    news: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    report: AgentReport,
+    address: String,
+    via: MasterId,
+    heard: Instant,
+    heard_at: WallMs,
+    rates: VecDeque<u32>,
+    news: u64,
+}
+
+/// A session on the roll, as it was when it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// What it last said.
+    pub report: AgentReport,
+    /// From where.
+    pub address: String,
+    /// To which master.
+    pub via: MasterId,
+    /// When, by this master's calendar.
+    pub heard_at: WallMs,
+    /// How long ago, in real time.
+    pub silent: Duration,
+    /// IDs a second between its last reports, the newest at the end.
+    pub rates: Vec<u32>,
+}
+
+impl Roll {
+    /// Takes in a report that came from `address` to the master `via`.
+    pub fn take_in(&self, report: AgentReport, address: &str, via: MasterId, at: WallMs) {
+        let report = cleared(report);
+        let mut book = self.book();
+        book.news += 1;
+        let (news, now) = (book.news, Instant::now());
+        if !book.entries.contains_key(&report.session) {
+            book.make_room(now);
+        }
+        let address = address.chars().take(REPORT_CHARS_MAX).collect();
+        let entry = Entry { report, address, via, heard: now, heard_at: at, rates: VecDeque::new(), news };
+        book.entries
+            .entry(entry.report.session)
+            .and_modify(|known| {
+                let mut entry = entry.clone();
+                entry.rates = std::mem::take(&mut known.rates);
+                match rate(&known.report, &entry.report) {
+                    Some(rate) => entry.rates.push_back(rate),
+                    // Another start of the same session: what it did before says nothing about now.
+                    None => entry.rates.clear(),
+                }
+                if entry.rates.len() > RATES_MAX {
+                    entry.rates.pop_front();
+                }
+                *known = entry;
+            })
+            .or_insert(entry);
+    }
+
+    /// All sessions.
+    pub fn all(&self) -> Vec<Present> {
+        let now = Instant::now();
+        let book = self.book();
+        let recent = book.entries.values().filter(|entry| now - entry.heard < FORGET);
+        let present = recent.map(|entry| Present {
+            report: entry.report.clone(),
+            address: entry.address.clone(),
+            via: entry.via,
+            heard_at: entry.heard_at,
+            silent: now - entry.heard,
+            rates: entry.rates.iter().copied().collect(),
+        });
+        present.collect()
+    }
+
+    /// What `via` was told after the news numbered `after`, oldest first, at most `count`, and the number of the last.
+    pub fn news_of(&self, via: MasterId, after: u64, count: usize) -> (Vec<(AgentReport, String)>, u64) {
+        let book = self.book();
+        let mut fresh: Vec<&Entry> = book.entries.values().filter(|e| e.via == via && e.news > after).collect();
+        fresh.sort_unstable_by_key(|entry| entry.news);
+        fresh.truncate(count);
+        let last = fresh.last().map_or(after, |entry| entry.news);
+        (fresh.into_iter().map(|entry| (entry.report.clone(), entry.address.clone())).collect(), last)
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // Nothing in it can be half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book {
+    fn make_room(&mut self, now: Instant) {
+        if self.entries.len() < ROLL_MAX {
+            return;
+        }
+        self.entries.retain(|_, entry| now - entry.heard < FORGET);
+        if self.entries.len() >= ROLL_MAX
+            && let Some(oldest) = self.entries.iter().min_by_key(|(_, entry)| entry.heard).map(|(session, _)| *session)
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+}
+
+/// IDs a second between two reports of one start; `None` if the later one is of another start.
+fn rate(before: &AgentReport, after: &AgentReport) -> Option<u32> {
+    let (minted, ms) = (after.minted.checked_sub(before.minted)?, after.uptime_ms.checked_sub(before.uptime_ms)?);
+    let rate = u128::from(minted) * 1_000 / u128::from(ms.max(1));
+    Some(u32::try_from(rate).unwrap_or(u32::MAX))
+}
+
+/// What comes from outside is cut to length and cleared of what moves a terminal's cursor.
+fn cleared(mut report: AgentReport) -> AgentReport {
+    let texts = [Some(&mut report.version), report.fresh_because.as_mut(), report.not_ready.as_mut()];
+    for text in texts.into_iter().flatten() {
+        *text = text.chars().filter(|c| !c.is_control()).take(REPORT_CHARS_MAX).collect();
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(session: u128, minted: u64, uptime_ms: u64) -> AgentReport {
+        AgentReport {
+            cluster: None,
+            agent_id: "a".parse().unwrap(),
+            session: SessionId(session),
+            version: "1\u{1b}[31m".repeat(500),
+            fresh_because: None,
+            uptime_ms,
+            clock_offset_ms: 0,
+            not_ready: None,
+            minted,
+            scarcest: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rates_are_taken_between_reports_of_one_start() {
+        let roll = Roll::default();
+        for (minted, uptime_ms) in [(100, 5_000), (1_100, 10_000), (1_100, 15_000)] {
+            roll.take_in(report(1, minted, uptime_ms), "10.0.0.1:5", MasterId::One, WallMs(7));
+        }
+        let all = roll.all();
+        assert_eq!(all[0].rates, [200, 0]);
+        assert!(all[0].report.version.len() <= REPORT_CHARS_MAX && !all[0].report.version.contains('\u{1b}'));
+        roll.take_in(report(1, 3, 1_000), "10.0.0.1:5", MasterId::Two, WallMs(8));
+        assert_eq!((roll.all()[0].rates.len(), roll.all()[0].via), (0, MasterId::Two));
+        for n in 0..200 {
+            roll.take_in(report(1, 3, 2_000 + n), "", MasterId::Two, WallMs(8));
+        }
+        assert_eq!(roll.all()[0].rates.len(), RATES_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_roll_is_bounded_and_forgets_whom_it_heard_longest_ago() {
+        let roll = Roll::default();
+        for session in 0..=ROLL_MAX as u128 {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            roll.take_in(report(session, 0, 0), "", MasterId::One, WallMs(0));
+        }
+        let all = roll.all();
+        assert_eq!((all.len(), all[0].report.session), (ROLL_MAX, SessionId(1)));
+        tokio::time::advance(FORGET).await;
+        assert!(roll.all().is_empty());
+    }
+
+    #[tokio::test]
+    async fn only_what_was_told_here_is_passed_on_and_only_once() {
+        let roll = Roll::default();
+        for (session, via) in [(1, MasterId::One), (2, MasterId::Two), (3, MasterId::One)] {
+            roll.take_in(report(session, 0, 0), "", via, WallMs(0));
+        }
+        let (first, last) = roll.news_of(MasterId::One, 0, 1);
+        assert_eq!(first[0].0.session, SessionId(1));
+        let (second, last) = roll.news_of(MasterId::One, last, 9);
+        assert_eq!((second.len(), second[0].0.session), (1, SessionId(3)));
+        assert_eq!(roll.news_of(MasterId::One, last, 9), (Vec::new(), last));
+    }
+}

@@ -1,0 +1,121 @@
+//! What the audit tells of a change of a setting. Never a password, a key, or a hash of one.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::account::{AccountName, ApiKey, User};
+use common::audit::Action;
+use common::setting::{Setting, SettingValue};
+
+/// A line: what was done, to what, and how.
+pub(super) type Line = (Action, String, String);
+
+/// The lines for a setting that follows `known`.
+pub(super) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line> {
+    let subject = setting.key.to_string();
+    match &setting.value {
+        SettingValue::Whitelist(networks) => {
+            let texts: Vec<String> = networks.iter().map(ToString::to_string).collect();
+            vec![(Action::Whitelist, subject, texts.join(" "))]
+        }
+        SettingValue::Namespace(namespace) => {
+            let template = namespace.template().map_or("", |template| template.source());
+            let reset = if namespace.everyday_reset() { " everyday_reset" } else { "" };
+            let detail = format!("{} {}{reset} {template}", namespace.kind(), namespace.token_type());
+            vec![(Action::Define, subject, detail)]
+        }
+        SettingValue::Users(users) => {
+            let before = match known {
+                Some(SettingValue::Users(before)) => before.as_slice(),
+                _ => &[],
+            };
+            differences(Action::User, before, users, |user| &user.name, user_change)
+        }
+        SettingValue::Keys(keys) => {
+            let before = match known {
+                Some(SettingValue::Keys(before)) => before.as_slice(),
+                _ => &[],
+            };
+            differences(Action::Key, before, keys, |key| &key.name, key_change)
+        }
+    }
+}
+
+/// One line for each name under which something else stands than before.
+fn differences<T>(
+    action: Action,
+    before: &[T],
+    after: &[T],
+    name: impl Fn(&T) -> &AccountName,
+    change: impl Fn(Option<&T>, &T) -> Option<String>,
+) -> Vec<Line> {
+    let find = |all: &'_ [T], wanted: &AccountName| all.iter().position(|one| name(one) == wanted);
+    let gone = before.iter().filter(|one| find(after, name(one)).is_none());
+    let mut lines: Vec<Line> = gone.map(|one| (action, name(one).to_string(), "removed".to_owned())).collect();
+    for one in after {
+        let old = find(before, name(one)).and_then(|at| before.get(at));
+        if let Some(detail) = change(old, one) {
+            lines.push((action, name(one).to_string(), detail));
+        }
+    }
+    lines
+}
+
+fn user_change(before: Option<&User>, after: &User) -> Option<String> {
+    let Some(before) = before else { return Some(format!("new, {}", after.role)) };
+    let mut changes = Vec::new();
+    if before.role != after.role {
+        changes.push(format!("{}, was {}", after.role, before.role));
+    }
+    if before.phc != after.phc {
+        changes.push("new password".to_owned());
+    }
+    (!changes.is_empty()).then(|| changes.join("; "))
+}
+
+fn key_change(before: Option<&ApiKey>, after: &ApiKey) -> Option<String> {
+    (before != Some(after)).then(|| format!("new, {}", after.role))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::account::{Role, SecretHash};
+    use common::audit::Actor;
+    use common::setting::SettingKey;
+    use common::time::WallMs;
+
+    fn user(name: &str, role: Role, phc: &str) -> User {
+        User { name: name.parse().unwrap(), role, phc: format!("$argon2id${phc}") }
+    }
+
+    fn told(before: &[User], after: &[User]) -> Vec<String> {
+        let value = SettingValue::Users(after.to_vec());
+        let actor = Actor::new("a", "");
+        let setting = Setting { key: SettingKey::Users, version: 2, value, actor, at: WallMs(0) };
+        let known = SettingValue::Users(before.to_vec());
+        lines(Some(&known), &setting).into_iter().map(|(_, subject, detail)| format!("{subject}: {detail}")).collect()
+    }
+
+    #[test]
+    fn each_user_that_changed_has_a_line_without_secrets() {
+        let before = [user("a", Role::Admin, "1"), user("b", Role::Viewer, "2"), user("c", Role::Viewer, "3")];
+        let after = [user("a", Role::Admin, "9"), user("b", Role::Operator, "2"), user("d", Role::Viewer, "4")];
+        assert_eq!(
+            told(&before, &after),
+            ["c: removed", "a: new password", "b: operator, was viewer", "d: new, viewer"]
+        );
+        assert!(told(&after, &after).is_empty());
+    }
+
+    #[test]
+    fn each_key_has_a_line() {
+        let key = ApiKey { name: "ci".parse().unwrap(), role: Role::Operator, hash: SecretHash([7; 32]) };
+        let setting = |keys: Vec<ApiKey>| {
+            let value = SettingValue::Keys(keys);
+            Setting { key: SettingKey::Keys, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) }
+        };
+        let new = setting(vec![key]);
+        assert_eq!(lines(None, &new), [(Action::Key, "ci".to_owned(), "new, operator".to_owned())]);
+        let gone = lines(Some(&new.value), &setting(Vec::new()));
+        assert_eq!(gone, [(Action::Key, "ci".to_owned(), "removed".to_owned())]);
+    }
+}

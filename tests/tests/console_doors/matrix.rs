@@ -1,0 +1,273 @@
+//! Every route, asked by everybody who may not: all refused, and nothing is changed.
+
+use super::caller::{Answer, Caller, everybody};
+use serde_json::{Value, json};
+
+/// One call that the console describes.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) method: String,
+    /// As it is described, with its parameters in braces.
+    pub(crate) path: String,
+    /// The least role; `None`: everybody may.
+    pub(crate) role: Option<String>,
+    /// The description.
+    pub(crate) about: Value,
+}
+
+/// What the console says that it can do.
+pub(crate) async fn described(caller: &Caller) -> (Vec<Call>, Value) {
+    let api = caller.get("/openapi.json").await.json();
+    assert_eq!(api["openapi"], "3.1.0");
+    let mut calls = Vec::new();
+    for (path, item) in api["paths"].as_object().unwrap() {
+        for (method, about) in item.as_object().unwrap() {
+            let scope = |security: &Value| security["login"][0].as_str().map(str::to_owned);
+            let role = about["security"].as_array().and_then(|all| all.iter().find_map(scope));
+            calls.push(Call { method: method.to_uppercase(), path: path.clone(), role, about: about.clone() });
+        }
+    }
+    (calls, api)
+}
+
+/// The addresses of pages: what the console serves and does not describe.
+pub(crate) fn pages() -> Vec<String> {
+    let routes = concat!(env!("CARGO_MANIFEST_DIR"), "/../web/src/routes.rs");
+    let routes = std::fs::read_to_string(routes).unwrap();
+    let all = routes.split(".route(\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
+    let pages: Vec<String> = all.filter(|path| !path.contains('{')).collect();
+    assert!(pages.contains(&"/".to_owned()), "{pages:?}");
+    pages
+}
+
+/// A path and a body with which the call would do something, if it were let in.
+fn effective(call: &Call, token: &str) -> (String, Value) {
+    let named = match (call.method.as_str(), call.path.as_str()) {
+        (_, "/api/users/{name}" | "/api/users/{name}/role" | "/api/users/{name}/password") => "victim",
+        (_, "/api/keys/{name}") => "victim-key",
+        _ => "unnamed",
+    };
+    let path = call.path.replace("{name}", named).replace("{type}", "uint2").replace("{token}", token);
+    let path = path.replace("{id}", "3574880000000000");
+    let body = match (call.method.as_str(), call.path.as_str()) {
+        ("GET", _) | (_, "/logout" | "/login") => Value::Null,
+        ("POST", "/api/users") => json!({"name": "intruder", "password": "correct horse", "role": "admin"}),
+        ("POST", "/api/users/{name}/role") => json!({"role": "admin"}),
+        ("POST", "/api/users/{name}/password") => json!({"password": "correct horse"}),
+        ("POST", "/api/keys") => json!({"name": "intruder", "role": "admin"}),
+        ("POST", "/api/namespaces") => json!({"name": "intruder", "kind": "uniq64"}),
+        ("POST", "/api/whitelist") => json!({"range": "10.0.0.0/8"}),
+        ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8"}),
+        ("POST", "/api/leases/{type}/{token}/terminate") => json!({"confirm": format!("uint2/{token}")}),
+        ("POST", "/api/leases/{type}/{token}/renew") => Value::Null,
+        ("DELETE", "/api/users/{name}" | "/api/keys/{name}") => Value::Null,
+        other => panic!("a change that this test does not know: say what would be effective for {other:?}"),
+    };
+    (path, body)
+}
+
+/// Everything that a change could change, as the console shows it.
+async fn state(admin: &Caller) -> Vec<Value> {
+    let mut all = Vec::new();
+    for path in ["/api/users", "/api/keys", "/api/whitelist", "/api/namespaces", "/api/leases", "/api/audit?n=1000"] {
+        let answer = admin.get(path).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        all.push(answer.json());
+    }
+    all
+}
+
+fn rank(role: &str) -> usize {
+    ["viewer", "operator", "admin"].iter().position(|known| *known == role).unwrap()
+}
+
+/// The headers that an answer carries, whatever it is; exactly these, and those of the transport.
+pub(crate) fn assert_headers(answer: &Answer, what: &str) {
+    let csp = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+               base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+    for (name, value) in [
+        ("content-security-policy", csp),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ] {
+        let found: Vec<_> = answer.headers.get_all(name).iter().collect();
+        assert_eq!(found, [value], "{name} of {what}");
+    }
+    const OTHERS: [&str; 10] = [
+        "content-type",
+        "content-length",
+        "transfer-encoding",
+        "date",
+        "allow",
+        "location",
+        "set-cookie",
+        "retry-after",
+        "www-authenticate",
+        "vary",
+    ];
+    for name in answer.headers.keys() {
+        let known = name.as_str().starts_with("cross-origin-")
+            || OTHERS.contains(&name.as_str())
+            || [
+                "content-security-policy",
+                "x-content-type-options",
+                "x-frame-options",
+                "referrer-policy",
+                "cache-control",
+            ]
+            .contains(&name.as_str());
+        assert!(known, "{what} has a header {name}");
+    }
+}
+
+/// Asks everything of everybody. `admin` is let in; `token` is that of a held `uint2` lease.
+pub(crate) async fn walk(admin: &Caller, token: &str) -> usize {
+    for (path, body) in [
+        ("/api/users", json!({"name": "victim", "password": "correct horse", "role": "viewer"})),
+        ("/api/keys", json!({"name": "victim-key", "role": "viewer"})),
+    ] {
+        assert_eq!(admin.ask("POST", path, &body).await.status, 201);
+    }
+    let everybody = everybody(admin).await;
+    let nobody = Caller::nobody(admin.console);
+    let (calls, _) = described(&nobody).await;
+    let reader = &everybody[2].2;
+    let before = state(reader).await;
+    let mut asked = 0;
+    for call in &calls {
+        asked += refused(call, &nobody, &everybody, token).await;
+        assert_eq!(state(reader).await, before, "{} {} changed something", call.method, call.path);
+    }
+    for page in pages() {
+        asked += page_is_closed(&page, &nobody, &everybody).await;
+    }
+    assert_eq!(state(reader).await, before, "a page changed something");
+    asked + admitted(&calls, &everybody, token).await
+}
+
+/// Asks for one call as everybody who may not. How often.
+async fn refused(call: &Call, nobody: &Caller, everybody: &[(&str, Caller, Caller)], token: &str) -> usize {
+    let (path, body) = effective(call, token);
+    let mut asked = 0;
+    let mut expect = async |caller: &Caller, method: &str, status: u16, code: &str, why: &str| {
+        let answer = caller.ask(method, &path, &body).await;
+        let what = format!("{method} {path} {why}");
+        assert_eq!(answer.status, status, "{what}: {answer:?}");
+        assert_eq!(answer.code(), code, "{what}");
+        assert_headers(&answer, &what);
+        asked += 1;
+    };
+    let method = call.method.as_str();
+    let origin = format!("http://{}", nobody.console);
+    if method != "GET" {
+        for foreign in ["http://evil.example", "null", "http://127.0.0.1:1", &format!("{origin}.evil.example")] {
+            for caller in [nobody, &everybody[2].1, &everybody[2].2] {
+                expect(&caller.with("origin", foreign), method, 403, "bad_origin", "from another site").await;
+            }
+        }
+        for site in ["cross-site", "same-site"] {
+            let caller = everybody[2].1.with("sec-fetch-site", site);
+            expect(&caller, method, 403, "bad_origin", "fetched by another site").await;
+        }
+    }
+    let Some(role) = &call.role else { return asked };
+    let strange = [
+        nobody.clone(),
+        nobody.key("uniq_0000000000000000000000000000000000000000000000000000000000000000"),
+        nobody.key(""),
+        nobody.with("authorization", "Basic YWRtaW46YWRtaW4="),
+        nobody.with("cookie", "uniq_master_1=00; uniq_master_2=00"),
+        // A key that is none is not made good by a login.
+        everybody[2].1.key("uniq_wrong"),
+    ];
+    for caller in &strange {
+        expect(caller, method, 401, "login_required", "as nobody").await;
+        expect(&caller.with("origin", &origin), method, 401, "login_required", "as nobody of this site").await;
+    }
+    for (has, person, key) in everybody.iter().filter(|(has, ..)| rank(has) < rank(role)) {
+        expect(person, method, 403, "forbidden", &format!("as the person {has}")).await;
+        expect(key, method, 403, "forbidden", &format!("as the key {has}")).await;
+    }
+    if method == "GET" {
+        return asked;
+    }
+    // The victim's password is an admin's affair, though one's own is everybody's.
+    if call.path.ends_with("/password") {
+        expect(&everybody[0].2, method, 403, "forbidden", "as a viewer's key").await;
+        expect(&everybody[1].1, method, 403, "forbidden", "as an operator, for somebody else").await;
+    }
+    for (has, person, _) in everybody.iter().filter(|(has, ..)| rank(has) >= rank(role)) {
+        for (token, why) in [(None, "without a token"), (Some(""), "empty"), (Some("0000"), "short")] {
+            let caller = token.map_or(person.without("x-csrf-token"), |token| person.with("x-csrf-token", token));
+            expect(&caller, method, 403, "bad_csrf", &format!("as {has}, {why}")).await;
+        }
+        let anothers = everybody.iter().find(|(other, ..)| other != has).unwrap();
+        let anothers = anothers.1.headers.iter().find(|(name, _)| *name == "x-csrf-token").unwrap().1.clone();
+        expect(&person.with("x-csrf-token", anothers), method, 403, "bad_csrf", &format!("as {has}, another's")).await;
+    }
+    asked + get_for_a_change(call, &path, &body, everybody).await
+}
+
+/// A change that is asked for by a method that cannot change anything.
+async fn get_for_a_change(call: &Call, path: &str, body: &Value, everybody: &[(&str, Caller, Caller)]) -> usize {
+    for caller in [&everybody[2].1, &everybody[2].2] {
+        for method in ["GET", "HEAD"] {
+            let answer = caller.ask(method, path, body).await;
+            let reads = ["/api/users", "/api/keys", "/api/namespaces", "/api/whitelist"].contains(&path);
+            assert_eq!(answer.status, if reads { 200 } else { 405 }, "{method} {path} for {}", call.method);
+        }
+        for method in ["PUT", "PATCH", "OPTIONS"] {
+            let answer = caller.ask(method, path, body).await;
+            assert_eq!(answer.status, 405, "{method} {path}: {answer:?}");
+        }
+    }
+    10
+}
+
+async fn page_is_closed(page: &str, nobody: &Caller, everybody: &[(&str, Caller, Caller)]) -> usize {
+    let answer = nobody.get(page).await;
+    assert_headers(&answer, page);
+    let to = answer.header("location").to_owned();
+    match page {
+        "/events" => assert_eq!(answer.status, 401, "{answer:?}"),
+        _ => assert!(answer.status == 303 && to.starts_with("/login"), "{page}: {answer:?}"),
+    }
+    for method in ["POST", "PUT", "DELETE", "PATCH"] {
+        assert_eq!(nobody.ask(method, page, &Value::Null).await.status, 401, "{method} {page}");
+        let answer = everybody[2].1.ask(method, page, &Value::Null).await;
+        assert_eq!(answer.status, 405, "{method} {page}: {answer:?}");
+    }
+    for (role, person, key) in everybody {
+        for caller in [person, key] {
+            let answer = caller.get(page).await;
+            assert!(answer.status == 200 || answer.status == 403, "{page} as {role}: {answer:?}");
+            assert!(answer.status == 200 || *role != "admin", "{page}: an admin may see all");
+            assert_headers(&answer, page);
+        }
+    }
+    9 + 2 * everybody.len()
+}
+
+/// Everybody may what the description says.
+async fn admitted(calls: &[Call], everybody: &[(&str, Caller, Caller)], token: &str) -> usize {
+    let mut asked = 0;
+    for call in calls.iter().filter(|call| call.method == "GET") {
+        for (role, person, key) in everybody {
+            if call.role.as_ref().is_some_and(|least| rank(role) < rank(least)) {
+                continue;
+            }
+            for caller in [person, key] {
+                let answer = caller.get(&effective(call, token).0).await;
+                let fine = answer.status == 200 || (call.path == "/login" && answer.status == 303);
+                assert!(fine, "{} as {role}: {answer:?}", call.path);
+                assert_headers(&answer, &call.path);
+                asked += 1;
+            }
+        }
+    }
+    asked
+}

@@ -1,0 +1,174 @@
+"use strict";
+// Changes go through the JSON API, with the page's token: forms with `data-api="METHOD /address"` are sent as JSON, and
+// say how it went. `{name}` in their texts and addresses is filled from the button that opened them, then from the answer.
+
+const words = JSON.parse(document.querySelector('meta[name="words"]').content);
+const csrf = document.querySelector('meta[name="csrf-token"]').content;
+const NOTE_MS = 12000;
+
+// Says something at the top of the page, and to a screen reader.
+function note(tone, title, text, id) {
+  const line = document.createElement("p");
+  line.className = `status ${tone}`;
+  if (id) line.id = id;
+  if (title) {
+    const strong = document.createElement("strong");
+    strong.textContent = title;
+    line.append(strong, " ");
+  }
+  line.append(text);
+  document.getElementById("notes").append(line);
+  if (!id) setTimeout(() => line.remove(), NOTE_MS);
+  return line;
+}
+
+const asShown = (value) => (/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value) ? dateAndTime.format(new Date(value)) : String(value));
+const fill = (text, values, shown = asShown) =>
+  text.replace(/\{(\w+)\}/g, (_, name) => (values[name] === undefined ? "" : shown(values[name])));
+
+// What a form says, as JSON: empty fields are left out, and so are those that do not belong to what is chosen.
+function bodyOf(form) {
+  const body = {};
+  for (const field of form.elements) {
+    if (!field.name || field.disabled || field.closest("[hidden]")) continue;
+    if (field.type === "checkbox") body[field.name] = field.checked;
+    else if (field.type === "number" && field.value !== "") body[field.name] = Number(field.value);
+    else if (field.value !== "") body[field.name] = field.value;
+  }
+  for (const name of (form.dataset.body ?? "").split(" ").filter(Boolean)) body[name] = form.given[name];
+  return body;
+}
+
+async function ask(method, address, body) {
+  const headers = { Accept: "application/json" };
+  const init = { method, headers, credentials: "same-origin" };
+  if (method !== "GET") {
+    headers["X-CSRF-Token"] = csrf;
+    headers["Content-Type"] = "application/json";
+    init.body = JSON.stringify(body);
+  }
+  const answer = await fetch(address, init);
+  const json = await answer.json().catch(() => ({}));
+  if (answer.ok) return json;
+  if (answer.status === 401) location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+  throw new Error(json.detail ?? answer.statusText);
+}
+
+// What the server shows now of what this page does not follow live.
+async function refresh() {
+  const answer = await fetch(location.href, { credentials: "same-origin" });
+  if (!answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const name of ["tbody", "dialog"]) {
+    const [old, fresh] = [document.querySelectorAll(name), page.querySelectorAll(name)];
+    if (name === "tbody" && old.length === fresh.length) {
+      fresh.forEach((part, nth) => {
+        localise(part);
+        settleChildren(old[nth], part);
+      });
+    }
+  }
+  gate();
+}
+
+function problemIn(form, text) {
+  const place = form.querySelector(".problem");
+  if (!place) return note("bad", words.failed, text);
+  place.hidden = text === "";
+  place.textContent = text;
+}
+
+async function send(form, button) {
+  const [method, address] = fill(form.dataset.api, form.given ?? {}, encodeURIComponent).split(" ");
+  const body = bodyOf(form);
+  problemIn(form, "");
+  if (button) [button.dataset.busy, button.disabled] = ["yes", true];
+  try {
+    const answer = await ask(method, address, body);
+    if (answer.whole === false) throw new Error(answer.problem);
+    const values = { ...form.given, ...body, ...answer };
+    form.closest("dialog")?.close();
+    if (form.dataset.then) return location.assign(form.dataset.then);
+    note("well", "", fill(form.dataset.done, values));
+    reveal(form, answer);
+    form.reset();
+    switches(form);
+    await refresh();
+  } catch (error) {
+    problemIn(form, error instanceof TypeError ? words.unreachable : error.message);
+  } finally {
+    if (button) [button.dataset.busy, button.disabled] = ["no", false];
+    gate();
+  }
+}
+
+// A secret that is shown once.
+function reveal(form, answer) {
+  const place = form.querySelector(".secret");
+  if (!place) return;
+  place.hidden = false;
+  place.querySelector("code").textContent = answer[form.dataset.secret] ?? "";
+}
+
+// Fields that belong to one choice of another field.
+function switches(form) {
+  for (const part of form.querySelectorAll("[data-when]")) {
+    const [name, value] = part.dataset.when.split("=");
+    part.hidden = form.elements[name].value !== value;
+    for (const field of part.querySelectorAll("input, select")) field.disabled = part.hidden;
+  }
+}
+
+function confirmed(form) {
+  if (!form.dataset.confirm) return;
+  const wanted = fill(form.dataset.confirm, form.given ?? {}, String);
+  const button = form.querySelector("button[type=submit]");
+  button.dataset.unconfirmed = form.querySelector("input[required]").value.trim() === wanted ? "no" : "yes";
+  gate();
+}
+
+function open(button) {
+  const dialog = document.getElementById(button.dataset.open);
+  const form = dialog.querySelector("form");
+  form.reset();
+  form.given = { ...button.dataset };
+  for (const place of dialog.querySelectorAll("[data-text]")) place.textContent = fill(place.dataset.text, form.given, String);
+  for (const place of dialog.querySelectorAll("[data-time]")) place.textContent = asShown(form.given[place.dataset.time]);
+  for (const field of dialog.querySelectorAll("[data-value]")) field.value = form.given[field.dataset.value];
+  problemIn(form, "");
+  confirmed(form);
+  dialog.showModal();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  if (button.dataset.open) open(button);
+  else if (button.hasAttribute("data-close")) button.closest("dialog").close();
+  else if (button.dataset.run) {
+    const form = document.getElementById(button.dataset.run);
+    form.given = { ...button.dataset };
+    send(form, button);
+  } else if (button.hasAttribute("data-copy")) {
+    const text = button.parentElement.querySelector("code").textContent;
+    navigator.clipboard?.writeText(text).then(() => note("well", "", words.copied));
+  }
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.dataset.api) return;
+  event.preventDefault();
+  send(form, event.submitter);
+});
+
+document.addEventListener("input", (event) => {
+  const form = event.target.form;
+  if (form?.dataset.confirm) confirmed(form);
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.dataset?.switch) switches(event.target.form);
+});
+
+document.querySelectorAll("form[data-api]").forEach(switches);

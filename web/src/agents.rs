@@ -1,0 +1,169 @@
+//! Rows about agents and about the cluster itself.
+
+use crate::masters::{as_number, as_number_or_null, as_text, as_text_or_null};
+use common::terms::{AgentId, MasterId, SessionId};
+use common::time::WallMs;
+use serde::Serialize;
+use std::time::Duration;
+
+/// An agent whose last report is older than this is late, in milliseconds of real time: three reports did not come.
+pub const LATE_MS: u64 = 16_000;
+/// One whose last report is older than this is lost.
+pub const LOST_MS: u64 = 60_000;
+
+/// How an agent is, by when it last reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentState {
+    /// Nothing was heard for a minute, or not since this master started, and it holds leases. It may still mint.
+    Lost,
+    /// Reports are overdue.
+    Late,
+    /// It reports.
+    Well,
+}
+
+impl AgentState {
+    /// All of them, the worst first.
+    pub const ALL: [Self; 3] = [Self::Lost, Self::Late, Self::Well];
+
+    /// By how long it has been silent, in real time.
+    pub fn of(silent: Duration) -> Self {
+        match u64::try_from(silent.as_millis()).unwrap_or(u64::MAX) {
+            0..LATE_MS => Self::Well,
+            LATE_MS..LOST_MS => Self::Late,
+            _ => Self::Lost,
+        }
+    }
+
+    /// The name in URLs and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Late => "late",
+            Self::Well => "well",
+        }
+    }
+}
+
+/// An agent's session as the console and its API show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct AgentRow {
+    /// Its name.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub agent_id: AgentId,
+    /// Its session.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub session: SessionId,
+    /// How it is.
+    pub state: AgentState,
+    /// When it last reported; `None` if it has not since this master started.
+    #[serde(serialize_with = "as_text_or_null")]
+    #[schema(value_type = Option<String>)]
+    pub heard: Option<WallMs>,
+    /// To which master.
+    #[serde(serialize_with = "as_number_or_null")]
+    #[schema(value_type = Option<u8>)]
+    pub master: Option<MasterId>,
+    /// From where; empty if unknown.
+    pub address: String,
+    /// What it last said of itself.
+    pub report: Option<ReportRow>,
+    /// The tokens it holds.
+    pub tokens: Vec<HeldRow>,
+}
+
+/// What an agent last said of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ReportRow {
+    /// Its program's version.
+    pub version: String,
+    /// Why its start began a new session; `None` if it went on with the one it had.
+    pub fresh_because: Option<String>,
+    /// How long ago it had started, in seconds of real time.
+    pub uptime_s: u64,
+    /// Its time minus its machine's, in milliseconds.
+    pub clock_offset_ms: i64,
+    /// Why it cannot mint IDs of every wanted type; `None` if it can.
+    pub not_ready: Option<String>,
+    /// IDs minted since its start.
+    pub minted: u64,
+    /// IDs a second between its last reports, the newest at the end; at most those of five minutes.
+    pub rates: Vec<u32>,
+    /// The generator that has the smallest part of its IDs of this hour or day left.
+    pub scarcest: Option<CapacityRow>,
+}
+
+impl ReportRow {
+    /// IDs a second, lately.
+    pub fn rate(&self) -> u32 {
+        self.rates.last().copied().unwrap_or(0)
+    }
+}
+
+/// What a generator has left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct CapacityRow {
+    /// Its name.
+    pub name: String,
+    /// What it mints.
+    pub kind: &'static str,
+    /// IDs left in this hour (`uniq64`) or day (`string`).
+    pub left: u64,
+    /// IDs that one token has in it.
+    pub of: u64,
+}
+
+/// A token that an agent holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct HeldRow {
+    /// The type it was asked for under.
+    #[serde(rename = "type")]
+    pub token_type: &'static str,
+    /// The token.
+    pub token: String,
+    /// The first instant that may no longer be written into an ID.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub until: WallMs,
+}
+
+/// What the cluster was made with, and how this master was started. None of it changes while it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct SettingsRow {
+    /// Which master answers.
+    #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u8)]
+    pub master: MasterId,
+    /// Its program's version.
+    pub version: String,
+    /// The cluster; `None` before the first meeting.
+    pub cluster: Option<String>,
+    /// How many pairings this cluster has had.
+    pub pair_epoch: u64,
+    /// How long a lease lasts, in days.
+    pub lease_days: u8,
+    /// How long a token rests after the day its lease ends in, in days.
+    pub grace_days: u8,
+    /// How long a master may extend leases without the other, in days.
+    pub solo_days: u8,
+    /// Open leases that one agent may have of one token type.
+    pub budget: u8,
+    /// The one UTC offset in which hours and days are counted.
+    pub utc_offset: String,
+    /// The largest `uint2` token.
+    pub uint2_max: u16,
+    /// What this master was started with: flags and their values, none of them secret.
+    pub flags: Vec<FlagRow>,
+}
+
+/// A flag that a master was started with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct FlagRow {
+    /// Its name, as in `--help`.
+    pub flag: &'static str,
+    /// Its value.
+    pub value: String,
+}

@@ -1,0 +1,96 @@
+//! `POST /api/leases/..`: what an operator can do about a lease.
+
+use super::{From, ProblemBody, caller, path};
+use crate::door::{Door, Role, Who};
+use crate::masters::LeaseRow;
+use crate::problem::Problem;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use common::token::{TokenKey, TokenType};
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+type Named = Result<Path<(String, String)>, PathRejection>;
+
+/// What a termination says again.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Termination {
+    /// `TYPE/TOKEN` once more. People must say it; a script with an API key may leave the whole body out.
+    #[serde(default)]
+    confirm: String,
+}
+
+/// Renews a lease as its holder would.
+#[utoipa::path(
+    post, path = "/api/leases/{type}/{token}/renew", tag = "leases",
+    params(("type" = String, Path, description = "The token type"), ("token" = String, Path, description = "The token")),
+    responses(
+        (status = 200, description = "The lease as it is now", body = LeaseRow),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`: nobody has this token", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`no_lease`: it is over, or denied", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["operator"]), ("key" = ["operator"]))
+)]
+pub(crate) async fn renew(
+    State(door): State<Arc<Door>>,
+    who: Who,
+    from: From,
+    named: Named,
+) -> Result<Json<LeaseRow>, Problem> {
+    let caller = caller(who, Role::Operator, from)?;
+    let (key, _) = known(&door, named).await?;
+    Ok(Json(door.orders().renew(key, caller.actor()).await?))
+}
+
+/// Ends a lease: no renewal any more. The token rests until `reuse_at`.
+#[utoipa::path(
+    post, path = "/api/leases/{type}/{token}/terminate", tag = "leases",
+    params(("type" = String, Path, description = "The token type"), ("token" = String, Path, description = "The token")),
+    request_body = Option<Termination>,
+    responses(
+        (status = 200, description = "The lease as it is now", body = LeaseRow),
+        (status = 400, description = "`bad_parameter`: among others if `confirm` is not TYPE/TOKEN", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`: nobody has this token", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`no_lease`: it is over, or denied already", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["operator"]), ("key" = ["operator"]))
+)]
+pub(crate) async fn terminate(
+    State(door): State<Arc<Door>>,
+    who: Who,
+    from: From,
+    named: Named,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<LeaseRow>, Problem> {
+    let is_script = who.csrf.is_none();
+    let caller = caller(who, Role::Operator, from)?;
+    let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
+    let said = match body.as_ref() {
+        b"" => Termination::default(),
+        json => serde_json::from_slice(json).map_err(|e| Problem::bad_parameter(e.to_string()))?,
+    };
+    let (key, named) = known(&door, named).await?;
+    if said.confirm != named && !(is_script && body.is_empty()) {
+        return Err(Problem::bad_parameter(format!("confirm: to end this lease say {named} once more")));
+    }
+    Ok(Json(door.orders().terminate(key, caller.actor()).await?))
+}
+
+/// The token that a path names, if somebody has it under that type; and its name.
+async fn known(door: &Door, named: Named) -> Result<(TokenKey, String), Problem> {
+    let (token_type, token) = path(named)?;
+    let kind: TokenType = super::read_as("type", &token_type)?;
+    let key = TokenKey::parse(kind.family(), &token)
+        .ok_or_else(|| Problem::bad_parameter(format!("token: this is no token of the type {kind}")))?;
+    let known = door.orders().lease(key).await?.filter(|lease| lease.token_type == kind);
+    let none = || Problem::new(StatusCode::NOT_FOUND, "not_found", format!("nobody has the token {key} of {kind}"));
+    known.map(|_| (key, format!("{kind}/{key}"))).ok_or_else(none)
+}

@@ -1,0 +1,177 @@
+//! The JSON API, and its description, which is made from the handlers and the types they answer with.
+
+mod lease;
+mod people;
+mod read;
+mod setting;
+
+use crate::door::{Role, Source, Who, login};
+use crate::problem::Problem;
+use crate::routes::Shared;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{Extension, Json, Path, Query};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use common::audit::Actor;
+use common::rpc::lease::Refusal;
+use std::sync::OnceLock;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The description, as it is served.
+static DESCRIPTION: OnceLock<String> = OnceLock::new();
+
+/// An error (RFC 9457).
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "it is described here and written in problem.rs")]
+pub(crate) struct ProblemBody {
+    /// Always `about:blank`.
+    r#type: String,
+    /// The status in words.
+    title: String,
+    /// The status.
+    status: u16,
+    /// What is wrong and who can mend it, for people.
+    detail: String,
+    /// What is wrong, for programs: it never changes.
+    code: String,
+}
+
+/// Both ways in; the role that a call needs stands as its scope.
+struct Doors;
+
+impl Modify for Doors {
+    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
+        let components = api.components.get_or_insert_default();
+        let key =
+            HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("An API key made in the console."));
+        components.add_security_scheme("key", SecurityScheme::Http(key.build()));
+        let how = "The cookie that POST /login sets, whose name ends in the master's number. A change needs the page's \
+                   CSRF token in the header X-CSRF-Token too.";
+        let cookie = ApiKey::Cookie(ApiKeyValue::with_description("uniq_master_1", how));
+        components.add_security_scheme("login", SecurityScheme::ApiKey(cookie));
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "The API of a UniqGenerator master",
+        description = "Leases, masters, settings, users and the audit of one cluster, as one of its two masters has them. \
+                       Every error is an application/problem+json with a stable `code`."
+    ),
+    modifiers(&Doors),
+    components(schemas(ProblemBody))
+)]
+struct Description;
+
+fn described() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(read::leases))
+        .routes(routes!(lease::renew))
+        .routes(routes!(lease::terminate))
+        .routes(routes!(read::masters))
+        .routes(routes!(read::pools))
+        .routes(routes!(read::agents))
+        .routes(routes!(read::settings))
+        .routes(routes!(read::explain))
+        .routes(routes!(read::audit))
+        .routes(routes!(read::verify))
+        .routes(routes!(setting::namespaces, setting::define))
+        .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
+        .routes(routes!(people::me))
+        .routes(routes!(people::users, people::add_user))
+        .routes(routes!(people::remove_user))
+        .routes(routes!(people::set_password))
+        .routes(routes!(people::set_role))
+        .routes(routes!(people::keys, people::add_key))
+        .routes(routes!(people::remove_key))
+        .routes(routes!(login::form, login::log_in))
+        .routes(routes!(login::log_out))
+        .routes(routes!(read::healthz))
+        .routes(routes!(read::readyz))
+        .routes(routes!(read::metrics))
+        .routes(routes!(description))
+}
+
+/// All of it.
+pub(crate) fn router() -> axum::Router<Shared> {
+    let (router, api) = described().split_for_parts();
+    DESCRIPTION.get_or_init(|| api.to_json().unwrap_or_default());
+    router
+}
+
+/// The description of this API.
+#[utoipa::path(get, path = "/openapi.json", tag = "program", responses((status = 200, description = "OpenAPI 3.1")))]
+pub(crate) async fn description() -> impl IntoResponse {
+    let json = DESCRIPTION.get().map(String::as_str).unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], json)
+}
+
+/// Where a request came from, for the audit.
+type From = Option<Extension<Source>>;
+
+/// Who wants a change, once it is sure that it may.
+struct Caller {
+    name: String,
+    from: From,
+}
+
+impl Caller {
+    fn actor(&self) -> Actor {
+        let from = self.from.as_ref().map(|Extension(Source(from))| from.to_string()).unwrap_or_default();
+        Actor::new(&self.name, &from)
+    }
+}
+
+/// Lets only those go on who may.
+fn caller(who: Who, role: Role, from: From) -> Result<Caller, Problem> {
+    Ok(Caller { name: who.at_least(role)?.name, from })
+}
+
+fn body<T>(body: Result<Json<T>, JsonRejection>) -> Result<T, Problem> {
+    body.map(|Json(body)| body).map_err(|e| match e.status() {
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            Problem::new(e.status(), "bad_parameter", "send the body as application/json")
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(e.status(), "bad_parameter", "the body is too large"),
+        _ => Problem::bad_parameter(e.body_text()),
+    })
+}
+
+fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+    query.map(|Query(query)| query).map_err(|e| Problem::bad_parameter(e.body_text()))
+}
+
+fn path<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
+    path.map(|Path(path)| path).map_err(|e| Problem::bad_parameter(e.body_text()))
+}
+
+/// A text that is read with its own rules.
+fn read_as<T: std::str::FromStr<Err: std::fmt::Display>>(what: &str, text: &str) -> Result<T, Problem> {
+    text.parse().map_err(|e| Problem::bad_parameter(format!("{what}: {e}")))
+}
+
+impl core::convert::From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        use StatusCode as S;
+        let (status, code) = match refusal {
+            Refusal::NameTaken => (S::CONFLICT, "name_taken"),
+            Refusal::TooMany { .. } => (S::CONFLICT, "too_many"),
+            Refusal::LastAdmin => (S::CONFLICT, "last_admin"),
+            Refusal::NoLease => (S::CONFLICT, "no_lease"),
+            Refusal::NoSuchUser => (S::NOT_FOUND, "not_found"),
+            Refusal::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded"),
+            _ => (S::SERVICE_UNAVAILABLE, "masters_unavailable"),
+        };
+        let remedy = match refusal {
+            Refusal::PeerAway => ": start the other master, or mend the link between the two, and try again",
+            Refusal::Retry => ": it may still come true; look again in a moment",
+            Refusal::RolledBack => ": see `uniq_master --peer-lost` in the operators' guide",
+            _ => "",
+        };
+        Self::new(status, code, format!("{refusal}{remedy}"))
+    }
+}

@@ -1,0 +1,325 @@
+//! Users, their passwords and roles, and API keys.
+
+use super::{From, ProblemBody, body, caller, path, read_as};
+use crate::door::{Door, Role, Source, Who, acceptable, hash_of, new_key};
+use crate::problem::Problem;
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::{Extension, Path, State};
+use axum::http::StatusCode;
+use common::account::{AccountName, ApiKey, User};
+use common::audit::Actor;
+use common::setting::Change;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+type Named = Result<Path<String>, PathRejection>;
+type Form<T> = Result<Json<T>, JsonRejection>;
+
+/// Somebody with a role: a user, or an API key.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AccountRow {
+    /// The name.
+    name: String,
+    /// What it may do: `viewer`, `operator`, `admin`.
+    #[schema(value_type = String)]
+    role: Role,
+}
+
+/// Who is asking.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MeRow {
+    /// The user's name, or `key NAME`.
+    name: String,
+    /// What it may do.
+    #[schema(value_type = String)]
+    role: Role,
+    /// What a change by cookie needs in the header X-CSRF-Token; `null` for API keys, which need none.
+    csrf: Option<String>,
+}
+
+/// A new API key.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct NewKey {
+    /// The name.
+    name: String,
+    /// What it may do.
+    #[schema(value_type = String)]
+    role: Role,
+    /// The key. It is shown this once and kept nowhere.
+    key: String,
+}
+
+/// A user to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UserForm {
+    /// 1..=32 of a-z 0-9 . _ -, beginning with a letter or a digit.
+    name: String,
+    /// At least 10 characters, at most 256 bytes.
+    password: String,
+    /// `viewer`, `operator` or `admin`.
+    role: String,
+}
+
+/// A key to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyForm {
+    /// 1..=32 of a-z 0-9 . _ -, beginning with a letter or a digit.
+    name: String,
+    /// `viewer`, `operator` or `admin`.
+    role: String,
+}
+
+/// A new password.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PasswordForm {
+    /// At least 10 characters, at most 256 bytes.
+    password: String,
+    /// The present one; needed for one's own.
+    current: Option<String>,
+}
+
+/// A new role.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RoleForm {
+    /// `viewer`, `operator` or `admin`.
+    role: String,
+}
+
+/// Who is asking.
+#[utoipa::path(
+    get, path = "/api/me", tag = "people",
+    responses((status = 200, description = "You", body = MeRow)),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn me(who: Who) -> Json<MeRow> {
+    let Who { name, role, csrf } = who;
+    Json(MeRow { name, role, csrf })
+}
+
+/// All users.
+#[utoipa::path(
+    get, path = "/api/users", tag = "people",
+    responses((status = 200, description = "All users, by name", body = [AccountRow])),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn users(State(door): State<Arc<Door>>, who: Who) -> Result<Json<Vec<AccountRow>>, Problem> {
+    who.at_least(Role::Admin)?;
+    let users = door.accounts().users().await?;
+    Ok(Json(users.into_iter().map(|user| AccountRow { name: user.name.to_string(), role: user.role }).collect()))
+}
+
+/// A new user.
+#[utoipa::path(
+    post, path = "/api/users", tag = "people", request_body = UserForm,
+    responses(
+        (status = 201, description = "Made: both masters hold it", body = AccountRow),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`name_taken`, `too_many`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn add_user(
+    State(door): State<Arc<Door>>,
+    who: Who,
+    from: From,
+    form: Form<UserForm>,
+) -> Result<(StatusCode, Json<AccountRow>), Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let UserForm { name, password, role } = body(form)?;
+    let name: AccountName = read_as("name", &name)?;
+    let role = read_as("role", &role)?;
+    acceptable(&password, name.as_str()).map_err(Problem::bad_parameter)?;
+    if user_of(&door, &name).await?.is_some() {
+        return Err(taken("there is a user of this name"));
+    }
+    let phc = door.hash(password).await?;
+    door.orders().change(Change::AddUser(User { name: name.clone(), role, phc }), caller.actor()).await?;
+    Ok((StatusCode::CREATED, Json(AccountRow { name: name.to_string(), role })))
+}
+
+/// A user's new password. All of the user's logins end.
+#[utoipa::path(
+    post, path = "/api/users/{name}/password", tag = "people", request_body = PasswordForm,
+    params(("name" = String, Path, description = "The user. One's own is everybody's affair, another's an admin's")),
+    responses(
+        (status = 200, description = "Changed", body = AccountRow),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 403, description = "`forbidden`; `wrong_password` if `current` is not the present one", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "`locked_out`: too many wrong passwords", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["viewer"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn set_password(
+    State(door): State<Arc<Door>>,
+    who: Who,
+    from: From,
+    named: Named,
+    form: Form<PasswordForm>,
+) -> Result<Json<AccountRow>, Problem> {
+    let name: AccountName = read_as("name", &path(named)?)?;
+    let is_own = who.csrf.is_some() && who.name == name.as_str();
+    let needed = if is_own { Role::Viewer } else { Role::Admin };
+    let address = from.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Extension(Source(address))| *address);
+    let caller = caller(who, needed, from)?;
+    let PasswordForm { password, current } = body(form)?;
+    acceptable(&password, name.as_str()).map_err(Problem::bad_parameter)?;
+    let user = user_of(&door, &name).await?.ok_or_else(no_such_user)?;
+    if is_own {
+        door.prove(name.as_str(), current.unwrap_or_default(), address).await?;
+    }
+    let phc = door.hash(password).await?;
+    changed(&door, &name, Change::SetPassword { name: name.clone(), phc }, caller.actor()).await?;
+    Ok(Json(AccountRow { name: user.name.to_string(), role: user.role }))
+}
+
+/// What a user may do from now on. All of the user's logins end.
+#[utoipa::path(
+    post, path = "/api/users/{name}/role", tag = "people", request_body = RoleForm,
+    params(("name" = String, Path, description = "The user")),
+    responses(
+        (status = 200, description = "Changed", body = AccountRow),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`last_admin`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn set_role(
+    State(door): State<Arc<Door>>,
+    who: Who,
+    from: From,
+    named: Named,
+    form: Form<RoleForm>,
+) -> Result<Json<AccountRow>, Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let name: AccountName = read_as("name", &path(named)?)?;
+    let role = read_as("role", &body(form)?.role)?;
+    changed(&door, &name, Change::SetRole { name: name.clone(), role }, caller.actor()).await?;
+    Ok(Json(AccountRow { name: name.to_string(), role }))
+}
+
+/// No such user any more. All of the user's logins end.
+#[utoipa::path(
+    delete, path = "/api/users/{name}", tag = "people",
+    params(("name" = String, Path, description = "The user")),
+    responses(
+        (status = 204, description = "Gone"),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`last_admin`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn remove_user(
+    State(door): State<Arc<Door>>,
+    who: Who,
+    from: From,
+    named: Named,
+) -> Result<StatusCode, Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let name: AccountName = read_as("name", &path(named)?)?;
+    user_of(&door, &name).await?.ok_or_else(no_such_user)?;
+    changed(&door, &name, Change::RemoveUser(name.clone()), caller.actor()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// All API keys, without the keys themselves, which nobody has.
+#[utoipa::path(
+    get, path = "/api/keys", tag = "people",
+    responses((status = 200, description = "All keys, by name", body = [AccountRow])),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn keys(State(door): State<Arc<Door>>, who: Who) -> Result<Json<Vec<AccountRow>>, Problem> {
+    who.at_least(Role::Admin)?;
+    let keys = door.accounts().keys().await?;
+    Ok(Json(keys.into_iter().map(|key| AccountRow { name: key.name.to_string(), role: key.role }).collect()))
+}
+
+/// A new API key.
+#[utoipa::path(
+    post, path = "/api/keys", tag = "people", request_body = KeyForm,
+    responses(
+        (status = 201, description = "Made: both masters hold its hash. The key is shown this once", body = NewKey),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`name_taken`, `too_many`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn add_key(
+    State(door): State<Arc<Door>>,
+    who: Who,
+    from: From,
+    form: Form<KeyForm>,
+) -> Result<(StatusCode, Json<NewKey>), Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let KeyForm { name, role } = body(form)?;
+    let name: AccountName = read_as("name", &name)?;
+    let role = read_as("role", &role)?;
+    let key = new_key();
+    let hash = hash_of(key.as_bytes());
+    let change = Change::AddKey(ApiKey { name: name.clone(), role, hash });
+    door.orders().change(change, caller.actor()).await.map_err(|refusal| match refusal {
+        common::rpc::lease::Refusal::NameTaken => taken("there is a key of this name"),
+        other => other.into(),
+    })?;
+    Ok((StatusCode::CREATED, Json(NewKey { name: name.to_string(), role, key })))
+}
+
+/// No such key any more.
+#[utoipa::path(
+    delete, path = "/api/keys/{name}", tag = "people",
+    params(("name" = String, Path, description = "The key's name")),
+    responses(
+        (status = 204, description = "Gone"),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn remove_key(
+    State(door): State<Arc<Door>>,
+    who: Who,
+    from: From,
+    named: Named,
+) -> Result<StatusCode, Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let name: AccountName = read_as("name", &path(named)?)?;
+    if !door.accounts().keys().await?.iter().any(|key| key.name == name) {
+        return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no key of this name"));
+    }
+    door.orders().change(Change::RemoveKey(name), caller.actor()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Makes a change of a user, and ends the logins that it makes worthless.
+async fn changed(door: &Door, name: &AccountName, change: Change, by: Actor) -> Result<(), Problem> {
+    door.orders().change(change, by).await?;
+    door.end_logins_of(name).await?;
+    Ok(())
+}
+
+async fn user_of(door: &Door, name: &AccountName) -> Result<Option<User>, Problem> {
+    Ok(door.accounts().users().await?.into_iter().find(|user| user.name == *name))
+}
+
+fn no_such_user() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no user of this name")
+}
+
+fn taken(why: &str) -> Problem {
+    Problem::new(StatusCode::CONFLICT, "name_taken", why)
+}

@@ -1,0 +1,188 @@
+//! What can be read.
+
+use super::{ProblemBody, path, query};
+use crate::agents::{AgentRow, SettingsRow};
+use crate::ask;
+use crate::door::Door;
+use crate::masters::{AuditRow, LeaseFilter, LeasePage, LeaseRow, MasterRow, Masters, PoolRow};
+use crate::orders::{AuditCheck, AuditFilter};
+use crate::problem::Problem;
+use crate::query::{AuditQuery, FilterQuery};
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use common::ids::explain as take_apart;
+use common::namespace::Namespace;
+use futures::stream;
+use std::sync::Arc;
+
+/// All leases that match, ascending by their tokens.
+#[utoipa::path(
+    get, path = "/api/leases", tag = "leases", params(FilterQuery),
+    responses(
+        (status = 200, description = "All that match", body = [LeaseRow]),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+// Sent in pieces as they are read, so that a large table never lies in memory whole.
+pub(crate) async fn leases(
+    State(masters): State<Arc<dyn Masters>>,
+    asked: Result<Query<FilterQuery>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let filter = LeaseFilter::try_from(query(asked)?)?;
+    let first = ask::chunk(masters.as_ref(), filter.clone(), None).await?;
+    let rest = stream::try_unfold(Some((None, first)), move |step| {
+        let (masters, filter) = (Arc::clone(&masters), filter.clone());
+        async move {
+            let Some((before, chunk)) = step else { return Ok(None) };
+            let Some(last) = chunk.rows.last().map(|row| row.token) else {
+                let end = if before.is_none() { "[]" } else { "]" };
+                return Ok(Some((Bytes::from_static(end.as_bytes()), None)));
+            };
+            let text = piece(&chunk, before.is_none())?;
+            let next = ask::chunk(masters.as_ref(), filter, Some(last)).await?;
+            Ok::<_, axum::BoxError>(Some((text, Some((Some(last), next)))))
+        }
+    });
+    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(rest)).into_response())
+}
+
+/// Rows as a piece of a JSON array whose end is still to come.
+fn piece(chunk: &LeasePage, is_first: bool) -> Result<Bytes, serde_json::Error> {
+    let mut text = serde_json::to_string(&chunk.rows)?;
+    text.pop();
+    if !is_first {
+        text.replace_range(..1, ",");
+    }
+    Ok(text.into())
+}
+
+/// Both masters.
+#[utoipa::path(
+    get, path = "/api/masters", tag = "masters",
+    responses((status = 200, description = "Both, the one with id 1 first", body = [MasterRow])),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn masters(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<MasterRow>>, Problem> {
+    Ok(Json(ask::within(masters.masters()).await?))
+}
+
+/// How many tokens of each type are free.
+#[utoipa::path(
+    get, path = "/api/pools", tag = "leases",
+    responses((status = 200, description = "One row a token type", body = [PoolRow])),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn pools(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<PoolRow>>, Problem> {
+    Ok(Json(ask::within(masters.pools()).await?))
+}
+
+/// The agents: those who report, and those who only hold leases.
+#[utoipa::path(
+    get, path = "/api/agents", tag = "agents",
+    responses((status = 200, description = "By their names", body = [AgentRow])),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn agents(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<AgentRow>>, Problem> {
+    Ok(Json(ask::within(masters.agents()).await?))
+}
+
+/// What the cluster was made with, and how this master was started.
+#[utoipa::path(
+    get, path = "/api/settings", tag = "settings",
+    responses((status = 200, description = "None of it changes while the master runs", body = SettingsRow)),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn settings(State(masters): State<Arc<dyn Masters>>) -> Result<Json<SettingsRow>, Problem> {
+    Ok(Json(ask::within(masters.settings()).await?))
+}
+
+/// Takes an ID apart, by every template that is registered.
+#[utoipa::path(
+    get, path = "/api/explain/{id}", tag = "leases",
+    params(("id" = String, Path, description = "The ID in any of its text forms; slashes as %2F")),
+    responses(
+        (status = 200, description = "Its fields: kind, time, token, serial, for a string its template's parts"),
+        (status = 400, description = "`bad_parameter`: it is no ID", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn explain(
+    State(masters): State<Arc<dyn Masters>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    let id = path(id)?;
+    let known = ask::within(masters.namespaces()).await?;
+    let known: Vec<Namespace> =
+        known.into_iter().filter_map(|row| Namespace::define(row.name, &row.definition).ok()).collect();
+    let templates: Vec<_> = known.iter().filter_map(Namespace::template).collect();
+    let explained = take_apart(&id, &templates).map_err(|e| Problem::bad_parameter(e.to_string()))?;
+    Ok(Json(explained).into_response())
+}
+
+/// This master's audit, the newest lines first.
+#[utoipa::path(
+    get, path = "/api/audit", tag = "audit", params(AuditQuery),
+    responses(
+        (status = 200, description = "Lines; with a filter, those that the newest lines before `before` have", body = [AuditRow]),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn audit(
+    State(masters): State<Arc<dyn Masters>>,
+    State(door): State<Arc<Door>>,
+    asked: Result<Query<AuditQuery>, QueryRejection>,
+) -> Result<Json<Vec<AuditRow>>, Problem> {
+    let asked = query(asked)?;
+    let filter = asked.filter();
+    let (before, count) = asked.part()?;
+    let lines = if filter == AuditFilter::default() {
+        masters.audit(before, count)
+    } else {
+        door.orders().find_in_audit(filter, before, count)
+    };
+    Ok(Json(ask::within(lines).await?))
+}
+
+/// Walks this master's whole audit: does every line follow from the one before it?
+#[utoipa::path(
+    get, path = "/api/audit/verify", tag = "audit",
+    responses(
+        (status = 200, description = "What came of it", body = AuditCheck),
+        (status = 503, description = "`overloaded`: somebody else has it walked", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn verify(State(door): State<Arc<Door>>) -> Result<Json<AuditCheck>, Problem> {
+    Ok(Json(door.orders().verify_audit().await?))
+}
+
+/// Whether this program is alive.
+#[utoipa::path(get, path = "/healthz", tag = "program", responses((status = 200, description = "It is")))]
+pub(crate) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Whether a new lease can be granted.
+#[utoipa::path(
+    get, path = "/readyz", tag = "program",
+    responses(
+        (status = 200, description = "It can"),
+        (status = 503, description = "`not_ready`, with the reason", body = ProblemBody, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<&'static str, Problem> {
+    let not_ready = |reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", reason);
+    ask::readiness(masters.as_ref()).await.map(|()| "ready\n").map_err(not_ready)
+}
+
+/// Metrics in Prometheus' text format.
+#[utoipa::path(get, path = "/metrics", tag = "program", responses((status = 200, description = "All metrics", body = String)))]
+pub(crate) async fn metrics(State(masters): State<Arc<dyn Masters>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], masters.metrics().await)
+}

@@ -1,0 +1,178 @@
+//! Namespaces and the whitelist.
+
+use super::{From, ProblemBody, body, caller, query, read_as};
+use crate::ask;
+use crate::door::{Door, Role, Who};
+use crate::masters::{Masters, NamespaceRow, NetworkRow};
+use crate::problem::Problem;
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use common::namespace::{Definition, GeneratorName, Namespace};
+use common::rpc::lease::{Changed, Refusal};
+use common::setting::Change;
+use ipnet::IpNet;
+use serde::Deserialize;
+use std::net::IpAddr;
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// A namespace to be registered; what is left out is as in the namespace `default` of that kind.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamespaceForm {
+    /// 1..=15 of a-z 0-9 _ -.
+    name: String,
+    /// `uniq64` or `string`.
+    kind: String,
+    /// The name of the token type.
+    token_type: Option<String>,
+    /// The template, for `string`.
+    template: Option<String>,
+    /// Whether the serial starts at 0 each day.
+    everyday_reset: Option<bool>,
+    /// How many serials are reserved at once at first.
+    step: Option<u32>,
+}
+
+/// A network.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RangeForm {
+    /// In CIDR notation, or one address.
+    range: String,
+}
+
+/// A network in the query, for clients that send no body with DELETE.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RangeQuery {
+    /// In CIDR notation, or one address; else in the body.
+    range: Option<String>,
+}
+
+/// What generators' names stand for, the predefined ones first.
+#[utoipa::path(
+    get, path = "/api/namespaces", tag = "settings",
+    responses((status = 200, description = "All of them", body = [NamespaceRow])),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn namespaces(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NamespaceRow>>, Problem> {
+    Ok(Json(ask::within(masters.namespaces()).await?))
+}
+
+/// Registers what a name stands for, for ever.
+#[utoipa::path(
+    post, path = "/api/namespaces", tag = "settings", request_body = NamespaceForm,
+    responses(
+        (status = 201, description = "Registered: both masters hold it", body = NamespaceRow),
+        (status = 200, description = "It was so before", body = NamespaceRow),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`generator_exists` with another definition; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["operator"]), ("key" = ["operator"]))
+)]
+pub(crate) async fn define(
+    State(door): State<Arc<Door>>,
+    State(masters): State<Arc<dyn Masters>>,
+    who: Who,
+    from: From,
+    form: Result<Json<NamespaceForm>, JsonRejection>,
+) -> Result<(StatusCode, Json<NamespaceRow>), Problem> {
+    let caller = caller(who, Role::Operator, from)?;
+    let NamespaceForm { name, kind, token_type, template, everyday_reset, step } = body(form)?;
+    let kind = read_as("kind", &kind)?;
+    let name: GeneratorName = read_as("name", &name)?;
+    let definition = Definition { kind, token_type, template, everyday_reset, step };
+    let namespace = Namespace::define(name.clone(), &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
+    let changed = door.orders().change(Change::Define(Box::new(namespace)), caller.actor()).await;
+    let status = match changed {
+        Ok(Changed::Done) => StatusCode::CREATED,
+        Ok(Changed::AlreadySo) => StatusCode::OK,
+        Err(Refusal::NameTaken) => {
+            let why = Refusal::NameTaken.to_string();
+            return Err(Problem::new(StatusCode::CONFLICT, "generator_exists", why));
+        }
+        Err(other) => return Err(other.into()),
+    };
+    let all = ask::within(masters.namespaces()).await?;
+    let row = all.into_iter().find(|row| row.name == name && row.definition.kind == kind);
+    row.map(|row| (status, Json(row))).ok_or_else(|| Refusal::Retry.into())
+}
+
+/// Who may ask for leases.
+#[utoipa::path(
+    get, path = "/api/whitelist", tag = "settings",
+    responses((status = 200, description = "All networks", body = [NetworkRow])),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn whitelist(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NetworkRow>>, Problem> {
+    Ok(Json(ask::within(masters.whitelist()).await?))
+}
+
+/// Lets the agents of a network ask for leases.
+#[utoipa::path(
+    post, path = "/api/whitelist", tag = "settings", request_body = RangeForm,
+    responses(
+        (status = 200, description = "The whitelist as both masters hold it now", body = [NetworkRow]),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`too_many`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn allow(
+    State(door): State<Arc<Door>>,
+    State(masters): State<Arc<dyn Masters>>,
+    who: Who,
+    from: From,
+    form: Result<Json<RangeForm>, JsonRejection>,
+) -> Result<Json<Vec<NetworkRow>>, Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let network = network(&body(form)?.range)?;
+    door.orders().change(Change::Allow(network), caller.actor()).await?;
+    whitelist(State(masters)).await
+}
+
+/// Lets the agents of a network ask no more. What they hold they keep until it ends.
+#[utoipa::path(
+    delete, path = "/api/whitelist", tag = "settings", params(RangeQuery), request_body = Option<RangeForm>,
+    responses(
+        (status = 200, description = "The whitelist as both masters hold it now", body = [NetworkRow]),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`: it is not on the whitelist", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn disallow(
+    State(door): State<Arc<Door>>,
+    State(masters): State<Arc<dyn Masters>>,
+    who: Who,
+    from: From,
+    asked: Result<Query<RangeQuery>, QueryRejection>,
+    form: Result<Json<RangeForm>, JsonRejection>,
+) -> Result<Json<Vec<NetworkRow>>, Problem> {
+    let caller = caller(who, Role::Admin, from)?;
+    let range = match query(asked)?.range {
+        Some(range) => range,
+        None => body(form)?.range,
+    };
+    let network = network(&range)?;
+    let known = ask::within(masters.whitelist()).await?;
+    if !known.iter().any(|row| row.network == network.to_string()) {
+        return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", "this network is not on the whitelist"));
+    }
+    door.orders().change(Change::Disallow(network), caller.actor()).await?;
+    whitelist(State(masters)).await
+}
+
+/// A network, with nothing beyond its mask.
+fn network(text: &str) -> Result<IpNet, Problem> {
+    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let how = "range: write a network as 10.0.0.0/8 or fd00::/8, or one address";
+    network.map(|network| network.trunc()).map_err(|_| Problem::bad_parameter(how))
+}

@@ -1,0 +1,159 @@
+//! Counts failed logins, by name and by address. Pure: the time comes in.
+//!
+//! An attempt counts before its password is looked at, so that a hundred at once are not a hundred tries; one that
+//! succeeds is forgiven. Unknown names are counted like known ones: who is locked out learns nothing of who exists.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::time::{SpanMs, WallMs};
+use core::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
+
+/// So many failures in [`WINDOW`] lock out.
+pub(crate) const FAILURES_MAX: usize = 5;
+/// Failures older than this are forgotten.
+pub(crate) const WINDOW: SpanMs = SpanMs(15 * 60_000);
+/// Names and addresses that are remembered at most; then the one whose last failure is oldest is forgotten.
+pub(crate) const REMEMBERED_MAX: usize = 8_192;
+/// Characters of a name that count; nobody's is longer.
+const NAME_CHARS_MAX: usize = 40;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    Name(String),
+    /// An IPv6 customer has a /64 at least, so that counts as one address.
+    Address([u8; 8]),
+}
+
+/// The failures that count.
+#[derive(Debug, Default)]
+pub(crate) struct Lockout(BTreeMap<Whose, VecDeque<WallMs>>);
+
+/// Locked out until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LockedOut {
+    pub(crate) until: WallMs,
+}
+
+impl Lockout {
+    /// Counts an attempt.
+    pub(crate) fn attempt(&mut self, name: &str, address: IpAddr, now: WallMs) -> Result<(), LockedOut> {
+        let both = both(name, address);
+        if let Some(until) = both.iter().filter_map(|whose| self.locked_until(whose, now)).max() {
+            return Err(LockedOut { until });
+        }
+        for whose in both {
+            self.make_room(&whose, now);
+            self.0.entry(whose).or_default().push_back(now);
+        }
+        Ok(())
+    }
+
+    /// It succeeded: the name's failures are forgotten, and this attempt at the address.
+    pub(crate) fn forgive(&mut self, name: &str, address: IpAddr) {
+        let [name, address] = both(name, address);
+        self.0.remove(&name);
+        if let Some(failures) = self.0.get_mut(&address) {
+            failures.pop_back();
+        }
+    }
+
+    fn locked_until(&mut self, whose: &Whose, now: WallMs) -> Option<WallMs> {
+        let failures = self.0.get_mut(whose)?;
+        // Those of the future are from before the clock was set back.
+        failures.retain(|at| now - *at < WINDOW && *at <= now);
+        if failures.len() < FAILURES_MAX {
+            return None;
+        }
+        failures.front().map(|first| *first + WINDOW)
+    }
+
+    fn make_room(&mut self, whose: &Whose, now: WallMs) {
+        if self.0.contains_key(whose) || self.0.len() < REMEMBERED_MAX {
+            return;
+        }
+        self.0.retain(|_, failures| failures.back().is_some_and(|last| now - *last < WINDOW && *last <= now));
+        if self.0.len() >= REMEMBERED_MAX {
+            let oldest = self.0.iter().min_by_key(|(_, failures)| (failures.len(), failures.back().copied()));
+            if let Some(oldest) = oldest.map(|(whose, _)| whose.clone()) {
+                self.0.remove(&oldest);
+            }
+        }
+    }
+}
+
+fn both(name: &str, address: IpAddr) -> [Whose; 2] {
+    let address = match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            let [a, b, c, d] = v4.octets();
+            // No IPv6 network begins like this.
+            [0, 0, 0, 0, a, b, c, d]
+        }
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, e, f, g, h, ..] = v6.octets();
+            [a, b, c, d, e, f, g, h]
+        }
+    };
+    [Whose::Name(name.chars().take(NAME_CHARS_MAX).collect()), Whose::Address(address)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: WallMs = WallMs(1_000_000_000);
+
+    fn ip(n: u32) -> IpAddr {
+        IpAddr::from(n.to_be_bytes())
+    }
+
+    #[test]
+    fn five_failures_lock_a_name_and_an_address_for_a_quarter_of_an_hour() {
+        let mut lockout = Lockout::default();
+        for n in 0..5 {
+            assert_eq!(lockout.attempt("admin", ip(n), NOW + SpanMs(n.into())), Ok(()));
+        }
+        let until = NOW + WINDOW;
+        assert_eq!(lockout.attempt("admin", ip(9), NOW + SpanMs(10)), Err(LockedOut { until }), "from anywhere");
+        assert_eq!(lockout.attempt("jane", ip(9), NOW + SpanMs(10)), Ok(()), "the others may go on");
+        assert_eq!(lockout.attempt("admin", ip(9), until), Ok(()));
+
+        for n in 0..5 {
+            assert_eq!(lockout.attempt(&format!("user{n}"), ip(77), NOW), Ok(()));
+        }
+        assert!(lockout.attempt("another", ip(77), NOW).is_err(), "by anybody");
+    }
+
+    #[test]
+    fn success_is_forgiven_but_does_not_free_the_address() {
+        let mut lockout = Lockout::default();
+        for _ in 0..4 {
+            lockout.attempt("victim", ip(1), NOW).unwrap();
+        }
+        lockout.attempt("own", ip(1), NOW).unwrap();
+        lockout.forgive("own", ip(1));
+        lockout.attempt("victim", ip(1), NOW).unwrap();
+        assert!(lockout.attempt("own", ip(1), NOW).is_err());
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_address_and_a_mapped_one_is_itself() {
+        let at = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert_eq!(both("a", at("2001:db8::1")), both("a", at("2001:db8::ffff")));
+        assert_ne!(both("a", at("2001:db8::1")), both("a", at("2001:db8:0:1::1")));
+        assert_eq!(both("a", at("::ffff:10.0.0.1")), both("a", at("10.0.0.1")));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_locked_stays_locked() {
+        let mut lockout = Lockout::default();
+        for n in 0..5 {
+            lockout.attempt("admin", ip(n), NOW).unwrap();
+        }
+        for n in 0..2 * REMEMBERED_MAX as u32 {
+            let _ = lockout.attempt(&format!("{n}{}", "x".repeat(1_000)), ip(1_000 + n), NOW);
+        }
+        assert!(lockout.0.len() <= REMEMBERED_MAX);
+        assert!(lockout.attempt("admin", ip(99), NOW).is_err());
+        assert!(lockout.0.keys().all(|whose| !matches!(whose, Whose::Name(name) if name.len() > NAME_CHARS_MAX)));
+    }
+}

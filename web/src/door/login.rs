@@ -1,0 +1,267 @@
+//! `/login` and `/logout`.
+
+use super::guard::{CSRF_HEADER, is_token};
+use super::{Door, Source, Who, hash_of, proof, secret};
+use crate::api::ProblemBody;
+use crate::pages::{self, Choice, Taste};
+use crate::problem::Problem;
+use crate::words::{Words, fill};
+use askama::Template;
+use axum::Form;
+use axum::extract::rejection::{FormRejection, QueryRejection};
+use axum::extract::{Extension, Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use common::account::{Login, User};
+use common::audit::{Action, Actor};
+use common::time::SECOND_MS;
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// The longest address that somebody is led back to.
+const NEXT_LEN_MAX: usize = 512;
+/// How long the browser keeps the cookie; the server ends the login earlier if it is not used.
+const COOKIE_S: i64 = super::logins::AGE_MAX.0 / SECOND_MS;
+
+/// The query of `GET /login`.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Next {
+    /// Where to go afterwards: an address of this console.
+    #[serde(default)]
+    next: String,
+}
+
+/// The form of `POST /login`.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct LoginForm {
+    user: String,
+    password: String,
+    #[serde(default)]
+    next: String,
+}
+
+/// The form of `POST /logout`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub(crate) struct LogoutForm {
+    /// The page's token; or in the header X-CSRF-Token.
+    #[serde(default)]
+    csrf: String,
+}
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct LoginPage<'a> {
+    w: &'static Words,
+    lang: &'static str,
+    theme: &'static str,
+    langs: Vec<Choice>,
+    themes: Vec<Choice>,
+    next: &'a str,
+    user: &'a str,
+    /// Empty if nothing is wrong.
+    problem: &'a str,
+}
+
+/// The form to log in with, as a page.
+#[utoipa::path(
+    get, path = "/login", tag = "login", params(Next),
+    responses((status = 200, description = "The form"), (status = 303, description = "You are logged in already"))
+)]
+pub(crate) async fn form(
+    State(door): State<Arc<Door>>,
+    query: Result<Query<Next>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    let next = query.map(|Query(query)| query.next).unwrap_or_default();
+    let (next, taste) = (own_path(&next), Taste::of(&headers));
+    match door.recognise(&headers).await {
+        Ok(super::Entry::Login(..)) => Redirect::to(next).into_response(),
+        _ => page(StatusCode::OK, next, "", "", taste),
+    }
+}
+
+/// Sets a cookie for the right name and password.
+#[utoipa::path(
+    post, path = "/login", tag = "login",
+    request_body(content = LoginForm, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 303, description = "You are in; the cookie is set"),
+        (status = 401, description = "Wrong name or password, as a page"),
+        (status = 403, description = "`bad_origin`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "Five failures in 15 minutes, by this name or from this address")
+    )
+)]
+pub(crate) async fn log_in(
+    State(door): State<Arc<Door>>,
+    source: Option<Extension<Source>>,
+    headers: HeaderMap,
+    form: Result<Form<LoginForm>, FormRejection>,
+) -> Response {
+    let form = match form {
+        Ok(Form(form)) => form,
+        Err(e) => return Problem::bad_parameter(e.body_text()).into_response(),
+    };
+    // Without a connection there is nobody but a test.
+    let from = source.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Extension(Source(from))| from);
+    let next = own_path(&form.next);
+    match door.log_in(&form.user, form.password, from).await {
+        Ok(cookie) => {
+            let set = door.set_cookie(&headers, &cookie, COOKIE_S);
+            ([(header::SET_COOKIE, set)], Redirect::to(next)).into_response()
+        }
+        Err(refused) => refused.answer(next, &form.user, Taste::of(&headers)),
+    }
+}
+
+/// Ends the login.
+#[utoipa::path(
+    post, path = "/logout", tag = "login",
+    request_body(content = LogoutForm, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 303, description = "You are out; the cookie is gone"),
+        (status = 403, description = "`bad_csrf`, `bad_origin`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["viewer"]))
+)]
+pub(crate) async fn log_out(
+    State(door): State<Arc<Door>>,
+    who: Who,
+    headers: HeaderMap,
+    form: Result<Form<LogoutForm>, FormRejection>,
+) -> Response {
+    let in_form = form.map(|Form(form)| form.csrf).unwrap_or_default();
+    let given = headers.get(CSRF_HEADER).map_or(in_form.as_bytes(), HeaderValue::as_bytes);
+    if who.csrf.as_deref().is_some_and(|token| !is_token(given, token)) {
+        return Problem::new(StatusCode::FORBIDDEN, "bad_csrf", "logging out needs the page's token").into_response();
+    }
+    if let Some(cookie) = door.cookie(&headers) {
+        let over = door.logins().close(hash_of(cookie.as_bytes()));
+        if let Err(why) = door.accounts.keep(over.into_iter().collect(), None).await {
+            return Problem::from(why).into_response();
+        }
+    }
+    ([(header::SET_COOKIE, door.set_cookie(&headers, "", 0))], Redirect::to("/login")).into_response()
+}
+
+/// Why somebody was not let in.
+enum Refused {
+    Wrong,
+    LockedOut { minutes: i64 },
+    Unavailable(Problem),
+}
+
+impl Refused {
+    fn answer(self, next: &str, user: &str, taste: Taste) -> Response {
+        let w = taste.lang.words();
+        match self {
+            Self::Wrong => page(StatusCode::UNAUTHORIZED, next, user, w.wrong_login, taste),
+            Self::LockedOut { minutes } => {
+                let why = fill(w.locked_out, &[&minutes.to_string()]);
+                let retry_after = HeaderValue::from(minutes.saturating_mul(60));
+                let page = page(StatusCode::TOO_MANY_REQUESTS, next, user, &why, taste);
+                ([(header::RETRY_AFTER, retry_after)], page).into_response()
+            }
+            Self::Unavailable(problem) => problem.into_page(taste),
+        }
+    }
+}
+
+impl Door {
+    /// A cookie for the right name and password.
+    async fn log_in(&self, name: &str, password: String, from: IpAddr) -> Result<String, Refused> {
+        let user = self.check(name, password, from).await?;
+        self.begin(user, from).await.map_err(Refused::Unavailable)
+    }
+
+    /// Somebody who is logged in shows the password once more.
+    pub(crate) async fn prove(&self, name: &str, password: String, from: IpAddr) -> Result<(), Problem> {
+        match self.check(name, password, from).await {
+            Ok(_) => Ok(()),
+            Err(Refused::Unavailable(problem)) => Err(problem),
+            Err(Refused::Wrong) => {
+                let why = "current: this is not your present password";
+                Err(Problem::new(StatusCode::FORBIDDEN, "wrong_password", why))
+            }
+            Err(Refused::LockedOut { minutes }) => {
+                let why = format!("too many wrong passwords; try again in {minutes} min");
+                Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "locked_out", why))
+            }
+        }
+    }
+
+    async fn check(&self, name: &str, password: String, from: IpAddr) -> Result<User, Refused> {
+        let now = self.now();
+        self.lockout()
+            .attempt(name, from, now)
+            .map_err(|out| Refused::LockedOut { minutes: (out.until - now).0.max(0) / (60 * SECOND_MS) + 1 })?;
+        let user = self.user(name).await.map_err(Refused::Unavailable)?;
+        let phc = user.as_ref().map(|user| user.phc.clone());
+        let fits = self.passwords.verify(password, phc).await;
+        let user = match fits.map_err(|why| Refused::Unavailable(why.into()))? {
+            true => user.ok_or(Refused::Wrong)?,
+            false => {
+                tracing::warn!(%from, known = user.is_some(), "a login failed");
+                return Err(Refused::Wrong);
+            }
+        };
+        self.lockout().forgive(name, from);
+        Ok(user)
+    }
+
+    async fn begin(&self, user: User, from: IpAddr) -> Result<String, Problem> {
+        let (cookie, now) = (secret().to_string(), self.now());
+        let login = Login { user: user.name.clone(), proof: proof(&user), csrf: secret(), began: now, used: now };
+        let kept = self.logins().open(hash_of(cookie.as_bytes()), login, now);
+        let actor = Actor::new(user.name.as_str(), &from.to_string());
+        self.accounts.keep(kept, Some((actor, Action::LogIn, user.name.to_string()))).await?;
+        Ok(cookie)
+    }
+
+    /// `Secure` wherever the browser speaks TLS, with us or with what stands before us; on loopback it may speak without.
+    fn set_cookie(&self, headers: &HeaderMap, value: &str, seconds: i64) -> String {
+        let origin = headers.get(header::ORIGIN).map(HeaderValue::as_bytes).unwrap_or_default();
+        let plain = self.settings.loopback || origin.starts_with(b"http://");
+        let secure = self.settings.tls || origin.starts_with(b"https://") || !plain;
+        let name = &self.settings.cookie;
+        let secure = if secure { "; Secure" } else { "" };
+        format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+    }
+}
+
+fn page(status: StatusCode, next: &str, user: &str, problem: &str, taste: Taste) -> Response {
+    let Taste { lang, theme } = taste;
+    let w = lang.words();
+    let (langs, themes) = (pages::langs(lang), pages::themes(theme, w));
+    let page = LoginPage { w, lang: lang.tag(), theme: theme.name(), langs, themes, next, user, problem };
+    match page.render() {
+        Ok(html) => (status, Html(html)).into_response(),
+        Err(e) => Problem::from(e).into_response(),
+    }
+}
+
+/// The address to go on to, if it is one of ours.
+fn own_path(next: &str) -> &str {
+    let own = next.starts_with('/') && !next.starts_with("//") && next.len() <= NEXT_LEN_MAX;
+    let plain = next.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
+    if own && plain { next } else { "/" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_led_elsewhere() {
+        for own in ["/", "/leases?type=uint2", "/agents/edge-01"] {
+            assert_eq!(own_path(own), own);
+        }
+        let long = format!("/{}", "x".repeat(NEXT_LEN_MAX));
+        for other in ["", "//evil.example", "/\\evil.example", "https://evil.example", "evil", "/a\r\nb", "/é", &long]
+        {
+            assert_eq!(own_path(other), "/", "{other}");
+        }
+    }
+}

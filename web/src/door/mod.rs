@@ -1,0 +1,243 @@
+//! Who may come in, and what for.
+//!
+//! Everything but the login itself, its assets and what machines watch ([`guard`]) needs a [`Who`]: somebody with a login
+//! at this master (a cookie), or a script with an API key. Whoever changes something by cookie must also show the login's
+//! CSRF token, and whoever comes from another site's page is refused in any case.
+//!
+//! People and keys are settings that both masters confirm; a login is known to one master alone, and survives its restart.
+
+pub(crate) mod guard;
+mod lockout;
+pub(crate) mod login;
+mod logins;
+mod passwords;
+
+pub use common::account::Role;
+pub use passwords::{PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, acceptable, hash};
+
+use crate::masters::Unavailable;
+use crate::orders::Orders;
+use crate::problem::Problem;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use common::account::{AccountName, ApiKey, Login, SecretHash, User};
+use common::audit::{Action, Actor};
+use common::clock::Clock;
+use common::time::WallMs;
+use futures::future::BoxFuture;
+use lockout::Lockout;
+use logins::Logins;
+use passwords::Passwords;
+use sha2::{Digest as _, Sha256};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What every API key begins with, so that one that lies about is recognised.
+const KEY_BEGIN: &str = "uniq_";
+
+/// Somebody who was let in. Every handler behind the door can take it from the request's extensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// The user's name, or `key NAME`.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// What its pages must show to change anything; `None` for API keys.
+    pub csrf: Option<String>,
+}
+
+impl<S: Sync> FromRequestParts<S> for Who {
+    type Rejection = Response;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+        parts.extensions.get().cloned().ok_or_else(|| Problem::login_required().into_response())
+    }
+}
+
+/// From where a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source(pub(crate) IpAddr);
+
+impl Who {
+    /// It, as somebody who may do at least this.
+    pub(crate) fn at_least(self, role: Role) -> Result<Self, Problem> {
+        if self.role >= role {
+            return Ok(self);
+        }
+        let (name, has) = (&self.name, self.role);
+        Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", format!("this needs the role {role}; {name} is {has}")))
+    }
+}
+
+/// Where users, keys and logins are kept, and who carries out what is wanted.
+pub trait Accounts: Orders {
+    /// All users, by name.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn users(&self) -> BoxFuture<'_, Result<Vec<User>, Unavailable>>;
+
+    /// All API keys, by name.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn keys(&self) -> BoxFuture<'_, Result<Vec<ApiKey>, Unavailable>>;
+
+    /// Makes logins durable (`None`: forgets them), and a line of the audit with them.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn keep(
+        &self,
+        logins: Vec<(SecretHash, Option<Login>)>,
+        note: Option<(Actor, Action, String)>,
+    ) -> BoxFuture<'_, Result<(), Unavailable>>;
+}
+
+/// How a console's door is set up.
+#[derive(Clone, Debug)]
+pub struct DoorSettings {
+    /// The cookie's name: two masters on one machine must not take each other's for their own.
+    pub cookie: String,
+    /// The console is reached by TLS.
+    pub tls: bool,
+    /// It listens on loopback.
+    pub loopback: bool,
+    /// The logins that were written down.
+    pub logins: Vec<(SecretHash, Login)>,
+}
+
+/// The door of one master's console.
+pub struct Door {
+    accounts: Arc<dyn Accounts>,
+    settings: DoorSettings,
+    clock: Clock,
+    logins: Mutex<Logins>,
+    lockout: Mutex<Lockout>,
+    passwords: Passwords,
+}
+
+/// How somebody was recognised.
+pub(crate) enum Entry {
+    Key(Who),
+    Login(Who, SecretHash),
+    Nobody,
+}
+
+impl Door {
+    /// A door to these accounts.
+    pub fn new(accounts: Arc<dyn Accounts>, mut settings: DoorSettings) -> Arc<Self> {
+        let logins = Mutex::new(Logins::new(std::mem::take(&mut settings.logins)));
+        // A login's hours are real ones, whatever clock the leases run by.
+        let (clock, passwords) = (Clock::system(), Passwords::new());
+        Arc::new(Self { accounts, settings, clock, logins, lockout: Mutex::default(), passwords })
+    }
+
+    /// Who carries out what is wanted.
+    pub(crate) fn orders(&self) -> &dyn Orders {
+        self.accounts.as_ref()
+    }
+
+    /// Who may come in.
+    pub(crate) fn accounts(&self) -> &dyn Accounts {
+        self.accounts.as_ref()
+    }
+
+    /// The hash of a new password.
+    pub(crate) async fn hash(&self, password: String) -> Result<String, Unavailable> {
+        self.passwords.hash(password).await
+    }
+
+    fn now(&self) -> WallMs {
+        self.clock.wall()
+    }
+
+    fn logins(&self) -> MutexGuard<'_, Logins> {
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lockout(&self) -> MutexGuard<'_, Lockout> {
+        self.lockout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who sends these headers. A key that is none is an error: its owner would wonder about a login page.
+    pub(crate) async fn recognise(&self, headers: &HeaderMap) -> Result<Entry, Problem> {
+        if let Some(given) = headers.get(header::AUTHORIZATION) {
+            let given = given.to_str().ok().and_then(|text| text.split_once(' '));
+            let key = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
+            let wrong =
+                || Problem::new(StatusCode::UNAUTHORIZED, "login_required", "this is no API key of this cluster");
+            let hash =
+                key.filter(|key| key.starts_with(KEY_BEGIN)).map(|key| hash_of(key.as_bytes())).ok_or_else(wrong)?;
+            let keys = self.accounts.keys().await?;
+            let key = keys.into_iter().find(|key| key.hash == hash).ok_or_else(wrong)?;
+            return Ok(Entry::Key(Who { name: format!("key {}", key.name), role: key.role, csrf: None }));
+        }
+        match self.cookie(headers) {
+            Some(cookie) => self.recognise_login(hash_of(cookie.as_bytes())).await,
+            None => Ok(Entry::Nobody),
+        }
+    }
+
+    /// The login under `hash`, if its user is still who logged in.
+    pub(crate) async fn recognise_login(&self, hash: SecretHash) -> Result<Entry, Problem> {
+        let now = self.now();
+        let Some((login, news)) = self.logins().use_it(hash, now) else { return Ok(Entry::Nobody) };
+        let user = self.user(login.user.as_str()).await?.filter(|user| proof(user) == login.proof);
+        let Some(user) = user else {
+            let over = self.logins().close(hash);
+            self.accounts.keep(over.into_iter().collect(), None).await?;
+            return Ok(Entry::Nobody);
+        };
+        if let Some(news) = news
+            && let Err(why) = self.accounts.keep(vec![news], None).await
+        {
+            // It ends a little early after a restart; that is no reason to refuse the request.
+            tracing::debug!(%why, "the time of a login's last use could not be written down");
+        }
+        Ok(Entry::Login(Who { name: user.name.to_string(), role: user.role, csrf: Some(login.csrf.to_string()) }, hash))
+    }
+
+    async fn user(&self, name: &str) -> Result<Option<User>, Problem> {
+        let users = self.accounts.users().await?;
+        Ok(users.into_iter().find(|user| user.name.as_str() == name))
+    }
+
+    fn cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        cookies
+            .flat_map(|all| all.split(';'))
+            .filter_map(|one| one.trim().split_once('='))
+            .find(|(name, _)| *name == self.settings.cookie)
+            .map(|(_, value)| value)
+    }
+
+    /// Ends all logins of somebody at this master. They would end at their next use anyway.
+    pub(crate) async fn end_logins_of(&self, user: &AccountName) -> Result<(), Unavailable> {
+        let over = self.logins().close_all_of(user);
+        if over.is_empty() { Ok(()) } else { self.accounts.keep(over, None).await }
+    }
+}
+
+/// The SHA-256 of a secret.
+pub(crate) fn hash_of(secret: &[u8]) -> SecretHash {
+    SecretHash(Sha256::digest(secret).into())
+}
+
+/// Changes with everything that ends a login.
+fn proof(user: &User) -> SecretHash {
+    hash_of(format!("{}\n{}\n{}", user.name, user.role, user.phc).as_bytes())
+}
+
+/// 256 random bits.
+fn secret() -> SecretHash {
+    let mut bytes = [0; 32];
+    rand::fill(&mut bytes);
+    SecretHash(bytes)
+}
+
+/// A new API key.
+pub(crate) fn new_key() -> String {
+    format!("{KEY_BEGIN}{}", secret())
+}

@@ -1,0 +1,94 @@
+//! What the console can have done: one trait, whose every change names who wants it.
+
+use crate::masters::{AuditRow, LeaseRow, Unavailable};
+use common::audit::Actor;
+use common::rpc::lease::{Changed, Refusal};
+use common::setting::Change;
+use common::token::TokenKey;
+use futures::future::BoxFuture;
+use serde::Serialize;
+
+/// Changes, and what is asked before and after them.
+pub trait Orders: Send + Sync + 'static {
+    /// The lease of a token; `None` if it is free.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn lease(&self, key: TokenKey) -> BoxFuture<'_, Result<Option<LeaseRow>, Unavailable>>;
+
+    /// Renews a lease as its holder would. This master can do it alone. The lease as it is then.
+    ///
+    /// # Errors
+    /// The masters' reason.
+    fn renew(&self, key: TokenKey, by: Actor) -> BoxFuture<'_, Result<LeaseRow, Refusal>>;
+
+    /// Ends a lease: no renewal any more. It needs both masters. The lease as it is then.
+    ///
+    /// # Errors
+    /// The masters' reason.
+    fn terminate(&self, key: TokenKey, by: Actor) -> BoxFuture<'_, Result<LeaseRow, Refusal>>;
+
+    /// Changes a setting. Returns when both masters hold it durably.
+    ///
+    /// # Errors
+    /// The masters' reason.
+    fn change(&self, change: Change, by: Actor) -> BoxFuture<'_, Result<Changed, Refusal>>;
+
+    /// Lines of the audit before line number `before`, the newest first, at most `count`; as far back as can be read at
+    /// once.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn find_in_audit(
+        &self,
+        wanted: AuditFilter,
+        before: Option<u64>,
+        count: usize,
+    ) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>>;
+
+    /// Walks this master's whole audit.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot do it now.
+    fn verify_audit(&self) -> BoxFuture<'_, Result<AuditCheck, Unavailable>>;
+}
+
+/// Which lines of the audit are wanted. An empty filter wants all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AuditFilter {
+    /// Only those whose actor's name contains this.
+    pub actor: Option<String>,
+    /// Only actions that begin so: `lease.deny`, or `lease.` for all of leases.
+    pub action: Option<String>,
+    /// Only those whose subject contains this.
+    pub about: Option<String>,
+}
+
+impl AuditFilter {
+    /// Whether it wants everything.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a line with these texts is wanted.
+    pub fn admits(&self, actor: &str, action: &str, subject: &str) -> bool {
+        self.actor.as_deref().is_none_or(|wanted| actor.contains(wanted))
+            && self.action.as_deref().is_none_or(|wanted| action.starts_with(wanted))
+            && self.about.as_deref().is_none_or(|wanted| subject.contains(wanted))
+    }
+}
+
+/// What came of walking the audit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct AuditCheck {
+    /// Whether every line follows from the one before it, to the last that was written.
+    pub whole: bool,
+    /// How many lines there are.
+    pub lines: u64,
+    /// The number of the last line.
+    pub last: u64,
+    /// The last line's SHA-256. Kept elsewhere it also shows a chain that was made anew.
+    pub hash: String,
+    /// What does not fit; `null` if it is whole.
+    pub problem: Option<String>,
+}

@@ -1,0 +1,219 @@
+//! The agents.
+
+use super::frame::Choice;
+use super::leases::Pager;
+use super::picture::Spark;
+use super::{Frame, Look, Parts, rows};
+use crate::agents::{AgentRow, AgentState};
+use crate::problem::Problem;
+use crate::query::{PAGE_ROWS, escaped, page_number};
+use crate::text::{Grain, When, grouped, percent, short, skew, span};
+use crate::words::{Words, fill};
+use askama::Template;
+use serde::Deserialize;
+
+/// The longest text that is looked for, in characters.
+const SEARCH_CHARS_MAX: usize = 64;
+
+/// The query: a part of the name, a state, a page.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AgentsQuery {
+    #[serde(default)]
+    search: String,
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    page: String,
+}
+
+/// Which agents.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AgentsView {
+    /// In lower case.
+    search: String,
+    state: Option<AgentState>,
+    page: u32,
+}
+
+impl TryFrom<AgentsQuery> for AgentsView {
+    type Error = Problem;
+    fn try_from(query: AgentsQuery) -> Result<Self, Problem> {
+        let search = query.search.trim().to_lowercase();
+        if search.chars().count() > SEARCH_CHARS_MAX {
+            return Err(Problem::bad_parameter(format!("search: at most {SEARCH_CHARS_MAX} characters")));
+        }
+        let state = match query.state.as_str() {
+            "" => None,
+            name => Some(
+                AgentState::ALL
+                    .into_iter()
+                    .find(|state| state.name() == name)
+                    .ok_or_else(|| Problem::bad_parameter("state: an agent is well, late or lost"))?,
+            ),
+        };
+        Ok(Self { search, state, page: page_number(&query.page)? })
+    }
+}
+
+impl AgentsView {
+    fn admits(&self, row: &AgentRow) -> bool {
+        let found = || row.agent_id.as_str().to_lowercase().contains(&self.search);
+        self.state.is_none_or(|state| state == row.state) && (self.search.is_empty() || found())
+    }
+
+    fn href(&self, page: u32) -> String {
+        let state = self.state.map(AgentState::name).unwrap_or_default();
+        format!("/agents?search={}&state={state}&page={page}", escaped(&self.search))
+    }
+
+    fn skip(&self) -> usize {
+        usize::try_from(self.page.saturating_sub(1)).unwrap_or(usize::MAX).saturating_mul(PAGE_ROWS)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "agents.html")]
+struct Page<'a> {
+    frame: Frame,
+    parts: &'a Parts,
+    search: String,
+    states: Vec<Choice>,
+    filtered: bool,
+}
+
+pub(super) fn page(frame: Frame, view: &AgentsView, parts: &Parts) -> Result<String, askama::Error> {
+    let w = frame.w;
+    let states = AgentState::ALL.map(|state| Choice {
+        value: state.name(),
+        name: state_name(state, w),
+        chosen: view.state == Some(state),
+    });
+    let filtered = !view.search.is_empty() || view.state.is_some();
+    Page { frame, parts, search: view.search.clone(), states: states.into(), filtered }.render()
+}
+
+pub(super) async fn parts(look: &Look<'_>, view: &AgentsView, parts: &mut Parts) -> Result<(), Problem> {
+    let w = look.w;
+    let mut all = rows(look.masters.agents()).await?;
+    let count = all.len();
+    all.retain(|row| view.admits(row));
+    // What needs a look comes first; the names are in order already.
+    all.sort_by_key(|row| row.state);
+    let (matching, skip) = (all.len(), view.skip());
+    let shown: Vec<Row> = all.iter().skip(skip).take(PAGE_ROWS).map(|row| Row::new(row, look)).collect();
+    let number = |n: usize| grouped(u64::try_from(n).unwrap_or(u64::MAX));
+    let summary = fill(w.agents_shown, &[&number(matching), &number(count)]);
+    let more = skip.saturating_add(PAGE_ROWS) < matching;
+    let previous = (view.page > 1).then(|| view.href(view.page - 1));
+    parts.add("rows", &Rows { w, rows: shown, any: count > 0 })?;
+    parts.add("pager", &Pager::plain(summary, previous, more.then(|| view.href(view.page + 1)), w))?;
+    Ok(())
+}
+
+pub(super) fn state_name(state: AgentState, w: &'static Words) -> &'static str {
+    match state {
+        AgentState::Well => w.agent_well,
+        AgentState::Late => w.agent_late,
+        AgentState::Lost => w.agent_lost,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "agents_rows.html")]
+struct Rows {
+    w: &'static Words,
+    rows: Vec<Row>,
+    any: bool,
+}
+
+struct Row {
+    key: String,
+    name: String,
+    tone: &'static str,
+    state: &'static str,
+    state_text: &'static str,
+    heard: Option<When>,
+    master: Option<String>,
+    address: String,
+    session: String,
+    tokens: Vec<Held>,
+    report: Option<Reported>,
+}
+
+struct Held {
+    text: String,
+    token_type: &'static str,
+    href: String,
+}
+
+struct Reported {
+    version: String,
+    fresh_because: Option<String>,
+    uptime: String,
+    offset: String,
+    not_ready: Option<String>,
+    minted: String,
+    rate: String,
+    spark: Spark,
+    left: Option<Left>,
+}
+
+struct Left {
+    percent: String,
+    /// Of 100.
+    units: u64,
+    title: String,
+}
+
+impl Row {
+    fn new(row: &AgentRow, look: &Look<'_>) -> Self {
+        let w = look.w;
+        let held = |held: &crate::agents::HeldRow| Held {
+            text: held.token.clone(),
+            token_type: held.token_type,
+            href: format!("/leases/{}/{}", held.token_type, held.token),
+        };
+        Self {
+            key: format!("agent-{}", row.session),
+            name: row.agent_id.to_string(),
+            tone: row.state.name(),
+            state: state_name(row.state, w),
+            state_text: match row.state {
+                AgentState::Well => w.agent_well_text,
+                AgentState::Late => w.agent_late_text,
+                AgentState::Lost => w.agent_lost_text,
+            },
+            heard: row.heard.map(|at| When::new(at, look.snapshot.now, Grain::Minute, w)),
+            master: row.master.map(|master| fill(w.master, &[&master.to_string()])),
+            address: row.address.clone(),
+            session: row.session.to_string(),
+            tokens: row.tokens.iter().map(held).collect(),
+            report: row.report.as_ref().map(|report| Reported::new(report, w)),
+        }
+    }
+}
+
+impl Reported {
+    fn new(report: &crate::agents::ReportRow, w: &'static Words) -> Self {
+        let rates: Vec<u64> = report.rates.iter().map(|rate| u64::from(*rate)).collect();
+        let uptime_ms = i64::try_from(report.uptime_s.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        Self {
+            version: report.version.clone(),
+            fresh_because: report.fresh_because.clone(),
+            // To the minute: a table that counts seconds is never at rest.
+            uptime: span((uptime_ms / 60_000).max(1).saturating_mul(60_000), w),
+            offset: skew(report.clock_offset_ms, w),
+            not_ready: report.not_ready.clone(),
+            minted: short(report.minted),
+            rate: short(report.rate().into()),
+            spark: Spark::new(&rates),
+            left: report.scarcest.as_ref().map(|it| {
+                let per = if it.kind == "uniq64" { w.hour } else { w.day };
+                let title = fill(w.capacity_long, &[&grouped(it.left), &grouped(it.of), per]);
+                let units = u64::try_from(u128::from(it.left) * 100 / u128::from(it.of.max(1))).unwrap_or(100);
+                Left { percent: percent(it.left, it.of), units, title: format!("{}/{}: {title}", it.kind, it.name) }
+            }),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The audit.
+
+use super::frame::Choice;
+use super::{Frame, Look, Parts, rows};
+use crate::masters::AuditRow;
+use crate::orders::AuditFilter;
+use crate::problem::Problem;
+use crate::query::{AUDIT_LINES, escaped};
+use crate::text::{When, grouped};
+use crate::words::Words;
+use askama::Template;
+use common::audit::Action;
+use common::token::TokenType;
+use serde::Deserialize;
+
+/// The longest text that is looked for, in characters.
+const TEXT_CHARS_MAX: usize = 64;
+
+/// The query.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuditViewQuery {
+    #[serde(default)]
+    before: Option<u64>,
+    #[serde(default)]
+    action: String,
+    #[serde(default)]
+    actor: String,
+    #[serde(default)]
+    about: String,
+}
+
+/// Which lines.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AuditView {
+    before: Option<u64>,
+    action: Option<Action>,
+    actor: String,
+    about: String,
+}
+
+impl TryFrom<AuditViewQuery> for AuditView {
+    type Error = Problem;
+    fn try_from(query: AuditViewQuery) -> Result<Self, Problem> {
+        let action =
+            match query.action.as_str() {
+                "" => None,
+                code => Some(ACTIONS.into_iter().find(|action| action.code() == code).ok_or_else(|| {
+                    Problem::bad_parameter("action: such as lease.grant; the page lists all of them")
+                })?),
+            };
+        let (actor, about) = (query.actor.trim().to_owned(), query.about.trim().to_owned());
+        if [&actor, &about].iter().any(|text| text.chars().count() > TEXT_CHARS_MAX) {
+            return Err(Problem::bad_parameter(format!("actor, about: at most {TEXT_CHARS_MAX} characters")));
+        }
+        Ok(Self { before: query.before, action, actor, about })
+    }
+}
+
+/// All that the audit may say.
+const ACTIONS: [Action; 12] = [
+    Action::Grant,
+    Action::Renew,
+    Action::Deny,
+    Action::End,
+    Action::Define,
+    Action::Whitelist,
+    Action::User,
+    Action::Key,
+    Action::LogIn,
+    Action::PeerLost,
+    Action::Join,
+    Action::RolledBack,
+];
+
+fn action_name(action: Action, w: &'static Words) -> &'static str {
+    match action {
+        Action::Grant => w.act_grant,
+        Action::Deny => w.act_deny,
+        Action::End => w.act_end,
+        Action::Renew => w.act_renew,
+        Action::Define => w.act_define,
+        Action::Whitelist => w.act_whitelist,
+        Action::PeerLost => w.act_peer_lost,
+        Action::Join => w.act_join,
+        Action::RolledBack => w.act_rolled_back,
+        Action::LogIn => w.act_login,
+        Action::User => w.act_user,
+        Action::Key => w.act_key,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct Page<'a> {
+    frame: Frame,
+    parts: &'a Parts,
+    actions: Vec<Choice>,
+    actor: String,
+    about: String,
+    filtered: bool,
+}
+
+pub(super) fn page(frame: Frame, view: &AuditView, parts: &Parts) -> Result<String, askama::Error> {
+    let w = frame.w;
+    let actions = ACTIONS.map(|action| Choice {
+        value: action.code(),
+        name: action_name(action, w),
+        chosen: view.action == Some(action),
+    });
+    let (actor, about) = (view.actor.clone(), view.about.clone());
+    let filtered = view.action.is_some() || !actor.is_empty() || !about.is_empty();
+    Page { frame, parts, actions: actions.into(), actor, about, filtered }.render()
+}
+
+pub(super) async fn parts(look: &Look<'_>, view: &AuditView, parts: &mut Parts) -> Result<(), Problem> {
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let filter = AuditFilter {
+        actor: given(&view.actor),
+        action: view.action.map(|action| action.code().to_owned()),
+        about: given(&view.about),
+    };
+    let lines = rows(look.orders.find_in_audit(filter, view.before, AUDIT_LINES)).await?;
+    let older = lines.last().filter(|line| lines.len() == AUDIT_LINES && line.number > 1).map(|line| {
+        let action = view.action.map(Action::code).unwrap_or_default();
+        let (actor, about) = (escaped(&view.actor), escaped(&view.about));
+        format!("/audit?before={}&action={action}&actor={actor}&about={about}", line.number)
+    });
+    let newest = view.before.is_some();
+    parts.add("lines", &Lines { w: look.w, lines: lines.into_iter().map(|row| Line::new(row, look)).collect() })?;
+    parts.add("pager", &Older { w: look.w, older, newest })?;
+    Ok(())
+}
+
+#[derive(Template)]
+#[template(path = "audit_lines.html")]
+struct Lines {
+    w: &'static Words,
+    lines: Vec<Line>,
+}
+
+#[derive(Template)]
+#[template(path = "audit_pager.html")]
+struct Older {
+    w: &'static Words,
+    older: Option<String>,
+    newest: bool,
+}
+
+/// A line as it is shown here, in a history, or among what happened lately.
+pub(super) struct Line {
+    pub(super) number: String,
+    pub(super) at: When,
+    pub(super) ago: When,
+    pub(super) who: String,
+    pub(super) from: String,
+    pub(super) code: &'static str,
+    pub(super) action: &'static str,
+    /// How it is coloured.
+    pub(super) tone: &'static str,
+    pub(super) subject: String,
+    /// The page of what it is about.
+    pub(super) href: Option<String>,
+    pub(super) detail: String,
+}
+
+impl Line {
+    pub(super) fn new(row: AuditRow, look: &Look<'_>) -> Self {
+        let tone = match row.action {
+            Action::Grant | Action::Renew => "well",
+            Action::Deny | Action::PeerLost | Action::RolledBack => "bad",
+            Action::End | Action::LogIn => "rest",
+            Action::Whitelist | Action::User | Action::Key => "warn",
+            Action::Define | Action::Join => "wait",
+        };
+        Self {
+            number: grouped(row.number),
+            at: When::date(row.at),
+            ago: look.when(row.at),
+            who: row.who,
+            from: row.from,
+            code: row.action.code(),
+            action: action_name(row.action, look.w),
+            tone,
+            href: href_of(row.action, &row.subject),
+            subject: row.subject,
+            detail: row.detail,
+        }
+    }
+}
+
+/// Where the page of what a line is about is, if it has one.
+fn href_of(action: Action, subject: &str) -> Option<String> {
+    if !matches!(action, Action::Grant | Action::Deny | Action::End | Action::Renew) {
+        return None;
+    }
+    let (token_type, token) = subject.split_once(' ')?;
+    token_type.parse::<TokenType>().ok()?;
+    super::token_key(token_type, token).ok().map(super::lease_href)
+}

@@ -1,0 +1,321 @@
+//! What an ID says, and who held its token when it was made.
+
+use super::{Frame, lease_href, rows};
+use crate::masters::{AuditRow, LeaseFilter, LeaseRow, LeaseStage, Masters, NamespaceRow, Order, Page as Cut};
+use crate::problem::Problem;
+use crate::text::{When, grouped};
+use crate::words::{Words, fill};
+use askama::Template;
+use common::audit::Action;
+use common::calendar::{Civil, UtcOffset};
+use common::ids::{Bucket, Reading, TokenText, explain};
+use common::namespace::Namespace;
+use common::template::{PartKind, Template as Made};
+use common::time::WallMs;
+use common::token::{TokenFamily, TokenKey, TokenValue};
+
+/// Lines of the audit that are looked at for one token.
+const HISTORY_MAX: usize = 500;
+
+#[derive(Template)]
+#[template(path = "explain.html")]
+struct Page {
+    frame: Frame,
+    id: String,
+    problem: Option<String>,
+    readings: Vec<Shown>,
+}
+
+pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Result<String, Problem> {
+    let id = id.trim();
+    let (mut problem, mut readings) = (None, Vec::new());
+    if !id.is_empty() {
+        let namespaces = rows(masters.namespaces()).await?;
+        let templates: Vec<Made> = namespaces.iter().filter_map(template_of).collect();
+        match explain(id, &templates.iter().collect::<Vec<_>>()) {
+            Ok(explained) => {
+                let offset = rows(masters.settings()).await?.utc_offset;
+                for reading in std::iter::once(explained.reading).chain(explained.also) {
+                    readings.push(Shown::new(masters, reading, &templates, &offset, frame.w).await?);
+                }
+            }
+            Err(why) => problem = Some(why.to_string()),
+        }
+    }
+    Ok(Page { frame, id: id.to_owned(), problem, readings }.render()?)
+}
+
+fn template_of(row: &NamespaceRow) -> Option<Made> {
+    Namespace::define(row.name.clone(), &row.definition).ok()?.template().cloned()
+}
+
+struct Shown {
+    title: String,
+    pieces: Vec<Piece>,
+    time: String,
+    offset: String,
+    token: String,
+    href: Option<String>,
+    serial: String,
+    template: Option<String>,
+    /// Names of forms and the ID in them.
+    texts: Vec<(&'static str, String)>,
+    holder: Option<Holder>,
+}
+
+/// A piece of the picture of an ID.
+struct Piece {
+    kind: &'static str,
+    name: &'static str,
+    text: String,
+    /// How many bits it has; `None` in strings.
+    bits: Option<String>,
+}
+
+/// Who held the token.
+struct Holder {
+    agent: String,
+    session: String,
+    g: String,
+    from: When,
+    until: Option<When>,
+    source: &'static str,
+}
+
+impl Shown {
+    async fn new(
+        masters: &dyn Masters,
+        reading: Reading,
+        templates: &[Made],
+        offset: &str,
+        w: &'static Words,
+    ) -> Result<Self, Problem> {
+        let key = token_of(&reading, templates);
+        let holder = match key.zip(instant(&reading.time, offset)) {
+            Some((key, at)) => holder_at(masters, key, at, w).await?,
+            None => None,
+        };
+        let kind = reading.kind.to_string();
+        let title = match reading.form {
+            Some(form) => fill(w.reading_form, &[&kind, &form.to_string()]),
+            None => kind,
+        };
+        let texts = reading.texts.as_ref().map(|texts| {
+            vec![
+                ("decimal", texts.decimal.clone()),
+                ("hex", texts.hex.clone()),
+                ("base32", texts.base32.clone()),
+                ("uri", texts.uri.clone()),
+            ]
+        });
+        Ok(Self {
+            title,
+            pieces: pieces(&reading, w),
+            time: reading.time.replace('T', " "),
+            offset: fill(w.in_offset, &[offset]),
+            token: reading.token.to_string(),
+            href: key.map(lease_href),
+            serial: grouped(reading.serial),
+            template: reading.template,
+            texts: texts.unwrap_or_default(),
+            holder,
+        })
+    }
+}
+
+/// The fields of an integer with their bits, or the parts of a string.
+fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
+    if !reading.parts.is_empty() {
+        let piece = |part: &common::template::Part| {
+            let (kind, name) = match part.part {
+                PartKind::Literal => ("literal", w.field_literal),
+                PartKind::Date => ("date", w.field_date),
+                PartKind::Biz => ("biz", w.field_biz),
+                PartKind::Custom => ("custom", w.field_custom),
+                PartKind::Token => ("token", w.field_token),
+                PartKind::Serial => ("serial", w.field_serial),
+                PartKind::Check => ("check", w.field_check),
+            };
+            Piece { kind, name, text: part.text.clone(), bits: None }
+        };
+        return reading.parts.iter().map(piece).collect();
+    }
+    let number = |from: usize, to: usize| reading.time.get(from..to).unwrap_or_default().to_owned();
+    let date = |name, text, bits: u32| ("date", name, text, bits);
+    let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
+    let mut fields = match reading.bucket {
+        Bucket::Millisecond => vec![
+            date(w.field_year, year, 12),
+            date(w.field_month, month, 4),
+            date(w.field_day, day, 5),
+            date(w.field_hour, number(11, 13), 5),
+            date(w.field_minute, number(14, 16), 6),
+            date(w.field_second, number(17, 19), 6),
+            date(w.field_ms, number(20, 23), 10),
+        ],
+        Bucket::Hour | Bucket::Day => vec![
+            date(w.field_year, year, 7),
+            date(w.field_month, month, 4),
+            date(w.field_day, day, 5),
+            date(w.field_hour, number(11, 13), 5),
+        ],
+    };
+    let (token_bits, serial_bits) = if reading.bucket == Bucket::Millisecond { (16, 32) } else { (12, 31) };
+    fields.push(("token", w.field_token, reading.token.to_string(), token_bits));
+    fields.push(("serial", w.field_serial, reading.serial.to_string(), serial_bits));
+    let piece = |(kind, name, text, bits): (_, _, _, u32)| Piece {
+        kind,
+        name,
+        text,
+        bits: Some(fill(w.bits, &[&bits.to_string()])),
+    };
+    fields.into_iter().map(piece).collect()
+}
+
+/// The token, in the family that its kind or its template says.
+fn token_of(reading: &Reading, templates: &[Made]) -> Option<TokenKey> {
+    match &reading.token {
+        TokenText::Number(value) => Some(TokenKey { family: TokenFamily::Uint, value: TokenValue(*value) }),
+        TokenText::Characters(text) => {
+            let source = reading.template.as_deref()?;
+            let template = templates.iter().find(|template| template.source() == source)?;
+            TokenKey::parse(template.family(), text)
+        }
+    }
+}
+
+/// The instant that an ID's time means.
+fn instant(time: &str, offset: &str) -> Option<WallMs> {
+    let offset: UtcOffset = offset.parse().ok()?;
+    let number = |from: usize, to: usize| time.get(from..to).map_or(Some(0), |digits| digits.parse::<u32>().ok());
+    let small = |from, to| number(from, to).and_then(|n| u8::try_from(n).ok());
+    offset.instant(&Civil {
+        year: i32::try_from(number(0, 4)?).ok()?,
+        month: small(5, 7)?,
+        day: small(8, 10)?,
+        hour: small(11, 13)?,
+        minute: small(14, 16)?,
+        second: small(17, 19)?,
+        millisecond: u16::try_from(number(20, 23)?).ok()?,
+    })
+}
+
+/// Who held a token at an instant: by its record if that spans it, else by the audit.
+async fn holder_at(
+    masters: &dyn Masters,
+    key: TokenKey,
+    at: WallMs,
+    w: &'static Words,
+) -> Result<Option<Holder>, Problem> {
+    let filter = LeaseFilter { token: Some(key), ..LeaseFilter::default() };
+    let cut = Cut { after: None, skip: 0, limit: 1, order: Order::default() };
+    let record = rows(masters.leases(filter, cut)).await?.rows.into_iter().next();
+    if let Some(row) = record.as_ref().filter(|row| row.from <= at && at < row.until) {
+        return Ok(Some(Holder::of_record(row, w)));
+    }
+    let lines = rows(masters.history(key, HISTORY_MAX)).await?;
+    Ok(former(&lines, at, w))
+}
+
+impl Holder {
+    fn of_record(row: &LeaseRow, w: &'static Words) -> Self {
+        Self {
+            agent: row.agent_id.to_string(),
+            session: row.session.to_string(),
+            g: grouped(row.g),
+            from: When::date(row.from),
+            until: Some(When::date(row.until)),
+            source: if row.stage == LeaseStage::Held { w.holder_now } else { "" },
+        }
+    }
+}
+
+/// The holder at `at` by a token's lines of the audit, newest first: the last who was granted it by then, if its lease
+/// had not ended.
+fn former(lines: &[AuditRow], at: WallMs, w: &'static Words) -> Option<Holder> {
+    let told = |line: &AuditRow| Told::read(&line.detail);
+    let begun = |line: &&AuditRow| line.action == Action::Grant && day_of(line.at) <= at;
+    let grant = lines.iter().find(begun)?;
+    let Told { g, agent, session, .. } = told(grant)?;
+    let end = lines.iter().find(|line| line.action == Action::End && told(line).is_some_and(|end| end.g == g));
+    let until = end.and_then(told).map(|end| end.until);
+    let over = until.as_deref().is_some_and(|until| until <= at.to_string().as_str());
+    (!over).then(|| Holder {
+        agent,
+        session,
+        g,
+        from: When::date(day_of(grant.at)),
+        until: end.map(|line| When::date(line.at)),
+        source: w.holder_from_audit,
+    })
+}
+
+/// A lease begins with the day it was granted in; a day of any offset begins less than a day before.
+fn day_of(at: WallMs) -> WallMs {
+    UtcOffset::default().day_floor(at)
+}
+
+/// What a line about a lease tells: `g3 of edge-01, session .., until ..`.
+struct Told {
+    g: String,
+    agent: String,
+    session: String,
+    until: String,
+}
+
+impl Told {
+    fn read(detail: &str) -> Option<Self> {
+        let (g, rest) = detail.strip_prefix('g')?.split_once(" of ")?;
+        let (agent, rest) = rest.split_once(", session ")?;
+        let (session, until) = rest.split_once(", until ")?;
+        let [g, agent, session, until] = [g, agent, session, until].map(str::to_owned);
+        Some(Self { g, agent, session, until })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::Lang;
+    use common::time::DAY_MS;
+
+    fn line(day: i64, action: Action, detail: &str) -> AuditRow {
+        AuditRow {
+            number: 1,
+            at: WallMs(day * DAY_MS + 5_000),
+            who: String::new(),
+            from: String::new(),
+            action,
+            subject: "uint2 5".to_owned(),
+            detail: detail.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_audit_tells_who_held_a_token() {
+        let until = |day: i64| WallMs(day * DAY_MS).to_string();
+        let lines = [
+            line(20, Action::Grant, &format!("g2 of two, session bb, until {}", until(27))),
+            line(11, Action::End, &format!("g1 of one, session aa, until {}", until(10))),
+            line(1, Action::Grant, &format!("g1 of one, session aa, until {}", until(8))),
+        ];
+        let at = |day: i64| former(&lines, WallMs(day * DAY_MS + 1), Lang::En.words()).map(|holder| holder.agent);
+        assert_eq!(at(0), None);
+        assert_eq!([at(1), at(9)], [Some("one".to_owned()), Some("one".to_owned())]);
+        assert_eq!([at(10), at(15)], [None, None], "nobody between two leases");
+        assert_eq!(at(21), Some("two".to_owned()));
+    }
+
+    #[test]
+    fn times_of_all_kinds_are_instants() {
+        for (time, ms) in [
+            ("2026-11-20", 0),
+            ("2026-11-20T13:00:00", 13 * 3_600_000),
+            ("2026-11-20T13:05:06.999", 13 * 3_600_000 + 306_999),
+        ] {
+            assert_eq!(instant(time, "+00:00"), Some(WallMs(1_795_132_800_000 + ms)), "{time}");
+            assert_eq!(instant(time, "+08:00"), Some(WallMs(1_795_132_800_000 + ms - 8 * 3_600_000)), "{time}");
+        }
+        assert_eq!(instant("x", "+00:00"), None);
+    }
+}

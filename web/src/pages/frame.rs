@@ -1,0 +1,215 @@
+//! What is around every page: the way to the others, who looks, how things are.
+
+use super::{Lens, Parts, Snapshot, Still, What};
+use crate::door::{Role, Who};
+use crate::text::{When, grouped};
+use crate::words::{Lang, Words, fill};
+use axum::extract::FromRequestParts;
+use axum::http::header;
+use axum::http::request::Parts as Head;
+use axum::response::Response;
+use common::clock::TestClock;
+use serde_json::json;
+
+/// The cookies of the viewer's own choices. The script sets them; they say nothing of who somebody is.
+const LANG_COOKIE: &str = "uniq_lang";
+const THEME_COOKIE: &str = "uniq_theme";
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Theme {
+    #[default]
+    Auto,
+    Light,
+    Dark,
+}
+
+impl Theme {
+    const ALL: [Self; 3] = [Self::Auto, Self::Light, Self::Dark];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+}
+
+/// What somebody chose, by cookies and by what the browser asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taste {
+    pub(crate) lang: Lang,
+    pub(crate) theme: Theme,
+}
+
+impl Taste {
+    pub(crate) fn of(headers: &axum::http::HeaderMap) -> Self {
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let all: Vec<(&str, &str)> =
+            cookies.flat_map(|all| all.split(';')).filter_map(|one| one.trim().split_once('=')).collect();
+        let cookie = |wanted: &str| all.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
+        let accepted = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+        let lang = cookie(LANG_COOKIE).and_then(Lang::of_tag).or_else(|| accepted.and_then(Lang::accepted));
+        let theme = Theme::ALL.into_iter().find(|theme| cookie(THEME_COOKIE) == Some(theme.name()));
+        Self { lang: lang.unwrap_or_default(), theme: theme.unwrap_or_default() }
+    }
+}
+
+/// Somebody who was let in, and how they like their pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Visitor {
+    pub(crate) who: Who,
+    pub(crate) taste: Taste,
+}
+
+impl Visitor {
+    pub(crate) fn lens(&self) -> Lens {
+        Lens { lang: self.taste.lang, role: self.who.role }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+    type Rejection = Response;
+    async fn from_request_parts(head: &mut Head, state: &S) -> Result<Self, Response> {
+        let taste = Taste::of(&head.headers);
+        Ok(Self { who: Who::from_request_parts(head, state).await?, taste })
+    }
+}
+
+/// A way to a page.
+pub(crate) struct Link {
+    pub(crate) href: &'static str,
+    pub(crate) name: &'static str,
+    /// Which of the pictures in `icons.svg`.
+    pub(crate) icon: &'static str,
+    pub(crate) here: bool,
+}
+
+/// One of several to choose from.
+pub(crate) struct Choice {
+    pub(crate) value: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) chosen: bool,
+}
+
+/// What `base.html` needs.
+pub(crate) struct Frame {
+    pub(crate) w: &'static Words,
+    pub(crate) lang: &'static str,
+    pub(crate) theme: &'static str,
+    pub(crate) title: String,
+    pub(crate) master: String,
+    pub(crate) links: Vec<Link>,
+    pub(crate) who: String,
+    pub(crate) role_name: &'static str,
+    pub(crate) csrf: String,
+    pub(crate) langs: Vec<Choice>,
+    pub(crate) themes: Vec<Choice>,
+    pub(crate) test_clock: Option<String>,
+    pub(crate) status: String,
+    /// What the script says, as JSON.
+    pub(crate) script_words: String,
+    /// Whether it may change leases and namespaces.
+    pub(crate) operator: bool,
+    /// Whether it may change everything.
+    pub(crate) admin: bool,
+    /// Whether changes have to wait for the other master.
+    pub(crate) gated: bool,
+}
+
+impl Frame {
+    pub(crate) fn new(
+        visitor: &Visitor,
+        what: &What,
+        snapshot: &Snapshot,
+        test_clock: Option<TestClock>,
+        parts: &Parts,
+    ) -> Self {
+        let (Taste { lang, theme }, who) = (visitor.taste, &visitor.who);
+        let w = lang.words();
+        let links = links(w, who.role, what);
+        let title = links.iter().find(|link| link.here).map_or("", |link| link.name).to_owned();
+        let this = snapshot.masters.iter().find(|row| row.this);
+        Self {
+            w,
+            lang: lang.tag(),
+            theme: theme.name(),
+            title,
+            master: this.map(|row| fill(w.master, &[&row.id.to_string()])).unwrap_or_default(),
+            links,
+            who: who.name.clone(),
+            role_name: role_name(who.role, w),
+            csrf: who.csrf.clone().unwrap_or_default(),
+            langs: langs(lang),
+            themes: themes(theme, w),
+            test_clock: test_clock.map(|clock| {
+                let since = When::date(clock.epoch);
+                fill(w.test_clock_text, &[&grouped(clock.scale.into()), since.exact()])
+            }),
+            status: parts.get("status").to_owned(),
+            script_words: script_words(w),
+            operator: who.role >= Role::Operator,
+            admin: who.role >= Role::Admin,
+            gated: snapshot.gated(),
+        }
+    }
+
+    pub(crate) fn titled(self, title: String) -> Self {
+        Self { title, ..self }
+    }
+}
+
+pub(crate) fn langs(chosen: Lang) -> Vec<Choice> {
+    Lang::ALL.map(|lang| Choice { value: lang.tag(), name: lang.name(), chosen: lang == chosen }).into()
+}
+
+pub(crate) fn themes(chosen: Theme, w: &'static Words) -> Vec<Choice> {
+    let name = |theme| match theme {
+        Theme::Auto => w.theme_auto,
+        Theme::Light => w.theme_light,
+        Theme::Dark => w.theme_dark,
+    };
+    Theme::ALL.map(|theme| Choice { value: theme.name(), name: name(theme), chosen: theme == chosen }).into()
+}
+
+pub(crate) fn role_name(role: Role, w: &'static Words) -> &'static str {
+    match role {
+        Role::Viewer => w.role_viewer,
+        Role::Operator => w.role_operator,
+        Role::Admin => w.role_admin,
+    }
+}
+
+fn links(w: &'static Words, role: Role, what: &What) -> Vec<Link> {
+    let link = |href, name, icon, here| Link { href, name, icon, here };
+    let mut links = vec![
+        link("/", w.overview, "overview", *what == What::Overview),
+        link("/leases", w.leases, "leases", matches!(what, What::Leases(_) | What::Lease(_))),
+        link("/agents", w.agents, "agents", matches!(what, What::Agents(_))),
+        link("/namespaces", w.namespaces, "namespaces", *what == What::Namespaces),
+        link("/whitelist", w.whitelist, "whitelist", *what == What::Whitelist),
+        link("/audit", w.audit, "audit", matches!(what, What::Audit(_))),
+        link("/explain", w.explain, "explain", *what == What::Still(Still::Explain)),
+    ];
+    if role >= Role::Admin {
+        links.push(link("/users", w.users, "users", *what == What::Still(Still::Users)));
+    } else {
+        links.push(link("/users", w.own_password, "users", *what == What::Still(Still::Users)));
+    }
+    links.push(link("/settings", w.settings, "settings", *what == What::Still(Still::Settings)));
+    links
+}
+
+fn script_words(w: &Words) -> String {
+    json!({
+        "live": w.live,
+        "notLive": w.not_live,
+        "lostTitle": w.lost_title,
+        "lostText": w.lost_text,
+        "failed": w.failed,
+        "unreachable": w.unreachable,
+        "copied": w.copied,
+    })
+    .to_string()
+}

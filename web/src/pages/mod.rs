@@ -1,0 +1,250 @@
+//! The pages: what each of them shows, as it is first sent and as it is replaced live.
+//!
+//! A page is made of a frame that all share, of what stands still, and of *parts*: pieces of HTML, each the content of
+//! the element whose id is its name, which [`crate::live`] renders anew while somebody watches.
+
+mod agents;
+mod audit;
+mod explain;
+mod frame;
+mod lease;
+mod leases;
+mod overview;
+mod picture;
+mod settings;
+mod status;
+mod tables;
+mod users;
+
+use frame::Frame;
+pub(crate) use frame::{Choice, Taste, Visitor, langs, themes};
+pub(crate) use users::users;
+
+use crate::ask;
+use crate::door::Role;
+use crate::masters::{MasterRow, Masters, PoolRow, Unavailable};
+use crate::orders::Orders;
+use crate::problem::Problem;
+use crate::query::given;
+use crate::words::{Lang, Words};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts as Head;
+use common::time::WallMs;
+use common::token::{TokenKey, TokenType};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Through whose eyes a page is looked at, as far as that makes a difference to its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Lens {
+    pub(crate) lang: Lang,
+    pub(crate) role: Role,
+}
+
+/// What somebody looks at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    Overview,
+    Leases(leases::LeasesView),
+    Lease(TokenKey),
+    Agents(agents::AgentsView),
+    Namespaces,
+    Whitelist,
+    Audit(audit::AuditView),
+    /// Pages of which only the frame changes by itself.
+    Still(Still),
+}
+
+/// Pages that nothing happens on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Still {
+    Explain,
+    Users,
+    Settings,
+}
+
+/// Somebody's look at something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct View {
+    pub(crate) lens: Lens,
+    pub(crate) what: What,
+}
+
+/// What all views share, as it was at `now`.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) now: WallMs,
+    pub(crate) masters: Vec<MasterRow>,
+    pub(crate) pools: Vec<PoolRow>,
+    /// The reason why no lease can be granted, if so.
+    pub(crate) unready: Option<String>,
+}
+
+impl Snapshot {
+    /// Whether a change that both masters must confirm has to wait.
+    pub(crate) fn gated(&self) -> bool {
+        self.unready.is_some()
+    }
+}
+
+/// Pieces of HTML by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts(Vec<(&'static str, String)>);
+
+impl Parts {
+    fn add(&mut self, name: &'static str, part: &impl askama::Template) -> Result<(), askama::Error> {
+        self.0.push((name, part.render()?));
+        Ok(())
+    }
+
+    /// The part of that name; empty if there is none.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, html)| html)
+    }
+
+    /// Those parts that are not as in `shown`, by name.
+    pub(crate) fn changed_since<'a>(&'a self, shown: Option<&Self>) -> Vec<(&'static str, &'a str)> {
+        let is_news = |name: &str, html: &str| shown.is_none_or(|shown| shown.get(name) != html);
+        self.0.iter().filter(|(name, html)| is_news(name, html)).map(|(name, html)| (*name, html.as_str())).collect()
+    }
+}
+
+/// The parts of `view`, as they are now.
+pub(crate) async fn parts(desk: &Desk<'_>, view: &View, snapshot: &Snapshot) -> Result<Parts, Problem> {
+    let mut parts = Parts::default();
+    let look =
+        Look { masters: desk.masters, orders: desk.orders, snapshot, lens: view.lens, w: view.lens.lang.words() };
+    parts.add("status", &status::StatusPart::new(snapshot, look.w))?;
+    match &view.what {
+        What::Overview => overview::parts(&look, &mut parts).await?,
+        What::Leases(leases) => leases::parts(&look, leases, &mut parts).await?,
+        What::Lease(key) => lease::parts(&look, *key, &mut parts).await?,
+        What::Agents(agents) => agents::parts(&look, agents, &mut parts).await?,
+        What::Namespaces => tables::namespaces(&look, &mut parts).await?,
+        What::Whitelist => tables::whitelist(&look, &mut parts).await?,
+        What::Audit(audit) => audit::parts(&look, audit, &mut parts).await?,
+        What::Still(_) => {}
+    }
+    Ok(parts)
+}
+
+/// The whole page.
+pub(crate) async fn page(desk: &Desk<'_>, visitor: &Visitor, what: What) -> Result<String, Problem> {
+    let view = View { lens: visitor.lens(), what };
+    let Desk { masters, .. } = *desk;
+    let snapshot = ask::snapshot(masters).await?;
+    let parts = parts(desk, &view, &snapshot).await?;
+    let frame = Frame::new(visitor, &view.what, &snapshot, masters.test_clock(), &parts);
+    Ok(match &view.what {
+        What::Overview => overview::page(frame, &parts)?,
+        What::Leases(leases) => leases::page(frame, leases, &parts)?,
+        What::Lease(key) => lease::page(frame, *key, &parts)?,
+        What::Agents(agents) => agents::page(frame, agents, &parts)?,
+        What::Namespaces => tables::namespaces_page(frame, &parts)?,
+        What::Whitelist => tables::whitelist_page(frame, &parts)?,
+        What::Audit(audit) => audit::page(frame, audit, &parts)?,
+        What::Still(Still::Settings) => settings::page(masters, frame).await?,
+        What::Still(Still::Explain | Still::Users) => return Err(Problem::not_found()),
+    })
+}
+
+/// `/explain?id=`.
+pub(crate) async fn explained(desk: &Desk<'_>, visitor: &Visitor, id: &str) -> Result<String, Problem> {
+    let frame = still_frame(desk, visitor, Still::Explain).await?;
+    explain::page(desk.masters, frame, id).await
+}
+
+/// The frame of a page that nothing happens on.
+async fn still_frame(desk: &Desk<'_>, visitor: &Visitor, still: Still) -> Result<Frame, Problem> {
+    let view = View { lens: visitor.lens(), what: What::Still(still) };
+    let Desk { masters, .. } = *desk;
+    let snapshot = ask::snapshot(masters).await?;
+    let parts = parts(desk, &view, &snapshot).await?;
+    Ok(Frame::new(visitor, &view.what, &snapshot, masters.test_clock(), &parts))
+}
+
+/// Whom pages ask.
+#[derive(Clone, Copy)]
+pub(crate) struct Desk<'a> {
+    pub(crate) masters: &'a dyn Masters,
+    pub(crate) orders: &'a dyn Orders,
+}
+
+/// What a part is made from.
+struct Look<'a> {
+    masters: &'a dyn Masters,
+    orders: &'a dyn Orders,
+    snapshot: &'a Snapshot,
+    lens: Lens,
+    w: &'static Words,
+}
+
+impl Look<'_> {
+    fn when(&self, at: WallMs) -> crate::text::When {
+        crate::text::When::new(at, self.snapshot.now, crate::text::Grain::Minute, self.w)
+    }
+}
+
+/// The view that an address means. What its path or query cannot mean is refused.
+impl<S: Send + Sync> FromRequestParts<S> for What {
+    type Rejection = Problem;
+    async fn from_request_parts(head: &mut Head, state: &S) -> Result<Self, Problem> {
+        let path = head.uri.path();
+        let path = path.strip_prefix("/events").unwrap_or(path).to_owned();
+        Ok(match path.trim_end_matches('/') {
+            "" => query::<Nothing, S>(head, state).await.map(|_| Self::Overview)?,
+            "/leases" => Self::Leases(query::<leases::LeasesQuery, S>(head, state).await?.try_into()?),
+            "/agents" => Self::Agents(query::<agents::AgentsQuery, S>(head, state).await?.try_into()?),
+            "/namespaces" => Self::Namespaces,
+            "/whitelist" => Self::Whitelist,
+            "/audit" => Self::Audit(query::<audit::AuditViewQuery, S>(head, state).await?.try_into()?),
+            "/explain" => Self::Still(Still::Explain),
+            "/users" => Self::Still(Still::Users),
+            "/settings" => Self::Still(Still::Settings),
+            _ => {
+                let token = path.strip_prefix("/leases/").and_then(|rest| rest.split_once('/'));
+                let (token_type, token) = token.ok_or_else(Problem::not_found)?;
+                Self::Lease(token_key(token_type, token)?)
+            }
+        })
+    }
+}
+
+/// The query of a page that has none.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+async fn query<T: DeserializeOwned, S: Send + Sync>(head: &mut Head, state: &S) -> Result<T, Problem> {
+    let query: Result<Query<T>, QueryRejection> = Query::from_request_parts(head, state).await;
+    query.map(|Query(query)| query).map_err(|e| Problem::bad_parameter(e.body_text()))
+}
+
+/// A token as it stands in an address: `uint2/5`.
+pub(crate) fn token_key(token_type: &str, token: &str) -> Result<TokenKey, Problem> {
+    let token_type: TokenType =
+        given("type", token_type)?.ok_or_else(|| Problem::bad_parameter("the type of the token is missing"))?;
+    TokenKey::parse(token_type.family(), token)
+        .ok_or_else(|| Problem::bad_parameter(format!("this is no token of type {token_type}")))
+}
+
+/// Waits for rows, but not for ever.
+async fn rows<T>(answer: futures::future::BoxFuture<'_, Result<T, Unavailable>>) -> Result<T, Problem> {
+    Ok(ask::within(answer).await?)
+}
+
+/// The type under whose name a token stands in addresses: the widest of its family.
+fn widest(key: TokenKey) -> TokenType {
+    use common::token::TokenFamily::{String2, String3, Uint};
+    match key.family {
+        String2 => TokenType::String2IncludeLetter,
+        String3 => TokenType::String3IncludeLetter,
+        Uint => TokenType::Uint2,
+    }
+}
+
+/// Where a token's own page is.
+fn lease_href(key: TokenKey) -> String {
+    format!("/leases/{}/{}", widest(key).name(), key.text())
+}

@@ -1,0 +1,152 @@
+//! Namespaces and the whitelist: short tables with what may be done to them.
+
+use super::{Frame, Look, Parts, rows};
+use crate::door::Role;
+use crate::masters::NamespaceRow;
+use crate::problem::Problem;
+use crate::text::{grouped, short};
+use crate::words::{Words, fill};
+use askama::Template;
+use common::calendar::UtcOffset;
+use common::ids::{TextForm, Uniq64};
+use common::namespace::{GeneratorKind, Namespace};
+use common::time::WallMs;
+use common::token::{TokenKey, TokenType, TokenValue};
+
+/// The token and the serial of an example.
+const EXAMPLE_TOKEN: u32 = 46;
+const EXAMPLE_SERIAL: u32 = 42;
+
+#[derive(Template)]
+#[template(path = "namespaces.html")]
+struct NamespacesPage<'a> {
+    frame: Frame,
+    parts: &'a Parts,
+    types: Vec<&'static str>,
+}
+
+pub(super) fn namespaces_page(frame: Frame, parts: &Parts) -> Result<String, askama::Error> {
+    let types = TokenType::ALL.into_iter().filter(|kind| kind.family().width().is_some()).map(TokenType::name);
+    NamespacesPage { frame, parts, types: types.collect() }.render()
+}
+
+pub(super) async fn namespaces(look: &Look<'_>, parts: &mut Parts) -> Result<(), Problem> {
+    let all = rows(look.masters.namespaces()).await?;
+    let offset = rows(look.masters.settings()).await?.utc_offset.parse().unwrap_or_default();
+    let shown = all.iter().map(|row| NamespaceShown::new(row, look, offset)).collect();
+    parts.add("rows", &NamespacesPart { w: look.w, rows: shown })?;
+    Ok(())
+}
+
+#[derive(Template)]
+#[template(path = "namespaces_rows.html")]
+struct NamespacesPart {
+    w: &'static Words,
+    rows: Vec<NamespaceShown>,
+}
+
+struct NamespaceShown {
+    key: String,
+    name: String,
+    kind: &'static str,
+    template: String,
+    token_type: String,
+    capacity: String,
+    capacity_exact: String,
+    resets: bool,
+    step: String,
+    example: String,
+    registered_by: String,
+}
+
+impl NamespaceShown {
+    fn new(row: &NamespaceRow, look: &Look<'_>, offset: UtcOffset) -> Self {
+        let (w, definition) = (look.w, &row.definition);
+        let per = match definition.kind {
+            GeneratorKind::Uniq64 => w.capacity_hour,
+            GeneratorKind::String => w.capacity_day,
+        };
+        Self {
+            key: format!("namespace-{}-{}", definition.kind, row.name),
+            name: row.name.to_string(),
+            kind: definition.kind.name(),
+            template: definition.template.clone().unwrap_or_default(),
+            token_type: definition.token_type.clone().unwrap_or_default(),
+            capacity: fill(per, &[&short(row.capacity)]),
+            capacity_exact: grouped(row.capacity),
+            resets: definition.everyday_reset.unwrap_or_default(),
+            step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
+            example: example(row, look.snapshot.now, offset).unwrap_or_default(),
+            registered_by: row.registered_by.clone(),
+        }
+    }
+}
+
+/// An ID of today as this namespace writes it.
+fn example(row: &NamespaceRow, now: WallMs, offset: UtcOffset) -> Option<String> {
+    let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
+    let Some(template) = namespace.template() else {
+        let prefix = Uniq64::prefix(offset, offset.hour_bucket(now), TokenValue(EXAMPLE_TOKEN)).ok()?;
+        return Some(Uniq64::with_serial(prefix, EXAMPLE_SERIAL).text(TextForm::Decimal));
+    };
+    let token = TokenKey { family: template.family(), value: TokenValue(EXAMPLE_TOKEN) };
+    let bound = template.bind(offset, offset.day_bucket(now), token).ok()?;
+    let letters = |len: Option<u32>| len.map(|len| "A".repeat(len as usize));
+    let (biz, custom) = (letters(template.biz_len()), letters(template.custom_len()));
+    let caller = template.check_caller(biz.as_deref(), custom.as_deref()).ok()?;
+    let mut text = Vec::new();
+    bound.write(&caller, EXAMPLE_SERIAL.into(), &mut text);
+    String::from_utf8(text).ok()
+}
+
+#[derive(Template)]
+#[template(path = "whitelist.html")]
+struct WhitelistPage<'a> {
+    frame: Frame,
+    parts: &'a Parts,
+}
+
+pub(super) fn whitelist_page(frame: Frame, parts: &Parts) -> Result<String, askama::Error> {
+    WhitelistPage { frame, parts }.render()
+}
+
+pub(super) async fn whitelist(look: &Look<'_>, parts: &mut Parts) -> Result<(), Problem> {
+    let networks = rows(look.masters.whitelist()).await?;
+    let shown = networks.into_iter().map(|row| Network { size: size_of(&row.network), range: row.network });
+    let (admin, gated) = (look.lens.role >= Role::Admin, look.snapshot.gated());
+    parts.add("rows", &WhitelistPart { w: look.w, rows: shown.collect(), admin, gated })?;
+    Ok(())
+}
+
+#[derive(Template)]
+#[template(path = "whitelist_rows.html")]
+struct WhitelistPart {
+    w: &'static Words,
+    rows: Vec<Network>,
+    admin: bool,
+    gated: bool,
+}
+
+struct Network {
+    range: String,
+    size: String,
+}
+
+/// How many addresses a network has: `16.7 M`, or `2^64` where that says more.
+fn size_of(network: &str) -> String {
+    let Some((address, length)) = network.split_once('/') else { return "1".to_owned() };
+    let whole: u32 = if address.contains(':') { 128 } else { 32 };
+    let bits = length.parse().map_or(0, |length: u32| whole.saturating_sub(length));
+    if bits <= 32 { short(1_u64 << bits) } else { format!("2^{bits}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_say_how_large_they_are() {
+        let sizes = ["10.0.0.0/8", "10.0.0.1/32", "::/0", "::1/128", "10.0.0.0/24"].map(size_of);
+        assert_eq!(sizes, ["16.7 M", "1", "2^128", "1", "256"]);
+    }
+}
