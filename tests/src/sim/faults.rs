@@ -346,6 +346,7 @@ impl World {
         self.healed = true;
         self.tell(|| "healed".to_owned());
         self.net.heal();
+        self.deliver_all();
         for m in 0..self.masters.len() {
             (self.masters[m].wall_off, self.masters[m].paused_until) = (0, self.t);
             (self.masters[m].fail_commit, self.masters[m].trap) = (None, None);

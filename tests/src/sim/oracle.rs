@@ -193,7 +193,7 @@ impl Oracle {
     /// I3: under one grant, time and serial of each layout only grow, whatever happens to the agent meanwhile.
     fn check_growth(&mut self, run: &Run) {
         let (key, g) = (run.lease.key, run.lease.g);
-        let place = (layout(&run.stamp), u32::from(key.value.0), g.0);
+        let place = (layout(&run.stamp), key.value.0, g.0);
         let end = (run.prefix, run.start + run.len);
         let before = self.reached.insert(place, end);
         if let Some((prefix, next)) = before.filter(|before| (run.prefix, run.start) < *before) {

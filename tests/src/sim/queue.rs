@@ -32,4 +32,20 @@ impl Queue {
         self.free.push(slot);
         self.events[slot as usize].take().map(|event| (at, event))
     }
+
+    /// Some of what is going to happen does so at `at`, if it was to be later; in the order it had.
+    pub fn hasten(&mut self, at: i64, which: impl Fn(&Event) -> bool) {
+        let mut waiting = std::mem::take(&mut self.heap).into_sorted_vec();
+        // Sorted is the last first, as the heap has it.
+        waiting.reverse();
+        for Reverse((due, order, slot)) in waiting {
+            let hastened = due > at && self.events[slot as usize].as_ref().is_some_and(&which);
+            if hastened {
+                self.order += 1;
+                self.heap.push(Reverse((at, self.order, slot)));
+            } else {
+                self.heap.push(Reverse((due, order, slot)));
+            }
+        }
+    }
 }

@@ -185,6 +185,11 @@ impl World {
         self.queue.push(self.t + delay.max(0), event);
     }
 
+    /// Whatever is under way to masters arrives now, in its order: mail that is ten days late would be a fault.
+    pub fn deliver_all(&mut self) {
+        self.queue.hasten(self.t + 1, |event| matches!(event, Event::Mail(..) | Event::Call(..)));
+    }
+
     /// A short while.
     pub fn latency(&mut self) -> i64 {
         self.rng.range(1, 60)
