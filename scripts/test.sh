@@ -7,7 +7,7 @@ usage() {
   cat <<'EOF'
 Usage: scripts/test.sh [--strict]
 
-Installs what the tests need, as far as it may (apt as root or by sudo, cargo install), and runs them all:
+Installs what the tests need, as far as it may (apt as root or by sudo, cargo install, npm), and runs them all:
 format, lints, scripts, unit and process tests, doc tests, documentation, and the quickstart.
 
   --strict   what had to be left out for want of a tool counts as failed
@@ -102,6 +102,11 @@ fi
 browser=true
 apt_install chromium chromium || browser=false
 apt_install chromedriver chromium-driver || browser=false
+# What checks that everybody can use the console's pages.
+if $browser && { ! have npm || ! npm ci --prefix tests/browser --no-audit --no-fund --loglevel=error; }; then
+  echo "test: npm is needed for the browser tests; install Node.js" >&2
+  browser=false
+fi
 
 # Network namespaces with a bridge and packet filters: by the kernel and by right, not only by tools.
 namespaces=true
@@ -180,7 +185,7 @@ step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
 if step "programs" cargo build --locked --bins; then
   step "tests" process_tests
   $namespaces || leave_out "partitions" "network namespaces with ip and nft cannot be had here"
-  $browser || leave_out "browser tests" "chromium and chromium-driver cannot be installed here"
+  $browser || leave_out "browser tests" "chromium, chromium-driver or axe-core cannot be installed here"
   step "quickstart" quickstart
 fi
 step "doc tests" cargo test --locked --workspace --doc --quiet

@@ -1,122 +1,42 @@
-//! The console in a real browser, served by real masters: it shows the leases and both masters, follows them without a
-//! reload, asks nobody else for anything, and has nothing to complain of.
+//! The console in a real browser, served by two real masters with real agents: people log in, look, act, and see what came
+//! of it at the other master; and it is usable for everybody, asks nobody else for anything, and has nothing to complain of.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use anyhow::{Context as _, Result, bail, ensure};
-use fantoccini::{Client as Browser, ClientBuilder, Locator};
-use hyper_util::client::legacy::connect::HttpConnector;
+use anyhow::{Context as _, Result, ensure};
+use common::rpc::lease::{AgentReport, LeaseServiceClient};
+use common::rpc::transport;
+use common::terms::SessionId;
+use fantoccini::key::Key;
+use fantoccini::{Client as Browser, Locator};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
-use tests::cluster::{Cluster, PATIENCE, until, until_status};
+use std::time::Duration;
+use tests::browser::{Driver, log_in, page_has, try_password, type_into};
+use tests::client::ADMIN_PASSWORD;
+use tests::cluster::{Cluster, until_status};
 
 const RENEW: [&str; 2] = ["--renew-interval", "1s"];
-const MISSING: &str = "there is no `chromedriver` in PATH, and the console is tested in a real browser: \
-     `apt-get install chromium chromium-driver` brings both (scripts/test.sh does)";
+/// Every page of somebody who is logged in.
+const PAGES: [&str; 9] =
+    ["/", "/leases", "/agents", "/namespaces", "/whitelist", "/audit", "/explain", "/users", "/settings"];
+const AXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/browser/node_modules/axe-core/axe.min.js");
 
-/// The program that drives the browser. Dropping it ends both.
-struct Driver {
-    child: Child,
-    at: SocketAddr,
-}
-
-impl Driver {
-    fn start(at: SocketAddr) -> Result<Self> {
-        let child = Command::new("chromedriver")
-            .arg(format!("--port={}", at.port()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        match child {
-            Ok(child) => Ok(Self { child, at }),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => bail!(MISSING),
-            Err(e) => Err(e).context("chromedriver does not start"),
-        }
-    }
-
-    /// A headless browser with a profile of its own that notes what its console and its network see.
-    async fn browser(&mut self, profile: &std::path::Path) -> Result<Browser> {
-        let args = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--disable-dev-shm-usage",
-            "--window-size=1360,1200",
-            &format!("--user-data-dir={}", profile.display()),
-        ];
-        let wanted = json!({
-            "goog:chromeOptions": { "args": args },
-            "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
-        });
-        let wanted = wanted.as_object().cloned().unwrap_or_default();
-        let began = Instant::now();
-        loop {
-            let mut builder = ClientBuilder::new(HttpConnector::new());
-            match builder.capabilities(wanted.clone()).connect(&format!("http://{}", self.at)).await {
-                Ok(browser) => return Ok(browser),
-                Err(e) => {
-                    if let Some(ended) = self.child.try_wait()? {
-                        bail!("chromedriver ended with {ended}; is its port {} taken?", self.at.port());
-                    }
-                    // It needs a moment until it listens; what it says after that is its last word.
-                    let is_up = tokio::net::TcpStream::connect(self.at).await.is_ok();
-                    if is_up || began.elapsed() > PATIENCE {
-                        return Err(e).context("chromedriver has no browser for us; is chromium installed?");
-                    }
-                }
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    }
-
-    /// What the browser noted since it was last asked: `browser` (its console) or `performance` (its network).
-    async fn log(&self, browser: &Browser, kind: &str) -> Result<Vec<Value>> {
-        let session = browser.session_id().await?.context("no session")?;
-        let url = format!("http://{}/session/{session}/se/log", self.at);
-        let answer: Value =
-            reqwest::Client::new().post(url).json(&json!({ "type": kind })).send().await?.json().await?;
-        answer["value"].as_array().cloned().with_context(|| format!("no log: {answer}"))
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Plays `scene` in a browser. The browser is closed whatever comes of it: nobody else would end it.
+/// Plays `scene` in a browser that is logged in at master 1. The browser is closed whatever comes of it: nobody else would
+/// end it.
 async fn in_browser(
     cluster: &mut Cluster,
     scene: impl AsyncFnOnce(&mut Cluster, &Driver, &Browser) -> Result<()>,
 ) -> Result<()> {
     let mut driver = Driver::start(cluster.port()?)?;
     let browser = driver.browser(&cluster.dir().join("browser")).await?;
-    let played = scene(cluster, &driver, &browser).await;
+    let home = console_of(cluster, 0);
+    let played = async {
+        log_in(&browser, &home, "admin", ADMIN_PASSWORD).await?;
+        scene(cluster, &driver, &browser).await
+    };
+    let played = played.await;
     browser.close().await?;
     played
-}
-
-/// Waits until something is true in the page.
-async fn page_has(browser: &Browser, what: &str) -> Result<()> {
-    let script = format!("return Boolean({what})");
-    let holds = || async { (browser.execute(&script, Vec::new()).await.ok()? == true).then_some(()) };
-    match until(what, holds).await {
-        Ok(((), took)) => println!("after {took:?}: {what}"),
-        Err(e) => {
-            let text = browser.execute("return document.body.innerText", Vec::new()).await;
-            return Err(e).with_context(|| format!("the page shows: {text:?}"));
-        }
-    }
-    Ok(())
 }
 
 fn row_of(token_type: &str, token: &str) -> String {
@@ -125,11 +45,21 @@ fn row_of(token_type: &str, token: &str) -> String {
 }
 
 fn mode_of(master: u8) -> String {
-    format!("document.getElementById('master-{master}').dataset.mode")
+    format!("document.getElementById('master-{master}')?.dataset.mode")
 }
 
 fn console_of(cluster: &Cluster, master: usize) -> String {
     format!("http://{}", cluster.masters[master].daemon.http)
+}
+
+async fn go(browser: &Browser, address: &str) -> Result<()> {
+    browser.goto(address).await?;
+    page_has(browser, "document.getElementById('live')?.classList.contains('on')").await
+}
+
+async fn click(browser: &Browser, css: &str) -> Result<()> {
+    browser.find(Locator::Css(css)).await?.click().await?;
+    Ok(())
 }
 
 /// Starts a master that was ended, and waits until it is ready: one that does not come back says why by itself.
@@ -141,8 +71,8 @@ async fn start_again(cluster: &mut Cluster, master: usize) -> Result<()> {
     Ok(())
 }
 
-/// Everything that the browser asked for so far went to `home`, and its console is silent.
-async fn is_clean(driver: &Driver, browser: &Browser, home: &str) -> Result<()> {
+/// Everything that the browser asked for so far went to one of `homes`, and its console is silent.
+async fn is_clean(driver: &Driver, browser: &Browser, homes: &[String]) -> Result<()> {
     let mut asked = 0;
     for entry in driver.log(browser, "performance").await? {
         let entry: Value = serde_json::from_str(entry["message"].as_str().context("no message")?)?;
@@ -153,7 +83,7 @@ async fn is_clean(driver: &Driver, browser: &Browser, home: &str) -> Result<()> 
             if !["http", "ws", "ftp"].iter().any(|scheme| url.starts_with(scheme)) {
                 continue;
             }
-            ensure!(url.starts_with(&format!("{home}/")), "asked a stranger: {url}");
+            ensure!(homes.iter().any(|home| url.starts_with(&format!("{home}/"))), "asked a stranger: {url}");
             asked += 1;
         }
     }
@@ -164,34 +94,25 @@ async fn is_clean(driver: &Driver, browser: &Browser, home: &str) -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_shows_what_is_and_follows_what_happens() {
+async fn the_overview_shows_what_is_and_follows_what_happens() {
     let mut cluster = Cluster::start(1, &RENEW).await.unwrap();
-    in_browser(&mut cluster, async |cluster, driver, browser| {
-        let home = console_of(cluster, 0);
-        browser.goto(&format!("{home}/")).await?;
-        ensure!(browser.title().await? == "Master 1 · UniqGenerator", "{}", browser.title().await?);
-
-        // What is: each lease of a real agent, and both masters.
-        let leases = cluster.agent_status(0).await?.leases;
-        ensure!(!leases.is_empty(), "a ready agent holds leases");
-        for lease in &leases {
-            let row = row_of(&lease.token_type, &lease.token);
-            page_has(browser, &format!("{row}.innerText.includes('held') && {row}.innerText.includes('agent-1')"))
-                .await?;
-        }
+    in_browser(&mut cluster, async |cluster, _, browser| {
+        ensure!(browser.title().await? == "Overview · Master 1 · UniqGenerator", "{}", browser.title().await?);
         page_has(browser, &format!("{} === 'ready' && {} === 'ready'", mode_of(1), mode_of(2))).await?;
-        page_has(browser, "document.getElementById('live').innerText === 'Live'").await?;
-
+        page_has(browser, "document.getElementById('tiles').innerText.includes('1 well')").await?;
+        page_has(browser, "document.getElementById('recent').innerText.includes('lease granted')").await?;
         // A mark that a reload would wipe out.
         browser.execute("window.mark = 'here'", Vec::new()).await?;
 
-        // What happens: another agent comes.
+        // Another agent comes, and mints.
         let second = cluster.add_agent(&RENEW)?;
         let client = cluster.client.clone();
         cluster.agent(second)?.daemon.start()?;
         until_status(&client, &mut cluster.agent(second)?.daemon, "/readyz", 200).await?;
-        let token = cluster.agent_status(second).await?.token("uint2").context("no number")?.to_owned();
-        page_has(browser, &format!("{}?.innerText.includes('agent-2')", row_of("uint2", &token))).await?;
+        page_has(browser, "document.getElementById('tiles').innerText.includes('2 well')").await?;
+        ensure!(cluster.ask_agent(second, "uniq64?n=100000").await?.status == 200, "it mints");
+        page_has(browser, "document.getElementById('busiest').innerText.includes('agent-2')").await?;
+        page_has(browser, "document.querySelector('#tiles polyline').points.length > 0").await?;
 
         // The other master goes, and comes back.
         ensure!(cluster.master(1)?.daemon.terminate().await?.0.success(), "not a clean stop");
@@ -200,54 +121,261 @@ async fn the_page_shows_what_is_and_follows_what_happens() {
         start_again(cluster, 1).await?;
         page_has(browser, &format!("{} === 'ready' && {} === 'ready'", mode_of(1), mode_of(2))).await?;
         page_has(browser, "document.getElementById('status').innerText.includes('Both masters are ready')").await?;
-        page_has(browser, "window.mark === 'here'").await?;
-        is_clean(driver, browser, &home).await
+        page_has(browser, "window.mark === 'here'").await
     })
     .await
     .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_filter_narrows_the_table_and_every_field_has_its_label() {
+async fn the_table_is_filtered_searched_and_sorted() {
     let mut cluster = Cluster::start(2, &[]).await.unwrap();
     in_browser(&mut cluster, async |cluster, driver, browser| {
-        let home = console_of(cluster, 1);
-        browser.goto(&home).await?;
-        page_has(browser, "document.querySelectorAll('#rows th').length === 4").await?;
-        page_has(
-            browser,
-            "[...document.querySelectorAll('select, input')].every((field) => field.labels.length === 1)",
-        )
-        .await?;
+        // The other master's console: logins are of one master, so somebody logs in there, too, and is led on.
+        let (home, other) = (console_of(cluster, 0), console_of(cluster, 1));
+        browser.goto(&format!("{other}/leases?type=uint2")).await?;
+        page_has(browser, "location.pathname === '/login'").await?;
+        try_password(browser, "admin", ADMIN_PASSWORD).await?;
+        page_has(browser, "location.pathname + location.search === '/leases?type=uint2'").await?;
+        page_has(browser, "document.querySelectorAll('#rows tr').length === 2").await?;
+        click(browser, ".filter a").await?;
+        page_has(browser, "document.querySelectorAll('#rows tr').length === 4").await?;
         page_has(browser, "document.documentElement.scrollWidth <= innerWidth").await?;
 
         browser.find(Locator::Id("type")).await?.select_by_label("uint2").await?;
-        browser.find(Locator::Id("agent")).await?.send_keys("agent-2").await?;
-        browser.find(Locator::Css("form button")).await?.click().await?;
+        type_into(browser, "agent", "agent-2").await?;
+        click(browser, ".filter button").await?;
         page_has(browser, "new URLSearchParams(location.search).get('agent') === 'agent-2'").await?;
-        page_has(browser, "document.getElementById('live').innerText === 'Live'").await?;
-        page_has(browser, "document.querySelectorAll('#rows th').length === 1").await?;
+        page_has(browser, "document.querySelectorAll('#rows tr').length === 1").await?;
         let token = cluster.agent_status(1).await?.token("uint2").context("no number")?.to_owned();
         page_has(browser, &row_of("uint2", &token)).await?;
-        page_has(browser, "document.getElementById('agent').value === 'agent-2'").await?;
 
-        browser.find(Locator::LinkText("Show all")).await?.click().await?;
-        page_has(browser, "document.querySelectorAll('#rows th').length === 4").await?;
+        // A session's beginning finds its leases of all types; what is not found is said.
+        let session = cluster.agent_status(0).await?.session;
+        go(browser, &format!("{other}/leases")).await?;
+        type_into(browser, "search", &session[..10]).await?;
+        click(browser, ".filter button").await?;
+        page_has(browser, "document.querySelectorAll('#rows .pill.held').length === 2").await?;
+        type_into(browser, "search", "nobody").await?;
+        click(browser, ".filter button").await?;
+        page_has(browser, "document.getElementById('rows').innerText.includes('No lease matches')").await?;
 
-        browser.set_window_size(500, 900).await?;
-        page_has(browser, "document.documentElement.scrollWidth <= innerWidth").await?;
-        is_clean(driver, browser, &home).await
+        // By the agent's name, down and up.
+        go(browser, &format!("{other}/leases?sort=agent")).await?;
+        let first = |name: &str| format!("document.querySelector('#rows tr').innerText.includes('{name}')");
+        page_has(browser, &first("agent-1")).await?;
+        click(browser, "th[aria-sort=ascending] a").await?;
+        page_has(browser, "location.search === '?sort=-agent'").await?;
+        page_has(browser, &first("agent-2")).await?;
+        is_clean(driver, browser, &[home, other]).await
     })
     .await
     .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_terminated_and_the_other_master_knows_who_did_it() {
+    let mut cluster = Cluster::start(1, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, driver, browser| {
+        let (home, other) = (console_of(cluster, 0), console_of(cluster, 1));
+        let token = cluster.agent_status(0).await?.token("uint2").context("no number")?.to_owned();
+        go(browser, &format!("{home}/leases?type=uint2")).await?;
+        click(browser, "#rows th a").await?;
+        page_has(
+            browser,
+            "document.querySelector('[data-run=renew]') && document.querySelector('[data-open=terminate]')",
+        )
+        .await?;
+        click(browser, "[data-run=renew]").await?;
+        page_has(browser, "document.getElementById('notes').innerText.includes('Renewed until')").await?;
+        page_has(browser, "document.getElementById('history').innerText.includes('lease renewed by hand')").await?;
+
+        // The wrong word does nothing; the dialog holds the focus and Escape leaves it.
+        click(browser, "[data-open=terminate]").await?;
+        page_has(browser, "document.activeElement.id === 'terminate-confirm'").await?;
+        type_into(browser, "terminate-confirm", "uint2/").await?;
+        page_has(browser, "document.querySelector('#terminate button[type=submit]').disabled").await?;
+        browser.find(Locator::Id("terminate-confirm")).await?.send_keys(&char::from(Key::Escape).to_string()).await?;
+        page_has(browser, "!document.getElementById('terminate').open").await?;
+        click(browser, "[data-open=terminate]").await?;
+        type_into(browser, "terminate-confirm", &format!("uint2/{token}")).await?;
+        click(browser, "#terminate button[type=submit]").await?;
+        page_has(
+            browser,
+            "/Terminated. Token \\d+ rests until .*20\\d\\d/.test(document.getElementById('notes').innerText)",
+        )
+        .await?;
+        page_has(browser, "document.getElementById('lease').innerText.includes('ending')").await?;
+        page_has(browser, "!document.querySelector('[data-open=terminate]')").await?;
+
+        // In the table here, and in the other master's table and audit.
+        go(browser, &format!("{home}/leases")).await?;
+        page_has(browser, &format!("{}.innerText.includes('ending')", row_of("uint2", &token))).await?;
+        log_in(browser, &other, "admin", ADMIN_PASSWORD).await?;
+        go(browser, &format!("{other}/leases?state=ending")).await?;
+        page_has(browser, &row_of("uint2", &token)).await?;
+        go(browser, &format!("{other}/audit?action=lease.deny")).await?;
+        let line =
+            format!("/lease terminated\\s+uint2 {token}\\s+admin/.test(document.getElementById('lines').innerText)");
+        page_has(browser, &line).await?;
+        click(browser, "form.inline button").await?;
+        page_has(browser, "document.getElementById('notes').innerText.includes('The audit is whole')").await?;
+
+        // With one master away buttons wait and say so; when it is back they wait no more.
+        cluster.master(0)?.daemon.kill_9();
+        go(browser, &format!("{other}/namespaces")).await?;
+        page_has(browser, "document.querySelector('button[data-both]').disabled").await?;
+        page_has(browser, "!document.querySelector('.gate').hidden").await?;
+        start_again(cluster, 0).await?;
+        page_has(browser, "!document.querySelector('button[data-both]').disabled").await?;
+        page_has(browser, "document.querySelector('.gate').hidden").await?;
+        is_clean(driver, browser, &[home, other]).await
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, driver, browser| {
+        let home = console_of(cluster, 0);
+        let said = |text: &str| format!("document.getElementById('notes').innerText.includes({})", json!(text));
+        go(browser, &format!("{home}/namespaces")).await?;
+        type_into(browser, "ns-name", "invoices").await?;
+        type_into(browser, "ns-template", "INV-{date:%Y%m%d}-{token}").await?;
+        click(browser, "form.fields button[type=submit]").await?;
+        page_has(browser, "document.querySelector('.problem').innerText.includes('serial')").await?;
+        let noted = driver.log(browser, "browser").await?;
+        ensure!(noted.len() == 1 && noted[0].to_string().contains("400"), "a refusal is noted, and only it: {noted:?}");
+        type_into(browser, "ns-template", "INV-{date:%Y%m%d}-{token}{serial:6}").await?;
+        click(browser, "form.fields button[type=submit]").await?;
+        page_has(browser, &said("Registered invoices.")).await?;
+        page_has(browser, "document.getElementById('namespace-string-invoices').innerText.includes('INV-20')").await?;
+
+        go(browser, &format!("{home}/whitelist")).await?;
+        type_into(browser, "range", "10.20.0.0/16").await?;
+        click(browser, "form.fields button[type=submit]").await?;
+        page_has(browser, &said("10.20.0.0/16 may ask for leases.")).await?;
+        click(browser, "[data-open=disallow][data-range='10.20.0.0/16']").await?;
+        type_into(browser, "disallow-confirm", "10.20.0.0/16").await?;
+        click(browser, "#disallow button[type=submit]").await?;
+        page_has(browser, &said("10.20.0.0/16 may not ask")).await?;
+        page_has(browser, "!document.getElementById('rows').innerText.includes('10.20.')").await?;
+
+        go(browser, &format!("{home}/users")).await?;
+        type_into(browser, "new-name", "jane").await?;
+        type_into(browser, "new-password", "a long password").await?;
+        click(browser, "form[data-api='POST /api/users'] button").await?;
+        page_has(browser, "document.getElementById('user-jane').innerText.includes('viewer')").await?;
+        click(browser, "#user-jane [data-open=role]").await?;
+        browser.find(Locator::Id("role-role")).await?.select_by_value("operator").await?;
+        click(browser, "#role button[type=submit]").await?;
+        page_has(browser, "document.getElementById('user-jane').innerText.includes('operator')").await?;
+        type_into(browser, "key-name", "grafana").await?;
+        click(browser, "form[data-api='POST /api/keys'] button").await?;
+        page_has(browser, "document.querySelector('.secret code').innerText.startsWith('uniq_')").await?;
+        let key = browser.find(Locator::Css(".secret code")).await?.text().await?;
+        let asked = async |key: &str| -> Result<u16> {
+            let request = reqwest::Client::new().get(format!("{home}/api/me")).bearer_auth(key);
+            Ok(request.send().await?.status().as_u16())
+        };
+        ensure!(asked(&key).await? == 200, "the key opens the door");
+        click(browser, "#key-grafana [data-open=remove-key]").await?;
+        type_into(browser, "remove-key-confirm", "grafana").await?;
+        click(browser, "#remove-key button[type=submit]").await?;
+        page_has(browser, "!document.getElementById('key-grafana')").await?;
+        ensure!(asked(&key).await? == 401, "and does not any more");
+        is_clean(driver, browser, std::slice::from_ref(&home)).await?;
+
+        // Both masters end and start: whoever was logged in still is.
+        for master in [0, 1] {
+            ensure!(cluster.master(master)?.daemon.terminate().await?.0.success(), "not a clean stop");
+        }
+        for master in [0, 1] {
+            cluster.master(master)?.daemon.start()?;
+        }
+        cluster.all_ready().await?;
+        go(browser, &format!("{home}/users")).await?;
+        page_has(browser, "document.getElementById('user-jane').innerText.includes('operator')").await?;
+        click(browser, ".self form button").await?;
+        page_has(browser, "location.pathname === '/login'").await?;
+        browser.goto(&format!("{home}/users")).await?;
+        page_has(browser, "location.pathname === '/login'").await
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_passwords_lock_the_door_for_the_right_one_too() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, _, browser| {
+        let other = console_of(cluster, 1);
+        browser.goto(&format!("{other}/login")).await?;
+        for _ in 0..5 {
+            browser.execute("window.mark = 'sent'", Vec::new()).await?;
+            try_password(browser, "admin", "a wrong password").await?;
+            page_has(browser, "!window.mark && document.querySelector('[role=alert]')").await?;
+            page_has(browser, "document.body.innerText.includes('There is no such user with this password.')").await?;
+        }
+        try_password(browser, "admin", ADMIN_PASSWORD).await?;
+        page_has(browser, "document.body.innerText.includes('Too many failed logins.')").await?;
+        browser.goto(&format!("{other}/leases")).await?;
+        page_has(browser, "location.pathname === '/login'").await
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_says_of_itself_is_shown_as_text() {
+    const HOSTILE: &str = "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=2</script>";
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    // A name that is more than a name is not even taken.
+    let ended =
+        tests::programs::run(&tests::programs::generator().unwrap(), &["--agent-id", HOSTILE], "/".as_ref()).unwrap();
+    assert_eq!(ended.status, Some(2), "{ended:?}");
+    in_browser(&mut cluster, async |cluster, driver, browser| {
+        let home = console_of(cluster, 0);
+        go(browser, &format!("{home}/agents")).await?;
+        // It is told to the other master, which passes it on.
+        tell(cluster.masters[1].agent_listen, HOSTILE).await?;
+        page_has(browser, "document.getElementById('rows').innerText.includes('onerror=')").await?;
+        for page in ["/agents", "/"] {
+            go(browser, &format!("{home}{page}")).await?;
+            page_has(browser, "document.body.innerText.includes('window.hacked')").await?;
+            page_has(browser, "window.hacked === undefined && !document.querySelector('main img')").await?;
+        }
+        is_clean(driver, browser, &[home]).await
+    })
+    .await
+    .unwrap();
+}
+
+async fn tell(master: SocketAddr, text: &str) -> Result<()> {
+    let connection = transport::connect(&master.to_string()).await?;
+    let client = LeaseServiceClient::new(Default::default(), connection).spawn();
+    let report = AgentReport {
+        cluster: None,
+        agent_id: "a-name".parse()?,
+        session: SessionId(7),
+        version: text.to_owned(),
+        fresh_because: Some(text.to_owned()),
+        uptime_ms: 0,
+        clock_offset_ms: i64::MIN,
+        not_ready: Some(text.to_owned()),
+        minted: u64::MAX,
+        scarcest: None,
+    };
+    client.report(transport::deadline_in(Duration::from_secs(30)), report).await??;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_whose_master_is_gone_says_so_and_recovers_by_itself() {
     let mut cluster = Cluster::start(0, &[]).await.unwrap();
     in_browser(&mut cluster, async |cluster, _, browser| {
-        browser.goto(&console_of(cluster, 0)).await?;
-        page_has(browser, "document.getElementById('live').innerText === 'Live'").await?;
         browser.execute("window.mark = 'here'", Vec::new()).await?;
         cluster.master(0)?.daemon.kill_9();
         page_has(browser, "document.getElementById('notes').innerText.includes('Connection lost')").await?;
@@ -258,4 +386,73 @@ async fn a_page_whose_master_is_gone_says_so_and_recovers_by_itself() {
     })
     .await
     .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_usable_for_everybody() {
+    let axe = std::fs::read_to_string(AXE)
+        .unwrap_or_else(|e| panic!("{AXE}: {e}: `npm ci` in tests/browser brings it (scripts/test.sh does)"));
+    let mut cluster = Cluster::start(1, &RENEW).await.unwrap();
+    in_browser(&mut cluster, async |cluster, driver, browser| {
+        let home = console_of(cluster, 0);
+        let token = cluster.agent_status(0).await?.token("uint2").context("no number")?.to_owned();
+        let id = cluster.ask_agent(0, "string?biz=ORDR&custom=01").await?.text();
+        let mut pages: Vec<String> = PAGES.iter().map(|page| (*page).to_owned()).collect();
+        pages.extend([format!("/leases/uint2/{token}"), format!("/explain?id={}", id.trim()), "/nothing".to_owned()]);
+        for (lang, theme, width) in [("en", "light", 1_360), ("zh-CN", "dark", 1_360), ("en", "dark", 500)] {
+            browser.set_window_size(width, 1_000).await?;
+            let taste =
+                format!("document.cookie = 'uniq_lang={lang}; Path=/'; document.cookie = 'uniq_theme={theme}; Path=/'");
+            browser.execute(&taste, Vec::new()).await?;
+            for page in &pages {
+                browser.goto(&format!("{home}{page}")).await?;
+                if page != "/nothing" {
+                    page_has(browser, "document.getElementById('live')?.classList.contains('on')").await?;
+                }
+                page_has(browser, &format!("document.documentElement.lang === '{lang}'")).await?;
+                page_has(browser, "document.documentElement.scrollWidth <= innerWidth").await?;
+                accessible(browser, &axe, &format!("{page} {lang} {theme} {width}")).await?;
+            }
+        }
+        browser.set_window_size(1_360, 1_000).await?;
+        go(browser, &format!("{home}/leases/uint2/{token}")).await?;
+        click(browser, "[data-open=terminate]").await?;
+        accessible(browser, &axe, "the dialog of a termination").await?;
+
+        // By the keyboard alone: the first stop leads past the menu.
+        go(browser, &format!("{home}/leases")).await?;
+        browser.active_element().await?.send_keys(&char::from(Key::Tab).to_string()).await?;
+        page_has(browser, "document.activeElement.classList.contains('skip')").await?;
+        browser.active_element().await?.send_keys(&char::from(Key::Enter).to_string()).await?;
+        page_has(browser, "location.hash === '#content' && document.activeElement.id === 'content'").await?;
+        // Times are in the viewer's zone, with UTC behind them.
+        let time = "document.querySelector('#rows time')";
+        page_has(browser, &format!("{time}.title.includes('GMT+8') && {time}.title.includes('UTC')")).await?;
+        // What is missing is an error of the network, not of a script: of the pages themselves there is no complaint.
+        let complaints = driver.log(browser, "browser").await?;
+        let about_pages =
+            complaints.iter().filter(|it| !it["message"].as_str().is_some_and(|text| text.contains("/nothing")));
+        ensure!(about_pages.count() == 0, "the browser complains: {complaints:?}");
+        browser.delete_all_cookies().await?;
+        browser.goto(&format!("{home}/login")).await?;
+        accessible(browser, &axe, "/login").await
+    })
+    .await
+    .unwrap();
+}
+
+/// No violation that keeps somebody out, by the rules of WCAG 2.2 A and AA.
+async fn accessible(browser: &Browser, axe: &str, page: &str) -> Result<()> {
+    let script = format!(
+        "{axe}; const done = arguments[arguments.length - 1];
+         axe.run({{ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }}).then(
+           (found) => done({{ rules: found.passes.length, violations: found.violations.map((it) => [it.impact, it.id, it.help,
+             it.nodes.slice(0, 4).map((node) => node.html.slice(0, 200) + ' ' + node.failureSummary)]) }}),
+           (error) => done({{ violations: [String(error)], rules: 0 }}));"
+    );
+    let found = browser.execute_async(&script, Vec::new()).await?;
+    let rules = found["rules"].as_u64().unwrap_or(0);
+    let violations = found["violations"].as_array().context("no answer of axe")?;
+    ensure!(rules > 10 && violations.is_empty(), "{page}: {rules} rules passed, violated: {violations:#?}");
+    Ok(())
 }

@@ -219,7 +219,8 @@ const PAGES: [&str; 10] = [
 
 #[tokio::test]
 async fn nothing_from_outside_becomes_markup() {
-    let (sample, router) = console(few());
+    let (sample, book) = (Arc::new(few()), Arc::new(Book::with_key()));
+    let router = web::router(Arc::clone(&sample) as _, Arc::clone(&book).door());
     let hostile = || HOSTILE.to_owned();
     sample.change(|state| {
         for lease in &mut state.leases {
@@ -237,6 +238,7 @@ async fn nothing_from_outside_becomes_markup() {
         (line.who, line.from, line.detail) = (hostile(), hostile(), hostile());
         let other = AuditRow { number: 2, subject: hostile(), ..line.clone() };
         state.audit = vec![line, other];
+        book.audit.lock().unwrap().clone_from(&state.audit);
         let mut namespace = sample::namespace("orders", Some("{date:%Y%m%d}{token}{serial:8}"));
         namespace.registered_by = hostile();
         namespace.definition.token_type = Some(hostile());
@@ -338,6 +340,28 @@ async fn agents_show_how_they_fare_and_what_needs_a_look_comes_first() {
         ["Agent a-well: its machine\u{2019}s clock is \u{2212}20.0 s off.", "Agent c-lost has not reported since"]
     {
         assert!(html.contains(alarm), "{alarm}: {html}");
+    }
+}
+
+#[tokio::test]
+async fn the_audit_can_be_filtered_and_read_to_its_beginning() {
+    let book = Arc::new(Book::with_key());
+    let actions = [common::audit::Action::Grant, common::audit::Action::Deny];
+    let lines = (1..=250).map(|n| sample::line(n, actions[usize::from(n % 5 == 0)], &format!("uint2 {n}")));
+    *book.audit.lock().unwrap() = lines.collect();
+    let router = web::router(Arc::new(few()), Arc::clone(&book).door());
+    let rows = |html: &str| html.matches("<th role=\"rowheader\"").count();
+    let (_, _, html) = get(&router, "/audit").await;
+    assert!(rows(&html) == 100 && html.contains("id=\"line-250\"") && html.contains("before=151"), "{html}");
+    let (_, _, html) = get(&router, "/audit?before=51").await;
+    assert!(rows(&html) == 50 && html.contains("Newest lines") && !html.contains("Older lines"), "{html}");
+    let (_, _, html) = get(&router, "/audit?action=lease.deny&actor=jane&about=uint2").await;
+    assert!(rows(&html) == 50 && html.contains("value=\"jane\"") && html.contains("/leases/uint2/250"), "{html}");
+    let (_, _, html) = get(&router, "/audit?actor=nobody").await;
+    assert!(html.contains("No line matches."));
+    for query in ["action=x", "before=x", "x=y"] {
+        let status = get(&router, &format!("/audit?{query}")).await.0;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{query}");
     }
 }
 
