@@ -128,6 +128,13 @@ async fn the_largest_table() {
 }
 
 fn memory(cluster: &Cluster) -> String {
-    let of = |nth: usize| cluster.masters[nth].daemon.memory().unwrap() >> 20;
-    format!("master1={} MiB master2={} MiB", of(0), of(1))
+    // Of the whole, what the program itself takes: pages of its file are the system's to take back.
+    let own = |nth: usize| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", cluster.masters[nth].daemon.pid().unwrap()));
+        let status = status.unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1_024 / 1_000_000
+    };
+    let all = |nth: usize| cluster.masters[nth].daemon.memory().unwrap() / 1_000_000;
+    format!("master1={} MB (of them {} its own) master2={} MB ({})", all(0), own(0), all(1), own(1))
 }

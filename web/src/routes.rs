@@ -16,13 +16,17 @@ use axum::routing::get;
 use rust_embed::RustEmbed;
 use serde::Deserialize;
 use std::sync::Arc;
+use std::time::Duration;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
+use tower_http::timeout::TimeoutLayer;
 
 /// Nothing from elsewhere, no code in the page, no frames.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
+/// How long a request may take until its answer begins; a live page's answer begins at once.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The largest body of a request, in bytes: a form or a small JSON object.
 const BODY_LEN_MAX: usize = 64 * 1024;
 
@@ -73,6 +77,8 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .with_state(shared)
         .layer(middleware::from_fn_with_state(door, guard::guard))
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
+        // Whoever sends a body slowly, or asks for what takes long, keeps one of few connections.
+        .layer(TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, ANSWER_MAX))
         .layer(CatchPanicLayer::custom(|_| {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "this request failed; the log says why")
                 .into_response()

@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Witness, Write};
+use super::order::Order;
 use super::rules;
 use super::table::Table;
 use crate::replication::pair::Pair;
@@ -33,6 +34,8 @@ pub struct Ledger {
     /// Requests that wait for a confirmation, by what they asked for.
     pub(super) waiting: BTreeMap<(SessionId, TokenType), Vec<Waiter>>,
     pub(super) waiting_count: usize,
+    /// Operators that wait for the other master's confirmation.
+    pub(super) orders: Vec<Order>,
     /// When each proposal or closing was last sent, so that it is not sent again at once.
     pub(super) sent_at: BTreeMap<TokenKey, BootMs>,
     pub(crate) pair: Pair,
@@ -88,6 +91,7 @@ impl Ledger {
             table,
             waiting: BTreeMap::new(),
             waiting_count: 0,
+            orders: Vec::new(),
             sent_at: BTreeMap::new(),
             pair,
             book: Book::new(settings, setting_preps),
@@ -136,8 +140,7 @@ impl Ledger {
             Event::Change { id, change, actor } => self.on_change(now, id, change, actor, fx),
             Event::Deny { id, key, actor } => {
                 fx.by = Some(actor);
-                let reply = self.on_deny(now, key, fx);
-                fx.reply(id, Reply::Ordered(reply));
+                self.on_deny(now, id, key, fx);
             }
             Event::Extend { id, key, actor } => {
                 fx.by = Some(actor);
@@ -174,6 +177,7 @@ impl Ledger {
             self.resend_proposals(now, fx);
             self.end_what_is_over(now, fx);
             self.give_up_waiting(now, fx);
+            self.press_orders(now, fx);
             self.press_settings(now, fx);
         }
     }
@@ -194,8 +198,11 @@ impl Ledger {
                 self.on_page(now, exchange, after, records, last, fx);
             }
             PeerMessage::Sync { records, by } => {
+                let ordered = by.is_some().then(|| records.iter().map(|(key, _)| *key).collect::<Vec<_>>());
                 fx.by = by;
+                self.settle_orders(&records, fx);
                 self.merge_all(now, records, fx);
+                self.confirm_orders(&ordered.unwrap_or_default(), fx);
             }
             PeerMessage::AskSetting { change, actor } => self.on_ask_setting(now, &change, &actor, fx),
             PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),

@@ -46,6 +46,7 @@ mod grant;
 mod janitor;
 pub mod join;
 pub mod ledger;
+mod order;
 mod renew;
 pub mod rules;
 pub mod table;

@@ -1,14 +1,13 @@
 //! Renewing, giving back, listing: what one master can do alone.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Effects, Write};
+use super::event::{Alarm, Effects};
 use super::ledger::Ledger;
 use super::rules;
-use common::audit::{Action, Actor, Entry};
+use common::audit::Actor;
 use common::lease::{Lease, LeaseState};
 use common::rpc::lease::{LIST_MAX, ListRequest, ListedLease, Mode, Refusal, Rent, RentRequest, TerminateRequest};
 use common::time::Now;
-use common::token::TokenKey;
 
 impl Ledger {
     pub(super) fn on_rent(&mut self, now: Now, request: &RentRequest, fx: &mut Effects) -> Result<Rent, Refusal> {
@@ -75,36 +74,6 @@ impl Ledger {
             self.share(request.key, fx);
         }
         Ok(())
-    }
-
-    /// An operator's denial, of whoever's lease.
-    pub(super) fn on_deny(&mut self, now: Now, key: TokenKey, fx: &mut Effects) -> Result<Lease, Refusal> {
-        self.serves()?;
-        if self.mode() != Mode::Ready || !self.pair.heard(now) {
-            return Err(Refusal::PeerAway);
-        }
-        let lease = self.table.lease(key).ok_or(Refusal::NoLease)?;
-        if lease.deny || lease.state != LeaseState::Held {
-            return Err(Refusal::NoLease);
-        }
-        let denied = Lease { deny: true, ..lease.clone() };
-        self.put_lease(key, denied.clone(), fx);
-        self.share(key, fx);
-        Ok(denied)
-    }
-
-    /// An operator's renewal, as long as the holder's own: it goes on from there.
-    pub(super) fn on_extend(&mut self, now: Now, key: TokenKey, fx: &mut Effects) -> Result<Lease, Refusal> {
-        self.serves()?;
-        let lease = self.table.lease(key).filter(|lease| rules::still_good(lease, now)).ok_or(Refusal::NoLease)?;
-        let until = rules::renewed_until(lease, now, &self.identity.terms, self.witness.permit_in);
-        let renewed = Lease { until, renewed: lease.renewed.max(now.wall), ..lease.clone() };
-        let actor = fx.by.clone().unwrap_or_else(|| Actor::master(self.identity.master));
-        let (subject, detail) = (format!("{} {key}", lease.token_type), format!("g{} until {until}", lease.g));
-        fx.writes.push(Write::Audit(Entry::new(now.wall, actor, Action::Renew, &subject, &detail)));
-        self.put_lease(key, renewed.clone(), fx);
-        self.share(key, fx);
-        Ok(renewed)
     }
 
     pub(super) fn on_list(&self, request: &ListRequest) -> Result<Vec<ListedLease>, Refusal> {

@@ -616,6 +616,7 @@ scripts! {
     a_name_never_stands_for_two_things
     a_proposal_of_a_setting_survives_a_replacement
     an_operators_orders_are_audited_on_both
+    an_order_is_answered_when_both_have_written_it_down
     a_clone_is_denied
     a_grant_needs_both
     a_late_confirmation_proves_nothing

@@ -155,7 +155,8 @@ fn fitting(rng: &mut StdRng, name: &str) -> Option<Value> {
         "role" => of(rng, &["viewer", "operator", "admin"]),
         "password" => json!("correct horse"),
         "kind" => of(rng, &["uniq64", "string"]),
-        "token_type" => of(rng, &["uint2", "string2-include-letter", "string3-only-number"]),
+        // Those of which the agent has a lease.
+        "token_type" => of(rng, &["uint2", "string2-include-letter"]),
         "template" => of(rng, &["{date:%Y%m%d}{token}{serial:8}", "{date:%y%j}{token}{serial:6:36}{check:luhn}"]),
         "range" => json!(format!("10.{}.0.0/16", rng.random_range(0..8))),
         _ => return None,

@@ -91,7 +91,7 @@ pub(crate) async fn walk(admin: &Caller, token: &str) -> usize {
             }
             look(admin.get(&path).await, &path);
         }
-        for page in pages() {
+        for page in pages(token) {
             for field in
                 ["type", "state", "agent", "page", "search", "sort", "token", "id", "next", "actor", "action", "about"]
             {

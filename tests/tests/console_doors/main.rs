@@ -172,10 +172,23 @@ async fn wrong_passwords_lock_out_and_say_nothing_of_who_exists() {
     assert_eq!(admin(&cluster, 1).await.get("/api/me").await.status, 200, "the other master counts for itself");
 }
 
+/// What the cookie of a login from a page at `origin` says beside its name and value.
+async fn cookie_of(caller: &Caller, origin: &str) -> String {
+    let login = form(&[("user", "admin"), ("password", ADMIN_PASSWORD), ("next", "/leases?type=uint2")]);
+    let answer = caller.with("origin", origin).post_form("/login", login).await;
+    assert_eq!((answer.status, answer.header("location")), (303, "/leases?type=uint2"), "{answer:?}");
+    answer.header("set-cookie").split_once("; ").unwrap().1.to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_and_keys_come_and_go_at_both() {
     let cluster = cluster().await;
     let (one, two) = (admin(&cluster, 0).await, admin(&cluster, 1).await);
+    let outside = Caller::nobody(one.console);
+    let plain = "Path=/; Max-Age=86400; HttpOnly; SameSite=Strict";
+    assert_eq!(cookie_of(&outside, &format!("http://{}", one.console)).await, plain);
+    // A proxy with TLS stands before it.
+    assert_eq!(cookie_of(&outside, &format!("https://{}", one.console)).await, format!("{plain}; Secure"));
     let olga = json!({"name": "olga", "password": "olga's own word", "role": "viewer"});
     assert_eq!(one.ask("POST", "/api/users", &olga).await.status, 201);
     let taken = two.ask("POST", "/api/users", &olga).await;

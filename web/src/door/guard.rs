@@ -76,7 +76,8 @@ fn to_the_door(request: &Request, reads: bool) -> Response {
     let uri = request.uri();
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
     let accepts = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !reads || is_api || uri.path() == "/events" || accepts.contains("text/event-stream") {
+    let is_events = uri.path() == "/events" || uri.path().starts_with("/events/");
+    if !reads || is_api || is_events || accepts.contains("text/event-stream") {
         return Problem::login_required().into_response();
     }
     let back = uri.path_and_query().map_or("/", |path| path.as_str());
