@@ -300,6 +300,10 @@ async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters()
         page_has(browser, "document.getElementById('user-jane').innerText.includes('operator')").await?;
         click(browser, ".self form button").await?;
         page_has(browser, "location.pathname === '/login'").await?;
+        // A login that ends elsewhere ends the pages it has open, too.
+        log_in(browser, &home, "admin", ADMIN_PASSWORD).await?;
+        browser.execute("fetch('/logout', { method: 'POST', headers: { 'X-CSRF-Token': csrf } })", Vec::new()).await?;
+        page_has(browser, "location.pathname === '/login'").await?;
         browser.goto(&format!("{home}/users")).await?;
         page_has(browser, "location.pathname === '/login'").await
     })

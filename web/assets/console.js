@@ -40,8 +40,10 @@ function listen() {
     if (events !== source) return;
     say(false);
     // The browser tries again by itself, unless the answer was an error: too many watchers, a proxy's page, or a login
-    // that is over, which the page itself then says.
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => events === source && listen(), RETRY_MS);
+    // that is over.
+    if (source.readyState !== EventSource.CLOSED) return;
+    ask("GET", "/api/me").catch(() => {});
+    setTimeout(() => events === source && listen(), RETRY_MS);
   });
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
     let sample = Arc::new(Sample::new(sample::many(430)));
+    sample.change(sample::furnish);
     sample.change(|state| match std::env::args().nth(1).as_deref() {
         Some("silent") => {
             Sample::lose_peer(state);

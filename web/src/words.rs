@@ -238,7 +238,7 @@ words! {
     state_resting_text: "ended; nobody may have the token before it has rested", "已结束；静置期满之前任何人不得使用";
     state_free_text: "nobody has this token; it can be granted", "无人持有该令牌，可授予";
     lease_span: "The span of time in which this agent may stamp this token", "该代理可使用此令牌的时间段";
-    rests_until: "rests until", "静置至";
+    rests_until: "Rests until", "静置至";
     history: "History", "历史";
     history_hint: "What both masters wrote down about this token, the newest first. Renewals by the agent itself are not written down.", "两台主控对该令牌的记录，最新在前。代理自身的续租不记录。";
     history_none: "The audit says nothing of this token.", "审计中没有该令牌的记录。";
@@ -281,10 +281,10 @@ words! {
     name: "Name", "名称";
     kind: "Kind", "种类";
     template: "Template", "模板";
-    capacity: "Capacity", "容量";
-    capacity_hour: "{0} an hour and token", "每令牌每小时 {0}";
-    capacity_day: "{0} a day and token", "每令牌每天 {0}";
-    daily_reset: "Starts anew each day", "每日重置";
+    capacity: "Capacity of a token", "每令牌容量";
+    capacity_hour: "{0} an hour", "每小时 {0}";
+    capacity_day: "{0} a day", "每天 {0}";
+    daily_reset: "Daily reset", "每日重置";
     step: "Step", "步长";
     step_hint: "serials reserved at once; leave empty for the usual", "一次预留的序号数；留空为默认";
     example: "Example", "示例";
@@ -363,6 +363,7 @@ words! {
     field_custom: "custom", "自定义";
     field_check: "check", "校验";
     bits: "{0} bits", "{0} 位";
+    serial: "Serial", "序号";
     time_written: "Time written into it", "写入的时间";
     in_offset: "in the cluster’s offset, {0}", "按集群时区偏移 {0}";
     other_forms: "The same ID in other forms", "同一 ID 的其他写法";

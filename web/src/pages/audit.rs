@@ -162,6 +162,9 @@ pub(super) struct Line {
     /// The page of what it is about.
     pub(super) href: Option<String>,
     pub(super) detail: String,
+    /// The same with long numbers cut short.
+    pub(super) short: String,
+    pub(super) shortened: bool,
 }
 
 impl Line {
@@ -173,6 +176,7 @@ impl Line {
             Action::Whitelist | Action::User | Action::Key => "warn",
             Action::Define | Action::Join => "wait",
         };
+        let short = shortened(&row.detail);
         Self {
             number: grouped(row.number),
             at: When::date(row.at),
@@ -184,9 +188,22 @@ impl Line {
             tone,
             href: href_of(row.action, &row.subject),
             subject: row.subject,
+            shortened: short != row.detail,
+            short,
             detail: row.detail,
         }
     }
+}
+
+/// A text with its sessions and hashes cut to their beginnings: nobody reads 32 digits.
+fn shortened(text: &str) -> String {
+    let cut = |word: &str| {
+        let digits = word.trim_end_matches(',');
+        let is_number = digits.len() >= 32 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        let end = word.get(digits.len()..).unwrap_or_default();
+        if is_number { format!("{}…{end}", digits.get(..8).unwrap_or_default()) } else { word.to_owned() }
+    };
+    text.split(' ').map(cut).collect::<Vec<_>>().join(" ")
 }
 
 /// Where the page of what a line is about is, if it has one.
@@ -197,4 +214,19 @@ fn href_of(action: Action, subject: &str) -> Option<String> {
     let (token_type, token) = subject.split_once(' ')?;
     token_type.parse::<TokenType>().ok()?;
     super::token_key(token_type, token).ok().map(super::lease_href)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_numbers_are_cut_and_nothing_else() {
+        let session = "0123456789abcdef0123456789abcdef";
+        let text = format!("g1 of edge-01, session {session}, until 2026");
+        assert_eq!(shortened(&text), "g1 of edge-01, session 01234567…, until 2026");
+        for plain in ["", " ", "0123456789", "a b,", &"é".repeat(40)] {
+            assert_eq!(shortened(plain), plain);
+        }
+    }
 }

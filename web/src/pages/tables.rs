@@ -137,7 +137,13 @@ fn size_of(network: &str) -> String {
     let Some((address, length)) = network.split_once('/') else { return "1".to_owned() };
     let whole: u32 = if address.contains(':') { 128 } else { 32 };
     let bits = length.parse().map_or(0, |length: u32| whole.saturating_sub(length));
-    if bits <= 32 { short(1_u64 << bits) } else { format!("2^{bits}") }
+    if bits <= 20 {
+        grouped(1_u64 << bits)
+    } else if bits <= 32 {
+        short(1_u64 << bits)
+    } else {
+        format!("2^{bits}")
+    }
 }
 
 #[cfg(test)]

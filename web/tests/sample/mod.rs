@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each user of this file takes what it needs")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "made-up rows, never input")]
 
+pub(crate) mod ask;
+
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;
@@ -408,4 +410,14 @@ pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
         step: Some(1_000),
     };
     NamespaceRow { name: name.parse().unwrap(), definition, capacity: 100_000_000, registered_by: "jane".to_owned() }
+}
+
+/// Agents, namespaces and lines of the audit, as there are after a while.
+pub(crate) fn furnish(state: &mut State) {
+    let rates = |n: u32| (0..40).map(|at| n * 1_000 + at * 37 % 11 * 50).collect::<Vec<_>>();
+    let named = [("edge-01", AgentState::Well), ("edge-02", AgentState::Late), ("orders-01", AgentState::Well)];
+    state.agents = named.into_iter().zip(1..).map(|((name, how), n)| agent(name, how, &rates(n))).collect();
+    state.namespaces =
+        vec![namespace("default", None), namespace("invoices", Some("INV-{date:%Y%m%d}-{token}{serial:6}"))];
+    state.audit = vec![line(1, Action::Grant, "uint2 6"), line(2, Action::Renew, "uint2 6")];
 }
