@@ -16,6 +16,7 @@ mod problem;
 mod query;
 mod routes;
 mod serve;
+mod table;
 mod text;
 mod words;
 

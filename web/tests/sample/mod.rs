@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each user of this file takes what it needs")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "made-up rows, never input")]
 
+pub(crate) mod ask;
+
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;

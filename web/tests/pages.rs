@@ -1,0 +1,220 @@
+//! The pages: nothing from outside becomes markup, both languages are whole, and who may do what sees how.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod sample;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use common::clock::TestClock;
+use sample::ask::{BODY_MAX, console, few, get, next_parts, watch};
+use sample::{Book, KEY, NOW, Sample};
+use std::sync::Arc;
+use tower::ServiceExt as _;
+use web::{AuditRow, Role};
+
+const HOSTILE: &str = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'&\r\nevent: parts";
+
+/// Every page, each with the part of the events that belongs to it.
+const PAGES: [&str; 10] = [
+    "/",
+    "/leases",
+    "/leases/uint2/6",
+    "/agents",
+    "/namespaces",
+    "/whitelist",
+    "/audit",
+    "/explain",
+    "/users",
+    "/settings",
+];
+
+#[tokio::test]
+async fn nothing_from_outside_becomes_markup() {
+    let (sample, book) = (Arc::new(few()), Arc::new(Book::with_key()));
+    let router = web::router(Arc::clone(&sample) as _, Arc::clone(&book).door());
+    let hostile = || HOSTILE.to_owned();
+    sample.change(|state| {
+        for lease in &mut state.leases {
+            lease.address = hostile();
+        }
+        state.masters[1].version = Some(hostile());
+        state.ready = Err(hostile());
+        let mut agent = sample::agent("edge-01", web::AgentState::Well, &[1, 2, 3]);
+        agent.address = hostile();
+        let report = agent.report.as_mut().unwrap();
+        (report.version, report.fresh_because, report.not_ready) = (hostile(), Some(hostile()), Some(hostile()));
+        report.scarcest.as_mut().unwrap().name = hostile();
+        state.agents = vec![agent];
+        let mut line = sample::line(1, common::audit::Action::Deny, "uint2 6");
+        (line.who, line.from, line.detail) = (hostile(), hostile(), hostile());
+        let other = AuditRow { number: 2, subject: hostile(), ..line.clone() };
+        state.audit = vec![line, other];
+        book.audit.lock().unwrap().clone_from(&state.audit);
+        let mut namespace = sample::namespace("orders", Some("{date:%Y%m%d}{token}{serial:8}"));
+        namespace.registered_by = hostile();
+        namespace.definition.token_type = Some(hostile());
+        state.namespaces = vec![namespace];
+    });
+    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 2, 1, 5, 1, 1, 1]) {
+        let (status, _, html) = get(&router, page).await;
+        assert_eq!(status, StatusCode::OK, "{page}: {html}");
+        let parts =
+            next_parts(&mut watch(&router, &format!("/events{}", page.trim_end_matches('/'))).await).await.unwrap();
+        let live: String = parts.as_object().unwrap().values().map(|html| html.as_str().unwrap()).collect();
+        assert!(html.matches("alert(").count() >= 2 * shown, "{page}: as text, {shown} times at least: {html}");
+        for html in [html, live] {
+            assert!(!html.contains("<script>alert") && !html.contains("<img src=x"), "{page}: {html}");
+        }
+    }
+    let (_, _, html) = get(&router, "/explain?id=%3Cscript%3Ealert(1)%3C/script%3E").await;
+    assert!(html.contains("alert(1)") && !html.contains("<script>alert"), "{html}");
+}
+
+#[tokio::test]
+async fn pages_have_no_code_or_style_of_their_own_and_nothing_from_elsewhere() {
+    let (sample, router) = console(few());
+    sample.change(|state| state.test_clock = Some(TestClock { scale: 3_600, epoch: NOW }));
+    let mut assets = std::collections::BTreeSet::new();
+    for page in PAGES.into_iter().chain(["/login", "/nothing"]) {
+        let (_, _, html) = get(&router, page).await;
+        for foreign in [" style=", "<style", "javascript:", "http://", "https://", "src=\"//", " onclick", " onload"] {
+            assert!(!html.contains(foreign), "{page}: {foreign}");
+        }
+        assert_eq!(html.matches("<script").count(), html.matches("<script src=\"/assets/").count(), "{page}");
+        let linked = html.split("=\"/assets/").skip(1).map(|rest| rest.split(['"', '#']).next().unwrap().to_owned());
+        assets.extend(linked);
+    }
+    let known = ["actions.js", "console.css", "console.js", "icon.svg", "icons.svg", "parts.js", "tastes.js"];
+    assert_eq!(assets.iter().map(String::as_str).collect::<Vec<_>>(), known);
+    for asset in assets {
+        let (status, kind, body) = get(&router, &format!("/assets/{asset}")).await;
+        assert!(status == StatusCode::OK && !body.is_empty(), "{asset}");
+        let expected = match asset.rsplit('.').next() {
+            Some("css") => "text/css",
+            Some("js") => "text/javascript",
+            _ => "image/svg+xml",
+        };
+        assert_eq!(kind, expected);
+    }
+    let (_, _, html) = get(&router, "/").await;
+    assert!(html.contains("Time runs 3,600 times faster since 2026-11-20 13:05:06 UTC"), "{html}");
+}
+
+#[tokio::test]
+async fn pages_speak_the_readers_language() {
+    let (_, router) = console(few());
+    let page_in = async |name: &str, value: &str, page: &str| {
+        let request = Request::get(page).header("authorization", format!("Bearer {KEY}")).header(name, value);
+        let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        String::from_utf8(to_bytes(response.into_body(), BODY_MAX).await.unwrap().into()).unwrap()
+    };
+    for page in PAGES.into_iter().chain(["/login", "/nothing", "/leases?type=x"]) {
+        for (name, value, lang) in [
+            ("accept-language", "zh-CN,zh;q=0.9,en;q=0.8", "zh-CN"),
+            ("accept-language", "de", "en"),
+            ("cookie", "a=b; uniq_lang=zh-CN; uniq_theme=dark", "zh-CN"),
+            ("cookie", "uniq_lang=%3Cscript%3E; uniq_theme=x\"y", "en"),
+        ] {
+            let html = page_in(name, value, page).await;
+            assert!(html.contains(&format!("<html lang=\"{lang}\"")), "{page} {value}");
+            let has_chinese = html.replace("简体中文", "").chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c));
+            assert_eq!(has_chinese, lang == "zh-CN", "{page} {value}");
+            assert_eq!(html.contains("data-theme=\"dark\""), value.contains("theme=dark"), "{page}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn agents_show_how_they_fare_and_what_needs_a_look_comes_first() {
+    use web::AgentState::{Late, Lost, Well};
+    let (sample, router) = console(few());
+    sample.change(|state| {
+        state.agents = vec![
+            sample::agent("a-well", Well, &[1_000, 2_000]),
+            sample::agent("b-late", Late, &[]),
+            sample::agent("c-lost", Lost, &[]),
+        ];
+        let report = state.agents[0].report.as_mut().unwrap();
+        report.clock_offset_ms = -20_000;
+    });
+    let (_, _, html) = get(&router, "/agents").await;
+    let place = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text}: {html}"));
+    assert!(place("c-lost") < place("b-late") && place("b-late") < place("a-well"));
+    assert!(html.contains("2,000") && html.contains("3 of 3 agents") && html.contains("\u{2212}20.0 s"), "{html}");
+    let (_, _, html) = get(&router, "/agents?search=LATE&state=late").await;
+    assert!(html.contains("b-late") && !html.contains("a-well") && html.contains("1 of 3 agents"));
+    for query in ["state=x", "page=0", "x=y"] {
+        assert_eq!(get(&router, &format!("/agents?{query}")).await.0, StatusCode::BAD_REQUEST, "{query}");
+    }
+    let (_, _, html) = get(&router, "/").await;
+    for alarm in
+        ["Agent a-well: its machine\u{2019}s clock is \u{2212}20.0 s off.", "Agent c-lost has not reported since"]
+    {
+        assert!(html.contains(alarm), "{alarm}: {html}");
+    }
+}
+
+#[tokio::test]
+async fn the_audit_can_be_filtered_and_read_to_its_beginning() {
+    let book = Arc::new(Book::with_key());
+    let actions = [common::audit::Action::Grant, common::audit::Action::Deny];
+    let lines = (1..=250).map(|n| sample::line(n, actions[usize::from(n % 5 == 0)], &format!("uint2 {n}")));
+    *book.audit.lock().unwrap() = lines.collect();
+    let router = web::router(Arc::new(few()), Arc::clone(&book).door());
+    let rows = |html: &str| html.matches("<th role=\"rowheader\"").count();
+    let (_, _, html) = get(&router, "/audit").await;
+    assert!(rows(&html) == 100 && html.contains("id=\"line-250\"") && html.contains("before=151"), "{html}");
+    let (_, _, html) = get(&router, "/audit?before=51").await;
+    assert!(rows(&html) == 50 && html.contains("Newest lines") && !html.contains("Older lines"), "{html}");
+    let (_, _, html) = get(&router, "/audit?action=lease.deny&actor=jane&about=uint2").await;
+    assert!(rows(&html) == 50 && html.contains("value=\"jane\"") && html.contains("/leases/uint2/250"), "{html}");
+    let (_, _, html) = get(&router, "/audit?actor=nobody").await;
+    assert!(html.contains("No line matches."));
+    for query in ["action=x", "before=x", "x=y"] {
+        let status = get(&router, &format!("/audit?{query}")).await.0;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_is_explained_with_who_held_its_token() {
+    let (_, router) = console(few());
+    let id = common::ids::Uniq64::parse("uniq64://2026-11-20_13/6/42").unwrap();
+    let (_, _, html) = get(&router, &format!("/explain?id={}", id.text(common::ids::TextForm::Decimal))).await;
+    for text in ["orders-01", "It holds the token now.", "uniq64://2026-11-20_13/6/42", "31 bits", "/leases/uint2/6"] {
+        assert!(html.contains(text), "{text}: {html}");
+    }
+    let (_, _, html) = get(&router, "/explain?id=uniq64://2026-11-10_13/6/42").await;
+    assert!(html.contains("No lease of this token at that time is known here"), "{html}");
+}
+
+#[tokio::test]
+async fn buttons_are_there_for_those_who_may_press_them_and_wait_for_the_other_master() {
+    for (role, terminate, allow) in
+        [(Role::Viewer, false, false), (Role::Operator, true, false), (Role::Admin, true, true)]
+    {
+        let sample = Arc::new(few());
+        let router = web::router(Arc::clone(&sample) as _, Arc::new(Book::with_key_of(role)).door());
+        let lease = get(&router, "/leases/uint2/6").await.2;
+        assert_eq!(lease.contains("data-open=\"terminate\""), terminate, "{role}");
+        assert_eq!(get(&router, "/whitelist").await.2.contains("data-api=\"POST /api/whitelist\""), allow, "{role}");
+        assert_eq!(get(&router, "/users").await.2.contains("data-api=\"POST /api/users\""), allow, "{role}");
+        assert!(!lease.contains("disabled>"), "{lease}");
+        sample.change(Sample::lose_peer);
+        let lease = get(&router, "/leases/uint2/6").await.2;
+        assert_eq!(lease.contains("disabled>Terminate"), terminate, "{lease}");
+        assert_eq!(lease.contains("<p class=\"gate\">Changes need both masters"), terminate);
+    }
+    let (_, router) = console(few());
+    for (token, may) in
+        [("uint2/5", false), ("uint2/7", false), ("uint2/9", false), ("string2-include-letter/1A", true)]
+    {
+        let (status, _, lease) = get(&router, &format!("/leases/{token}")).await;
+        assert_eq!((status, lease.contains("data-open=\"terminate\"")), (StatusCode::OK, may), "{token}");
+    }
+    for token in ["uint3/5", "uint2/x", "uint2/05", "string2-include-letter/1a", "uint2/"] {
+        let status = get(&router, &format!("/leases/{token}")).await.0;
+        assert!(status == StatusCode::BAD_REQUEST || status == StatusCode::NOT_FOUND, "{token}: {status}");
+    }
+}
