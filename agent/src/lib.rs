@@ -22,6 +22,7 @@ pub mod timebase;
 pub mod uniq96;
 pub mod window;
 pub mod workers;
+pub mod years;
 
 #[cfg(test)]
 mod window_tests;

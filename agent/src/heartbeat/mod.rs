@@ -63,6 +63,8 @@ struct Task {
     said: BTreeMap<String, String>,
     /// What was logged since something last worked, so that a long outage is not logged over and over.
     logged: BTreeSet<String>,
+    /// When ends of layouts were last looked for.
+    warned: Option<BootMs>,
     /// When the task started, by the machine's own time.
     started: BootMs,
 }
@@ -91,6 +93,7 @@ impl Heartbeat {
             caller,
             holder,
             jumps: minter.jumps(),
+            warned: None,
             started: minter.clock().link_now().boot,
             minter,
             report,
@@ -127,7 +130,10 @@ impl Task {
                     tokio::select! {
                         () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
                         () = jumped.notified() => {}
-                        _ = reports.tick() => self.tell().await,
+                        _ = reports.tick() => {
+                            self.warn_of_ends();
+                            self.tell().await;
+                        }
                     }
                     // A lease may have ended meanwhile.
                     self.publish().await;

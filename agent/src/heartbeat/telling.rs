@@ -4,8 +4,10 @@ use super::Task;
 use crate::holder::Event;
 use crate::minter::GeneratorView;
 use crate::serial_file::StartKind;
+use crate::years::ending;
 use common::namespace::GeneratorKind;
 use common::rpc::lease::{AgentReport, Capacity, REPORT_CHARS_MAX, REPORT_INTERVAL_MS};
+use common::time::{DAY_MS, SpanMs};
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -16,7 +18,22 @@ pub(super) fn ticks() -> Interval {
     ticks
 }
 
+/// A layout that ends soon is warned about this often.
+const END_WARNING: SpanMs = SpanMs(DAY_MS);
+
 impl Task {
+    /// Warns, once a day, of what will not fit into an ID any more.
+    pub(super) fn warn_of_ends(&mut self) {
+        let now = self.minter.now();
+        let due = self.warned.is_none_or(|at| now.boot - at >= END_WARNING);
+        let Some(terms) = self.minter.membership().terms.filter(|_| due) else { return };
+        self.warned = Some(now.boot);
+        for end in ending(terms.utc_offset(), now.wall) {
+            let (kind, at) = (end.kind, end.at);
+            tracing::warn!(%kind, %at, "this layout's last year ends then, and from then on there are no such IDs");
+        }
+    }
+
     /// Tells the master in use how we fare. One that is gone is left at once: the next sign of life goes to another.
     pub(super) async fn tell(&mut self) {
         let report = self.own_report().await;

@@ -5,12 +5,14 @@ use super::problem::Problem;
 use super::{Agent, body};
 use crate::holder::LeaseView;
 use crate::serial_file::StartKind;
+use crate::years::layout_ends;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::ids::explain;
 use common::lease::Grant;
+use common::terms::Terms;
 use common::time::SECOND_MS;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -86,6 +88,7 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
         "leases": minter.leases().values().filter_map(lease).collect::<Vec<_>>(),
         "master": master,
         "clock_offset_ms": minter.clock_offset_ms(),
+        "layouts_end": layouts_end(membership.terms),
         "last_refusal": refusal.as_ref().map(|refusal| &refusal.text),
         "last_refusal_at": refusal.as_ref().map(|refusal| refusal.at.to_string()),
         "test_clock": minter.clock().test_clock().map(|test| test.to_string()),
@@ -93,6 +96,12 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
         "generators": minter.view().await.unwrap_or_default(),
     });
     body(StatusCode::OK, JSON, status.to_string().into())
+}
+
+/// The first instant that each layout cannot express; nothing before the cluster's calendar is known.
+fn layouts_end(terms: Option<Terms>) -> serde_json::Map<String, Value> {
+    let ends = terms.into_iter().flat_map(|terms| layout_ends(terms.utc_offset()));
+    ends.map(|end| (end.kind.to_string(), end.at.to_string().into())).collect()
 }
 
 fn lease(view: &LeaseView) -> Option<Value> {
@@ -146,6 +155,14 @@ impl Agent {
             if let LeaseView::Held(grant) | LeaseView::Suspended(grant) | LeaseView::Expired(grant) = view {
                 let left = (grant.until - minter.wall()).0.max(0) / SECOND_MS;
                 let _ = writeln!(out, "uniq_lease_seconds_left{{type=\"{}\"}} {left}", grant.token_type);
+            }
+        }
+        if let Some(terms) = minter.membership().terms {
+            let help = "Time until the layout's last year is over; past it there are no such IDs.";
+            head(&mut out, "uniq_layout_seconds_left", "gauge", help);
+            for end in layout_ends(terms.utc_offset()) {
+                let left = (end.at - minter.wall()).0.max(0) / SECOND_MS;
+                let _ = writeln!(out, "uniq_layout_seconds_left{{kind=\"{}\"}} {left}", end.kind);
             }
         }
         let plain: [(&str, &str, &str, i128); 5] = [

@@ -1,0 +1,65 @@
+//! How long the layouts last: their field for the year is finite, and what comes after the last one must be noticed long
+//! before. An ID beyond it is refused (`clock_skew`), never wrapped.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::calendar::{Civil, UtcOffset};
+use common::ids::{IdKind, Uniq64, Uniq96};
+use common::time::{SpanMs, WallMs};
+
+/// How long before its end a layout is warned about.
+pub const WARN_AHEAD: SpanMs = SpanMs::days(366);
+
+/// The end of a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayoutEnd {
+    /// Which one.
+    pub kind: IdKind,
+    /// The first instant that it cannot express.
+    pub at: WallMs,
+}
+
+/// The ends of all layouts with a field for the year, by the calendar of that offset.
+pub fn layout_ends(offset: UtcOffset) -> impl Iterator<Item = LayoutEnd> {
+    let after = [(IdKind::Uniq64, Uniq64::YEAR_LAST), (IdKind::Uniq96, Uniq96::YEAR_LAST)];
+    after.into_iter().filter_map(move |(kind, last)| {
+        let new_year =
+            Civil { year: last.saturating_add(1), month: 1, day: 1, hour: 0, minute: 0, second: 0, millisecond: 0 };
+        offset.instant(&new_year).map(|at| LayoutEnd { kind, at })
+    })
+}
+
+/// Those that end within [`WARN_AHEAD`], or have ended.
+pub fn ending(offset: UtcOffset, now: WallMs) -> impl Iterator<Item = LayoutEnd> {
+    layout_ends(offset).filter(move |end| end.at - now <= WARN_AHEAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::token::TokenValue;
+
+    #[test]
+    fn an_end_is_the_first_instant_that_does_not_fit() {
+        for minutes in [0, 480, -210] {
+            let offset = UtcOffset::from_minutes(minutes).unwrap();
+            let ends: Vec<LayoutEnd> = layout_ends(offset).collect();
+            assert_eq!(ends.iter().map(|end| end.kind).collect::<Vec<_>>(), [IdKind::Uniq64, IdKind::Uniq96]);
+            let before = |at: WallMs| WallMs(at.0 - 1);
+            let hour = |at| Uniq64::prefix(offset, offset.hour_bucket(at), TokenValue(1));
+            assert!(hour(before(ends[0].at)).is_ok() && hour(ends[0].at).is_err());
+            let ms = |at| Uniq96::prefix(offset, at, TokenValue(1));
+            assert!(ms(before(ends[1].at)).is_ok() && ms(ends[1].at).is_err());
+        }
+    }
+
+    #[test]
+    fn the_warning_comes_a_year_ahead_and_stays() {
+        let offset = UtcOffset::default();
+        let end = layout_ends(offset).next().unwrap();
+        let told = |now| ending(offset, now).map(|end| end.kind).collect::<Vec<_>>();
+        assert_eq!(told(WallMs(end.at.0 - WARN_AHEAD.0 - 1)), []);
+        for now in [end.at.0 - WARN_AHEAD.0, end.at.0 - 1, end.at.0, end.at.0 + 1] {
+            assert_eq!(told(WallMs(now)), [IdKind::Uniq64]);
+        }
+    }
+}
