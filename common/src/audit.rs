@@ -71,6 +71,8 @@ pub enum Action {
     RolledBack,
     /// `login.begin`: somebody logged in at this master's console.
     LogIn,
+    /// `login.lockout`: too many wrong passwords for a user who exists; the address is that of the last one.
+    LockOut,
     /// `user.change`: a user is new, gone, or has another password or role.
     User,
     /// `key.change`: an API key is new or gone.
@@ -91,6 +93,7 @@ impl Action {
             Self::Join => "master.join",
             Self::RolledBack => "master.rolled_back",
             Self::LogIn => "login.begin",
+            Self::LockOut => "login.lockout",
             Self::User => "user.change",
             Self::Key => "key.change",
         }

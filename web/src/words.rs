@@ -339,6 +339,7 @@ words! {
     act_join: "master replaced", "更换主控";
     act_rolled_back: "ledger rolled back", "账本回退";
     act_login: "logged in", "登录";
+    act_lockout: "locked out", "被锁定";
     act_user: "user changed", "更改用户";
     act_key: "API key changed", "更改 API 密钥";
 

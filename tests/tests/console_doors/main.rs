@@ -151,7 +151,7 @@ async fn wrong_passwords_lock_out_and_say_nothing_of_who_exists() {
     let key = inside.ask("POST", "/api/keys", &json!({"name": "ci", "role": "viewer"})).await.json();
     let outside = Caller::nobody(console);
     let mut answers = Vec::new();
-    for user in ["admin", "nobody-of-that-name", "admin", "", "<b>"] {
+    for user in ["admin", "nobody-of-that-name", "", "<b>", "admin"] {
         answers.push(outside.log_in(user, "wrong password").await.unwrap_err());
     }
     for answer in &answers {
@@ -167,9 +167,20 @@ async fn wrong_passwords_lock_out_and_say_nothing_of_who_exists() {
         assert_eq!(locked.status, 429);
         assert!(locked.header("retry-after").parse::<u32>().unwrap() <= 16 * 60);
     }
+    assert!(
+        told(&inside, "admin").await.iter().all(|line| !line.contains("login.lockout")),
+        "the address, not the name"
+    );
     assert_eq!(inside.get("/api/me").await.status, 200, "who is in stays in");
     assert_eq!(outside.key(key["key"].as_str().unwrap()).get("/api/me").await.json()["name"], "key ci");
-    assert_eq!(admin(&cluster, 1).await.get("/api/me").await.status, 200, "the other master counts for itself");
+    let other = admin(&cluster, 1).await;
+    assert_eq!(other.get("/api/me").await.status, 200, "the other master counts for itself");
+    for _ in 0..5 {
+        assert_eq!(outside.at(other.console).log_in("admin", "wrong password").await.unwrap_err().status, 401);
+    }
+    let noted =
+        || async { told(&other, "admin").await.iter().any(|line| line.contains("login.lockout")).then_some(()) };
+    until("the audit tells of the lockout", noted).await.unwrap();
 }
 
 /// What the cookie of a login from a page at `origin` says beside its name and value.

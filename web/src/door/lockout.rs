@@ -24,6 +24,12 @@ enum Whose {
     Address([u8; 8]),
 }
 
+impl Whose {
+    fn name(name: &str) -> Self {
+        Self::Name(name.chars().take(NAME_CHARS_MAX).collect())
+    }
+}
+
 /// The failures that count.
 #[derive(Debug, Default)]
 pub(crate) struct Lockout(BTreeMap<Whose, VecDeque<WallMs>>);
@@ -55,6 +61,11 @@ impl Lockout {
         if let Some(failures) = self.0.get_mut(&address) {
             failures.pop_back();
         }
+    }
+
+    /// Whether this name is locked out now.
+    pub(crate) fn has_locked(&mut self, name: &str, now: WallMs) -> bool {
+        self.locked_until(&Whose::name(name), now).is_some()
     }
 
     fn locked_until(&mut self, whose: &Whose, now: WallMs) -> Option<WallMs> {
@@ -93,7 +104,7 @@ fn both(name: &str, address: IpAddr) -> [Whose; 2] {
             [a, b, c, d, e, f, g, h]
         }
     };
-    [Whose::Name(name.chars().take(NAME_CHARS_MAX).collect()), Whose::Address(address)]
+    [Whose::name(name), Whose::Address(address)]
 }
 
 #[cfg(test)]
@@ -149,7 +160,8 @@ mod tests {
         for n in 0..5 {
             lockout.attempt("admin", ip(n), NOW).unwrap();
         }
-        for n in 0..2 * REMEMBERED_MAX as u32 {
+        // Each is a name and an address.
+        for n in 0..REMEMBERED_MAX as u32 / 2 + 200 {
             let _ = lockout.attempt(&format!("{n}{}", "x".repeat(1_000)), ip(1_000 + n), NOW);
         }
         assert!(lockout.0.len() <= REMEMBERED_MAX);

@@ -204,11 +204,25 @@ impl Door {
             true => user.ok_or(Refused::Wrong)?,
             false => {
                 tracing::warn!(%from, known = user.is_some(), "a login failed");
+                if let Some(user) = user.filter(|_| self.lockout().has_locked(name, now)) {
+                    self.note_lockout(&user, from);
+                }
                 return Err(Refused::Wrong);
             }
         };
         self.lockout().forgive(name, from);
         Ok(user)
+    }
+
+    /// Beside the answer, which must take as long as that to a name nobody has.
+    fn note_lockout(&self, user: &User, from: IpAddr) {
+        let (accounts, name) = (Arc::clone(&self.accounts), user.name.to_string());
+        let note = (Actor::new("somebody", &from.to_string()), Action::LockOut, name);
+        tokio::spawn(async move {
+            if let Err(why) = accounts.keep(Vec::new(), Some(note)).await {
+                tracing::warn!(%why, "a lockout could not be written down");
+            }
+        });
     }
 
     async fn begin(&self, user: User, from: IpAddr) -> Result<String, Problem> {

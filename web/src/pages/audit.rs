@@ -58,7 +58,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 12] = [
+const ACTIONS: [Action; 13] = [
     Action::Grant,
     Action::Renew,
     Action::Deny,
@@ -68,6 +68,7 @@ const ACTIONS: [Action; 12] = [
     Action::User,
     Action::Key,
     Action::LogIn,
+    Action::LockOut,
     Action::PeerLost,
     Action::Join,
     Action::RolledBack,
@@ -85,6 +86,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::Join => w.act_join,
         Action::RolledBack => w.act_rolled_back,
         Action::LogIn => w.act_login,
+        Action::LockOut => w.act_lockout,
         Action::User => w.act_user,
         Action::Key => w.act_key,
     }
@@ -173,7 +175,7 @@ impl Line {
             Action::Grant | Action::Renew => "well",
             Action::Deny | Action::PeerLost | Action::RolledBack => "bad",
             Action::End | Action::LogIn => "rest",
-            Action::Whitelist | Action::User | Action::Key => "warn",
+            Action::Whitelist | Action::User | Action::Key | Action::LockOut => "warn",
             Action::Define | Action::Join => "wait",
         };
         let short = shortened(&row.detail);
