@@ -9,7 +9,7 @@ use std::time::Duration;
 /// How long a master may take over one question; it is a look into its memory.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Rows asked for at once when all are wanted: few enough to hold in memory, and each question passes over the table.
-const CHUNK_ROWS: usize = 4_000;
+pub(crate) const CHUNK_ROWS: usize = 4_000;
 
 /// Waits for an answer, but not for ever.
 pub(crate) async fn within<T>(answer: BoxFuture<'_, Result<T, Unavailable>>) -> Result<T, Unavailable> {
