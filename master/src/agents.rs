@@ -1,28 +1,30 @@
 //! What the console shows of the agents: what they reported, joined with what the ledger says they hold.
 
 use crate::lease::Ledger;
-use crate::roll::Present;
+use crate::roll::{Present, ROLL_MAX};
 use crate::store::audit::Line;
-use common::lease::LeaseState;
-use common::terms::{AgentId, SessionId, Terms};
+use common::terms::{SessionId, Terms};
 use common::time::WallMs;
 use common::token::TokenKey;
 use std::collections::BTreeMap;
 use web::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LeaseStage, ReportRow, SettingsRow};
 
-/// Everybody on the roll, and everybody who holds a lease; by name, then by session.
+/// Rows at most: everybody who can be on the roll, and as many again who hold leases and do not report.
+const ROWS_MAX: usize = 2 * ROLL_MAX;
+
+/// Everybody on the roll, and those who hold a lease without reporting, at most [`ROWS_MAX`]; by name, then by session.
 pub(crate) fn rows(ledger: &Ledger, now: WallMs, roll: Vec<Present>) -> Vec<AgentRow> {
-    let mut rows: BTreeMap<(AgentId, SessionId), AgentRow> = BTreeMap::new();
-    for present in roll {
-        let key = (present.report.agent_id.clone(), present.report.session);
-        rows.insert(key, row_of(present));
-    }
+    let mut rows: BTreeMap<SessionId, AgentRow> =
+        roll.into_iter().map(|present| (present.report.session, row_of(present))).collect();
     let terms = ledger.identity().terms;
     for (key, lease) in ledger.table().leases() {
-        if lease.state != LeaseState::Held || LeaseStage::of(lease, now, &terms) != Some(LeaseStage::Held) {
+        if LeaseStage::of(lease, now, &terms) != Some(LeaseStage::Held) {
             continue;
         }
-        let row = rows.entry((lease.agent_id.clone(), lease.session)).or_insert_with(|| AgentRow {
+        if !rows.contains_key(&lease.session) && rows.len() >= ROWS_MAX {
+            continue;
+        }
+        let row = rows.entry(lease.session).or_insert_with(|| AgentRow {
             agent_id: lease.agent_id.clone(),
             session: lease.session,
             state: AgentState::Lost,
@@ -35,7 +37,9 @@ pub(crate) fn rows(ledger: &Ledger, now: WallMs, roll: Vec<Present>) -> Vec<Agen
         let (token_type, token, until) = (lease.token_type.name(), key.text(), lease.until);
         row.tokens.push(HeldRow { token_type, token, until });
     }
-    rows.into_values().collect()
+    let mut rows: Vec<AgentRow> = rows.into_values().collect();
+    rows.sort_unstable_by(|a, b| (&a.agent_id, a.session).cmp(&(&b.agent_id, b.session)));
+    rows
 }
 
 fn row_of(present: Present) -> AgentRow {

@@ -318,8 +318,12 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     let reports = first.with(|book| book.reports.clone());
     let [report] = reports.as_slice() else { panic!("one report, not {reports:?}") };
     assert_eq!((report.session, report.minted), (minter.session(), 0));
-    assert!(report.not_ready.is_some(), "it has no lease yet: {report:?}");
+    assert!(report.not_ready.is_none(), "it has its leases: {report:?}");
     assert!(report.fresh_because.is_some() && report.scarcest.as_ref().is_some_and(|scarcest| scarcest.left > 0));
+
+    minter.in_turn(Minter::suspend).await.unwrap().unwrap();
+    task.tell().await;
+    assert!(first.with(|book| book.reports.last().unwrap().not_ready.is_some()), "now it may not use them");
 
     // A master that is going is noticed here, and not only when the next lease is due.
     first.with(|book| book.closing = true);
