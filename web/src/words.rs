@@ -281,7 +281,7 @@ words! {
     name: "Name", "名称";
     kind: "Kind", "种类";
     template: "Template", "模板";
-    capacity: "Capacity of a token", "每令牌容量";
+    capacity: "Per token", "每令牌容量";
     capacity_hour: "{0} an hour", "每小时 {0}";
     capacity_day: "{0} a day", "每天 {0}";
     daily_reset: "Daily reset", "每日重置";

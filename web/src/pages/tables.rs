@@ -13,8 +13,8 @@ use common::namespace::{GeneratorKind, Namespace};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType, TokenValue};
 
-/// The token and the serial of an example.
-const EXAMPLE_TOKEN: u32 = 46;
+/// The token and the serial of an example: the token is `12` as characters, which every type of string has.
+const EXAMPLE_TOKEN: u32 = 38;
 const EXAMPLE_SERIAL: u32 = 42;
 
 #[derive(Template)]
@@ -154,5 +154,22 @@ mod tests {
     fn networks_say_how_large_they_are() {
         let sizes = ["10.0.0.0/8", "10.0.0.1/32", "::/0", "::1/128", "10.0.0.0/24"].map(size_of);
         assert_eq!(sizes, ["16.7 M", "1", "2^128", "1", "256"]);
+    }
+    #[test]
+    fn an_example_is_one_of_its_own_namespace() {
+        let now = WallMs(1_795_179_906_000);
+        for (token_type, template, id) in [
+            (None, None, "3851818012122284074"),
+            (Some("string2-only-number"), Some("{date:%Y%m%d}{token}{serial:6}"), "2026112012000042"),
+            (Some("string3-include-letter"), Some("{date:%Y%m%d}{biz:2}{token}{serial:6}"), "20261120AA012000042"),
+        ] {
+            let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+            let [token_type, template] = [token_type, template].map(|text| text.map(str::to_owned));
+            let definition =
+                common::namespace::Definition { kind, token_type, template, everyday_reset: None, step: None };
+            let row =
+                NamespaceRow { name: "orders".parse().unwrap(), definition, capacity: 1, registered_by: String::new() };
+            assert_eq!(example(&row, now, UtcOffset::default()).unwrap(), id);
+        }
     }
 }
