@@ -14,8 +14,9 @@ const ROWS_MAX: usize = 2 * ROLL_MAX;
 
 /// Everybody on the roll, and those who hold a lease without reporting, at most [`ROWS_MAX`]; by name, then by session.
 pub(crate) fn rows(ledger: &Ledger, now: WallMs, roll: Vec<Present>) -> Vec<AgentRow> {
+    let agents = roll.len();
     let mut rows: BTreeMap<SessionId, AgentRow> =
-        roll.into_iter().map(|present| (present.report.session, row_of(present))).collect();
+        roll.into_iter().map(|present| (present.report.session, row_of(present, agents))).collect();
     let terms = ledger.identity().terms;
     for (key, lease) in ledger.table().leases() {
         if LeaseStage::of(lease, now, &terms) != Some(LeaseStage::Held) {
@@ -42,7 +43,7 @@ pub(crate) fn rows(ledger: &Ledger, now: WallMs, roll: Vec<Present>) -> Vec<Agen
     rows
 }
 
-fn row_of(present: Present) -> AgentRow {
+fn row_of(present: Present, agents: usize) -> AgentRow {
     let Present { report, address, via, heard_at, silent, rates } = present;
     let scarcest = report.scarcest.map(|it| CapacityRow {
         name: it.name.to_string(),
@@ -53,7 +54,7 @@ fn row_of(present: Present) -> AgentRow {
     AgentRow {
         agent_id: report.agent_id,
         session: report.session,
-        state: AgentState::of(silent),
+        state: AgentState::of(silent, agents),
         heard: Some(heard_at),
         master: Some(via),
         address,

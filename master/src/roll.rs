@@ -14,7 +14,8 @@ use tokio::time::{Duration, Instant};
 pub const ROLL_MAX: usize = 8_192;
 /// After this long without a report a session is no longer on the roll.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
-/// Rates that are kept of each session: with a report every five seconds, those of the last five minutes.
+/// Rates that are kept of each session: with a report every five seconds, as in clusters of up to 100 agents, those of the
+/// last five minutes.
 const RATES_MAX: usize = 60;
 
 /// The roll. Clones share it.
@@ -84,6 +85,16 @@ impl Roll {
                 *known = entry;
             })
             .or_insert(entry);
+    }
+
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.book().entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// All sessions.

@@ -11,6 +11,7 @@ use common::namespace::Namespace;
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease,
     NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
+    report_interval_ms,
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, SettingValue};
@@ -163,12 +164,12 @@ impl LeaseService for LeaseServer {
         ask!(self.driver, move |id| Event::Heartbeat { id, request }, Reply::Heartbeat)
     }
 
-    async fn report(self, _: Context, report: AgentReport) -> Result<(), Refusal> {
+    async fn report(self, _: Context, report: AgentReport) -> Result<u64, Refusal> {
         self.allowed()?;
         in_cluster(&self.driver, report.cluster).await?;
         let Told { roll, clock, master } = &self.told;
         roll.take_in(report, &self.from.to_string(), *master, clock.wall());
-        Ok(())
+        Ok(report_interval_ms(roll.len()))
     }
 }
 

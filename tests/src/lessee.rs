@@ -6,8 +6,8 @@ use common::clock::TestClock;
 use common::lease::{Generation, Grant};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
-    HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, Refusal, Rent, RentRequest,
-    TerminateRequest, TokenRequest,
+    AgentReport, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, REPORT_INTERVAL_MS,
+    Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::transport;
 use common::terms::{AgentId, SessionId};
@@ -62,6 +62,36 @@ impl Lessee {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         Ok(master.heartbeat(transport::deadline_in(CALL_MAX), request).await?)
+    }
+
+    /// Reports how it fares until then, as often as the master wants it, first after `phase` (0..1) of the shortest interval;
+    /// how often that was.
+    ///
+    /// # Errors
+    /// If a call fails or is refused.
+    pub async fn tell_until(self, master: LeaseServiceClient, until: tokio::time::Instant, phase: f64) -> Result<u64> {
+        let mut due = tokio::time::Instant::now() + Duration::from_millis(REPORT_INTERVAL_MS).mul_f64(phase);
+        let mut reports = 0;
+        while due < until {
+            tokio::time::sleep_until(due).await;
+            let report = AgentReport {
+                cluster: None,
+                agent_id: self.agent_id.clone(),
+                session: self.session,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                fresh_because: None,
+                uptime_ms: reports * 1_000,
+                clock_offset_ms: 0,
+                not_ready: None,
+                minted: reports * 1_000_000,
+                scarcest: None,
+            };
+            let wait_ms = master.report(transport::deadline_in(CALL_MAX), report).await??;
+            due = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
+            reports += 1;
+        }
+        tokio::time::sleep_until(until).await;
+        Ok(reports)
     }
 
     /// Asks one master for a token, once.

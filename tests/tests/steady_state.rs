@@ -1,4 +1,5 @@
-//! What agents that have their leases cost the masters: signs of life every minute, renewals every hour, and nothing else.
+//! What agents that have their leases cost the masters: signs of life every minute, renewals every hour, reports as often as
+//! the masters want them, and nothing else.
 //!
 //! The short form shows that a few agents' steady state is steady: nothing is refused, everything is renewed.
 //! `scripts/steady.sh` runs 4,096 agents for minutes with the release build and prints what the masters used of a core.
@@ -41,6 +42,7 @@ struct Steady {
 struct Calls {
     heartbeats: AtomicU64,
     renewals: AtomicU64,
+    reports: AtomicU64,
 }
 
 impl Steady {
@@ -57,6 +59,8 @@ impl Steady {
     async fn live(self, span: Duration, heartbeat: Duration, renewal: Duration, phase: f64, calls: &Calls) {
         let began = tokio::time::Instant::now();
         let (mut beat_at, mut renew_at) = (began + heartbeat.mul_f64(phase), began + renewal.mul_f64(phase));
+        let told = self.lessee.clone().tell_until(self.master.clone(), began + span, phase);
+        let told = tokio::spawn(told);
         let mut rseq = 0;
         while beat_at.min(renew_at) < began + span {
             tokio::time::sleep_until(beat_at.min(renew_at)).await;
@@ -73,6 +77,7 @@ impl Steady {
             }
         }
         tokio::time::sleep_until(began + span).await;
+        calls.reports.fetch_add(told.await.unwrap().unwrap(), Relaxed);
     }
 }
 
@@ -113,7 +118,10 @@ async fn agents_that_have_their_leases_cost_little() {
     let share = |used: &Duration| 100.0 * used.as_secs_f64() / took.as_secs_f64();
     let (heartbeats, renewals) = (calls.heartbeats.load(Relaxed), calls.renewals.load(Relaxed));
     let memory: Vec<u64> = cluster.masters.iter().map(|master| master.daemon.memory().unwrap() >> 20).collect();
-    println!("{heartbeats} signs of life and {renewals} renewals in {took:?}; masters have {memory:?} MiB in memory");
+    let reports = calls.reports.load(Relaxed);
+    println!(
+        "{heartbeats} signs of life, {renewals} renewals and {reports} reports in {took:?}; masters have {memory:?} MiB in memory"
+    );
     println!(
         "agents={agents} seconds={:.0} master1={:.2}% master2={:.2}% both={:.2}% of a core",
         took.as_secs_f64(),

@@ -1,21 +1,25 @@
 //! Rows about agents and about the cluster itself.
 
 use crate::masters::{as_number, as_number_or_null, as_text, as_text_or_null};
+use common::rpc::lease::report_interval_ms;
 use common::terms::{AgentId, MasterId, SessionId};
 use common::time::WallMs;
 use serde::Serialize;
 use std::time::Duration;
 
-/// An agent whose last report is older than this is late, in milliseconds of real time: three reports did not come.
-pub const LATE_MS: u64 = 16_000;
-/// One whose last report is older than this is lost.
-pub const LOST_MS: u64 = 60_000;
+/// An agent from which this many reports did not come is late.
+pub const LATE_AFTER: u64 = 3;
+/// One from which this many did not come is lost.
+pub const LOST_AFTER: u64 = 12;
+/// What a report may take on its way, in milliseconds.
+const SLACK_MS: u64 = 1_000;
 
 /// How an agent is, by when it last reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
-    /// Nothing was heard for a minute, or not since this master started, and it holds leases. It may still mint.
+    /// Nothing was heard for twelve times as long as it should take, or not since this master started, and it holds leases.
+    /// It may still mint.
     Lost,
     /// Reports are overdue.
     Late,
@@ -27,11 +31,12 @@ impl AgentState {
     /// All of them, the worst first.
     pub const ALL: [Self; 3] = [Self::Lost, Self::Late, Self::Well];
 
-    /// By how long it has been silent, in real time.
-    pub fn of(silent: Duration) -> Self {
-        match u64::try_from(silent.as_millis()).unwrap_or(u64::MAX) {
-            0..LATE_MS => Self::Well,
-            LATE_MS..LOST_MS => Self::Late,
+    /// By how long it has been silent, in real time, where one of so many agents.
+    pub fn of(silent: Duration, agents: usize) -> Self {
+        let (silent, interval) = (u64::try_from(silent.as_millis()).unwrap_or(u64::MAX), report_interval_ms(agents));
+        match silent.saturating_sub(SLACK_MS) / interval {
+            0..LATE_AFTER => Self::Well,
+            LATE_AFTER..LOST_AFTER => Self::Late,
             _ => Self::Lost,
         }
     }

@@ -20,7 +20,7 @@ mod table;
 mod text;
 mod words;
 
-pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_MS, LOST_MS, ReportRow, SettingsRow};
+pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_AFTER, LOST_AFTER, ReportRow, SettingsRow};
 pub use door::{Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,

@@ -140,7 +140,7 @@ words! {
 
     // Overview
     ids_per_second: "IDs a second", "每秒 ID 数";
-    ids_per_second_hint: "all agents together, last five minutes", "全部代理合计，最近五分钟";
+    ids_per_second_hint: "all agents together, lately", "全部代理合计，近期";
     peak: "peak {0}", "峰值 {0}";
     tokens_held: "Tokens held", "已持有令牌";
     of_values: "of {0}", "共 {0}";

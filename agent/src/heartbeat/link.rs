@@ -164,8 +164,8 @@ impl Link {
         in_time(&self.address, self.client.list_namespaces(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
-    /// Says how we fare.
-    pub(super) async fn report(&self, mut report: AgentReport) -> Result<(), CallError> {
+    /// Says how we fare, and hears after how many milliseconds to say it again.
+    pub(super) async fn report(&self, mut report: AgentReport) -> Result<u64, CallError> {
         report.cluster = Some(self.cluster);
         in_time(&self.address, self.client.report(transport::deadline_in(CALL_TIMEOUT), report)).await
     }

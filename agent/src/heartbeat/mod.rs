@@ -63,6 +63,8 @@ struct Task {
     said: BTreeMap<String, String>,
     /// What was logged since something last worked, so that a long outage is not logged over and over.
     logged: BTreeSet<String>,
+    /// When the masters' operators are told next how we fare.
+    tell_at: tokio::time::Instant,
     /// When ends of layouts were last looked for.
     warned: Option<BootMs>,
     /// When the task started, by the machine's own time.
@@ -93,6 +95,7 @@ impl Heartbeat {
             caller,
             holder,
             jumps: minter.jumps(),
+            tell_at: tokio::time::Instant::now(),
             warned: None,
             started: minter.clock().link_now().boot,
             minter,
@@ -121,7 +124,6 @@ async fn watch(minter: Arc<Minter>, jumped: Arc<Notify>) {
 
 impl Task {
     async fn run(&mut self, jumped: &Notify) {
-        let mut reports = telling::ticks();
         loop {
             self.hear_of_jumps().await;
             match self.holder.next(self.minter.now(), rand::random()) {
@@ -130,7 +132,7 @@ impl Task {
                     tokio::select! {
                         () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
                         () = jumped.notified() => {}
-                        _ = reports.tick() => {
+                        () = tokio::time::sleep_until(self.tell_at) => {
                             self.warn_of_ends();
                             self.tell().await;
                         }

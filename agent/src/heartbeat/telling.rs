@@ -6,17 +6,10 @@ use crate::minter::GeneratorView;
 use crate::serial_file::StartKind;
 use crate::years::ending;
 use common::namespace::GeneratorKind;
-use common::rpc::lease::{AgentReport, Capacity, REPORT_CHARS_MAX, REPORT_INTERVAL_MS};
+use common::rpc::lease::{AgentReport, Capacity, REPORT_CHARS_MAX, REPORT_INTERVAL_MAX_MS, REPORT_INTERVAL_MS};
 use common::time::{DAY_MS, SpanMs};
 use std::time::Duration;
-use tokio::time::{Interval, MissedTickBehavior, interval};
-
-/// When to tell.
-pub(super) fn ticks() -> Interval {
-    let mut ticks = interval(Duration::from_millis(REPORT_INTERVAL_MS));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks
-}
+use tokio::time::Instant;
 
 /// A layout that ends soon is warned about this often.
 const END_WARNING: SpanMs = SpanMs(DAY_MS);
@@ -36,14 +29,24 @@ impl Task {
 
     /// Tells the master in use how we fare. One that is gone is left at once: the next sign of life goes to another.
     pub(super) async fn tell(&mut self) {
+        let wait_ms = self.tell_once().await.unwrap_or(REPORT_INTERVAL_MS);
+        let wait_ms = wait_ms.clamp(REPORT_INTERVAL_MS, REPORT_INTERVAL_MAX_MS);
+        self.tell_at = Instant::now() + Duration::from_millis(wait_ms);
+    }
+
+    /// `None` if nobody took it in.
+    async fn tell_once(&mut self) -> Option<u64> {
         let report = self.own_report().await;
-        let Some(link) = &self.link else { return };
-        if let Err(error) = link.report(report).await {
-            tracing::debug!(%error, "a report was not taken in");
-            if error.ends_connection() {
-                self.move_on();
-                self.report.set_master(None);
-                self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatFailed);
+        match self.link.as_ref()?.report(report).await {
+            Ok(wait_ms) => Some(wait_ms),
+            Err(error) => {
+                tracing::debug!(%error, "a report was not taken in");
+                if error.ends_connection() {
+                    self.move_on();
+                    self.report.set_master(None);
+                    self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatFailed);
+                }
+                None
             }
         }
     }

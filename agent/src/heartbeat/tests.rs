@@ -106,10 +106,10 @@ impl LeaseService for Master {
         Ok(Vec::new())
     }
 
-    async fn report(self, _: Context, report: AgentReport) -> Result<(), Said> {
+    async fn report(self, _: Context, report: AgentReport) -> Result<u64, Said> {
         self.with(|book| {
             book.reports.push(report);
-            if book.closing { Err(Said::ShuttingDown) } else { Ok(()) }
+            if book.closing { Err(Said::ShuttingDown) } else { Ok(5_000) }
         })
     }
 

@@ -17,8 +17,20 @@ pub const NAMESPACES_PAGE_MAX: usize = 200;
 /// The most ended leases that one answer to a sign of life names: more than a session can have of all token types.
 pub const DENIED_MAX: usize = 64;
 
-/// How often an agent reports, in milliseconds of real time.
+/// How often an agent reports where it is one of few, and what it waits when a report failed, in milliseconds of real time.
 pub const REPORT_INTERVAL_MS: u64 = 5_000;
+/// What each further agent adds to that: reports of a whole cluster come 20 times a second at most, so that operators who
+/// like to look do not cost the masters more than all leases.
+pub const REPORT_INTERVAL_EACH_MS: u64 = 50;
+/// The longest that an agent waits, whatever a master says.
+pub const REPORT_INTERVAL_MAX_MS: u64 = 600_000;
+
+/// How often each of so many agents reports, in milliseconds of real time.
+pub fn report_interval_ms(agents: usize) -> u64 {
+    let each = REPORT_INTERVAL_EACH_MS.saturating_mul(agents as u64);
+    each.clamp(REPORT_INTERVAL_MS, REPORT_INTERVAL_MAX_MS)
+}
+
 /// The longest text in a report, in characters; whoever takes it in cuts the rest off.
 pub const REPORT_CHARS_MAX: usize = 200;
 
@@ -40,9 +52,9 @@ pub trait LeaseService {
     async fn list_namespaces(request: NamespacesRequest) -> Result<Vec<Namespace>, Refusal>;
     /// Who are you, how late is it, what are the terms. The first call on every connection.
     async fn heartbeat(request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal>;
-    /// How the caller fares, for the operators' eyes: nothing depends on it, and nothing of it is kept on disk. Every
-    /// [`REPORT_INTERVAL_MS`].
-    async fn report(report: AgentReport) -> Result<(), Refusal>;
+    /// How the caller fares, for the operators' eyes: nothing depends on it, and nothing of it is kept on disk. The answer
+    /// says after how many milliseconds of real time to report again, see [`report_interval_ms`].
+    async fn report(report: AgentReport) -> Result<u64, Refusal>;
 }
 
 /// A call for a token.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// Values that fit into a line: those of five minutes, one in five seconds.
+/// Values that fit into a line: as many as the masters keep.
 pub(super) const SPARK_SLOTS: usize = 60;
 /// A line of fewer values than this does not fill its drawing: it has only just begun.
 const SPARK_SLOTS_MIN: usize = 12;
