@@ -14,7 +14,7 @@ use tokio::time::{Duration, Instant};
 pub const ROLL_MAX: usize = 8_192;
 /// After this long without a report a session is no longer on the roll.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
-/// Rates that are kept of each session: with a report every five seconds, as in clusters of up to 100 agents, those of the
+/// Rates that are kept of each session: with a report every five seconds, as in clusters of up to 50 agents, those of the
 /// last five minutes.
 const RATES_MAX: usize = 60;
 

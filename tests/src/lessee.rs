@@ -6,8 +6,8 @@ use common::clock::TestClock;
 use common::lease::{Generation, Grant};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
-    AgentReport, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, REPORT_INTERVAL_MS,
-    Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
+    AgentReport, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, Refusal, Rent,
+    RentRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::transport;
 use common::terms::{AgentId, SessionId};
@@ -64,13 +64,20 @@ impl Lessee {
         Ok(master.heartbeat(transport::deadline_in(CALL_MAX), request).await?)
     }
 
-    /// Reports how it fares until then, as often as the master wants it, first after `phase` (0..1) of the shortest interval;
+    /// Reports how it fares until then, as often as the master wants it among so many, first after `phase` (0..1) of that;
     /// how often that was.
     ///
     /// # Errors
     /// If a call fails or is refused.
-    pub async fn tell_until(self, master: LeaseServiceClient, until: tokio::time::Instant, phase: f64) -> Result<u64> {
-        let mut due = tokio::time::Instant::now() + Duration::from_millis(REPORT_INTERVAL_MS).mul_f64(phase);
+    pub async fn tell_until(
+        self,
+        master: LeaseServiceClient,
+        until: tokio::time::Instant,
+        among: usize,
+        phase: f64,
+    ) -> Result<u64> {
+        let interval = Duration::from_millis(report_interval_ms(among));
+        let mut due = tokio::time::Instant::now() + interval.mul_f64(phase);
         let mut reports = 0;
         while due < until {
             tokio::time::sleep_until(due).await;

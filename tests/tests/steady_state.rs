@@ -55,11 +55,19 @@ impl Steady {
         Self { lessee, master, grant }
     }
 
-    /// Lives for `span`, with calls as far apart as said, the first ones after `phase` (0..1) of that.
-    async fn live(self, span: Duration, heartbeat: Duration, renewal: Duration, phase: f64, calls: &Calls) {
+    /// Lives for `span`, with calls as far apart as said, the first ones after `phase` (0..1) of that,
+    /// one of `among` agents.
+    async fn live(
+        self,
+        span: Duration,
+        heartbeat: Duration,
+        renewal: Duration,
+        (among, phase): (usize, f64),
+        calls: &Calls,
+    ) {
         let began = tokio::time::Instant::now();
         let (mut beat_at, mut renew_at) = (began + heartbeat.mul_f64(phase), began + renewal.mul_f64(phase));
-        let told = self.lessee.clone().tell_until(self.master.clone(), began + span, phase);
+        let told = self.lessee.clone().tell_until(self.master.clone(), began + span, among, phase);
         let told = tokio::spawn(told);
         let mut rseq = 0;
         while beat_at.min(renew_at) < began + span {
@@ -110,7 +118,7 @@ async fn agents_that_have_their_leases_cost_little() {
     let mut living = JoinSet::new();
     for (nth, agent) in steady.into_iter().enumerate() {
         let (calls, phase) = (Arc::clone(&calls), nth as f64 / agents as f64);
-        living.spawn(async move { agent.live(span, heartbeat, renewal, phase, &calls).await });
+        living.spawn(async move { agent.live(span, heartbeat, renewal, (agents, phase), &calls).await });
     }
     living.join_all().await;
     let (after, took) = (cpu(), began.elapsed());

@@ -19,9 +19,9 @@ pub const DENIED_MAX: usize = 64;
 
 /// How often an agent reports where it is one of few, and what it waits when a report failed, in milliseconds of real time.
 pub const REPORT_INTERVAL_MS: u64 = 5_000;
-/// What each further agent adds to that: reports of a whole cluster come 20 times a second at most, so that operators who
+/// What each further agent adds to that: reports of a whole cluster come ten times a second at most, so that operators who
 /// like to look do not cost the masters more than all leases.
-pub const REPORT_INTERVAL_EACH_MS: u64 = 50;
+pub const REPORT_INTERVAL_EACH_MS: u64 = 100;
 /// The longest that an agent waits, whatever a master says.
 pub const REPORT_INTERVAL_MAX_MS: u64 = 600_000;
 
