@@ -107,7 +107,8 @@ impl Minter {
     }
 }
 
-/// Lets the minter believe that it is `wall`.
+/// Lets the minter believe that it is `wall`, or up to a tick of the kernel's timer later: the short way to an ID looks at
+/// the time as of the last tick, and shall not be behind.
 pub(crate) fn set_wall(minter: &Minter, wall: WallMs) {
-    minter.offset.store(wall.0 - minter.clock.boot().0, Ordering::Relaxed);
+    minter.offset.store(wall.0 - minter.clock.boot_coarse().0, Ordering::Relaxed);
 }
