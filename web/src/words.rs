@@ -437,7 +437,7 @@ words! {
     log_in: "Log in", "登录";
     wrong_login: "There is no such user with this password.", "用户名或密码不正确。";
     locked_out: "Too many failed logins. Try again in {0} min.", "登录失败次数过多，请在 {0} 分钟后重试。";
-    first_login: "First start? The user is admin, and the password is in the file admin-password of this master’s data folder.", "首次启动？用户名为 admin，密码在本主控数据目录的 admin-password 文件中。";
+    first_login: "First start? The user is admin, and the password is in the file admin-password of master 1’s data folder.", "首次启动？用户名为 admin，密码在 1 号主控数据目录的 admin-password 文件中。";
     error_400: "This cannot be understood", "无法理解该请求";
     error_403: "You may not do this", "没有权限";
     error_404: "There is nothing here", "页面不存在";
