@@ -254,10 +254,17 @@ async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters()
         page_has(browser, "document.getElementById('namespace-string-invoices').innerText.includes('INV-20')").await?;
 
         go(browser, &format!("{home}/whitelist")).await?;
+        // A button stays that of its network, whatever rows come before it: nobody's click hits another one.
+        let kept = "window.kept = document.querySelector('#rows button'); window.keptRange = kept.dataset.range";
+        browser.execute(kept, Vec::new()).await?;
         type_into(browser, "range", "10.20.0.0/16").await?;
         click(browser, "form.fields button[type=submit]").await?;
         page_has(browser, &said("10.20.0.0/16 may ask for leases.")).await?;
+        page_has(browser, "document.querySelector('#rows tr').innerText.includes('10.20.0.0/16')").await?;
+        page_has(browser, "kept.isConnected && kept.dataset.range === keptRange && keptRange !== '10.20.0.0/16'")
+            .await?;
         click(browser, "[data-open=disallow][data-range='10.20.0.0/16']").await?;
+        page_has(browser, "document.getElementById('disallow-title').innerText.includes('10.20.0.0/16')").await?;
         type_into(browser, "disallow-confirm", "10.20.0.0/16").await?;
         click(browser, "#disallow button[type=submit]").await?;
         page_has(browser, &said("10.20.0.0/16 may not ask")).await?;

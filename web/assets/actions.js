@@ -54,7 +54,8 @@ async function ask(method, address, body) {
   throw new Error(json.detail ?? answer.statusText);
 }
 
-// What the server shows now of what this page does not follow live.
+// What the server shows now of what this page does not follow live. What it does follow comes by one way only: by two, an
+// older state could overtake a newer one.
 async function refresh() {
   const answer = await fetch(location.href, { credentials: "same-origin" });
   if (!answer.ok) return;
@@ -63,6 +64,7 @@ async function refresh() {
     const [old, fresh] = [document.querySelectorAll(name), page.querySelectorAll(name)];
     if (name === "tbody" && old.length === fresh.length) {
       fresh.forEach((part, nth) => {
+        if (old[nth].dataset.live === "yes") return;
         localise(part);
         settleChildren(old[nth], part);
       });

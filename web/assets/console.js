@@ -31,10 +31,11 @@ function say(connected) {
 function listen() {
   const source = new EventSource("/events" + location.pathname.replace(/\/$/, "") + (hasView ? location.search : ""));
   events = source;
-  source.addEventListener("open", () => say(true));
+  // A page is live once it shows what came: an open connection alone says nothing yet.
   source.addEventListener("parts", (event) => {
     for (const [name, html] of Object.entries(JSON.parse(event.data))) show(name, html);
     gate();
+    say(true);
   });
   source.addEventListener("error", () => {
     if (events !== source) return;
