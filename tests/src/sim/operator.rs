@@ -178,7 +178,8 @@ impl World {
     }
 
     fn ask_survivor(&mut self, survivor: usize, token: TokenHash, master: MasterId, step: JoinStep) {
-        let id = self.masters[survivor].ask(Asker::Join);
+        let id = self.masters[survivor].draw();
+        self.masters[survivor].wait(id, Asker::Join);
         let witness = self.masters[survivor].ledger.as_ref().map(|ledger| *ledger.witness());
         self.step(survivor, LedgerEvent::Join { id, token, master, step });
         if let Some(witness) = witness.filter(|_| self.mutations.has(Mutation::PermitKeptAfterJoin)) {
@@ -198,7 +199,7 @@ impl World {
         }
         let Some((lsn, backup)) = &mut self.masters[m].backup else { return false };
         let (lsn, mut store) = (*lsn, backup.snapshot());
-        self.believe_rollback(m, &mut store, seen + lsn + 100_000);
+        self.believe_rollback(m, &mut store, seen.max(lsn) + 100_000);
         self.masters[m].die();
         self.masters[m].store = Some(store);
         self.masters[m].condemned = !self.mutations.has(Mutation::RollbackBelieved);
