@@ -64,12 +64,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// Sends log lines to stderr: those of `level` (or a filter such as `info,master=debug`), coloured on a terminal.
+/// What a filter begins with, unless it says otherwise. tarpc opens a span for each request and writes the request's number and
+/// deadline into it as text; nothing of ours is ever logged inside, and it costs about as much as the request itself.
+const QUIET: &str = "tarpc=warn";
+
+/// Sends log lines to stderr: those of `level` (or a filter such as `info,master=debug`), coloured on a terminal. What tarpc
+/// says below a warning is left out unless the filter names it.
 ///
 /// # Errors
 /// A text for the operator, if there is no such level.
 pub fn start_log(level: &str, format: LogFormat) -> Result<(), String> {
-    let filter = tracing_subscriber::EnvFilter::try_new(level)
+    let filter = if level.contains("tarpc") { level.to_owned() } else { format!("{QUIET},{level}") };
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)
         .map_err(|_| format!("--log {level}: write a level such as info, or a filter such as info,common=debug"))?;
     let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);

@@ -7,16 +7,16 @@
 //! A failed commit and a panic in the ledger both end the process: after either nobody knows what is on the disk or in
 //! memory, and a restart reads a known state.
 
-use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId, Write};
+use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId, Standing, Write};
 use crate::rpc::Whitelist;
 use crate::store::Store;
 use common::clock::Clock;
 use common::rpc::PROTOCOL;
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -42,6 +42,7 @@ enum Input {
 pub struct Driver {
     queue: SyncSender<Input>,
     stopping: Arc<AtomicBool>,
+    standing: Arc<RwLock<Standing>>,
 }
 
 /// Why the loop did not take something.
@@ -88,12 +89,15 @@ pub fn start(
     let (mail, outbox) = mpsc::channel(MAIL_MAX);
     let stopping = Arc::new(AtomicBool::new(false));
     whitelist.set(ledger.book().whitelist());
-    let mut state = Loop { ledger, store, clock, mail, waiting: HashMap::new(), next_request: 0, counters, whitelist };
+    let standing = Arc::new(RwLock::new(Standing::of(&ledger)));
+    let followed = Arc::clone(&standing);
+    let (waiting, next_request) = (HashMap::new(), 0);
+    let mut state = Loop { ledger, store, clock, mail, waiting, next_request, counters, whitelist, standing: followed };
     let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || {
         let _end_on_panic = EndOnPanic;
         state.run(&inbox);
     })?;
-    let driver = Driver { queue: queue.clone(), stopping: Arc::clone(&stopping) };
+    let driver = Driver { queue: queue.clone(), stopping: Arc::clone(&stopping), standing };
     Ok((driver, Running { thread, queue, stopping }, outbox))
 }
 
@@ -130,6 +134,13 @@ impl Driver {
             let _ = answer.send(view(ledger, clock));
         })))?;
         answered.await.map_err(|_| Refused::Stopping)
+    }
+
+    /// The ledger's standing after its last commit, without the way to the loop. Never kept across an `await`: the loop waits
+    /// for it.
+    pub fn standing(&self) -> RwLockReadGuard<'_, Standing> {
+        // A panic of the loop, the only one that writes, ends the process.
+        self.standing.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, input: Input) -> Result<(), Refused> {
@@ -175,6 +186,7 @@ struct Loop<S> {
     next_request: u64,
     counters: Arc<Counters>,
     whitelist: Whitelist,
+    standing: Arc<RwLock<Standing>>,
 }
 
 impl<S: Store> Loop<S> {
@@ -244,6 +256,7 @@ impl<S: Store> Loop<S> {
                 self.whitelist.set(self.ledger.book().whitelist());
             }
         }
+        self.standing.write().unwrap_or_else(PoisonError::into_inner).follow(&self.ledger, &fx.writes);
         for message in fx.mail {
             let frame = self.frame(message);
             if self.mail.try_send(frame).is_err() {

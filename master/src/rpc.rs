@@ -15,7 +15,7 @@ use common::rpc::lease::{
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, SettingValue};
-use common::terms::{ClusterId, MasterId};
+use common::terms::MasterId;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -139,7 +139,7 @@ impl LeaseService for LeaseServer {
         let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
         let DefineRequest { cluster, namespace, .. } = request;
         let driver = &self.driver;
-        in_cluster(driver, cluster).await?;
+        driver.standing().serves_cluster(cluster)?;
         let change = Change::Define(Box::new(namespace));
         ask!(driver, move |id| Event::Change { id, change, actor }, Reply::Change)
     }
@@ -147,7 +147,7 @@ impl LeaseService for LeaseServer {
     async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Namespace>, Refusal> {
         self.allowed()?;
         let NamespacesRequest { cluster, after } = request;
-        in_cluster(&self.driver, cluster).await?;
+        self.driver.standing().serves_cluster(cluster)?;
         let page = self.driver.look(move |ledger, _| {
             let namespaces = ledger.book().all().filter_map(|setting| match &setting.value {
                 SettingValue::Namespace(namespace) => Some(namespace.as_ref()),
@@ -161,21 +161,16 @@ impl LeaseService for LeaseServer {
 
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
         self.allowed()?;
-        ask!(self.driver, move |id| Event::Heartbeat { id, request }, Reply::Heartbeat)
+        self.driver.standing().answer(self.told.clock.wall(), &request)
     }
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Refusal> {
         self.allowed()?;
-        in_cluster(&self.driver, report.cluster).await?;
+        self.driver.standing().serves_cluster(report.cluster)?;
         let Told { roll, clock, master } = &self.told;
         roll.take_in(report, &self.from.to_string(), *master, clock.wall());
         Ok(report_interval_ms(roll.len()))
     }
-}
-
-/// Whether this master serves, and the caller's cluster at that.
-async fn in_cluster(driver: &Driver, cluster: Option<ClusterId>) -> Result<(), Refusal> {
-    driver.look(move |ledger, _| ledger.serves_cluster(cluster)).await.map_err(refusal)?
 }
 
 #[cfg(test)]

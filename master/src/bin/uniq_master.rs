@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use web::{Accounts, Door, DoorSettings, FlagRow};
@@ -151,17 +152,31 @@ fn run(args: Args) -> anyhow::Result<()> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let ledger = Ledger::start(loaded, clock.link_now(), rand::random(), args.test_clock, version)
         .with_first_whitelist(args.allow.clone());
+    // This thread serves agents and the other master: a call costs less than waking a second thread for it. The console has a
+    // thread of its own, so that a large page keeps no agent waiting.
     let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
-    let done = runtime.block_on(serve(args, ledger, store, clock, logins));
-    runtime.shutdown_timeout(Duration::from_millis(200));
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).thread_name("console").enable_all();
+    let console = builder.build().context("cannot start the console's runtime")?;
+    let done = runtime.block_on(serve(args, ledger, store, clock, logins, console.handle()));
+    for runtime in [runtime, console] {
+        runtime.shutdown_timeout(Duration::from_millis(200));
+    }
     done
 }
 
-async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock, logins: Logins) -> anyhow::Result<()> {
+async fn serve(
+    args: Args,
+    ledger: Ledger,
+    store: SledStore,
+    clock: Clock,
+    logins: Logins,
+    console_runtime: &Handle,
+) -> anyhow::Result<()> {
     let agents = bind(args.agent_listen, "--agent-listen").await?;
     let peers = bind(args.peer_listen, "--peer-listen").await?;
-    let console = bind(args.web_listen, "--web-listen").await?;
+    let console = moved(bind(args.web_listen, "--web-listen").await?, console_runtime)?;
     let flags = shown(&args);
     let peer = args.peer.context("--peer HOST:PORT is missing")?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -198,7 +213,7 @@ async fn serve(args: Args, ledger: Ledger, store: SledStore, clock: Clock, login
         tokio::spawn(rpc::serve(agents, driver.clone(), whitelist, told.clone(), stop.clone())),
         tokio::spawn(link::serve(peers, driver.clone(), told, stop.clone())),
         tokio::spawn(link::run(peer, mail, driver.clone(), roll, stop.clone())),
-        tokio::spawn(web::serve(console, admin, door, stop.clone().cancelled_owned())),
+        console_runtime.spawn(web::serve(console, admin, door, stop.clone().cancelled_owned())),
     ];
     if let Some(user) = first_admin {
         tokio::spawn(accounts::propose_first_admin(driver, user, stop.clone()));
@@ -243,4 +258,11 @@ async fn bind(address: std::net::SocketAddr, flag: &str) -> anyhow::Result<TcpLi
     TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}; give another address with {flag}"))
+}
+
+/// The same listener, for tasks of another runtime.
+fn moved(listener: TcpListener, runtime: &Handle) -> anyhow::Result<TcpListener> {
+    let listener = listener.into_std()?;
+    let _there = runtime.enter();
+    Ok(TcpListener::from_std(listener)?)
 }

@@ -5,8 +5,7 @@ use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Grant, Lease, Prep};
 use common::rpc::lease::{
-    Changed, HeartbeatReply, HeartbeatRequest, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest,
-    TokenRequest,
+    Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::setting::{Change, Setting, SettingKey};
@@ -95,13 +94,6 @@ pub enum Event {
         id: RequestId,
         /// What it says.
         request: ListRequest,
-    },
-    /// An agent's sign of life.
-    Heartbeat {
-        /// Whom to answer.
-        id: RequestId,
-        /// What it says.
-        request: HeartbeatRequest,
     },
     /// The replacement of a lost master wants the ledger.
     Join {
@@ -203,8 +195,6 @@ pub enum Reply {
     Terminate(Result<(), Refusal>),
     /// To [`Event::List`].
     List(Result<Vec<ListedLease>, Refusal>),
-    /// To [`Event::Heartbeat`].
-    Heartbeat(Result<HeartbeatReply, Refusal>),
     /// To [`Event::Join`].
     Join(Result<JoinReply, Refusal>),
     /// To [`Event::Change`].

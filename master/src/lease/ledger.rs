@@ -3,21 +3,20 @@
 
 use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Witness, Write};
 use super::order::Order;
-use super::rules;
 use super::table::Table;
+use super::{rules, standing};
 use crate::replication::pair::Pair;
 use crate::setting::Book;
 use common::account::{Login, SecretHash};
 use common::audit::{Actor, Entry};
 use common::clock::TestClock;
-use common::lease::{Generation, Lease, LeaseState, Prep};
-use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, Refusal};
+use common::lease::{Lease, LeaseState, Prep};
+use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::setting::Setting;
-use common::terms::{AgentId, SessionId};
+use common::terms::{ClusterId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
-use common::{rpc, terms::ClusterId};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 
@@ -129,10 +128,6 @@ impl Ledger {
                 let reply = self.on_list(&request);
                 fx.reply(id, Reply::List(reply));
             }
-            Event::Heartbeat { id, request } => {
-                let reply = self.on_heartbeat(now, &request);
-                fx.reply(id, Reply::Heartbeat(reply));
-            }
             Event::Join { id, token, master, step } => {
                 let reply = self.on_join(token, master, step, fx);
                 fx.reply(id, Reply::Join(reply));
@@ -222,44 +217,8 @@ impl Ledger {
         }
     }
 
-    fn on_heartbeat(&self, now: Now, request: &HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
-        if request.protocol != rpc::PROTOCOL {
-            return Err(Refusal::Protocol { here: rpc::PROTOCOL });
-        }
-        if request.test_clock != self.test_clock {
-            return Err(Refusal::TestClock);
-        }
-        self.same_cluster(request.cluster)?;
-        let cluster = self.identity.cluster.ok_or(Refusal::Syncing)?;
-        Ok(HeartbeatReply {
-            master: self.identity.master,
-            cluster,
-            terms: self.identity.terms,
-            mode: self.mode(),
-            wall: now.wall,
-            test_clock: self.test_clock,
-            version: self.version.clone(),
-            denied: self.denied(&request.agent_id, request.session),
-        })
-    }
-
-    /// What a session has and shall not use any more. It hears of it at its next sign of life, because its next renewal
-    /// may be half a day away.
-    fn denied(&self, agent_id: &AgentId, session: SessionId) -> Vec<(TokenKey, Generation)> {
-        let open = self.table.of_agent(agent_id);
-        let denied = open.filter_map(|(_, key)| {
-            let lease = self.table.lease(key)?;
-            let its = lease.session == session && lease.agent_id == *agent_id;
-            (its && lease.deny).then_some((key, lease.g))
-        });
-        denied.take(DENIED_MAX).collect()
-    }
-
     pub(super) fn same_cluster(&self, theirs: Option<ClusterId>) -> Result<(), Refusal> {
-        match (self.identity.cluster, theirs) {
-            (Some(here), Some(there)) if here != there => Err(Refusal::ForeignCluster { here }),
-            _ => Ok(()),
-        }
+        standing::same_cluster(self.identity.cluster, theirs)
     }
 
     /// Merges what the other master knows; used by every message that carries records.
@@ -360,20 +319,7 @@ impl Ledger {
     /// # Errors
     /// Why not.
     pub(crate) fn serves(&self) -> Result<(), Refusal> {
-        match self.mode() {
-            Mode::Syncing => Err(Refusal::Syncing),
-            Mode::RolledBack => Err(Refusal::RolledBack),
-            Mode::Ready | Mode::ReadyAlone => Ok(()),
-        }
-    }
-
-    /// Whether it serves somebody of this cluster (`None`: of none yet).
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn serves_cluster(&self, cluster: Option<ClusterId>) -> Result<(), Refusal> {
-        self.same_cluster(cluster)?;
-        self.serves()
+        standing::serves(self.mode())
     }
 
     /// What it knows of the other master.

@@ -49,8 +49,10 @@ pub mod ledger;
 mod order;
 mod renew;
 pub mod rules;
+pub mod standing;
 pub mod table;
 
 mod permit;
 pub use event::{Alarm, Effects, Event, Identity, Reply, RequestId, TokenHash, Witness, Write};
 pub use ledger::Ledger;
+pub use standing::Standing;

@@ -4,7 +4,7 @@
 //! fails or takes too long ends the connection, because tarpc never reconnects by itself.
 
 use crate::driver::{Driver, Refused};
-use crate::lease::{Event, Identity, Reply, TokenHash};
+use crate::lease::{Event, Reply, TokenHash};
 use crate::roll::Roll;
 use crate::rpc::Told;
 use common::rpc::lease::Refusal;
@@ -13,7 +13,6 @@ use common::rpc::peer::{
     REPORTS_MAX,
 };
 use common::rpc::transport::{self, Limits, accept, deadline_in};
-use common::terms::{ClusterId, EpochId, MasterId};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 use tarpc::client::Config;
@@ -77,7 +76,7 @@ async fn pass_on(client: &PeerServiceClient, driver: &Driver, roll: &Roll) {
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
-        let Ok((from, cluster, epoch)) = driver.look(|ledger, _| who(ledger.identity())).await else { continue };
+        let (from, cluster, epoch) = driver.standing().who();
         let (reports, last) = roll.news_of(from, after, REPORTS_MAX);
         if reports.is_empty() {
             continue;
@@ -91,10 +90,6 @@ async fn pass_on(client: &PeerServiceClient, driver: &Driver, roll: &Roll) {
             after = last;
         }
     }
-}
-
-fn who(identity: &Identity) -> (MasterId, Option<ClusterId>, Option<EpochId>) {
-    (identity.master, identity.cluster, identity.epoch)
 }
 
 async fn deliver_all(client: &PeerServiceClient, mail: &mut mpsc::Receiver<PeerFrame>) -> String {
@@ -166,9 +161,7 @@ impl PeerService for Letterbox {
     }
     async fn reports(self, _: Context, news: AgentNews) -> bool {
         let AgentNews { from, cluster, epoch, reports } = news;
-        let Ok((me, our_cluster, our_epoch)) = self.driver.look(|ledger, _| who(ledger.identity())).await else {
-            return false;
-        };
+        let (me, our_cluster, our_epoch) = self.driver.standing().who();
         let ours = from == me.other() && cluster.is_some() && (cluster, epoch) == (our_cluster, our_epoch);
         if ours && reports.len() <= REPORTS_MAX {
             let at = self.told.clock.wall();

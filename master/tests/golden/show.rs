@@ -109,7 +109,6 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
             JoinReply::Page { records, .. } => format!("takes {} records", records.len()),
             JoinReply::Done => "has joined".to_owned(),
         },
-        Reply::Heartbeat(Ok(reply)) => format!("master {} {}", reply.master, reply.mode),
         Reply::Change(Ok(changed)) => format!("{changed:?}"),
         Reply::Kept => "kept".to_owned(),
         Reply::Ordered(Ok(lease)) => {
@@ -120,7 +119,6 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
         | Reply::Rent(Err(e))
         | Reply::Terminate(Err(e))
         | Reply::List(Err(e))
-        | Reply::Heartbeat(Err(e))
         | Reply::Change(Err(e))
         | Reply::Ordered(Err(e))
         | Reply::Join(Err(e)) => {

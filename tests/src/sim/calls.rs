@@ -2,6 +2,7 @@
 
 use super::disk::Failure;
 use super::host::InFlight;
+use super::master::Told;
 use super::minter::Stop;
 use super::net::Node;
 use super::world::{Call, Caller, Event, World};
@@ -97,7 +98,7 @@ impl World {
     }
 
     /// An answer, or none in time.
-    pub fn on_answer(&mut self, caller: Caller, reply: Option<Box<Reply>>) {
+    pub fn on_answer(&mut self, caller: Caller, reply: Option<Box<Told>>) {
         let h = caller.host;
         let host = &self.hosts[h];
         let waits = host.life == caller.life
@@ -110,15 +111,15 @@ impl World {
         }
         let Some(flight) = host.proc.as_ref().and_then(|proc| proc.call.clone()) else { return };
         match reply.map(|reply| *reply) {
-            Some(Reply::Heartbeat(Ok(reply))) => self.greeted(h, &flight, &reply),
-            Some(Reply::Token(Ok(grant))) => {
+            Some(Told::Heartbeat(Ok(reply))) => self.greeted(h, &flight, &reply),
+            Some(Told::Ledger(Reply::Token(Ok(grant)))) => {
                 let fine = check_grant(&grant, TokenType::Uint2, &self.swarm.terms);
                 if let Err(what) = fine {
                     self.oracle.violated(|| format!("agent {h} is granted what cannot be used: {what}"));
                 }
                 self.take_in(h, HolderEvent::Granted(grant));
             }
-            Some(Reply::Rent(Ok(rent))) => {
+            Some(Told::Ledger(Reply::Rent(Ok(rent)))) => {
                 let Command::Renew { key, g, .. } = flight.command else { return };
                 self.take_in(
                     h,
@@ -128,7 +129,9 @@ impl World {
                     },
                 );
             }
-            Some(Reply::Heartbeat(Err(refusal)) | Reply::Token(Err(refusal)) | Reply::Rent(Err(refusal))) => {
+            Some(
+                Told::Heartbeat(Err(refusal)) | Told::Ledger(Reply::Token(Err(refusal)) | Reply::Rent(Err(refusal))),
+            ) => {
                 self.call_failed(h, Some(refusal));
             }
             _ => self.call_failed(h, None),

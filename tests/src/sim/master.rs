@@ -7,13 +7,13 @@ use super::shelf::Shelf;
 use super::world::{Caller, Event, World};
 use common::lease::{Generation, LeaseState, Prep};
 use common::rpc::PROTOCOL;
-use common::rpc::lease::Rent;
+use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
 use common::terms::{EpochId, MasterId, SessionId};
 use common::time::WallMs;
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
-use master::lease::{Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Reply, RequestId, Write};
+use master::lease::{Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Reply, RequestId, Standing, Write};
 use std::collections::BTreeMap;
 
 /// Who waits for an answer.
@@ -28,14 +28,21 @@ pub enum Asker {
 /// What an agent asked for.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
-    /// Nothing but an answer.
-    Heartbeat,
     /// A token for a session.
     Token(SessionId),
     /// A renewal.
     Rent(SessionId, TokenKey, Generation),
     /// To take a token back.
     Terminate(TokenKey),
+}
+
+/// What an agent is answered.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// To its sign of life, by the master's standing.
+    Heartbeat(Result<HeartbeatReply, Refusal>),
+    /// To anything else, by its ledger.
+    Ledger(Reply),
 }
 
 /// What a master makes durable, as its next steps are told apart.
@@ -88,6 +95,8 @@ pub struct Master {
     pub id: MasterId,
     /// The process; `None` while it is down.
     pub ledger: Option<Ledger>,
+    /// What it answers signs of life with; follows the ledger after each commit.
+    standing: Option<Standing>,
     /// The disk; `None` before the store is made, and after it was lost.
     pub store: Option<Shelf>,
     /// An earlier copy of the disk.
@@ -119,6 +128,7 @@ impl Master {
         Self {
             id,
             ledger: None,
+            standing: None,
             store,
             backup: None,
             condemned: false,
@@ -135,12 +145,15 @@ impl Master {
         }
     }
 
-    /// Notes who waits.
-    pub fn ask(&mut self, asker: Asker) -> RequestId {
+    /// The number of a new request.
+    pub fn draw(&mut self) -> RequestId {
         self.next_request += 1;
-        let id = RequestId(self.next_request);
+        RequestId(self.next_request)
+    }
+
+    /// Notes who waits.
+    pub fn wait(&mut self, id: RequestId, asker: Asker) {
         self.waiting.insert(id, asker);
-        id
     }
 
     /// Whether it still waits.
@@ -148,14 +161,27 @@ impl Master {
         self.waiting.contains_key(&id)
     }
 
+    /// Answers a sign of life; `None` while it is down.
+    pub fn hear(&self, wall: WallMs, request: &HeartbeatRequest) -> Option<Told> {
+        let standing = self.standing.as_ref()?;
+        Some(Told::Heartbeat(standing.answer(wall, request)))
+    }
+
     /// What its disk holds.
     pub fn loaded(&mut self) -> Option<Loaded> {
         self.store.as_mut().map(Shelf::load)
     }
 
+    /// Its standing after a commit.
+    fn follow(&mut self, writes: &[Write]) {
+        if let Some((standing, ledger)) = self.standing.as_mut().zip(self.ledger.as_ref()) {
+            standing.follow(ledger, writes);
+        }
+    }
+
     /// The process ends. Whoever waits for it gives up in its own time.
     pub fn die(&mut self) {
-        self.ledger = None;
+        (self.ledger, self.standing) = (None, None);
         self.waiting.clear();
     }
 }
@@ -176,7 +202,9 @@ impl World {
         let Some(loaded) = master.loaded() else { return };
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
         master.permit = (loaded.identity.epoch, loaded.permit_out);
-        master.ledger = Some(Ledger::start(loaded, now, salt, None, String::new()));
+        let ledger = Ledger::start(loaded, now, salt, None, String::new());
+        master.standing = Some(Standing::of(&ledger));
+        master.ledger = Some(ledger);
         self.tell(|| format!("master {m} starts"));
         self.unsettle();
         self.bend_start(m);
@@ -214,6 +242,9 @@ impl World {
             self.oracle.violated(|| format!("master {m}: {what}"));
         }
         let Effects { writes, mail, replies, alarms, .. } = &fx;
+        if writes.is_empty() {
+            self.masters[m].follow(&[]);
+        }
         if !(writes.is_empty() && mail.is_empty() && replies.is_empty() && alarms.is_empty()) {
             self.carry_out(m, fx, asked_for);
         }
@@ -235,6 +266,8 @@ impl World {
             dies = plan.is_some() || trap == Some(Trap::Dies);
             if plan != Some(false) {
                 self.commit(m, &fx.writes);
+                self.masters[m].follow(&fx.writes);
+                self.check_standing(m);
             }
         }
         if let Some(trap) = trap {
@@ -252,6 +285,17 @@ impl World {
         if dies {
             let down = self.outage(3_600_000);
             self.crash_master(m, down);
+        }
+    }
+
+    /// What signs of life are answered with is what the ledger holds, whatever way it came there.
+    fn check_standing(&mut self, m: usize) {
+        let Some((standing, ledger)) = self.masters[m].standing.as_ref().zip(self.masters[m].ledger.as_ref()) else {
+            return;
+        };
+        if *standing != Standing::of(ledger) {
+            let standing = format!("{standing:?}");
+            self.oracle.violated(|| format!("master {m} stands elsewhere than its ledger: {standing}"));
         }
     }
 
@@ -372,7 +416,7 @@ impl World {
             (Reply::Terminate(Ok(())), Asked::Terminate(key)) => self.free_at_once(key),
             _ => {}
         }
-        self.answer(m, caller, Some(Box::new(reply)));
+        self.answer(m, caller, Some(Box::new(Told::Ledger(reply))));
     }
 
     /// I5: no promise exceeds the promiser's durable record.

@@ -2,7 +2,7 @@
 
 use super::Setup;
 use super::host::Host;
-use super::master::{Asked, Asker, Master};
+use super::master::{Asked, Asker, Master, Told};
 use super::mutation::Mutations;
 use super::net::{Net, Node};
 use super::operator::Joining;
@@ -13,7 +13,7 @@ use super::swarm::Swarm;
 use common::rpc::lease::{HeartbeatRequest, Mode, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::PeerFrame;
 use common::time::{BootMs, Now, WallMs};
-use master::lease::{Event as LedgerEvent, Reply};
+use master::lease::Event as LedgerEvent;
 use std::collections::BTreeMap;
 
 /// The first instant of every simulation.
@@ -59,7 +59,7 @@ pub enum Event {
     /// A call arrives at a master.
     Call(usize, Caller, Box<Call>),
     /// An answer arrives at an agent; `None`: the connection failed, or it waits no longer.
-    Answer(Caller, Option<Box<Reply>>),
+    Answer(Caller, Option<Box<Told>>),
     /// An agent's task looks what there is to do.
     Wake(usize, u32),
     /// Clients want IDs.
@@ -322,20 +322,20 @@ impl World {
             return self.answer(m, caller, None);
         }
         self.bend_call(m, &mut call);
-        let asked = match &call {
-            Call::Token(request) => Asked::Token(request.session),
-            Call::Rent(request) => Asked::Rent(request.session, request.key, request.g),
-            Call::Terminate(request) => Asked::Terminate(request.key),
-            Call::Heartbeat(_) => Asked::Heartbeat,
+        let (id, address) = (self.masters[m].draw(), String::new());
+        let (asked, event) = match call {
+            Call::Heartbeat(request) => {
+                let wall = self.master_now(m).wall;
+                let told = self.masters[m].hear(wall, &request);
+                return self.answer(m, caller, told.map(Box::new));
+            }
+            Call::Token(request) => (Asked::Token(request.session), LedgerEvent::Token { id, request, address }),
+            Call::Rent(request) => {
+                (Asked::Rent(request.session, request.key, request.g), LedgerEvent::Rent { id, request })
+            }
+            Call::Terminate(request) => (Asked::Terminate(request.key), LedgerEvent::Terminate { id, request }),
         };
-        let id = self.masters[m].ask(Asker::Agent(caller, asked));
-        let address = String::new();
-        let event = match call {
-            Call::Heartbeat(request) => LedgerEvent::Heartbeat { id, request },
-            Call::Token(request) => LedgerEvent::Token { id, request, address },
-            Call::Rent(request) => LedgerEvent::Rent { id, request },
-            Call::Terminate(request) => LedgerEvent::Terminate { id, request },
-        };
+        self.masters[m].wait(id, Asker::Agent(caller, asked));
         self.step(m, event);
         if self.masters[m].asks(id) {
             self.unanswered(caller);
@@ -343,7 +343,7 @@ impl World {
     }
 
     /// Sends an answer on its way.
-    pub fn answer(&mut self, m: usize, caller: Caller, reply: Option<Box<Reply>>) {
+    pub fn answer(&mut self, m: usize, caller: Caller, reply: Option<Box<Told>>) {
         // Nobody waits for the answer to a copy.
         if caller.rpc == 0 {
             return;

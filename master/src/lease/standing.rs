@@ -1,0 +1,154 @@
+//! What a sign of life is answered with: a small copy of the ledger's standing, as the last commit left it.
+//!
+//! Signs of life come from every agent every minute, and change nothing. Whoever has this copy answers them, without the
+//! way to the ledger's thread and back, which costs several times the answer. The copy follows the ledger after each commit, so
+//! what it says is durable, like everything else a master says.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::event::Write;
+use super::ledger::Ledger;
+use common::clock::TestClock;
+use common::lease::{Generation, Lease, LeaseState};
+use common::rpc;
+use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, Refusal};
+use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
+use common::time::WallMs;
+use common::token::TokenKey;
+use std::collections::BTreeMap;
+
+/// One master's standing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    master: MasterId,
+    cluster: Option<ClusterId>,
+    epoch: Option<EpochId>,
+    terms: Terms,
+    mode: Mode,
+    test_clock: Option<TestClock>,
+    version: String,
+    /// Leases that are denied and not closed, by session.
+    denied: BTreeMap<SessionId, BTreeMap<TokenKey, (AgentId, Generation)>>,
+    /// Whose each of them is, to find it again when its record changes.
+    holders: BTreeMap<TokenKey, SessionId>,
+}
+
+impl Standing {
+    /// That of a ledger all of which is durable.
+    pub fn of(ledger: &Ledger) -> Self {
+        let identity = ledger.identity();
+        let mut standing = Self {
+            master: identity.master,
+            cluster: identity.cluster,
+            epoch: identity.epoch,
+            terms: identity.terms,
+            mode: ledger.mode(),
+            test_clock: ledger.test_clock(),
+            version: ledger.version().to_owned(),
+            denied: BTreeMap::new(),
+            holders: BTreeMap::new(),
+        };
+        for (key, lease) in ledger.table().leases() {
+            standing.note(key, lease);
+        }
+        standing
+    }
+
+    /// Takes over what changed by a step whose `writes` are durable now.
+    pub fn follow(&mut self, ledger: &Ledger, writes: &[Write]) {
+        self.mode = ledger.mode();
+        for write in writes {
+            match write {
+                Write::Identity(identity) => {
+                    (self.cluster, self.epoch, self.terms) = (identity.cluster, identity.epoch, identity.terms);
+                }
+                Write::Lease(key, lease) => self.note(*key, lease),
+                _ => {}
+            }
+        }
+    }
+
+    fn note(&mut self, key: TokenKey, lease: &Lease) {
+        if let Some(session) = self.holders.remove(&key)
+            && let Some(its) = self.denied.get_mut(&session)
+        {
+            its.remove(&key);
+            if its.is_empty() {
+                self.denied.remove(&session);
+            }
+        }
+        if lease.deny && lease.state != LeaseState::Closed {
+            self.denied.entry(lease.session).or_default().insert(key, (lease.agent_id.clone(), lease.g));
+            self.holders.insert(key, lease.session);
+        }
+    }
+
+    /// The answer to a sign of life; `wall` is what the master's calendar says.
+    ///
+    /// # Errors
+    /// Why the two do not belong together, or [`Refusal::Syncing`] before the masters ever met.
+    pub fn answer(&self, wall: WallMs, request: &HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
+        if request.protocol != rpc::PROTOCOL {
+            return Err(Refusal::Protocol { here: rpc::PROTOCOL });
+        }
+        if request.test_clock != self.test_clock {
+            return Err(Refusal::TestClock);
+        }
+        same_cluster(self.cluster, request.cluster)?;
+        let cluster = self.cluster.ok_or(Refusal::Syncing)?;
+        Ok(HeartbeatReply {
+            master: self.master,
+            cluster,
+            terms: self.terms,
+            mode: self.mode,
+            wall,
+            test_clock: self.test_clock,
+            version: self.version.clone(),
+            denied: self.denied_of(&request.agent_id, request.session),
+        })
+    }
+
+    /// What a session has and shall not use any more. It hears of it at its next sign of life, because its next renewal
+    /// may be half a day away.
+    fn denied_of(&self, agent_id: &AgentId, session: SessionId) -> Vec<(TokenKey, Generation)> {
+        let its = self.denied.get(&session).into_iter().flatten();
+        let named = its.filter(|(_, (holder, _))| holder == agent_id);
+        named.map(|(key, (_, g))| (*key, *g)).take(DENIED_MAX).collect()
+    }
+
+    /// Whether this master serves somebody of this cluster (`None`: of none yet).
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn serves_cluster(&self, cluster: Option<ClusterId>) -> Result<(), Refusal> {
+        same_cluster(self.cluster, cluster)?;
+        serves(self.mode)
+    }
+
+    /// Who this master is: its number, its cluster and its pairing.
+    pub fn who(&self) -> (MasterId, Option<ClusterId>, Option<EpochId>) {
+        (self.master, self.cluster, self.epoch)
+    }
+}
+
+/// Whether a master in this mode serves at all.
+///
+/// # Errors
+/// Why not.
+pub(super) fn serves(mode: Mode) -> Result<(), Refusal> {
+    match mode {
+        Mode::Syncing => Err(Refusal::Syncing),
+        Mode::RolledBack => Err(Refusal::RolledBack),
+        Mode::Ready | Mode::ReadyAlone => Ok(()),
+    }
+}
+
+/// Whether two belong to the same cluster, as far as both know theirs.
+///
+/// # Errors
+/// [`Refusal::ForeignCluster`].
+pub(super) fn same_cluster(here: Option<ClusterId>, there: Option<ClusterId>) -> Result<(), Refusal> {
+    match (here, there) {
+        (Some(here), Some(there)) if here != there => Err(Refusal::ForeignCluster { here }),
+        _ => Ok(()),
+    }
+}
