@@ -7,10 +7,14 @@
 use super::contenders::{Contenders, GENERATOR_CORE, Server};
 use super::figures::Figures;
 use super::report;
-use anyhow::{Context as _, Result, bail};
+use crate::cluster::Cluster;
+use anyhow::{Context as _, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+/// In a lane's arguments: the number of the round.
+const ROUND: &str = "{round}";
 
 /// IDs in a batch.
 pub const BATCH: usize = 10_000;
@@ -60,9 +64,10 @@ impl Lane {
         Self { name, runs: Vec::new(), load: Load::Own(args.into_iter().map(str::to_owned).collect()) }
     }
 
-    fn turn(&mut self, contenders: &Contenders, turn_ms: u64) -> Result<()> {
+    fn turn(&mut self, contenders: &Contenders, turn_ms: u64, round: usize) -> Result<()> {
         let figures = match &self.load {
             Load::Own(args) => {
+                let args = args.iter().map(|arg| arg.replace(ROUND, &round.to_string()));
                 let mut command = Command::new("taskset");
                 command.args(["-c", GENERATOR_CORE]).arg(std::env::current_exe()?).args(args);
                 command.args(["--warmup", "300ms", "--duration", &format!("{turn_ms}ms")]);
@@ -99,9 +104,9 @@ fn scenarios(c: &Contenders) -> Vec<Scenario> {
     if c.postgres.is_some() {
         one.push(Lane { name: "PostgreSQL nextval, prepared, 16 conn.", runs: Vec::new(), load: Load::Postgres });
     }
-    let path = format!("/uniq64?n={BATCH}");
-    let batch = ["--path", &path, "--connections", "16"];
-    let packed = [&batch[..], &["--accept", "application/octet-stream"]].concat();
+    let [packed_path, text_path] = BATCH_NAMES.map(|name| format!("/uniq64/{name}{ROUND}?n={BATCH}"));
+    let text = ["--path", &text_path, "--connections", "16"];
+    let packed = ["--path", &packed_path, "--connections", "16", "--accept", "application/octet-stream"];
     let buffer = ["--path", "/buffer", "--connections", "16"];
     let calls = ["--connections", "1", "--in-flight", "1000"];
     let echo = [&calls[..], &["--call", "echo"]].concat();
@@ -118,7 +123,7 @@ fn scenarios(c: &Contenders) -> Vec<Scenario> {
         scenario(
             "text",
             "Batches of 10,000, text (200,000 bytes)",
-            vec![Lane::new(agent, "http", &c.agent, &batch), Lane::new(ready, "http", &c.text_buffer, &buffer)],
+            vec![Lane::new(agent, "http", &c.agent, &text), Lane::new(ready, "http", &c.text_buffer, &buffer)],
         ),
         scenario(
             "tarpc",
@@ -126,6 +131,19 @@ fn scenarios(c: &Contenders) -> Vec<Scenario> {
             vec![Lane::new(agent, "rpc", &c.agent_rpc, &calls), Lane::new("bare tarpc echo", "rpc", &c.echo, &echo)],
         ),
     ]
+}
+
+/// Batches take hundreds of millions of IDs a second, and a generator has 2^31 an hour: each round has generators of its own,
+/// as an application with that appetite would.
+const BATCH_NAMES: [&str; 2] = ["packed-", "text-"];
+
+async fn name_generators(cluster: &Cluster, round: usize) -> Result<()> {
+    for name in BATCH_NAMES {
+        let url = cluster.agent_url(0, &format!("generators/{name}{round}"))?;
+        let answer = cluster.client.ask("PUT", &url, br#"{"kind":"uniq64"}"#.to_vec()).await?;
+        ensure!(answer.status == 201, "cannot register {name}{round}: {}", answer.text());
+    }
+    Ok(())
 }
 
 /// Starts everything, measures, and prints tables and ratios.
@@ -148,10 +166,11 @@ pub async fn run(plan: Plan) -> Result<()> {
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}") {
         bar.set_style(style);
     }
-    for _ in 0..plan.rounds {
+    for round in 0..plan.rounds {
+        name_generators(&contenders.cluster, round).await?;
         for lane in scenarios.iter_mut().flat_map(|scenario| &mut scenario.lanes) {
             bar.set_message(lane.name);
-            lane.turn(&contenders, plan.turn_ms)?;
+            lane.turn(&contenders, plan.turn_ms, round)?;
             bar.inc(1);
         }
     }

@@ -148,9 +148,9 @@ struct Serve {
 
 #[derive(Args)]
 struct Compare {
-    /// How often everything has its turn
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    rounds: usize,
+    /// How often everything has its turn; an agent's serial file has room for the generators of so many rounds
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=40))]
+    rounds: u16,
 
     /// How long each turn is, in milliseconds
     #[arg(long, default_value_t = 3_000, value_name = "MS")]
@@ -217,7 +217,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Command::Compare(Compare { rounds, turn_ms, report, in_process }) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(compare::run(compare::Plan { rounds, turn_ms, report, in_process }))?;
+            runtime.block_on(compare::run(compare::Plan { rounds: rounds.into(), turn_ms, report, in_process }))?;
             return Ok(ExitCode::SUCCESS);
         }
     };
