@@ -33,7 +33,8 @@ const U64_LEN_MAX: usize = 9;
 const U128_LEN_MAX: usize = 17;
 const TEXT_HEAD_LEN_MAX: usize = 9;
 
-/// The service.
+/// The service. tarpc moves the future of each call several times on its way, so what few calls need (waiting for the disk, the
+/// masters or a turn) is boxed and the rest is small; a test holds it to that.
 #[derive(Clone)]
 pub struct Server {
     minter: Arc<Minter>,
@@ -61,7 +62,7 @@ impl Server {
         let known = self.minter.generator(kind, name);
         match &self.names {
             Some(names) if known.is_err() && name.parse::<GeneratorName>().is_ok() => {
-                names.look_up().await?;
+                Box::pin(names.look_up()).await?;
                 self.minter.generator(kind, name)
             }
             _ => known,
@@ -96,7 +97,7 @@ impl Server {
     /// A place among the large calls of this connection, if `n` IDs are one.
     async fn place(&self, n: u32) -> Option<SemaphorePermit<'_>> {
         // Nobody closes it, and a call that waits too long is over at its deadline.
-        if n > LARGE { self.large.acquire().await.ok() } else { None }
+        if n > LARGE { Box::pin(self.large.acquire()).await.ok() } else { None }
     }
 
     async fn mint(&self, kind: GeneratorKind, name: &str, n: u32) -> Result<Runs, Refusal> {
@@ -173,7 +174,7 @@ impl MintService for Server {
 
     async fn define_generator(self, _: Context, namespace: Namespace) -> Result<bool, MintFailure> {
         let defined = match &self.names {
-            Some(names) => names.define(namespace).await,
+            Some(names) => Box::pin(names.define(namespace)).await,
             None => Err(Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())),
         };
         defined.map_err(|e| self.failure(&e))

@@ -20,6 +20,7 @@ use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -32,15 +33,42 @@ use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 /// Bytes of answers that are written before they are sent.
-const OUT_LEN: usize = 64 << 10;
+const OUT_LEN: usize = 96 << 10;
 /// Bytes of input that are read at once at first; a longer head makes room for itself.
 const IN_LEN: usize = 4 << 10;
 /// An output buffer that is larger than this is not kept while a connection waits.
 const OUT_KEPT: usize = 4 << 10;
+/// What an answer may write beyond [`OUT_LEN`]: an ID, or a head.
+const OUT_SLACK: usize = 1 << 10;
+/// Large buffers that a worker keeps for its connections: fresh from the system, each page of one costs more than the IDs
+/// that are written into it.
+const SPARES_MAX: usize = 4;
 /// After so many buffers of one answer, other connections get their turn.
 const BUFFERS_A_TURN: u32 = 2;
 /// How often an idle connection is looked at; the second time in a row it ends.
 const LOOK: Duration = Duration::from_millis(HEAD_TIMEOUT.as_millis() as u64 / 2);
+
+thread_local! {
+    static SPARES: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes `out` a large buffer with the same contents.
+fn enlarge(out: &mut Vec<u8>) {
+    let mut large = SPARES.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(OUT_LEN + OUT_SLACK));
+    large.append(out);
+    *out = large;
+}
+
+/// Takes a large buffer away from a connection that waits, for the next one that needs it.
+fn give_back(out: &mut Vec<u8>) {
+    let mut large = std::mem::take(out);
+    large.clear();
+    SPARES.with_borrow_mut(|spares| {
+        if spares.len() < SPARES_MAX && large.capacity() <= OUT_LEN + OUT_SLACK {
+            spares.push(large);
+        }
+    });
+}
 
 /// A connection that has not asked for anything but IDs yet.
 pub(super) struct Front<'a> {
@@ -144,7 +172,7 @@ impl<'a> Front<'a> {
         self.input.drain(..self.begin);
         self.begin = 0;
         if self.out.capacity() > OUT_KEPT {
-            self.out = Vec::new();
+            give_back(&mut self.out);
         }
         Ok(true)
     }
@@ -248,7 +276,11 @@ async fn send(
     io: &mut Impatient<TcpStream>,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
-    write_head(style, style.len_of(&runs), minter.clock(), out);
+    let len = style.len_of(&runs);
+    if len > OUT_KEPT && out.capacity() < OUT_LEN {
+        enlarge(out);
+    }
+    write_head(style, len, minter.clock(), out);
     style.start(out);
     let mut buffers = 0;
     loop {

@@ -185,6 +185,16 @@ impl Minter {
             Fast::Some(part) => Some(part),
             Fast::None => None,
         };
+        // Most calls never come here; those should not carry the room that waiting takes.
+        Box::pin(self.mint_waiting(generator, part, n)).await
+    }
+
+    async fn mint_waiting(
+        self: &Arc<Self>,
+        generator: &Arc<Generator>,
+        part: Option<Part>,
+        n: u32,
+    ) -> Result<Runs, Refusal> {
         let turn = self.queue_up().await?;
         if part.is_none() {
             // Whoever was before us may have opened a window.
@@ -240,9 +250,13 @@ impl Minter {
     }
 
     async fn mint_uniq96_uncounted(self: &Arc<Self>, n: u32) -> Result<Run, Refusal> {
-        if let Some(run) = self.try_take_uniq96(n)? {
-            return Ok(run);
+        match self.try_take_uniq96(n)? {
+            Some(run) => Ok(run),
+            None => Box::pin(self.mint_uniq96_waiting(n)).await,
         }
+    }
+
+    async fn mint_uniq96_waiting(self: &Arc<Self>, n: u32) -> Result<Run, Refusal> {
         let mut waited = Duration::ZERO;
         loop {
             let turn = self.queue_up().await?;
