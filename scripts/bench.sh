@@ -70,7 +70,7 @@ cargo build --locked --release -p tests --bin uniq_bench || exit 1
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-bench_args=() compare_args=(--rounds 5 --turn-ms 3000)
+bench_args=() compare_args=(--rounds 15 --turn-ms 1000)
 if $quick; then
   bench_args=(--quick)
   compare_args=(--rounds 3 --turn-ms 1000)

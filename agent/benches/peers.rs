@@ -189,11 +189,18 @@ fn main() {
     for contender in &all {
         println!("{:36} {:9.2} {:10.2}", contender.name, contender.ns(1), contender.ns(2));
     }
-    let ns = |name: &str, threads| all.iter().find(|c| c.name.starts_with(name)).unwrap().ns(threads);
+    let found = |name: &str| all.iter().find(|c| c.name.starts_with(name)).unwrap();
+    let ns = |name: &str, threads| found(name).ns(threads);
     let ratio = |name: &str, value: f64| println!("RATIO {name}={value:.3}");
-    ratio("inprocess_shared_to_fetch_add_and_clock", ns("uniq64, shared", 1) / ns("fetch_add + coarse", 1));
-    ratio("inprocess_block_to_thread_local", ns("uniq64, per-thread", 1) / ns("thread-local", 1));
-    ratio("inprocess_block_two_threads_to_one", ns("uniq64, per-thread", 1) / ns("uniq64, per-thread", 2));
+    // The machine's pace changes from moment to moment: what ran right after one another is compared, and the median counts.
+    let of_rounds = |(one, threads): (&str, usize), (other, by): (&str, usize)| {
+        let pairs = found(one).runs[threads - 1].iter().zip(&found(other).runs[by - 1]);
+        median(pairs.map(|(one, other)| one.0 / other.0))
+    };
+    let (shared, blocks) = ("uniq64, shared", "uniq64, per-thread");
+    ratio("inprocess_shared_to_fetch_add_and_clock", of_rounds((shared, 1), ("fetch_add + coarse", 1)));
+    ratio("inprocess_block_to_thread_local", of_rounds((blocks, 1), ("thread-local", 1)));
+    ratio("inprocess_block_two_threads_to_one", of_rounds((blocks, 1), (blocks, 2)));
     let crates = all.iter().skip_while(|c| !c.name.starts_with("ferroid"));
     let best = |threads| crates.clone().map(|c| c.ns(threads)).fold(f64::INFINITY, f64::min);
     ratio("inprocess_best_crate_to_shared", best(1) / ns("uniq64, shared", 1));

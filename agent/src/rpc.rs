@@ -24,8 +24,8 @@ const LARGE: u32 = 1_000;
 /// Large calls of one connection that are answered at the same time; others of it wait.
 const LARGE_PER_CONNECTION: usize = 4;
 /// Answers of one connection that wait to be sent. A caller that reads none and asks for full frames makes us keep so many
-/// of them; fewer would let a thousand small calls in flight wait for one another.
-const UNSENT_MAX: usize = 100;
+/// of them, up to 4 MiB each.
+const UNSENT_MAX: usize = 16;
 /// Bytes of a frame that are not IDs.
 const FRAME_SLACK: usize = 1 << 10;
 /// Bytes that bincode needs at most for a number of 64 and of 128 bits, and for the length of a text.

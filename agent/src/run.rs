@@ -119,6 +119,16 @@ pub fn uniq64(prefix: u64, counter: u64) -> Uniq64 {
     Uniq64::with_serial(prefix, (counter % UNIQ64_SERIALS_PER_HOUR) as u32)
 }
 
+/// The Uniq64 of `len` counters from `start` on, as stretches of consecutive numbers: the first of each, and how many. The
+/// serial begins again at 0 where the counter passes what an hour has, at most once for as many as a request may ask for.
+pub fn uniq64_stretches(prefix: u64, start: u64, len: u32) -> impl Iterator<Item = (u64, u32)> {
+    let left = UNIQ64_SERIALS_PER_HOUR - start % UNIQ64_SERIALS_PER_HOUR;
+    let first = len.min(u32::try_from(left).unwrap_or(u32::MAX));
+    let stretch = |start, len| (uniq64(prefix, start).bits(), len);
+    let stretches = [stretch(start, first), stretch(start + u64::from(first), len - first)];
+    stretches.into_iter().filter(|(_, n)| *n > 0)
+}
+
 /// The Uniq96 of that prefix and counter; a window gives no counter that is no serial.
 #[inline]
 pub fn uniq96(prefix: u64, counter: u64) -> Uniq96 {

@@ -7,6 +7,7 @@
 
 use crate::sync::{AtomicU64, Ordering};
 use common::time::WallMs;
+use crossbeam_utils::CachePadded;
 use std::ops::Range;
 
 /// Where `next` stands in a closed window: above every serial, and as far below the overflow. Late additions start
@@ -20,7 +21,9 @@ pub struct Window<S> {
     pub stamp: S,
     /// The bucket that the stamp carries.
     pub bucket: u32,
-    pub(crate) next: AtomicU64,
+    /// On a cache line of its own: an addition takes the line away from all other threads, and they read the rest of this for
+    /// each serial.
+    pub(crate) next: CachePadded<AtomicU64>,
     end: u64,
     half: u64,
     valid_until: WallMs,
@@ -59,12 +62,12 @@ impl<S> Window<S> {
         let start = serials.start.min(CLOSED >> 1);
         let end = serials.end.clamp(start, CLOSED >> 1);
         let half = start + (end - start) / 2;
-        Self { stamp, bucket, next: AtomicU64::new(start), end, half, valid_until }
+        Self { stamp, bucket, next: AtomicU64::new(start).into(), end, half, valid_until }
     }
 
     /// A window in which there is nothing.
     pub fn closed(stamp: S) -> Self {
-        Self { stamp, bucket: 0, next: AtomicU64::new(CLOSED), end: 0, half: 0, valid_until: WallMs(i64::MIN) }
+        Self { stamp, bucket: 0, next: AtomicU64::new(CLOSED).into(), end: 0, half: 0, valid_until: WallMs(i64::MIN) }
     }
 
     /// The same window over other serials.

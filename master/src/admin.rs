@@ -204,17 +204,7 @@ impl Masters for Admin {
     }
 
     fn audit(&self, before: Option<u64>, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
-        let audit = self.audit.clone();
-        async move {
-            // Reading may wait for the disk.
-            let read = tokio::task::spawn_blocking(move || audit.newest(before, count)).await;
-            let lines = read.map_err(|_| Unavailable::ShuttingDown)?.map_err(|e| {
-                tracing::error!("the audit cannot be read: {e}");
-                Unavailable::Damaged
-            })?;
-            Ok(lines.into_iter().map(audit_row).collect())
-        }
-        .boxed()
+        self.read_audit(move |audit| audit.newest(before, count)).boxed()
     }
 
     fn whitelist(&self) -> BoxFuture<'_, Result<Vec<NetworkRow>, Unavailable>> {
@@ -245,17 +235,8 @@ impl Masters for Admin {
     }
 
     fn history(&self, token: TokenKey, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
-        let audit = self.audit.clone();
-        async move {
-            let about = move |line: &Line| agents::is_about(line, token);
-            let read = tokio::task::spawn_blocking(move || audit.newest_of(None, HISTORY_SCAN_MAX, count, about)).await;
-            let lines = read.map_err(|_| Unavailable::ShuttingDown)?.map_err(|e| {
-                tracing::error!("the audit cannot be read: {e}");
-                Unavailable::Damaged
-            })?;
-            Ok(lines.into_iter().map(audit_row).collect())
-        }
-        .boxed()
+        let about = move |line: &Line| agents::is_about(line, token);
+        self.read_audit(move |audit| audit.newest_of(None, HISTORY_SCAN_MAX, count, about)).boxed()
     }
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {

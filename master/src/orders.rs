@@ -29,12 +29,12 @@ impl Admin {
         row.map_err(|_| Refusal::ShuttingDown)
     }
 
-    async fn read_audit(
+    /// What `read` finds in the audit, on a thread that may wait for the disk.
+    pub(crate) async fn read_audit(
         &self,
         read: impl FnOnce(crate::store::sled::AuditLog) -> Result<Vec<Line>, StoreError> + Send + 'static,
     ) -> Result<Vec<AuditRow>, Unavailable> {
         let audit = self.audit.clone();
-        // Reading may wait for the disk.
         let lines = tokio::task::spawn_blocking(move || read(audit)).await.map_err(|_| Unavailable::ShuttingDown)?;
         let lines = lines.map_err(|e| {
             tracing::error!("the audit cannot be read: {e}");

@@ -3,7 +3,7 @@
 use super::{MintError, Shared, UniqGenerator};
 use crate::emit::Stamp;
 use crate::minter::Generator;
-use crate::run::uniq64;
+use crate::run::uniq64_stretches;
 use crate::window::Take;
 use common::time::WallMs;
 use std::cell::Cell;
@@ -17,10 +17,11 @@ const BLOCK: u32 = 1_024;
 pub struct PerThread {
     shared: Shared,
     generator: Option<Arc<Generator>>,
-    /// The block: what is written into its IDs, its serials, and its right.
-    prefix: Cell<u64>,
+    /// The block: its IDs from the next one on, and its right.
     next: Cell<u64>,
     end: Cell<u64>,
+    /// IDs of the same block that do not follow on those: there the serial begins again at 0.
+    rest: Cell<(u64, u64)>,
     /// The number of the window that it was cut from.
     window: Cell<u64>,
     valid_until: Cell<WallMs>,
@@ -31,20 +32,45 @@ impl PerThread {
         Self {
             generator: shared.numbers().ok().cloned(),
             shared,
-            prefix: Cell::new(0),
             next: Cell::new(0),
             end: Cell::new(0),
+            rest: Cell::new((0, 0)),
             window: Cell::new(0),
             valid_until: Cell::new(WallMs(i64::MIN)),
         }
     }
 
-    /// Cuts a block from the window that is open now, and takes the first ID from it.
+    /// The next ID of the block, if it still has one and its right holds.
+    #[inline]
+    fn taken(&self) -> Option<u64> {
+        let next = self.next.get();
+        if next < self.end.get()
+            && let Some(generator) = &self.generator
+            && generator.windows_ended().load(Ordering::Relaxed) == self.window.get()
+            && self.shared.time.wall() < self.valid_until.get()
+            && self.shared.process.check().is_ok()
+        {
+            self.next.set(next + 1);
+            return Some(next);
+        }
+        None
+    }
+
+    /// Goes on where the serial begins again, or cuts a block from the window that is open now.
     #[cold]
     #[inline(never)]
     fn cut(&self) -> Result<u64, MintError> {
+        if self.next.get() >= self.end.get() {
+            let (start, end) = self.rest.take();
+            self.next.set(start);
+            self.end.set(end);
+            if let Some(id) = self.taken() {
+                return Ok(id);
+            }
+        }
         self.shared.process.check()?;
         self.end.set(0);
+        self.rest.set((0, 0));
         let generator = self.shared.numbers()?;
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
         let number = generator.windows_ended().load(Ordering::Acquire);
@@ -61,27 +87,23 @@ impl PerThread {
             // The long way, which opens the next window.
             Take::None | Take::Closed => return self.shared.get_uniq64(),
         };
-        self.prefix.set(prefix);
-        self.next.set(block.start + 1);
-        self.end.set(block.end);
+        let len = u32::try_from(block.end - block.start).unwrap_or(BLOCK);
+        let mut stretches = uniq64_stretches(prefix, block.start, len).map(|(first, n)| (first, first + u64::from(n)));
+        let Some((first, end)) = stretches.next() else { return self.shared.get_uniq64() };
+        self.rest.set(stretches.next().unwrap_or_default());
         self.window.set(number);
         self.valid_until.set(window.valid_until());
-        Ok(uniq64(prefix, block.start).bits())
+        self.next.set(first + 1);
+        self.end.set(end);
+        Ok(first)
     }
 }
 
 impl UniqGenerator for PerThread {
     #[inline]
     fn get_uniq64(&self) -> Result<u64, MintError> {
-        let next = self.next.get();
-        if next < self.end.get()
-            && let Some(generator) = &self.generator
-            && generator.windows_ended().load(Ordering::Relaxed) == self.window.get()
-            && self.shared.time.wall() < self.valid_until.get()
-            && self.shared.process.check().is_ok()
-        {
-            self.next.set(next + 1);
-            return Ok(uniq64(self.prefix.get(), next).bits());
+        if let Some(id) = self.taken() {
+            return Ok(id);
         }
         self.cut()
     }

@@ -10,6 +10,8 @@ use common::namespace::GeneratorKind;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+/// The number of no generator.
+const NONE: u64 = u64::MAX;
 /// Windows that a thread remembers, one for each of so many generators.
 const REMEMBERED: usize = 4;
 
@@ -31,6 +33,9 @@ pub struct Shared {
     pub(super) process: Process,
     pub(super) time: Arc<PassingTime>,
     numbers: Result<Arc<Generator>, Refusal>,
+    /// The number of that generator, at hand: after an atomic addition each load that depends on another one is waited for.
+    /// [`NONE`] if there is none.
+    number: u64,
     strings: Result<Arc<Generator>, Refusal>,
 }
 
@@ -47,7 +52,10 @@ impl Shared {
         let (numbers, strings) = (of(GeneratorKind::Uniq64), of(GeneratorKind::String));
         match (&numbers, &strings) {
             (Err(unknown), Err(_)) => Err(unknown.clone()),
-            _ => Ok(Self { minter: Arc::clone(minter), process, time, numbers, strings }),
+            _ => {
+                let number = numbers.as_ref().map_or(NONE, |generator| generator.number());
+                Ok(Self { minter: Arc::clone(minter), process, time, numbers, number, strings })
+            }
         }
     }
 
@@ -62,20 +70,27 @@ impl Shared {
 
     /// By the window that this thread knows.
     #[inline]
-    fn known(&self, generator: &Arc<Generator>) -> Option<u64> {
+    fn known(&self) -> Option<u64> {
         let wall = self.time.wall();
         WINDOWS.with_borrow(|windows| {
-            let known = windows.get(generator.number() as usize % REMEMBERED)?.as_ref()?;
-            if known.id != generator.number() {
+            let known = windows.get(self.number as usize % REMEMBERED)?.as_ref()?;
+            if known.id != self.number {
                 return None;
             }
             let Stamp::Uniq64 { prefix } = known.window.stamp else { return None };
             let One { serial, half_used } = known.window.take_one(wall)?;
             if half_used {
-                self.minter.reserve_soon(generator);
+                self.reserve_soon();
             }
             Some(uniq64(prefix, serial).bits())
         })
+    }
+
+    #[cold]
+    fn reserve_soon(&self) {
+        if let Ok(generator) = &self.numbers {
+            self.minter.reserve_soon(generator);
+        }
     }
 
     #[cold]
@@ -100,13 +115,9 @@ impl UniqGenerator for Shared {
     #[inline]
     fn get_uniq64(&self) -> Result<u64, MintError> {
         self.process.check()?;
-        let generator = match &self.numbers {
-            Ok(generator) => generator,
-            Err(refusal) => return Err(refusal.clone().into()),
-        };
-        match self.known(generator) {
+        match self.known() {
             Some(id) => Ok(id),
-            None => self.unknown(generator),
+            None => self.unknown(self.numbers()?),
         }
     }
 

@@ -1,9 +1,11 @@
 use super::*;
 use crate::minter::Minter;
 use crate::minter::kit::{Kit, held, set_wall};
-use common::ids::Uniq64;
+use crate::serial_file::Block;
+use common::ids::{UNIQ64_SERIALS_PER_HOUR, Uniq64};
+use common::namespace::{GeneratorKind, Namespace};
 use common::rpc::mint::MintCode;
-use common::time::{HOUR_MS, SpanMs};
+use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,4 +133,37 @@ fn the_reserve_is_made_without_a_runtime_too() {
     }
     let writes = minter.counters().writes();
     assert!((3..=8).contains(&writes), "{writes} writes for three steps and a lease");
+}
+
+/// Where the serial begins again within a block, the block goes on there, and no serial is lost.
+#[test]
+fn a_block_goes_on_where_the_serial_begins_again() {
+    const LEFT: u64 = 500;
+    let kit = Kit::new();
+    let minter = kit.start();
+    let noon = WallMs(minter.wall().0.div_euclid(DAY_MS) * DAY_MS + DAY_MS + 12 * HOUR_MS);
+    drop(minter);
+    let namespace = Namespace::default_of(GeneratorKind::Uniq64);
+    let start = UNIQ64_SERIALS_PER_HOUR - LEFT;
+    kit.preset(|contents| {
+        contents.blocks[3] = Some(Block {
+            name: namespace.name().clone(),
+            kind: GeneratorKind::Uniq64,
+            everyday_reset: false,
+            create_time: noon,
+            modification_time: noon,
+            bucket: u32::try_from(noon.0 / HOUR_MS).unwrap(),
+            bucket_base: start,
+            checksum: namespace.checksum(),
+            serial: start,
+            step: 10_000,
+        });
+    });
+    let minter = kit.start();
+    set_wall(&minter, noon);
+    let generator = shared(&minter);
+    let block = generator.per_thread();
+    let serials = (0..2_000).map(|_| block.get_uniq64().unwrap() % UNIQ64_SERIALS_PER_HOUR);
+    let expected = (0..2_000).map(|nth| (start + nth) % UNIQ64_SERIALS_PER_HOUR);
+    assert_eq!(serials.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }

@@ -19,6 +19,7 @@ use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site, WRITE_TIMEOUT};
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::run::Runs;
+use bytes::BufMut as _;
 use common::clock::Clock;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -27,9 +28,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
+use tokio_util::io::poll_read_buf;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 /// Bytes of answers that are written before they are sent.
@@ -215,13 +217,13 @@ impl<'a> Front<'a> {
         let filled = self.input.len();
         // A head that has come in part is longer than usual; it may go up to its bound.
         let room = if filled == 0 { IN_LEN } else { HEAD_LEN_MAX.max(filled + 1) };
-        self.input.resize(room, 0);
-        let mut buffer = ReadBuf::new(self.input.get_mut(filled..).unwrap_or_default());
+        self.input.reserve(room - filled);
+        let mut buffer = (&mut self.input).limit(room - filled);
         let mut first = true;
-        let woken = poll_fn(|cx| {
-            match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
-                Poll::Ready(Ok(())) if buffer.filled().is_empty() => return Poll::Ready(Ok(Woken::End)),
-                Poll::Ready(read) => return Poll::Ready(read.map(|()| Woken::Input)),
+        poll_fn(|cx| {
+            match poll_read_buf(Pin::new(&mut self.io), cx, &mut buffer) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Woken::End)),
+                Poll::Ready(read) => return Poll::Ready(read.map(|_| Woken::Input)),
                 Poll::Pending if std::mem::take(&mut first) => return Poll::Pending,
                 Poll::Pending => {}
             }
@@ -230,10 +232,7 @@ impl<'a> Front<'a> {
             }
             ends.look.as_mut().poll(cx).map(|()| Ok(Woken::Look))
         })
-        .await;
-        let read = buffer.filled().len();
-        self.input.truncate(filled + read);
-        woken
+        .await
     }
 }
 

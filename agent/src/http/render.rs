@@ -4,8 +4,8 @@
 use super::accept::Media;
 use super::lines;
 use crate::emit::Stamp;
-use crate::run::{Run, Runs, uniq64, uniq96};
-use common::ids::{TextForm, UNIQ64_SERIALS_PER_HOUR};
+use crate::run::{Run, Runs, uniq64, uniq64_stretches, uniq96};
+use common::ids::TextForm;
 use common::template::CallerParts;
 
 /// Bytes that an ID takes at most in text, with what separates it from the next: a `uri` of Uniq96 is the longest.
@@ -73,7 +73,8 @@ impl Style {
             Stamp::Uniq64 { .. } if self.media == Media::Packed => n * 8,
             Stamp::Uniq96 { .. } if self.media == Media::Packed => n * 12,
             Stamp::Uniq64 { prefix } if narrow == 0 => {
-                let digits: usize = uniq64_stretches(*prefix, run).map(|(first, n)| lines::digits(first, n)).sum();
+                let digits: usize =
+                    uniq64_stretches(*prefix, run.start, run.len).map(|(first, n)| lines::digits(first, n)).sum();
                 digits + n * between
             }
             Stamp::Uniq64 { .. } => n * (narrow + between),
@@ -125,12 +126,12 @@ impl Style {
         match (&run.stamp, self.media, self.form) {
             (Stamp::Void, ..) => {}
             (Stamp::Uniq64 { prefix }, Media::Packed, _) => {
-                for (first, n) in uniq64_stretches(*prefix, run) {
+                for (first, n) in uniq64_stretches(*prefix, run.start, run.len) {
                     lines::packed(first, n, out);
                 }
             }
             (Stamp::Uniq64 { prefix }, _, TextForm::Decimal) => {
-                for (first, n) in uniq64_stretches(*prefix, run) {
+                for (first, n) in uniq64_stretches(*prefix, run.start, run.len) {
                     lines::numbers(first, n, after, out);
                 }
             }
@@ -168,19 +169,10 @@ impl Style {
     }
 }
 
-/// The numbers of a run, as stretches of consecutive ones: the serial begins again at 0 where the counter passes the
-/// capacity, at most once in a run.
-fn uniq64_stretches(prefix: u64, run: &Run) -> impl Iterator<Item = (u64, u32)> {
-    let left = UNIQ64_SERIALS_PER_HOUR - run.start % UNIQ64_SERIALS_PER_HOUR;
-    let first = run.len.min(u32::try_from(left).unwrap_or(u32::MAX));
-    let stretch = |start, len| (uniq64(prefix, start).bits(), len);
-    let stretches = [stretch(run.start, first), stretch(run.start + u64::from(first), run.len - first)];
-    stretches.into_iter().filter(|(_, n)| *n > 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::ids::UNIQ64_SERIALS_PER_HOUR;
     use proptest::prelude::*;
 
     fn style(media: Media, form: TextForm) -> Style {

@@ -149,11 +149,11 @@ struct Serve {
 #[derive(Args)]
 struct Compare {
     /// How often everything has its turn; an agent's serial file has room for the generators of so many rounds
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=40))]
+    #[arg(long, default_value_t = 15, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=40))]
     rounds: u16,
 
     /// How long each turn is, in milliseconds
-    #[arg(long, default_value_t = 3_000, value_name = "MS")]
+    #[arg(long, default_value_t = 1_000, value_name = "MS")]
     turn_ms: u64,
 
     /// Write the report there, its plots into a folder beside it
