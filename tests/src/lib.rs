@@ -8,6 +8,7 @@ pub mod bench;
 pub mod browser;
 pub mod client;
 pub mod cluster;
+pub mod faults;
 pub mod file_model;
 pub mod lessee;
 pub mod load;

@@ -107,7 +107,7 @@ impl Minter {
     ///
     /// # Errors
     /// If it cannot be written, or the session belongs to another cluster already.
-    pub(crate) fn join(&self, cluster: ClusterId, terms: Terms) -> Result<(), Refusal> {
+    pub fn join(&self, cluster: ClusterId, terms: Terms) -> Result<(), Refusal> {
         let mut state = self.lock()?;
         let mut holdings = state.holdings.clone();
         if *holdings.cluster.get_or_insert(cluster) != cluster || *holdings.terms.get_or_insert(terms) != terms {
@@ -122,7 +122,7 @@ impl Minter {
     ///
     /// # Errors
     /// If it cannot be written; then the renewal must not be sent.
-    pub(crate) fn promise_rseq(&self, rseq: u64) -> Result<(), Refusal> {
+    pub fn promise_rseq(&self, rseq: u64) -> Result<(), Refusal> {
         let mut state = self.lock()?;
         let mut holdings = state.holdings.clone();
         holdings.rseq = holdings.rseq.max(rseq);
@@ -134,7 +134,7 @@ impl Minter {
     ///
     /// # Errors
     /// If it cannot be written; then what was gained is not used.
-    pub(crate) fn set_leases(&self, mut leases: Leases, jumps: u64) -> Result<(), Refusal> {
+    pub fn set_leases(&self, mut leases: Leases, jumps: u64) -> Result<(), Refusal> {
         let mut state = self.lock()?;
         if self.jumps() != jumps {
             suspend(&mut leases);
@@ -180,7 +180,7 @@ impl Minter {
     }
 
     /// Takes a master's time. Gives what it changed, and whether windows have to pass the gates again.
-    pub(crate) fn hear(&self, answer: &Answer) -> (Heard, bool) {
+    pub fn hear(&self, answer: &Answer) -> (Heard, bool) {
         let mut time = self.time();
         let skew_before = time.skew();
         let heard = time.hear(answer);

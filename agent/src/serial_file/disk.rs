@@ -98,15 +98,22 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn boot_id(&self) -> io::Result<BootId>;
 }
 
-/// The real thing.
+/// The real thing: a folder of the operating system's. What [`open`](super::open) and [`format`](super::format()) work on.
+///
+/// It is public for those who put something between the serial file and its folder, as fault tests do: they implement
+/// [`Disk`] by passing each call on to one of these, and hand that to [`open_on`](super::open_on) or
+/// [`format_on`](super::format_on).
 #[derive(Debug)]
-pub(super) struct OsDisk {
+pub struct OsDisk {
     folder: File,
 }
 
 impl OsDisk {
     /// The folder at `path`. It is held open: what is done by name is done there, wherever it is moved to.
-    pub(super) fn new(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn new(path: &Path) -> io::Result<Self> {
         Ok(Self { folder: File::open(path)? })
     }
 

@@ -17,7 +17,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use disk::{Access, Disk, FileKind, Stat};
+pub use disk::{Access, Disk, FileKind, OsDisk, Stat};
 pub use error::{SerialFileError, StepError, Taken, WriteError};
 pub use file::SerialFile;
 pub use format::{format, format_on};
