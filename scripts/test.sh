@@ -123,6 +123,15 @@ namespaces_work() {
 }
 $namespaces && ! namespaces_work && namespaces=false
 
+# What puts serial files back and copies them, and a file system whose copies share their blocks: tests/tests/file_systems.rs
+# leaves out what is not there.
+mounts=true
+{ apt_install rsync rsync && PATH=$PATH:/usr/sbin apt_install mkfs.xfs xfsprogs; } || mounts=false
+mounts_work() {
+  unshare --mount sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || unshare --user --map-root-user --mount sh -c 'mount -t tmpfs none /mnt' 2>/dev/null
+}
+$mounts && ! mounts_work && mounts=false
+
 # Processes that run now from the programs built here: at the end there must be no further one.
 target=${CARGO_TARGET_DIR:-target}
 built=$(realpath -m "$target/debug")
@@ -151,6 +160,9 @@ process_tests() {
     export UNIQ_NETNS=required
   else
     filter+=' and not (package(tests) and binary(partition))'
+  fi
+  if $mounts; then
+    export UNIQ_MOUNTS=required
   fi
   if cargo nextest --version >/dev/null 2>&1; then
     UNIQ_BIN_DIR=$target/debug cargo nextest run --locked --workspace --no-tests=pass -E "$filter"
@@ -185,6 +197,7 @@ step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
 if step "programs" cargo build --locked --bins; then
   step "tests" process_tests
   $namespaces || leave_out "partitions" "network namespaces with ip and nft cannot be had here"
+  $mounts || leave_out "file systems" "rsync, mkfs.xfs or mounts in a namespace of our own cannot be had here"
   $browser || leave_out "browser tests" "chromium, chromium-driver or axe-core cannot be installed here"
   step "quickstart" quickstart
 fi

@@ -13,6 +13,7 @@ pub mod file_model;
 pub mod lessee;
 pub mod load;
 pub mod model;
+pub mod mounts;
 pub mod netns;
 pub mod operator;
 pub mod oracle;

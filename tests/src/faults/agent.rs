@@ -469,7 +469,7 @@ impl Agent {
 
     fn work(&mut self, op: Op) -> Ended {
         let Some(minter) = self.minter.clone() else { return Ended::Killed };
-        let wall = minter.wall();
+        let (wall, before) = (minter.wall(), minter.leases());
         let done = match op {
             Op::Join => minter.join(ClusterId(1), terms()),
             Op::Lease => self.lease(&minter, wall),
@@ -498,7 +498,7 @@ impl Agent {
         match done {
             Ok(()) => Ended::Well,
             Err(refusal) => {
-                self.check_gain(op, &minter, &refusal);
+                self.check_gain(&minter, &before, &refusal);
                 Ended::Refused(refusal.code())
             }
         }
@@ -558,9 +558,12 @@ impl Agent {
     }
 
     /// What was gained by a write that failed is not used.
-    fn check_gain(&mut self, op: Op, minter: &Minter, refusal: &Refusal) {
-        let held = |view: &LeaseView| matches!(view, LeaseView::Held(grant) if grant.until >= minter.wall() + LEASE);
-        if op == Op::Lease && minter.leases().values().any(held) {
+    fn check_gain(&mut self, minter: &Minter, before: &Leases, refusal: &Refusal) {
+        let until = |view: Option<&LeaseView>| match view {
+            Some(LeaseView::Held(grant)) => Some(grant.until),
+            _ => None,
+        };
+        if minter.leases().iter().any(|(token_type, now)| until(Some(now)) > until(before.get(token_type))) {
             self.violated(format!("a lease that is not durable is used, although {refusal}"));
         }
     }

@@ -1,0 +1,160 @@
+//! File systems of a test's own: mounted in a mount namespace made for the one test, which runs in there as a process of
+//! its own. Nobody outside sees them, and the kernel takes them away with the last process inside.
+
+use crate::netns::Place;
+use crate::programs;
+use anyhow::{Context as _, Result, bail};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Set for the test inside.
+const INSIDE: &str = "UNIQ_INSIDE_MOUNTS";
+/// If this is `required`, a test that cannot mount fails instead of leaving itself out.
+pub const WANTED: &str = "UNIQ_MOUNTS";
+/// As root, and as anybody where the kernel lets users have namespaces of their own.
+const WAYS: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
+const PROBE: &str = "mount -t tmpfs none /mnt && mount --bind /mnt /mnt && mount -o remount,bind,ro /mnt";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Runs the test that is called `name` where it may mount, or says that we are in there.
+///
+/// # Errors
+/// If the programs are missing, or the right to mount is, though [`WANTED`] says that it is required.
+pub fn enter(name: &str) -> Result<Place> {
+    if std::env::var_os(INSIDE).is_some() {
+        return Ok(Place::Inside);
+    }
+    let mut failed = Vec::new();
+    for way in WAYS {
+        match Command::new("unshare").args(way).args(["sh", "-c", PROBE]).output() {
+            Ok(probe) if probe.status.success() => {
+                // Built out here, where the folders are as everybody has them.
+                let programs = programs::generator()?;
+                let programs = programs.parent().context("programs without a folder")?;
+                let mut command = Command::new("unshare");
+                command.args(way).arg(std::env::current_exe()?);
+                command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+                return Ok(Place::Ran(command.env(INSIDE, "1").env(programs::BIN_DIR, programs).status()?));
+            }
+            Ok(probe) => failed.push(format!("{way:?}: {}", String::from_utf8_lossy(&probe.stderr).trim())),
+            Err(e) => failed.push(format!("{way:?}: cannot run unshare: {e}")),
+        }
+    }
+    let why = format!("nothing can be mounted here ({})", failed.join("; "));
+    if std::env::var_os(WANTED).is_some_and(|wanted| wanted == "required") {
+        bail!("{WANTED}=required, but {why}");
+    }
+    Ok(Place::LeftOut(why))
+}
+
+/// Runs a program to its end. Gives what it wrote.
+///
+/// # Errors
+/// If it is not there or does not end well.
+pub fn run<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>) -> Result<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let done = Command::new(program).args(args).env("PATH", format!("{path}:/usr/sbin:/sbin")).output();
+    let done = done.with_context(|| format!("cannot run {program}"))?;
+    if !done.status.success() {
+        bail!("{program}: {}", String::from_utf8_lossy(&done.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Mounts a file system at a folder, which is made if need be. It goes with the namespace.
+///
+/// # Errors
+/// If the kernel has no such file system, or does not let us.
+pub fn mount(kind: &str, options: &str, device: &str, at: &Path) -> Result<()> {
+    std::fs::create_dir_all(at)?;
+    let at = at.to_str().context("a path that is no text")?;
+    run("mount", ["-t", kind, "-o", options, device, at]).map(drop)
+}
+
+/// Lets this machine seem to be booted anew, to whoever is in here.
+///
+/// # Errors
+/// If /proc cannot be mounted over.
+pub fn pretend_boot(id: u128, dir: &Path) -> Result<()> {
+    let file = dir.join(format!("boot-{id}"));
+    std::fs::write(&file, format!("{id:032x}\n"))?;
+    run("mount", [OsStr::new("--bind"), file.as_os_str(), OsStr::new(BOOT_ID)]).map(drop)
+}
+
+/// What an image can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Ext4. It flushes a file when it is renamed over another, asked or not.
+    Ext4,
+    /// XFS. It flushes what it is asked to, and copies can share their blocks (reflink).
+    Xfs,
+}
+
+/// A file system in a file, on a device of the kernel's that stays the same when the file is another.
+pub struct Image {
+    kind: Kind,
+    file: PathBuf,
+    device: String,
+    at: PathBuf,
+}
+
+impl Image {
+    /// Makes it in `dir` and mounts it there.
+    ///
+    /// # Errors
+    /// If there are no loop devices, or we may not use them.
+    pub fn new(kind: Kind, dir: &Path) -> Result<Self> {
+        let (file, at) = (dir.join(format!("{kind:?}")), dir.join(format!("{kind:?}-disk")));
+        std::fs::create_dir(&at)?;
+        // The least that each of them can be; where nothing is written, it takes no room.
+        let (program, len) = match kind {
+            Kind::Ext4 => ("mkfs.ext4", 8 << 20),
+            Kind::Xfs => ("mkfs.xfs", 300 << 20),
+        };
+        std::fs::File::create(&file)?.set_len(len)?;
+        run(program, [OsStr::new("-q"), file.as_os_str()])?;
+        let device = run("losetup", [OsStr::new("--find"), OsStr::new("--show"), file.as_os_str()])?;
+        let image = Self { kind, file, device: device.trim().to_owned(), at };
+        image.mount()?;
+        Ok(image)
+    }
+
+    /// Where it is mounted.
+    pub fn folder(&self) -> &Path {
+        &self.at
+    }
+
+    fn mount(&self) -> Result<()> {
+        match self.kind {
+            // What nobody asks to be flushed stays in memory for as long as the test runs.
+            Kind::Ext4 => mount("ext4", "commit=300", &self.device, &self.at),
+            Kind::Xfs => mount("xfs", "rw", &self.device, &self.at),
+        }
+    }
+
+    fn detach(&self) -> Result<()> {
+        run("umount", [&self.at])?;
+        run("losetup", ["--detach", &self.device]).map(drop)
+    }
+
+    /// The power goes: what is mounted then is what the device had of it, on the same device, put in order by the
+    /// kernel from its journal. Nobody may have a file open.
+    ///
+    /// # Errors
+    /// If something of that cannot be done.
+    pub fn cut_power(&mut self) -> Result<()> {
+        let left = self.file.with_extension("left");
+        run("cp", [self.file.as_path(), &left])?;
+        self.detach()?;
+        std::fs::rename(&left, &self.file)?;
+        run("losetup", [OsStr::new(&self.device), self.file.as_os_str()])?;
+        self.mount()
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = self.detach();
+    }
+}
