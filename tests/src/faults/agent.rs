@@ -341,11 +341,11 @@ impl Agent {
             }
         }
         let ended = if self.disk.dead() { Ended::Killed } else { ended };
-        if ended == Ended::Killed || op == Op::End {
-            self.minter = None;
-        }
         if let Some(minter) = &self.minter {
             self.time = self.time.max(minter.wall());
+        }
+        if ended == Ended::Killed || op == Op::End {
+            self.minter = None;
         }
         let struck = self.disk.struck();
         let told = struck.as_ref().map(|struck| format!(", {:?} at {} {}", struck.fault, struck.nth, struck.call));
@@ -517,9 +517,18 @@ impl Agent {
 
     /// `n` numbers, in the hour that it is.
     pub fn mint_numbers(&mut self, n: u32) -> Ended {
+        self.mint_now(GeneratorKind::Uniq64, n)
+    }
+
+    /// Some strings, on the day that it is.
+    pub fn mint_strings(&mut self) -> Ended {
+        self.mint_now(GeneratorKind::String, FEW)
+    }
+
+    fn mint_now(&mut self, kind: GeneratorKind, n: u32) -> Ended {
         let Some(minter) = self.minter.clone() else { return Ended::Killed };
         self.disk.begin();
-        match self.mint(&minter, GeneratorKind::Uniq64, n) {
+        match self.mint(&minter, kind, n) {
             Ok(()) => Ended::Well,
             Err(refusal) => Ended::Refused(refusal.code()),
         }

@@ -20,13 +20,19 @@ const OPS_MAX: i64 = 12;
 impl Agent {
     /// A life with a cluster and leases, at the first ID of an hour.
     fn live(&mut self) -> Result<()> {
+        self.be_there()?;
+        self.must(Op::Hour)
+    }
+
+    /// A life with a cluster and leases, in whatever hour it is.
+    fn be_there(&mut self) -> Result<()> {
         if !self.lives() {
             self.begin_life()?;
         }
         while let Some(op) = self.needs() {
             self.must(op)?;
         }
-        self.must(Op::Hour)
+        Ok(())
     }
 
     /// The start that is due, of a file made beforehand if there is none.
@@ -160,6 +166,13 @@ impl Agent {
             if self.ready() == Some(Err(MintCode::SerialFileIo)) {
                 bail!("the file works again, and it is not said");
             }
+        }
+        // First in the same hour and day, where an ID could come again; then in the next hour.
+        self.be_there()?;
+        self.must(Op::More)?;
+        let strings = self.mint_strings();
+        if strings != Ended::Well {
+            bail!("strings of this day without a fault: {strings:?}");
         }
         self.live()?;
         self.must(Op::More)?;
