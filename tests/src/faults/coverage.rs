@@ -1,7 +1,7 @@
 //! Which faults have struck where.
 
-use super::agent::Op;
 use super::disk::{Fault, Struck};
+use super::op::Op;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

@@ -16,8 +16,10 @@ mod coverage;
 mod disk;
 mod ledger;
 mod lives;
+mod op;
 
-pub use agent::{Agent, Ended, Op};
+pub use agent::Agent;
 pub use coverage::Coverage;
 pub use disk::{Call, Fault, FaultyDisk, Lie, Struck};
 pub use ledger::Ledger;
+pub use op::{Ended, Op};
