@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tests::cluster::{Cluster, until_status};
 use tests::lessee::Lessee;
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Semaphore};
 use tokio::task::JoinSet;
 
 const AGENTS: usize = 200;
@@ -31,15 +31,26 @@ fn masters(cluster: &Cluster) -> [SocketAddr; 2] {
     [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen]
 }
 
-/// All ask at once, half of them each master first. In the order of `lessees`; `granted` counts along.
-async fn all_ask(lessees: &[Lessee], masters: [SocketAddr; 2], granted: &Arc<AtomicUsize>) -> Vec<Grant> {
-    let start = Arc::new(Barrier::new(lessees.len()));
+/// All ask at once, half of them each master first. In the order of `lessees`.
+async fn all_ask(lessees: &[Lessee], masters: [SocketAddr; 2]) -> Vec<Grant> {
+    ask_by(lessees.len(), lessees, masters, &Arc::default()).await
+}
+
+/// The same, but only so many of them at a time; `granted` counts along.
+async fn ask_by(
+    at_once: usize,
+    lessees: &[Lessee],
+    masters: [SocketAddr; 2],
+    granted: &Arc<AtomicUsize>,
+) -> Vec<Grant> {
+    let (start, places) = (Arc::new(Barrier::new(lessees.len())), Arc::new(Semaphore::new(at_once)));
     let mut asking = JoinSet::new();
     for (nth, lessee) in lessees.iter().cloned().enumerate() {
-        let (start, granted) = (Arc::clone(&start), Arc::clone(granted));
+        let (start, places, granted) = (Arc::clone(&start), Arc::clone(&places), Arc::clone(granted));
         let [a, b] = masters;
         asking.spawn(async move {
             start.wait().await;
+            let _place = places.acquire().await.unwrap();
             let order = if nth % 2 == 0 { [a, b] } else { [b, a] };
             let grant = lessee.obtain(order, KIND).await.unwrap();
             granted.fetch_add(1, Relaxed);
@@ -71,13 +82,13 @@ async fn two_hundred_agents_at_once_get_two_hundred_tokens() {
     };
     let lessees = lessees(agents());
     let began = Instant::now();
-    let grants = all_ask(&lessees, masters(&cluster), &Arc::default()).await;
+    let grants = all_ask(&lessees, masters(&cluster)).await;
     println!("{} tokens in {:?}", grants.len(), began.elapsed());
     assert_distinct(&lessees, &grants);
 
     // Asked again, the other way round: the same sessions have the same tokens.
     let [a, b] = masters(&cluster);
-    let again = all_ask(&lessees, [b, a], &Arc::default()).await;
+    let again = all_ask(&lessees, [b, a]).await;
     let key = |grants: &[Grant]| grants.iter().map(|g| (g.key, g.g)).collect::<Vec<_>>();
     assert_eq!(key(&again), key(&grants));
 
@@ -91,6 +102,10 @@ async fn two_hundred_agents_at_once_get_two_hundred_tokens() {
     }
 }
 
+/// Both masters write down what was asked for meanwhile together, so all two hundred at once are granted between two looks at
+/// the clock; in turns, the kill comes in the midst of them.
+const AT_ONCE: usize = 16;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_killed_in_the_midst_sells_nothing_twice() {
     let mut cluster = Cluster::start(0, &[]).await.unwrap();
@@ -99,7 +114,7 @@ async fn a_master_killed_in_the_midst_sells_nothing_twice() {
         let lessees: Vec<_> = (0..AGENTS).map(|nth| Lessee::new(&format!("round-{round}-{nth}")).unwrap()).collect();
         let (asking, masters, granted) = (lessees.clone(), masters(&cluster), Arc::<AtomicUsize>::default());
         let counted = Arc::clone(&granted);
-        let asking = tokio::spawn(async move { all_ask(&asking, masters, &counted).await });
+        let asking = tokio::spawn(async move { ask_by(AT_ONCE, &asking, masters, &counted).await });
         while granted.load(Relaxed) < AGENTS / 4 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
