@@ -11,6 +11,10 @@
 //! it was renewed.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod view;
+
+pub use view::{LeaseView, Leases, grants, suspend, usable_before_durable};
+
 use common::lease::{Generation, Grant};
 use common::terms::Terms;
 use common::time::{BootMs, Now, SECOND_MS, SpanMs, WallMs};
@@ -110,22 +114,6 @@ pub enum Event {
     /// The calendar was stepped against the machine's time.
     ClockJumped,
 }
-
-/// A lease of one type, as minting sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LeaseView {
-    /// None, and none before.
-    Missing,
-    /// To be used.
-    Held(Grant),
-    /// Not to be used until it was renewed: the clock jumped.
-    Suspended(Grant),
-    /// Its time is over.
-    Expired(Grant),
-}
-
-/// All wanted types with their leases.
-pub type Leases = BTreeMap<TokenType, LeaseView>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {

@@ -151,11 +151,9 @@ impl Agent {
             let _ = writeln!(out, "uniq_refusals_total{{code=\"{code}\"}} {n}");
         }
         head(&mut out, "uniq_lease_seconds_left", "gauge", "Time until a lease ends if it is not renewed.");
-        for view in minter.leases().values() {
-            if let LeaseView::Held(grant) | LeaseView::Suspended(grant) | LeaseView::Expired(grant) = view {
-                let left = (grant.until - minter.wall()).0.max(0) / SECOND_MS;
-                let _ = writeln!(out, "uniq_lease_seconds_left{{type=\"{}\"}} {left}", grant.token_type);
-            }
+        for grant in minter.leases().values().filter_map(LeaseView::grant) {
+            let left = (grant.until - minter.wall()).0.max(0) / SECOND_MS;
+            let _ = writeln!(out, "uniq_lease_seconds_left{{type=\"{}\"}} {left}", grant.token_type);
         }
         if let Some(terms) = minter.membership().terms {
             let help = "Time until the layout's last year is over; past it there are no such IDs.";

@@ -1,7 +1,7 @@
 //! Leases and time as minting sees them: what may only shrink at once, and grows only when it is durable.
 
 use super::{Minter, broken};
-use crate::holder::{LeaseView, Leases};
+use crate::holder::{self, LeaseView, Leases};
 use crate::refusal::{ClockFault, Refusal};
 use crate::timebase::{Answer, Heard};
 use common::calendar::UtcOffset;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// A clock that is set back by less than this needs no new gates: buckets and milliseconds may lie ahead of it.
-const SET_BACK_MAX: SpanMs = SpanMs::seconds(1);
+pub const SET_BACK_MAX: SpanMs = SpanMs::seconds(1);
 
 /// What all who mint may see without a lock.
 #[derive(Clone, Debug)]
@@ -137,19 +137,15 @@ impl Minter {
     pub fn set_leases(&self, mut leases: Leases, jumps: u64) -> Result<(), Refusal> {
         let mut state = self.lock()?;
         if self.jumps() != jumps {
-            suspend(&mut leases);
+            holder::suspend(&mut leases);
         }
         let before = self.published.load_full();
-        let kept: Leases = leases.iter().map(|(t, new)| (*t, common_part(before.leases.get(t), new))).collect();
+        let kept = holder::usable_before_durable(&before.leases, &leases);
         self.publish(|published| published.leases = kept.clone());
         if kept != before.leases {
             self.close_all(&mut state);
         }
-        let grants = leases.values().filter_map(|view| match view {
-            LeaseView::Missing => None,
-            LeaseView::Held(grant) | LeaseView::Suspended(grant) | LeaseView::Expired(grant) => Some(grant.clone()),
-        });
-        let holdings = crate::serial_file::Holdings { leases: grants.collect(), ..state.holdings.clone() };
+        let holdings = crate::serial_file::Holdings { leases: holder::grants(&leases), ..state.holdings.clone() };
         self.write_holdings(&mut state, holdings)?;
         self.publish(|published| published.leases = leases.clone());
         Ok(())
@@ -174,7 +170,7 @@ impl Minter {
     /// If minting has ended.
     pub(crate) fn suspend(&self) -> Result<(), Refusal> {
         let mut state = self.lock()?;
-        self.publish(|published| suspend(&mut published.leases));
+        self.publish(|published| holder::suspend(&mut published.leases));
         self.close_all(&mut state);
         Ok(())
     }
@@ -218,26 +214,5 @@ impl Minter {
             change(&mut next);
             Arc::new(next)
         });
-    }
-}
-
-fn suspend(leases: &mut Leases) {
-    for view in leases.values_mut() {
-        if let LeaseView::Held(grant) = view {
-            *view = LeaseView::Suspended(grant.clone());
-        }
-    }
-}
-
-/// What may be used whether the change from `before` to `after` becomes durable or not.
-fn common_part(before: Option<&LeaseView>, after: &LeaseView) -> LeaseView {
-    match (before, after) {
-        (Some(LeaseView::Held(old)), LeaseView::Held(new)) if old.key == new.key && old.g == new.g => {
-            LeaseView::Held(Grant { from: old.from.max(new.from), until: old.until.min(new.until), ..old.clone() })
-        }
-        (Some(LeaseView::Suspended(old)), LeaseView::Held(_)) => LeaseView::Suspended(old.clone()),
-        (Some(LeaseView::Expired(old)), LeaseView::Held(_)) => LeaseView::Expired(old.clone()),
-        (_, LeaseView::Held(_)) => LeaseView::Missing,
-        (_, other) => other.clone(),
     }
 }

@@ -15,7 +15,7 @@ mod view;
 mod windows;
 
 pub use here::PassingTime;
-pub use leases::Membership;
+pub use leases::{Membership, SET_BACK_MAX};
 pub use view::{Counters, GeneratorView, Kind};
 
 use crate::emit::{Make, Stamp, stamp_uniq96};
@@ -48,9 +48,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often the fast path looks again while another thread replaces a window.
 const SPINS: u32 = 64;
 /// How far ahead of the clock the Uniq96 mark is made durable, in real time.
-const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
+pub const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
 /// How long the first Uniq96 after a start waits, in real time, for the clock to pass the mark of the former run.
-const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
+pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
 /// After a failed write, the next one is not tried before this.
 const WRITE_RETRY: SpanMs = SpanMs::seconds(1);
 /// Characters of an unknown name that a refusal repeats.

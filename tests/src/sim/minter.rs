@@ -6,7 +6,8 @@ use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use super::series::{Kind, Series};
 use agent::emit::{Stamp, gate_uniq96, stamp_uniq96};
-use agent::holder::{LeaseView, Leases};
+use agent::holder::{self, LeaseView, Leases};
+use agent::minter::{MARK_AHEAD, RESTART_WAIT_MAX, SET_BACK_MAX};
 use agent::serial_file::{Contents, Holdings};
 use agent::timebase::{Answer, Heard, Timebase};
 use agent::uniq96::{Place, Take96, Window96};
@@ -15,10 +16,6 @@ use common::lease::Grant;
 use common::terms::{ClusterId, Terms};
 use common::time::{Now, SpanMs, WallMs};
 use common::token::TokenType;
-
-const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
-const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
-const SET_BACK_MAX: SpanMs = SpanMs::seconds(1);
 
 /// IDs with one prefix and consecutive serials, and the lease they were minted under.
 #[derive(Clone, Debug)]
@@ -265,18 +262,14 @@ impl Minter {
     /// [`Stop`]; then what was gained is not used.
     pub fn set_leases(&mut self, shell: &mut Shell<'_>, mut leases: Leases, jumps: u64) -> Result<(), Stop> {
         if self.jumps != jumps {
-            suspend(&mut leases);
+            holder::suspend(&mut leases);
         }
-        let kept: Leases = leases.iter().map(|(t, new)| (*t, common_part(self.leases.get(t), new))).collect();
+        let kept = holder::usable_before_durable(&self.leases, &leases);
         if kept != self.leases {
             self.close_all();
         }
         self.leases = kept;
-        let grants = leases.values().filter_map(|view| match view {
-            LeaseView::Missing => None,
-            LeaseView::Held(grant) | LeaseView::Suspended(grant) | LeaseView::Expired(grant) => Some(grant.clone()),
-        });
-        let holdings = Holdings { leases: grants.collect(), ..self.holdings.clone() };
+        let holdings = Holdings { leases: holder::grants(&leases), ..self.holdings.clone() };
         self.write_holdings(shell, holdings)?;
         self.leases = leases;
         Ok(())
@@ -286,7 +279,7 @@ impl Minter {
     pub fn watch_clock(&mut self, os: Now) {
         if self.time.look(os, 1).is_some() {
             self.jumps += 1;
-            suspend(&mut self.leases);
+            holder::suspend(&mut self.leases);
             self.close_all();
         }
     }
@@ -318,27 +311,6 @@ impl Minter {
         let used_up_to = WallMs(place.ms.0 + i64::from(place.serial > 0));
         contents.header.uniq96_mark = used_up_to.min(contents.header.uniq96_mark);
         if contents == self.contents { Ok(()) } else { self.write(shell, contents) }
-    }
-}
-
-fn suspend(leases: &mut Leases) {
-    for view in leases.values_mut() {
-        if let LeaseView::Held(grant) = view {
-            *view = LeaseView::Suspended(grant.clone());
-        }
-    }
-}
-
-/// What may be used whether the change becomes durable or not.
-fn common_part(before: Option<&LeaseView>, after: &LeaseView) -> LeaseView {
-    match (before, after) {
-        (Some(LeaseView::Held(old)), LeaseView::Held(new)) if old.key == new.key && old.g == new.g => {
-            LeaseView::Held(Grant { from: old.from.max(new.from), until: old.until.min(new.until), ..old.clone() })
-        }
-        (Some(LeaseView::Suspended(old)), LeaseView::Held(_)) => LeaseView::Suspended(old.clone()),
-        (Some(LeaseView::Expired(old)), LeaseView::Held(_)) => LeaseView::Expired(old.clone()),
-        (_, LeaseView::Held(_)) => LeaseView::Missing,
-        (_, other) => other.clone(),
     }
 }
 

@@ -1,0 +1,64 @@
+//! The leases as minting sees them, and what of them may be used while they change.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::lease::Grant;
+use common::token::TokenType;
+use std::collections::BTreeMap;
+
+/// A lease of one type, as minting sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseView {
+    /// None, and none before.
+    Missing,
+    /// To be used.
+    Held(Grant),
+    /// Not to be used until it was renewed: the clock jumped.
+    Suspended(Grant),
+    /// Its time is over.
+    Expired(Grant),
+}
+
+/// All wanted types with their leases.
+pub type Leases = BTreeMap<TokenType, LeaseView>;
+
+impl LeaseView {
+    /// The lease, whether it may be used or not.
+    pub fn grant(&self) -> Option<&Grant> {
+        match self {
+            Self::Missing => None,
+            Self::Held(grant) | Self::Suspended(grant) | Self::Expired(grant) => Some(grant),
+        }
+    }
+
+    /// What may be used whether the change from `before` to `self` becomes durable or not.
+    fn if_it_fails(&self, before: Option<&Self>) -> Self {
+        match (before, self) {
+            (Some(Self::Held(old)), Self::Held(new)) if old.key == new.key && old.g == new.g => {
+                Self::Held(Grant { from: old.from.max(new.from), until: old.until.min(new.until), ..old.clone() })
+            }
+            (Some(Self::Suspended(old)), Self::Held(_)) => Self::Suspended(old.clone()),
+            (Some(Self::Expired(old)), Self::Held(_)) => Self::Expired(old.clone()),
+            (_, Self::Held(_)) => Self::Missing,
+            (_, other) => other.clone(),
+        }
+    }
+}
+
+/// Suspends every lease that is held.
+pub fn suspend(leases: &mut Leases) {
+    for view in leases.values_mut() {
+        if let LeaseView::Held(grant) = view {
+            *view = LeaseView::Suspended(grant.clone());
+        }
+    }
+}
+
+/// What may be used of `after` before it is durable: what is lost counts at once, what is gained does not yet.
+pub fn usable_before_durable(before: &Leases, after: &Leases) -> Leases {
+    after.iter().map(|(t, view)| (*t, view.if_it_fails(before.get(t)))).collect()
+}
+
+/// Every lease there is, to be kept in the serial file whether it may be used or not.
+pub fn grants(leases: &Leases) -> Vec<Grant> {
+    leases.values().filter_map(LeaseView::grant).cloned().collect()
+}
