@@ -1,6 +1,6 @@
 //! `POST /api/leases/..`: what an operator can do about a lease.
 
-use super::{From, ProblemBody, caller, path};
+use super::{From, ProblemBody, Refused, caller, path};
 use crate::door::{Door, Role, Who};
 use crate::masters::LeaseRow;
 use crate::problem::Problem;
@@ -31,10 +31,9 @@ pub(crate) struct Termination {
     params(("type" = String, Path, description = "The token type"), ("token" = String, Path, description = "The token")),
     responses(
         (status = 200, description = "The lease as it is now", body = LeaseRow),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`: nobody has this token", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`no_lease`: it is over, or denied", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]

@@ -16,7 +16,7 @@ use common::audit::Actor;
 use common::rpc::lease::Refusal;
 use std::sync::OnceLock;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{Modify, OpenApi, ToSchema};
+use utoipa::{IntoResponses, Modify, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -37,6 +37,18 @@ pub(crate) struct ProblemBody {
     detail: String,
     /// What is wrong, for programs: it never changes.
     code: String,
+}
+
+/// What every change may be refused with, whatever else its handler says.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "it is only described")]
+pub(crate) enum Refused {
+    /// `bad_parameter`
+    #[response(status = 400, content_type = "application/problem+json")]
+    BadParameter(ProblemBody),
+    /// `masters_unavailable`, `overloaded`
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(ProblemBody),
 }
 
 /// Both ways in; the role that a call needs stands as its scope.

@@ -1,6 +1,6 @@
 //! Users, their passwords and roles, and API keys.
 
-use super::{From, ProblemBody, body, caller, path, read_as};
+use super::{From, ProblemBody, Refused, body, caller, path, read_as};
 use crate::door::{Door, Role, Source, Who, acceptable, hash_of, new_key};
 use crate::problem::Problem;
 use axum::Json;
@@ -120,9 +120,8 @@ pub(crate) async fn users(State(door): State<Arc<Door>>, who: Who) -> Result<Jso
     post, path = "/api/users", tag = "people", request_body = UserForm,
     responses(
         (status = 201, description = "Made: both masters hold it", body = AccountRow),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`name_taken`, `too_many`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -151,11 +150,10 @@ pub(crate) async fn add_user(
     params(("name" = String, Path, description = "The user. One's own is everybody's affair, another's an admin's")),
     responses(
         (status = 200, description = "Changed", body = AccountRow),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 403, description = "`forbidden`; `wrong_password` if `current` is not the present one", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "`locked_out`: too many wrong passwords", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["viewer"]), ("key" = ["admin"]))
 )]
@@ -188,10 +186,9 @@ pub(crate) async fn set_password(
     params(("name" = String, Path, description = "The user")),
     responses(
         (status = 200, description = "Changed", body = AccountRow),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`last_admin`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -215,10 +212,9 @@ pub(crate) async fn set_role(
     params(("name" = String, Path, description = "The user")),
     responses(
         (status = 204, description = "Gone"),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`last_admin`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -252,9 +248,8 @@ pub(crate) async fn keys(State(door): State<Arc<Door>>, who: Who) -> Result<Json
     post, path = "/api/keys", tag = "people", request_body = KeyForm,
     responses(
         (status = 201, description = "Made: both masters hold its hash. The key is shown this once", body = NewKey),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`name_taken`, `too_many`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -284,9 +279,8 @@ pub(crate) async fn add_key(
     params(("name" = String, Path, description = "The key's name")),
     responses(
         (status = 204, description = "Gone"),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]

@@ -1,6 +1,6 @@
 //! Namespaces and the whitelist.
 
-use super::{From, ProblemBody, body, caller, query, read_as};
+use super::{From, ProblemBody, Refused, body, caller, query, read_as};
 use crate::ask;
 use crate::door::{Door, Role, Who};
 use crate::masters::{Masters, NamespaceRow, NetworkRow};
@@ -69,9 +69,8 @@ pub(crate) async fn namespaces(State(masters): State<Arc<dyn Masters>>) -> Resul
     responses(
         (status = 201, description = "Registered: both masters hold it", body = NamespaceRow),
         (status = 200, description = "It was so before", body = NamespaceRow),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists` with another definition; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
@@ -118,9 +117,8 @@ pub(crate) async fn whitelist(State(masters): State<Arc<dyn Masters>>) -> Result
     post, path = "/api/whitelist", tag = "settings", request_body = RangeForm,
     responses(
         (status = 200, description = "The whitelist as both masters hold it now", body = [NetworkRow]),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`too_many`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -142,9 +140,8 @@ pub(crate) async fn allow(
     delete, path = "/api/whitelist", tag = "settings", params(RangeQuery), request_body = Option<RangeForm>,
     responses(
         (status = 200, description = "The whitelist as both masters hold it now", body = [NetworkRow]),
-        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`: it is not on the whitelist", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+        Refused
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
