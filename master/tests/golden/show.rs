@@ -1,6 +1,6 @@
 //! What the scripts print of writes, mail and replies.
 
-use super::DAY_0;
+use super::script::DAY_0;
 use common::rpc::lease::Rent;
 use common::rpc::peer::{JoinReply, PeerMessage};
 use common::setting::{Setting, SettingValue};

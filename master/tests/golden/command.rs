@@ -1,0 +1,282 @@
+//! What a script may say, and what of it is done.
+
+use super::script::{DAWN, Fail, Script, operator, session};
+use common::calendar::UtcOffset;
+use common::lease::Grant;
+use common::namespace::{Definition, GeneratorKind, Namespace};
+use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
+use common::setting::Change;
+use common::terms::{AgentId, MasterId, Terms};
+use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
+use common::token::TokenType;
+use master::lease::Event;
+use std::str::FromStr;
+
+/// A master in a script: 1 or 2; 1 where none is named.
+#[derive(Clone, Copy)]
+pub(super) struct At(MasterId);
+
+impl Default for At {
+    fn default() -> Self {
+        Self(MasterId::One)
+    }
+}
+
+impl FromStr for At {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().ok().and_then(MasterId::from_number).map(Self).ok_or_else(|| "a master is 1 or 2".to_owned())
+    }
+}
+
+/// A length of time in a script: a whole number and d, h, m or s.
+#[derive(Clone, Copy)]
+pub(super) struct Length(SpanMs);
+
+impl FromStr for Length {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("'{text}' is no length of time: write 7d, 20h, 5m or 10s");
+        let (number, unit) = text.split_at(text.len().saturating_sub(1));
+        let number: i64 = number.parse().map_err(|_| bad())?;
+        let unit = match unit {
+            "d" => DAY_MS,
+            "h" => HOUR_MS,
+            "m" => 60 * SECOND_MS,
+            "s" => SECOND_MS,
+            _ => return Err(bad()),
+        };
+        Ok(Self(SpanMs(number * unit)))
+    }
+}
+
+#[derive(goldenscript::Command)]
+pub(super) enum Command {
+    /// Two fresh masters that have met, at 00:00 of day 0.
+    Pair {
+        #[arg(key)]
+        lease: Option<u8>,
+        #[arg(key)]
+        uint2_max: Option<u16>,
+    },
+    /// A fresh store, not started.
+    Format {
+        id: At,
+        #[arg(key)]
+        cluster: Option<u128>,
+        #[arg(key)]
+        lease: Option<u8>,
+    },
+    /// Starts a master from what its store holds.
+    Start(At),
+    /// Ends a master; its requests die with it, and so does mail on its connections.
+    Kill(At),
+    /// Sets how far a master's calendar is off.
+    Clock(At, Length),
+    /// An agent (its session has the same name) asks for a token.
+    Request {
+        agent: String,
+        #[arg(key, optional)]
+        at: At,
+        #[arg(key = "type")]
+        token_type: Option<TokenType>,
+        #[arg(key)]
+        name: Option<String>,
+    },
+    /// An agent renews what it was granted, or tries to renew another's.
+    Renew {
+        agent: String,
+        #[arg(key, optional)]
+        at: At,
+        #[arg(key)]
+        grant_of: Option<String>,
+        /// The same renewal once more.
+        #[arg(key, optional)]
+        again: bool,
+        #[arg(key)]
+        attempt: Option<u64>,
+    },
+    /// An agent gives back what it was granted, or tries to give back another's.
+    Release {
+        agent: String,
+        #[arg(key, optional)]
+        at: At,
+        #[arg(key)]
+        grant_of: Option<String>,
+    },
+    /// What an agent has, asked of master 1.
+    List(String),
+    /// Declares the other master lost, on a killed survivor.
+    PeerLost(At),
+    /// Makes a replacement from the running other master, with the token of its `peer_lost`.
+    Join(At),
+    /// Copies a master's store away.
+    Backup(At),
+    /// Kills a master and puts its copied store back.
+    Restore(At),
+    /// Delivers all mail, and what it causes, until nothing is left.
+    Deliver {
+        #[arg(key)]
+        to: Option<At>,
+    },
+    /// Loses all mail.
+    Lose,
+    /// Takes all mail off the network.
+    Hold,
+    /// Puts what was held back on the network.
+    ReleaseMail,
+    /// Puts a copy of what was held back on the network.
+    CopyMail,
+    /// An operator registers a namespace of kind string, or of kind uniq64 if no template is given.
+    Define {
+        name: String,
+        #[arg(key)]
+        template: Option<String>,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator lets a network ask for leases.
+    Allow {
+        network: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator does so no more.
+    Disallow {
+        network: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator ends the lease that an agent was granted.
+    Deny {
+        agent: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator renews the lease that an agent was granted.
+    Extend {
+        agent: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// The settings both know.
+    Settings,
+    /// Shows the lines of the audit too.
+    Audited,
+    /// Time goes on, with the network or without it.
+    Pass {
+        span: Length,
+        #[arg(key, optional)]
+        cut: bool,
+    },
+    /// What both know.
+    Table,
+    /// Shows greetings, heartbeats and the exchange of tables too, and what `pair` does.
+    Verbose,
+}
+
+impl goldenscript::Runner for Script {
+    type Command = Command;
+
+    fn run(&mut self, command: &Command, _: &goldenscript::Context) -> Result<String, Fail> {
+        match command {
+            Command::Pair { lease, uint2_max } => {
+                let terms = Terms::new(lease.unwrap_or(7), UtcOffset::default(), uint2_max.unwrap_or(4095))?;
+                self.now = DAWN;
+                let mut out = String::new();
+                for id in [MasterId::One, MasterId::Two] {
+                    self.format(id, 7, terms)?;
+                    out += &self.start(id)?;
+                }
+                out += &self.deliver(None)?;
+                out += &self.pass(SpanMs::seconds(2), true)?;
+                return Ok(if self.verbose { out } else { String::new() });
+            }
+            Command::Format { id, cluster, lease } => {
+                if self.now == Now::default() {
+                    self.now = DAWN;
+                }
+                let terms = Terms::new(lease.unwrap_or(7), UtcOffset::default(), 4095)?;
+                self.format(id.0, cluster.unwrap_or(7), terms)?;
+            }
+            Command::Start(id) => return self.start(id.0),
+            Command::Kill(id) => {
+                self.master(id.0)?.ledger = None;
+                self.requests.clear();
+                self.mail.clear();
+            }
+            Command::Clock(id, skew) => self.master(id.0)?.skew = skew.0,
+            Command::Request { agent, at, token_type, name } => {
+                let agent_id: AgentId = name.as_ref().unwrap_or(agent).parse()?;
+                let token_type = token_type.unwrap_or(TokenType::Uint2);
+                let request = TokenRequest { agent_id, session: session(agent), cluster: None, token_type };
+                return self.ask(agent, at.0, |id| Event::Token { id, request, address: "10.0.0.1:5".to_owned() });
+            }
+            Command::Renew { agent, at, grant_of, again, attempt } => {
+                let Grant { key, g, .. } = self.grant_of(grant_of.as_ref().unwrap_or(agent))?;
+                let rseq = self.rseq.entry(agent.clone()).or_default();
+                *rseq += u64::from(!again);
+                let (rseq, attempt) = (*rseq, attempt.unwrap_or(*rseq));
+                let (agent_id, session) = (agent.parse()?, session(agent));
+                let request = RentRequest { agent_id, session, cluster: None, key, g, rseq, attempt };
+                return self.ask(agent, at.0, |id| Event::Rent { id, request });
+            }
+            Command::Release { agent, at, grant_of } => {
+                let Grant { key, g, .. } = self.grant_of(grant_of.as_ref().unwrap_or(agent))?;
+                let request = TerminateRequest { agent_id: agent.parse()?, session: session(agent), key, g };
+                return self.ask(agent, at.0, |id| Event::Terminate { id, request });
+            }
+            Command::List(agent) => {
+                let request = ListRequest { agent_id: agent.parse()?, after: None };
+                return self.ask(agent, MasterId::One, |id| Event::List { id, request });
+            }
+            Command::PeerLost(id) => return self.peer_lost(id.0),
+            Command::Join(id) => return self.join(id.0),
+            Command::Restore(id) => {
+                let master = self.master(id.0)?;
+                master.ledger = None;
+                master.store = master.backup.take().ok_or("no backup")?;
+                self.mail.clear();
+            }
+            Command::Backup(id) => {
+                let master = self.master(id.0)?;
+                master.backup = Some(master.store.snapshot());
+            }
+            Command::Deliver { to } => return self.deliver(to.map(|to| to.0)),
+            Command::Lose => {
+                let lost = self.mail.len();
+                self.mail.clear();
+                return Ok(format!("{lost} lost\n"));
+            }
+            Command::Hold => {
+                self.held_back.append(&mut self.mail);
+                return Ok(format!("{} held back\n", self.held_back.len()));
+            }
+            Command::ReleaseMail => self.mail.append(&mut self.held_back),
+            Command::Define { name, template, at } => {
+                let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+                let (token_type, everyday_reset, step) = (None, None, None);
+                let definition = Definition { kind, token_type, template: template.clone(), everyday_reset, step };
+                let namespace = Namespace::define(name.parse()?, &definition)?;
+                return self.change(at.0, Change::Define(Box::new(namespace)));
+            }
+            Command::Allow { network, at } => return self.change(at.0, Change::Allow(network.parse()?)),
+            Command::Disallow { network, at } => return self.change(at.0, Change::Disallow(network.parse()?)),
+            Command::Deny { agent, at } => {
+                let (key, actor) = (self.grant_of(agent)?.key, operator());
+                return self.ask("the operator", at.0, |id| Event::Deny { id, key, actor });
+            }
+            Command::Extend { agent, at } => {
+                let (key, actor) = (self.grant_of(agent)?.key, operator());
+                return self.ask("the operator", at.0, |id| Event::Extend { id, key, actor });
+            }
+            Command::Settings => return self.settings(),
+            Command::Audited => self.audited = true,
+            Command::CopyMail => self.mail.extend(self.held_back.iter().cloned()),
+            Command::Pass { span, cut } => return self.pass(span.0, !cut),
+            Command::Table => return self.table(),
+            Command::Verbose => self.verbose = true,
+        }
+        Ok(String::new())
+    }
+}

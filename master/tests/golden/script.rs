@@ -1,0 +1,318 @@
+//! What a script works on: two ledgers with their stores, the mail between them, and the time.
+
+use super::show::{show_message, show_reply, show_setting, show_write, span};
+use common::audit::Actor;
+use common::lease::Grant;
+use common::rpc::PROTOCOL;
+use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
+use common::setting::Change;
+use common::terms::{ClusterId, EpochId, MasterId, SessionId, Terms};
+use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
+use master::lease::join::{declare_lost, taken_over};
+use master::lease::{Alarm, Effects, Event, Identity, Ledger, Reply, RequestId, Write};
+use master::store::Store as _;
+use master::store::memory::MemoryStore;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write as _;
+
+/// Day 0 of every script: 2026-11-20.
+pub(super) const DAY_0: WallMs = WallMs(20_777 * DAY_MS);
+pub(super) const DAWN: Now = Now { wall: DAY_0, boot: BootMs(0) };
+
+pub(super) struct Master {
+    id: MasterId,
+    pub(super) store: MemoryStore,
+    pub(super) ledger: Option<Ledger>,
+    /// What its calendar differs from the script's.
+    pub(super) skew: SpanMs,
+    pub(super) backup: Option<MemoryStore>,
+}
+
+#[derive(Default)]
+pub(super) struct Script {
+    masters: Vec<Master>,
+    pub(super) now: Now,
+    pub(super) mail: Vec<(MasterId, PeerFrame)>,
+    pub(super) held_back: Vec<(MasterId, PeerFrame)>,
+    grants: BTreeMap<String, Grant>,
+    pub(super) rseq: BTreeMap<String, u64>,
+    pub(super) requests: BTreeMap<RequestId, String>,
+    next_request: u64,
+    joined: Option<JoinReply>,
+    pub(super) verbose: bool,
+    pub(super) audited: bool,
+}
+
+/// The hash of every join token in these scripts.
+const TOKEN: [u8; 32] = [7; 32];
+
+pub(super) type Fail = Box<dyn Error>;
+
+impl Script {
+    fn identity(id: MasterId, cluster: u128, terms: Terms) -> Identity {
+        let first = id == MasterId::One;
+        Identity {
+            master: id,
+            cluster: first.then_some(ClusterId(cluster)),
+            epoch: first.then_some(EpochId(cluster)),
+            pair_epoch: 1,
+            former: Vec::new(),
+            paired: false,
+            awaiting: None,
+            terms,
+        }
+    }
+
+    pub(super) fn format(&mut self, id: MasterId, cluster: u128, terms: Terms) -> Result<(), Fail> {
+        let store = MemoryStore::format(Self::identity(id, cluster, terms))?;
+        self.masters.retain(|master| master.id != id);
+        self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
+        self.masters.sort_by_key(|master| master.id);
+        Ok(())
+    }
+
+    pub(super) fn start(&mut self, id: MasterId) -> Result<String, Fail> {
+        let now = self.now_of(id)?;
+        let master = self.master(id)?;
+        let first = vec!["127.0.0.0/8".parse()?];
+        let ledger = Ledger::start(master.store.load()?, now, 0, None, "test".to_owned()).with_first_whitelist(first);
+        master.ledger = Some(ledger);
+        self.event(id, Event::Connected)
+    }
+
+    pub(super) fn master(&mut self, id: MasterId) -> Result<&mut Master, Fail> {
+        self.masters.iter_mut().find(|master| master.id == id).ok_or_else(|| "no such master".into())
+    }
+
+    fn now_of(&mut self, id: MasterId) -> Result<Now, Fail> {
+        let now = self.now;
+        let skew = self.master(id)?.skew;
+        Ok(Now { wall: now.wall + skew, boot: now.boot })
+    }
+
+    fn event(&mut self, id: MasterId, event: Event) -> Result<String, Fail> {
+        let now = self.now_of(id)?;
+        let master = self.master(id)?;
+        let Some(ledger) = &mut master.ledger else { return Ok(format!("{id} is down\n")) };
+        let mut fx = Effects::default();
+        ledger.step(now, event, &mut fx);
+        ledger.check()?;
+        if !fx.writes.is_empty() {
+            master.store.commit(&fx.writes, ledger.lsn())?;
+        }
+        let me = ledger.identity().clone();
+        let mut out = String::new();
+        let audited = self.audited;
+        let shown = |write: &&Write| match write {
+            Write::Audit(_) => audited,
+            write => self.verbose || write.counted(),
+        };
+        for write in fx.writes.iter().filter(shown) {
+            writeln!(out, "{id} writes {}", show_write(write))?;
+        }
+        for message in fx.mail {
+            let routine = matches!(
+                message,
+                PeerMessage::Heartbeat { .. }
+                    | PeerMessage::Hello(_)
+                    | PeerMessage::Pull { .. }
+                    | PeerMessage::Page { .. }
+            );
+            if self.verbose || !routine {
+                writeln!(out, "{id} -> {}: {}", id.other(), show_message(&message))?;
+            }
+            let frame = PeerFrame { protocol: PROTOCOL, from: id, cluster: me.cluster, epoch: me.epoch, message };
+            self.mail.push((id.other(), frame));
+        }
+        for (request, reply) in fx.replies {
+            let agent = self.requests.remove(&request).ok_or("a reply to nobody")?;
+            if let Reply::Token(Ok(grant)) = &reply {
+                self.grants.insert(agent.clone(), grant.clone());
+            }
+            if let Reply::Join(Ok(reply)) = &reply {
+                self.joined = Some(reply.clone());
+            }
+            writeln!(out, "{id} answers {agent}: {}", show_reply(&reply))?;
+        }
+        for alarm in fx.alarms {
+            let alarm = match alarm {
+                Alarm::PeerRefused(why) => format!("peer refused: {why}"),
+                other => other.to_string(),
+            };
+            writeln!(out, "{id} alarms: {alarm}")?;
+        }
+        Ok(out)
+    }
+
+    pub(super) fn deliver(&mut self, to: Option<MasterId>) -> Result<String, Fail> {
+        let mut out = String::new();
+        for _ in 0..10_000 {
+            let Some(at) = self.mail.iter().position(|(addressee, _)| to.is_none_or(|to| *addressee == to)) else {
+                return Ok(out);
+            };
+            let (addressee, frame) = self.mail.remove(at);
+            if self.master(addressee)?.ledger.is_some() {
+                out += &self.event(addressee, Event::Mail(Box::new(frame)))?;
+            }
+        }
+        Err("the masters never stop writing to each other".into())
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        agent: &str,
+        at: MasterId,
+        event: impl FnOnce(RequestId) -> Event,
+    ) -> Result<String, Fail> {
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        self.requests.insert(id, agent.to_owned());
+        self.event(at, event(id))
+    }
+
+    pub(super) fn grant_of(&self, agent: &str) -> Result<Grant, Fail> {
+        self.grants.get(agent).cloned().ok_or_else(|| format!("{agent} has no grant").into())
+    }
+
+    /// Lets time pass, with mail delivered if the network is up. On long ways the calendars jump to the last seconds
+    /// before the end, which are then lived through beat by beat.
+    pub(super) fn pass(&mut self, span: SpanMs, deliver: bool) -> Result<String, Fail> {
+        let end = self.now.wall + span;
+        let lived = SpanMs::seconds(20);
+        if span.0 > lived.0 {
+            self.now.wall = self.now.wall + SpanMs(span.0 - lived.0);
+        }
+        let mut out = String::new();
+        while self.now.wall < end {
+            let beat = SpanMs((end - self.now.wall).0.min(SECOND_MS));
+            self.now = Now { wall: self.now.wall + beat, boot: self.now.boot + beat };
+            for id in [MasterId::One, MasterId::Two] {
+                if self.master(id).is_ok_and(|master| master.ledger.is_some()) {
+                    out += &self.event(id, Event::Tick)?;
+                }
+            }
+            if deliver {
+                out += &self.deliver(None)?;
+            } else {
+                self.mail.clear();
+            }
+        }
+        Ok(out)
+    }
+
+    pub(super) fn peer_lost(&mut self, id: MasterId) -> Result<String, Fail> {
+        let epoch = EpochId(self.next_epoch());
+        let master = self.master(id)?;
+        master.ledger = None;
+        let loaded = master.store.load()?;
+        let (operator, at) = (Actor::new("operator", ""), DAY_0);
+        let writes = declare_lost(&loaded, epoch, TOKEN, operator, at);
+        master.store.commit(&writes, loaded.lsn + 1)?;
+        let shown =
+            writes.iter().filter(|write| write.counted()).map(|write| format!("{id} writes {}\n", show_write(write)));
+        Ok(shown.collect())
+    }
+
+    fn next_epoch(&mut self) -> u128 {
+        self.next_request += 1;
+        u128::from(self.next_request) + 1_000
+    }
+
+    pub(super) fn join(&mut self, id: MasterId) -> Result<String, Fail> {
+        let mut out = String::new();
+        let (mut records, mut taken_settings) = (Vec::new(), Vec::new());
+        let mut identity = None;
+        for step in [JoinStep::Begin, JoinStep::Page { after: None }, JoinStep::Done] {
+            let request = RequestId(self.next_request);
+            self.next_request += 1;
+            self.requests.insert(request, format!("master {id}"));
+            self.joined = None;
+            out += &self.event(id.other(), Event::Join { id: request, token: TOKEN, master: id, step })?;
+            match self.joined.take() {
+                Some(JoinReply::Begun { cluster, epoch, pair_epoch, former, terms }) => {
+                    let (cluster, epoch) = (Some(cluster), Some(epoch));
+                    identity = Some(Identity {
+                        master: id,
+                        cluster,
+                        epoch,
+                        pair_epoch,
+                        former,
+                        paired: true,
+                        terms,
+                        awaiting: None,
+                    });
+                }
+                Some(JoinReply::Page { records: page, settings, .. }) => (records, taken_settings) = (page, settings),
+                Some(JoinReply::Done) => {
+                    let mut store = MemoryStore::format(identity.clone().ok_or("never begun")?)?;
+                    let taken = std::mem::take(&mut records).into_iter();
+                    let writes = taken.map(|(key, lease)| Write::Lease(key, taken_over(id, key, lease)));
+                    let writes = writes.chain(std::mem::take(&mut taken_settings).into_iter().map(Write::Setting));
+                    store.commit(&writes.collect::<Vec<_>>(), 0)?;
+                    self.masters.retain(|master| master.id != id);
+                    self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
+                    self.masters.sort_by_key(|master| master.id);
+                }
+                None => break,
+            }
+        }
+        Ok(out)
+    }
+
+    pub(super) fn change(&mut self, at: MasterId, change: Change) -> Result<String, Fail> {
+        self.ask("the operator", at, |id| Event::Change { id, change, actor: operator() })
+    }
+
+    pub(super) fn settings(&self) -> Result<String, Fail> {
+        let mut out = String::new();
+        for master in &self.masters {
+            let Some(ledger) = &master.ledger else {
+                writeln!(out, "{} is down", master.id)?;
+                continue;
+            };
+            writeln!(out, "{} allows {:?}", master.id, ledger.book().whitelist())?;
+            for setting in ledger.book().all() {
+                writeln!(out, "  {}", show_setting(setting))?;
+            }
+            for prep in ledger.book().preps() {
+                writeln!(out, "  proposed: {}", show_setting(prep))?;
+            }
+        }
+        Ok(out)
+    }
+
+    pub(super) fn table(&mut self) -> Result<String, Fail> {
+        let mut out = String::new();
+        for master in &self.masters {
+            let Some(ledger) = &master.ledger else {
+                writeln!(out, "{} is down", master.id)?;
+                continue;
+            };
+            writeln!(out, "{} {}", master.id, ledger.mode())?;
+            for (key, lease) in ledger.table().leases() {
+                writeln!(
+                    out,
+                    "  {key} g{} {:?} {} {}{}",
+                    lease.g,
+                    lease.state,
+                    lease.agent_id,
+                    span(lease.from, lease.until),
+                    if lease.deny { " denied" } else { "" }
+                )?;
+            }
+            for prep in ledger.table().preps() {
+                writeln!(out, "  {} g{} proposed to {}", prep.key, prep.g, prep.agent_id)?;
+            }
+        }
+        Ok(out)
+    }
+}
+
+pub(super) fn operator() -> Actor {
+    Actor::new("olga", "10.0.0.9")
+}
+
+pub(super) fn session(agent: &str) -> SessionId {
+    SessionId(agent.bytes().fold(0, |sum, b| sum * 256 + u128::from(b)))
+}
