@@ -24,6 +24,15 @@ impl Media {
             Self::Packed => ("application", "octet-stream"),
         }
     }
+
+    /// What a `Content-Type` header says.
+    pub(super) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; charset=utf-8",
+            Self::Json => "application/json",
+            Self::Packed => "application/octet-stream",
+        }
+    }
 }
 
 /// How well an entry of the header fits a media type; the fields in the order of their weight.

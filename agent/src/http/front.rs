@@ -10,6 +10,7 @@
 //! [`OUT_LEN`], however many requests or IDs are asked for, so that a caller who does not read stops us from reading too,
 //! and is dropped by [`Impatient`]. Nothing is held back while we wait for anything: what is written is sent first.
 
+use super::accept::Media;
 use super::head::{self, Head, Plain};
 use super::io::{Impatient, Rewound};
 use super::mint::{self, Plan, Source};
@@ -164,7 +165,9 @@ impl<'a> Front<'a> {
                 }
             };
             self.begin += len;
-            self.answer().await?;
+            if !self.answer_at_once() {
+                self.answer().await?;
+            }
             self.answered += 1;
             if self.out.len() >= OUT_LEN {
                 self.flush().await?;
@@ -182,6 +185,16 @@ impl<'a> Front<'a> {
     /// What a request asks for, if it can be had here.
     fn plan_for(&self, plain: &Plain<'_>) -> Option<Plan> {
         Plan::of(&self.site.agent, &plain.uri, plain.accept)
+    }
+
+    /// Answers a request for one ID, which most are, if it can be had without waiting.
+    #[inline]
+    fn answer_at_once(&mut self) -> bool {
+        let Some(Plan { source: Source::Numbered(generator), n: 1, style }) = &self.plan else { return false };
+        let minter = &self.site.agent.minter;
+        let Some(run) = minter.mint_one_at_once(generator) else { return false };
+        style.write_whole(&run, &mut self.out, |len, out| write_head(style.media, len, minter.clock(), out));
+        true
     }
 
     /// Answers one request by the plan at hand.
@@ -279,7 +292,7 @@ async fn send(
     if len > OUT_KEPT && out.capacity() < OUT_LEN {
         enlarge(out);
     }
-    write_head(style, len, minter.clock(), out);
+    write_head(style.media, len, minter.clock(), out);
     style.start(out);
     let mut buffers = 0;
     loop {
@@ -297,9 +310,9 @@ async fn send(
     Ok(())
 }
 
-fn write_head(style: &Style, len: usize, clock: Clock, out: &mut Vec<u8>) {
+fn write_head(media: Media, len: usize, clock: Clock, out: &mut Vec<u8>) {
     out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: ");
-    out.extend_from_slice(mint::content_type(style.media).as_bytes());
+    out.extend_from_slice(media.content_type().as_bytes());
     end_head(len, clock, out);
 }
 

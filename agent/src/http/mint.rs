@@ -208,7 +208,7 @@ impl Agent {
         };
         // The memory counts as taken until the last byte is sent.
         let bytes = Bytes::from_owner(Accounted { bytes, _room: room });
-        Ok(body(StatusCode::OK, content_type(media), bytes))
+        Ok(body(StatusCode::OK, HeaderValue::from_static(media.content_type()), bytes))
     }
 }
 
@@ -237,14 +237,6 @@ fn media(headers: &HeaderMap) -> Result<Media, Problem> {
     };
     wanted.ok_or_else(|| {
         Problem::bad_parameter("Accept: there are text/plain, application/json and application/octet-stream")
-    })
-}
-
-pub(super) const fn content_type(media: Media) -> HeaderValue {
-    HeaderValue::from_static(match media {
-        Media::Text => "text/plain; charset=utf-8",
-        Media::Json => "application/json",
-        Media::Packed => "application/octet-stream",
     })
 }
 

@@ -53,11 +53,23 @@ impl Style {
 
     /// Bytes that [`render`](Self::render) gives for at least one ID, of every form but `uri`, whose serials have no fixed width.
     pub(super) fn len_of(&self, runs: &Runs) -> usize {
-        let ids: usize = runs.iter().map(|run| self.run_len(run)).sum();
+        self.framed(runs.iter().map(|run| self.run_len(run)).sum())
+    }
+
+    /// Bytes of an answer whose IDs take `ids`.
+    fn framed(&self, ids: usize) -> usize {
         match self.media {
             Media::Json => JSON_START.len() + ids - JSON_BETWEEN.len() + JSON_END.len(),
             Media::Text | Media::Packed => ids,
         }
+    }
+
+    /// An answer with the IDs of one run, in any form but `uri`: `head`, which is told the length of what follows, and that.
+    pub(super) fn write_whole(&self, run: &Run, out: &mut Vec<u8>, head: impl FnOnce(usize, &mut Vec<u8>)) {
+        head(self.framed(self.run_len(run)), out);
+        self.start(out);
+        self.write(run, out);
+        self.end(out);
     }
 
     fn run_len(&self, run: &Run) -> usize {
