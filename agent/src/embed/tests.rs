@@ -1,9 +1,7 @@
 use super::*;
 use crate::minter::Minter;
 use crate::minter::kit::{Kit, held, set_wall};
-use crate::serial_file::Block;
 use common::ids::{UNIQ64_SERIALS_PER_HOUR, Uniq64};
-use common::namespace::{GeneratorKind, Namespace};
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use std::collections::BTreeSet;
@@ -143,22 +141,8 @@ fn a_block_goes_on_where_the_serial_begins_again() {
     let minter = kit.start();
     let noon = WallMs(minter.wall().0.div_euclid(DAY_MS) * DAY_MS + DAY_MS + 12 * HOUR_MS);
     drop(minter);
-    let namespace = Namespace::default_of(GeneratorKind::Uniq64);
     let start = UNIQ64_SERIALS_PER_HOUR - LEFT;
-    kit.preset(|contents| {
-        contents.blocks[3] = Some(Block {
-            name: namespace.name().clone(),
-            kind: GeneratorKind::Uniq64,
-            everyday_reset: false,
-            create_time: noon,
-            modification_time: noon,
-            bucket: u32::try_from(noon.0 / HOUR_MS).unwrap(),
-            bucket_base: start,
-            checksum: namespace.checksum(),
-            serial: start,
-            step: 10_000,
-        });
-    });
+    kit.preset_hour(noon, start, 0);
     let minter = kit.start();
     set_wall(&minter, noon);
     let generator = shared(&minter);

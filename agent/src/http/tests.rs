@@ -362,28 +362,13 @@ async fn get_raw(address: std::net::SocketAddr, path: &str) -> (String, String) 
 #[tokio::test]
 async fn the_last_five_hundred_serials_of_an_hour_and_then_the_next_hour() {
     use crate::minter::kit::set_wall;
-    use common::calendar::UtcOffset;
     use common::ids::UNIQ64_SERIALS_PER_HOUR;
     use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
     const LEFT: u64 = 500;
     let kit = Kit::new();
     let now = common::clock::Clock::system().wall();
     let noon = WallMs(now.0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS);
-    kit.preset(|contents| {
-        let namespace = common::namespace::Namespace::default_of(common::namespace::GeneratorKind::Uniq64);
-        contents.blocks[0] = Some(crate::serial_file::Block {
-            name: namespace.name().clone(),
-            kind: namespace.kind(),
-            everyday_reset: namespace.everyday_reset(),
-            create_time: now,
-            modification_time: now,
-            bucket: UtcOffset::default().hour_bucket(noon).0,
-            bucket_base: 0,
-            checksum: namespace.checksum(),
-            serial: UNIQ64_SERIALS_PER_HOUR - LEFT,
-            step: 1_000,
-        });
-    });
+    kit.preset_hour(noon, 0, UNIQ64_SERIALS_PER_HOUR - LEFT);
     let minter = kit.start();
     set_wall(&minter, noon + SpanMs::seconds(3_000));
     let app = App::over(kit, minter);

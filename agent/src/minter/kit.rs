@@ -2,7 +2,7 @@
 
 use super::Minter;
 use crate::holder::{LeaseView, Leases};
-use crate::serial_file::{self, AfterReboot, Contents, Opened};
+use crate::serial_file::{self, AfterReboot, Block, Contents, Opened};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::lease::{Generation, Grant};
@@ -49,6 +49,25 @@ impl Kit {
         let Opened { mut file, mut contents, holdings, .. } = self.open();
         change(&mut contents);
         file.write(&mut contents, &holdings).unwrap();
+    }
+
+    /// What a run leaves that began the hour of `at` with serial `base` and took `used` of them.
+    pub(crate) fn preset_hour(&self, at: WallMs, base: u64, used: u64) {
+        let namespace = Namespace::default_of(GeneratorKind::Uniq64);
+        self.preset(|contents| {
+            contents.blocks[3] = Some(Block {
+                name: namespace.name().clone(),
+                kind: namespace.kind(),
+                everyday_reset: namespace.everyday_reset(),
+                create_time: at,
+                modification_time: at,
+                bucket: UtcOffset::default().hour_bucket(at).0,
+                bucket_base: base,
+                checksum: namespace.checksum(),
+                serial: base + used,
+                step: 10_000,
+            });
+        });
     }
 
     /// A start without leases.

@@ -1,7 +1,6 @@
 use super::kit::{Kit, held, set_wall};
 use super::*;
 use crate::holder::LeaseView;
-use crate::serial_file::Block;
 use common::ids::{UNIQ64_SERIALS_PER_HOUR, Uniq64Fields};
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS};
@@ -83,22 +82,7 @@ async fn a_clean_stop_leaves_no_gap_and_a_crash_repeats_nothing() {
 async fn the_last_serials_of_an_hour_are_given_and_then_none() {
     let kit = Kit::new();
     let noon = a_noon(&kit.start());
-    let bucket = u32::try_from(noon.0 / HOUR_MS).unwrap();
-    let namespace = Namespace::default_of(GeneratorKind::Uniq64);
-    kit.preset(|contents| {
-        contents.blocks[3] = Some(Block {
-            name: namespace.name().clone(),
-            kind: GeneratorKind::Uniq64,
-            everyday_reset: false,
-            create_time: noon,
-            modification_time: noon,
-            bucket,
-            bucket_base: 1_000,
-            checksum: namespace.checksum(),
-            serial: 1_000 + UNIQ64_SERIALS_PER_HOUR - 500,
-            step: 10_000,
-        });
-    });
+    kit.preset_hour(noon, 1_000, UNIQ64_SERIALS_PER_HOUR - 500);
     let minter = kit.start();
     set_wall(&minter, noon + SpanMs(HOUR_MS - 90_000));
     let Err(Refusal::SerialExhausted { retry, .. }) = uniq64(&minter, 501).await else { panic!() };
