@@ -4,11 +4,10 @@ use crate::heartbeat::MASTERS_MAX;
 use crate::http::{BATCH_MAX_DEFAULT, BATCH_MAX_LIMIT};
 use crate::serial_file::{AfterReboot, NUM_BLOCKS, NUM_BLOCKS_DEFAULT};
 use crate::workers::THREADS_MAX;
-use clap::builder::FalseyValueParser;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use common::clock::TestClock;
-use common::settings::LogFormat;
+use common::settings::{self, LogFormat};
 use common::terms::AgentId;
 use common::time::SpanMs;
 use common::token::TokenType;
@@ -29,11 +28,11 @@ const RENEW_INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_secs(1
 #[command(name = "uniq_generator", version, max_term_width = 120)]
 pub struct Args {
     /// Make the serial file and end; refused if it exists
-    #[arg(long, env = "UNIQ_FORMAT", value_parser = FalseyValueParser::new(), conflicts_with_all = ["inspect", "explain"])]
+    #[arg(long, env = "UNIQ_FORMAT", value_parser = settings::switch, conflicts_with_all = ["inspect", "explain"])]
     pub format: bool,
 
     /// Print what the serial file says and end; changes nothing
-    #[arg(long, env = "UNIQ_INSPECT", value_parser = FalseyValueParser::new(), conflicts_with = "explain")]
+    #[arg(long, env = "UNIQ_INSPECT", value_parser = settings::switch, conflicts_with = "explain")]
     pub inspect: bool,
 
     /// Take an ID apart and end; needs neither file nor masters
@@ -41,7 +40,7 @@ pub struct Args {
     pub explain: Option<String>,
 
     /// With --inspect or --explain: print JSON
-    #[arg(long, env = "UNIQ_JSON", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "UNIQ_JSON", value_parser = settings::switch)]
     pub json: bool,
 
     /// The serial file; its lineage is kept beside it
@@ -109,7 +108,7 @@ pub struct Args {
     pub threads: Option<u16>,
 
     /// Listen on addresses that are not loopback without TLS: anybody who reaches them can take IDs
-    #[arg(long, env = "UNIQ_INSECURE", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
     pub insecure: bool,
 
     /// A TOML file with further settings

@@ -55,6 +55,18 @@ pub fn host_port(text: &str) -> Result<String, String> {
     }
 }
 
+/// A switch as an environment variable says it; empty is off, as an unset one.
+///
+/// # Errors
+/// A text that says how to write it: a slip must not turn on what the switch allows.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "" | "0" | "false" | "no" | "off" => Ok(false),
+        "1" | "true" | "yes" | "on" => Ok(true),
+        _ => Err("write it as true or false".to_owned()),
+    }
+}
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {

@@ -5,7 +5,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use common::calendar::UtcOffset;
 use common::clock::TestClock;
 use common::rpc::peer::JoinToken;
-use common::settings::LogFormat;
+use common::settings::{self, LogFormat};
 use common::terms::{MasterId, Terms};
 use ipnet::IpNet;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 #[command(name = "uniq_master", version, max_term_width = 120)]
 pub struct Args {
     /// Make the store of a new cluster in --data-dir and end
-    #[arg(long, env = "UNIQ_FORMAT")]
+    #[arg(long, env = "UNIQ_FORMAT", value_parser = settings::switch)]
     pub format: bool,
 
     /// Where this master keeps its ledger
@@ -30,7 +30,7 @@ pub struct Args {
 
     /// The other master is gone for good: begin a new pairing in --data-dir of this stopped one, print the one-use token
     /// with which its replacement joins, and end
-    #[arg(long, env = "UNIQ_PEER_LOST", conflicts_with_all = ["format", "join"])]
+    #[arg(long, env = "UNIQ_PEER_LOST", value_parser = settings::switch, conflicts_with_all = ["format", "join"])]
     pub peer_lost: bool,
 
     /// Make the store of a replacement in --data-dir from the running survivor (--peer), with the token that its
@@ -39,7 +39,7 @@ pub struct Args {
     pub join: Option<JoinToken>,
 
     /// Check that the audit in --data-dir of this stopped master is whole: every line follows from the one before it
-    #[arg(long, env = "UNIQ_VERIFY_AUDIT", conflicts_with_all = ["format", "join", "peer_lost"])]
+    #[arg(long, env = "UNIQ_VERIFY_AUDIT", value_parser = settings::switch, conflicts_with_all = ["format", "join", "peer_lost"])]
     pub verify_audit: bool,
 
     /// Which of the two masters this is: 1 or 2 (with --format and --join)
@@ -85,7 +85,7 @@ pub struct Args {
     pub admin_password_file: Option<PathBuf>,
 
     /// Listen on addresses that are not loopback without TLS: anybody who reaches them can read and send
-    #[arg(long, env = "UNIQ_INSECURE")]
+    #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
     pub insecure: bool,
 
     /// A TOML file with further settings

@@ -164,6 +164,25 @@ fn wrong_usage_of_the_master_is_status_2_and_one_line() {
 }
 
 #[test]
+fn both_understand_the_same_words_for_a_switch_and_no_slip() {
+    for (program, format) in
+        [(generator().unwrap(), vec!["--format"]), (master().unwrap(), vec!["--format", "--id", "1"])]
+    {
+        for (text, status) in [("1", 0), ("true", 0), ("Yes", 0), ("off", 0), ("0", 0), ("", 0), ("flase", 2)] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut command = command(&program);
+            command.args(&format).current_dir(dir.path()).env("UNIQ_INSECURE", text);
+            let ended = ended(command);
+            assert_eq!(ended.status, Some(status), "{} with {text:?}: {ended:?}", program.display());
+            if status != 0 {
+                fails(&ended, status, "write it as true or false", text);
+                assert!(ended.err.contains("--insecure"), "{ended:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn config_files_that_say_nonsense_are_refused_with_their_name() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(run(&generator().unwrap(), &["--format"], dir.path()).unwrap().status, Some(0));
