@@ -11,7 +11,8 @@ use crossbeam_utils::CachePadded;
 use std::ops::Range;
 
 /// Where `next` stands in a closed window: above every serial, and as far below the overflow. Late additions start
-/// here; [`Window::take`] looks before it adds, so no more of them come than there are threads.
+/// here. [`Window::take`] looks before it adds, so no more of its come than there are threads; [`Window::take_one`] adds 1
+/// each time, which would come to an end after some centuries.
 const CLOSED: u64 = 1 << 63;
 
 /// A range of serials with the stamp that they go with.
@@ -106,9 +107,10 @@ impl<S> Window<S> {
     /// [`take`](Self::take) of one serial, for those to whom it makes no difference why there is none.
     #[inline]
     pub fn take_one(&self, wall: WallMs) -> Option<One> {
-        if wall >= self.valid_until || self.next.load(Ordering::Relaxed) >= self.end {
+        if wall >= self.valid_until {
             return None;
         }
+        // Without a look before: it would fetch the cache line from another thread twice.
         let serial = self.next.fetch_add(1, Ordering::Relaxed);
         // `half` is the end of the first half: the one before it uses that up.
         (serial < self.end).then_some(One { serial, half_used: serial + 1 == self.half })

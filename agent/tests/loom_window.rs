@@ -52,6 +52,23 @@ fn two_takers_and_a_close_share_the_serials_without_loss() {
 }
 
 #[test]
+fn who_takes_one_by_one_past_the_end_loses_nothing_to_a_close() {
+    loom::model(|| {
+        let window = window(2);
+        let one = |window: &Window<()>| window.take_one(IN_TIME).map(|one| one.serial);
+        let other = {
+            let window = Arc::clone(&window);
+            thread::spawn(move || [one(&window), one(&window)])
+        };
+        let mut all: Vec<u64> = one(&window).into_iter().collect();
+        all.extend(window.close());
+        assert!(window.is_closed() && one(&window).is_none() && window.close().next().is_none());
+        all.extend(other.join().unwrap().into_iter().flatten());
+        assert_each_once(all, 2);
+    });
+}
+
+#[test]
 fn a_taker_that_is_late_gets_nothing_of_what_was_given_back() {
     loom::model(|| {
         let first = window(4);
