@@ -2,7 +2,7 @@
 //! goes on: its value may be somebody else's by then.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use tests::client::{Kind, Media};
@@ -14,9 +14,18 @@ const SCALE: u32 = 28_800;
 /// Requests that wait in the socket of who stands still.
 const WAITING: usize = 8;
 
-fn signal(cluster: &mut Cluster, nth: usize, signal: Signal) {
+fn pid(cluster: &mut Cluster, nth: usize) -> Pid {
     let pid = cluster.agent(nth).unwrap().daemon.pid().unwrap();
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+    Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+}
+
+/// Stops an agent. A thread that runs on another processor may go on for a moment after the signal was sent, and answer; when
+/// this returns all of them stand.
+fn stop(cluster: &mut Cluster, nth: usize) {
+    let pid = pid(cluster, nth);
+    kill_process(pid, Signal::STOP).unwrap();
+    let seen = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).unwrap().unwrap();
+    assert!(seen.stopped(), "{seen:?}");
 }
 
 /// Fetches IDs and notes them; says what was answered otherwise.
@@ -55,7 +64,7 @@ async fn who_stands_still_past_the_lease_mints_nothing_of_it() {
     fetch(&cluster, stopped, &oracle).await.unwrap();
     let before = cluster.agent_status(stopped).await.unwrap();
 
-    signal(&mut cluster, stopped, Signal::STOP);
+    stop(&mut cluster, stopped);
     // The kernel takes these in while nobody reads them.
     let http = cluster.agents[stopped].daemon.http;
     let mut waiting: Vec<TcpStream> = (0..WAITING).map(|_| TcpStream::connect(http).unwrap()).collect();
@@ -69,7 +78,7 @@ async fn who_stands_still_past_the_lease_mints_nothing_of_it() {
     println!("value {value} is the other agent's after {took:?}");
     until("the other mints", || async { fetch(&cluster, other, &oracle).await.ok() }).await.unwrap();
 
-    signal(&mut cluster, stopped, Signal::CONT);
+    kill_process(pid(&mut cluster, stopped), Signal::CONT).unwrap();
     for mut stream in waiting {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = String::new();
