@@ -14,6 +14,7 @@ pub mod driver;
 pub mod first;
 pub mod lease;
 mod orders;
+pub mod proof;
 pub mod replication;
 pub mod roll;
 pub mod rpc;
