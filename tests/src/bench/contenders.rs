@@ -97,7 +97,10 @@ impl Contenders {
 }
 
 /// Pins every thread of a process to the servers' core.
-fn pin(pid: u32) -> Result<()> {
+///
+/// # Errors
+/// If taskset cannot.
+pub fn pin(pid: u32) -> Result<()> {
     let mut command = Command::new("taskset");
     command.args(["-a", "-c", "-p", SERVER_CORE, &pid.to_string()]).stdout(Stdio::null());
     if !command.status().context("cannot run taskset; install util-linux")?.success() {

@@ -14,3 +14,4 @@ pub mod plot;
 pub mod report;
 pub mod rpc;
 pub mod speak;
+pub mod versus;

@@ -11,7 +11,7 @@ use tests::bench::check::Form;
 use tests::bench::figures::Figures;
 use tests::bench::peers::{self, Peer};
 use tests::bench::speak::{Protocol, http_request, resp_request};
-use tests::bench::{compare, load, rpc};
+use tests::bench::{compare, load, rpc, versus};
 
 /// Loads servers that give IDs, and checks that no ID comes twice.
 ///
@@ -36,6 +36,11 @@ enum Command {
     Serve(Serve),
     /// Start an agent and its peers, load them in turn, and print tables and ratios; scripts/bench.sh calls this
     Compare(Compare),
+    /// Load the agents of two versions in turn, and print the newer one's ratios; scripts/versus.sh calls this
+    Versus(Versus),
+    /// Keep a cluster of one version for `versus`, until standard input ends
+    #[command(hide = true)]
+    Keep(Keep),
 }
 
 #[derive(Args)]
@@ -165,6 +170,40 @@ struct Compare {
     in_process: Option<PathBuf>,
 }
 
+#[derive(Args)]
+struct Versus {
+    /// The folder with the older programs
+    #[arg(long, value_name = "DIR")]
+    old: PathBuf,
+
+    /// The folder with the newer programs
+    #[arg(long, value_name = "DIR")]
+    new: PathBuf,
+
+    /// The older executable of `cargo bench -p agent --bench peers`
+    #[arg(long, value_name = "FILE", requires = "new_peers")]
+    old_peers: Option<PathBuf>,
+
+    /// The newer one
+    #[arg(long, value_name = "FILE", requires = "old_peers")]
+    new_peers: Option<PathBuf>,
+
+    /// How often everything has its turn
+    #[arg(long, default_value_t = 15, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=40))]
+    rounds: u16,
+
+    /// How long each turn is, in milliseconds
+    #[arg(long, default_value_t = 1_000, value_name = "MS")]
+    turn_ms: u64,
+}
+
+#[derive(Args)]
+struct Keep {
+    /// For how many rounds generators are registered
+    #[arg(long, value_name = "N")]
+    rounds: u16,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Check {
     /// Decimal numbers, one a line; RESP integers
@@ -218,6 +257,16 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Compare(Compare { rounds, turn_ms, report, in_process }) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(compare::run(compare::Plan { rounds: rounds.into(), turn_ms, report, in_process }))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Versus(Versus { old, new, old_peers, new_peers, rounds, turn_ms }) => {
+            let in_process = old_peers.zip(new_peers);
+            versus::run(&versus::Plan { old, new, in_process, rounds: rounds.into(), turn_ms })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Keep(Keep { rounds }) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(versus::keep(rounds.into()))?;
             return Ok(ExitCode::SUCCESS);
         }
     };
