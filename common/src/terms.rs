@@ -212,6 +212,19 @@ random_id!(
     EpochId
 );
 
+impl SessionId {
+    /// Of its 32 digits, how many people are shown.
+    pub const SHOWN_DIGITS: usize = 12;
+
+    /// How it is shown and logged: its first [`Self::SHOWN_DIGITS`] digits, enough to tell two of them apart. The other 80
+    /// bits are what proves to a master who holds a lease, so no page, list or answer tells them.
+    pub fn shown(self) -> String {
+        let mut digits = self.to_string();
+        digits.truncate(Self::SHOWN_DIGITS);
+        digits
+    }
+}
+
 /// The name of an agent, as its operator gave it: 1..=64 of `A-Z a-z 0-9 . _ : -`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -282,6 +295,13 @@ mod tests {
         let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
         assert_eq!(terms.reuse_at(WallMs(DAY_MS)), WallMs(2 * DAY_MS));
         assert_eq!(terms.reuse_at(WallMs(DAY_MS + 1)), WallMs(3 * DAY_MS));
+    }
+
+    #[test]
+    fn a_session_is_shown_by_its_beginning() {
+        let session = SessionId(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        assert_eq!(session.shown(), "0123456789ab");
+        assert_eq!(SessionId(7).shown(), "000000000000");
     }
 
     #[test]

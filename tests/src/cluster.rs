@@ -7,6 +7,7 @@ use crate::client::{ADMIN_PASSWORD, Answer, Client};
 use crate::ports::Ports;
 use crate::programs::{self, Daemon};
 use anyhow::{Context as _, Result, bail};
+use common::terms::SessionId;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -44,6 +45,16 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Its session, whole, as its serial file has it: nothing that it answers tells it.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn session(&self) -> Result<SessionId> {
+        let bytes = std::fs::read(self.serial_file())?;
+        let field = bytes.get(16..32).context("the serial file is too short")?;
+        Ok(SessionId(u128::from_le_bytes(field.try_into()?)))
+    }
+
     /// Its serial file.
     pub fn serial_file(&self) -> PathBuf {
         serial_file(&self.dir)

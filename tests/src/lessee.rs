@@ -170,14 +170,14 @@ impl Lessee {
         Ok(master.rent_token(transport::deadline_in(CALL_MAX), request).await?)
     }
 
-    /// The leases that a master has on record for this name.
+    /// The leases that a master has on record for this session.
     ///
     /// # Errors
     /// If the call fails or is refused.
     pub async fn list(&self, master: SocketAddr) -> Result<Vec<ListedLease>> {
         let master = Self::connect(master).await?;
         self.heartbeat(&master).await??;
-        let request = ListRequest { agent_id: self.agent_id.clone(), after: None };
+        let request = ListRequest { agent_id: self.agent_id.clone(), session: self.session, after: None };
         Ok(master.list_tokens(transport::deadline_in(CALL_MAX), request).await??)
     }
 }

@@ -289,7 +289,7 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
         PeerMessage::Close { key, g, until: WallMs(0) },
         PeerMessage::Closed { key, g, until: WallMs(i64::MAX) },
         PeerMessage::Reject { key, record: None },
-        PeerMessage::NoneFree { session: SessionId(1), token_type: TokenType::Uint2 },
+        PeerMessage::NoneFree { agent_id: "a".parse().unwrap(), session: SessionId(1), token_type: TokenType::Uint2 },
     ];
     for (nth, master) in [MasterId::One, MasterId::Two].into_iter().enumerate() {
         let transport = connect(&cluster.masters[nth].peer_listen.to_string()).await.unwrap();

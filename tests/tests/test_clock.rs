@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use common::lease::Generation;
-use common::terms::SessionId;
 use common::token::{TokenType, TokenValue};
 use std::sync::{Arc, Mutex};
 use tests::client::Kind;
@@ -60,7 +59,7 @@ fn day(instant: &serde_json::Value) -> String {
 async fn deny(cluster: &Cluster, nth: usize, test_clock: &str) {
     let (agent, status) = (&cluster.agents[nth], cluster.agent_status(nth).await.unwrap());
     let lease = status.leases.iter().find(|lease| lease.token_type == "uint2").unwrap();
-    let session = SessionId(u128::from_str_radix(&status.session, 16).unwrap());
+    let session = agent.session().unwrap();
     let lessee =
         Lessee { agent_id: agent.agent_id.parse().unwrap(), session, test_clock: Some(test_clock.parse().unwrap()) };
     let key = TokenType::Uint2.key(TokenValue(lease.token.parse().unwrap()));

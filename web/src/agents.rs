@@ -1,6 +1,6 @@
 //! Rows about agents and about the cluster itself.
 
-use crate::masters::{as_number, as_number_or_null, as_text, as_text_or_null};
+use crate::masters::{as_number, as_number_or_null, as_shown, as_text, as_text_or_null};
 use common::rpc::lease::report_interval_ms;
 use common::terms::{AgentId, MasterId, SessionId};
 use common::time::WallMs;
@@ -58,8 +58,8 @@ pub struct AgentRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub agent_id: AgentId,
-    /// Its session.
-    #[serde(serialize_with = "as_text")]
+    /// Its session: the first twelve digits.
+    #[serde(serialize_with = "as_shown")]
     #[schema(value_type = String)]
     pub session: SessionId,
     /// How it is.

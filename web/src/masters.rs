@@ -161,8 +161,8 @@ pub struct LeaseRow {
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     pub agent_id: AgentId,
-    /// In which session.
-    #[serde(serialize_with = "as_text")]
+    /// In which session: its first twelve digits, because with all of them one could take the lease.
+    #[serde(serialize_with = "as_shown")]
     #[schema(value_type = String)]
     pub session: SessionId,
     /// From where it was asked for; empty if unknown.
@@ -447,6 +447,11 @@ fn pool_size(token_type: TokenType, uint2_max: u16) -> u32 {
             token_type.family().size(uint2_max)
         }
     }
+}
+
+/// A session's beginning: see [`SessionId::shown`].
+pub(crate) fn as_shown<S: Serializer>(session: &SessionId, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&session.shown())
 }
 
 pub(crate) fn as_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {

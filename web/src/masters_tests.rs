@@ -103,9 +103,17 @@ fn a_search_finds_tokens_agents_sessions_and_addresses() {
     held.address = "10.4.0.7:4000".to_owned();
     let seen = Seen::of_lease(key(46), &held, LeaseStage::Held);
     let session = held.session.to_string();
-    for (text, found) in
-        [("46", true), ("4", false), ("GE-0", true), ("10.4.", true), (&session[..9], true), ("x", false)]
-    {
+    let wrong_end = format!("{}f", &session[..31]);
+    for (text, found) in [
+        ("46", true),
+        ("4", false),
+        ("GE-0", true),
+        ("10.4.", true),
+        (&session[..9], true),
+        (&session, true),
+        (&wrong_end, true),
+        ("x", false),
+    ] {
         assert_eq!(text.parse::<Search>().unwrap().finds(&seen), found, "{text}");
     }
     assert!(

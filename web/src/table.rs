@@ -113,7 +113,13 @@ impl Search {
         lease.agent_id.as_str().to_ascii_lowercase().contains(&self.0)
             || lease.token.text().eq_ignore_ascii_case(&self.0)
             || begins(lease.address)
-            || begins(&lease.session.to_string())
+            || self.begins_session(lease.session)
+    }
+
+    /// Only the digits that are shown count, so that nobody finds out the others one by one.
+    fn begins_session(&self, session: SessionId) -> bool {
+        let text = self.0.get(..SessionId::SHOWN_DIGITS).unwrap_or(&self.0);
+        session.shown().starts_with(text)
     }
 }
 

@@ -42,7 +42,8 @@ pub trait LeaseService {
     async fn request_token(request: TokenRequest) -> Result<Grant, Refusal>;
     /// Renews a lease. One master is enough.
     async fn rent_token(request: RentRequest) -> Result<Rent, Refusal>;
-    /// The leases that are recorded for an agent's name, in the order of their keys, at most [`LIST_MAX`].
+    /// The leases that are recorded for the caller's session under its name, in the order of their keys, at most
+    /// [`LIST_MAX`]. Nobody is told of another session's: who knows a session can renew and end its leases.
     async fn list_tokens(request: ListRequest) -> Result<Vec<ListedLease>, Refusal>;
     /// Gives a lease back: no renewal any more. The value rests until its end like any other.
     async fn terminate_token(request: TerminateRequest) -> Result<(), Refusal>;
@@ -106,8 +107,10 @@ pub enum Rent {
 /// A call for a list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ListRequest {
-    /// Whose leases.
+    /// The agent's name.
     pub agent_id: AgentId,
+    /// Whose leases.
+    pub session: SessionId,
     /// Only those after this key.
     pub after: Option<TokenKey>,
 }
@@ -117,8 +120,6 @@ pub struct ListRequest {
 pub struct ListedLease {
     /// The lease as its holder sees it.
     pub grant: Grant,
-    /// The session that holds it.
-    pub session: SessionId,
     /// Whether it can still be renewed.
     pub held: bool,
 }

@@ -9,4 +9,4 @@ pub mod peer;
 pub mod transport;
 
 /// Grows with every change of the wire that older programs cannot read.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;

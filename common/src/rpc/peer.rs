@@ -174,6 +174,8 @@ pub enum PeerMessage {
     },
     /// Neither have I.
     NoneFree {
+        /// The name of the agent that asked.
+        agent_id: AgentId,
         /// The session that asked.
         session: SessionId,
         /// What it wanted.

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::event::{Alarm, Effects, Reply, RequestId, Write};
-use super::ledger::{CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
+use super::ledger::{Asked, CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
 use super::rules;
 use common::lease::{Generation, Grant, Lease, Prep};
 use common::rpc::lease::{Mode, Refusal, TokenRequest};
@@ -37,7 +37,7 @@ impl Ledger {
         if let Some(grant) = self.held_by(now, &agent_id, session, token_type) {
             return fx.reply(id, Reply::Token(Ok(grant)));
         }
-        let outcome = match self.proposed_to(session, token_type) {
+        let outcome = match self.proposed_to(&agent_id, session, token_type) {
             Some(prep) => {
                 fx.send(PeerMessage::Propose { prep });
                 Ok(())
@@ -49,7 +49,7 @@ impl Ledger {
             Ok(()) if self.waiting_count >= WAITING_MAX => fx.reply(id, Reply::Token(Err(Refusal::Overloaded))),
             Ok(()) => {
                 let waiter = Waiter { id, give_up_at: now.boot + CONFIRM_WAIT };
-                self.waiting.entry((session, token_type)).or_default().push(waiter);
+                self.waiting.entry((agent_id, session, token_type)).or_default().push(waiter);
                 self.waiting_count += 1;
             }
         }
@@ -126,11 +126,11 @@ impl Ledger {
         if let Some(grant) = self.held_by(now, agent_id, session, token_type) {
             return self.share(grant.key, fx);
         }
-        if let Some(prep) = self.proposed_to(session, token_type) {
+        if let Some(prep) = self.proposed_to(agent_id, session, token_type) {
             return fx.send(PeerMessage::Propose { prep });
         }
         if !self.propose(now, agent_id, session, token_type, address, fx) {
-            fx.send(PeerMessage::NoneFree { session, token_type });
+            fx.send(PeerMessage::NoneFree { agent_id: agent_id.clone(), session, token_type });
         }
     }
 
@@ -186,20 +186,20 @@ impl Ledger {
             return;
         }
         let grant = lease.grant(key);
-        let asked = (lease.session, lease.token_type);
-        for waiter in self.stop_waiting(asked) {
+        let asked = (lease.agent_id.clone(), lease.session, lease.token_type);
+        for waiter in self.stop_waiting(&asked) {
             fx.reply(waiter.id, Reply::Token(Ok(grant.clone())));
         }
     }
 
-    pub(super) fn refuse_waiting(&mut self, asked: (SessionId, TokenType), refusal: &Refusal, fx: &mut Effects) {
+    pub(super) fn refuse_waiting(&mut self, asked: &Asked, refusal: &Refusal, fx: &mut Effects) {
         for waiter in self.stop_waiting(asked) {
             fx.reply(waiter.id, Reply::Token(Err(refusal.clone())));
         }
     }
 
-    fn stop_waiting(&mut self, asked: (SessionId, TokenType)) -> Vec<Waiter> {
-        let waiters = self.waiting.remove(&asked).unwrap_or_default();
+    fn stop_waiting(&mut self, asked: &Asked) -> Vec<Waiter> {
+        let waiters = self.waiting.remove(asked).unwrap_or_default();
         self.waiting_count -= waiters.len();
         waiters
     }
@@ -237,13 +237,13 @@ impl Ledger {
     fn held_by(&self, now: Now, agent_id: &AgentId, session: SessionId, token_type: TokenType) -> Option<Grant> {
         self.table.of_session(session, token_type).find_map(|key| {
             let lease = self.table.lease(key)?;
-            let holds = lease.session == session && lease.agent_id == *agent_id && rules::still_good(lease, now);
+            let holds = rules::is_of(lease, agent_id, session) && rules::still_good(lease, now);
             holds.then(|| lease.grant(key))
         })
     }
 
-    fn proposed_to(&self, session: SessionId, token_type: TokenType) -> Option<Prep> {
-        let mine = |prep: &&Prep| prep.session == session;
+    fn proposed_to(&self, agent_id: &AgentId, session: SessionId, token_type: TokenType) -> Option<Prep> {
+        let mine = |prep: &&Prep| prep.session == session && prep.agent_id == *agent_id;
         self.table.of_session(session, token_type).find_map(|key| self.table.prep(key).filter(mine)).cloned()
     }
 

@@ -14,7 +14,7 @@ use common::lease::{Lease, LeaseState, Prep};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::setting::Setting;
-use common::terms::{ClusterId, SessionId};
+use common::terms::{AgentId, ClusterId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use ipnet::IpNet;
@@ -31,7 +31,7 @@ pub struct Ledger {
     pub(super) identity: Identity,
     pub(super) table: Table,
     /// Requests that wait for a confirmation, by what they asked for.
-    pub(super) waiting: BTreeMap<(SessionId, TokenType), Vec<Waiter>>,
+    pub(super) waiting: BTreeMap<Asked, Vec<Waiter>>,
     pub(super) waiting_count: usize,
     /// Operators that wait for the other master's confirmation.
     pub(super) orders: Vec<Order>,
@@ -47,6 +47,9 @@ pub struct Ledger {
     test_clock: Option<TestClock>,
     version: String,
 }
+
+/// Who asked for what. The name belongs to it: the same session under another name is somebody else.
+pub(super) type Asked = (AgentId, SessionId, TokenType);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Waiter {
@@ -211,8 +214,8 @@ impl Ledger {
             PeerMessage::Ask { agent_id, session, token_type, address } => {
                 self.on_ask(now, &agent_id, session, token_type, address, fx);
             }
-            PeerMessage::NoneFree { session, token_type } => {
-                self.refuse_waiting((session, token_type), &Refusal::PoolExhausted { token_type }, fx);
+            PeerMessage::NoneFree { agent_id, session, token_type } => {
+                self.refuse_waiting(&(agent_id, session, token_type), &Refusal::PoolExhausted { token_type }, fx);
             }
         }
     }

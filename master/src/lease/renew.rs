@@ -14,7 +14,9 @@ impl Ledger {
         self.same_cluster(request.cluster)?;
         self.serves()?;
         let key = request.key;
-        let proposed = self.table.prep(key).is_some_and(|prep| prep.g == request.g && prep.session == request.session);
+        let proposed = self.table.prep(key).is_some_and(|prep| {
+            prep.g == request.g && prep.session == request.session && prep.agent_id == request.agent_id
+        });
         let Some(lease) = self.table.lease(key) else {
             return if proposed { Err(Refusal::Retry) } else { Ok(Rent::Unrented) };
         };
@@ -22,7 +24,7 @@ impl Ledger {
             // The other master knows of a newer grant than we do: it can renew, and we shall hear of it.
             return Err(Refusal::Retry);
         }
-        if request.g < lease.g || lease.session != request.session || lease.agent_id != request.agent_id {
+        if request.g < lease.g || !rules::is_of(lease, &request.agent_id, request.session) {
             let taken = lease.state == LeaseState::Held && now.wall < lease.until;
             return Ok(if taken { Rent::Rented } else { Rent::Unrented });
         }
@@ -63,8 +65,7 @@ impl Ledger {
             return Err(Refusal::PeerAway);
         }
         let lease = self.table.lease(request.key).ok_or(Refusal::NotHolder)?;
-        let holds = lease.g == request.g && lease.session == request.session && lease.agent_id == request.agent_id;
-        if !holds {
+        if lease.g != request.g || !rules::is_of(lease, &request.agent_id, request.session) {
             return Err(Refusal::NotHolder);
         }
         if !lease.deny && lease.state == LeaseState::Held {
@@ -83,9 +84,10 @@ impl Ledger {
             .of_agent(&request.agent_id)
             .filter(|(_, key)| request.after.is_none_or(|after| *key > after))
             .filter_map(|(_, key)| {
-                let lease = self.table.lease(key).filter(|lease| lease.agent_id == request.agent_id)?;
+                let lease =
+                    self.table.lease(key).filter(|lease| rules::is_of(lease, &request.agent_id, request.session))?;
                 let held = lease.state == LeaseState::Held && !lease.deny;
-                Some(ListedLease { grant: lease.grant(key), session: lease.session, held })
+                Some(ListedLease { grant: lease.grant(key), held })
             })
             .collect();
         listed.sort_by_key(|row| row.grant.key);

@@ -3,7 +3,7 @@
 
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState, Prep};
-use common::terms::{MasterId, SessionId, Terms};
+use common::terms::{AgentId, MasterId, SessionId, Terms};
 use common::time::{Now, WallMs};
 use common::token::{TokenKey, TokenType};
 
@@ -16,6 +16,12 @@ pub fn home(key: TokenKey) -> MasterId {
 /// A session that asks again gets the lease it has, as long as that is worth something.
 pub fn still_good(lease: &Lease, now: Now) -> bool {
     lease.state == LeaseState::Held && !lease.deny && now.wall < lease.until
+}
+
+/// Whether a lease is this session's, asked for under this name. A session alone is not enough: who learned of one, and not
+/// under which name it is known, has no claim to what it holds.
+pub fn is_of(lease: &Lease, agent_id: &AgentId, session: SessionId) -> bool {
+    lease.session == session && lease.agent_id == *agent_id
 }
 
 /// The other master confirms a proposal only if it knows of no promise that reaches into it: an older grant must have
@@ -31,7 +37,7 @@ pub fn may_confirm(known: Option<&Lease>, prep: &Prep, terms: &Terms) -> bool {
 
 /// The proposal that this record came from: a doubled proposal is confirmed again.
 pub fn same_grant(lease: &Lease, prep: &Prep) -> bool {
-    (lease.g, lease.session, lease.from) == (prep.g, prep.session, prep.from)
+    is_of(lease, &prep.agent_id, prep.session) && (lease.g, lease.from) == (prep.g, prep.from)
 }
 
 /// Its time and its grace are over: the home may ask the other master to end it.
@@ -70,7 +76,7 @@ pub fn audited(
         _ => return None,
     };
     let subject = format!("{} {key}", lease.token_type);
-    let (agent, session, g) = (&lease.agent_id, lease.session, lease.g);
+    let (agent, session, g) = (&lease.agent_id, lease.session.shown(), lease.g);
     let detail = format!("g{g} of {agent}, session {session}, until {}", lease.until);
     Some(Entry::new(at, actor, action, &subject, &detail))
 }
@@ -97,7 +103,7 @@ pub fn merge(me: MasterId, key: TokenKey, mine: Option<&Lease>, theirs: &Lease) 
     if theirs.g < mine.g {
         return Some(mine.clone());
     }
-    if same_holder(mine, theirs.session, theirs) {
+    if is_of(mine, &theirs.agent_id, theirs.session) && mine.from == theirs.from {
         let (rseq, attempt) = (mine.rseq, mine.attempt).max((theirs.rseq, theirs.attempt));
         return Some(Lease {
             state: mine.state.max(state(theirs.state)),
@@ -110,10 +116,6 @@ pub fn merge(me: MasterId, key: TokenKey, mine: Option<&Lease>, theirs: &Lease) 
         });
     }
     None
-}
-
-fn same_holder(mine: &Lease, session: SessionId, theirs: &Lease) -> bool {
-    mine.session == session && mine.from == theirs.from
 }
 
 #[cfg(test)]

@@ -95,6 +95,8 @@ pub(super) enum Command {
         again: bool,
         #[arg(key)]
         attempt: Option<u64>,
+        #[arg(key)]
+        name: Option<String>,
     },
     /// An agent gives back what it was granted, or tries to give back another's.
     Release {
@@ -103,9 +105,15 @@ pub(super) enum Command {
         at: At,
         #[arg(key)]
         grant_of: Option<String>,
+        #[arg(key)]
+        name: Option<String>,
     },
-    /// What an agent has, asked of master 1.
-    List(String),
+    /// What an agent's session has, asked of master 1.
+    List {
+        agent: String,
+        #[arg(key)]
+        name: Option<String>,
+    },
     /// Declares the other master lost, on a killed survivor.
     PeerLost(At),
     /// Makes a replacement from the running other master, with the token of its `peer_lost`.
@@ -212,22 +220,24 @@ impl goldenscript::Runner for Script {
                 let request = TokenRequest { agent_id, session: session(agent), cluster: None, token_type };
                 return self.ask(agent, at.0, |id| Event::Token { id, request, address: "10.0.0.1:5".to_owned() });
             }
-            Command::Renew { agent, at, grant_of, again, attempt } => {
+            Command::Renew { agent, at, grant_of, again, attempt, name } => {
                 let Grant { key, g, .. } = self.grant_of(grant_of.as_ref().unwrap_or(agent))?;
                 let rseq = self.rseq.entry(agent.clone()).or_default();
                 *rseq += u64::from(!again);
                 let (rseq, attempt) = (*rseq, attempt.unwrap_or(*rseq));
-                let (agent_id, session) = (agent.parse()?, session(agent));
+                let (agent_id, session) = (name.as_ref().unwrap_or(agent).parse()?, session(agent));
                 let request = RentRequest { agent_id, session, cluster: None, key, g, rseq, attempt };
                 return self.ask(agent, at.0, |id| Event::Rent { id, request });
             }
-            Command::Release { agent, at, grant_of } => {
+            Command::Release { agent, at, grant_of, name } => {
                 let Grant { key, g, .. } = self.grant_of(grant_of.as_ref().unwrap_or(agent))?;
-                let request = TerminateRequest { agent_id: agent.parse()?, session: session(agent), key, g };
+                let agent_id = name.as_ref().unwrap_or(agent).parse()?;
+                let request = TerminateRequest { agent_id, session: session(agent), key, g };
                 return self.ask(agent, at.0, |id| Event::Terminate { id, request });
             }
-            Command::List(agent) => {
-                let request = ListRequest { agent_id: agent.parse()?, after: None };
+            Command::List { agent, name } => {
+                let agent_id = name.as_ref().unwrap_or(agent).parse()?;
+                let request = ListRequest { agent_id, session: session(agent), after: None };
                 return self.ask(agent, MasterId::One, |id| Event::List { id, request });
             }
             Command::PeerLost(id) => return self.peer_lost(id.0),

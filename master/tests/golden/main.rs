@@ -45,6 +45,7 @@ scripts! {
     a_renewal_elsewhere_is_never_cut_short
     a_replaced_master_that_lives_extends_nothing_past_its_permit
     a_rolled_back_master_serves_nothing
+    a_session_is_known_by_its_name
     a_session_that_asks_again_gets_the_same
     a_value_is_granted_again_only_after_its_rest
     an_agent_has_a_budget

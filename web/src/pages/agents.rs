@@ -175,7 +175,7 @@ impl Row {
             href: format!("/leases/{}/{}", held.token_type, held.token),
         };
         Self {
-            key: format!("agent-{}", row.session),
+            key: format!("agent-{}-{}", row.agent_id, row.session.shown()),
             name: row.agent_id.to_string(),
             tone: row.state.name(),
             state: state_name(row.state, w),
@@ -187,7 +187,7 @@ impl Row {
             heard: row.heard.map(|at| When::new(at, look.snapshot.now, Grain::Minute, w)),
             master: row.master.map(|master| fill(w.master, &[&master.to_string()])),
             address: row.address.clone(),
-            session: row.session.to_string(),
+            session: row.session.shown(),
             tokens: row.tokens.iter().map(held).collect(),
             report: row.report.as_ref().map(|report| Reported::new(report, w)),
         }

@@ -221,7 +221,7 @@ impl Holder {
     fn of_record(row: &LeaseRow, w: &'static Words) -> Self {
         Self {
             agent: row.agent_id.to_string(),
-            session: row.session.to_string(),
+            session: row.session.shown(),
             g: grouped(row.g),
             from: When::date(row.from),
             until: Some(When::date(row.until)),

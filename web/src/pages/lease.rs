@@ -117,7 +117,7 @@ impl Shown {
         Self {
             token_type: row.token_type.name(),
             agent: row.agent_id.to_string(),
-            session: row.session.to_string(),
+            session: row.session.shown(),
             address: row.address.clone(),
             g: grouped(row.g),
             from: look.when(row.from),

@@ -192,7 +192,7 @@ impl Row {
             stage_name: stage_name(row.stage, look.w),
             agent: row.agent_id.to_string(),
             address: row.address.clone(),
-            session: row.session.to_string(),
+            session: row.session.shown(),
             until: look.when(row.until),
             left: left(row, look.snapshot.now),
             renewed: row.renewed.map(|at| look.when(at)),
