@@ -77,6 +77,8 @@ pub enum Action {
     User,
     /// `key.change`: an API key is new or gone.
     Key,
+    /// `master.vouch`: an operator vouched that this master's store is the untouched one (`--vouch-untouched`).
+    Vouch,
 }
 
 impl Action {
@@ -92,6 +94,7 @@ impl Action {
             Self::PeerLost => "master.peer_lost",
             Self::Join => "master.join",
             Self::RolledBack => "master.rolled_back",
+            Self::Vouch => "master.vouch",
             Self::LogIn => "login.begin",
             Self::LockOut => "login.lockout",
             Self::User => "user.change",

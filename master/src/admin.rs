@@ -2,7 +2,7 @@
 
 use crate::agents;
 use crate::driver::{Counters, Driver, Refused};
-use crate::lease::Ledger;
+use crate::lease::{Alarm, Ledger};
 use crate::roll::Roll;
 use crate::store::audit::Line;
 use crate::store::sled::AuditLog;
@@ -176,8 +176,10 @@ fn not_ready(ledger: &Ledger, now: Now) -> Option<String> {
         Mode::Syncing if !ledger.identity().paired => {
             Some("this master has not met the other one yet: start it, and check --peer on both".to_owned())
         }
+        Mode::Syncing if let Some(why) = ledger.pair().unproven() => Some(Alarm::Unproven(why.clone()).to_string()),
         Mode::Syncing => Some("this master is still synchronising with the other one".to_owned()),
         Mode::RolledBack => Some("this master's ledger is older than it once was: it must be replaced".to_owned()),
+        Mode::ReadyAlone if ledger.pair().heard(now) => Some(Alarm::NotHeard.to_string()),
         Mode::ReadyAlone => Some("the other master is silent: renewals only, no new leases".to_owned()),
         Mode::Ready if !ledger.pair().heard(now) => Some("the other master is silent: no new leases".to_owned()),
         Mode::Ready if ledger.witness().permit_in.is_none() => {

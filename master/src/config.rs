@@ -84,6 +84,12 @@ pub struct Args {
     #[arg(long, env = "UNIQ_ADMIN_PASSWORD_FILE", value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
 
+    /// You vouch that the store in --data-dir was not copied, put back or reverted since its master last ran and that no
+    /// copy of it runs. With it a master serves renewals alone after a reboot while the other one is away, and --peer-lost
+    /// is taken then. On the command line only; it is written into the audit
+    #[arg(long, conflicts_with_all = ["format", "join", "verify_audit"])]
+    pub vouch_untouched: bool,
+
     /// Listen on addresses that are not loopback without TLS: anybody who reaches them can read and send
     #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
     pub insecure: bool,
@@ -105,6 +111,8 @@ pub struct Args {
     pub test_clock: Option<TestClock>,
 }
 
+const VOUCH: &str = "--vouch-untouched";
+
 impl Args {
     /// Parses the command line, the environment and the configuration file.
     ///
@@ -112,8 +120,14 @@ impl Args {
     /// clap's: print it and end with its exit code (2, or 0 for `--help`).
     pub fn layered(argv: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::command();
+        let argv: Vec<OsString> = argv.into_iter().collect();
+        let vouched = argv.iter().any(|arg| arg == VOUCH);
         let matches = common::settings::parse(command.clone(), argv)?;
         let args = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+        if args.vouch_untouched && !vouched {
+            let why = format!("{VOUCH} is for one start, by somebody who has looked: give it on the command line");
+            return Err(command.error(ErrorKind::ArgumentConflict, why));
+        }
         args.check().map_err(|(kind, why)| command.error(kind, why))?;
         Ok(args)
     }

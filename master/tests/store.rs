@@ -9,6 +9,7 @@ use common::terms::{ClusterId, MasterId, SessionId, Terms};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Identity, Write};
+use master::store::lineage::Unproven;
 use master::store::sled::SledStore;
 use master::store::{Store as _, StoreError};
 use std::fs;
@@ -236,4 +237,77 @@ fn copy_tree(from: &Path, to: &Path) {
             fs::copy(entry.path(), target).unwrap();
         }
     }
+}
+
+/// Whether the store in `dir` is proven to be the one that was last written there.
+fn proven(dir: &Path) -> Result<(), Unproven> {
+    SledStore::open(dir).unwrap().1.proven
+}
+
+/// What `cp -a` makes of a folder: the bytes, the modes, the times.
+fn copy(from: &Path, to: &Path) {
+    let done = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(done.success());
+}
+
+#[test]
+fn a_store_that_nobody_touched_is_proven_and_a_copy_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (own, other) = (dir.path().join("own"), dir.path().join("copy"));
+    used(&own);
+    assert_eq!(proven(&own), Ok(()));
+    copy(&own, &other);
+    assert_eq!(proven(&other), Err(Unproven::Copied));
+    assert_eq!(proven(&own), Ok(()), "being copied does no harm");
+    // Where it lies is no part of it.
+    fs::rename(&own, dir.path().join("moved")).unwrap();
+    assert_eq!(proven(&dir.path().join("moved")), Ok(()));
+}
+
+#[test]
+fn a_store_that_was_put_back_in_whatever_way_is_not_proven() {
+    let dir = tempfile::tempdir().unwrap();
+    let (own, backup) = (dir.path().join("own"), dir.path().join("backup"));
+    used(&own);
+    copy(&own, &backup);
+    let (mut store, _) = SledStore::open(&own).unwrap();
+    store.commit(&[line(1)], 402).unwrap();
+    drop(store);
+    let ledger = Path::new("ledger");
+    // In place: the same files with older bytes and times.
+    for file in ["anchor", "lineage", "sled/db", "sled/conf"] {
+        let (from, to) = (backup.join(ledger).join(file), own.join(ledger).join(file));
+        let done = std::process::Command::new("cp").arg("--preserve=all").arg(from).arg(to).status().unwrap();
+        assert!(done.success());
+    }
+    assert_eq!(proven(&own), Err(Unproven::Touched));
+    // Another folder of the same name.
+    fs::remove_dir_all(&own).unwrap();
+    fs::rename(&backup, &own).unwrap();
+    assert_eq!(proven(&own), Err(Unproven::Copied));
+    // What is written then does not make it another one: only the ledger says when it has met the other master.
+    let (mut store, loaded) = SledStore::open(&own).unwrap();
+    let lives = master::lease::Lives { unproven: true, ..loaded.lives };
+    store.commit(&[Write::Lives(lives.clone())], 401).unwrap();
+    drop(store);
+    assert_eq!(proven(&own), Err(Unproven::NotMetSince));
+    let (mut store, _) = SledStore::open(&own).unwrap();
+    store.commit(&[Write::Lives(master::lease::Lives { unproven: false, ..lives })], 401).unwrap();
+    drop(store);
+    assert_eq!(proven(&own), Ok(()));
+}
+
+#[test]
+fn a_store_of_the_version_without_a_lineage_opens_unproven_and_goes_on() {
+    use common::envelope::{Kind, encode};
+    let dir = tempfile::tempdir().unwrap();
+    used(dir.path());
+    let ledger = dir.path().join("ledger");
+    fs::remove_file(ledger.join("lineage")).unwrap();
+    fs::write(ledger.join("anchor"), encode(Kind { name: *b"ANCH", version: 1 }, &401_u64).unwrap()).unwrap();
+    let (mut store, loaded) = SledStore::open(dir.path()).unwrap();
+    assert_eq!((loaded.lsn, loaded.leases.len(), loaded.proven), (401, 200, Err(Unproven::Missing)));
+    store.commit(&[line(1)], 402).unwrap();
+    drop(store);
+    assert_eq!(proven(dir.path()), Ok(()));
 }

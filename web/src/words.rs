@@ -338,6 +338,7 @@ words! {
     act_peer_lost: "master declared lost", "宣告主控丢失";
     act_join: "master replaced", "更换主控";
     act_rolled_back: "ledger rolled back", "账本回退";
+    act_vouch: "store vouched for", "担保存储未被改动";
     act_login: "logged in", "登录";
     act_lockout: "locked out", "被锁定";
     act_user: "user changed", "更改用户";

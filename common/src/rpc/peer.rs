@@ -183,6 +183,10 @@ pub enum PeerMessage {
     },
 }
 
+/// A random number that a master draws at each start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Life(pub u64);
+
 /// A master's introduction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hello {

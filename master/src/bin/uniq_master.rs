@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash};
-use common::audit::Actor;
+use common::audit::{Action, Actor, Entry};
 use common::clock::Clock;
 use common::rpc::peer::JoinToken;
 use common::settings;
@@ -13,7 +13,8 @@ use master::config::Args;
 use master::driver::{self, Counters};
 use master::first;
 use master::lease::join::declare_lost;
-use master::lease::{Identity, Ledger};
+use master::lease::ledger::Loaded;
+use master::lease::{Identity, Ledger, Write};
 use master::replication::{joining, link};
 use master::roll::Roll;
 use master::rpc::{self, Told, Whitelist};
@@ -89,7 +90,7 @@ fn format(args: &Args) -> anyhow::Result<()> {
 }
 
 fn peer_lost(args: &Args) -> anyhow::Result<()> {
-    let (mut store, loaded) = SledStore::open(&args.data_dir)?;
+    let (mut store, mut loaded) = SledStore::open(&args.data_dir)?;
     if !loaded.identity.paired {
         bail!("this master never met the other one: format both again instead");
     }
@@ -98,6 +99,18 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
             "this master's own ledger is older than what the other one knows, so it must not go on alone: run \
              `uniq_master --peer-lost` on the other one, and let a new one --join in this one's place"
         );
+    }
+    if let Err(why) = &loaded.proven
+        && !args.vouch_untouched
+    {
+        bail!(
+            "this master's store is not proven to be the one it last wrote ({why}), and an older one must not go on alone: \
+             it may grant again what it has forgotten. If you know that it was not copied, put back or reverted since its \
+             master last ran and that no copy of it runs, say so with --vouch-untouched"
+        );
+    }
+    if let Some(write) = vouched(&mut loaded, args) {
+        store.commit(&write, loaded.lsn)?;
     }
     let token = JoinToken(rand::random());
     let actor = Actor::new("operator", "uniq_master --peer-lost");
@@ -116,6 +129,18 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
         println!("{token}");
     }
     Ok(())
+}
+
+/// What an operator's word for the store changes, if it needs one: the store is believed from now on, and the audit says why.
+fn vouched(loaded: &mut Loaded, args: &Args) -> Option<[Write; 2]> {
+    let why = loaded.proven.clone().err().filter(|_| args.vouch_untouched)?;
+    loaded.proven = Ok(());
+    tracing::warn!("the operator vouches for this store, which is not proven to be the one it last wrote: {why}");
+    loaded.lives.unproven = false;
+    let actor = Actor::new("operator", "uniq_master --vouch-untouched");
+    let subject = format!("master {}", loaded.identity.master);
+    let entry = Entry::new(Clock::new(args.test_clock).wall(), actor, Action::Vouch, &subject, &why.to_string());
+    Some([Write::Audit(entry), Write::Lives(loaded.lives.clone())])
 }
 
 fn verify_audit(args: &Args) -> anyhow::Result<()> {
@@ -143,7 +168,17 @@ fn join(args: &Args, token: JoinToken) -> anyhow::Result<()> {
 }
 
 fn run(args: Args) -> anyhow::Result<()> {
-    let (store, mut loaded) = SledStore::open(&args.data_dir)?;
+    let (mut store, mut loaded) = SledStore::open(&args.data_dir)?;
+    if args.vouch_untouched
+        && let Some(writes) = vouched(&mut loaded, &args)
+    {
+        store.commit(&writes, loaded.lsn)?;
+    } else if let Err(why) = &loaded.proven {
+        tracing::warn!(
+            "this store is not proven to be the one its master last wrote ({why}): nothing is promised before the other \
+             master is met; --vouch-untouched is your word for it"
+        );
+    }
     let logins = std::mem::take(&mut loaded.logins);
     let clock = Clock::new(args.test_clock);
     if let Some(test) = args.test_clock {

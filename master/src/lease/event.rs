@@ -1,6 +1,8 @@
 //! What goes into the ledger and what comes out.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::replication::lives::Lives;
+use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Grant, Lease, Prep};
@@ -165,6 +167,8 @@ pub enum Write {
     PermitOut(Option<WallMs>),
     /// What this master remembers beside the leases.
     Witness(Witness),
+    /// This master's and the other's starts.
+    Lives(Lives),
     /// A setting that both masters hold, or will.
     Setting(Setting),
     /// A proposal of a setting.
@@ -180,7 +184,7 @@ pub enum Write {
 impl Write {
     /// Whether it counts as a change of the ledger.
     pub fn counted(&self) -> bool {
-        !matches!(self, Self::Witness(_) | Self::Audit(_) | Self::Login(..))
+        !matches!(self, Self::Witness(_) | Self::Lives(_) | Self::Audit(_) | Self::Login(..))
     }
 }
 
@@ -208,6 +212,19 @@ pub enum Reply {
 /// Something an operator must know. Each is raised when it begins, not each time it is seen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Alarm {
+    /// This store may be a copy, put back or reverted, and the other master, which would know, was not met yet.
+    #[error(
+        "this master's store is not proven to be the one it last wrote ({0}), and the other master has not been met since it \
+         started: it promises nothing before. Start the other one; or, if you know that this store was not copied, put \
+         back or reverted and that no copy of it runs, start this one with --vouch-untouched"
+    )]
+    Unproven(Unproven),
+    /// The other one is heard, but the tables are not exchanged.
+    #[error(
+        "the other master is heard, but does not answer: this one goes on alone, with renewals only. Does --peer here lead \
+         to it, and does the network let this one through to it?"
+    )]
+    NotHeard,
     /// The other master was not heard for a while.
     #[error("the other master is silent: no new leases until it is back")]
     PeerSilent,

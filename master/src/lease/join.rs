@@ -9,6 +9,7 @@
 use super::event::{Effects, FORMER_MAX, Identity, TokenHash, Witness, Write};
 use super::ledger::{Ledger, Loaded};
 use super::rules;
+use crate::replication::lives::Lives;
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
 use common::rpc::lease::Refusal;
@@ -48,6 +49,7 @@ pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: 
     // What the lost master permitted still stands: until a new one's snapshot is cut, this ledger alone knows what is
     // renewed by it.
     writes.push(Write::Witness(Witness { peer_lsn: 0, ..survivor.witness }));
+    writes.push(Write::Lives(Lives { peer: None, peer_copied: false, ..survivor.lives.clone() }));
     writes
 }
 

@@ -5,14 +5,16 @@ use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Witness, W
 use super::order::Order;
 use super::table::Table;
 use super::{rules, standing};
+use crate::replication::lives::Lives;
 use crate::replication::pair::Pair;
 use crate::setting::Book;
+use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash};
 use common::audit::{Actor, Entry};
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState, Prep};
 use common::rpc::lease::{Mode, Refusal};
-use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::rpc::peer::{Life, PeerFrame, PeerMessage};
 use common::setting::Setting;
 use common::terms::{AgentId, ClusterId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
@@ -42,6 +44,11 @@ pub struct Ledger {
     /// How far the other master may extend leases alone.
     pub(crate) permit_out: Option<WallMs>,
     pub(crate) witness: Witness,
+    pub(crate) lives: Lives,
+    /// Drawn at this start.
+    pub(crate) life: Life,
+    /// Whether this start was written down.
+    begun: bool,
     /// Counts durable changes.
     lsn: u64,
     test_clock: Option<TestClock>,
@@ -68,6 +75,11 @@ pub struct Loaded {
     pub permit_out: Option<WallMs>,
     /// What is remembered beside the leases.
     pub witness: Witness,
+    /// This master's and the other's starts.
+    pub lives: Lives,
+    /// Whether this is the store that this master last wrote, untouched: no copy, not put back, not on another disk; and
+    /// met the other master since it was last not so.
+    pub proven: Result<(), Unproven>,
     /// Leases.
     pub leases: Vec<(TokenKey, Lease)>,
     /// Proposals without confirmation.
@@ -81,11 +93,12 @@ pub struct Loaded {
 }
 
 impl Ledger {
-    /// The ledger of a master that starts now. `salt` is random: it tells this start's exchange of tables from others.
+    /// The ledger of a master that starts now. `salt` is random: it tells this start, and its exchange of tables, from
+    /// others.
     pub fn start(loaded: Loaded, now: Now, salt: u64, test_clock: Option<TestClock>, version: String) -> Self {
-        let Loaded { identity, lsn, permit_out, witness, leases, preps, settings, setting_preps, .. } = loaded;
+        let Loaded { identity, lsn, permit_out, witness, lives, leases, preps, settings, setting_preps, .. } = loaded;
         let table = Table::new(identity.master, identity.terms, leases, preps);
-        let mut pair = Pair::start(now, salt);
+        let mut pair = Pair::start(now, salt, loaded.proven.err());
         if witness.rolled_back {
             pair.roll_back();
         }
@@ -99,6 +112,9 @@ impl Ledger {
             book: Book::new(settings, setting_preps),
             permit_out,
             witness,
+            lives,
+            life: Life(salt),
+            begun: false,
             lsn,
             test_clock,
             version,
@@ -117,6 +133,9 @@ impl Ledger {
     pub fn step(&mut self, now: Now, event: Event, fx: &mut Effects) {
         let writes_before = fx.writes.len();
         (fx.at, fx.by) = (now.wall, None);
+        if !self.begun {
+            self.begin(fx);
+        }
         match event {
             Event::Token { id, request, address } => self.on_token(now, id, request, address, fx),
             Event::Rent { id, request } => {
@@ -220,6 +239,14 @@ impl Ledger {
         }
     }
 
+    /// Writes this start down: before anybody hears of it, like everything else.
+    fn begin(&mut self, fx: &mut Effects) {
+        self.begun = true;
+        let mut lives = self.lives.clone();
+        lives.begin(self.life, self.pair.unproven().is_none());
+        self.put_lives(lives, fx);
+    }
+
     pub(super) fn same_cluster(&self, theirs: Option<ClusterId>) -> Result<(), Refusal> {
         standing::same_cluster(self.identity.cluster, theirs)
     }
@@ -275,6 +302,13 @@ impl Ledger {
         }
     }
 
+    pub(crate) fn put_lives(&mut self, lives: Lives, fx: &mut Effects) {
+        if lives != self.lives {
+            fx.writes.push(Write::Lives(lives.clone()));
+            self.lives = lives;
+        }
+    }
+
     pub(crate) fn put_permit_out(&mut self, permit: Option<WallMs>, fx: &mut Effects) {
         fx.writes.push(Write::PermitOut(permit));
         self.permit_out = permit;
@@ -315,6 +349,11 @@ impl Ledger {
     /// What this master remembers beside the leases.
     pub fn witness(&self) -> &Witness {
         &self.witness
+    }
+
+    /// What it remembers of both masters' starts.
+    pub fn lives(&self) -> &Lives {
+        &self.lives
     }
 
     /// Whether it serves at all.

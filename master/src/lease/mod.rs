@@ -53,6 +53,7 @@ pub mod standing;
 pub mod table;
 
 mod permit;
+pub use crate::replication::lives::Lives;
 pub use event::{Alarm, Effects, Event, Identity, Reply, RequestId, TokenHash, Witness, Write};
 pub use ledger::Ledger;
 pub use standing::Standing;

@@ -3,4 +3,5 @@
 
 pub mod joining;
 pub mod link;
+pub mod lives;
 pub mod pair;

@@ -3,8 +3,10 @@
 //! # Modes
 //!
 //! `Syncing` from the start while the other may still answer: serves nothing. `Ready` once its table was read through:
-//! everything. `ReadyAlone` after [`SILENCE_ALONE`] without a word: renewals and reading, because a lone master whose own
-//! store is intact breaks no promise by keeping its own. A master that never met its peer stays `Syncing`.
+//! everything. `ReadyAlone` after [`SILENCE_ALONE`] without a word, or without the other's table although it is heard:
+//! renewals and reading, because a lone master whose own store is intact breaks no promise by keeping its own. A master that
+//! never met its peer stays `Syncing`, and so does one whose store may be a copy or put back ([`Unproven`]) until it has met
+//! its peer in this run.
 //!
 //! # Caveat
 //!
@@ -12,8 +14,10 @@
 //! holder has, and ending a lease needs both.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::lives::Lives;
 use crate::lease::event::{Alarm, Effects, Identity, Witness};
 use crate::lease::ledger::Ledger;
+use crate::store::lineage::Unproven;
 use common::lease::Lease;
 use common::rpc;
 use common::rpc::lease::Mode;
@@ -39,6 +43,8 @@ pub struct Pair {
     mode: Mode,
     started: BootMs,
     heard: Option<BootMs>,
+    /// Since when it is heard without its table being read through.
+    unanswered_since: Option<BootMs>,
     /// Whether the other's table was read through since it was last silent.
     synced: bool,
     exchange: Option<Exchange>,
@@ -51,6 +57,10 @@ pub struct Pair {
     behind: bool,
     /// Why the other master is not believed, although it is the one of this pairing (or there is none yet).
     refused: Option<String>,
+    /// Why the store may be a copy or was put back; until the other master is met in this run.
+    unproven: Option<Unproven>,
+    /// Whether that was said.
+    unproven_said: bool,
     /// What is wrong with whoever else wrote here last. Nothing of it is believed, and it changes nothing.
     stranger: Option<String>,
     peer: Option<PeerView>,
@@ -79,11 +89,12 @@ pub struct PeerView {
 }
 
 impl Pair {
-    pub(crate) fn start(now: Now, salt: u64) -> Self {
+    pub(crate) fn start(now: Now, salt: u64, unproven: Option<Unproven>) -> Self {
         Self {
             mode: Mode::Syncing,
             started: now.boot,
             heard: None,
+            unanswered_since: None,
             synced: false,
             exchange: None,
             exchanges: salt,
@@ -93,6 +104,8 @@ impl Pair {
             skewed: false,
             behind: false,
             refused: None,
+            unproven,
+            unproven_said: false,
             stranger: None,
             peer: None,
         }
@@ -121,6 +134,11 @@ impl Pair {
     /// Why the other master, or whoever writes in its place while it is silent, is refused.
     pub fn refused(&self, now: Now) -> Option<&str> {
         self.refused.as_deref().or(self.stranger.as_deref().filter(|_| !self.heard(now)))
+    }
+
+    /// Why this master promises nothing before it has met the other one in this run; `None` if it may.
+    pub fn unproven(&self) -> Option<&Unproven> {
+        self.unproven.as_ref()
     }
 
     pub(crate) fn freeze(&mut self) {
@@ -210,6 +228,9 @@ impl Ledger {
         self.pair.refused = None;
         if self.identity().paired {
             self.pair.heard = Some(now.boot);
+            if !self.pair.synced {
+                self.pair.unanswered_since.get_or_insert(now.boot);
+            }
             self.pair.view().heard = now.wall;
         }
         Some(frame.message)
@@ -382,6 +403,7 @@ impl Ledger {
             None => {
                 self.pair.exchange = None;
                 self.pair.synced = true;
+                self.met(fx);
                 if self.pair.mode != Mode::RolledBack {
                     self.pair.mode = Mode::Ready;
                     // The other one may be alone in a moment: allow it to go on without waiting for the next beat.
@@ -392,6 +414,13 @@ impl Ledger {
         }
     }
 
+    /// The tables are exchanged: whatever this store lacks, the other master had.
+    fn met(&mut self, fx: &mut Effects) {
+        self.pair.unproven = None;
+        self.pair.unanswered_since = None;
+        self.put_lives(Lives { unproven: false, ..self.lives.clone() }, fx);
+    }
+
     pub(crate) fn watch_peer(&mut self, now: Now, fx: &mut Effects) {
         let since = self.pair.heard.unwrap_or(self.pair.started);
         let silence = now.boot - since;
@@ -400,11 +429,27 @@ impl Ledger {
             fx.alarms.push(if silent { Alarm::PeerSilent } else { Alarm::PeerHeard });
             self.pair.silent = silent;
         }
-        if silence >= SILENCE_ALONE && self.identity().paired && self.pair.mode != Mode::RolledBack {
-            self.pair.mode = Mode::ReadyAlone;
+        // Heard, but what this one asks is not answered: it is not heard itself.
+        let unanswered = self.pair.mode == Mode::Syncing
+            && self.pair.unanswered_since.is_some_and(|since| now.boot - since >= SILENCE_ALONE);
+        if (silence < SILENCE_ALONE && !unanswered) || !self.identity().paired || self.pair.mode == Mode::RolledBack {
+            return;
+        }
+        if let Some(why) = &self.pair.unproven {
+            if !self.pair.unproven_said {
+                fx.alarms.push(Alarm::Unproven(why.clone()));
+                self.pair.unproven_said = true;
+            }
+            return;
+        }
+        if silence >= SILENCE_ALONE {
             self.pair.synced = false;
             self.pair.exchange = None;
+            self.pair.unanswered_since = None;
+        } else {
+            fx.alarms.push(Alarm::NotHeard);
         }
+        self.pair.mode = Mode::ReadyAlone;
     }
 
     fn say_alive(&self, now: Now, fx: &mut Effects) {

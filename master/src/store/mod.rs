@@ -4,6 +4,7 @@
 //! [`memory::MemoryStore`], its twin for tests, which can lose what was not committed.
 
 pub mod audit;
+pub mod lineage;
 pub mod memory;
 pub mod record;
 pub mod sled;

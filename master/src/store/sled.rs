@@ -7,15 +7,17 @@
 //!
 //! ```text
 //! DATA_DIR/ledger/sled/    sled's own
-//! DATA_DIR/ledger/anchor   one ANCH record: the number of the last durable change
+//! DATA_DIR/ledger/anchor   one ANCH record: the numbers of the last durable change and of the last commit
+//! DATA_DIR/ledger/lineage  what the anchor looked like after its last write (`lineage.rs`)
 //! ```
 
 use super::audit::{self, Head};
+use super::lineage::LineageFile;
 use super::record::{self, Meta};
 use super::{Store, StoreError};
 use crate::lease::ledger::Loaded;
 use crate::lease::{Identity, Write};
-use common::envelope::{Kind, decode, encode};
+use common::envelope::{EnvelopeError, Kind, decode, encode};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
@@ -33,7 +35,9 @@ const SLED_DIR: &str = "sled";
 const LOG_FILE: &str = "db";
 /// The number of the last durable change, beside sled.
 const ANCHOR_FILE: &str = "anchor";
-const ANCHOR: Kind = Kind { name: *b"ANCH", version: 1 };
+const ANCHOR: Kind = Kind { name: *b"ANCH", version: 2 };
+/// Before there was a lineage: the number of the last durable change alone.
+const ANCHOR_1: Kind = Kind { name: *b"ANCH", version: 1 };
 const ANCHOR_LEN_MAX: u64 = 64;
 /// How often, and after what pause, a locked store is tried again.
 const LOCK_TRIES: u32 = 10;
@@ -46,6 +50,9 @@ pub struct SledStore {
     db: sled::Db,
     log: File,
     anchor: File,
+    lineage: LineageFile,
+    /// How many commits there were; `None` in a store that was written without a lineage.
+    commits: Option<u64>,
     meta: Meta,
 }
 
@@ -110,12 +117,13 @@ impl SledStore {
             .take(ANCHOR_LEN_MAX)
             .read_to_end(&mut anchor)
             .map_err(|e| damaged(format!("the anchor: {e}")))?;
-        let anchor: u64 = decode(ANCHOR, &anchor).map_err(|e| damaged(format!("the anchor: {e}")))?;
+        let (anchor, commits) = read_anchor(&anchor).map_err(|e| damaged(format!("the anchor: {e}")))?;
         if loaded.lsn < anchor {
             return Err(damaged(format!("it ends at change {}, but change {anchor} was made durable", loaded.lsn)));
         }
-        store.meta = meta;
-        Ok((store, loaded))
+        (store.meta, store.commits) = (meta, commits);
+        let proven = store.lineage.proves(&store.anchor, commits).and(loaded.proven);
+        Ok((store, Loaded { proven, ..loaded }))
     }
 
     /// A way to read the audit while the store is written.
@@ -159,7 +167,8 @@ impl SledStore {
         };
         let log = open(ledger.join(SLED_DIR).join(LOG_FILE))?;
         let anchor = open(ledger.join(ANCHOR_FILE))?;
-        Ok(Self { db, log, anchor, meta: Meta::default() })
+        let lineage = LineageFile::open(ledger);
+        Ok(Self { db, log, anchor, lineage, commits: None, meta: Meta::default() })
     }
 }
 
@@ -288,16 +297,29 @@ impl Store for SledStore {
         batch.insert(record::META_KEY, bytes);
         // 1. One atomic batch in sled's log. 2. The log to the kernel. 3. The kernel's pages and the file's length to
         // the disk. Before 3 a crash shows all of the batch or nothing; nobody was told of it yet either way.
+        self.lineage.begin();
         self.db.apply_batch(batch).map_err(engine)?;
         self.db.flush().map_err(engine)?;
         let io = |file| io("make durable", Path::new(file));
         self.log.sync_data().map_err(io(LOG_FILE))?;
         // 4. The anchor, in place (its few bytes share a sector), never ahead of the log. After a crash before it the
         // store is longer than the anchor says, which is fine.
-        let anchor = encode(ANCHOR, &lsn).map_err(|e| StoreError::Engine(e.to_string()))?;
+        let commits = self.commits.unwrap_or_default().saturating_add(1);
+        let anchor = encode(ANCHOR, &(lsn, commits)).map_err(|e| StoreError::Engine(e.to_string()))?;
         self.anchor.write_all_at(&anchor, 0).and_then(|()| self.anchor.sync_data()).map_err(io(ANCHOR_FILE))?;
-        self.meta = meta;
+        // 5. What the anchor looks like now. After a crash before it the lineage still says that a commit had begun.
+        self.lineage.done(&self.anchor, commits);
+        (self.meta, self.commits) = (meta, Some(commits));
         Ok(())
+    }
+}
+
+/// The last durable change, and the number of commits.
+fn read_anchor(bytes: &[u8]) -> Result<(u64, Option<u64>), EnvelopeError> {
+    match decode::<(u64, u64)>(ANCHOR, bytes) {
+        Ok((lsn, commits)) => Ok((lsn, Some(commits))),
+        Err(EnvelopeError::Version { .. }) => decode(ANCHOR_1, bytes).map(|lsn| (lsn, None)),
+        Err(e) => Err(e),
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn show_write(write: &Write) -> String {
             let permit = witness.permit_in.map_or("none".to_owned(), days);
             format!("permit {permit}, the other at {}, clock {}", witness.peer_lsn, days(witness.clock_high))
         }
+        Write::Lives(lives) => format!("starts: own {:?}, the other's {:?}", lives.own, lives.peer),
         Write::Setting(setting) => show_setting(setting),
         Write::SettingPrep(setting) => format!("proposal of {}", show_setting(setting)),
         Write::DropSettingPrep(key) => format!("{key} no proposal"),

@@ -8,7 +8,7 @@ use common::terms::MasterId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
-use master::lease::{Alarm, Effects, Event, Identity, Ledger, Reply, Witness, Write};
+use master::lease::{Alarm, Effects, Event, Identity, Ledger, Lives, Reply, Witness, Write};
 use std::collections::BTreeMap;
 
 /// When the ledger of a lone master is opened, when it has found itself alone, and when it has greeted: all before 0, at
@@ -67,6 +67,8 @@ impl Disk {
             lsn: 0,
             permit_out: self.permit_out,
             witness: self.witness,
+            lives: Lives::default(),
+            proven: Ok(()),
             leases: self.leases.iter().map(|(key, lease)| (*key, lease.clone())).collect(),
             preps: self.preps.values().cloned().collect(),
             settings: Vec::new(),
@@ -85,7 +87,8 @@ impl Disk {
                 Write::PermitOut(permit) => self.permit_out = *permit,
                 Write::Witness(witness) => self.witness = *witness,
                 // The model has no settings, and the audit decides nothing.
-                Write::Setting(_)
+                Write::Lives(_)
+                | Write::Setting(_)
                 | Write::SettingPrep(_)
                 | Write::DropSettingPrep(_)
                 | Write::Audit(_)

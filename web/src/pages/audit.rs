@@ -58,7 +58,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 13] = [
+const ACTIONS: [Action; 14] = [
     Action::Grant,
     Action::Renew,
     Action::Deny,
@@ -72,6 +72,7 @@ const ACTIONS: [Action; 13] = [
     Action::PeerLost,
     Action::Join,
     Action::RolledBack,
+    Action::Vouch,
 ];
 
 fn action_name(action: Action, w: &'static Words) -> &'static str {
@@ -89,6 +90,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::LockOut => w.act_lockout,
         Action::User => w.act_user,
         Action::Key => w.act_key,
+        Action::Vouch => w.act_vouch,
     }
 }
 
@@ -175,7 +177,7 @@ impl Line {
             Action::Grant | Action::Renew => "well",
             Action::Deny | Action::PeerLost | Action::RolledBack => "bad",
             Action::End | Action::LogIn => "rest",
-            Action::Whitelist | Action::User | Action::Key | Action::LockOut => "warn",
+            Action::Whitelist | Action::User | Action::Key | Action::LockOut | Action::Vouch => "warn",
             Action::Define | Action::Join => "wait",
         };
         let short = shortened(&row.detail);
