@@ -127,14 +127,18 @@ impl Make {
     pub fn gate(&self, offset: UtcOffset, lease: &Grant, last: u32, wall: WallMs) -> Result<Bucket, Refusal> {
         let number = last.max(self.bucket_at(offset, wall));
         let (start, end) = (self.start(offset, number), self.start(offset, number.saturating_add(1)));
-        if wall >= lease.until || start >= lease.until {
+        if wall >= lease.until {
             return Err(expired(lease));
         }
         if start < lease.from {
             return Err(behind(lease.from, wall, lease.from));
         }
+        // Before the lease is blamed: no renewal reaches a bucket that is far ahead of the clock.
         if start - wall > BUCKET_AHEAD_MAX {
             return Err(behind(start, wall, start + SpanMs(-BUCKET_AHEAD_MAX.0)));
+        }
+        if start >= lease.until {
+            return Err(expired(lease));
         }
         Ok(Bucket { number, valid_until: end.min(lease.until), end })
     }
@@ -163,7 +167,7 @@ impl Make {
 /// As [`Make::gate`].
 pub fn gate_uniq96(lease: &Grant, last: WallMs, wall: WallMs) -> Result<WallMs, Refusal> {
     let ms = last.max(wall);
-    if wall >= lease.until || ms >= lease.until {
+    if wall >= lease.until {
         return Err(expired(lease));
     }
     if ms < lease.from {
@@ -171,6 +175,9 @@ pub fn gate_uniq96(lease: &Grant, last: WallMs, wall: WallMs) -> Result<WallMs, 
     }
     if ms - wall > UNIQ96_AHEAD_MAX {
         return Err(behind(ms, wall, ms + SpanMs(-UNIQ96_AHEAD_MAX.0)));
+    }
+    if ms >= lease.until {
+        return Err(expired(lease));
     }
     Ok(ms)
 }
@@ -257,6 +264,14 @@ mod tests {
             at(HOUR_MS - 1).unwrap_err(),
             Refusal::ClockBehind { behind: SpanMs(HOUR_MS + 1), retry: SpanMs(1) }
         );
+    }
+
+    #[test]
+    fn where_the_last_id_lies_beyond_the_lease_and_far_ahead_the_clock_is_to_blame() {
+        let lease = lease(100, 107 * DAY_MS);
+        let now = WallMs(101 * DAY_MS);
+        assert_eq!(code(Make::Uniq64.gate(UTC, &lease, 200 * 24, now)), MintCode::ClockBehind);
+        assert_eq!(code(gate_uniq96(&lease, WallMs(200 * DAY_MS), now)), MintCode::ClockBehind);
     }
 
     #[test]

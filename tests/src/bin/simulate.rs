@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tests::sim::gate::{Expected, expected, judge};
 use tests::sim::mutation::{Mutation, Mutations};
-use tests::sim::swarm::Theme;
+use tests::sim::swarm::{Faults, Theme};
 use tests::sim::{Outcome, Setup, run};
 
 /// Failing seeds that are told in words.
@@ -40,6 +40,12 @@ struct Args {
     /// What every seed is after, instead of deciding itself.
     #[arg(long)]
     theme: Option<Theme>,
+    /// Kinds of faults to try beside the usual ones, with + between them.
+    #[arg(long, default_value = "none")]
+    with: Faults,
+    /// Kinds of faults to leave out, with + between them.
+    #[arg(long, default_value = "none")]
+    without: Faults,
     /// Leave out each mechanism in turn, with so many seeds at most, and say which seed shows it.
     #[arg(long)]
     gate: bool,
@@ -147,8 +153,9 @@ fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
             return;
         }
         let seed = args.from + n;
-        let (days, mutations) = (args.days.into(), args.mutation);
-        let outcome = run(&Setup { seed, days, mutations, theme: args.theme, trace: args.trace });
+        let (days, mutations, theme, trace) = (args.days.into(), args.mutation, args.theme, args.trace);
+        let (with, without) = (args.with, args.without);
+        let outcome = run(&Setup { seed, days, mutations, theme, with, without, trace });
         let Ok(mut sum) = sum.lock() else { return };
         sum.add(&outcome);
         done.fetch_add(1, Ordering::Relaxed);
@@ -160,11 +167,16 @@ fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
         }
         if sum.failed <= TOLD_MAX {
             let mutation = args.mutation;
-            let theme = args.theme.map(|theme| format!(" --theme {theme}")).unwrap_or_default();
+            let mut also = args.theme.map(|theme| format!(" --theme {theme}")).unwrap_or_default();
+            for (flag, faults) in [("with", args.with), ("without", args.without)] {
+                if faults != Faults::NONE {
+                    also += &format!(" --{flag} {faults}");
+                }
+            }
             eprintln!("\nseed {seed} failed:");
             outcome.told.iter().for_each(|what| eprintln!("  {what}"));
             eprintln!(
-                "replay it: scripts/simulate.sh --seeds 1 --from {seed} --days {} --mutation {mutation}{theme} --trace",
+                "replay it: scripts/simulate.sh --seeds 1 --from {seed} --days {} --mutation {mutation}{also} --trace",
                 args.days
             );
         }

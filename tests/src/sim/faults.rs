@@ -4,8 +4,11 @@ use super::disk::{Folder, Mishap, Plan, Point};
 use super::master::{Step, Trap, slot};
 use super::net::Node;
 use super::swarm::{Fault, Theme};
-use super::world::{Event, World};
+use super::world::{Call, Caller, Event, SETTLE, World};
+use common::rpc::lease::TokenRequest;
+use common::terms::SessionId;
 use common::time::{DAY_MS, HOUR_MS};
+use common::token::TokenType;
 
 /// Machines at most, copies included.
 const HOSTS_MAX: usize = 40;
@@ -19,6 +22,13 @@ const ZOMBIES_MAX: usize = 2;
 const MOMENT: i64 = 300;
 /// The farthest that a calendar is set wrong.
 const STEP_MAX: i64 = 400 * DAY_MS;
+
+/// The two calendars are set wrong together by this at least, and differ by it at most.
+const MINUTE_MS: i64 = 60_000;
+/// And by this at most.
+const MONTHS_MS: i64 = 150 * DAY_MS;
+/// Where floods come from: no agent of ours is there.
+const FLOOD_HOSTS: usize = 1 << 16;
 
 impl World {
     /// A fault, and the next one.
@@ -89,6 +99,8 @@ impl World {
             Fault::AtAStep => {
                 self.masters[m].trap = Some(self.some_trap());
             }
+            Fault::BothCalendars => self.both_calendars(),
+            Fault::Flood => self.flood(),
             Fault::DiskLost => return self.disk_lost(),
             Fault::RolledBack => {
                 let m = self.current[self.rng.below(2)];
@@ -184,6 +196,33 @@ impl World {
         let right = self.outage(5 * DAY_MS);
         self.after(right, Event::MasterClockRight(m));
         true
+    }
+
+    fn both_calendars(&mut self) {
+        let step = self.rng.magnitude(MINUTE_MS, MONTHS_MS);
+        let step = if self.rng.chance(0.8) { step } else { -step };
+        let span = self.outage(5 * DAY_MS);
+        for m in self.current {
+            self.masters[m].wall_off = step + self.rng.range(-MINUTE_MS, MINUTE_MS);
+            let right = span + self.rng.range(0, 3_000);
+            self.after(right, Event::MasterClockRight(m));
+        }
+        self.busy(SETTLE);
+    }
+
+    /// Whoever wants more tokens than one agent may have takes a new name for each.
+    fn flood(&mut self) {
+        let values = i64::from(self.swarm.terms.uint2_max()) + 1;
+        let (names, span) = (self.rng.magnitude(2, 2 * values), self.rng.magnitude(1_000, HOUR_MS));
+        let caller = Caller { host: FLOOD_HOSTS + self.rng.below(2), life: 0, rpc: 0 };
+        for _ in 0..names {
+            let agent_id = format!("fresh-{:08x}", self.rng.next() as u32).parse().expect("a name");
+            let session = SessionId(self.rng.wide());
+            let request = TokenRequest { agent_id, session, cluster: None, token_type: TokenType::Uint2 };
+            let (target, delay) = (self.current[self.rng.below(2)], self.rng.range(0, span));
+            self.after(delay, Event::Call(target, caller, Box::new(Call::Token(request))));
+        }
+        self.busy(SETTLE);
     }
 
     fn disk_lost(&mut self) -> bool {
@@ -339,44 +378,5 @@ impl World {
             self.kill(h);
         }
         true
-    }
-
-    /// Nothing goes wrong any more, and whatever is down is started.
-    pub fn heal(&mut self) {
-        self.healed = true;
-        self.tell(|| "healed".to_owned());
-        self.net.heal();
-        self.deliver_all();
-        for m in 0..self.masters.len() {
-            (self.masters[m].wall_off, self.masters[m].paused_until) = (0, self.t);
-            (self.masters[m].fail_commit, self.masters[m].trap) = (None, None);
-            if !self.current.contains(&m) && self.joining.as_ref().is_none_or(|joining| joining.new != m) {
-                self.masters[m].die();
-            }
-        }
-        for m in self.current {
-            self.after(1_000, Event::StartMaster(m));
-        }
-        for h in 0..self.hosts.len() {
-            let host = &mut self.hosts[h];
-            (host.wall_off, host.folder.plan, host.dies_minting) = (0, None, false);
-            self.go_on(h);
-            if h >= self.swarm.agents {
-                self.retire(h);
-            }
-            self.after(1_000, Event::StartAgent(h));
-        }
-        self.busy(30_000);
-    }
-
-    /// After the heal, an operator replaces whoever has no disk or a rolled-back one.
-    pub fn mend_masters(&mut self) {
-        for m in self.current {
-            let bad = self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back);
-            let lost = bad || self.masters[m].condemned;
-            if lost {
-                self.declare_lost(m, false);
-            }
-        }
     }
 }

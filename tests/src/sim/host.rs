@@ -41,6 +41,10 @@ pub struct Host {
     pub dies_minting: bool,
     /// A copy that is taken away again.
     pub retired: bool,
+    /// When a client last got an ID of each kind, Uniq96 last.
+    pub served: Vec<Option<i64>>,
+    /// Whether the last client was told that the clock is behind.
+    pub clock_behind: bool,
 }
 
 /// An agent's process.
@@ -100,6 +104,8 @@ impl World {
             proc: None,
             dies_minting: false,
             retired: false,
+            served: vec![None; self.swarm.kinds.len() + 1],
+            clock_behind: false,
         });
         let h = self.hosts.len() - 1;
         let wait = self.rng.range(0, 60_000);
@@ -270,32 +276,49 @@ impl World {
     }
 
     pub(super) fn mint(&mut self, h: usize) {
-        let host = &self.hosts[h];
-        let Some(proc) = host.proc.as_ref().filter(|_| host.paused_until <= self.t) else { return };
-        let (session, wall) = (proc.session, proc.minter.now(host.os(self.t)).wall);
-        let mut runs: Vec<Run> = Vec::new();
+        if self.hosts[h].proc.is_none() || self.hosts[h].paused_until > self.t {
+            return;
+        }
+        let mut gave = false;
         for _ in 0..self.rng.range(1, 3) {
             let n = self.rng.magnitude(1, 3_000);
             let at = self.rng.below(1 + self.swarm.kinds.len());
-            let done = if let Some(kind) = self.swarm.kinds.get(at) {
-                let n = n.min(kind.rules.capacity as i64) as u32;
-                self.with(h, |proc, shell| proc.minter.mint(shell, at, n, &mut runs))
-            } else {
-                self.with(h, |proc, shell| proc.minter.mint96(shell, n as u32, &mut runs))
-            };
-            if done.is_none() {
+            let ended = !self.mint_kind(h, at, n, &mut gave);
+            if ended {
                 break;
             }
         }
-        for run in runs.iter().filter(|run| run.len > 0) {
-            self.note(run.prefix ^ mix(run.start));
-            self.oracle.minted(run, session, wall);
-        }
-        if !runs.is_empty() && std::mem::take(&mut self.hosts[h].dies_minting) {
+        if gave && std::mem::take(&mut self.hosts[h].dies_minting) {
             self.hosts[h].proc = None;
             let down = self.rng.magnitude(100, 60_000);
             self.after(down, Event::StartAgent(h));
         }
+    }
+
+    /// A client wants `n` IDs of a kind, of which Uniq96 is the last. `false`: there is no process (any more).
+    pub(super) fn mint_kind(&mut self, h: usize, at: usize, n: i64, gave: &mut bool) -> bool {
+        let host = &self.hosts[h];
+        let Some(proc) = &host.proc else { return false };
+        let (session, wall) = (proc.session, proc.minter.now(host.os(self.t)).wall);
+        let mut runs: Vec<Run> = Vec::new();
+        let done = if let Some(kind) = self.swarm.kinds.get(at) {
+            let n = n.min(kind.rules.capacity as i64) as u32;
+            self.with(h, |proc, shell| proc.minter.mint(shell, at, n, &mut runs))
+        } else {
+            self.with(h, |proc, shell| proc.minter.mint96(shell, n as u32, &mut runs))
+        };
+        // What was given out before something failed is out in the world too.
+        for run in runs.iter().filter(|run| run.len > 0) {
+            *gave = true;
+            self.note(run.prefix ^ mix(run.start));
+            self.oracle.minted(run, session, wall);
+        }
+        let host = &mut self.hosts[h];
+        host.clock_behind = matches!(done, Some(Err(Stop::ClockBehind)));
+        if let Some(Ok(())) = done {
+            host.served[at] = Some(self.t);
+        }
+        done.is_some()
     }
 
     /// A clean stop.

@@ -8,6 +8,7 @@ use super::series::{Kind, Series};
 use agent::emit::{Stamp, gate_uniq96, stamp_uniq96};
 use agent::holder::{self, LeaseView, Leases};
 use agent::minter::{MARK_AHEAD, RESTART_WAIT_MAX, SET_BACK_MAX};
+use agent::refusal::Refusal;
 use agent::serial_file::{Contents, Holdings};
 use agent::timebase::{Answer, Heard, Timebase};
 use agent::uniq96::{Place, Take96, Window96};
@@ -41,8 +42,17 @@ pub struct Run {
 pub enum Stop {
     /// An error to the caller.
     Refused,
+    /// The same: the clock stands before the time of the last ID, or of the lease.
+    ClockBehind,
     /// The disk.
     Disk(Failure),
+}
+
+impl Stop {
+    /// What a gate says.
+    pub fn of(refusal: &Refusal) -> Self {
+        if matches!(refusal, Refusal::ClockBehind { .. }) { Self::ClockBehind } else { Self::Refused }
+    }
 }
 
 impl From<Failure> for Stop {
@@ -172,7 +182,7 @@ impl Minter {
             return Err(Stop::Refused);
         }
         self.settled96 = true;
-        let ms = gate_uniq96(&lease, last.ms, wall).map_err(|_| Stop::Refused)?;
+        let ms = gate_uniq96(&lease, last.ms, wall).map_err(|refusal| Stop::of(&refusal))?;
         let place = if ms > last.ms { Place { ms, serial: 0 } } else { last };
         let left = self.contents.header.uniq96_mark - ms;
         if left.0 <= MARK_AHEAD.0 / 2 {

@@ -5,7 +5,7 @@
 //! everything: how large the cluster is, which faults it suffers and how often, and each single event.
 //!
 //! A simulation has two phases. In the first, everything goes wrong and nothing may be minted twice; in the second all
-//! is healed, and service must return. The [`oracle`] sees every promise, every durable record and every ID.
+//! is healed, and service must return ([`heal`]). The [`oracle`] sees every promise, every durable record and every ID.
 //!
 //! # What is thinned
 //! A minute in which nothing changes would cost as much as an eventful one, so masters beat every half hour while
@@ -25,6 +25,7 @@ pub mod calls;
 pub mod disk;
 pub mod faults;
 pub mod gate;
+pub mod heal;
 pub mod host;
 pub mod master;
 pub mod minter;
@@ -39,16 +40,13 @@ pub mod shelf;
 pub mod swarm;
 pub mod world;
 
-use common::lease::LeaseState;
-use common::rpc::lease::Mode;
-use common::terms::Terms;
-use common::time::{DAY_MS, HOUR_MS, WallMs};
+use common::time::{DAY_MS, HOUR_MS};
 use mutation::Mutations;
 use std::collections::BTreeMap;
-use swarm::Theme;
+use swarm::{Faults, Theme};
 use world::{BEGIN, Event, World};
 
-/// Days of the second phase.
+/// Days of the second phase at least.
 pub const CONVERGE_DAYS: i64 = 10;
 
 /// What came of one simulation.
@@ -64,7 +62,7 @@ pub struct Outcome {
     pub reuses: u64,
     /// Sentences that did not hold.
     pub violations: u64,
-    /// Agents without a lease at the end, although there was one to have.
+    /// Masters that are not ready at the end, and agents that do not mint, although there are tokens for them.
     pub stuck: u64,
     /// What went wrong, in words.
     pub told: Vec<String>,
@@ -97,6 +95,10 @@ pub struct Setup {
     pub mutations: Mutations,
     /// What the seed is after; `None`: it decides itself.
     pub theme: Option<Theme>,
+    /// Kinds of faults beside the usual ones.
+    pub with: Faults,
+    /// Kinds of faults that do not happen.
+    pub without: Faults,
     /// Whether everything that happens is told on standard error.
     pub trace: bool,
 }
@@ -104,7 +106,15 @@ pub struct Setup {
 impl Setup {
     /// The product as it is.
     pub fn plain(seed: u64, days: i64) -> Self {
-        Self { seed, days, mutations: Mutations::NONE, theme: None, trace: false }
+        Self {
+            seed,
+            days,
+            mutations: Mutations::NONE,
+            theme: None,
+            with: Faults::NONE,
+            without: Faults::NONE,
+            trace: false,
+        }
     }
 }
 
@@ -123,12 +133,7 @@ pub fn run(setup: &Setup) -> Outcome {
     world.after(HOUR_MS, Event::Fault);
     world.run(BEGIN + days * DAY_MS);
     world.heal();
-    let healed = world.t;
-    for day in 1..=CONVERGE_DAYS {
-        world.mend_masters();
-        world.run(healed + day * DAY_MS);
-    }
-    let stuck = stuck(&mut world);
+    let stuck = world.converge();
     let World { oracle, faults, hash, events, .. } = world;
     Outcome {
         faults,
@@ -141,63 +146,4 @@ pub fn run(setup: &Setup) -> Outcome {
         hash,
         events,
     }
-}
-
-/// Everyone whom service has not returned to, though it could.
-fn stuck(world: &mut World) -> Vec<String> {
-    if world.oracle.violations > 0 {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    let t = world.t;
-    let mut modes = Vec::new();
-    for m in world.current {
-        match &world.masters[m].ledger {
-            Some(ledger) if ledger.mode() == Mode::Ready => modes.push(*ledger.witness()),
-            Some(ledger) => found.push(format!("stuck: master {m} is {}", ledger.mode())),
-            None => found.push(format!("stuck: master {m} is down")),
-        }
-    }
-    // A pair whose calendars both once showed a later time grants nothing until then, and says so.
-    if !found.is_empty() || modes.iter().any(|witness| witness.clock_high > WallMs(t + 300_000)) {
-        return found;
-    }
-    let free = free_values(world);
-    for (h, host) in world.hosts.iter().enumerate().filter(|(_, host)| !host.retired) {
-        let holds = host.proc.as_ref().is_some_and(|proc| proc.holds(host.os(t)));
-        let open = open_leases(world, host.id.as_str());
-        if !holds && free > 0 && open < usize::from(Terms::BUDGET) {
-            found.push(format!("stuck: agent {h} has no lease, {free} values are free and it has {open} open"));
-        }
-    }
-    found
-}
-
-/// Values that could be granted, or could be by now.
-fn free_values(world: &World) -> usize {
-    let terms = world.swarm.terms;
-    let Some(ledger) = &world.masters[world.current[0]].ledger else { return 0 };
-    let Some(other) = &world.masters[world.current[1]].ledger else { return 0 };
-    // Whoever was told that nothing is free asks again a day later.
-    let rested = terms.utc_offset().day_floor(WallMs(world.t - 2 * DAY_MS));
-    let over = WallMs(world.t - 3 * DAY_MS);
-    (0..=u32::from(terms.uint2_max()))
-        .map(|value| common::token::TokenType::Uint2.key(common::token::TokenValue(value)))
-        .filter(|key| {
-            let prep = ledger.table().prep(*key).or(other.table().prep(*key));
-            let lease =
-                [ledger, other].into_iter().filter_map(|l| l.table().lease(*key)).max_by_key(|l| (l.g, l.until));
-            prep.is_none()
-                && lease.is_none_or(|lease| match lease.state {
-                    LeaseState::Closed => terms.reuse_at(lease.until) <= rested,
-                    _ => terms.reuse_at(lease.until) <= terms.utc_offset().day_floor(over),
-                })
-        })
-        .count()
-}
-
-fn open_leases(world: &World, agent: &str) -> usize {
-    let Ok(id) = agent.parse() else { return 0 };
-    let open = |m: usize| world.masters[m].ledger.as_ref().map_or(0, |ledger| ledger.table().of_agent(&id).count());
-    world.current.iter().map(|m| open(*m)).max().unwrap_or(0)
 }

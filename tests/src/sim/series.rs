@@ -175,7 +175,7 @@ impl Minter {
         let make = series.kind.make.clone();
         let (lease, offset) = self.lease()?;
         let wall = self.now(shell.os).wall;
-        let bucket = make.gate(offset, &lease, last, wall).map_err(|_| Stop::Refused)?;
+        let bucket = make.gate(offset, &lease, last, wall).map_err(|refusal| Stop::of(&refusal))?;
         let stamp = make.stamp(offset, &spelled(&make, &lease), &bucket).map_err(|_| Stop::Refused)?;
         let number = bucket.number();
         let mut missing = n;

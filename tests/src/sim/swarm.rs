@@ -1,5 +1,6 @@
 //! What a seed is like: how large the cluster, how bad the world.
 
+use super::Setup;
 use super::rng::Rng;
 use super::series::Kind;
 use common::calendar::UtcOffset;
@@ -93,6 +94,44 @@ words! {
         Touch = "touch",
         /// An agent gives its lease back, and goes on with it.
         Release = "release",
+        /// Fresh agents ask for tokens, each under a name of its own, all from one address.
+        Flood = "flood",
+        /// The calendars of both masters are set wrong at once and alike, by minutes to months.
+        BothCalendars = "both-calendars",
+    }
+}
+
+/// Some kinds of faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults(u64);
+
+impl Faults {
+    /// None.
+    pub const NONE: Self = Self(0);
+
+    /// Whether this one is among them.
+    pub fn has(self, fault: Fault) -> bool {
+        self.0 >> fault as u32 & 1 == 1
+    }
+}
+
+/// Kinds that are tried only where they are asked for.
+const ASKED_FOR: &[Fault] = &[Fault::BothCalendars];
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&str> = Fault::ALL.iter().filter(|fault| self.has(**fault)).map(|fault| fault.word()).collect();
+        f.write_str(&words.join("+"))
+    }
+}
+
+impl FromStr for Faults {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = text.split('+').filter(|word| !word.is_empty() && *word != "none");
+        words
+            .map(str::parse)
+            .try_fold(Self::NONE, |faults, fault: Result<Fault, String>| Ok(Self(faults.0 | 1 << fault? as u32)))
     }
 }
 
@@ -183,8 +222,8 @@ pub struct Swarm {
 }
 
 impl Swarm {
-    /// Draws it; what it is after may be given.
-    pub fn draw(rng: &mut Rng, after: Option<Theme>) -> Self {
+    /// Draws it; what it is after may be given, and kinds of faults that are wanted, or not.
+    pub fn draw(rng: &mut Rng, setup: &Setup) -> Self {
         let lease_days = [1, 1, 2, 3, 5, 7][rng.below(6)];
         let uint2_max = [3, 5, 7, 9, 15, 31][rng.below(6)];
         let offset = UtcOffset::from_minutes([0, 0, 480, -210, 765][rng.below(5)]).expect("an offset");
@@ -198,9 +237,19 @@ impl Swarm {
             weights[Fault::ImageClone as usize] = 0;
         }
         let drawn = Theme::ALL[[0, 0, 1, 2, 3][rng.below(5)]];
-        let theme = after.unwrap_or(drawn);
+        let theme = setup.theme.unwrap_or(drawn);
         theme.weigh(&mut weights);
+        // A flood takes every token for days, during which hardly anything else matters.
+        if rng.chance(0.5) {
+            weights[Fault::Flood as usize] = 0;
+        }
         weights[Fault::AgentKill as usize] += 5;
+        for fault in Fault::ALL {
+            let waits = ASKED_FOR.contains(fault) && !setup.with.has(*fault);
+            if waits || setup.without.has(*fault) {
+                weights[*fault as usize] = 0;
+            }
+        }
         let rate = |rng: &mut Rng, max: f64| if rng.chance(0.3) { 0.0 } else { rng.unit() * rng.unit() * max };
         Self {
             terms,
@@ -256,5 +305,7 @@ fn usual(fault: Fault) -> i64 {
         Fault::AtAStep => 15,
         Fault::AgentReboot | Fault::FolderCopy | Fault::ImageClone | Fault::Restore => 30,
         Fault::Format | Fault::Touch | Fault::Release => 20,
+        Fault::Flood => 2,
+        Fault::BothCalendars => 6,
     }
 }

@@ -21,7 +21,7 @@ pub const BEGIN: i64 = 1_795_000_000_000;
 /// A beat of the masters while something changes: the product's own, or later on a machine that has much to do.
 const BEAT: (i64, i64) = (1_000, 2_500);
 /// After so long a change among the masters has been noticed: they go on alone after 10 s.
-const SETTLE: i64 = 15_000;
+pub(super) const SETTLE: i64 = 15_000;
 /// Events of one simulation at most: beyond it something goes round in circles.
 const EVENTS_MAX: u64 = 5_000_000;
 
@@ -47,6 +47,14 @@ pub struct Caller {
     pub life: u32,
     /// Which of its calls.
     pub rpc: u64,
+}
+
+impl Caller {
+    /// Where it calls from.
+    fn address(&self) -> String {
+        let [.., a, b, c] = self.host.to_be_bytes();
+        format!("10.{a}.{b}.{c}")
+    }
 }
 
 /// What happens at an instant.
@@ -138,9 +146,9 @@ pub struct World {
 impl World {
     /// A world without anybody in it.
     pub fn new(setup: &Setup) -> Self {
-        let Setup { seed, mutations, theme, trace, .. } = *setup;
+        let Setup { seed, mutations, trace, .. } = *setup;
         let mut rng = Rng::new(seed);
-        let swarm = Swarm::draw(&mut rng, theme);
+        let swarm = Swarm::draw(&mut rng, setup);
         let oracle = Oracle::new(swarm.terms.utc_offset());
         Self {
             rng,
@@ -322,7 +330,7 @@ impl World {
             return self.answer(m, caller, None);
         }
         self.bend_call(m, &mut call);
-        let (id, address) = (self.masters[m].draw(), String::new());
+        let (id, address) = (self.masters[m].draw(), caller.address());
         let (asked, event) = match call {
             Call::Heartbeat(request) => {
                 let wall = self.master_now(m).wall;

@@ -1,0 +1,178 @@
+//! The second phase: nothing goes wrong any more, operators do what the manual says, and service must return. Service is
+//! an ID of each kind, given to a client: neither a lease nor a master that says `ready` is one.
+
+use super::CONVERGE_DAYS;
+use super::host::Host;
+use super::world::{Event, World};
+use agent::timebase::SKEW_MAX;
+use common::lease::Lease;
+use common::rpc::lease::Mode;
+use common::terms::Terms;
+use common::time::{DAY_MS, SpanMs, WallMs};
+use master::lease::rules;
+use std::collections::BTreeSet;
+
+/// Days of the second phase at most: a master that is replaced on its first day may lift leases of dead holders to the end
+/// of a permit (30 days and an hour), whose last day is followed by the grace, and an agent that was told that nothing is
+/// free asks again within a day; the rest is for what has to be done twice.
+pub const HEAL_DAYS_MAX: i64 = 50;
+
+impl World {
+    /// Nothing goes wrong any more, and whatever is down is started.
+    pub fn heal(&mut self) {
+        self.healed = true;
+        self.tell(|| "healed".to_owned());
+        self.net.heal();
+        self.deliver_all();
+        for m in 0..self.masters.len() {
+            (self.masters[m].wall_off, self.masters[m].paused_until) = (0, self.t);
+            (self.masters[m].fail_commit, self.masters[m].trap) = (None, None);
+            if !self.current.contains(&m) && self.joining.as_ref().is_none_or(|joining| joining.new != m) {
+                self.masters[m].die();
+            }
+        }
+        for m in self.current {
+            self.after(1_000, Event::StartMaster(m));
+        }
+        for h in 0..self.hosts.len() {
+            let host = &mut self.hosts[h];
+            (host.wall_off, host.folder.plan, host.dies_minting) = (0, None, false);
+            self.go_on(h);
+            if h >= self.swarm.agents {
+                self.retire(h);
+            }
+            self.after(1_000, Event::StartAgent(h));
+        }
+        self.busy(30_000);
+    }
+
+    /// Lets the second phase pass, until everybody whom service can return to has it.
+    pub fn converge(&mut self) -> Vec<String> {
+        let healed = self.t;
+        for day in 1.. {
+            self.mend_masters();
+            self.run(healed + day * DAY_MS);
+            self.ask_everybody(day > 1);
+            let stuck = if day < CONVERGE_DAYS { continue } else { self.stuck(healed) };
+            if stuck.is_empty() || day >= HEAL_DAYS_MAX {
+                return stuck;
+            }
+        }
+        Vec::new()
+    }
+
+    /// An operator replaces whoever has no disk or a rolled-back one.
+    fn mend_masters(&mut self) {
+        for m in self.current {
+            let bad = self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back);
+            let lost = bad || self.masters[m].condemned;
+            if lost {
+                self.declare_lost(m, false);
+            }
+        }
+    }
+
+    /// One client comes to each agent and wants one ID of each kind.
+    fn ask_everybody(&mut self, mends: bool) {
+        for h in 0..self.hosts.len() {
+            let mut behind = false;
+            for at in 0..=self.swarm.kinds.len() {
+                self.mint_kind(h, at, 1, &mut false);
+                behind |= self.hosts[h].clock_behind;
+            }
+            if behind && mends {
+                // Its clock is right, and its last IDs are of a time that is far away: a new serial file, a new token.
+                self.tell(|| format!("agent {h} is given a new serial file"));
+                self.format(h);
+                self.hosts[h].proc = None;
+                self.after(1_000, Event::StartAgent(h));
+            }
+        }
+    }
+
+    /// Everyone whom service has not returned to. There are seeds with more agents than tokens: then every token must be
+    /// of use to somebody.
+    fn stuck(&self, healed: i64) -> Vec<String> {
+        if self.oracle.violations > 0 {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for m in self.current {
+            match &self.masters[m].ledger {
+                Some(ledger) if ledger.mode() == Mode::Ready => {}
+                Some(ledger) => found.push(format!("stuck: master {m} is {}", ledger.mode())),
+                None => found.push(format!("stuck: master {m} is down")),
+            }
+        }
+        let here: Vec<usize> = (0..self.hosts.len()).filter(|h| !self.hosts[*h].retired).collect();
+        let lately = |at: &Option<i64>| at.is_some_and(|at| at > self.t - DAY_MS);
+        let idle: Vec<usize> = here.iter().copied().filter(|h| !self.hosts[*h].served.iter().all(lately)).collect();
+        let values = self.swarm.terms.uint2_max() as usize + 1;
+        let served = here.len() - idle.len();
+        let expected = if self.grants_wait_for_the_calendar() {
+            here.iter().filter(|h| self.holds(**h)).count()
+        } else {
+            here.len().min(values - self.locked_by_calendars(healed))
+        };
+        if served < expected {
+            found.extend(idle.into_iter().map(|h| self.describe_idle(h, values)));
+            found.extend(self.current.iter().filter_map(|m| self.describe_values(*m)));
+        }
+        found
+    }
+
+    fn holds(&self, h: usize) -> bool {
+        let host = &self.hosts[h];
+        host.proc.as_ref().is_some_and(|proc| proc.holds(host.os(self.t)))
+    }
+
+    /// Whether a master's calendar stands before what both once showed: it grants nothing until then, and says so.
+    fn grants_wait_for_the_calendar(&self) -> bool {
+        let late = |m: &usize| self.masters[*m].ledger.as_ref().map(|ledger| ledger.witness().clock_high);
+        self.current.iter().filter_map(late).any(|high| high > WallMs(self.t) + SKEW_MAX)
+    }
+
+    /// Values that nobody has any more, and that rest for longer than any right calendar could have promised at the heal:
+    /// a promise is kept, however wrong the calendar was by which it was made.
+    fn locked_by_calendars(&self, healed: i64) -> usize {
+        let farthest = WallMs(healed) + self.swarm.terms.solo() + SpanMs::days(2);
+        let has = |host: &Host, key, g| {
+            let leases = host.proc.iter().flat_map(|proc| &proc.minter.holdings.leases);
+            leases.into_iter().any(|lease| (lease.key, lease.g) == (key, g))
+        };
+        let unused = |key, lease: &Lease| !self.hosts.iter().any(|host| has(host, key, lease.g));
+        let mut locked = BTreeSet::new();
+        for ledger in self.current.iter().filter_map(|m| self.masters[*m].ledger.as_ref()) {
+            let late = ledger.table().leases().filter(|(_, lease)| lease.until > farthest);
+            locked.extend(late.filter(|(key, lease)| unused(*key, lease)).map(|(key, _)| key));
+        }
+        locked.len()
+    }
+
+    /// What a master knows of each value at home there: days to the end of its lease, and what keeps it.
+    fn describe_values(&self, m: usize) -> Option<String> {
+        let ledger = self.masters[m].ledger.as_ref()?;
+        let mut values = Vec::new();
+        for (key, lease) in ledger.table().leases().filter(|(key, _)| rules::home(*key) == self.masters[m].id) {
+            let days = (lease.until.0 - self.t) as f64 / DAY_MS as f64;
+            values.push(format!("{} {:?} of {} for {days:.1} d", key.value.0, lease.state, lease.agent_id));
+        }
+        let preps: Vec<u32> = ledger.table().preps().map(|prep| prep.key.value.0).collect();
+        Some(format!("stuck: values of master {m}: {}; proposed: {preps:?}", values.join(", ")))
+    }
+
+    fn describe_idle(&self, h: usize, values: usize) -> String {
+        let host = &self.hosts[h];
+        let holds = self.holds(h);
+        let days = |at: &Option<i64>| at.map_or("never".to_owned(), |at| format!("{} d ago", (self.t - at) / DAY_MS));
+        let served: Vec<String> = host.served.iter().map(days).collect();
+        let open = |m: usize| self.masters[m].ledger.as_ref().map_or(0, |l| l.table().of_agent(&host.id).count());
+        let open = self.current.iter().map(|m| open(*m)).max().unwrap_or(0);
+        format!(
+            "stuck: agent {h} gave out Uniq64, strings, Uniq96 {}; it holds a lease: {holds}; its name has {open} of {} open \
+             leases, and there are {values} values",
+            served.join(", "),
+            Terms::BUDGET
+        )
+    }
+}
