@@ -73,6 +73,11 @@ pub struct Args {
     #[arg(long, env = "UNIQ_RPC_LISTEN", default_value = "127.0.0.1:6201", value_name = "IP:PORT")]
     pub rpc_listen: SocketAddr,
 
+    /// Names under which this agent is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
+    /// own name; * for any. A request for another name is refused: a web page could have made it in somebody's browser
+    #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME")]
+    pub host_names: Vec<String>,
+
     /// The types of token to lease, comma-separated: uint2 for Uniq64 and Uniq96, the others for strings
     #[arg(
         long,

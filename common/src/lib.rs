@@ -9,6 +9,7 @@ pub mod calendar;
 pub mod clock;
 mod digits;
 pub mod envelope;
+pub mod hosts;
 pub mod ids;
 pub mod lease;
 pub mod namespace;

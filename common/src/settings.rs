@@ -3,6 +3,7 @@
 //! The file's entries are put in as if they had been given as flags, unless the flag or its environment variable is
 //! there. So every setting has one name, one parser and one error message wherever it comes from.
 
+use crate::hosts::HostNames;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -53,6 +54,13 @@ pub fn host_port(text: &str) -> Result<String, String> {
         Ok(port) if port > 0 && !host.is_empty() => Ok(text.to_owned()),
         _ => Err("write it as HOST:PORT, with a port from 1 to 65535".to_owned()),
     }
+}
+
+/// The names under which a program may be asked over HTTP: those given, and the machine's own.
+pub fn host_names(given: &[String]) -> HostNames {
+    let node = rustix::system::uname();
+    let own = node.nodename().to_string_lossy().into_owned();
+    HostNames::new(given.iter().cloned().chain([own]))
 }
 
 /// A switch as an environment variable says it; empty is off, as an unset one.

@@ -75,6 +75,11 @@ pub struct Args {
     #[arg(long, env = "UNIQ_WEB_LISTEN", default_value = "127.0.0.1:7301", value_name = "IP:PORT")]
     pub web_listen: SocketAddr,
 
+    /// Names under which the console is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
+    /// own name; * for any. A request for another name is refused: a web page could have made it in somebody's browser
+    #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME")]
+    pub host_names: Vec<String>,
+
     /// Networks from which agents may ask for leases, comma-separated, until the ledger has a whitelist of its own
     #[arg(long, env = "UNIQ_ALLOW", default_value = "127.0.0.0/8,::1/128", value_delimiter = ',', value_name = "CIDR")]
     pub allow: Vec<IpNet>,

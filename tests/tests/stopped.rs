@@ -69,7 +69,7 @@ async fn who_stands_still_past_the_lease_mints_nothing_of_it() {
     let http = cluster.agents[stopped].daemon.http;
     let mut waiting: Vec<TcpStream> = (0..WAITING).map(|_| TcpStream::connect(http).unwrap()).collect();
     for stream in &mut waiting {
-        stream.write_all(b"GET /uniq64?n=10 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        stream.write_all(b"GET /uniq64?n=10 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     }
     let other = cluster.add_agent(&flags).unwrap();
     cluster.agent(other).unwrap().daemon.start().unwrap();

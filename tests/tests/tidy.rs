@@ -9,7 +9,7 @@ const PURE: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types
 /// Files that must be pure; a new one in these folders is pure from its first day.
 const PURE_ROOMS: [&str; 5] =
     ["common/src/ids", "common/src/template", "master/src/lease", "master/src/setting", "agent/src/holder"];
-const PURE_FILES: [&str; 21] = [
+const PURE_FILES: [&str; 22] = [
     "common/src/account.rs",
     "web/src/door/lockout.rs",
     "web/src/door/logins.rs",
@@ -18,6 +18,7 @@ const PURE_FILES: [&str; 21] = [
     "master/src/store/audit.rs",
     "common/src/calendar.rs",
     "common/src/envelope.rs",
+    "common/src/hosts.rs",
     "common/src/lease.rs",
     "common/src/namespace.rs",
     "common/src/terms.rs",

@@ -148,9 +148,31 @@ async fn every_answer_carries_the_headers() {
 async fn a_known_asset_is_not_sent_again() {
     let (_, router) = console(few());
     let first = ask(&router, Method::GET, "/assets/console.css").await;
-    let again = Request::get("/assets/console.css").header("if-none-match", &first.headers()["etag"]);
+    let again = Request::get("/assets/console.css")
+        .header("host", "localhost")
+        .header("if-none-match", &first.headers()["etag"]);
     let again = router.oneshot(again.body(Body::empty()).unwrap()).await.unwrap();
     assert_eq!(again.status(), StatusCode::NOT_MODIFIED);
+}
+
+/// A page of another site whose name leads here must not read the console in a visitor's browser.
+#[tokio::test]
+async fn the_console_answers_to_its_own_names_only() {
+    let (_, router) = console(few());
+    for (hosts, status) in [
+        (&["localhost:7301"][..], StatusCode::OK),
+        (&["10.0.0.1"], StatusCode::OK),
+        (&[], StatusCode::BAD_REQUEST),
+        (&["localhost", "localhost"], StatusCode::BAD_REQUEST),
+        (&["evil.example:7301"], StatusCode::MISDIRECTED_REQUEST),
+    ] {
+        for address in ["/healthz", "/login", "/api/leases", "/assets/console.css"] {
+            let request = Request::get(address).header("authorization", format!("Bearer {KEY}"));
+            let request = hosts.iter().fold(request, |request, host| request.header("host", *host));
+            let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            assert_eq!(response.status(), status, "{hosts:?} {address}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -333,7 +355,7 @@ async fn stopping_ends_open_event_streams() {
     let server = tokio::spawn(web::serve(listener, Arc::new(few()), door, async { drop(stopped.await) }));
 
     let mut browser = tokio::net::TcpStream::connect(address).await.unwrap();
-    let head = format!("GET /events HTTP/1.1\r\nHost: console\r\nAuthorization: Bearer {KEY}\r\n\r\n");
+    let head = format!("GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n\r\n");
     browser.write_all(head.as_bytes()).await.unwrap();
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains("event: parts") {

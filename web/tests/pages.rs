@@ -105,7 +105,10 @@ async fn pages_have_no_code_or_style_of_their_own_and_nothing_from_elsewhere() {
 async fn pages_speak_the_readers_language() {
     let (_, router) = console(few());
     let page_in = async |name: &str, value: &str, page: &str| {
-        let request = Request::get(page).header("authorization", format!("Bearer {KEY}")).header(name, value);
+        let request = Request::get(page)
+            .header("host", "localhost")
+            .header("authorization", format!("Bearer {KEY}"))
+            .header(name, value);
         let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         String::from_utf8(to_bytes(response.into_body(), BODY_MAX).await.unwrap().into()).unwrap()
     };

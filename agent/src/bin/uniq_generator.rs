@@ -124,7 +124,10 @@ async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> 
     let stop = CancellationToken::new();
     let heartbeat = tokio::spawn(heartbeat.run(stop.clone()));
     let asking = tokio::spawn(Arc::clone(&names).run(stop.clone()));
-    let (site, server) = (http::Site::new(agent), Server::new(Arc::clone(&minter), args.batch_max).with_names(names));
+    let (site, server) = (
+        http::Site::new(agent, settings::host_names(&args.host_names)),
+        Server::new(Arc::clone(&minter), args.batch_max).with_names(names),
+    );
     let talk = {
         let stop = stop.clone();
         move |listeners| talk(listeners, site.clone(), server.clone(), stop.clone())

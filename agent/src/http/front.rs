@@ -184,7 +184,8 @@ impl<'a> Front<'a> {
 
     /// What a request asks for, if it can be had here.
     fn plan_for(&self, plain: &Plain<'_>) -> Option<Plan> {
-        Plan::of(&self.site.agent, &plain.uri, plain.accept)
+        let known = self.site.hosts.accept(plain.host);
+        if known { Plan::of(&self.site.agent, &plain.uri, plain.accept) } else { None }
     }
 
     /// Answers a request for one ID, which most are, if it can be had without waiting.

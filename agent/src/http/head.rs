@@ -24,6 +24,8 @@ pub(super) enum Head<'a> {
 pub(super) struct Plain<'a> {
     /// Its target.
     pub(super) uri: Uri,
+    /// Its one `Host` header.
+    pub(super) host: &'a [u8],
     /// Its one `Accept` header, if there is one.
     pub(super) accept: Option<&'a str>,
     /// Bytes that it takes.
@@ -46,11 +48,13 @@ fn plain<'a>(request: &httparse::Request<'_, 'a>, len: usize) -> Option<Plain<'a
         return None;
     }
     let target = request.path.filter(|path| path.starts_with('/'))?;
-    let mut accept = None;
+    let (mut accept, mut host) = (None, None);
     for header in request.headers.iter() {
         let named = |name: &str| header.name.eq_ignore_ascii_case(name);
         // Told apart by their length first: most headers are none of these.
         match header.name.len() {
+            // None, or two, is wrong; hyper's way says so.
+            4 if named("host") => host = if host.is_none() { Some(header.value) } else { return None },
             6 if named("accept") => {
                 let value = std::str::from_utf8(header.value).ok()?;
                 // Two would have to be read as one.
@@ -64,7 +68,7 @@ fn plain<'a>(request: &httparse::Request<'_, 'a>, len: usize) -> Option<Plain<'a
             _ => {}
         }
     }
-    Some(Plain { uri: target.parse().ok()?, accept, len })
+    Some(Plain { uri: target.parse().ok()?, host: host?, accept, len })
 }
 
 #[cfg(test)]
@@ -90,10 +94,10 @@ mod tests {
         ] {
             assert!(is_plain(&request(headers)), "{headers}");
         }
-        assert!(is_plain("POST /string/default?biz=a%20b HTTP/1.1\r\n\r\n"));
+        assert!(is_plain("POST /string/default?biz=a%20b HTTP/1.1\r\nhost: b\r\n\r\n"));
         let text = request("Accept: application/json\r\n");
         let Head::Plain(plain) = read(text.as_bytes()) else { panic!() };
-        assert_eq!((plain.uri.path(), plain.accept), ("/uniq64", Some("application/json")));
+        assert_eq!((plain.uri.path(), plain.host, plain.accept), ("/uniq64", &b"a"[..], Some("application/json")));
     }
 
     #[test]
@@ -104,6 +108,7 @@ mod tests {
             "Content-Length: 00\r\n",
             "Transfer-Encoding: chunked\r\n",
             "Expect: 100-continue\r\n",
+            "Host: b\r\n",
             "Upgrade: websocket\r\n",
             "Connection: close\r\n",
             "Connection: keep-alive, upgrade\r\n",
@@ -123,6 +128,7 @@ mod tests {
         ] {
             assert_eq!(read(format!("{start}\r\n\r\n").as_bytes()), Head::Other, "{start}");
         }
+        assert_eq!(read(b"GET /uniq64 HTTP/1.1\r\n\r\n"), Head::Other);
         let many = request(&"a: b\r\n".repeat(HEADERS_MAX));
         assert_eq!(read(many.as_bytes()), Head::Other);
     }

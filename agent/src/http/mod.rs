@@ -25,10 +25,13 @@ use crate::minter::Minter;
 use crate::refusal::Refusal;
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, Version, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, on, put};
 use bytes::Bytes;
+use common::hosts::HostNames;
 use common::terms::AgentId;
 use common::time::BootMs;
 use front::Front;
@@ -131,6 +134,16 @@ fn router(agent: Arc<Agent>) -> Router {
         .with_state(agent)
 }
 
+/// Refuses what is asked under a name that is not ours: see [`common::hosts`].
+async fn known_host(State(hosts): State<Arc<HostNames>>, request: Request, next: Next) -> Response {
+    let named = request.headers().get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+    let target = request.uri().authority().map(|authority| authority.as_str());
+    match hosts.check(request.version() == Version::HTTP_11, named, target) {
+        Ok(()) => next.run(request).await,
+        Err(why) => Problem::host(&why).into_response(),
+    }
+}
+
 /// An answer that nothing between us and the caller may keep: an ID from a cache would be an ID given twice.
 fn body(status: StatusCode, content_type: HeaderValue, bytes: Bytes) -> Response {
     let mut response = Response::new(Body::from(bytes));
@@ -146,6 +159,8 @@ fn body(status: StatusCode, content_type: HeaderValue, bytes: Bytes) -> Response
 pub struct Site {
     agent: Arc<Agent>,
     router: Router,
+    /// Under which names it may be asked.
+    hosts: Arc<HostNames>,
     /// Connections of all listeners.
     places: Arc<Semaphore>,
     /// Connections of all listeners that are being told that there are too many.
@@ -153,12 +168,13 @@ pub struct Site {
 }
 
 impl Site {
-    /// All routes of that agent.
-    pub fn new(agent: Agent) -> Self {
-        let agent = Arc::new(agent);
+    /// All routes of that agent, which may be asked under these names.
+    pub fn new(agent: Agent, hosts: HostNames) -> Self {
+        let (agent, hosts) = (Arc::new(agent), Arc::new(hosts));
         Self {
-            router: router(Arc::clone(&agent)),
+            router: router(Arc::clone(&agent)).layer(from_fn_with_state(Arc::clone(&hosts), known_host)),
             agent,
+            hosts,
             places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             turned_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
         }

@@ -5,6 +5,7 @@ use crate::refusal::Refusal;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::clock::Clock;
+use common::hosts::HostError;
 use common::rpc::mint::MintCode;
 use common::time::SECOND_MS;
 use serde_json::json;
@@ -57,6 +58,15 @@ impl Problem {
             detail,
             retry_after_s: None,
         }
+    }
+
+    /// A request under a name that is not ours, or under none or several.
+    pub(super) fn host(why: &HostError) -> Self {
+        let (status, code_text) = match why {
+            HostError::Count(_) => (StatusCode::BAD_REQUEST, "bad_host"),
+            HostError::Unknown(_) => (StatusCode::MISDIRECTED_REQUEST, "unknown_host"),
+        };
+        Self { status, code: None, code_text, detail: why.to_string(), retry_after_s: None }
     }
 
     fn of(code: MintCode, detail: String) -> Self {

@@ -49,7 +49,7 @@ impl Answer {
 impl App {
     fn over(kit: Kit, minter: Arc<Minter>) -> Self {
         let agent = Agent::new(Arc::clone(&minter), Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
-        let site = Site::new(agent);
+        let site = Site::new(agent, common::hosts::HostNames::default());
         Self { router: site.router.clone(), site, minter, _kit: kit }
     }
 
@@ -66,7 +66,7 @@ impl App {
     }
 
     async fn send(&self, method: Method, path: &str, accept: Option<&str>) -> Answer {
-        let request = Request::builder().method(method).uri(path);
+        let request = Request::builder().method(method).uri(path).header("host", "localhost:6200");
         let request = accept.into_iter().fold(request, |request, value| request.header("accept", value));
         let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
@@ -307,7 +307,7 @@ async fn what_is_no_http_is_told_so_and_bounded() {
     let app = App::new();
     let (address, stop, _server) = listen(&app).await;
     let _stop = stop.drop_guard();
-    let long = format!("GET /uniq64?{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(HEAD_LEN_MAX));
+    let long = format!("GET /uniq64?{} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "a".repeat(HEAD_LEN_MAX));
     let many = format!("GET /uniq64 HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
     let garbage = "\u{1}\u{2}\u{3} what?\r\n\r\n".to_owned();
     for (request, status) in [(long, "HTTP/1.1 431"), (many, "HTTP/1.1 431"), (garbage, "HTTP/1.1 400")] {
@@ -317,6 +317,42 @@ async fn what_is_no_http_is_told_so_and_bounded() {
         while let Ok(1..) = client.read_buf(&mut got).await {}
         assert!(got.starts_with(status.as_bytes()), "{status}: {}", String::from_utf8_lossy(&got));
     }
+}
+
+/// A web page whose owner lets its name lead here could otherwise take IDs, and register names, in a visitor's browser.
+#[tokio::test]
+async fn a_name_that_is_not_ours_gets_no_id() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let app = App::new();
+    let (address, stop, _server) = listen(&app).await;
+    let _stop = stop.drop_guard();
+    for (request, status) in [
+        ("GET /uniq64 HTTP/1.1\r\nHost: localhost:6200\r\n", "HTTP/1.1 200"),
+        ("GET /uniq64 HTTP/1.0\r\n", "HTTP/1.0 200"),
+        ("GET /uniq64 HTTP/1.1\r\n", "HTTP/1.1 400"),
+        ("GET /uniq64 HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n", "HTTP/1.1 400"),
+        ("GET /uniq64 HTTP/1.1\r\nHost: evil.example\r\n", "HTTP/1.1 421"),
+        ("GET http://evil.example/uniq64 HTTP/1.1\r\nHost: localhost\r\n", "HTTP/1.1 421"),
+        ("GET /status HTTP/1.1\r\nHost: evil.example:6200\r\n", "HTTP/1.1 421"),
+        ("PUT /generators/a HTTP/1.1\r\nHost: evil.example\r\n", "HTTP/1.1 421"),
+    ] {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(format!("{request}Connection: close\r\n\r\n").as_bytes()).await.unwrap();
+        let mut got = String::new();
+        client.read_to_string(&mut got).await.unwrap();
+        assert!(got.starts_with(status), "{request}: {got}");
+        assert_eq!(got.contains("--host-names"), status.ends_with("421"), "{got}");
+    }
+    // The short way looks at each new head too, also behind one that was answered.
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let request = |host: &str| format!("GET /uniq64 HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    client.write_all(format!("{}{}", request("localhost"), request("evil.example")).as_bytes()).await.unwrap();
+    let mut got = Vec::new();
+    while !String::from_utf8_lossy(&got).contains("unknown_host") {
+        assert_ne!(client.read_buf(&mut got).await.unwrap(), 0);
+    }
+    let got = String::from_utf8_lossy(&got);
+    assert_eq!((got.matches("HTTP/1.1 200").count(), got.matches("HTTP/1.1 421").count()), (1, 1), "{got}");
 }
 
 /// Over a real socket: pipelined requests, a connection that says nothing, and a stop that waits for neither.
@@ -329,7 +365,7 @@ async fn it_serves_pipelined_requests_and_stops_in_spite_of_silent_connections()
     silent.write_all(b"GET /uniq64 HTTP/1.1\r\nHo").await.unwrap();
     let mut client = TcpStream::connect(address).await.unwrap();
     // The sixth is not all there; the others are answered nevertheless.
-    client.write_all(&b"GET /uniq64 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(5)).await.unwrap();
+    client.write_all(&b"GET /uniq64 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(5)).await.unwrap();
     client.write_all(b"GET /uniq64 HTT").await.unwrap();
     let mut got = Vec::new();
     while String::from_utf8_lossy(&got).matches("HTTP/1.1 200 OK").count() < 5 || !got.ends_with(b"\n") {
@@ -345,7 +381,7 @@ async fn it_serves_pipelined_requests_and_stops_in_spite_of_silent_connections()
 async fn get_raw(address: std::net::SocketAddr, path: &str) -> (String, String) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut client = TcpStream::connect(address).await.unwrap();
-    client.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await.unwrap();
+    client.write_all(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).await.unwrap();
     let mut got = Vec::new();
     loop {
         assert_ne!(client.read_buf(&mut got).await.unwrap(), 0);
@@ -442,13 +478,13 @@ async fn a_connection_that_asks_for_something_else_is_answered_in_order() {
     let (address, stop, _server) = listen(&app).await;
     let _stop = stop.drop_guard();
     let paths = ["/uniq64", "/uniq64?n=3", "/string?biz=ABCD&custom=xy", "/healthz", "/uniq64?format=uri", "/nothing"];
-    let requests = paths.map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).concat();
+    let requests = paths.map(|path| format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")).concat();
     for cut in [requests.len(), 1, 7, 40] {
         let mut client = TcpStream::connect(address).await.unwrap();
         for piece in requests.as_bytes().chunks(cut) {
             client.write_all(piece).await.unwrap();
         }
-        client.write_all(b"POST /uniq64 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+        client.write_all(b"POST /uniq64 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").await.unwrap();
         let mut got = String::new();
         client.read_to_string(&mut got).await.unwrap();
         let statuses: Vec<_> = got.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();

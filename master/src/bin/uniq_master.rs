@@ -241,6 +241,7 @@ async fn serve(
             cookie: format!("uniq_master_{id}"),
             tls: false,
             loopback: args.web_listen.ip().is_loopback(),
+            hosts: settings::host_names(&args.host_names),
             logins,
         },
     );

@@ -4,10 +4,11 @@ use super::{Door, Entry, Role, Who};
 use crate::problem::Problem;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use common::account::SecretHash;
+use common::hosts::HostError;
 use futures::StreamExt as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub(crate) async fn guard(State(door): State<Arc<Door>>, request: Request, next:
 }
 
 async fn admit(door: &Door, mut request: Request) -> Result<(Request, Option<SecretHash>), Response> {
+    check_host(door, &request).map_err(IntoResponse::into_response)?;
     let path = request.uri().path();
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if !reads && !is_own_origin(request.headers()) {
@@ -69,6 +71,17 @@ async fn admit(door: &Door, mut request: Request) -> Result<(Request, Option<Sec
     };
     request.extensions_mut().insert(who);
     Ok((request, login))
+}
+
+/// A page of another site may have a name that leads here: see [`common::hosts`].
+fn check_host(door: &Door, request: &Request) -> Result<(), Problem> {
+    let named = request.headers().get_all(header::HOST).iter().map(HeaderValue::as_bytes);
+    let target = request.uri().authority().map(|authority| authority.as_str());
+    let checked = door.hosts().check(request.version() == Version::HTTP_11, named, target);
+    checked.map_err(|why| match why {
+        HostError::Count(_) => Problem::new(StatusCode::BAD_REQUEST, "bad_host", why.to_string()),
+        HostError::Unknown(_) => Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", why.to_string()),
+    })
 }
 
 /// People are led to the login and back; scripts, and the page's own requests, are told.

@@ -25,6 +25,7 @@ use axum::response::{IntoResponse as _, Response};
 use common::account::{AccountName, ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::Clock;
+use common::hosts::HostNames;
 use common::time::WallMs;
 use futures::future::BoxFuture;
 use lockout::Lockout;
@@ -104,6 +105,8 @@ pub struct DoorSettings {
     pub tls: bool,
     /// It listens on loopback.
     pub loopback: bool,
+    /// Under which names it may be asked.
+    pub hosts: HostNames,
     /// The logins that were written down.
     pub logins: Vec<(SecretHash, Login)>,
 }
@@ -132,6 +135,11 @@ impl Door {
         // A login's hours are real ones, whatever clock the leases run by.
         let (clock, passwords) = (Clock::system(), Passwords::new());
         Arc::new(Self { accounts, settings, clock, logins, lockout: Mutex::default(), passwords })
+    }
+
+    /// Under which names the console may be asked.
+    pub(crate) fn hosts(&self) -> &HostNames {
+        &self.settings.hosts
     }
 
     /// Who carries out what is wanted.

@@ -30,7 +30,8 @@ pub(crate) fn few() -> Sample {
 }
 
 pub(crate) async fn ask(router: &Router, method: Method, address: &str) -> Response<Body> {
-    let request = Request::builder().method(method).uri(address).header("authorization", format!("Bearer {KEY}"));
+    let request = Request::builder().method(method).uri(address).header("host", "localhost:7301");
+    let request = request.header("authorization", format!("Bearer {KEY}"));
     let request = request.body(Body::empty()).unwrap();
     router.clone().oneshot(request).await.unwrap()
 }

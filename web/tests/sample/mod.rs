@@ -220,7 +220,13 @@ impl Book {
 
     /// Its door.
     pub(crate) fn door(self: Arc<Self>) -> Arc<Door> {
-        let settings = DoorSettings { cookie: "sample".to_owned(), tls: false, loopback: true, logins: Vec::new() };
+        let settings = DoorSettings {
+            cookie: "sample".to_owned(),
+            tls: false,
+            loopback: true,
+            hosts: common::hosts::HostNames::default(),
+            logins: Vec::new(),
+        };
         Door::new(self, settings)
     }
 }
