@@ -234,7 +234,7 @@ async fn the_codes_of_the_clock_the_token_and_the_end_of_serials() {
 #[tokio::test]
 async fn answers_that_are_not_read_hold_their_memory_and_others_are_refused() {
     let app = App::new();
-    let ask = || Request::builder().uri("/uniq64?n=100000").body(Body::empty()).unwrap();
+    let ask = || Request::builder().uri("/uniq64?n=100000").header("host", "localhost").body(Body::empty()).unwrap();
     let mut unread = Vec::new();
     let refused = loop {
         let response = app.router.clone().oneshot(ask()).await.unwrap();
