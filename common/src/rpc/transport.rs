@@ -1,8 +1,9 @@
 //! tarpc over TCP with every bound set: frame length, deadlines, connections, requests in flight.
 //!
-//! tarpc 0.38 turns the deadline that a caller sends into an `Instant` and hands it to a timer wheel; a deadline of years
-//! panics there, in the connection's own task. [`server`] therefore clamps every deadline before tarpc sees it and
-//! turns a panic inside decoding into an error that closes the connection.
+//! tarpc 0.38 adds the deadline that a caller sends to the present `Instant`, which panics where the sum is beyond all time, and
+//! hands it to a timer wheel, where a deadline of years panics, in the connection's own task. [`server`] therefore looks at the
+//! deadline before anything else is decoded, and clamps it before tarpc sees it. A panic inside decoding would still be an error
+//! that closes the connection.
 
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
@@ -62,8 +63,35 @@ fn framed<IO: tokio::io::AsyncRead + tokio::io::AsyncWrite>(io: IO) -> Framed<IO
     Framed::new(io, LengthDelimitedCodec::builder().max_frame_length(FRAME_LEN_MAX).new_codec())
 }
 
-/// The bincode that tarpc's own format speaks, bounded, with a panic inside decoding turned into an error.
-struct Guarded<Item, SinkItem>(PhantomData<fn(SinkItem) -> Item>);
+/// The bincode that tarpc's own format speaks, bounded, with a panic inside decoding turned into an error. What the check
+/// refuses is not decoded.
+struct Guarded<Item, SinkItem> {
+    check: fn(&[u8]) -> Result<(), bincode::Error>,
+    of: PhantomData<fn(SinkItem) -> Item>,
+}
+
+impl<Item, SinkItem> Guarded<Item, SinkItem> {
+    fn new(check: fn(&[u8]) -> Result<(), bincode::Error>) -> Self {
+        Self { check, of: PhantomData }
+    }
+}
+
+fn beyond_all_time() -> bincode::Error {
+    Box::new(bincode::ErrorKind::Custom("a deadline beyond all time".to_owned()))
+}
+
+/// Whether the deadline of a message to a server is an instant at all. tarpc writes a [`ClientMessage`] as the number of its
+/// variant, and a request (the first one) begins with the time until its deadline.
+fn deadline_is_one(bytes: &[u8]) -> Result<(), bincode::Error> {
+    const REQUEST: u32 = 0;
+    let begin = || codec().allow_trailing_bytes();
+    let kind: u32 = begin().deserialize(bytes)?;
+    if kind != REQUEST {
+        return Ok(());
+    }
+    let (_, left): (u32, Duration) = begin().deserialize(bytes)?;
+    Instant::now().checked_add(left).map(drop).ok_or_else(beyond_all_time)
+}
 
 fn codec() -> impl bincode::Options {
     bincode::DefaultOptions::new().with_limit(FRAME_LEN_MAX as u64)
@@ -73,9 +101,11 @@ impl<Item: DeserializeOwned, SinkItem> Deserializer<Item> for Guarded<Item, Sink
     type Error = io::Error;
     fn deserialize(self: Pin<&mut Self>, bytes: &BytesMut) -> Result<Item, io::Error> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-        catch_unwind(AssertUnwindSafe(|| codec().deserialize(bytes)))
-            .unwrap_or_else(|_| Err(Box::new(bincode::ErrorKind::Custom("a deadline beyond all time".to_owned()))))
-            .map_err(|e| invalid(e.to_string()))
+        let decoded = (self.check)(bytes).and_then(|()| {
+            catch_unwind(AssertUnwindSafe(|| codec().deserialize(bytes)))
+                .unwrap_or_else(|_| Err(Box::new(bincode::ErrorKind::Custom("it cannot be decoded".to_owned()))))
+        });
+        decoded.map_err(|e| invalid(e.to_string()))
     }
 }
 
@@ -97,7 +127,7 @@ where
     Resp: Serialize + Send + 'static,
     IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + 'static,
 {
-    tarpc::serde_transport::new(framed(io), Guarded(PhantomData)).map_ok(|mut message| {
+    tarpc::serde_transport::new(framed(io), Guarded::new(deadline_is_one)).map_ok(|mut message| {
         if let ClientMessage::Request(request) = &mut message {
             request.context.deadline = request.context.deadline.min(Instant::now() + DEADLINE_MAX);
         }
@@ -126,7 +156,7 @@ where
     // What we gave up on must not arrive later: after a cut the kernel would deliver a renewal that was long since made at
     // the other master and followed by further ones, and that looks like a second live copy of the agent.
     io.set_zero_linger()?;
-    Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
+    Ok(tarpc::serde_transport::new(framed(io), Guarded::new(|_| Ok(()))))
 }
 
 /// A context whose deadline is `timeout` from now; tarpc's own default is ten seconds.
@@ -195,5 +225,49 @@ pub async fn accept<H, F>(
             // Out of descriptors, or the caller is gone already: the next one may do better.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A deadline as tarpc writes it, with a body that says whether it was decoded.
+    static DECODED: AtomicBool = AtomicBool::new(false);
+
+    #[derive(Debug)]
+    struct Body;
+
+    impl<'de> Deserialize<'de> for Body {
+        fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+            DECODED.store(true, Ordering::Relaxed);
+            Ok(Self)
+        }
+    }
+
+    #[test]
+    fn a_deadline_beyond_all_time_is_refused_without_a_panic() {
+        let request = |left: (u64, u32)| {
+            // Variant, deadline; the trace context (two ids and a flag), the request's number.
+            let bytes = codec().serialize(&(0u32, left, [1u8; 16], 1u64, 1u32, 7u64)).unwrap();
+            BytesMut::from(&bytes[..])
+        };
+        // What decoding would do with it: a panic, which is caught, but not before it was told on stderr.
+        static PANICKED: AtomicBool = AtomicBool::new(false);
+        std::panic::set_hook(Box::new(|_| PANICKED.store(true, Ordering::Relaxed)));
+        for left in [(u64::MAX, 0), (u64::MAX, 999_999_999), (u64::MAX / 2 + 1, 0), (u64::MAX, u32::MAX)] {
+            let mut guarded = Guarded::<ClientMessage<Body>, ()>::new(deadline_is_one);
+            let refused = Pin::new(&mut guarded).deserialize(&request(left)).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{left:?}");
+            assert!(!DECODED.load(Ordering::Relaxed), "{left:?}");
+        }
+        // The same bytes with a deadline of a day are a request: the check looks at the right place.
+        let mut guarded = Guarded::<ClientMessage<Body>, ()>::new(deadline_is_one);
+        let taken = Pin::new(&mut guarded).deserialize(&request((86_400, 0)));
+        let _ = std::panic::take_hook();
+        assert!(matches!(taken.unwrap(), ClientMessage::Request(request) if request.id == 7));
+        assert!(DECODED.load(Ordering::Relaxed) && !PANICKED.load(Ordering::Relaxed));
     }
 }
