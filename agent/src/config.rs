@@ -23,20 +23,20 @@ const RENEW_INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_secs(1
 ///
 /// Make the serial file once with --format, then start with --masters. Every flag may also be set in a TOML file
 /// (--config, same name with _) and in the environment (UNIQ_ and upper case); a flag beats the environment, the
-/// environment the file, the file the default.
+/// environment the file, the file the default. What acts once (--format, --inspect, --explain) is a flag only.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "uniq_generator", version, max_term_width = 120)]
 pub struct Args {
     /// Make the serial file and end; refused if it exists
-    #[arg(long, env = "UNIQ_FORMAT", value_parser = settings::switch, conflicts_with_all = ["inspect", "explain"])]
+    #[arg(long, conflicts_with_all = ["inspect", "explain"])]
     pub format: bool,
 
     /// Print what the serial file says and end; changes nothing
-    #[arg(long, env = "UNIQ_INSPECT", value_parser = settings::switch, conflicts_with = "explain")]
+    #[arg(long, conflicts_with = "explain")]
     pub inspect: bool,
 
     /// Take an ID apart and end; needs neither file nor masters
-    #[arg(long, env = "UNIQ_EXPLAIN", value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     pub explain: Option<String>,
 
     /// With --inspect or --explain: print JSON
@@ -124,7 +124,8 @@ pub struct Args {
     #[arg(long, env = "UNIQ_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
 
-    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,agent=debug
+    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,agent=debug. SIGHUP reads it anew
+    /// from --config. Of one kind of line above debug ten come at once, then one in 10 s, with the count of those left out
     #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL")]
     pub log: String,
 

@@ -1,7 +1,7 @@
 //! What every room of UniqGenerator shares: ids and their layouts, tokens, leases, time, and the wire.
 //!
-//! Everything here but [`clock`] and [`rpc`] is pure: no IO, no clock, no randomness, no locks. Time comes in as an
-//! argument ([`time::Now`]).
+//! Everything here but [`clock`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no locks. Time comes in as
+//! an argument ([`time::Now`]).
 
 pub mod account;
 pub mod audit;
@@ -13,6 +13,8 @@ pub mod hosts;
 pub mod ids;
 pub mod lease;
 pub mod namespace;
+#[cfg(feature = "cli")]
+pub mod process;
 #[cfg(feature = "rpc")]
 pub mod rpc;
 pub mod setting;

@@ -2,12 +2,14 @@
 //!
 //! The file's entries are put in as if they had been given as flags, unless the flag or its environment variable is
 //! there. So every setting has one name, one parser and one error message wherever it comes from.
+//!
+//! A flag without an environment variable acts once: it makes, declares or shows something and the program ends. Such a flag
+//! counts on the command line alone, because a file or an environment is there at each start, and often for several programs.
 
 use crate::hosts::HostNames;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::Path;
 
 /// The largest configuration file, in bytes.
@@ -22,6 +24,7 @@ const CONFIG: &str = "config";
 pub fn parse(mut command: Command, argv: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, clap::Error> {
     let argv: Vec<OsString> = argv.into_iter().collect();
     let matches = command.try_get_matches_from_mut(argv.clone())?;
+    no_act_in_environment(&command)?;
     let Some(path) = matches.get_one::<std::path::PathBuf>(CONFIG) else { return Ok(matches) };
     let from_file = file_flags(&command, &matches, path)
         .map_err(|why| command.error(clap::error::ErrorKind::InvalidValue, format!("{}: {why}", path.display())))?;
@@ -84,24 +87,25 @@ pub enum LogFormat {
     Json,
 }
 
-/// What a filter begins with, unless it says otherwise. tarpc opens a span for each request and writes the request's number and
-/// deadline into it as text; nothing of ours is ever logged inside, and it costs about as much as the request itself.
-const QUIET: &str = "tarpc=warn";
+/// Whether a flag acts once: those alone have no environment variable.
+fn acts_once(arg: &Arg) -> bool {
+    arg.get_long().is_some() && arg.get_env().is_none() && ![CONFIG, "help", "version"].contains(&arg.get_id().as_str())
+}
 
-/// Sends log lines to stderr: those of `level` (or a filter such as `info,master=debug`), coloured on a terminal. What tarpc
-/// says below a warning is left out unless the filter names it.
-///
-/// # Errors
-/// A text for the operator, if there is no such level.
-pub fn start_log(level: &str, format: LogFormat) -> Result<(), String> {
-    let filter = if level.contains("tarpc") { level.to_owned() } else { format!("{QUIET},{level}") };
-    let filter = tracing_subscriber::EnvFilter::try_new(filter)
-        .map_err(|_| format!("--log {level}: write a level such as info, or a filter such as info,common=debug"))?;
-    let colours = std::io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
+fn flag_only(arg: &Arg, said: &str) -> String {
+    let long = arg.get_long().unwrap_or_default();
+    format!("{said} does nothing: what --{long} does is done once, so it is given on the command line only")
+}
+
+fn no_act_in_environment(command: &Command) -> Result<(), clap::Error> {
+    for arg in command.get_arguments().filter(|arg| acts_once(arg)) {
+        let name = format!("UNIQ_{}", arg.get_id().as_str().to_ascii_uppercase());
+        let said =
+            std::env::var_os(&name).is_some_and(|value| value.to_str().is_none_or(|text| switch(text) != Ok(false)));
+        if said {
+            let why = flag_only(arg, &format!("{name} in the environment"));
+            return Err(command.clone().error(clap::error::ErrorKind::ArgumentConflict, why));
+        }
     }
     Ok(())
 }
@@ -120,12 +124,15 @@ fn file_flags(command: &Command, matches: &ArgMatches, path: &Path) -> Result<Ve
         let Some(arg) = known.filter(|_| id != CONFIG) else {
             let names: Vec<&str> = command
                 .get_arguments()
-                .filter(|arg| arg.get_long().is_some() && !arg.is_hide_set())
+                .filter(|arg| arg.get_long().is_some() && arg.get_env().is_some() && !arg.is_hide_set())
                 .map(|arg| arg.get_id().as_str())
-                .filter(|id| ![CONFIG, "help", "version"].contains(id))
+                .filter(|id| *id != CONFIG)
                 .collect();
             return Err(format!("no setting is called '{name}'; there are {}", names.join(", ")));
         };
+        if acts_once(arg) {
+            return Err(flag_only(arg, &format!("'{name}'")));
+        }
         let given = matches.value_source(id);
         if matches!(given, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
             continue;
@@ -157,14 +164,23 @@ fn plain(name: &str, value: &toml::Value) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Arg, ArgAction};
+    use clap::ArgAction;
 
     fn command() -> Command {
         Command::new("test")
             .arg(Arg::new(CONFIG).long(CONFIG).value_parser(clap::value_parser!(std::path::PathBuf)))
-            .arg(Arg::new("batch_max").long("batch-max").default_value("7").value_parser(clap::value_parser!(u32)))
-            .arg(Arg::new("masters").long("masters").value_delimiter(',').action(ArgAction::Append))
-            .arg(Arg::new("insecure").long("insecure").action(ArgAction::SetTrue))
+            .arg(
+                arg("batch_max", "batch-max", "SETTINGS_TEST_BATCH_MAX")
+                    .default_value("7")
+                    .value_parser(clap::value_parser!(u32)),
+            )
+            .arg(arg("masters", "masters", "SETTINGS_TEST_MASTERS").value_delimiter(',').action(ArgAction::Append))
+            .arg(arg("insecure", "insecure", "SETTINGS_TEST_INSECURE").action(ArgAction::SetTrue))
+            .arg(Arg::new("declare_lost").long("declare-lost").action(ArgAction::SetTrue))
+    }
+
+    fn arg(id: &'static str, long: &'static str, env: &'static str) -> Arg {
+        Arg::new(id).long(long).env(env)
     }
 
     fn run(file: &str, flags: &[&str]) -> Result<(u32, Vec<String>, bool), String> {
@@ -199,5 +215,9 @@ mod tests {
         assert!(run("insecure = 1", &[]).unwrap_err().contains("true or false"));
         assert!(run("masters = [[1]]", &[]).is_err());
         assert!(run("config = \"other.toml\"", &[]).is_err());
+        let once = run("declare_lost = true", &[]).unwrap_err();
+        assert!(once.contains("on the command line only"), "{once}");
+        assert!(run("declare_lost = false", &[]).is_err());
+        assert!(run("", &["--declare-lost"]).is_ok());
     }
 }

@@ -39,6 +39,7 @@ impl Accounts for Admin {
                 Ok(Reply::Kept) => Ok(()),
                 Ok(_) | Err(Refused::Stopping) => Err(Unavailable::ShuttingDown),
                 Err(Refused::Overloaded) => Err(Unavailable::Overloaded),
+                Err(Refused::NoRoom) => Err(Unavailable::DiskFull),
             }
         }
         .boxed()

@@ -5,11 +5,13 @@ use crate::driver::{Counters, Driver, Refused};
 use crate::lease::{Alarm, Ledger};
 use crate::roll::Roll;
 use crate::store::audit::Line;
+use crate::store::reserve::ROOM_MIN;
 use crate::store::sled::AuditLog;
 use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
 use common::namespace::Namespace;
+use common::process::log;
 use common::rpc::lease::Mode;
 use common::setting::{SettingValue, predefined};
 use common::terms::{SessionId, Terms};
@@ -70,6 +72,7 @@ impl Admin {
             seen.map_err(|refused| match refused {
                 Refused::Overloaded => Unavailable::Overloaded,
                 Refused::Stopping => Unavailable::ShuttingDown,
+                Refused::NoRoom => Unavailable::DiskFull,
             })
         }
         .boxed()
@@ -243,6 +246,9 @@ impl Masters for Admin {
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), String>> {
         async move {
+            if self.driver.is_full() {
+                return Err(Unavailable::DiskFull.to_string());
+            }
             match self.look(not_ready).await {
                 Ok(None) => Ok(()),
                 Ok(Some(why)) => Err(why),
@@ -262,6 +268,7 @@ impl Masters for Admin {
             let mut text = String::new();
             // Writing to a String cannot fail.
             let _ = render(&mut text, &self.counters, seen.await.ok(), &pools);
+            text.push_str(&log::metrics());
             text
         }
         .boxed()
@@ -317,6 +324,14 @@ fn render(
     counter("uniq_master_events_total", "Events the ledger took in.", counters.events.load(Ordering::Relaxed))?;
     let dropped = counters.mail_dropped.load(Ordering::Relaxed);
     counter("uniq_master_mail_dropped_total", "Mail to the other master that found no place.", dropped)?;
+    let room = counters.room.load(Ordering::Relaxed);
+    if room < u64::MAX {
+        writeln!(
+            text,
+            "# HELP uniq_master_room_bytes Free on the disk under the store; below {ROOM_MIN} nothing is promised."
+        )?;
+        writeln!(text, "# TYPE uniq_master_room_bytes gauge\nuniq_master_room_bytes {room}")?;
+    }
     if let Some((mode, lsn, heard, skew)) = seen {
         writeln!(text, "# HELP uniq_master_mode What this master does; 1 for the mode it is in.")?;
         writeln!(text, "# TYPE uniq_master_mode gauge")?;

@@ -16,12 +16,13 @@ use std::path::PathBuf;
 ///
 /// Make the store once with --format (the same parameters on both machines, --id 1 on one and 2 on the other), then run
 /// both with --peer naming each other. Every flag may also be set in a TOML file (--config, same name with _) and in the
-/// environment (UNIQ_ and upper case); a flag beats the environment, the environment the file, the file the default.
+/// environment (UNIQ_ and upper case); a flag beats the environment, the environment the file, the file the default. What
+/// acts once (--format, --peer-lost, --join, --verify-audit and the like) is a flag only.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "uniq_master", version, max_term_width = 120)]
 pub struct Args {
     /// Make the store of a new cluster in --data-dir and end
-    #[arg(long, env = "UNIQ_FORMAT", value_parser = settings::switch)]
+    #[arg(long)]
     pub format: bool,
 
     /// Where this master keeps its ledger
@@ -30,17 +31,27 @@ pub struct Args {
 
     /// The other master is gone for good: begin a new pairing in --data-dir of this stopped one, print the one-use token
     /// with which its replacement joins, and end
-    #[arg(long, env = "UNIQ_PEER_LOST", value_parser = settings::switch, conflicts_with_all = ["format", "join"])]
+    #[arg(long, conflicts_with_all = ["format", "join", "join_file"])]
     pub peer_lost: bool,
 
     /// Make the store of a replacement in --data-dir from the running survivor (--peer), with the token that its
     /// --peer-lost printed, and end
-    #[arg(long, env = "UNIQ_JOIN", value_name = "TOKEN", conflicts_with = "format")]
+    #[arg(long, value_name = "TOKEN", conflicts_with = "format")]
     pub join: Option<JoinToken>,
 
+    /// As --join, with the token in the first line of this file, or of standard input if it is -: other users of the machine
+    /// can read a command line, and a file only if they may
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["format", "join"])]
+    pub join_file: Option<PathBuf>,
+
     /// Check that the audit in --data-dir of this stopped master is whole: every line follows from the one before it
-    #[arg(long, env = "UNIQ_VERIFY_AUDIT", value_parser = settings::switch, conflicts_with_all = ["format", "join", "peer_lost"])]
+    #[arg(long, conflicts_with_all = ["format", "join", "join_file", "peer_lost"])]
     pub verify_audit: bool,
+
+    /// Say what the store in --data-dir of this stopped master holds and whether a start would take it, and end; changes
+    /// nothing, works on a copy in the folder for temporary files
+    #[arg(long, conflicts_with_all = ["format", "join", "join_file", "peer_lost", "verify_audit"])]
+    pub check_store: bool,
 
     /// Which of the two masters this is: 1 or 2 (with --format and --join)
     #[arg(long, env = "UNIQ_ID", value_parser = parse_id, value_name = "1|2")]
@@ -107,7 +118,8 @@ pub struct Args {
     #[arg(long, env = "UNIQ_LOG_FORMAT", default_value = "text", value_name = "FORMAT")]
     pub log_format: LogFormat,
 
-    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,master=debug
+    /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,master=debug. SIGHUP reads it anew
+    /// from --config. Of one kind of line above debug ten come at once, then one in 10 s, with the count of those left out
     #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL")]
     pub log: String,
 
@@ -140,8 +152,9 @@ impl Args {
     /// What belongs together. Checked here and not by clap, which would look before the configuration file is read.
     fn check(&self) -> Result<(), (ErrorKind, String)> {
         let missing = |why: &str| Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
-        let runs = !self.format && !self.peer_lost && !self.verify_audit && self.join.is_none();
-        match (self.id, self.join.is_some(), &self.peer) {
+        let joins = self.join.is_some() || self.join_file.is_some();
+        let runs = !self.format && !self.peer_lost && !self.verify_audit && !self.check_store && !joins;
+        match (self.id, joins, &self.peer) {
             (None, _, _) if self.format => return missing("--format needs --id 1, or --id 2 on the other machine"),
             (None, true, _) => return missing("--join needs --id: which of the two masters this is going to be"),
             (_, true, None) => return missing("--join needs --peer HOST:PORT: the --peer-listen of the survivor"),
@@ -228,6 +241,8 @@ mod tests {
         assert!(parse(&["--peer-lost"]).is_ok());
         assert!(parse(&["--verify-audit"]).is_ok());
         assert!(parse(&["--verify-audit", "--peer-lost"]).is_err());
+        assert!(parse(&["--join-file", "-", "--id", "1", "--peer", "b:1"]).is_ok());
+        assert!(parse(&["--join-file", "-", "--join", &"0f".repeat(32), "--id", "1", "--peer", "b:1"]).is_err());
         assert!(parse(&["--join", &"0f".repeat(32), "--id", "1", "--peer", "b:1"]).is_ok());
         assert!(parse(&["--format", "--id", "2", "--utc-offset", "-03:30"]).is_ok());
     }

@@ -4,13 +4,18 @@
 //! together and made durable by one commit (group commit), so a thousand agents that start at once do not wait for a
 //! thousand fsyncs each after the other.
 //!
-//! A failed commit and a panic in the ledger both end the process: after either nobody knows what is on the disk or in
-//! memory, and a restart reads a known state.
+//! A failed commit, one that does not return (`watchdog.rs`) and a panic in the ledger all end the process: after any of them
+//! nobody knows what is on the disk or in memory, and a restart reads a known state.
+//!
+//! While the disk has no room the loop stands still, as if the process were stopped: it steps nothing, drops mail, refuses
+//! requests, and can be looked at. Nothing is written then, so no write can fail for want of room.
 
 use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId, Standing, Write};
 use crate::rpc::Whitelist;
-use crate::store::Store;
+use crate::store::{Room, Store};
+use crate::watchdog::{self, EndOnPanic, Pulse};
 use common::clock::Clock;
+use common::process::{end, strike};
 use common::rpc::PROTOCOL;
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use std::collections::HashMap;
@@ -28,10 +33,11 @@ pub const BATCH_MAX: usize = 4_096;
 /// Mail that waits for the link; more is dropped, as any mail may be.
 pub const MAIL_MAX: usize = 16_384;
 
+type Answer = Result<Reply, Refused>;
 type Query = Box<dyn FnOnce(&Ledger, &Clock) + Send>;
 
 enum Input {
-    Ask(Box<dyn FnOnce(RequestId) -> Event + Send>, oneshot::Sender<Reply>),
+    Ask(Box<dyn FnOnce(RequestId) -> Event + Send>, oneshot::Sender<Answer>),
     Tell(Event),
     Look(Query),
     Stop,
@@ -43,6 +49,7 @@ pub struct Driver {
     queue: SyncSender<Input>,
     stopping: Arc<AtomicBool>,
     standing: Arc<RwLock<Standing>>,
+    full: Arc<AtomicBool>,
 }
 
 /// Why the loop did not take something.
@@ -54,6 +61,9 @@ pub enum Refused {
     /// The process ends.
     #[error("the master is shutting down")]
     Stopping,
+    /// The disk is full.
+    #[error("this master's disk is full")]
+    NoRoom,
 }
 
 /// The loop's thread; joining it waits for the last commit.
@@ -72,6 +82,8 @@ pub struct Counters {
     pub events: AtomicU64,
     /// Mail that found no place in the queue to the link.
     pub mail_dropped: AtomicU64,
+    /// Bytes that are free on the store's disk, as far as that is known.
+    pub room: AtomicU64,
 }
 
 /// Starts the loop. Mail to the other master comes out of the receiver; `whitelist` follows the ledger's.
@@ -92,12 +104,26 @@ pub fn start(
     let standing = Arc::new(RwLock::new(Standing::of(&ledger)));
     let followed = Arc::clone(&standing);
     let (waiting, next_request) = (HashMap::new(), 0);
-    let mut state = Loop { ledger, store, clock, mail, waiting, next_request, counters, whitelist, standing: followed };
+    let (full, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
+    watchdog::start(Arc::clone(&pulse))?;
+    let mut state = Loop {
+        ledger,
+        store,
+        clock,
+        mail,
+        waiting,
+        next_request,
+        counters,
+        whitelist,
+        standing: followed,
+        full: Arc::clone(&full),
+        pulse,
+    };
     let thread = std::thread::Builder::new().name("ledger".to_owned()).spawn(move || {
         let _end_on_panic = EndOnPanic;
         state.run(&inbox);
     })?;
-    let driver = Driver { queue: queue.clone(), stopping: Arc::clone(&stopping), standing };
+    let driver = Driver { queue: queue.clone(), stopping: Arc::clone(&stopping), standing, full };
     Ok((driver, Running { thread, queue, stopping }, outbox))
 }
 
@@ -109,7 +135,12 @@ impl Driver {
     pub async fn ask(&self, event: impl FnOnce(RequestId) -> Event + Send + 'static) -> Result<Reply, Refused> {
         let (answer, answered) = oneshot::channel();
         self.put(Input::Ask(Box::new(event), answer))?;
-        answered.await.map_err(|_| Refused::Stopping)
+        answered.await.unwrap_or(Err(Refused::Stopping))
+    }
+
+    /// Whether the disk is full, so that nothing that must be durable can be promised.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
     }
 
     /// Hands in something that has no answer.
@@ -165,33 +196,28 @@ impl Running {
     }
 }
 
-struct EndOnPanic;
-
-impl Drop for EndOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            tracing::error!("the ledger panicked: the process ends, so that a restart reads a known state");
-            std::process::exit(1);
-        }
-    }
-}
-
 struct Loop<S> {
     ledger: Ledger,
     store: S,
     clock: Clock,
     mail: mpsc::Sender<PeerFrame>,
     /// The answers that requests wait for.
-    waiting: HashMap<RequestId, oneshot::Sender<Reply>>,
+    waiting: HashMap<RequestId, oneshot::Sender<Answer>>,
     next_request: u64,
     counters: Arc<Counters>,
     whitelist: Whitelist,
     standing: Arc<RwLock<Standing>>,
+    full: Arc<AtomicBool>,
+    pulse: Arc<Pulse>,
 }
 
 impl<S: Store> Loop<S> {
     fn run(&mut self, inbox: &Receiver<Input>) {
         loop {
+            if strike::here("ledger") {
+                end::now("the task 'ledger' ended by itself: the process ends, so that a restart reads a known state");
+            }
+            self.pulse.beat();
             let now = self.clock.link_now();
             let patience = (self.ledger.next_deadline() - now.boot).to_std().min(Duration::from_secs(1));
             let first = match inbox.recv_timeout(patience) {
@@ -209,12 +235,18 @@ impl<S: Store> Loop<S> {
     fn round(&mut self, first: Option<Input>, inbox: &Receiver<Input>) -> bool {
         let mut fx = Effects::default();
         let mut stop = false;
-        if first.is_none() {
+        let full = self.is_full();
+        if first.is_none() && !full {
             self.step(Event::Tick, &mut fx);
         }
         let mut looks = Vec::new();
         for input in first.into_iter().chain(inbox.try_iter().take(BATCH_MAX)) {
             match input {
+                Input::Ask(_, answer) if full => {
+                    // The asker may have gone away meanwhile.
+                    let _ = answer.send(Err(Refused::NoRoom));
+                }
+                Input::Tell(_) if full => {}
                 Input::Ask(event, answer) => {
                     let id = RequestId(self.next_request);
                     self.next_request += 1;
@@ -233,6 +265,24 @@ impl<S: Store> Loop<S> {
         stop
     }
 
+    fn is_full(&mut self) -> bool {
+        let (free, full) = match self.store.room() {
+            Room::Enough { free } => (free, false),
+            Room::Scarce { free } => (free, true),
+        };
+        self.counters.room.store(free, Ordering::Relaxed);
+        if self.full.swap(full, Ordering::Relaxed) != full {
+            match full {
+                true => tracing::error!(
+                    free_kib = free >> 10,
+                    "the disk under the store is full: this master promises nothing until there is room again"
+                ),
+                false => tracing::info!(free_kib = free >> 10, "the disk under the store has room again"),
+            }
+        }
+        full
+    }
+
     fn step(&mut self, event: Event, fx: &mut Effects) {
         self.counters.events.fetch_add(1, Ordering::Relaxed);
         self.ledger.step(self.clock.link_now(), event, fx);
@@ -242,15 +292,20 @@ impl<S: Store> Loop<S> {
         for alarm in &fx.alarms {
             match alarm {
                 Alarm::PeerHeard => tracing::info!("{alarm}"),
+                // Apart from the others: whoever reaches the port can cause any number of them, and what is left out of one kind
+                // of line must not hide another.
+                Alarm::PeerRefused(_) => tracing::warn!("{alarm}"),
                 Alarm::Conflict(_) => tracing::error!("{alarm}"),
                 _ => tracing::warn!("{alarm}"),
             }
         }
         if !fx.writes.is_empty() {
+            self.pulse.writing();
+            strike::here("commit");
             if let Err(e) = self.store.commit(&fx.writes, self.ledger.lsn()) {
-                tracing::error!("{e}: the process ends, so that a restart reads what really is on the disk");
-                std::process::exit(1);
+                end::now(&format!("{e}: the process ends, so that a restart reads what really is on the disk"));
             }
+            self.pulse.writing();
             self.counters.commits.fetch_add(1, Ordering::Relaxed);
             if fx.writes.iter().any(|write| matches!(write, Write::Setting(_))) {
                 self.whitelist.set(self.ledger.book().whitelist());
@@ -266,7 +321,7 @@ impl<S: Store> Loop<S> {
         for (id, reply) in fx.replies {
             if let Some(answer) = self.waiting.remove(&id) {
                 // The asker may have gone away meanwhile.
-                let _ = answer.send(reply);
+                let _ = answer.send(Ok(reply));
             }
         }
     }

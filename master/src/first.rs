@@ -57,10 +57,14 @@ fn draw(file: &Path) -> anyhow::Result<String> {
     let random: [u8; DRAWN_LEN] = rand::random();
     let letters = random.iter().filter_map(|byte| LETTERS.get(usize::from(byte % 32)));
     let password: String = letters.map(|letter| char::from(*letter)).collect();
+    // Whole or not at all: on a full disk the first half of this would be taken for the password from then on.
+    let new = file.with_extension("new");
     let wrote = || -> std::io::Result<()> {
-        let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+        let _ = std::fs::remove_file(&new);
+        let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         out.write_all(format!("{password}\n").as_bytes())?;
-        out.sync_all()
+        out.sync_all()?;
+        std::fs::rename(&new, file)
     };
     wrote().with_context(|| format!("cannot write the admin's first password to {}", file.display()))?;
     Ok(password)

@@ -20,3 +20,4 @@ pub mod roll;
 pub mod rpc;
 pub mod setting;
 pub mod store;
+pub mod watchdog;

@@ -122,6 +122,7 @@ fn refusal(refused: Refused) -> Refusal {
     match refused {
         Refused::Overloaded => Refusal::Overloaded,
         Refused::Stopping => Refusal::ShuttingDown,
+        Refused::NoRoom => Refusal::DiskFull,
     }
 }
 

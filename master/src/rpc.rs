@@ -88,6 +88,7 @@ fn refusal(refused: Refused) -> Refusal {
     match refused {
         Refused::Overloaded => Refusal::Overloaded,
         Refused::Stopping => Refusal::ShuttingDown,
+        Refused::NoRoom => Refusal::DiskFull,
     }
 }
 
@@ -161,6 +162,10 @@ impl LeaseService for LeaseServer {
 
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
         self.allowed()?;
+        // An agent that hears this turns to the other master.
+        if self.driver.is_full() {
+            return Err(Refusal::DiskFull);
+        }
         self.driver.standing().answer(self.told.clock.wall(), &request)
     }
 

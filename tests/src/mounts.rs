@@ -105,12 +105,24 @@ impl Image {
     /// # Errors
     /// If there are no loop devices, or we may not use them.
     pub fn new(kind: Kind, dir: &Path) -> Result<Self> {
+        // The least that each of them can be; where nothing is written, it takes no room.
+        let len = match kind {
+            Kind::Ext4 => 8 << 20,
+            Kind::Xfs => 300 << 20,
+        };
+        Self::with_len(kind, dir, len)
+    }
+
+    /// The same with so many bytes.
+    ///
+    /// # Errors
+    /// If there are no loop devices, or we may not use them.
+    pub fn with_len(kind: Kind, dir: &Path, len: u64) -> Result<Self> {
         let (file, at) = (dir.join(format!("{kind:?}")), dir.join(format!("{kind:?}-disk")));
         std::fs::create_dir(&at)?;
-        // The least that each of them can be; where nothing is written, it takes no room.
-        let (program, len) = match kind {
-            Kind::Ext4 => ("mkfs.ext4", 8 << 20),
-            Kind::Xfs => ("mkfs.xfs", 300 << 20),
+        let program = match kind {
+            Kind::Ext4 => "mkfs.ext4",
+            Kind::Xfs => "mkfs.xfs",
         };
         std::fs::File::create(&file)?.set_len(len)?;
         run(program, [OsStr::new("-q"), file.as_os_str()])?;

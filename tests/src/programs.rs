@@ -142,12 +142,24 @@ pub struct Daemon {
     program: PathBuf,
     log: PathBuf,
     child: Option<Child>,
+    env: Vec<(String, String)>,
+    stderr: Option<File>,
 }
 
 impl Daemon {
     /// A program that is not started yet. All its starts append to `log`.
     pub fn new(name: &str, program: PathBuf, args: Vec<String>, http: SocketAddr, log: PathBuf) -> Self {
-        Self { name: name.to_owned(), http, args, program, log, child: None }
+        Self { name: name.to_owned(), http, args, program, log, child: None, env: Vec::new(), stderr: None }
+    }
+
+    /// Sets a variable of its environment, from the next start on.
+    pub fn env(&mut self, name: &str, value: &str) {
+        self.env.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Sends its stderr there instead of to its log, from the next start on.
+    pub fn stderr_to(&mut self, file: File) {
+        self.stderr = Some(file);
     }
 
     /// Gives a flag another value, from the next start on; adds it if it was not there.
@@ -183,11 +195,13 @@ impl Daemon {
             bail!("{} runs already", self.name);
         }
         let log = File::options().create(true).append(true).open(&self.log)?;
+        let stderr = self.stderr.as_ref().map(File::try_clone).transpose()?;
         let child = command(&self.program)
             .args(&self.args)
+            .envs(self.env.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
-            .stderr(log)
+            .stderr(stderr.unwrap_or(log))
             .spawn()
             .with_context(|| format!("cannot start {}", self.program.display()))?;
         self.child = Some(child);
@@ -261,6 +275,11 @@ impl Daemon {
         let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
         let ticks_a_second = rustix::param::clock_ticks_per_second();
         Ok(Duration::from_millis(ticks * 1_000 / ticks_a_second.max(1)))
+    }
+
+    /// Its log.
+    pub fn log_text(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
     /// The last lines of its log.

@@ -242,6 +242,60 @@ fn a_flag_goes_before_the_environment_and_that_before_the_file() {
     fails(&ended(wrong), 2, "many", "a wrong value in the environment");
 }
 
+/// A file that both masters share, or an environment that a shell keeps, must not declare both of them lost.
+#[test]
+fn what_acts_once_is_a_flag_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let token = "0f".repeat(32);
+    let acts = [
+        (
+            master().unwrap(),
+            &["format", "peer_lost", "join", "join_file", "verify_audit", "check_store", "vouch_untouched"][..],
+        ),
+        (generator().unwrap(), &["format", "inspect", "explain"][..]),
+    ];
+    for (program, names) in acts {
+        for name in names {
+            let value =
+                if name.starts_with("join") || *name == "explain" { format!("'{token}'") } else { "true".to_owned() };
+            std::fs::write(dir.path().join("c.toml"), format!("{name} = {value}\n")).unwrap();
+            let flag = name.replace('_', "-");
+            let only = format!("--{flag} does is done once");
+            let mut file = command(&program);
+            file.current_dir(&dir).args(["--config", "c.toml", "--peer", "127.0.0.1:1"]);
+            if program.ends_with("uniq_generator") {
+                file = command(&program);
+                file.current_dir(&dir).args(["--config", "c.toml", "--masters", "127.0.0.1:1"]);
+            }
+            fails(&ended(file), 2, &only, &format!("{name} in a file"));
+            let mut environment = command(&program);
+            environment.current_dir(&dir).env(format!("UNIQ_{}", name.to_ascii_uppercase()), value.trim_matches('\''));
+            fails(&ended(environment), 2, &only, &format!("{name} in the environment"));
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["c.toml"], "something was made");
+}
+
+#[test]
+fn a_join_token_may_come_from_a_file_or_standard_input() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("token"), format!("{}\n", "0f".repeat(32))).unwrap();
+    std::fs::write(dir.path().join("none"), "a word\n").unwrap();
+    let join = |from: &str, stdin: &str| {
+        let mut join = command(&master().unwrap());
+        join.current_dir(&dir).args(["--join-file", from, "--id", "2", "--peer", "127.0.0.1:1", "--data-dir", "d"]);
+        join.stdin(std::fs::File::open(dir.path().join(stdin)).unwrap());
+        ended(join)
+    };
+    // The token is taken; only nobody is there to ask.
+    fails(&join("token", "none"), 1, "127.0.0.1:1", "a token in a file");
+    fails(&join("-", "token"), 1, "127.0.0.1:1", "a token on standard input");
+    fails(&join("none", "token"), 1, "64 hexadecimal digits", "no token in a file");
+    fails(&join("-", "none"), 1, "64 hexadecimal digits", "no token on standard input");
+    fails(&join("nowhere", "none"), 1, "nowhere", "no file");
+}
+
 /// The flags of a command line as a configuration file says them: the same names with `_`.
 fn as_toml(args: &[String]) -> String {
     let line = |pair: &[String]| format!("{} = '{}'\n", pair[0].trim_start_matches("--").replace('-', "_"), pair[1]);

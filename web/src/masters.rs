@@ -105,6 +105,9 @@ pub enum Unavailable {
     /// The process ends. Open event streams end with it.
     #[error("this master is shutting down")]
     ShuttingDown,
+    /// Nothing that must be durable can be promised.
+    #[error("this master's disk is full: it promises nothing until there is room, and the other master renews")]
+    DiskFull,
 }
 
 /// Where a lease is in its life, in the words of the API.

@@ -86,7 +86,7 @@ impl From<Unavailable> for Problem {
     fn from(why: Unavailable) -> Self {
         let code = match why {
             Unavailable::Overloaded => "overloaded",
-            Unavailable::ShuttingDown | Unavailable::Damaged => "masters_unavailable",
+            Unavailable::ShuttingDown | Unavailable::Damaged | Unavailable::DiskFull => "masters_unavailable",
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, why.to_string())
     }

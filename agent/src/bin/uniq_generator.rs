@@ -12,18 +12,18 @@ use anyhow::Context as _;
 use common::clock::Clock;
 use common::ids;
 use common::namespace::{GeneratorKind, Namespace};
+use common::process::tasks::Watch;
+use common::process::{end, log, signals};
 use common::settings;
 use common::terms::{AgentId, SessionId};
-use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// How long everything that talks may take to end; the serial file is written after that, whoever has not ended.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(3_500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(3_300);
 /// How long the last write may take.
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long threads that may block are waited for.
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(e) => {
-            eprintln!("uniq_generator: {}", settings::one_line(&e, "uniq_generator"));
+            end::say(&format!("uniq_generator: {}", settings::one_line(&e, "uniq_generator")));
             return ExitCode::from(USAGE);
         }
     };
@@ -47,14 +47,15 @@ fn main() -> ExitCode {
         Mode::Format => format(&args),
         Mode::Inspect => inspect(&args),
         Mode::Explain(id) => explain(&id, args.json),
-        Mode::Serve => {
-            settings::start_log(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(&args))
-        }
+        Mode::Serve => log::start(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(&args)),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            log::flush();
+            ExitCode::SUCCESS
+        }
         Err(e) => {
-            eprintln!("uniq_generator: {e:#}");
+            end::say(&format!("uniq_generator: {e:#}"));
             ExitCode::FAILURE
         }
     }
@@ -63,7 +64,7 @@ fn main() -> ExitCode {
 fn format(args: &Args) -> anyhow::Result<()> {
     let now = Clock::new(args.test_clock).wall();
     serial_file::format(&args.serial_file, args.num_blocks, now, SessionId(rand::random()))?;
-    eprintln!("made the serial file {} with {} blocks", args.serial_file.display(), args.num_blocks);
+    end::say(&format!("made the serial file {} with {} blocks", args.serial_file.display(), args.num_blocks));
     Ok(())
 }
 
@@ -80,10 +81,21 @@ fn explain(id: &str, json: bool) -> anyhow::Result<()> {
 }
 
 fn print(text: &str) -> anyhow::Result<()> {
-    writeln!(std::io::stdout(), "{}", text.trim_end()).context("cannot write to stdout")
+    end::print(text).map_err(anyhow::Error::msg)
+}
+
+/// What SIGHUP does: the configuration is read again, and the log follows it. All else needs a restart.
+fn reload() {
+    let args = Args::layered(std::env::args_os()).map_err(|e| settings::one_line(&e, "uniq_generator"));
+    match args.and_then(|args| log::set_level(&args.log).map(|()| args.log)) {
+        Ok(level) => tracing::info!(%level, "the configuration was read again for the log; all else needs a restart"),
+        Err(why) => tracing::error!(%why, "the configuration could not be read again"),
+    }
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    signals::start(stop.clone(), reload).context("cannot listen to signals")?;
     let opened = serial_file::open(&args.serial_file, args.after_reboot, SessionId(rand::random()))?;
     let clock = Clock::new(args.test_clock);
     if let Some(test) = args.test_clock {
@@ -94,18 +106,19 @@ fn run(args: &Args) -> anyhow::Result<()> {
     // For the masters, signals and the disk; clients are served by threads of their own.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build().context("cannot start the runtime")?;
-    let done = runtime.block_on(serve(args, opened, clock));
+    let done = runtime.block_on(serve(args, opened, clock, stop));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
     done
 }
 
-async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> {
+async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToken) -> anyhow::Result<()> {
+    // Whatever ends this: from then on tasks may end too.
+    let _stopping = stop.clone().drop_guard();
+    let watch = Watch::new(stop.clone());
     let threads = args.threads.map_or_else(workers::threads_default, usize::from);
     let (http, http_at) = bind(args.http_listen, threads, "--http-listen")?;
     let (rpc, rpc_at) = bind(args.rpc_listen, threads, "--rpc-listen")?;
     let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
 
     let wanted = args.token_types.iter().copied().collect();
     let held = &opened.holdings;
@@ -121,24 +134,22 @@ async fn serve(args: &Args, opened: Opened, clock: Clock) -> anyhow::Result<()> 
     let masters = args.masters.clone();
     let heartbeat = Heartbeat { masters, agent_id: agent_id.clone(), holder, minter: Arc::clone(&minter), report };
 
-    let stop = CancellationToken::new();
-    let heartbeat = tokio::spawn(heartbeat.run(stop.clone()));
-    let asking = tokio::spawn(Arc::clone(&names).run(stop.clone()));
+    let heartbeat = tokio::spawn(watch.clone().over("heartbeat", heartbeat.run(stop.clone())));
+    let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(stop.clone())));
     let (site, server) = (
         http::Site::new(agent, settings::host_names(&args.host_names)),
         Server::new(Arc::clone(&minter), args.batch_max).with_names(names),
     );
     let talk = {
         let stop = stop.clone();
-        move |listeners| talk(listeners, site.clone(), server.clone(), stop.clone())
+        move |listeners| watch.clone().over("worker", talk(listeners, site.clone(), server.clone(), stop.clone()))
     };
     let clients = workers::start(http.into_iter().zip(rpc).collect(), talk)?;
     let (http, masters) = (format!("http://{http_at}/"), args.masters.join(","));
     tracing::info!(%http, rpc = %rpc_at, %masters, threads, "agent {agent_id} started");
 
     let gone = tokio::select! {
-        _ = terminate.recv() => None,
-        _ = interrupt.recv() => None,
+        () = stop.cancelled() => None,
         why = minter.gone() => Some(why),
     };
     tracing::info!("stopping");

@@ -12,6 +12,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::ids::explain;
 use common::lease::Grant;
+use common::process::log;
 use common::terms::Terms;
 use common::time::SECOND_MS;
 use serde_json::{Value, json};
@@ -138,7 +139,7 @@ impl Agent {
     fn metrics(&self) -> String {
         let minter = &self.minter;
         let counters = minter.counters();
-        let mut out = String::new();
+        let mut out = log::metrics();
         let head = |out: &mut String, name: &str, kind: &str, help: &str| {
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
         };

@@ -357,4 +357,7 @@ pub enum Refusal {
     /// Nobody could manage users any more.
     #[error("this is the last admin: make another one first")]
     LastAdmin,
+    /// Its disk is full.
+    #[error("this master's disk is full: it promises nothing until there is room; ask the other one")]
+    DiskFull,
 }

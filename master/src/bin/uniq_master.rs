@@ -4,9 +4,13 @@ use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Entry};
 use common::clock::Clock;
+use common::process::tasks::Watch;
+use common::process::{end, log, signals};
 use common::rpc::peer::JoinToken;
 use common::settings;
 use common::terms::{ClusterId, EpochId, MasterId};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use master::accounts;
 use master::admin::Admin;
 use master::config::Args;
@@ -18,14 +22,14 @@ use master::lease::{Identity, Ledger, Write};
 use master::replication::{joining, link};
 use master::roll::Roll;
 use master::rpc::{self, Told, Whitelist};
-use master::store::Store as _;
 use master::store::sled::SledStore;
+use master::store::{Store as _, check};
+use std::io::Read as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use web::{Accounts, Door, DoorSettings, FlagRow};
 
@@ -33,10 +37,14 @@ use web::{Accounts, Door, DoorSettings, FlagRow};
 type Logins = Vec<(SecretHash, Login)>;
 
 const USAGE: u8 = 2;
+/// What is read of a file with a join token, in bytes.
+const TOKEN_FILE_LEN_MAX: u64 = 1_024;
 /// How long open connections may take to end; then they are cut.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
+    // Everything that a master writes is its own: hashes of passwords, the first password, who holds what.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let args = match Args::layered(std::env::args_os()) {
         Ok(args) => args,
         Err(e) if e.exit_code() == 0 => {
@@ -45,7 +53,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Err(e) => {
-            eprintln!("uniq_master: {}", settings::one_line(&e, "uniq_master"));
+            end::say(&format!("uniq_master: {}", settings::one_line(&e, "uniq_master")));
             return ExitCode::from(USAGE);
         }
     };
@@ -55,15 +63,20 @@ fn main() -> ExitCode {
         peer_lost(&args)
     } else if args.verify_audit {
         verify_audit(&args)
-    } else if let Some(token) = args.join.clone() {
-        join(&args, token)
+    } else if args.check_store {
+        check_store(&args)
+    } else if args.join.is_some() || args.join_file.is_some() {
+        join(&args)
     } else {
-        settings::start_log(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(args))
+        log::start(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(args))
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            log::flush();
+            ExitCode::SUCCESS
+        }
         Err(e) => {
-            eprintln!("uniq_master: {e:#}");
+            end::say(&format!("uniq_master: {e:#}"));
             ExitCode::FAILURE
         }
     }
@@ -85,7 +98,7 @@ fn format(args: &Args) -> anyhow::Result<()> {
     };
     let terms = identity.terms;
     SledStore::format(&args.data_dir, identity)?;
-    eprintln!("made the store of master {id} in {}: {terms}", args.data_dir.display());
+    end::say(&format!("made the store of master {id} in {}: {terms}", args.data_dir.display()));
     Ok(())
 }
 
@@ -118,17 +131,13 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
     let writes = declare_lost(&loaded, EpochId(rand::random()), link::hash(&token), actor, now);
     store.commit(&writes, loaded.lsn.saturating_add(1))?;
     let other = loaded.identity.master.other();
-    eprintln!(
+    end::say(&format!(
         "master {other} counts as lost from now on, even if it still runs: its mail is refused. Start this master as usual,\n\
          and on the machine of the replacement run, once, with this master's --peer-listen as HOST:PORT:\n\
          uniq_master --join TOKEN --data-dir DIR --id {other} --peer HOST:PORT"
-    );
+    ));
     // The token alone on standard output, for scripts.
-    #[allow(clippy::print_stdout, reason = "this is the command's result")]
-    {
-        println!("{token}");
-    }
-    Ok(())
+    end::print(&token.to_string()).map_err(anyhow::Error::msg)
 }
 
 /// What an operator's word for the store changes, if it needs one: the store is believed from now on, and the audit says why.
@@ -151,23 +160,62 @@ fn verify_audit(args: &Args) -> anyhow::Result<()> {
         .verify(head)
         .map_err(|why| anyhow::anyhow!("the audit in {} is not what was written: {why}", args.data_dir.display()))?;
     // Keep it elsewhere: whoever can write to the disk can make another chain, but not one that ends in this hash.
-    #[allow(clippy::print_stdout, reason = "this is the command's result")]
-    {
-        println!("the audit is whole: {lines} lines; line {} has the hash {}", head.number, head.hash);
-    }
-    Ok(())
+    let whole = format!("the audit is whole: {lines} lines; line {} has the hash {}", head.number, head.hash);
+    end::print(&whole).map_err(anyhow::Error::msg)
 }
 
-fn join(args: &Args, token: JoinToken) -> anyhow::Result<()> {
+fn check_store(args: &Args) -> anyhow::Result<()> {
+    let check::Report { mut lines, debris, damage } = check::check(&args.data_dir)?;
+    let leftover = debris.iter().map(|file| {
+        format!("left over from a write that never finished, and removed by the next start: {}", file.display())
+    });
+    lines.extend(leftover);
+    if damage.is_none() {
+        lines.push("whole: a start takes it".to_owned());
+    }
+    end::print(&lines.join("\n")).map_err(anyhow::Error::msg)?;
+    damage.map_or(Ok(()), |damage| Err(damage.into()))
+}
+
+/// The token of --join, or of the first line of --join-file.
+fn join_token(args: &Args) -> anyhow::Result<JoinToken> {
+    if let Some(token) = &args.join {
+        return Ok(token.clone());
+    }
+    let file = args.join_file.as_deref().context("--join or --join-file is missing")?;
+    let mut text = String::new();
+    let read = match file.to_str() {
+        Some("-") => std::io::stdin().take(TOKEN_FILE_LEN_MAX).read_to_string(&mut text),
+        _ => std::fs::File::open(file).and_then(|file| file.take(TOKEN_FILE_LEN_MAX).read_to_string(&mut text)),
+    };
+    read.with_context(|| format!("cannot read the join token in {}", file.display()))?;
+    let line = text.lines().next().unwrap_or_default().trim();
+    line.parse().with_context(|| format!("the first line of {} is no join token", file.display()))
+}
+
+fn join(args: &Args) -> anyhow::Result<()> {
+    let token = join_token(args)?;
     let (id, peer) = args.id.zip(args.peer.as_deref()).context("--join needs --id and --peer")?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
     let leases = runtime.block_on(joining::join(&args.data_dir, id, peer, token))?;
-    eprintln!("made the store of master {id} in {} with {leases} leases; start it as usual", args.data_dir.display());
+    let made = format!("made the store of master {id} in {} with {leases} leases", args.data_dir.display());
+    end::say(&format!("{made}; start it as usual"));
     Ok(())
 }
 
+/// What SIGHUP does: the configuration is read again, and the log follows it. All else needs a restart.
+fn reload() {
+    let args = Args::layered(std::env::args_os()).map_err(|e| settings::one_line(&e, "uniq_master"));
+    match args.and_then(|args| log::set_level(&args.log).map(|()| args.log)) {
+        Ok(level) => tracing::info!(%level, "the configuration was read again for the log; all else needs a restart"),
+        Err(why) => tracing::error!(%why, "the configuration could not be read again"),
+    }
+}
+
 fn run(args: Args) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    signals::start(stop.clone(), reload).context("cannot listen to signals")?;
     let (mut store, mut loaded) = SledStore::open(&args.data_dir)?;
     if args.vouch_untouched
         && let Some(writes) = vouched(&mut loaded, &args)
@@ -194,7 +242,7 @@ fn run(args: Args) -> anyhow::Result<()> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(1).thread_name("console").enable_all();
     let console = builder.build().context("cannot start the console's runtime")?;
-    let done = runtime.block_on(serve(args, ledger, store, clock, logins, console.handle()));
+    let done = runtime.block_on(serve(args, ledger, store, clock, logins, console.handle(), stop));
     for runtime in [runtime, console] {
         runtime.shutdown_timeout(Duration::from_millis(200));
     }
@@ -208,14 +256,16 @@ async fn serve(
     clock: Clock,
     logins: Logins,
     console_runtime: &Handle,
+    stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    // Whatever ends this: from then on tasks may end too.
+    let _stopping = stop.clone().drop_guard();
+    let watch = Watch::new(stop.clone());
     let agents = bind(args.agent_listen, "--agent-listen").await?;
     let peers = bind(args.peer_listen, "--peer-listen").await?;
     let console = moved(bind(args.web_listen, "--web-listen").await?, console_runtime)?;
     let flags = shown(&args);
     let peer = args.peer.context("--peer HOST:PORT is missing")?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
 
     let (id, terms) = (ledger.identity().master, ledger.identity().terms);
     let first_admin = match ledger.book().users() {
@@ -230,7 +280,6 @@ async fn serve(
     let whitelist = Whitelist::new([]);
     let audit = store.audit();
     let (driver, running, mail) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
-    let stop = CancellationToken::new();
     let roll = Roll::default();
     let told = Told { roll: roll.clone(), clock, master: id };
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
@@ -245,26 +294,25 @@ async fn serve(
             logins,
         },
     );
+    let over = |name, work: BoxFuture<'static, ()>| watch.clone().over(name, work);
     let tasks = [
-        tokio::spawn(rpc::serve(agents, driver.clone(), whitelist, told.clone(), stop.clone())),
-        tokio::spawn(link::serve(peers, driver.clone(), told, stop.clone())),
-        tokio::spawn(link::run(peer, mail, driver.clone(), roll, stop.clone())),
-        console_runtime.spawn(web::serve(console, admin, door, stop.clone().cancelled_owned())),
+        tokio::spawn(over("agents", rpc::serve(agents, driver.clone(), whitelist, told.clone(), stop.clone()).boxed())),
+        tokio::spawn(over("peers", link::serve(peers, driver.clone(), told, stop.clone()).boxed())),
+        tokio::spawn(over("link", link::run(peer, mail, driver.clone(), roll, stop.clone()).boxed())),
+        console_runtime
+            .spawn(over("console", web::serve(console, admin, door, stop.clone().cancelled_owned()).boxed())),
     ];
     if let Some(user) = first_admin {
-        tokio::spawn(accounts::propose_first_admin(driver, user, stop.clone()));
+        let propose = accounts::propose_first_admin(driver, user, stop.clone());
+        tokio::spawn(watch.until_done("first-admin", propose));
     }
     tracing::info!(
         agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("http://{}/", args.web_listen),
         "master {id} started: {terms}"
     );
 
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    stop.cancelled().await;
     tracing::info!("stopping");
-    stop.cancel();
     // Requests under way end with their connections; what the ledger has taken in it finishes and commits.
     let ended = tokio::time::timeout(SHUTDOWN_PATIENCE, futures::future::join_all(tasks)).await;
     if ended.is_err() {

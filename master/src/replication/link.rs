@@ -157,6 +157,7 @@ impl PeerService for Letterbox {
             }
             Err(Refused::Overloaded) => Err(Refusal::Overloaded),
             Err(Refused::Stopping) => Err(Refusal::ShuttingDown),
+            Err(Refused::NoRoom) => Err(Refusal::DiskFull),
         }
     }
     async fn reports(self, _: Context, news: AgentNews) -> bool {

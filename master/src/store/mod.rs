@@ -4,13 +4,16 @@
 //! [`memory::MemoryStore`], its twin for tests, which can lose what was not committed.
 
 pub mod audit;
+pub mod check;
+mod debris;
 pub mod lineage;
 pub mod memory;
 pub mod record;
+pub mod reserve;
 pub mod sled;
 
 use crate::lease::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the ledger's records are kept.
 pub trait Store: Send + 'static {
@@ -21,6 +24,26 @@ pub trait Store: Send + 'static {
     /// Whatever keeps that from being certain. The caller must end the process: after a failed fsync nobody knows what
     /// is on the disk, and only a restart reads a known state.
     fn commit(&mut self, writes: &[Write], lsn: u64) -> Result<(), StoreError>;
+
+    /// Whether there is room for further writes. While there is not, nothing may be asked to be written.
+    fn room(&mut self) -> Room {
+        Room::Enough { free: u64::MAX }
+    }
+}
+
+/// The room on a store's disk, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Enough for whatever one commit may write.
+    Enough {
+        /// What is free.
+        free: u64,
+    },
+    /// Too little.
+    Scarce {
+        /// What is free.
+        free: u64,
+    },
 }
 
 /// Why a store cannot be made, opened or written.
@@ -55,6 +78,20 @@ pub enum StoreError {
         /// What does not fit.
         why: String,
     },
+    /// The disk is full.
+    #[error(
+        "the disk under {} is full: {} KiB are free, and a start needs {} KiB. Make room and start this master again; nothing \
+         in its store was touched",
+        .dir.display(), .free >> 10, .needed >> 10
+    )]
+    NoRoom {
+        /// The data directory.
+        dir: PathBuf,
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that must be.
+        needed: u64,
+    },
     /// The system refused.
     #[error("cannot {what} {}: {source}", .path.display())]
     Io {
@@ -68,4 +105,9 @@ pub enum StoreError {
     /// The engine failed.
     #[error("the store failed: {0}")]
     Engine(String),
+}
+
+fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io { what, path, source }
 }

@@ -9,30 +9,32 @@
 //! DATA_DIR/ledger/sled/    sled's own
 //! DATA_DIR/ledger/anchor   one ANCH record: the numbers of the last durable change and of the last commit
 //! DATA_DIR/ledger/lineage  what the anchor looked like after its last write (`lineage.rs`)
+//! DATA_DIR/reserve         room for a start on a full disk
 //! ```
 
 use super::audit::{self, Head};
 use super::lineage::LineageFile;
 use super::record::{self, Meta};
-use super::{Store, StoreError};
+use super::reserve::{self, Reserve};
+use super::{Room, Store, StoreError, debris, io};
 use crate::lease::ledger::Loaded;
 use crate::lease::{Identity, Write};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The sub-directory of the data directory that holds the store.
-const LEDGER_DIR: &str = "ledger";
+pub(super) const LEDGER_DIR: &str = "ledger";
 /// Where a new store is made before it is renamed into place.
 const LEDGER_NEW_DIR: &str = "ledger.new";
 /// What sled has to itself in it.
-const SLED_DIR: &str = "sled";
+pub(super) const SLED_DIR: &str = "sled";
 /// sled's log file.
-const LOG_FILE: &str = "db";
+pub(super) const LOG_FILE: &str = "db";
 /// The number of the last durable change, beside sled.
 const ANCHOR_FILE: &str = "anchor";
 const ANCHOR: Kind = Kind { name: *b"ANCH", version: 2 };
@@ -54,6 +56,7 @@ pub struct SledStore {
     /// How many commits there were; `None` in a store that was written without a lineage.
     commits: Option<u64>,
     meta: Meta,
+    reserve: Reserve,
 }
 
 impl SledStore {
@@ -104,7 +107,17 @@ impl SledStore {
                 return Err(damaged(format!("{} is gone", file.display())));
             }
         }
-        let mut store = Self::engine(dir, &ledger)?;
+        let own = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&ledger, own).map_err(io("make private", &ledger))?;
+        reserve::make_room_for_a_start(dir)?;
+        let mut store = match Self::engine(dir, &ledger) {
+            // Filled up since we looked, or there is a quota that only the write meets.
+            Err(StoreError::Io { source, .. }) if is_full(&source) => {
+                reserve::give_up(dir);
+                Self::engine(dir, &ledger)?
+            }
+            opened => opened?,
+        };
         let rows = store.db.iter().map(|row| match row {
             Ok((key, value)) => Ok((key.to_vec(), value.to_vec())),
             Err(e) => Err(e.to_string()),
@@ -138,6 +151,7 @@ impl SledStore {
 
     fn engine(dir: &Path, ledger: &Path) -> Result<Self, StoreError> {
         let config = sled::Config::new().path(ledger.join(SLED_DIR)).flush_every_ms(None).cache_capacity(CACHE_BYTES);
+        debris::clear(&ledger.join(SLED_DIR), &ledger.join(SLED_DIR).join(LOG_FILE))?;
         let mut patience = LOCK_TRIES;
         let db = loop {
             // sled panics on some damaged logs.
@@ -168,7 +182,8 @@ impl SledStore {
         let log = open(ledger.join(SLED_DIR).join(LOG_FILE))?;
         let anchor = open(ledger.join(ANCHOR_FILE))?;
         let lineage = LineageFile::open(ledger);
-        Ok(Self { db, log, anchor, lineage, commits: None, meta: Meta::default() })
+        let (commits, meta, reserve) = (None, Meta::default(), Reserve::of(dir));
+        Ok(Self { db, log, anchor, lineage, commits, meta, reserve })
     }
 }
 
@@ -312,6 +327,14 @@ impl Store for SledStore {
         (self.meta, self.commits) = (meta, Some(commits));
         Ok(())
     }
+
+    fn room(&mut self) -> Room {
+        self.reserve.room()
+    }
+}
+
+fn is_full(e: &std::io::Error) -> bool {
+    matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 /// The last durable change, and the number of commits.
@@ -326,11 +349,6 @@ fn read_anchor(bytes: &[u8]) -> Result<(u64, Option<u64>), EnvelopeError> {
 /// sled wraps a lock that is taken in an error of kind `Other`.
 fn in_use(e: &std::io::Error) -> bool {
     matches!(e.kind(), std::io::ErrorKind::Other | std::io::ErrorKind::WouldBlock)
-}
-
-fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
-    let path = path.to_owned();
-    move |source| StoreError::Io { what, path, source }
 }
 
 fn sync_dir(dir: &Path) -> Result<(), StoreError> {

@@ -1,0 +1,8 @@
+//! What both programs have in common as processes: their log, signals, long-lived tasks, and how they end.
+
+pub mod end;
+mod limit;
+pub mod log;
+pub mod signals;
+pub mod strike;
+pub mod tasks;
