@@ -181,7 +181,11 @@ fn not_ready(ledger: &Ledger, now: Now) -> Option<String> {
         }
         Mode::Syncing if let Some(why) = ledger.pair().unproven() => Some(Alarm::Unproven(why.clone()).to_string()),
         Mode::Syncing => Some("this master is still synchronising with the other one".to_owned()),
-        Mode::RolledBack => Some("this master's ledger is older than it once was: it must be replaced".to_owned()),
+        Mode::RolledBack => Some(
+            "this master's ledger is older than it once was, a copy of it runs, or its pairing is over: it must be replaced; \
+             the log says why"
+                .to_owned(),
+        ),
         Mode::ReadyAlone if ledger.pair().heard(now) => Some(Alarm::NotHeard.to_string()),
         Mode::ReadyAlone => Some("the other master is silent: renewals only, no new leases".to_owned()),
         Mode::Ready if !ledger.pair().heard(now) => Some("the other master is silent: no new leases".to_owned()),

@@ -295,7 +295,7 @@ impl<S: Store> Loop<S> {
                 // Apart from the others: whoever reaches the port can cause any number of them, and what is left out of one kind
                 // of line must not hide another.
                 Alarm::PeerRefused(_) => tracing::warn!("{alarm}"),
-                Alarm::Conflict(_) => tracing::error!("{alarm}"),
+                Alarm::Conflict(_) | Alarm::Copied | Alarm::PeerCopied => tracing::error!("{alarm}"),
                 _ => tracing::warn!("{alarm}"),
             }
         }
@@ -328,6 +328,7 @@ impl<S: Store> Loop<S> {
 
     fn frame(&self, message: PeerMessage) -> PeerFrame {
         let me = self.ledger.identity();
-        PeerFrame { protocol: PROTOCOL, from: me.master, cluster: me.cluster, epoch: me.epoch, message }
+        let epoch = message.said_in(me.epoch);
+        PeerFrame { protocol: PROTOCOL, from: me.master, cluster: me.cluster, epoch, message }
     }
 }

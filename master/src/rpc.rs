@@ -10,7 +10,7 @@ use common::lease::Grant;
 use common::namespace::Namespace;
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease,
-    NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
+    Mode, NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
     report_interval_ms,
 };
 use common::rpc::transport::{Limits, accept};
@@ -166,7 +166,16 @@ impl LeaseService for LeaseServer {
         if self.driver.is_full() {
             return Err(Refusal::DiskFull);
         }
-        self.driver.standing().answer(self.told.clock.wall(), &request)
+        let (answer, over) = {
+            let standing = self.driver.standing();
+            let over = standing.is_over(&request.retired) && standing.mode() != Mode::RolledBack;
+            (standing.answer(self.told.clock.wall(), &request), over)
+        };
+        if over {
+            // The queue may be full; agents bring it again.
+            let _ = self.driver.tell(Event::Retired);
+        }
+        answer
     }
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Refusal> {

@@ -7,7 +7,7 @@ use common::lease::{Generation, Grant};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
     AgentReport, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, Refusal, Rent,
-    RentRequest, TerminateRequest, TokenRequest, report_interval_ms,
+    RentRequest, RetiredProof, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::transport;
 use common::terms::{AgentId, SessionId};
@@ -53,6 +53,18 @@ impl Lessee {
     /// # Errors
     /// If the call fails; a refusal is an answer.
     pub async fn heartbeat(&self, master: &LeaseServiceClient) -> Result<Result<HeartbeatReply, Refusal>> {
+        self.heartbeat_with(master, Vec::new()).await
+    }
+
+    /// The same, with what was heard about pairings that are over.
+    ///
+    /// # Errors
+    /// If the call fails; a refusal is an answer.
+    pub async fn heartbeat_with(
+        &self,
+        master: &LeaseServiceClient,
+        retired: Vec<RetiredProof>,
+    ) -> Result<Result<HeartbeatReply, Refusal>> {
         let request = HeartbeatRequest {
             protocol: PROTOCOL,
             agent_id: self.agent_id.clone(),
@@ -60,6 +72,7 @@ impl Lessee {
             cluster: None,
             test_clock: self.test_clock,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            retired,
         };
         Ok(master.heartbeat(transport::deadline_in(CALL_MAX), request).await?)
     }

@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use common::ids::Uniq96;
+use common::rpc::lease::{Mode, RetiredProof};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tests::client::{Client, Kind, Media};
-use tests::cluster::{Cluster, until, until_status};
+use tests::cluster::{Cluster, Master, until, until_status};
+use tests::lessee::Lessee;
 use tests::load::{Load, Pace};
 use tests::operator::{join, peer_lost};
 use tests::oracle::{Ids, Oracle};
@@ -134,6 +136,72 @@ async fn a_master_that_is_believed_dead_and_lives_does_no_harm() {
     let verdict = oracle.verdict();
     println!("{verdict}");
     assert_eq!(verdict.duplicates, 0, "{verdict}");
+}
+
+/// Master 2 lives on while the operator replaces it by one at another address. Gives the survivor and the replacement.
+async fn replace_master_2_while_it_lives(cluster: &mut Cluster) -> (Master, Master) {
+    let client = cluster.client.clone();
+    cluster.masters[0].daemon.terminate().await.unwrap();
+    let token = peer_lost(&cluster.masters[0]).unwrap();
+    let survivor_at = cluster.masters[0].peer_listen;
+    let mut replacement = cluster.another_master("replacement", 2, cluster.dir().join("new-2"), survivor_at).unwrap();
+    let mut survivor = cluster.with_other_peer(&cluster.masters[0], replacement.peer_listen).unwrap();
+    survivor.daemon.start().unwrap();
+    until_status(&client, &mut survivor.daemon, "/healthz", 200).await.unwrap();
+    let joined = join(&token, &replacement, survivor.peer_listen).unwrap();
+    assert_eq!(joined.status, Some(0), "{joined:?}");
+    replacement.daemon.start().unwrap();
+    until_status(&client, &mut survivor.daemon, "/readyz", 200).await.unwrap();
+    until_status(&client, &mut replacement.daemon, "/readyz", 200).await.unwrap();
+    (survivor, replacement)
+}
+
+/// Waits until the replaced master 2 has turned away for good; then nobody can take it for the one to go on with.
+async fn is_fenced(cluster: &mut Cluster) {
+    let http = cluster.masters[1].daemon.http;
+    let stopped = || async {
+        let row = cluster.master_row(http).await.ok()?;
+        (row["mode"] == "rolled-back").then_some(())
+    };
+    until("the replaced master stops", stopped).await.unwrap();
+    cluster.masters[1].daemon.kill_9();
+    let refused = peer_lost(&cluster.masters[1]).unwrap_err().to_string();
+    assert!(refused.contains("must not go on alone"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replaced_master_that_lives_is_told_so_on_its_own_connection() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let (survivor, _replacement) = replace_master_2_while_it_lives(&mut cluster).await;
+    assert_ne!(cluster.masters[1].peer_listen, survivor.peer_listen);
+    is_fenced(&mut cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_tell_a_replaced_master_that_reaches_nobody() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    // It is cut from the other one before it is replaced.
+    let nobody = cluster.port().unwrap().to_string();
+    let replaced = &mut cluster.masters[1].daemon;
+    replaced.kill_9();
+    replaced.set("--peer", &nobody);
+    replaced.start().unwrap();
+    let client = cluster.client.clone();
+    until_status(&client, &mut cluster.masters[1].daemon, "/healthz", 200).await.unwrap();
+    let (survivor, _replacement) = replace_master_2_while_it_lives(&mut cluster).await;
+
+    let agent = Lessee::new("agent").unwrap();
+    let (new, old) = (Lessee::connect(survivor.agent_listen), Lessee::connect(cluster.masters[1].agent_listen));
+    let (new, old) = (new.await.unwrap(), old.await.unwrap());
+    let told = agent.heartbeat(&new).await.unwrap().unwrap();
+    // Nobody can make it up.
+    let made_up = agent.heartbeat_with(&old, vec![RetiredProof([7; 32])]).await.unwrap().unwrap();
+    assert!(made_up.mode != Mode::RolledBack && made_up.retired.is_empty(), "{made_up:?}");
+    agent.heartbeat_with(&old, told.retired.clone()).await.unwrap().unwrap();
+    is_fenced(&mut cluster).await;
+    // It ends the pairing that it is of, not the one that followed.
+    agent.heartbeat_with(&new, told.retired).await.unwrap().unwrap();
+    assert_eq!(agent.heartbeat(&new).await.unwrap().unwrap().mode, Mode::Ready);
 }
 
 /// A day in less than a second: the permit of a lone master reaches 30 days.

@@ -8,7 +8,7 @@ use common::namespace::{GeneratorName, Namespace};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, NamespacesRequest,
-    Refusal, Rent, RentRequest, TokenRequest,
+    RETIRED_MAX, Refusal, Rent, RentRequest, RetiredProof, TokenRequest,
 };
 use common::rpc::transport;
 use common::terms::{AgentId, ClusterId, SessionId, Terms};
@@ -29,6 +29,20 @@ pub(super) struct Caller {
     pub(super) agent_id: AgentId,
     pub(super) session: SessionId,
     pub(super) clock: Clock,
+    /// What any master said about pairings that are over, for those that have not heard of it.
+    pub(super) retired: Vec<RetiredProof>,
+}
+
+impl Caller {
+    /// Keeps what a master said; the newest at the end, the oldest forgotten.
+    pub(super) fn hear_of_ends(&mut self, retired: &[RetiredProof]) {
+        for proof in retired.iter().take(RETIRED_MAX).rev() {
+            self.retired.retain(|known| known != proof);
+            self.retired.push(*proof);
+        }
+        let surplus = self.retired.len().saturating_sub(RETIRED_MAX);
+        self.retired.drain(..surplus);
+    }
 }
 
 /// Why a call did not do what it was for.
@@ -188,6 +202,7 @@ async fn greet(
         cluster,
         test_clock: caller.clock.test_clock(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        retired: caller.retired.clone(),
     };
     let (sent, began) = clocks(caller.clock);
     let reply = in_time(address, client.heartbeat(transport::deadline_in(CALL_TIMEOUT), request)).await?;
@@ -234,6 +249,19 @@ fn check(reply: &HeartbeatReply, caller: &Caller, ours: Membership) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ends_of_pairings_are_kept_once_and_the_newest_ones() {
+        let clock = Clock::system();
+        let mut caller = Caller { agent_id: "a".parse().unwrap(), session: SessionId(1), clock, retired: Vec::new() };
+        let proof = |n| RetiredProof([n; 32]);
+        // A master names the last one first.
+        caller.hear_of_ends(&[proof(2), proof(1)]);
+        caller.hear_of_ends(&[proof(2), proof(1)]);
+        assert_eq!(caller.retired, [proof(1), proof(2)]);
+        caller.hear_of_ends(&[proof(6), proof(5), proof(4), proof(3), proof(9)]);
+        assert_eq!(caller.retired, [proof(3), proof(4), proof(5), proof(6)]);
+    }
     use common::calendar::UtcOffset;
     use common::clock::TestClock;
     use common::rpc::lease::Mode;
@@ -243,7 +271,12 @@ mod tests {
     #[test]
     fn only_masters_of_the_same_cluster_terms_and_clock_are_ours() {
         let terms = |days| Terms::new(days, UtcOffset::default(), 4_095).unwrap();
-        let caller = Caller { agent_id: "a".parse().unwrap(), session: SessionId(1), clock: Clock::system() };
+        let caller = Caller {
+            agent_id: "a".parse().unwrap(),
+            session: SessionId(1),
+            clock: Clock::system(),
+            retired: Vec::new(),
+        };
         let reply = HeartbeatReply {
             master: MasterId::One,
             cluster: ClusterId(1),
@@ -253,6 +286,7 @@ mod tests {
             test_clock: None,
             version: String::new(),
             denied: Vec::new(),
+            retired: Vec::new(),
         };
         let ours = Membership { cluster: Some(ClusterId(1)), terms: Some(terms(7)) };
         assert_eq!(check(&reply, &caller, ours), Ok(()));

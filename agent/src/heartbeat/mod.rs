@@ -86,7 +86,7 @@ impl Heartbeat {
 
     fn task(self) -> Task {
         let Self { masters, agent_id, holder, minter, report } = self;
-        let caller = Caller { agent_id, session: minter.session(), clock: minter.clock() };
+        let caller = Caller { agent_id, session: minter.session(), clock: minter.clock(), retired: Vec::new() };
         let turn = usize::try_from(rand::random::<u64>() % masters.len().max(1) as u64).unwrap_or(0);
         Task {
             masters,
@@ -267,6 +267,7 @@ impl Task {
         if regate && let Err(refusal) = self.minter.in_turn(Minter::regate).await.and_then(|done| done) {
             tracing::error!(%refusal, "the windows could not be closed after a change of the time");
         }
+        self.caller.hear_of_ends(&reply.retired);
         let heard = self.minter.wall();
         let (address, id, mode) = (address.to_owned(), reply.master, reply.mode);
         self.report.set_master(Some(MasterInUse { address, id, mode, heard }));

@@ -51,7 +51,7 @@ impl Names {
     pub fn new(masters: Vec<String>, agent_id: AgentId, minter: Arc<Minter>, serial_file: &Path, clock: Clock) -> Self {
         let mut kept_at = serial_file.as_os_str().to_owned();
         kept_at.push(KEPT_SUFFIX);
-        let caller = Caller { agent_id, session: minter.session(), clock };
+        let caller = Caller { agent_id, session: minter.session(), clock, retired: Vec::new() };
         Self { masters, caller, minter, kept_at: kept_at.into(), asked: Mutex::default() }
     }
 

@@ -123,6 +123,7 @@ impl LeaseService for Master {
             test_clock: None,
             version: String::new(),
             denied: self.with(|book| book.denied.clone()),
+            retired: Vec::new(),
         })
     }
 }

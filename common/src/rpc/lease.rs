@@ -181,6 +181,8 @@ pub struct HeartbeatRequest {
     pub test_clock: Option<TestClock>,
     /// Its program's version.
     pub version: String,
+    /// What it heard from any master about pairings that are over; at most [`RETIRED_MAX`], the newest at the end.
+    pub retired: Vec<RetiredProof>,
 }
 
 /// A master's answer to it.
@@ -203,7 +205,18 @@ pub struct HeartbeatReply {
     /// The session's leases that were denied or given back and whose time is not over yet: they are not to be used any
     /// more. At most [`DENIED_MAX`].
     pub denied: Vec<(TokenKey, Generation)>,
+    /// The pairings that are over, the last ones; at most [`RETIRED_MAX`].
+    pub retired: Vec<RetiredProof>,
 }
+
+/// The most proofs of ended pairings that a heartbeat or its answer carries.
+pub const RETIRED_MAX: usize = 4;
+
+/// A proof that a pairing is over, which only a master that knows the pairing's id can make or recognise. Masters hand it to
+/// agents, and agents to every master they talk to, so that one that was replaced hears of it although it cannot reach the
+/// other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RetiredProof(pub [u8; 32]);
 
 /// How an agent fares.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

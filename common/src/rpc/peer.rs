@@ -21,32 +21,64 @@ pub const PAGE_MAX: usize = 256;
 /// The most reports of agents in one delivery.
 pub const REPORTS_MAX: usize = 1_024;
 
-/// The other master's letter box.
+/// The other master's inbox.
 #[tarpc::service]
 pub trait PeerService {
-    /// Takes in mail. `false`: nothing was taken, the box is full or closing.
-    async fn deliver(mail: Vec<PeerFrame>) -> bool;
+    /// Takes in messages or reports, and answers a greeting on the connection it came by: whoever asks hears the answer, be
+    /// it the master that `--peer` names or one that was replaced or copied.
+    async fn deliver(sealed: SealedFrame) -> Delivered;
     /// The replacement of a lost master asks for the survivor's ledger.
     async fn join(request: JoinRequest) -> Result<JoinReply, Refusal>;
-    /// What agents reported to the sender lately, so that the operators of either master see all of them. `false`: not
-    /// believed, as mail of another pairing.
-    async fn reports(news: AgentNews) -> bool;
 }
 
-/// Reports of agents, passed on. At most [`REPORTS_MAX`] at once.
+/// What travels between the masters. The id of the pairing is their secret: it is never sent once they have met, and what
+/// they say is proved by it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct AgentNews {
-    /// Who passes them on.
+pub struct SealedFrame {
+    /// What the sender speaks.
+    pub protocol: u32,
+    /// Who sends it.
     pub from: MasterId,
-    /// The sender's cluster.
-    pub cluster: Option<ClusterId>,
-    /// The pairing the sender believes in.
-    pub epoch: Option<EpochId>,
-    /// Each with the address it came from.
-    pub reports: Vec<(AgentReport, String)>,
+    /// Why it may be believed.
+    pub seal: Seal,
+    /// A [`Content`], as bincode.
+    pub body: Vec<u8>,
 }
 
-/// A message with what it takes to tell whether it may be believed.
+/// Why a frame may be believed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Seal {
+    /// For no reason: the sender has not met the other master yet. Whoever belongs to a pairing believes nothing of it.
+    Unmet {
+        /// The cluster that the sender drew; master 2 has none yet.
+        cluster: Option<ClusterId>,
+        /// The pairing that it drew.
+        epoch: Option<EpochId>,
+    },
+    /// HMAC-SHA256 of sender and body under the pairing's id.
+    Proved([u8; 32]),
+}
+
+/// What a sealed frame holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Content {
+    /// At most [`BATCH_MAX`] messages.
+    Messages(Vec<PeerMessage>),
+    /// What agents reported to the sender lately, at most [`REPORTS_MAX`], each with the address it came from: so that the
+    /// operators of either master see all of them.
+    Reports(Vec<(AgentReport, String)>),
+}
+
+/// What became of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Delivered {
+    /// `false`: not all of it was taken in, the inbox is full or closing; or it is not believed.
+    pub taken: bool,
+    /// What a greeting among it is answered with.
+    pub answer: Option<SealedFrame>,
+}
+
+/// A message with what is known of its sender, as the ledger takes it in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PeerFrame {
     /// What the sender speaks.
@@ -55,10 +87,21 @@ pub struct PeerFrame {
     pub from: MasterId,
     /// The sender's cluster; `None` before its first meeting.
     pub cluster: Option<ClusterId>,
-    /// The pairing the sender believes in; `None` before its first meeting. Mail of another one is dropped.
+    /// The pairing in whose name it is proved to be said, or before the first meeting is claimed to be; `None`: of none.
     pub epoch: Option<EpochId>,
     /// What it says.
     pub message: PeerMessage,
+}
+
+impl PeerMessage {
+    /// In the name of which pairing it is said by a master of the pairing `own`: that a pairing is over is said in its own
+    /// name, because the master that must hear of it knows no other.
+    pub fn said_in(&self, own: Option<EpochId>) -> Option<EpochId> {
+        match self {
+            Self::Hello(Hello { retired: Some(retired), .. }) => Some(*retired),
+            _ => own,
+        }
+    }
 }
 
 /// What one master says to the other.
@@ -183,9 +226,14 @@ pub enum PeerMessage {
     },
 }
 
-/// A random number that a master draws at each start.
+/// A start of a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Life(pub u64);
+pub struct Life {
+    /// How many starts of its store there were, this one among them.
+    pub start: u64,
+    /// Drawn at random, so that the next starts of two copies differ.
+    pub mark: u64,
+}
 
 /// A master's introduction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -207,6 +255,16 @@ pub struct Hello {
     /// To a master that still believes in an earlier pairing: that pairing is over. Only the masters of a pairing know
     /// its id, so only one that knows better can say so.
     pub retired: Option<EpochId>,
+    /// The sender's present life and those before it, since the last one that the receiver is known to have accepted.
+    pub lives: Vec<Life>,
+    /// The last life of the receiver that the sender accepted.
+    pub accepted: Option<Life>,
+    /// The sender has seen two stores of the receiver's that go on from the same past.
+    pub copied: bool,
+    /// A greeting that would stop one of the two may be an old one: it counts only if it names this number again.
+    pub challenge: Option<u64>,
+    /// The number that the receiver asked for.
+    pub echo: Option<u64>,
 }
 
 /// A step of joining. The token is the proof that an operator wants it.

@@ -19,6 +19,8 @@ use master::first;
 use master::lease::join::declare_lost;
 use master::lease::ledger::Loaded;
 use master::lease::{Identity, Ledger, Write};
+use master::replication::link::Inbox;
+use master::replication::places::Places;
 use master::replication::{joining, link};
 use master::roll::Roll;
 use master::rpc::{self, Told, Whitelist};
@@ -282,6 +284,7 @@ async fn serve(
     let (driver, running, mail) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
     let roll = Roll::default();
     let told = Told { roll: roll.clone(), clock, master: id };
+    let (inbox, places) = (Inbox::new(driver.clone(), told.clone()), Places::default());
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
     let admin = Arc::new(admin.with_roll(roll.clone(), flags));
     let door = Door::new(
@@ -297,8 +300,8 @@ async fn serve(
     let over = |name, work: BoxFuture<'static, ()>| watch.clone().over(name, work);
     let tasks = [
         tokio::spawn(over("agents", rpc::serve(agents, driver.clone(), whitelist, told.clone(), stop.clone()).boxed())),
-        tokio::spawn(over("peers", link::serve(peers, driver.clone(), told, stop.clone()).boxed())),
-        tokio::spawn(over("link", link::run(peer, mail, driver.clone(), roll, stop.clone()).boxed())),
+        tokio::spawn(over("peers", link::serve(peers, inbox.clone(), places.clone(), stop.clone()).boxed())),
+        tokio::spawn(over("link", link::run(peer, mail, inbox, places, roll, stop.clone()).boxed())),
         console_runtime
             .spawn(over("console", web::serve(console, admin, door, stop.clone().cancelled_owned()).boxed())),
     ];

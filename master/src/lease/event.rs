@@ -146,6 +146,17 @@ pub enum Event {
     },
     /// Mail from the other master.
     Mail(Box<PeerFrame>),
+    /// A greeting from the other master, or one that was; what it is answered with goes back to whoever sent it.
+    Greeting {
+        /// Whom to answer.
+        id: RequestId,
+        /// The greeting.
+        frame: Box<PeerFrame>,
+    },
+    /// An agent brought the proof that this master's pairing is over.
+    Retired,
+    /// Somebody wrote to the peer port who is not believed: why. Nothing of it is kept but this, for the operator.
+    Stranger(String),
     /// A new connection to the other master stands.
     Connected,
     /// Nothing happened, but a deadline may have passed.
@@ -205,6 +216,8 @@ pub enum Reply {
     Change(Result<Changed, Refusal>),
     /// To [`Event::Deny`] and [`Event::Extend`]: the lease as it is now.
     Ordered(Result<Lease, Refusal>),
+    /// To [`Event::Greeting`].
+    Greeted(Vec<PeerMessage>),
     /// To [`Event::Keep`]: it is durable.
     Kept,
 }
@@ -249,6 +262,20 @@ pub enum Alarm {
         /// The last one the other has seen.
         seen: u64,
     },
+    /// Two stores go on from one past of this master's.
+    #[error(
+        "another store goes on from the same past as this master's: one of them is a copy, or was put back from a backup. \
+         This one serves nothing any more, and the other master believes neither. Stop every copy, run \
+         `uniq_master --peer-lost` on the other master, and let a new one --join"
+    )]
+    Copied,
+    /// Two stores of the other master were heard.
+    #[error(
+        "two stores of the other master are heard that go on from the same past: one of them is a copy, or was put back from \
+         a backup. Neither is believed any more, and both are told to stop. This one goes on alone; run \
+         `uniq_master --peer-lost` on it, and let a new one --join"
+    )]
+    PeerCopied,
     /// The calendar is behind what it once was.
     #[error("this machine's clock is {0} ms behind what it once showed: no new leases until it is right")]
     ClockBehind(i64),
@@ -292,6 +319,8 @@ pub struct Effects {
     pub writes: Vec<Write>,
     /// Mail to the other master; any of it may be lost.
     pub mail: Vec<PeerMessage>,
+    /// What goes back to whoever sent the message at hand.
+    pub(crate) answers: Vec<PeerMessage>,
     /// Answers.
     pub replies: Vec<(RequestId, Reply)>,
     /// For the operator.
@@ -305,6 +334,10 @@ pub struct Effects {
 impl Effects {
     pub(crate) fn send(&mut self, message: PeerMessage) {
         self.mail.push(message);
+    }
+
+    pub(crate) fn answer(&mut self, message: PeerMessage) {
+        self.answers.push(message);
     }
 
     pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {

@@ -14,7 +14,7 @@ use common::audit::{Actor, Entry};
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState, Prep};
 use common::rpc::lease::{Mode, Refusal};
-use common::rpc::peer::{Life, PeerFrame, PeerMessage};
+use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::setting::Setting;
 use common::terms::{AgentId, ClusterId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
@@ -46,7 +46,7 @@ pub struct Ledger {
     pub(crate) witness: Witness,
     pub(crate) lives: Lives,
     /// Drawn at this start.
-    pub(crate) life: Life,
+    mark: u64,
     /// Whether this start was written down.
     begun: bool,
     /// Counts durable changes.
@@ -92,6 +92,28 @@ pub struct Loaded {
     pub logins: Vec<(SecretHash, Login)>,
 }
 
+/// Whether the other master does something on the strength of the answer, or of ours being one with its.
+fn asks_for_consent(message: &PeerMessage) -> bool {
+    match message {
+        PeerMessage::Hello(_)
+        | PeerMessage::Heartbeat { .. }
+        | PeerMessage::Pull { .. }
+        | PeerMessage::Page { .. }
+        | PeerMessage::Sync { .. }
+        | PeerMessage::Settings { .. }
+        | PeerMessage::Reject { .. }
+        | PeerMessage::NoneFree { .. } => false,
+        PeerMessage::AskSetting { .. }
+        | PeerMessage::ProposeSetting { .. }
+        | PeerMessage::ConfirmSetting { .. }
+        | PeerMessage::Propose { .. }
+        | PeerMessage::Confirm { .. }
+        | PeerMessage::Close { .. }
+        | PeerMessage::Closed { .. }
+        | PeerMessage::Ask { .. } => true,
+    }
+}
+
 impl Ledger {
     /// The ledger of a master that starts now. `salt` is random: it tells this start, and its exchange of tables, from
     /// others.
@@ -113,7 +135,7 @@ impl Ledger {
             permit_out,
             witness,
             lives,
-            life: Life(salt),
+            mark: salt,
             begun: false,
             lsn,
             test_clock,
@@ -171,7 +193,18 @@ impl Ledger {
                 fx.writes.extend(logins.into_iter().map(|(hash, login)| Write::Login(hash, login)));
                 fx.reply(id, Reply::Kept);
             }
-            Event::Mail(frame) => self.on_mail(now, *frame, fx),
+            Event::Mail(frame) => {
+                self.on_mail(now, *frame, fx);
+                let answers = std::mem::take(&mut fx.answers);
+                fx.mail.extend(answers);
+            }
+            Event::Greeting { id, frame } => {
+                self.on_mail(now, *frame, fx);
+                let answers = std::mem::take(&mut fx.answers);
+                fx.reply(id, Reply::Greeted(answers));
+            }
+            Event::Retired => self.replaced(fx),
+            Event::Stranger(why) => self.on_stranger(why, fx),
             Event::Connected => self.greet(now, fx),
             Event::Tick => {}
         }
@@ -201,6 +234,11 @@ impl Ledger {
 
     fn on_mail(&mut self, now: Now, frame: PeerFrame, fx: &mut Effects) {
         let Some(message) = self.admit(now, frame, fx) else { return };
+        // A store that may be a copy consents to nothing before the tables are exchanged: the other master would end what the
+        // original has renewed.
+        if self.pair.unproven().is_some() && asks_for_consent(&message) {
+            return;
+        }
         match message {
             PeerMessage::Hello(hello) => self.on_hello(now, &hello, fx),
             PeerMessage::Heartbeat { lsn, wall, mode, permit } => {
@@ -243,7 +281,7 @@ impl Ledger {
     fn begin(&mut self, fx: &mut Effects) {
         self.begun = true;
         let mut lives = self.lives.clone();
-        lives.begin(self.life, self.pair.unproven().is_none());
+        lives.begin(self.mark, self.pair.unproven().is_none());
         self.put_lives(lives, fx);
     }
 

@@ -7,10 +7,12 @@
 
 use super::event::Write;
 use super::ledger::Ledger;
+use crate::proof::{Proof, Purpose};
+use crate::replication::seal::Own;
 use common::clock::TestClock;
 use common::lease::{Generation, Lease, LeaseState};
 use common::rpc;
-use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, Refusal};
+use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, RETIRED_MAX, Refusal, RetiredProof};
 use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -22,6 +24,12 @@ pub struct Standing {
     master: MasterId,
     cluster: Option<ClusterId>,
     epoch: Option<EpochId>,
+    paired: bool,
+    former: Vec<EpochId>,
+    /// The proof that would end this master's own pairing.
+    own_end: Option<RetiredProof>,
+    /// Those of the last pairings before.
+    ended: Vec<RetiredProof>,
     terms: Terms,
     mode: Mode,
     test_clock: Option<TestClock>,
@@ -40,6 +48,10 @@ impl Standing {
             master: identity.master,
             cluster: identity.cluster,
             epoch: identity.epoch,
+            paired: identity.paired,
+            former: identity.former.clone(),
+            own_end: identity.epoch.map(end_of),
+            ended: ended(&identity.former),
             terms: identity.terms,
             mode: ledger.mode(),
             test_clock: ledger.test_clock(),
@@ -60,6 +72,8 @@ impl Standing {
             match write {
                 Write::Identity(identity) => {
                     (self.cluster, self.epoch, self.terms) = (identity.cluster, identity.epoch, identity.terms);
+                    (self.paired, self.former) = (identity.paired, identity.former.clone());
+                    (self.own_end, self.ended) = (identity.epoch.map(end_of), ended(&identity.former));
                 }
                 Write::Lease(key, lease) => self.note(*key, lease),
                 _ => {}
@@ -104,6 +118,7 @@ impl Standing {
             test_clock: self.test_clock,
             version: self.version.clone(),
             denied: self.denied_of(&request.agent_id, request.session),
+            retired: self.ended.clone(),
         })
     }
 
@@ -124,10 +139,31 @@ impl Standing {
         serves(self.mode)
     }
 
-    /// Who this master is: its number, its cluster and its pairing.
-    pub fn who(&self) -> (MasterId, Option<ClusterId>, Option<EpochId>) {
-        (self.master, self.cluster, self.epoch)
+    /// What the master does at the moment.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
+
+    /// Whether an agent brings the proof that this master's own pairing is over.
+    pub fn is_over(&self, heard: &[RetiredProof]) -> bool {
+        self.own_end.is_some_and(|end| heard.iter().take(RETIRED_MAX).any(|proof| *proof == end))
+    }
+
+    /// Who this master is to the other one.
+    pub fn own(&self) -> Own {
+        let Self { master, cluster, epoch, paired, .. } = *self;
+        Own { master, cluster, epoch, paired, former: self.former.clone() }
+    }
+}
+
+/// The proof that a pairing is over.
+fn end_of(pairing: EpochId) -> RetiredProof {
+    RetiredProof(Proof::of(pairing, Purpose::Retired, &[]).into())
+}
+
+/// The proofs that the last of these pairings are over.
+fn ended(former: &[EpochId]) -> Vec<RetiredProof> {
+    former.iter().rev().take(RETIRED_MAX).map(|pairing| end_of(*pairing)).collect()
 }
 
 /// Whether a master in this mode serves at all.

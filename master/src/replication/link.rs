@@ -1,24 +1,28 @@
-//! The connection to the other master: carries mail out, promises nothing.
+//! The connection to the other master: carries messages out and answers back, promises nothing.
 //!
 //! What cannot be delivered is dropped: the ledger says everything that matters again until it is answered. A call that
 //! fails or takes too long ends the connection, because tarpc never reconnects by itself.
 
+use super::places::{Place, Places};
+use super::seal::{self, NotBelieved, Opened, Own};
 use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply, TokenHash};
 use crate::roll::Roll;
 use crate::rpc::Told;
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{
-    AgentNews, BATCH_MAX, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService, PeerServiceClient,
-    REPORTS_MAX,
+    BATCH_MAX, Content, Delivered, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService,
+    PeerServiceClient, REPORTS_MAX, SealedFrame,
 };
 use common::rpc::transport::{self, Limits, accept, deadline_in};
 use sha2::{Digest as _, Sha256};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tarpc::client::Config;
 use tarpc::context::Context;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long a delivery may take.
@@ -29,30 +33,132 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
 const REPORTS_INTERVAL: Duration = Duration::from_secs(2);
 /// Records in one delivery, so that it stays far below a frame.
 const RECORDS_MAX: usize = 2_048;
+/// Between two notes of what is not believed: whoever writes it shall not write the log.
+const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the peer port takes on: one master, and a few connections of a former life of it.
-pub const LIMITS: Limits = Limits { connections_max: 16, requests_per_connection_max: 16 };
+/// What the peer port takes on: the other master, a few connections of former lives of it, and those that still have to
+/// prove whose they are.
+pub const LIMITS: Limits = Limits {
+    connections_max: 2 * super::places::UNPROVED_MAX + super::places::PROVED_MAX + 1,
+    requests_per_connection_max: 16,
+};
+
+/// Takes in what the other master says, on whichever connection.
+#[derive(Clone)]
+pub struct Inbox {
+    driver: Driver,
+    told: Told,
+    noted: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Inbox {
+    /// For the ledger behind this driver; agents' reports go where `told` says.
+    pub fn new(driver: Driver, told: Told) -> Self {
+        Self { driver, told, noted: Arc::default() }
+    }
+
+    fn own(&self) -> Own {
+        Own::from(&*self.driver.standing())
+    }
+
+    fn open(&self, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
+        let own = self.own();
+        let opened = seal::open(&own, sealed);
+        if let Err(why) = &opened
+            && self.may_note()
+        {
+            // The queue may be full; whoever it was will write again.
+            let _ = self.driver.tell(Event::Stranger(why.to_string()));
+        }
+        opened
+    }
+
+    /// Whether the last note is long enough ago.
+    fn may_note(&self) -> bool {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let may = noted.is_none_or(|at| now - at >= NOTE_INTERVAL);
+        if may {
+            *noted = Some(now);
+        }
+        may
+    }
+
+    /// Answers that came back on our own connection.
+    fn take_answer(&self, sealed: SealedFrame) {
+        let Ok(Opened::Messages(frames)) = self.open(sealed) else { return };
+        for frame in frames {
+            if self.driver.tell(Event::Mail(Box::new(frame))).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes in a delivery; greetings are answered, everything else is queued. Says also whether the sender proved that it
+    /// is, or was, the other master.
+    async fn take(&self, sealed: SealedFrame) -> (Delivered, bool) {
+        let refused = Delivered { taken: false, answer: None };
+        let frames = match self.open(sealed) {
+            Err(_) => return (refused, false),
+            Ok(Opened::Reports(reports)) => {
+                let (at, from) = (self.told.clock.wall(), self.told.master.other());
+                for (report, address) in reports {
+                    self.told.roll.take_in(report, &address, from, at);
+                }
+                return (Delivered { taken: true, answer: None }, true);
+            }
+            Ok(Opened::Messages(frames)) => frames,
+        };
+        let own = self.own();
+        let (mut taken, mut proved, mut answers) = (true, false, Vec::new());
+        for frame in frames {
+            let is_proved = frame.epoch.is_some() || !own.paired;
+            proved |= is_proved;
+            let greeting = matches!(frame.message, PeerMessage::Hello(_));
+            if !is_proved {
+                // Nothing of it is believed; the ledger says why, now and then.
+                if greeting && self.may_note() {
+                    taken &= self.driver.tell(Event::Mail(Box::new(frame))).is_ok();
+                }
+            } else if greeting {
+                match self.driver.ask(move |id| Event::Greeting { id, frame: Box::new(frame) }).await {
+                    Ok(Reply::Greeted(messages)) => answers.extend(messages),
+                    _ => taken = false,
+                }
+            } else {
+                taken &= self.driver.tell(Event::Mail(Box::new(frame))).is_ok();
+            }
+        }
+        answers.truncate(BATCH_MAX);
+        // What is said in the name of another pairing comes alone: it is the only answer to whoever belongs to that one.
+        (Delivered { taken, answer: seal::seal_messages(&self.own(), answers) }, proved)
+    }
+}
 
 /// Connects to the other master at `address` (host:port) again and again, and delivers what comes out of `mail`.
 pub async fn run(
     address: String,
     mut mail: mpsc::Receiver<PeerFrame>,
-    driver: Driver,
+    inbox: Inbox,
+    places: Places,
     roll: Roll,
     stop: CancellationToken,
 ) {
     loop {
+        if let Ok(peers) = tokio::net::lookup_host(&address).await {
+            places.set_peers(peers.map(|peer| peer.ip()));
+        }
         tokio::select! {
             () = stop.cancelled() => return,
             connection = transport::connect(&address) => match connection {
                 Ok(connection) => {
                     tracing::info!(%address, "connected to the other master");
                     let client = PeerServiceClient::new(Config::default(), connection).spawn();
-                    if driver.tell(Event::Connected).is_ok() {
+                    if inbox.driver.tell(Event::Connected).is_ok() {
                         tokio::select! {
                             () = stop.cancelled() => return,
-                            why = deliver_all(&client, &mut mail) => tracing::info!(%address, "lost the other master: {why}"),
-                            () = pass_on(&client, &driver, &roll) => {}
+                            why = deliver_all(&client, &mut mail, &inbox) => tracing::info!(%address, "lost the other master: {why}"),
+                            () = pass_on(&client, &inbox, &roll) => {}
                         }
                     }
                 }
@@ -70,59 +176,66 @@ pub async fn run(
 
 /// Passes on what agents report here, for as long as the connection holds; first all of it, then what is new. What gets
 /// lost is followed by the agents' next reports.
-async fn pass_on(client: &PeerServiceClient, driver: &Driver, roll: &Roll) {
+async fn pass_on(client: &PeerServiceClient, inbox: &Inbox, roll: &Roll) {
     let mut after = 0;
     let mut rounds = tokio::time::interval(REPORTS_INTERVAL);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
-        let (from, cluster, epoch) = driver.standing().who();
-        let (reports, last) = roll.news_of(from, after, REPORTS_MAX);
-        if reports.is_empty() {
+        let own = inbox.own();
+        let (reports, last) = roll.news_of(own.master, after, REPORTS_MAX);
+        if reports.is_empty() || !own.paired {
             continue;
         }
+        let Some(sealed) = seal::seal(&own, own.epoch, &Content::Reports(reports)) else { continue };
         // A connection that is broken is noticed, and ended, where the mail is delivered.
-        if client
-            .reports(deadline_in(DELIVER_TIMEOUT), AgentNews { from, cluster, epoch, reports })
-            .await
-            .is_ok_and(|taken| taken)
-        {
+        if client.deliver(deadline_in(DELIVER_TIMEOUT), sealed).await.is_ok_and(|delivered| delivered.taken) {
             after = last;
         }
     }
 }
 
-async fn deliver_all(client: &PeerServiceClient, mail: &mut mpsc::Receiver<PeerFrame>) -> String {
+async fn deliver_all(client: &PeerServiceClient, mail: &mut mpsc::Receiver<PeerFrame>, inbox: &Inbox) -> String {
     while let Some(first) = mail.recv().await {
-        let mut weight = records(&first);
-        let mut batch = vec![first];
+        let mut weight = records(&first.message);
+        let mut batch = vec![first.message];
         while batch.len() < BATCH_MAX && weight < RECORDS_MAX {
             let Ok(frame) = mail.try_recv() else { break };
-            weight += records(&frame);
-            batch.push(frame);
+            weight += records(&frame.message);
+            batch.push(frame.message);
         }
-        match client.deliver(deadline_in(DELIVER_TIMEOUT), batch).await {
+        let own = inbox.own();
+        let Some(sealed) = seal::seal(&own, own.epoch, &Content::Messages(batch)) else { continue };
+        match client.deliver(deadline_in(DELIVER_TIMEOUT), sealed).await {
             // Not taken in: its box is full. Said again later by the ledger, like anything that gets lost.
-            Ok(_) => {}
+            Ok(Delivered { answer: None, .. }) => {}
+            Ok(Delivered { answer: Some(answer), .. }) => inbox.take_answer(answer),
             Err(e) => return e.to_string(),
         }
     }
     "this master is shutting down".to_owned()
 }
 
-fn records(frame: &PeerFrame) -> usize {
-    match &frame.message {
+fn records(message: &PeerMessage) -> usize {
+    match message {
         PeerMessage::Page { records, settings, .. } => records.len() + settings.len(),
         PeerMessage::Sync { records, .. } => records.len(),
         _ => 1,
     }
 }
 
-/// Takes in the other master's mail on `listener`.
-pub async fn serve(listener: TcpListener, driver: Driver, told: Told, stop: CancellationToken) {
-    let handle = move |io, _| {
-        let server = Letterbox { driver: driver.clone(), told: told.clone() };
-        async move { common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve()) }
+/// Takes in what comes to `listener`.
+pub async fn serve(listener: TcpListener, inbox: Inbox, places: Places, stop: CancellationToken) {
+    let handle = move |io, from: std::net::SocketAddr| {
+        let place = Arc::new(places.take(from.ip()));
+        let server = PeerServer { inbox: inbox.clone(), place: Arc::clone(&place) };
+        async move {
+            let serving = async { common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve()) };
+            tokio::select! {
+                () = serving => {}
+                () = place.over() => {}
+            }
+        }
     };
     accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
 }
@@ -133,24 +246,30 @@ pub fn hash(token: &JoinToken) -> TokenHash {
 }
 
 #[derive(Clone)]
-struct Letterbox {
-    driver: Driver,
-    told: Told,
+struct PeerServer {
+    inbox: Inbox,
+    place: Arc<Place>,
 }
 
-impl PeerService for Letterbox {
-    async fn deliver(self, _: Context, mail: Vec<PeerFrame>) -> bool {
-        if mail.len() > BATCH_MAX {
-            return false;
+impl PeerService for PeerServer {
+    async fn deliver(self, _: Context, sealed: SealedFrame) -> Delivered {
+        let (delivered, proved) = self.inbox.take(sealed).await;
+        if proved {
+            self.place.prove();
         }
-        mail.into_iter().all(|frame| self.driver.tell(Event::Mail(Box::new(frame))).is_ok())
+        delivered
     }
 
     async fn join(self, _: Context, request: JoinRequest) -> Result<JoinReply, Refusal> {
         let JoinRequest { token, master, step } = request;
         let token = hash(&token);
-        match self.driver.ask(move |id| Event::Join { id, token, master, step }).await {
-            Ok(Reply::Join(reply)) => reply,
+        match self.inbox.driver.ask(move |id| Event::Join { id, token, master, step }).await {
+            Ok(Reply::Join(reply)) => {
+                if reply.is_ok() {
+                    self.place.prove();
+                }
+                reply
+            }
             Ok(other) => {
                 tracing::error!(?other, "the ledger answered another question");
                 Err(Refusal::Retry)
@@ -159,17 +278,5 @@ impl PeerService for Letterbox {
             Err(Refused::Stopping) => Err(Refusal::ShuttingDown),
             Err(Refused::NoRoom) => Err(Refusal::DiskFull),
         }
-    }
-    async fn reports(self, _: Context, news: AgentNews) -> bool {
-        let AgentNews { from, cluster, epoch, reports } = news;
-        let (me, our_cluster, our_epoch) = self.driver.standing().who();
-        let ours = from == me.other() && cluster.is_some() && (cluster, epoch) == (our_cluster, our_epoch);
-        if ours && reports.len() <= REPORTS_MAX {
-            let at = self.told.clock.wall();
-            for (report, address) in reports {
-                self.told.roll.take_in(report, &address, from, at);
-            }
-        }
-        ours
     }
 }

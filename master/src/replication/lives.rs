@@ -1,9 +1,9 @@
-//! The starts of the two masters, by a random number each: how two living copies of one store, or one that was put back,
-//! are told from a master that was merely started again.
+//! The starts of the two masters: how two living copies of one store, or one that was put back, are told from a master that
+//! was merely started again.
 //!
 //! A master keeps its lives since the last one that the other is known to have accepted, and shows them in its greeting.
-//! The other remembers the last life it accepted. A greeting fits if that life is among those shown; if it is not, two
-//! stores go on from the same past.
+//! The other remembers the last life it accepted. If that is not among those shown, somebody has forgotten something: two
+//! stores go on from the same past, or the one that remembers was put back itself.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::rpc::peer::Life;
@@ -26,14 +26,36 @@ pub struct Lives {
     pub unproven: bool,
 }
 
-#[cfg_attr(not(test), allow(dead_code, reason = "the greeting is to show them"))]
-impl Lives {
-    /// A start.
-    pub(crate) fn begin(&mut self, life: Life, proven: bool) {
-        self.unproven |= !proven;
-        if self.own.last() != Some(&life) {
-            self.own.push(life);
+/// Whether a row of lives goes on from one that is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follows {
+    /// It does.
+    Yes,
+    /// It goes on from the same past in another way.
+    Otherwise,
+    /// It begins later than what is remembered: whoever remembers has forgotten what it accepted since.
+    Later,
+}
+
+impl Follows {
+    fn of(row: &[Life], remembered: Option<Life>) -> Self {
+        let Some(remembered) = remembered else { return Self::Yes };
+        if row.contains(&remembered) {
+            Self::Yes
+        } else if row.first().is_some_and(|first| remembered.start < first.start) {
+            Self::Later
+        } else {
+            Self::Otherwise
         }
+    }
+}
+
+impl Lives {
+    /// A start, with a random mark.
+    pub(crate) fn begin(&mut self, mark: u64, proven: bool) {
+        self.unproven |= !proven;
+        let start = self.own.last().map_or(0, |last| last.start).saturating_add(1);
+        self.own.push(Life { start, mark });
         if self.own.len() > LIVES_MAX {
             self.own.remove(1);
         }
@@ -47,13 +69,13 @@ impl Lives {
     }
 
     /// Whether the other master, which shows these lives, goes on from the one that was accepted last.
-    pub(crate) fn peer_follows(&self, shown: &[Life]) -> bool {
-        self.peer.is_none_or(|peer| shown.contains(&peer))
+    pub(crate) fn peer_follows(&self, shown: &[Life]) -> Follows {
+        Follows::of(shown, self.peer)
     }
 
     /// Whether this master's store goes on from the life that the other accepted last.
-    pub(crate) fn follow(&self, accepted: Option<Life>) -> bool {
-        accepted.is_none_or(|life| self.own.contains(&life))
+    pub(crate) fn follow(&self, accepted: Option<Life>) -> Follows {
+        Follows::of(&self.own, accepted)
     }
 }
 
@@ -65,33 +87,40 @@ mod tests {
     fn a_start_follows_and_a_copy_does_not() {
         let mut peer = Lives::default();
         let mut store = Lives::default();
-        store.begin(Life(1), true);
-        assert!(peer.peer_follows(&store.own), "the first meeting");
-        peer.peer = Some(Life(1));
+        store.begin(7, true);
+        assert_eq!(peer.peer_follows(&store.own), Follows::Yes, "the first meeting");
+        peer.peer = store.own.last().copied();
         // Started several times before it is heard of again, also if it never learns that it was accepted.
-        store.begin(Life(2), true);
-        store.begin(Life(3), true);
-        assert!(peer.peer_follows(&store.own) && store.follow(peer.peer));
-        let (mut original, mut copy) = (store.clone(), store);
-        original.begin(Life(4), true);
-        copy.begin(Life(5), false);
+        store.begin(8, true);
+        store.begin(9, true);
+        assert_eq!((peer.peer_follows(&store.own), store.follow(peer.peer)), (Follows::Yes, Follows::Yes));
+        let (mut original, mut copy) = (store.clone(), store.clone());
+        original.begin(10, true);
+        copy.begin(11, false);
         assert!(copy.unproven && !original.unproven);
-        assert!(peer.peer_follows(&copy.own));
-        peer.peer = Some(Life(5));
-        copy.accepted(Life(5));
-        assert_eq!(copy.own, [Life(5)]);
-        assert!(!peer.peer_follows(&original.own) && !original.follow(peer.peer));
+        for first in [&original, &copy] {
+            let (mut peer, second) = (peer.clone(), if *first == original { &copy } else { &original });
+            assert_eq!(peer.peer_follows(&first.own), Follows::Yes);
+            peer.peer = first.own.last().copied();
+            assert_eq!(peer.peer_follows(&second.own), Follows::Otherwise);
+            assert_eq!(second.follow(peer.peer), Follows::Otherwise);
+        }
+        // The other master itself was put back: it has forgotten what it accepted.
+        let accepted = original.own.last().copied().unwrap();
+        original.accepted(accepted);
+        assert_eq!(original.own, [accepted]);
+        assert_eq!(peer.peer_follows(&original.own), Follows::Later);
+        assert_eq!(original.follow(peer.peer), Follows::Later);
     }
 
     #[test]
     fn what_is_kept_is_bounded_and_keeps_both_ends() {
         let mut lives = Lives::default();
-        (0..1_000).for_each(|life| lives.begin(Life(life), true));
+        (1..=1_000).for_each(|mark| lives.begin(mark, true));
         assert_eq!(lives.own.len(), LIVES_MAX);
-        assert_eq!((lives.own.first(), lives.own.last()), (Some(&Life(0)), Some(&Life(999))));
-        lives.begin(Life(999), true);
-        assert_eq!(lives.own.len(), LIVES_MAX, "one start is one life");
-        lives.accepted(Life(5_000));
+        let end = |life: Option<&Life>| life.map(|life| (life.start, life.mark));
+        assert_eq!((end(lives.own.first()), end(lives.own.last())), (Some((1, 1)), Some((1_000, 1_000))));
+        lives.accepted(Life { start: 5_000, mark: 1 });
         assert_eq!(lives.own.len(), LIVES_MAX, "a life of nobody changes nothing");
     }
 }

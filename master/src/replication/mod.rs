@@ -5,3 +5,5 @@ pub mod joining;
 pub mod link;
 pub mod lives;
 pub mod pair;
+pub mod places;
+pub mod seal;

@@ -14,7 +14,7 @@
 //! holder has, and ending a lease needs both.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::lives::Lives;
+use super::lives::{Follows, Lives};
 use crate::lease::event::{Alarm, Effects, Identity, Witness};
 use crate::lease::ledger::Ledger;
 use crate::store::lineage::Unproven;
@@ -22,7 +22,7 @@ use common::lease::Lease;
 use common::rpc;
 use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, PAGE_MAX, PeerFrame, PeerMessage};
-use common::terms::EpochId;
+use common::terms::MasterId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 
@@ -34,6 +34,8 @@ pub const SILENCE: SpanMs = SpanMs::seconds(5);
 pub const SILENCE_ALONE: SpanMs = SpanMs::seconds(10);
 /// A page of the table that did not come is asked for again after this long.
 pub const PAGE_WAIT: SpanMs = SpanMs::seconds(2);
+/// How long the other master may take to say again what would stop one of the two.
+pub const CHALLENGE_WAIT: SpanMs = SpanMs::seconds(10);
 /// A difference of the two calendars from which on operators are told.
 pub const SKEW_ALARM: SpanMs = SpanMs::seconds(10);
 
@@ -55,6 +57,13 @@ pub struct Pair {
     silent: bool,
     skewed: bool,
     behind: bool,
+    /// What the other master was asked to say again before a greeting stops anybody.
+    challenge: Option<Challenge>,
+    challenges: u64,
+    /// When a greeting was last heard that says that this master must not go on, and was not said again yet.
+    doubted: Option<BootMs>,
+    /// What was said again and acted on.
+    settled: Option<Doubt>,
     /// Why the other master is not believed, although it is the one of this pairing (or there is none yet).
     refused: Option<String>,
     /// Why the store may be a copy or was put back; until the other master is met in this run.
@@ -71,6 +80,31 @@ struct Exchange {
     id: u64,
     after: Option<TokenKey>,
     asked_at: BootMs,
+}
+
+/// A greeting that would stop one of the masters may be days old. So it is answered with a number that was never used, and
+/// only a greeting that names it counts: it was made after what was known here when the number was drawn.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Challenge {
+    number: u64,
+    at: BootMs,
+    /// The other master's last change that was heard of by then.
+    peer_lsn: u64,
+    /// What was remembered of both masters' starts by then.
+    lives: Lives,
+}
+
+/// Who must not go on, by a greeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Doubt {
+    /// The other master has forgotten changes.
+    TheirsBehind,
+    /// There are two stores of the other master's.
+    TheirsCopied,
+    /// This one has forgotten changes.
+    OursBehind,
+    /// There are two stores of this one's.
+    OursCopied,
 }
 
 /// What the other master last said of itself.
@@ -103,6 +137,10 @@ impl Pair {
             silent: false,
             skewed: false,
             behind: false,
+            challenge: None,
+            challenges: salt,
+            doubted: None,
+            settled: None,
             refused: None,
             unproven,
             unproven_said: false,
@@ -177,11 +215,11 @@ impl Pair {
 impl Ledger {
     /// A new connection stands: say who we are.
     pub(crate) fn greet(&mut self, now: Now, fx: &mut Effects) {
-        fx.send(self.hello(now, true, None));
+        fx.send(PeerMessage::Hello(self.hello(now, true)));
     }
 
-    fn hello(&self, now: Now, answer: bool, retired: Option<EpochId>) -> PeerMessage {
-        PeerMessage::Hello(Hello {
+    fn hello(&self, now: Now, answer: bool) -> Hello {
+        Hello {
             lsn: self.lsn(),
             seen: self.witness.peer_lsn,
             terms: self.identity().terms,
@@ -189,40 +227,35 @@ impl Ledger {
             test_clock: self.test_clock(),
             version: self.version().to_owned(),
             answer,
-            retired,
-        })
+            retired: None,
+            lives: self.lives.own.clone(),
+            accepted: self.lives.peer,
+            copied: self.lives.peer_copied,
+            challenge: None,
+            echo: None,
+        }
     }
 
-    /// Believes a message only if it comes from the other master of this pairing. A greeting may also come from one that
-    /// we have never met.
+    /// Believes a message only if it is proved to come from the other master of this pairing. A greeting may also come from
+    /// one that we have never met, as long as we have met nobody.
     pub(crate) fn admit(&mut self, now: Now, frame: PeerFrame, fx: &mut Effects) -> Option<PeerMessage> {
-        let refusal = self.refusal(&frame);
-        let met = self.identity().cluster.is_some() && frame.cluster.is_some();
-        let greeting = matches!(frame.message, PeerMessage::Hello(_));
-        if let Some(why) = refusal {
-            let me = self.identity();
-            let of_this_pairing = frame.from != me.master && frame.cluster == me.cluster && frame.epoch == me.epoch;
-            let why_before =
-                if of_this_pairing || !me.paired { &mut self.pair.refused } else { &mut self.pair.stranger };
-            if why_before.as_ref() != Some(&why) {
-                fx.alarms.push(Alarm::PeerRefused(why.clone()));
-            }
-            *why_before = Some(why);
+        let me = self.identity();
+        let of_this_pairing = frame.from != me.master && me.epoch.is_some() && frame.epoch == me.epoch;
+        if let Some(why) = self.refusal(&frame) {
+            self.note_refusal(why, of_this_pairing, fx);
             self.on_other_pairing(now, &frame, fx);
-            // One whose disk was rolled back must hear of it, or it would soon go on alone. Only one that wants an answer:
-            // two that are each behind what the other has seen would never stop.
-            if let PeerMessage::Hello(hello) = &frame.message
-                && hello.answer
-                && hello.lsn < self.witness.peer_lsn
-                && (of_this_pairing || frame.cluster.is_none())
-            {
-                fx.send(self.hello(now, false, None));
-            }
             return None;
         }
-        if greeting {
+        if let PeerMessage::Hello(hello) = &frame.message {
+            if of_this_pairing && hello.retired.is_some() && hello.retired == me.epoch {
+                self.replaced(fx);
+                return None;
+            }
+            if of_this_pairing && me.paired && !self.undoubted(now, hello, fx) {
+                return None;
+            }
             self.adopt_cluster(&frame, fx);
-        } else if !met || self.pair.refused.is_some() {
+        } else if frame.epoch.is_none() || self.pair.refused.is_some() {
             return None;
         }
         self.pair.refused = None;
@@ -236,25 +269,147 @@ impl Ledger {
         Some(frame.message)
     }
 
+    /// Keeps why somebody is not believed, for the operator. Nothing else changes.
+    fn note_refusal(&mut self, why: String, of_this_pairing: bool, fx: &mut Effects) {
+        let ours = of_this_pairing || !self.identity().paired;
+        let why_before = if ours { &mut self.pair.refused } else { &mut self.pair.stranger };
+        if why_before.as_ref() != Some(&why) {
+            fx.alarms.push(Alarm::PeerRefused(why.clone()));
+        }
+        *why_before = Some(why);
+    }
+
+    /// Somebody writes to the peer port who proves nothing.
+    pub(crate) fn on_stranger(&mut self, why: String, fx: &mut Effects) {
+        self.note_refusal(why, false, fx);
+    }
+
     /// Mail of another pairing of this cluster. Whoever is left behind in an earlier one, restored from a backup or
-    /// replaced while it lived, is told so once a connection; whoever is told stops for good, before an operator may think
-    /// that it is the one to go on with. The id of the earlier pairing is the proof: only its masters know it.
+    /// replaced while it lived, is told so, on the connection by which it came; whoever is told stops for good, before an
+    /// operator may think that it is the one to go on with. The id of the earlier pairing is the proof: only its masters
+    /// know it.
     fn on_other_pairing(&mut self, now: Now, frame: &PeerFrame, fx: &mut Effects) {
         let me = self.identity();
         let PeerMessage::Hello(hello) = &frame.message else { return };
-        if frame.from == me.master || frame.cluster != me.cluster || frame.epoch == me.epoch {
+        if frame.from == me.master || frame.epoch == me.epoch {
             return;
         }
         let left_behind = frame.epoch.filter(|epoch| me.former.contains(epoch));
         if hello.answer && left_behind.is_some() {
-            return fx.send(self.hello(now, false, left_behind));
+            fx.answer(PeerMessage::Hello(Hello { retired: left_behind, ..self.hello(now, false) }));
         }
-        if hello.retired.is_some() && hello.retired == me.epoch {
-            if self.mode() != Mode::RolledBack {
-                fx.alarms.push(Alarm::Replaced);
+    }
+
+    /// This master's pairing is over.
+    pub(crate) fn replaced(&mut self, fx: &mut Effects) {
+        if self.mode() != Mode::RolledBack {
+            fx.alarms.push(Alarm::Replaced);
+        }
+        self.stop_for_good(fx);
+    }
+
+    fn stop_for_good(&mut self, fx: &mut Effects) {
+        self.put_witness(Witness { rolled_back: true, ..self.witness }, fx);
+        self.pair.roll_back();
+    }
+
+    /// Whether a greeting of this pairing may be taken in: not if it says that one of the two must not go on. If that was
+    /// asked for just now, it is acted on; otherwise the greeting may be an old one, and the other master is asked to say it
+    /// again. What it asks us to say again is said.
+    fn undoubted(&mut self, now: Now, hello: &Hello, fx: &mut Effects) -> bool {
+        let doubt = self.doubt(hello, self.witness.peer_lsn, &self.lives);
+        let mut challenge = None;
+        let mut answers = hello.challenge.is_some();
+        match doubt {
+            None => (self.pair.doubted, self.pair.settled) = (None, None),
+            // Known already; whoever is meant may not know it yet.
+            Some(doubt) if self.pair.settled == Some(doubt) => answers |= hello.answer,
+            Some(doubt) if self.said_again(now, doubt, hello) => {
+                self.pair.settled = Some(doubt);
+                self.act_on(doubt, hello, fx);
+                answers = true;
             }
-            self.put_witness(Witness { rolled_back: true, ..self.witness }, fx);
-            self.pair.roll_back();
+            Some(doubt) => {
+                if matches!(doubt, Doubt::OursBehind | Doubt::OursCopied) {
+                    self.pair.doubted = Some(now.boot);
+                }
+                challenge = Some(self.challenge(now));
+                answers = true;
+            }
+        }
+        if answers {
+            fx.answer(PeerMessage::Hello(Hello { challenge, echo: hello.challenge, ..self.hello(now, false) }));
+        }
+        doubt.is_none()
+    }
+
+    /// Whether a greeting names the number that the other master was asked for, and says so also by what was known then.
+    fn said_again(&mut self, now: Now, doubt: Doubt, hello: &Hello) -> bool {
+        let asked = self.pair.challenge.take_if(|challenge| hello.echo == Some(challenge.number));
+        let asked = asked.filter(|challenge| now.boot - challenge.at < CHALLENGE_WAIT);
+        asked.is_some_and(|then| self.doubt(hello, then.peer_lsn, &then.lives) == Some(doubt))
+    }
+
+    /// The number that the other master has to name: that of a moment ago, or a new one.
+    fn challenge(&mut self, now: Now) -> u64 {
+        if let Some(open) = self.pair.challenge.as_ref().filter(|open| now.boot - open.at < CHALLENGE_WAIT) {
+            return open.number;
+        }
+        self.pair.challenges = self.pair.challenges.wrapping_add(1);
+        let number = self.pair.challenges;
+        let (peer_lsn, lives) = (self.witness.peer_lsn, self.lives.clone());
+        self.pair.challenge = Some(Challenge { number, at: now.boot, peer_lsn, lives });
+        number
+    }
+
+    /// Who must not go on if this greeting is true, by what was known here at some time.
+    fn doubt(&self, hello: &Hello, peer_lsn: u64, lives: &Lives) -> Option<Doubt> {
+        let (ours, theirs) = (lives.follow(hello.accepted), lives.peer_follows(&hello.lives));
+        if hello.seen > self.lsn() {
+            Some(Doubt::OursBehind)
+        } else if hello.copied || ours == Follows::Otherwise || theirs == Follows::Later {
+            Some(Doubt::OursCopied)
+        } else if hello.lsn < peer_lsn {
+            Some(Doubt::TheirsBehind)
+        } else if self.lives.peer_copied || theirs == Follows::Otherwise || ours == Follows::Later {
+            Some(Doubt::TheirsCopied)
+        } else {
+            None
+        }
+    }
+
+    fn act_on(&mut self, doubt: Doubt, hello: &Hello, fx: &mut Effects) {
+        let stopped_before = self.mode() == Mode::RolledBack;
+        match doubt {
+            Doubt::OursBehind => {
+                if !stopped_before {
+                    fx.alarms.push(Alarm::RolledBack { mine: self.lsn(), seen: hello.seen });
+                }
+                self.stop_for_good(fx);
+            }
+            Doubt::OursCopied => {
+                if !stopped_before {
+                    fx.alarms.push(Alarm::Copied);
+                }
+                self.stop_for_good(fx);
+            }
+            Doubt::TheirsBehind => {
+                let (there, seen) = (hello.lsn, self.witness.peer_lsn);
+                let why = format!(
+                    "its ledger ends at change {there}, but change {seen} of it was seen here: its disk was rolled back. \
+                     Stop it, and run `uniq_master --peer-lost` here"
+                );
+                self.note_refusal(why, true, fx);
+            }
+            Doubt::TheirsCopied => {
+                if !self.lives.peer_copied {
+                    fx.alarms.push(Alarm::PeerCopied);
+                    self.put_lives(Lives { peer_copied: true, ..self.lives.clone() }, fx);
+                }
+                // The next beats tell the other of the two, if it is there that `--peer` leads.
+                self.pair.synced = false;
+                self.pair.refused = Some(Alarm::PeerCopied.to_string());
+            }
         }
     }
 
@@ -281,7 +436,7 @@ impl Ledger {
                         .to_owned(),
                 );
             }
-            (None, None) if me.master == common::terms::MasterId::One => {
+            (None, None) if me.master == MasterId::One => {
                 return Some("neither of the two stores belongs to a cluster: format them again".to_owned());
             }
             _ => {}
@@ -289,17 +444,15 @@ impl Ledger {
         if me.epoch.is_some() && frame.epoch.is_some() && me.epoch != frame.epoch {
             return Some("it belongs to another pairing of this cluster: it was replaced, or this one was".to_owned());
         }
+        if me.paired && frame.epoch.is_none() {
+            return Some(
+                "it does not prove that it belongs to this pairing: check --peer and --data-dir on both".to_owned(),
+            );
+        }
         if me.awaiting.is_some() {
             return Some("this master waits for a replacement to join with its token".to_owned());
         }
         let PeerMessage::Hello(hello) = &frame.message else { return None };
-        if hello.lsn < self.witness.peer_lsn {
-            let (there, seen) = (hello.lsn, self.witness.peer_lsn);
-            return Some(format!(
-                "its ledger ends at change {there}, but change {seen} of it was seen here: its disk was rolled back. \
-                 Stop it, and run `uniq_master --peer-lost` here"
-            ));
-        }
         if hello.terms != me.terms {
             let (here, there) = (me.terms, hello.terms);
             return Some(format!("it was formatted with other parameters ({there}) than this one ({here})"));
@@ -313,7 +466,7 @@ impl Ledger {
     /// The first meeting: master 2 takes over what master 1 drew, master 1 notes that it happened.
     fn adopt_cluster(&mut self, frame: &PeerFrame, fx: &mut Effects) {
         let me = self.identity();
-        if me.paired || frame.cluster.is_none() {
+        if me.paired || frame.cluster.is_none() || frame.epoch.is_none() {
             return;
         }
         let paired = Identity {
@@ -327,18 +480,17 @@ impl Ledger {
 
     pub(crate) fn on_hello(&mut self, now: Now, hello: &Hello, fx: &mut Effects) {
         if hello.answer {
-            fx.send(self.hello(now, false, None));
+            fx.answer(PeerMessage::Hello(self.hello(now, false)));
         }
         if !self.identity().paired {
             return;
         }
-        if hello.seen > self.lsn() {
-            if self.mode() != Mode::RolledBack {
-                fx.alarms.push(Alarm::RolledBack { mine: self.lsn(), seen: hello.seen });
-            }
-            self.put_witness(Witness { rolled_back: true, ..self.witness }, fx);
-            return self.pair.roll_back();
+        let mut lives = self.lives.clone();
+        if let Some(accepted) = hello.accepted {
+            lives.accepted(accepted);
         }
+        lives.peer = hello.lives.last().copied().or(lives.peer);
+        self.put_lives(lives, fx);
         let view = self.pair.view();
         view.lsn = hello.lsn;
         view.version.clone_from(&hello.version);
@@ -431,7 +583,8 @@ impl Ledger {
         }
         // Heard, but what this one asks is not answered: it is not heard itself.
         let unanswered = self.pair.mode == Mode::Syncing
-            && self.pair.unanswered_since.is_some_and(|since| now.boot - since >= SILENCE_ALONE);
+            && self.pair.unanswered_since.is_some_and(|since| now.boot - since >= SILENCE_ALONE)
+            && self.pair.doubted.is_none_or(|at| now.boot - at >= SILENCE_ALONE);
         if (silence < SILENCE_ALONE && !unanswered) || !self.identity().paired || self.pair.mode == Mode::RolledBack {
             return;
         }
@@ -466,7 +619,7 @@ impl Ledger {
                 fx.send(PeerMessage::Pull { exchange: id, after });
             }
             Some(_) => {}
-            None if !self.pair.synced => fx.send(self.hello(now, true, None)),
+            None if !self.pair.synced => fx.send(PeerMessage::Hello(self.hello(now, true))),
             None => {}
         }
     }

@@ -37,6 +37,7 @@ scripts! {
     an_order_is_answered_when_both_have_written_it_down
     a_clone_is_denied
     a_grant_needs_both
+    a_greeting_that_comes_days_later_stops_nobody
     a_late_confirmation_proves_nothing
     a_master_left_behind_in_an_earlier_pairing_serves_nothing
     a_lone_master_renews_and_grants_nothing
@@ -47,6 +48,7 @@ scripts! {
     a_rolled_back_master_serves_nothing
     a_session_is_known_by_its_name
     a_session_that_asks_again_gets_the_same
+    a_store_put_back_is_noticed_though_no_change_is_missing
     a_value_is_granted_again_only_after_its_rest
     an_agent_has_a_budget
     an_empty_pool_borrows_from_the_other

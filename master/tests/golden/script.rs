@@ -39,6 +39,8 @@ pub(super) struct Script {
     pub(super) rseq: BTreeMap<String, u64>,
     pub(super) requests: BTreeMap<RequestId, String>,
     next_request: u64,
+    /// How many starts there were: each has a number of its own, as others have a random one.
+    starts: u64,
     joined: Option<JoinReply>,
     pub(super) verbose: bool,
     pub(super) audited: bool,
@@ -74,9 +76,12 @@ impl Script {
 
     pub(super) fn start(&mut self, id: MasterId) -> Result<String, Fail> {
         let now = self.now_of(id)?;
+        self.starts += 1;
+        let salt = self.starts;
         let master = self.master(id)?;
         let first = vec!["127.0.0.0/8".parse()?];
-        let ledger = Ledger::start(master.store.load()?, now, 0, None, "test".to_owned()).with_first_whitelist(first);
+        let ledger =
+            Ledger::start(master.store.load()?, now, salt, None, "test".to_owned()).with_first_whitelist(first);
         master.ledger = Some(ledger);
         self.event(id, Event::Connected)
     }
@@ -122,7 +127,8 @@ impl Script {
             if self.verbose || !routine {
                 writeln!(out, "{id} -> {}: {}", id.other(), show_message(&message))?;
             }
-            let frame = PeerFrame { protocol: PROTOCOL, from: id, cluster: me.cluster, epoch: me.epoch, message };
+            let epoch = message.said_in(me.epoch);
+            let frame = PeerFrame { protocol: PROTOCOL, from: id, cluster: me.cluster, epoch, message };
             self.mail.push((id.other(), frame));
         }
         for (request, reply) in fx.replies {

@@ -33,7 +33,10 @@ pub(crate) fn show_write(write: &Write) -> String {
             let permit = witness.permit_in.map_or("none".to_owned(), days);
             format!("permit {permit}, the other at {}, clock {}", witness.peer_lsn, days(witness.clock_high))
         }
-        Write::Lives(lives) => format!("starts: own {:?}, the other's {:?}", lives.own, lives.peer),
+        Write::Lives(lives) => {
+            let own: Vec<u64> = lives.own.iter().map(|life| life.start).collect();
+            format!("starts: own {own:?}, the other's {:?}", lives.peer.map(|life| life.start))
+        }
         Write::Setting(setting) => show_setting(setting),
         Write::SettingPrep(setting) => format!("proposal of {}", show_setting(setting)),
         Write::DropSettingPrep(key) => format!("{key} no proposal"),
@@ -110,6 +113,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
             JoinReply::Page { records, .. } => format!("takes {} records", records.len()),
             JoinReply::Done => "has joined".to_owned(),
         },
+        Reply::Greeted(messages) => format!("{} messages", messages.len()),
         Reply::Change(Ok(changed)) => format!("{changed:?}"),
         Reply::Kept => "kept".to_owned(),
         Reply::Ordered(Ok(lease)) => {

@@ -203,6 +203,11 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
             version: String::new(),
             answer: false,
             retired: None,
+            lives: Vec::new(),
+            accepted: None,
+            copied: false,
+            challenge: None,
+            echo: None,
         })
     };
     let mut unheard = Effects::default();

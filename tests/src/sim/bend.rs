@@ -43,8 +43,22 @@ impl World {
         let mut fx = Effects::default();
         if ready {
             let (answer, version) = (false, String::new());
-            let hello =
-                Hello { lsn: seen, seen: 0, terms, wall: now.wall, test_clock: None, version, answer, retired: None };
+            let lives = ledger.lives().peer.into_iter().collect();
+            let hello = Hello {
+                lsn: seen,
+                seen: 0,
+                terms,
+                wall: now.wall,
+                test_clock: None,
+                version,
+                answer,
+                retired: None,
+                lives,
+                accepted: None,
+                copied: false,
+                challenge: None,
+                echo: None,
+            };
             let page =
                 PeerMessage::Page { exchange: 1, after: None, records: Vec::new(), settings: Vec::new(), last: true };
             for message in [PeerMessage::Hello(hello), page] {
@@ -328,8 +342,9 @@ impl World {
     /// A store that was put back and shall look new.
     pub(super) fn believe_rollback(&mut self, m: usize, store: &mut Shelf, lsn: u64) {
         if self.has(Mutation::RollbackBelieved) {
-            let permit = self.masters[m].loaded().and_then(|loaded| loaded.permit_out);
-            store.commit([Write::PermitOut(permit)], lsn);
+            let Some(loaded) = self.masters[m].loaded() else { return };
+            // And goes on from the starts that the other master knows.
+            store.commit([Write::PermitOut(loaded.permit_out), Write::Lives(loaded.lives)], lsn);
         }
     }
 }

@@ -42,6 +42,7 @@ impl World {
             cluster,
             test_clock: None,
             version: String::new(),
+            retired: Vec::new(),
         };
         let call = match flight.command {
             Command::Heartbeat => Call::Heartbeat(heartbeat()),

@@ -370,6 +370,7 @@ impl World {
         if self.forge(m, &message) {
             return;
         }
+        let epoch = message.said_in(epoch);
         let frame = Box::new(PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message });
         let to = self.current[slot(master.other())];
         for delay in self.copies().into_iter().flatten() {
@@ -438,6 +439,7 @@ impl World {
             ledger.step(now, LedgerEvent::Connected, &mut fx);
             let Identity { master, cluster, epoch, .. } = *ledger.identity();
             for message in fx.mail {
+                let epoch = message.said_in(epoch);
                 let frame = PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message };
                 self.receive(to, Box::new(frame));
             }

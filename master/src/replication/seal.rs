@@ -1,0 +1,188 @@
+//! Sealing what goes to the other master, and telling what comes from it.
+//!
+//! Once the two have met, the pairing's id leaves neither of them: a frame carries a proof made with it ([`Proof`]), which
+//! says who wrote it and that nobody changed it. It does not say when: an old frame is as good as a new one, so messages may
+//! come again at any time, and what would stop a master has to be said anew (`Hello::echo`).
+//!
+//! Before the first meeting there is nothing to prove anything with: master 1 tells the names that it drew to whoever is at
+//! `--peer` or asks at `--peer-listen`, and master 2 takes over the first that it hears.
+
+use crate::lease::Standing;
+use crate::proof::{Proof, Purpose};
+use bincode::Options as _;
+use common::rpc::PROTOCOL;
+use common::rpc::peer::{BATCH_MAX, Content, PeerFrame, PeerMessage, REPORTS_MAX, Seal, SealedFrame};
+use common::rpc::transport::FRAME_LEN_MAX;
+use common::terms::{ClusterId, EpochId, MasterId};
+
+/// The longest body that is also tried with the ids of former pairings, in bytes: a greeting is much shorter, and nothing
+/// else of a former pairing is of use.
+const GREETING_LEN_MAX: usize = 16 << 10;
+
+/// Who a master is to the other one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// Which of the two.
+    pub master: MasterId,
+    /// Its cluster.
+    pub cluster: Option<ClusterId>,
+    /// Its pairing.
+    pub epoch: Option<EpochId>,
+    /// Whether the two have met.
+    pub paired: bool,
+    /// The pairings before, the last one at the end.
+    pub former: Vec<EpochId>,
+}
+
+/// What a frame turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// Messages, each to be judged by the ledger.
+    Messages(Vec<PeerFrame>),
+    /// Reports of the other master of this pairing.
+    Reports(Vec<(common::rpc::lease::AgentReport, String)>),
+}
+
+/// Why a frame is not believed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotBelieved {
+    /// Another protocol.
+    #[error("it speaks protocol {0}, this one {PROTOCOL}: install the same version on both")]
+    Protocol(u32),
+    /// The proof is of no pairing that this master knows.
+    #[error(
+        "what it says is not proved to be of this pairing: it belongs to another cluster, it was replaced, this one was, or \
+         a stranger writes here; check --peer and --data-dir on both"
+    )]
+    Proof,
+    /// Its contents cannot be read.
+    #[error("what it says cannot be read: install the same version on both")]
+    Contents,
+}
+
+fn codec() -> impl bincode::Options {
+    bincode::DefaultOptions::new().with_limit(FRAME_LEN_MAX as u64)
+}
+
+/// What is proved: who says it, and what.
+fn proved(from: MasterId, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(body.len() + 1);
+    bytes.push(from.number());
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Seals `content` in the name of the pairing `epoch`; plainly as long as the two have not met. `None`: it is too long.
+pub fn seal(own: &Own, epoch: Option<EpochId>, content: &Content) -> Option<SealedFrame> {
+    let body = codec().serialize(content).ok()?;
+    let seal = match epoch.filter(|_| own.paired) {
+        Some(epoch) => Seal::Proved(Proof::of(epoch, Purpose::Message, &proved(own.master, &body)).into()),
+        None => Seal::Unmet { cluster: own.cluster, epoch: own.epoch },
+    };
+    Some(SealedFrame { protocol: PROTOCOL, from: own.master, seal, body })
+}
+
+/// Seals messages, all in the name of one pairing.
+pub fn seal_messages(own: &Own, messages: Vec<PeerMessage>) -> Option<SealedFrame> {
+    let epoch = messages.first()?.said_in(own.epoch);
+    seal(own, epoch, &Content::Messages(messages))
+}
+
+/// Opens a frame. Messages carry the pairing they are proved to be of: this one, or for greetings a former one. What is not
+/// proved is of none, as soon as this master knows a pairing; before, it takes what is claimed.
+///
+/// # Errors
+/// [`NotBelieved`].
+pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
+    let SealedFrame { protocol, from, seal, body } = sealed;
+    if protocol != PROTOCOL {
+        return Err(NotBelieved::Protocol(protocol));
+    }
+    let (cluster, epoch) = match seal {
+        Seal::Proved(proof) => {
+            let (proof, bytes) = (Proof::from(proof), proved(from, &body));
+            let former = own.former.iter().rev().filter(|_| body.len() <= GREETING_LEN_MAX);
+            let mut known = own.epoch.iter().chain(former);
+            let epoch =
+                known.find(|epoch| proof.proves(**epoch, Purpose::Message, &bytes)).ok_or(NotBelieved::Proof)?;
+            (own.cluster, Some(*epoch))
+        }
+        Seal::Unmet { cluster, epoch } => (cluster, epoch.filter(|_| own.epoch.is_none())),
+    };
+    let content = codec().deserialize::<Content>(&body).map_err(|_| NotBelieved::Contents)?;
+    match content {
+        Content::Messages(messages) if messages.len() <= BATCH_MAX => {
+            let frame = |message| PeerFrame { protocol, from, cluster, epoch, message };
+            Ok(Opened::Messages(messages.into_iter().map(frame).collect()))
+        }
+        Content::Reports(reports)
+            if reports.len() <= REPORTS_MAX && epoch.is_some() && epoch == own.epoch && from != own.master =>
+        {
+            Ok(Opened::Reports(reports))
+        }
+        Content::Messages(_) => Err(NotBelieved::Contents),
+        Content::Reports(_) => Err(NotBelieved::Proof),
+    }
+}
+
+impl From<&Standing> for Own {
+    fn from(standing: &Standing) -> Self {
+        standing.own()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(master: MasterId, epoch: u128, former: &[u128], paired: bool) -> Own {
+        let former = former.iter().copied().map(EpochId).collect();
+        Own { master, cluster: Some(ClusterId(1)), epoch: Some(EpochId(epoch)), paired, former }
+    }
+
+    fn pull() -> Vec<PeerMessage> {
+        vec![PeerMessage::Pull { exchange: 1, after: None }]
+    }
+
+    fn epochs(opened: Result<Opened, NotBelieved>) -> Vec<Option<EpochId>> {
+        let Ok(Opened::Messages(frames)) = opened else { panic!("{opened:?}") };
+        frames.into_iter().map(|frame| frame.epoch).collect()
+    }
+
+    #[test]
+    fn what_a_master_of_the_pairing_said_is_proved_and_nothing_else() {
+        let (one, two) = (own(MasterId::One, 5, &[4], true), own(MasterId::Two, 5, &[4], true));
+        let sealed = seal_messages(&one, pull()).unwrap();
+        assert_eq!(epochs(open(&two, sealed.clone())), [Some(EpochId(5))]);
+        let text = format!("{:?} {:?}", sealed.seal, sealed.body);
+        assert!(matches!(sealed.seal, Seal::Proved(_)) && !text.contains("EpochId"), "{text}");
+        // Changed, said by another, of another pairing, or of none.
+        let mut changed = sealed.clone();
+        changed.body.push(0);
+        let other = SealedFrame { from: MasterId::Two, ..sealed.clone() };
+        let stranger = SealedFrame { seal: Seal::Proved([0; 32]), ..sealed.clone() };
+        let foreign = seal_messages(&own(MasterId::One, 6, &[], true), pull()).unwrap();
+        for sealed in [changed, other, stranger, foreign] {
+            assert_eq!(open(&two, sealed), Err(NotBelieved::Proof));
+        }
+        for epoch in [None, Some(EpochId(5)), Some(EpochId(0))] {
+            let seal = Seal::Unmet { cluster: Some(ClusterId(1)), epoch };
+            assert_eq!(epochs(open(&two, SealedFrame { seal, ..sealed.clone() })), [None], "a claim proves nothing");
+        }
+        // One that was left behind in the pairing before.
+        let left_behind = seal_messages(&own(MasterId::One, 4, &[], true), pull()).unwrap();
+        assert_eq!(epochs(open(&two, left_behind)), [Some(EpochId(4))]);
+        let later = SealedFrame { protocol: PROTOCOL + 1, ..sealed };
+        assert_eq!(open(&two, later), Err(NotBelieved::Protocol(PROTOCOL + 1)));
+    }
+
+    #[test]
+    fn before_the_first_meeting_the_names_are_told_and_taken() {
+        let one = own(MasterId::One, 5, &[], false);
+        let fresh = Own { cluster: None, epoch: None, ..own(MasterId::Two, 0, &[], false) };
+        assert_eq!(epochs(open(&fresh, seal_messages(&one, pull()).unwrap())), [Some(EpochId(5))]);
+        assert_eq!(epochs(open(&one, seal_messages(&fresh, pull()).unwrap())), [None]);
+        let met = Own { master: MasterId::Two, paired: true, ..one.clone() };
+        assert_eq!(epochs(open(&one, seal_messages(&met, pull()).unwrap())), [Some(EpochId(5))]);
+    }
+}
