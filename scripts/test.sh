@@ -127,6 +127,8 @@ $namespaces && ! namespaces_work && namespaces=false
 # leaves out what is not there.
 mounts=true
 { apt_install rsync rsync && PATH=$PATH:/usr/sbin apt_install mkfs.xfs xfsprogs; } || mounts=false
+# And one with snapshots: tests/tests/snapshots.rs leaves it out, and says so, if it is not there.
+PATH=$PATH:/usr/sbin apt_install mkfs.btrfs btrfs-progs || true
 mounts_work() {
   unshare --mount sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || unshare --user --map-root-user --mount sh -c 'mount -t tmpfs none /mnt' 2>/dev/null
 }

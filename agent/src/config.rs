@@ -93,7 +93,7 @@ pub struct Args {
     pub renew_interval: Duration,
 
     /// What a reboot of this machine makes of the session: fresh (new tokens) or resume (safe only where disks are
-    /// never cloned)
+    /// never cloned and never reverted to a snapshot)
     #[arg(long, env = "UNIQ_AFTER_REBOOT", default_value_t = AfterReboot::Fresh, value_name = "fresh|resume")]
     pub after_reboot: AfterReboot,
 

@@ -37,6 +37,23 @@ pub struct Answer {
     pub wall: WallMs,
 }
 
+impl Answer {
+    /// Whether it came soon enough to say anything about the time.
+    pub(crate) fn tells(&self) -> bool {
+        self.round_trip <= ROUND_TRIP_MAX && self.received.boot >= self.sent.boot
+    }
+
+    /// The master's calendar minus our machine time: the least that it can be.
+    fn earliest(&self) -> i64 {
+        self.wall.0.saturating_sub(self.received.boot.0)
+    }
+
+    /// The most that it can be.
+    fn latest(&self) -> i64 {
+        self.wall.0.saturating_sub(self.sent.boot.0)
+    }
+}
+
 /// What an answer changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
@@ -76,17 +93,24 @@ impl Timebase {
         Some(SpanMs(step))
     }
 
+    /// How far the operating system's calendar is from the one that the answer came from, if that is too far to mint.
+    pub fn skewed_by(answer: &Answer) -> Option<SpanMs> {
+        if !answer.tells() {
+            return None;
+        }
+        let os = difference(answer.received);
+        let off = SpanMs(answer.earliest().saturating_sub(os).max(os.saturating_sub(answer.latest())).max(0));
+        (off > SKEW_MAX).then_some(off)
+    }
+
     /// Takes a master's time: its calendar stood at `wall` at some moment of the round trip. What that does not
     /// contradict stays as it is; otherwise it is taken to have been the middle.
     pub fn hear(&mut self, answer: &Answer) -> Heard {
-        if answer.round_trip > ROUND_TRIP_MAX || answer.received.boot < answer.sent.boot {
+        if !answer.tells() {
             return Heard::TooSlow;
         }
-        let earliest = answer.wall.0.saturating_sub(answer.received.boot.0);
-        let latest = answer.wall.0.saturating_sub(answer.sent.boot.0);
-        let os = difference(answer.received);
-        let off = SpanMs(earliest.saturating_sub(os).max(os.saturating_sub(latest)).max(0));
-        self.skew = (off > SKEW_MAX).then_some(off);
+        self.skew = Self::skewed_by(answer);
+        let (earliest, latest) = (answer.earliest(), answer.latest());
         if (earliest..=latest).contains(&self.offset) {
             return Heard::Moved(SpanMs(0));
         }

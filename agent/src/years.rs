@@ -9,6 +9,9 @@ use common::time::{SpanMs, WallMs};
 /// How long before its end a layout is warned about.
 pub const WARN_AHEAD: SpanMs = SpanMs::days(366);
 
+/// The first year of the upper half of those that a Uniq64 has room for.
+const SIGNED_YEAR_END: i32 = Uniq64::YEAR_LAST - 63;
+
 /// The end of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutEnd {
@@ -26,6 +29,18 @@ pub fn layout_ends(offset: UtcOffset) -> impl Iterator<Item = LayoutEnd> {
             Civil { year: last.saturating_add(1), month: 1, day: 1, hour: 0, minute: 0, second: 0, millisecond: 0 };
         offset.instant(&new_year).map(|at| LayoutEnd { kind, at })
     })
+}
+
+/// The first instant whose Uniq64 are larger than a signed integer of 64 bits holds (`BIGINT`, `long`): their highest bit
+/// is that of the year, and is set from 2064 on.
+pub fn signed_end(offset: UtcOffset) -> Option<WallMs> {
+    let new_year = Civil { year: SIGNED_YEAR_END, month: 1, day: 1, hour: 0, minute: 0, second: 0, millisecond: 0 };
+    offset.instant(&new_year)
+}
+
+/// Whether Uniq64 outgrow a signed integer within [`WARN_AHEAD`], or have: from when on.
+pub fn signed_ending(offset: UtcOffset, now: WallMs) -> Option<WallMs> {
+    signed_end(offset).filter(|at| *at - now <= WARN_AHEAD)
 }
 
 /// Those that end within [`WARN_AHEAD`], or have ended.
@@ -49,6 +64,23 @@ mod tests {
             assert!(hour(before(ends[0].at)).is_ok() && hour(ends[0].at).is_err());
             let ms = |at| Uniq96::prefix(offset, at, TokenValue(1));
             assert!(ms(before(ends[1].at)).is_ok() && ms(ends[1].at).is_err());
+        }
+    }
+
+    #[test]
+    fn from_2064_on_a_uniq64_is_too_large_for_a_signed_integer_and_that_is_said_a_year_ahead() {
+        for minutes in [0, 480, -210] {
+            let offset = UtcOffset::from_minutes(minutes).unwrap();
+            let at = signed_end(offset).unwrap();
+            assert_eq!(offset.civil(at).unwrap().year, 2064);
+            let largest = |at| {
+                let prefix = Uniq64::prefix(offset, offset.hour_bucket(at), TokenValue(Uniq64::TOKEN_MAX)).unwrap();
+                prefix | (common::ids::UNIQ64_SERIALS_PER_HOUR - 1)
+            };
+            assert!(i64::try_from(largest(WallMs(at.0 - 1))).is_ok() && i64::try_from(largest(at)).is_err());
+            assert_eq!(signed_ending(offset, WallMs(at.0 - WARN_AHEAD.0 - 1)), None);
+            assert_eq!(signed_ending(offset, WallMs(at.0 - WARN_AHEAD.0)), Some(at));
+            assert_eq!(signed_ending(offset, WallMs(at.0 + 1)), Some(at));
         }
     }
 

@@ -52,6 +52,9 @@ impl Terms {
     /// Open leases that one agent may have of one token type: a crash loop that loses its file each time ends here,
     /// not in an empty pool.
     pub const BUDGET: u8 = 4;
+    /// Denied leases of one token type whose values still rest for one agent: those that it gave up at fresh starts (three
+    /// a day), or released. A crash loop that shows its former sessions each time ends here.
+    pub const DENIED: u8 = 28;
     /// The largest `uint2` value when nothing else is said: what fits the 12 bits of a Uniq64.
     pub const UINT2_MAX_DEFAULT: u16 = 4_095;
 

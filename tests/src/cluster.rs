@@ -155,7 +155,14 @@ impl Cluster {
     /// If a store cannot be formatted.
     pub fn run_by_test_clock(&mut self, scale: u32, format: &[&str]) -> Result<String> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
-        let test_clock = format!("{scale}@{now}");
+        self.run_by(format!("{scale}@{now}"), format)
+    }
+
+    /// The same by this test clock.
+    ///
+    /// # Errors
+    /// If a store cannot be formatted.
+    pub fn run_by(&mut self, test_clock: String, format: &[&str]) -> Result<String> {
         for master in &mut self.masters {
             std::fs::remove_dir_all(&master.data_dir)?;
             let id = master.id.to_string();

@@ -119,8 +119,21 @@ impl Lessee {
     /// # Errors
     /// If the call fails; a refusal is an answer.
     pub async fn request(&self, master: &LeaseServiceClient, kind: TokenType) -> Result<Result<Grant, Refusal>> {
-        let request =
-            TokenRequest { agent_id: self.agent_id.clone(), session: self.session, cluster: None, token_type: kind };
+        self.request_instead_of(master, kind, Vec::new()).await
+    }
+
+    /// The same, giving up former sessions.
+    ///
+    /// # Errors
+    /// If the call fails; a refusal is an answer.
+    pub async fn request_instead_of(
+        &self,
+        master: &LeaseServiceClient,
+        token_type: TokenType,
+        former: Vec<SessionId>,
+    ) -> Result<Result<Grant, Refusal>> {
+        let (agent_id, session) = (self.agent_id.clone(), self.session);
+        let request = TokenRequest { agent_id, session, cluster: None, token_type, former };
         Ok(master.request_token(transport::deadline_in(CALL_MAX), request).await?)
     }
 

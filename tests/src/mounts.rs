@@ -89,6 +89,8 @@ pub enum Kind {
     Ext4,
     /// XFS. It flushes what it is asked to, and copies can share their blocks (reflink).
     Xfs,
+    /// Btrfs. Parts of it (subvolumes) are mounted on their own, and snapshots of them cost nothing.
+    Btrfs,
 }
 
 /// A file system in a file, on a device of the kernel's that stays the same when the file is another.
@@ -109,6 +111,7 @@ impl Image {
         let len = match kind {
             Kind::Ext4 => 8 << 20,
             Kind::Xfs => 300 << 20,
+            Kind::Btrfs => 128 << 20,
         };
         Self::with_len(kind, dir, len)
     }
@@ -123,6 +126,7 @@ impl Image {
         let program = match kind {
             Kind::Ext4 => "mkfs.ext4",
             Kind::Xfs => "mkfs.xfs",
+            Kind::Btrfs => "mkfs.btrfs",
         };
         std::fs::File::create(&file)?.set_len(len)?;
         run(program, [OsStr::new("-q"), file.as_os_str()])?;
@@ -142,7 +146,18 @@ impl Image {
             // What nobody asks to be flushed stays in memory for as long as the test runs.
             Kind::Ext4 => mount("ext4", "commit=300", &self.device, &self.at),
             Kind::Xfs => mount("xfs", "rw", &self.device, &self.at),
+            Kind::Btrfs => mount("btrfs", "rw", &self.device, &self.at),
         }
+    }
+
+    /// Unmounts the whole of a Btrfs and mounts one subvolume of it in its place; the kernel then numbers its devices from
+    /// where it began. Nobody may have a file open.
+    ///
+    /// # Errors
+    /// If there is no such subvolume.
+    pub fn show(&self, subvolume: &str) -> Result<()> {
+        run("umount", [&self.at])?;
+        mount("btrfs", &format!("subvol={subvolume}"), &self.device, &self.at)
     }
 
     fn detach(&self) -> Result<()> {

@@ -45,7 +45,7 @@ fn block(serial: u64) -> Block {
 fn holdings() -> Holdings {
     let key = TokenType::Uint2.key(TokenValue(7));
     let grant = Grant { token_type: TokenType::Uint2, key, g: Generation(1), from: NOW, until: WallMs(NOW.0 + 1) };
-    Holdings { cluster: Some(ClusterId(9)), terms: None, leases: vec![grant], rseq: 1 }
+    Holdings { cluster: Some(ClusterId(9)), terms: None, leases: vec![grant], rseq: 1, former: Vec::new() }
 }
 
 fn serial(contents: &Contents) -> u64 {

@@ -214,3 +214,26 @@ async fn who_runs_by_another_clock_is_refused() {
     };
     until("the agent says why it has no lease", says).await.unwrap();
 }
+
+/// The middle of 2063, in milliseconds since 1970: in half a year the highest bit of a Uniq64 is set.
+const MIDDLE_OF_2063: i64 = 2_950_473_600_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_says_a_year_ahead_that_its_numbers_will_outgrow_a_signed_column() {
+    let mut cluster = Cluster::new().unwrap();
+    // Twice as fast since the instant that makes it the middle of 2063 by now.
+    let epoch = 2 * common::clock::Clock::system().wall().0 - MIDDLE_OF_2063;
+    let test_clock = cluster.run_by(format!("2@{epoch}"), &[]).unwrap();
+    cluster.masters.iter_mut().for_each(|master| master.daemon.start().unwrap());
+    cluster.all_ready().await.unwrap();
+    let nth = ready_agent(&mut cluster, &["--test-clock".to_owned(), test_clock]).await;
+    let warned = || async { cluster.agents[nth].daemon.log_tail(200).contains("signed BIGINT").then_some(()) };
+    until("the warning", warned).await.unwrap();
+    let metrics = cluster.ask_agent(nth, "metrics").await.unwrap().text();
+    let left = metrics.lines().find_map(|line| line.strip_prefix("uniq_uniq64_signed_seconds_left ")).unwrap();
+    assert!((1..366 * 86_400).contains(&left.parse::<i64>().unwrap()), "{left}");
+    let status = cluster.ask_agent(nth, "status").await.unwrap().json().unwrap();
+    assert!(status["uniq64_signed_until"].as_str().unwrap().starts_with("2064-01-01"), "{status}");
+    let id: u64 = cluster.ask_agent(nth, "uniq64").await.unwrap().text().trim().parse().unwrap();
+    assert!(i64::try_from(id).is_ok());
+}

@@ -38,7 +38,8 @@ pub struct Settings {
     pub token_types: BTreeSet<TokenType>,
     /// How often leases are renewed.
     pub renew_interval: SpanMs,
-    /// What a reboot makes of the session.
+    /// What a reboot makes of the session. To resume is safe only where disks are never cloned and never reverted to a
+    /// snapshot.
     pub after_reboot: AfterReboot,
 }
 
@@ -98,6 +99,7 @@ impl Embedded {
         let opened = serial_file::open(&settings.serial_file, settings.after_reboot, SessionId(rand::random()))?;
         let held = &opened.holdings;
         let holder = Holder::new(&settings.token_types, &held.leases, held.rseq, settings.renew_interval, clock.now());
+        let holder = holder.resumed();
         let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
         let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
         let process = Process::this().map_err(StartError::Settings)?;

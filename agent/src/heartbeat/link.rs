@@ -138,12 +138,14 @@ impl Link {
         &self,
         caller: &Caller,
         token_type: common::token::TokenType,
+        former: Vec<SessionId>,
     ) -> Result<Grant, CallError> {
         let request = TokenRequest {
             agent_id: caller.agent_id.clone(),
             session: caller.session,
             cluster: Some(self.cluster),
             token_type,
+            former,
         };
         let call = self.client.request_token(transport::deadline_in(CALL_TIMEOUT), request);
         in_time(&self.address, call).await

@@ -3,6 +3,7 @@
 //! One connection at a time, to a master chosen at random at first; on any failure the next one in the list is tried
 //! at once. Nothing here is waited for by a request: minting goes on under the leases there are.
 
+mod clocks;
 mod link;
 mod names;
 mod report;
@@ -234,6 +235,8 @@ impl Task {
         if self.link.is_none() {
             let address = self.masters.get(self.turn).cloned().unwrap_or_default();
             let (link, greeting) = Link::open(&address, &self.caller, &self.minter).await?;
+            let (link, greeting) = self.with_a_fitting_clock(link, greeting).await;
+            let address = link.address.clone();
             let (master, mode) = (greeting.reply.master, greeting.reply.mode);
             if self.is_news(format!("connected to {address}, {mode}")) {
                 tracing::info!(%address, %master, %mode, "connected");
@@ -250,9 +253,13 @@ impl Task {
             // The introduction is a sign of life.
             return self.link().await.map(|_| ());
         }
-        let link = self.link().await?;
-        let (greeting, address) = (link.heartbeat(&caller).await?, link.address.clone());
-        self.greeted(&address, greeting).await;
+        let greeting = self.link().await?.heartbeat(&caller).await?;
+        if let Some(link) = self.link.take() {
+            let (link, greeting) = self.with_a_fitting_clock(link, greeting).await;
+            let address = link.address.clone();
+            self.link = Some(link);
+            self.greeted(&address, greeting).await;
+        }
         Ok(())
     }
 
@@ -272,6 +279,9 @@ impl Task {
         let (address, id, mode) = (address.to_owned(), reply.master, reply.mode);
         self.report.set_master(Some(MasterInUse { address, id, mode, heard }));
         self.holder.handle(self.minter.now(), rand::random(), &Event::HeartbeatAnswered);
+        if self.minter.is_skewed() {
+            self.holder.handle(self.minter.now(), rand::random(), &Event::ClockSkewed);
+        }
         self.denied(&reply.denied).await;
     }
 
@@ -279,7 +289,9 @@ impl Task {
     async fn denied(&mut self, denied: &[(common::token::TokenKey, common::lease::Generation)]) {
         for (key, g) in denied.iter().copied().take(DENIED_MAX) {
             let has = self.holder.leases().values().any(|view| match view {
-                LeaseView::Held(grant) | LeaseView::Suspended(grant) => (grant.key, grant.g) == (key, g),
+                LeaseView::Held(grant) | LeaseView::Resumed(grant) | LeaseView::Suspended(grant) => {
+                    (grant.key, grant.g) == (key, g)
+                }
                 LeaseView::Missing | LeaseView::Expired(_) => false,
             });
             if has {
@@ -291,8 +303,10 @@ impl Task {
 
     async fn request(&mut self, token_type: common::token::TokenType) -> Result<Event, CallError> {
         let caller = self.caller.clone();
+        // Without them the masters grant as well, as long as there is room.
+        let former = self.minter.in_turn(Minter::former).await.unwrap_or_default();
         let link = self.link().await?;
-        let grant = link.request(&caller, token_type).await?;
+        let grant = link.request(&caller, token_type, former).await?;
         check_grant(&grant, token_type, &link.terms)
             .map_err(|why| link.failed(format!("it granted what cannot be used: {why}")))?;
         Ok(Event::Granted(grant))

@@ -4,7 +4,7 @@ use super::Task;
 use crate::holder::Event;
 use crate::minter::GeneratorView;
 use crate::serial_file::StartKind;
-use crate::years::ending;
+use crate::years::{ending, signed_ending};
 use common::namespace::GeneratorKind;
 use common::rpc::lease::{AgentReport, Capacity, REPORT_CHARS_MAX, REPORT_INTERVAL_MAX_MS, REPORT_INTERVAL_MS};
 use common::time::{DAY_MS, SpanMs};
@@ -24,6 +24,13 @@ impl Task {
         for end in ending(terms.utc_offset(), now.wall) {
             let (kind, at) = (end.kind, end.at);
             tracing::warn!(%kind, %at, "this layout's last year ends then, and from then on there are no such IDs");
+        }
+        if let Some(at) = signed_ending(terms.utc_offset(), now.wall) {
+            tracing::warn!(
+                %at,
+                "from then on a uniq64 is larger than a signed BIGINT holds: keep it in an unsigned column, a \
+                 NUMERIC(20) or as text (hex, base32), or use uniq96"
+            );
         }
     }
 

@@ -32,6 +32,10 @@ struct Book {
     reports: Vec<AgentReport>,
     closing: bool,
     denied: Vec<(TokenKey, Generation)>,
+    id: MasterId,
+    /// What its calendar shows more than ours.
+    ahead: SpanMs,
+    heartbeats: u32,
 }
 
 #[derive(Clone)]
@@ -53,7 +57,17 @@ impl Master {
             reports: Vec::new(),
             closing: false,
             denied: Vec::new(),
+            id: MasterId::One,
+            ahead: SpanMs(0),
+            heartbeats: 0,
         })))
+    }
+
+    /// The other one of the two, with its calendar off by as much.
+    fn other(ahead: SpanMs) -> Self {
+        let master = Self::new(Ok(1));
+        master.with(|book| (book.id, book.ahead) = (MasterId::Two, ahead));
+        master
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
@@ -115,11 +129,14 @@ impl LeaseService for Master {
 
     async fn heartbeat(self, _: Context, _: HeartbeatRequest) -> Result<HeartbeatReply, Said> {
         Ok(HeartbeatReply {
-            master: MasterId::One,
+            master: self.with(|book| book.id),
             cluster: ClusterId(1),
             terms: self.with(|book| book.terms),
             mode: Mode::Ready,
-            wall: Clock::system().wall(),
+            wall: self.with(|book| {
+                book.heartbeats += 1;
+                Clock::system().wall() + book.ahead
+            }),
             test_clock: None,
             version: String::new(),
             denied: self.with(|book| book.denied.clone()),
@@ -333,4 +350,147 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     task.heartbeat().await.unwrap();
     task.tell().await;
     assert_eq!(second.with(|book| book.reports.len()), 1);
+}
+
+const HOUR: SpanMs = SpanMs(3_600_000);
+
+/// An agent with its leases whose connection goes to the first of these masters.
+async fn task_at(kit: &Kit, masters: &[&Master]) -> Task {
+    let (leases, has) = numbers_only();
+    let minter = kit.start();
+    minter.set_leases(leases, 0).unwrap();
+    let mut addresses = Vec::new();
+    for master in masters {
+        addresses.push(master.listen().await);
+    }
+    let holder = Holder::new(&[TokenType::Uint2].into(), &has, 0, HOUR, minter.now());
+    let (agent_id, report) = ("test".parse().unwrap(), Arc::new(Report::default()));
+    let mut task = Heartbeat::task(Heartbeat { masters: addresses, agent_id, holder, minter, report });
+    task.turn = 0;
+    task
+}
+
+#[tokio::test]
+async fn one_masters_wrong_calendar_stops_nobody_as_long_as_the_other_says_so() {
+    let kit = Kit::new();
+    let (wrong, right) = (Master::new(Ok(1)), Master::other(SpanMs(0)));
+    wrong.with(|book| book.ahead = HOUR);
+    let mut task = task_at(&kit, &[&wrong, &right]).await;
+    task.heartbeat().await.unwrap();
+    assert_eq!(task.minter.ready(), Ok(()));
+    assert!(task.minter.clock_offset_ms().abs() < 60_000, "nor is its time gone by");
+    assert_eq!(task.report.master().map(|master| master.id), Some(MasterId::Two));
+
+    // A calendar that goes wrong later, on a connection that stays.
+    wrong.with(|book| book.ahead = SpanMs(0));
+    right.with(|book| book.ahead = HOUR);
+    task.heartbeat().await.unwrap();
+    assert_eq!((task.minter.ready(), task.report.master().map(|master| master.id)), (Ok(()), Some(MasterId::One)));
+}
+
+#[tokio::test]
+async fn a_clock_that_all_masters_call_wrong_stops_minting_and_so_does_the_only_one_there_is() {
+    let kit = Kit::new();
+    let (one, other) = (Master::new(Ok(1)), Master::other(HOUR));
+    one.with(|book| book.ahead = HOUR);
+    let mut task = task_at(&kit, &[&one, &other]).await;
+    task.heartbeat().await.unwrap();
+    assert!(task.minter.ready().unwrap_err().to_string().contains("correct it"));
+    assert!(other.with(|book| book.heartbeats) > 0, "it was asked");
+    drop(task);
+
+    // The same master under another address is no second opinion.
+    let twice = Master::new(Ok(1));
+    twice.with(|book| book.ahead = HOUR);
+    let mut task = task_at(&kit, &[&twice, &twice]).await;
+    task.masters.push(nobody().await);
+    task.heartbeat().await.unwrap();
+    assert!(task.minter.ready().is_err());
+    // It was the masters' calendar, and it is mended: minutes later nobody needs to wait for that.
+    twice.with(|book| book.ahead = SpanMs(0));
+    task.heartbeat().await.unwrap();
+    assert_eq!(task.minter.ready(), Ok(()));
+}
+
+/// The lessee in the hands of the loop: a skew that ends is noticed without waiting for the next minute.
+#[tokio::test]
+async fn minting_goes_on_soon_after_the_calendars_agree_again() {
+    let kit = Kit::new();
+    let master = Master::new(Ok(1));
+    master.with(|book| book.ahead = HOUR);
+    let (leases, has) = numbers_only();
+    let minter = kit.start();
+    minter.set_leases(leases, 0).unwrap();
+    let running = start(minter, vec![master.listen().await], &has);
+    until("a refusal", || running.minter.ready().is_err()).await;
+    master.with(|book| book.ahead = SpanMs(0));
+    let before = master.with(|book| book.heartbeats);
+    until("minting", || running.minter.ready().is_ok()).await;
+    assert_eq!(master.with(|book| book.heartbeats), before + 1, "by the next sign of life");
+}
+
+/// A minter in a session that was resumed, with the lease that it had.
+fn resumed(kit: &Kit) -> (Arc<Minter>, Leases, Vec<Grant>) {
+    drop(kit.start());
+    let (leases, has) = numbers_only();
+    let resumed = has.iter().map(|grant| (grant.token_type, LeaseView::Resumed(grant.clone()))).collect();
+    let minter = kit.start_bare();
+    assert_eq!(minter.start().to_string(), "resumed");
+    minter.set_leases(resumed, 0).unwrap();
+    (minter, leases, has)
+}
+
+fn start_resumed(minter: &Arc<Minter>, masters: Vec<String>, has: &[Grant]) -> CancellationToken {
+    let holder = Holder::new(&[TokenType::Uint2].into(), has, 0, HOUR, minter.now()).resumed();
+    let (report, stop) = (Arc::new(Report::default()), CancellationToken::new());
+    let agent_id = "test".parse().unwrap();
+    let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(minter), report };
+    tokio::spawn(heartbeat.run(stop.clone()));
+    stop
+}
+
+/// Two copies that were resumed are told apart by the renewals with which they begin; the second one's comes too late.
+#[tokio::test]
+async fn a_resumed_session_mints_nothing_before_the_masters_have_heard_of_it() {
+    let kit = Kit::new();
+    let (minter, _, has) = resumed(&kit);
+    let master = Master::new(Ok(12));
+    master.with(|book| book.rent = Ok(|_| Rent::Unrented));
+    let stop = start_resumed(&minter, vec![master.listen().await], &has);
+    let generator = minter.generator(common::namespace::GeneratorKind::Uniq64, "default").unwrap();
+    let id = loop {
+        match minter.mint(generator, 1).await {
+            Ok(runs) => break runs.uniq64().next().unwrap().fields().unwrap(),
+            Err(refusal) => assert!(matches!(refusal, Refusal::NoLease { .. }), "{refusal}"),
+        }
+    };
+    assert_eq!(id.token, TokenValue(12), "never under the token that was denied");
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_resumed_session_goes_on_when_its_lease_was_renewed() {
+    let kit = Kit::new();
+    let (minter, _, has) = resumed(&kit);
+    let master = Master::new(Ok(12));
+    let stop = start_resumed(&minter, vec![master.listen().await], &has);
+    let generator = minter.generator(common::namespace::GeneratorKind::Uniq64, "default").unwrap();
+    let id = minter.mint(generator, 1).await.unwrap().uniq64().next().unwrap().fields().unwrap();
+    assert_eq!(id.token, TokenValue(7));
+    until("the lease is held", || token(&minter) == Some(7)).await;
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
+    let kit = Kit::new();
+    let minter = kit.start_giving_up(&[77, 78]);
+    let master = Master::new(Err(Said::PeerAway));
+    let running = start(minter, vec![master.listen().await], &[]);
+    until("a request", || !master.with(|book| book.requests.is_empty())).await;
+    master.with(|book| book.grant = Ok(9));
+    until("a token", || token(&running.minter) == Some(9)).await;
+    let former = master.with(|book| book.requests.iter().map(|request| request.former.clone()).collect::<Vec<_>>());
+    assert!(former.len() > 1 && former.iter().all(|former| former.iter().map(|s| s.0).eq([77, 78])), "{former:?}");
+    assert!(running.minter.former().is_empty(), "they were heard of");
 }

@@ -25,6 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const HEARTBEAT_INTERVAL: SpanMs = SpanMs::seconds(60);
 /// Between attempts while there is something to wait for that stops minting: the shortest and the longest pause.
 pub const URGENT_RETRY: (SpanMs, SpanMs) = (SpanMs(SECOND_MS / 4), SpanMs::seconds(2));
+/// Between two signs of life while the masters' clocks say that ours is wrong: minting goes on as soon as they agree.
+pub const SKEWED_INTERVAL: SpanMs = SpanMs::seconds(5);
 /// Between attempts at a renewal, which has days of time.
 pub const RENEW_RETRY: (SpanMs, SpanMs) = (SpanMs::seconds(5), SpanMs::seconds(300));
 /// Between attempts at a sign of life.
@@ -113,6 +115,18 @@ pub enum Event {
     },
     /// The calendar was stepped against the machine's time.
     ClockJumped,
+    /// A sign of life was answered, and the masters' calendar is too far from ours to mint.
+    ClockSkewed,
+}
+
+/// Whether a lease that is held may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Usable {
+    Yes,
+    /// A session that was resumed: when it was renewed, or after a moment.
+    Resumed,
+    /// The clock jumped: when it was renewed.
+    AfterRenewal,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,8 +136,7 @@ enum Phase {
         grant: Grant,
         /// The renewal that is under way and unanswered.
         renewal: Option<Renewal>,
-        /// Whether only a renewal makes it usable again.
-        suspended: bool,
+        usable: Usable,
     },
     Expired(Grant),
 }
@@ -151,11 +164,23 @@ impl Holder {
     pub fn new(wanted: &BTreeSet<TokenType>, held: &[Grant], rseq: u64, renew_interval: SpanMs, now: Now) -> Self {
         let slot = |token_type: &TokenType| {
             let grant = held.iter().find(|grant| grant.token_type == *token_type).cloned();
-            let phase = grant.map_or(Phase::Wanted, |grant| Phase::Held { grant, renewal: None, suspended: false });
+            let phase = grant.map_or(Phase::Wanted, |grant| Phase::Held { grant, renewal: None, usable: Usable::Yes });
             (*token_type, Slot { phase, due: now.boot, failures: 0 })
         };
         let slots = wanted.iter().map(slot).collect();
         Self { slots, rseq, renew_interval, heartbeat_due: now.boot, heartbeat_failures: 0 }
+    }
+
+    /// The same for a session that was resumed: a second copy of its serial file may have been resumed elsewhere, and the
+    /// renewal with which each begins is what tells the masters.
+    #[must_use]
+    pub fn resumed(mut self) -> Self {
+        for slot in self.slots.values_mut() {
+            if let Phase::Held { usable, .. } = &mut slot.phase {
+                *usable = Usable::Resumed;
+            }
+        }
+        self
     }
 
     /// What to do, and when. `dice` is a random number; it becomes the mark of a new renewal.
@@ -234,7 +259,12 @@ impl Holder {
                     *slot = Slot { phase: Phase::Wanted, due: now.boot, failures: 0 };
                 }
             }
-            Event::ClockJumped => self.suspend_all(now),
+            Event::ClockJumped => {
+                self.suspend_all(now);
+                // What the masters' clocks say of the new time is to be known at once too.
+                self.heartbeat_due = now.boot;
+            }
+            Event::ClockSkewed => self.heartbeat_due = now.boot + jittered(SKEWED_INTERVAL, dice),
         }
     }
 
@@ -246,24 +276,24 @@ impl Holder {
             slot.put_off(now, jittered(PATIENT_RETRY, dice));
             return;
         }
-        let phase = Phase::Held { grant: grant.clone(), renewal: None, suspended: false };
+        let phase = Phase::Held { grant: grant.clone(), renewal: None, usable: Usable::Yes };
         *slot = Slot { phase, due: now.boot + jittered(self.renew_interval, dice), failures: 0 };
     }
 
     fn renewed(&mut self, now: Now, dice: u64, (key, g): (TokenKey, Generation), end: WallMs) {
         let due = now.boot + jittered(self.renew_interval, dice);
         let Some(slot) = self.slot_of(key, g) else { return };
-        if let Phase::Held { grant, renewal, suspended } = &mut slot.phase {
+        if let Phase::Held { grant, renewal, usable } = &mut slot.phase {
             grant.until = grant.until.max(end);
-            (*renewal, *suspended) = (None, false);
+            (*renewal, *usable) = (None, Usable::Yes);
             (slot.due, slot.failures) = (due, 0);
         }
     }
 
     fn suspend_all(&mut self, now: Now) {
         for slot in self.slots.values_mut() {
-            if let Phase::Held { suspended, .. } = &mut slot.phase {
-                *suspended = true;
+            if let Phase::Held { usable, .. } = &mut slot.phase {
+                *usable = Usable::AfterRenewal;
                 (slot.due, slot.failures) = (now.boot, 0);
             }
         }
@@ -280,8 +310,11 @@ impl Holder {
     pub fn leases(&self) -> Leases {
         let view = |phase: &Phase| match phase {
             Phase::Wanted => LeaseView::Missing,
-            Phase::Held { grant, suspended: true, .. } => LeaseView::Suspended(grant.clone()),
-            Phase::Held { grant, .. } => LeaseView::Held(grant.clone()),
+            Phase::Held { grant, usable, .. } => match usable {
+                Usable::Yes => LeaseView::Held(grant.clone()),
+                Usable::Resumed => LeaseView::Resumed(grant.clone()),
+                Usable::AfterRenewal => LeaseView::Suspended(grant.clone()),
+            },
             Phase::Expired(grant) => LeaseView::Expired(grant.clone()),
         };
         self.slots.iter().map(|(token_type, slot)| (*token_type, view(&slot.phase))).collect()
@@ -291,7 +324,7 @@ impl Holder {
 impl Slot {
     /// Whether nothing of this type can be minted until a master does something.
     fn is_urgent(&self) -> bool {
-        !matches!(self.phase, Phase::Held { suspended: false, .. })
+        !matches!(self.phase, Phase::Held { usable: Usable::Yes, .. })
     }
 
     fn put_off(&mut self, now: Now, wait: SpanMs) {

@@ -257,3 +257,53 @@ fn signs_of_life_go_on_beside_frequent_renewals() {
     }
     assert_eq!(heartbeats, 6);
 }
+
+#[test]
+fn a_resumed_lease_is_renewed_first_and_urgently() {
+    let lease = grant(TokenType::Uint2, 5, 7);
+    let mut h = uint2_only(std::slice::from_ref(&lease)).resumed();
+    let view = |h: &Holder| h.leases().remove(&TokenType::Uint2).unwrap();
+    assert_eq!(view(&h), LeaseView::Resumed(lease.clone()));
+    let first = renewal_of(does(&mut h, 0));
+    h.handle(at(0), MIDDLE, &Event::NotRenewed { key: lease.key, g: lease.g });
+    assert_eq!(view(&h), LeaseView::Resumed(lease.clone()));
+    assert_eq!(renewal_of(does(&mut h, 250)), first, "soon again, and the same one");
+    h.handle(at(251), MIDDLE, &Event::Renewed { key: lease.key, g: lease.g, until: lease.until });
+    assert_eq!(view(&h), LeaseView::Held(lease.clone()));
+    // The renewal says that it is ours; the later end that it brings is not used before it is durable.
+    let before = uint2_only(std::slice::from_ref(&lease)).resumed().leases();
+    let longer = Grant { until: lease.until + SpanMs(1), ..lease.clone() };
+    let after = |grant: &Grant| Leases::from([(TokenType::Uint2, LeaseView::Held(grant.clone()))]);
+    assert_eq!(usable_before_durable(&before, &after(&longer)), after(&lease));
+    let other = grant(TokenType::Uint2, 6, 7);
+    let none = Leases::from([(TokenType::Uint2, LeaseView::Missing)]);
+    assert_eq!(usable_before_durable(&before, &after(&other)), none, "another lease is not durable");
+    let mut suspended = before;
+    suspend(&mut suspended);
+    assert_eq!(suspended.remove(&TokenType::Uint2), Some(LeaseView::Suspended(lease)));
+}
+
+/// The time that the masters have is asked for as soon as ours was stepped, and often while it is said to be wrong.
+#[test]
+fn a_clock_that_was_corrected_is_noticed_within_seconds() {
+    let lease = grant(TokenType::Uint2, 5, 7);
+    let mut h = uint2_only(std::slice::from_ref(&lease));
+    let renewal = renewal_of(does(&mut h, 0));
+    let renewed = Event::Renewed { key: lease.key, g: lease.g, until: lease.until };
+    assert_eq!(renewal.rseq, 8);
+    h.handle(at(0), MIDDLE, &renewed);
+    h.handle(at(0), MIDDLE, &Event::HeartbeatAnswered);
+    h.handle(at(0), MIDDLE, &Event::ClockSkewed);
+    assert!(matches!(next(&mut h, 0), Next::Wait(due) if due == BootMs(SKEWED_INTERVAL.0)));
+    assert_eq!(next(&mut h, SKEWED_INTERVAL.0), Next::Do(Command::Heartbeat));
+    h.handle(at(SKEWED_INTERVAL.0), MIDDLE, &Event::HeartbeatAnswered);
+    assert!(matches!(next(&mut h, SKEWED_INTERVAL.0), Next::Wait(due) if due > BootMs(HEARTBEAT_INTERVAL.0)));
+
+    h.handle(at(6_000), MIDDLE, &Event::ClockJumped);
+    renewal_of(Some(match next(&mut h, 6_000) {
+        Next::Do(command) => command,
+        wait => panic!("{wait:?}"),
+    }));
+    h.handle(at(6_000), MIDDLE, &renewed);
+    assert_eq!(next(&mut h, 6_000), Next::Do(Command::Heartbeat), "not in a minute");
+}

@@ -12,6 +12,8 @@ pub enum LeaseView {
     Missing,
     /// To be used.
     Held(Grant),
+    /// Of a resumed session: to be used when it was renewed, or no master has answered for a moment.
+    Resumed(Grant),
     /// Not to be used until it was renewed: the clock jumped.
     Suspended(Grant),
     /// Its time is over.
@@ -26,7 +28,7 @@ impl LeaseView {
     pub fn grant(&self) -> Option<&Grant> {
         match self {
             Self::Missing => None,
-            Self::Held(grant) | Self::Suspended(grant) | Self::Expired(grant) => Some(grant),
+            Self::Held(grant) | Self::Resumed(grant) | Self::Suspended(grant) | Self::Expired(grant) => Some(grant),
         }
     }
 
@@ -35,6 +37,10 @@ impl LeaseView {
         match (before, self) {
             (Some(Self::Held(old)), Self::Held(new)) if old.key == new.key && old.g == new.g => {
                 Self::Held(Grant { from: old.from.max(new.from), until: old.until.min(new.until), ..old.clone() })
+            }
+            // What a master's renewal was waited for to say it has said; the lease itself was durable all along.
+            (Some(Self::Resumed(old)), Self::Held(new)) if old.key == new.key && old.g == new.g => {
+                Self::Held(old.clone())
             }
             (Some(Self::Suspended(old)), Self::Held(_)) => Self::Suspended(old.clone()),
             (Some(Self::Expired(old)), Self::Held(_)) => Self::Expired(old.clone()),
@@ -47,7 +53,7 @@ impl LeaseView {
 /// Suspends every lease that is held.
 pub fn suspend(leases: &mut Leases) {
     for view in leases.values_mut() {
-        if let LeaseView::Held(grant) = view {
+        if let LeaseView::Held(grant) | LeaseView::Resumed(grant) = view {
             *view = LeaseView::Suspended(grant.clone());
         }
     }

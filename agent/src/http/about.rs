@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::{Agent, body};
 use crate::holder::LeaseView;
 use crate::serial_file::StartKind;
-use crate::years::layout_ends;
+use crate::years::{layout_ends, signed_end};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode};
@@ -90,6 +90,8 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
         "master": master,
         "clock_offset_ms": minter.clock_offset_ms(),
         "layouts_end": layouts_end(membership.terms),
+        "uniq64_signed_until":
+            membership.terms.and_then(|terms| signed_end(terms.utc_offset())).map(|at| at.to_string()),
         "last_refusal": refusal.as_ref().map(|refusal| &refusal.text),
         "last_refusal_at": refusal.as_ref().map(|refusal| refusal.at.to_string()),
         "test_clock": minter.clock().test_clock().map(|test| test.to_string()),
@@ -109,6 +111,7 @@ fn lease(view: &LeaseView) -> Option<Value> {
     let (state, grant) = match view {
         LeaseView::Missing => return None,
         LeaseView::Held(grant) => ("held", grant),
+        LeaseView::Resumed(grant) => ("resumed", grant),
         LeaseView::Suspended(grant) => ("suspended", grant),
         LeaseView::Expired(grant) => ("expired", grant),
     };
@@ -163,6 +166,10 @@ impl Agent {
                 let left = (end.at - minter.wall()).0.max(0) / SECOND_MS;
                 let _ = writeln!(out, "uniq_layout_seconds_left{{kind=\"{}\"}} {left}", end.kind);
             }
+            let help = "Time until a uniq64 is larger than a signed integer of 64 bits holds (BIGINT).";
+            head(&mut out, "uniq_uniq64_signed_seconds_left", "gauge", help);
+            let left = signed_end(terms.utc_offset()).map_or(0, |at| (at - minter.wall()).0.max(0) / SECOND_MS);
+            let _ = writeln!(out, "uniq_uniq64_signed_seconds_left {left}");
         }
         let plain: [(&str, &str, &str, i128); 5] = [
             ("uniq_ready", "gauge", "Whether IDs of every wanted type can be minted.", minter.ready().is_ok().into()),

@@ -6,6 +6,7 @@ use crate::refusal::Refusal;
 use crate::run::Runs;
 use crate::window::Window;
 use common::time::WallMs;
+use common::token::TokenType;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -66,7 +67,19 @@ impl Minter {
         match self.try_take(generator, n) {
             Fast::All(run) => Ok(run.into()),
             Fast::Some(part) => self.refill(generator, Some(part), n),
-            Fast::None => self.refill(generator, None, n),
+            Fast::None => {
+                self.resumed_here(generator.namespace.token_type());
+                self.refill(generator, None, n)
+            }
+        }
+    }
+
+    /// [`resumed`](Self::resumed), on this thread.
+    fn resumed_here(&self, token_type: TokenType) {
+        let mut waited = Duration::ZERO;
+        while waited < PATIENCE && self.resumption_left(token_type).is_some() {
+            std::thread::sleep(TICK);
+            waited += TICK;
         }
     }
 
@@ -80,6 +93,7 @@ impl Minter {
             if let Some(run) = self.try_take_uniq96(n)? {
                 return Ok(run.into());
             }
+            self.resumed_here(TokenType::Uint2);
             match self.refill_uniq96(n)? {
                 windows::Refilled::Run(run) => return Ok(run.into()),
                 windows::Refilled::WaitFor(span) if waited > PATIENCE => {

@@ -82,6 +82,27 @@ impl Kit {
         Minter::new(self.open(), namespaces, leases, Clock::system()).unwrap()
     }
 
+    /// A start without leases, of a session that gives up others.
+    pub(crate) fn start_giving_up(&self, former: &[u128]) -> Arc<Minter> {
+        let mut opened = self.open();
+        opened.holdings.former = former.iter().copied().map(SessionId).collect();
+        let wanted = [TokenType::Uint2].map(|t| (t, LeaseView::Missing)).into();
+        let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+        Minter::new(opened, namespaces, wanted, Clock::system()).unwrap()
+    }
+
+    /// A start with leases that were resumed; `renew_first` as the lineage says it.
+    pub(crate) fn start_resumed(&self, renew_first: bool) -> Arc<Minter> {
+        drop(self.start());
+        let opened = Opened { renew_first, ..self.open() };
+        let leases = held(7).into_iter().map(|(t, view)| match view {
+            LeaseView::Held(grant) => (t, LeaseView::Resumed(grant)),
+            other => (t, other),
+        });
+        let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+        Minter::new(opened, namespaces, leases.collect(), Clock::system()).unwrap()
+    }
+
     /// A start with a lease of each type, tokens 7 and "07".
     pub(crate) fn start(&self) -> Arc<Minter> {
         let minter = self.start_bare();

@@ -1,16 +1,18 @@
 //! Leases and time as minting sees them: what may only shrink at once, and grows only when it is durable.
 
-use super::{Minter, broken};
+use super::{Minter, PATIENCE, broken};
 use crate::holder::{self, LeaseView, Leases};
 use crate::refusal::{ClockFault, Refusal};
+use crate::serial_file::Holdings;
 use crate::timebase::{Answer, Heard};
 use common::calendar::UtcOffset;
 use common::lease::Grant;
-use common::terms::{ClusterId, Terms};
+use common::terms::{ClusterId, SessionId, Terms};
 use common::time::SpanMs;
 use common::token::TokenType;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// A clock that is set back by less than this needs no new gates: buckets and milliseconds may lie ahead of it.
 pub const SET_BACK_MAX: SpanMs = SpanMs::seconds(1);
@@ -49,12 +51,71 @@ impl Minter {
         };
         match (view, published.terms) {
             (LeaseView::Held(grant), Some(terms)) => Ok((grant.clone(), terms.utc_offset())),
+            (LeaseView::Resumed(grant), Some(terms)) if self.may_resume_alone() => {
+                Ok((grant.clone(), terms.utc_offset()))
+            }
+            (LeaseView::Resumed(_), _) => Err(missing(self.why_not_resumed())),
             (LeaseView::Suspended(_), _) => Err(Refusal::ClockSkew(ClockFault::Stepped)),
             (LeaseView::Expired(grant), _) => {
                 Err(Refusal::LeaseExpired { token_type, until: grant.until, why: self.why() })
             }
             (LeaseView::Missing | LeaseView::Held(_), _) => Err(missing(self.why())),
         }
+    }
+
+    /// Whether a resumed session has waited long enough for the masters to mint without having heard of one.
+    fn may_resume_alone(&self) -> bool {
+        self.resumed_until.is_some_and(|until| self.real_boot() >= until)
+    }
+
+    fn why_not_resumed(&self) -> String {
+        match self.resumed_until {
+            Some(_) => format!(
+                "the session was resumed just now, and a master has {} ms to renew its lease first",
+                super::RESUME_WAIT.0
+            ),
+            None => format!(
+                "the session was resumed from a lineage that leaves room for a second copy (of an earlier version, or in \
+                 layers that were mounted anew), so a master has to renew its lease first: {}",
+                self.why()
+            ),
+        }
+    }
+
+    /// How long a lease of that type may still wait for the renewal that a resumed session begins with; `None` if it does
+    /// not.
+    pub(super) fn resumption_left(&self, token_type: TokenType) -> Option<Duration> {
+        if !matches!(self.published.load().leases.get(&token_type), Some(LeaseView::Resumed(_))) {
+            return None;
+        }
+        let Some(until) = self.resumed_until else { return Some(PATIENCE) };
+        let left = until - self.real_boot();
+        (left > SpanMs(0)).then(|| left.to_std())
+    }
+
+    /// Waits for the renewal that a resumed session begins with, at most [`RESUME_WAIT`](super::RESUME_WAIT), or
+    /// [`PATIENCE`] where nothing else will do. What came of it the gates say.
+    pub(super) async fn resumed(&self, token_type: TokenType) {
+        let waiting = async {
+            loop {
+                // First, so that no change is missed.
+                let changed = self.leases_changed.notified();
+                let Some(left) = self.resumption_left(token_type) else { return };
+                // Whichever of both it was is looked at again.
+                let _ = tokio::time::timeout(left, changed).await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, waiting).await;
+    }
+
+    /// The sessions that this one gives up, until a master has granted it a lease.
+    pub(crate) fn former(&self) -> Vec<SessionId> {
+        self.lock().map(|state| state.holdings.former.clone()).unwrap_or_default()
+    }
+
+    /// Whether the masters' calendar is too far from this machine's to mint.
+    pub(crate) fn is_skewed(&self) -> bool {
+        self.time().skew().is_some()
     }
 
     /// A refusal of the gates, with what the masters have to do with it.
@@ -144,10 +205,15 @@ impl Minter {
         self.publish(|published| published.leases = kept.clone());
         if kept != before.leases {
             self.close_all(&mut state);
+            self.leases_changed.notify_waiters();
         }
-        let holdings = crate::serial_file::Holdings { leases: holder::grants(&leases), ..state.holdings.clone() };
+        let grants = holder::grants(&leases);
+        // Who granted one has heard which sessions this one gives up.
+        let former = if grants.is_empty() { state.holdings.former.clone() } else { Vec::new() };
+        let holdings = Holdings { leases: grants, former, ..state.holdings.clone() };
         self.write_holdings(&mut state, holdings)?;
         self.publish(|published| published.leases = leases.clone());
+        self.leases_changed.notify_waiters();
         Ok(())
     }
 

@@ -31,6 +31,7 @@ use common::clock::Clock;
 use common::namespace::{GeneratorKind, Namespace};
 use common::terms::SessionId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
+use common::token::TokenType;
 use leases::Published;
 use registry::Registry;
 use state::State;
@@ -38,7 +39,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// Requests that wait for the slow path at once; one more is refused.
@@ -51,6 +52,9 @@ const SPINS: u32 = 64;
 pub const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
 /// How long the first Uniq96 after a start waits, in real time, for the clock to pass the mark of the former run.
 pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
+/// How long the first ID of a resumed session waits for the renewal that tells the masters of it, in real time. If it is
+/// not answered by then no master is there to ask, and minting goes on without.
+pub const RESUME_WAIT: SpanMs = SpanMs(1_500);
 /// After a failed write, the next one is not tried before this.
 const WRITE_RETRY: SpanMs = SpanMs::seconds(1);
 /// Characters of an unknown name that a refusal repeats.
@@ -103,6 +107,10 @@ pub struct Minter {
     counters: Counters,
     session: SessionId,
     start: StartKind,
+    /// From when on a resumed session may mint although no master has answered, by the machine's real time; `None`: never.
+    resumed_until: Option<BootMs>,
+    /// Told when the leases have changed.
+    leases_changed: Notify,
     aside: here::Aside,
     gone: CancellationToken,
     gone_why: OnceLock<String>,
@@ -129,7 +137,7 @@ impl Minter {
     /// # Errors
     /// A text for the operator, if a block of the file belongs to another definition of its name.
     pub fn new(opened: Opened, namespaces: Vec<Namespace>, leases: Leases, clock: Clock) -> Result<Arc<Self>, String> {
-        let Opened { file, contents, holdings, start } = opened;
+        let Opened { file, contents, holdings, start, renew_first } = opened;
         let generators = Registry::new();
         for namespace in namespaces {
             let id = generators.next_id().ok_or("more generators than there may be")?;
@@ -155,6 +163,8 @@ impl Minter {
             counters: Counters::default(),
             session,
             start,
+            resumed_until: (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT),
+            leases_changed: Notify::new(),
             aside: here::Aside::default(),
             gone: CancellationToken::new(),
             gone_why: OnceLock::new(),
@@ -173,7 +183,9 @@ impl Minter {
     /// `n` IDs of a generator, at least 1.
     ///
     /// # Errors
-    /// Any [`Refusal`]; then no serial was used up.
+    /// Any [`Refusal`]; then no ID was given. Serials that the window still had, fewer than were asked for, may be a gap:
+    /// if nobody else took serials meanwhile they are given back, but not by a request that found no place in the queue or
+    /// waited too long. A gap lowers what is left of the hour or day; it repeats nothing.
     pub async fn mint(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
         let runs = self.mint_uncounted(generator, n).await;
         if runs.is_ok() {
@@ -211,7 +223,7 @@ impl Minter {
         part: Option<Part>,
         n: u32,
     ) -> Result<Runs, Refusal> {
-        let turn = self.queue_up().await?;
+        let turn = self.queue_up(Some(generator.namespace.token_type())).await?;
         if part.is_none() {
             // Whoever was before us may have opened a window.
             match self.try_take(generator, n) {
@@ -275,7 +287,7 @@ impl Minter {
     async fn mint_uniq96_waiting(self: &Arc<Self>, n: u32) -> Result<Run, Refusal> {
         let mut waited = Duration::ZERO;
         loop {
-            let turn = self.queue_up().await?;
+            let turn = self.queue_up(Some(TokenType::Uint2)).await?;
             if let Some(run) = self.try_take_uniq96(n)? {
                 return Ok(run);
             }
@@ -312,10 +324,14 @@ impl Minter {
         Ok(None)
     }
 
-    /// Waits for the slow path among other requests.
-    async fn queue_up(&self) -> Result<Turn, Refusal> {
+    /// Waits for the slow path among other requests; before that, if IDs are wanted, for the renewal that a resumed
+    /// session begins with.
+    async fn queue_up(&self, wanted: Option<TokenType>) -> Result<Turn, Refusal> {
         let place = Arc::clone(&self.queue).try_acquire_owned();
         let place = place.map_err(|_| Refusal::Overloaded("too many requests wait for the serial file"))?;
+        if let Some(token_type) = wanted {
+            self.resumed(token_type).await;
+        }
         let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turn).lock_owned()).await;
         Ok((turn.map_err(|_| slow_disk())?, Some(place)))
     }

@@ -465,3 +465,66 @@ proptest! {
         });
     }
 }
+
+/// Without masters a resumed session waits for a moment, for a renewal that would tell of it, and then goes on; its first ID
+/// comes after a write of the file, so that a copy made before that differs from now on.
+#[tokio::test]
+async fn a_resumed_session_without_masters_waits_for_a_moment_and_writes_its_file_first() {
+    for kind in [Kind::Uniq64, Kind::Uniq96, Kind::Text] {
+        let kit = Kit::new();
+        let began = std::time::Instant::now();
+        let minter = kit.start_resumed(false);
+        let counter = || minter.state.lock().unwrap().contents.header.write_counter;
+        let before = counter();
+        assert_eq!(code(minter.ready()), MintCode::NoLease);
+        match kind {
+            Kind::Uniq64 => drop(uniq64(&minter, 1).await.unwrap()),
+            Kind::Uniq96 => drop(minter.mint_uniq96(1).await.unwrap()),
+            Kind::Text => drop(strings(&minter, 1).await.unwrap()),
+        }
+        assert!(began.elapsed() >= RESUME_WAIT.to_std(), "it came at once");
+        assert!(counter() > before, "nothing was written");
+        assert_eq!(minter.ready(), Ok(()));
+    }
+}
+
+#[test]
+fn in_process_a_resumed_session_waits_too() {
+    let kit = Kit::new();
+    let began = std::time::Instant::now();
+    let minter = kit.start_resumed(false);
+    let generator = Arc::clone(minter.generator(GeneratorKind::Uniq64, "default").unwrap());
+    assert_eq!(minter.mint_here(&generator, 3).unwrap().len(), 3);
+    assert!(began.elapsed() >= RESUME_WAIT.to_std(), "it came at once");
+}
+
+#[tokio::test]
+async fn where_the_lineage_leaves_room_for_a_copy_only_a_renewal_will_do() {
+    let kit = Kit::new();
+    let minter = kit.start_resumed(true);
+    tokio::time::sleep(RESUME_WAIT.to_std()).await;
+    assert_eq!(code(minter.ready()), MintCode::NoLease);
+    let asking = {
+        let minter = Arc::clone(&minter);
+        tokio::spawn(async move { uniq64(&minter, 1).await.map(|ids| ids[0].token) })
+    };
+    minter.set_leases(held(7), 0).unwrap();
+    assert_eq!(asking.await.unwrap(), Ok(TokenValue(7)), "whoever waited goes on when it was renewed");
+}
+
+/// What `mint` says of refusals: nothing is given twice, and what a request took from the window before it was refused a
+/// place in the queue is a gap, smaller than what it asked for.
+#[tokio::test]
+async fn a_refusal_for_want_of_a_place_leaves_a_gap_and_no_duplicate() {
+    let kit = Kit::new();
+    let (minter, _) = start_at_noon(&kit);
+    let first = uniq64(&minter, STEP - 10).await.unwrap();
+    let places = Arc::clone(&minter.queue).acquire_many_owned(u32::try_from(QUEUE_MAX).unwrap()).await.unwrap();
+    assert_eq!(code(uniq64(&minter, 100).await), MintCode::Overloaded);
+    drop(places);
+    let after = uniq64(&minter, 100).await.unwrap();
+    let (last, next) = (first.last().unwrap().serial, after[0].serial);
+    assert!((last + 1..=last + 100).contains(&next), "{next} after {last}");
+    let all: HashSet<u32> = first.iter().chain(&after).map(|id| id.serial).collect();
+    assert_eq!(all.len(), first.len() + after.len());
+}

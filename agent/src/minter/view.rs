@@ -125,7 +125,7 @@ impl Minter {
     /// # Errors
     /// If minting has ended or the disk does not answer.
     pub async fn view(self: &Arc<Self>) -> Result<Vec<GeneratorView>, Refusal> {
-        let turn = self.queue_up().await?;
+        let turn = self.queue_up(None).await?;
         self.on_a_thread(turn, |minter| minter.view_now()).await?
     }
 

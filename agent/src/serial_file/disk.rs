@@ -1,7 +1,10 @@
 //! The system calls of the serial file, behind one small trait: each is a step at which a disk can fail or a process die.
 
-use super::lineage::{BootId, Born, Identity};
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fstatfs, openat, renameat, renameat_with, unlinkat};
+use super::lineage::{BootId, Born, FileSystemId, Identity};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, StatxFlags, fstatfs, fstatvfs, major, minor, openat, renameat, renameat_with,
+    statx, unlinkat,
+};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{File, Metadata, TryLockError};
@@ -19,10 +22,86 @@ const BOOT_ID_LEN_MAX: u64 = 64;
 const TICK_TRIES_MAX: u32 = 32;
 const TICK_PAUSE: Duration = Duration::from_millis(1);
 
-/// File systems whose files another machine can hold at the same time (`linux/magic.h`: NFS, SMB, SMB2, CIFS, AFS, Coda,
-/// NCP, Ceph). A lock there holds, or not, by the grace of a server.
-const NETWORK_FILE_SYSTEMS: [u32; 8] =
-    [0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x5346_414f, 0x7375_7245, 0x564c, 0x00c3_6400];
+/// The kernel's running number of a disk, by device numbers; of a partition, one folder up.
+const DISK_SEQUENCE: &str = "/sys/dev/block";
+/// Digits of such a number at most, line end and all.
+const DISK_SEQUENCE_LEN_MAX: u64 = 32;
+/// The mask bit of statx for a mount's number that is never used again; older kernels pass over it and give the plain
+/// one. (`STATX_MNT_ID_UNIQUE`)
+const MOUNT_UNIQUE: u32 = 0x4000;
+
+/// Which kind of file system a folder is on: the kernel's number for it (`linux/magic.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileSystemKind(pub u32);
+
+impl FileSystemKind {
+    const OVERLAY: Self = Self(0x794c_7630);
+
+    /// Kinds that only one kernel can have mounted at a time, and whose locks, rename, inode numbers and ctime are what
+    /// the lineage goes by. What is not among them may be held by another machine without our seeing it.
+    const LOCAL: [(Self, &str); 13] = [
+        (Self(0xef53), "ext2, ext3 or ext4"),
+        (Self(0x5846_5342), "XFS"),
+        (Self(0x9123_683e), "btrfs"),
+        (Self(0x0102_1994), "tmpfs"),
+        (Self(0x8584_58f6), "ramfs"),
+        (Self::OVERLAY, "overlay"),
+        (Self(0x2fc1_2fc1), "ZFS"),
+        (Self(0xf2f5_2010), "F2FS"),
+        (Self(0xca45_1a4e), "bcachefs"),
+        (Self(0x3153_464a), "JFS"),
+        (Self(0x5265_4973), "ReiserFS"),
+        (Self(0x3434), "NILFS"),
+        (Self(0x2405_1905), "UBIFS"),
+    ];
+
+    /// Some of the others, by name, for whoever reads the refusal.
+    const FOREIGN: [(Self, &str); 20] = [
+        (Self(0x6969), "NFS"),
+        (Self(0x517b), "SMB"),
+        (Self(0xfe53_4d42), "SMB2"),
+        (Self(0xff53_4d42), "CIFS"),
+        (Self(0x5346_414f), "AFS"),
+        (Self(0x6b41_4653), "AFS"),
+        (Self(0x7375_7245), "Coda"),
+        (Self(0x564c), "NCP"),
+        (Self(0x00c3_6400), "Ceph"),
+        (Self(0x6573_5546), "FUSE or virtiofs"),
+        (Self(0x0102_1997), "9p"),
+        (Self(0x0bd0_0bd0), "Lustre"),
+        (Self(0x4750_4653), "GPFS"),
+        (Self(0x7461_636f), "OCFS2"),
+        (Self(0x0116_1970), "GFS2"),
+        (Self(0x786f_4256), "a folder shared by VirtualBox"),
+        (Self(0xbacb_acbc), "a folder shared by VMware"),
+        (Self(0x2003_0528), "OrangeFS"),
+        (Self(0x4d44), "FAT"),
+        (Self(0x2011_bab0), "exFAT"),
+    ];
+
+    /// Whether it is known to be of this machine alone.
+    pub fn is_local(self) -> bool {
+        Self::LOCAL.iter().any(|(kind, _)| *kind == self)
+    }
+}
+
+impl fmt::Display for FileSystemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Self::LOCAL.iter().chain(&Self::FOREIGN).find(|(kind, _)| kind == self) {
+            Some((_, name)) => f.write_str(name),
+            None => write!(f, "a file system of unknown kind ({:#x})", self.0),
+        }
+    }
+}
+
+/// The file system that a folder is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileSystem {
+    /// Its kind.
+    pub kind: FileSystemKind,
+    /// Which one of its kind.
+    pub id: FileSystemId,
+}
 
 /// What a file looks like from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,8 +171,8 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn fsync_folder(&self) -> io::Result<()>;
     /// Removes a name; well if it is not there.
     fn unlink(&self, name: &OsStr) -> io::Result<()>;
-    /// Whether another machine can have the same files.
-    fn is_network(&self) -> io::Result<bool>;
+    /// The file system that the folder is on.
+    fn file_system(&self) -> io::Result<FileSystem>;
     /// Which boot of the machine this is.
     fn boot_id(&self) -> io::Result<BootId>;
 }
@@ -134,6 +213,22 @@ impl From<&Metadata> for Stat {
             Identity { device: meta.dev(), inode: meta.ino(), ctime_s: meta.ctime(), ctime_ns: meta.ctime_nsec() };
         Self { identity, links: meta.nlink(), kind, len: meta.len(), born: born(meta) }
     }
+}
+
+/// The running number of the disk with these device numbers. None where there is no single disk (btrfs, ZFS, tmpfs,
+/// overlay have numbers of their own), no /sys, or an older kernel.
+fn disk_sequence(device: u64) -> Option<u64> {
+    let folder = Path::new(DISK_SEQUENCE).join(format!("{}:{}", major(device), minor(device)));
+    ["diskseq", "../diskseq"].into_iter().find_map(|name| {
+        let mut text = String::new();
+        File::open(folder.join(name)).ok()?.take(DISK_SEQUENCE_LEN_MAX).read_to_string(&mut text).ok()?;
+        text.trim_end().parse().ok()
+    })
+}
+
+fn mount_of(folder: &File) -> io::Result<u64> {
+    let mask = StatxFlags::MNT_ID | StatxFlags::from_bits_retain(MOUNT_UNIQUE);
+    Ok(statx(folder, "", AtFlags::EMPTY_PATH, mask)?.stx_mnt_id)
 }
 
 /// When it was made; a time before 1970 is a clock that nobody set, and says nothing.
@@ -222,10 +317,12 @@ impl Disk for OsDisk {
         }
     }
 
-    fn is_network(&self) -> io::Result<bool> {
+    fn file_system(&self) -> io::Result<FileSystem> {
         // The kernel's numbers have 32 bits; on some machines the field is wider, and signed.
-        let magic = fstatfs(&self.folder)?.f_type as u32;
-        Ok(NETWORK_FILE_SYSTEMS.contains(&magic))
+        let kind = FileSystemKind(fstatfs(&self.folder)?.f_type as u32);
+        let mount = if kind == FileSystemKind::OVERLAY { Some(mount_of(&self.folder)?) } else { None };
+        let disk = disk_sequence(self.folder.metadata()?.dev());
+        Ok(FileSystem { kind, id: FileSystemId { fsid: fstatvfs(&self.folder)?.f_fsid, disk, mount } })
     }
 
     fn boot_id(&self) -> io::Result<BootId> {

@@ -1,5 +1,6 @@
 //! What can go wrong with a serial file, said to whoever can act.
 
+use super::disk::FileSystemKind;
 use super::layout::{LayoutError, NUM_BLOCKS};
 use std::fmt;
 use std::io;
@@ -64,9 +65,17 @@ pub enum SerialFileError {
     /// `--num-blocks` out of range.
     #[error("a serial file has {min} to {max} blocks: `--num-blocks {0}` is not possible", min = NUM_BLOCKS.start(), max = NUM_BLOCKS.end())]
     BlockCount(u32),
-    /// The file is not on a disk of this machine; its locks and times mean nothing.
-    #[error("{0} is on a network file system, where no lock is safe: keep the serial file on a local disk")]
-    Network(PathBuf),
+    /// The file is not on a disk that is known to be of this machine alone; its locks and times mean nothing.
+    #[error(
+        "{path} is on {kind}, where another machine might use it at the same time, or its times prove nothing: keep the \
+         serial file on a local disk (ext4, XFS, btrfs, ZFS, F2FS, bcachefs, tmpfs)"
+    )]
+    NotLocal {
+        /// The path.
+        path: PathBuf,
+        /// What it is on.
+        kind: FileSystemKind,
+    },
     /// It was replaced again and again while we tried to lock it.
     #[error("{0} keeps being replaced while it is opened: stop the other process that writes it")]
     Restless(PathBuf),

@@ -49,8 +49,9 @@
 //! because the marks in it were never confirmed to the caller.
 
 use super::disk::{Disk, Stat};
-use super::lineage::{BootId, Identity, Lineage, Next, Seen};
+use super::lineage::{Identity, Lineage, Next, Seen};
 use super::place::Place;
+use super::start::Machine;
 use super::{Block, Contents, Holdings, StepError, Taken, WriteError, layout};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -66,7 +67,7 @@ const CREATE_LINEAGE: &str = "create a new lineage file";
 pub struct SerialFile<F = File> {
     place: Arc<Place>,
     disk: Arc<dyn Disk<File = F>>,
-    boot: BootId,
+    machine: Machine,
     /// The file in place, as far as we know.
     held: Held<F>,
     /// A file that may have come into its place: a step from the rename on failed.
@@ -97,12 +98,12 @@ impl<F> SerialFile<F> {
     pub(super) fn new(
         place: Arc<Place>,
         disk: Arc<dyn Disk<File = F>>,
-        boot: BootId,
+        machine: Machine,
         held: Held<F>,
         acked: Contents,
     ) -> Self {
         let tries = held.write_counter;
-        Self { place, disk, boot, held, unsettled: None, acked, tries, lineage_due: false, taken: None }
+        Self { place, disk, machine, held, unsettled: None, acked, tries, lineage_due: false, taken: None }
     }
 
     /// Where it is, its folder resolved.
@@ -258,8 +259,9 @@ impl<F> SerialFile<F> {
         let seen = Seen {
             identity: self.held.identity,
             write_counter: self.held.write_counter,
-            boot: self.boot,
+            boot: self.machine.boot,
             session: self.acked.header.session,
+            file_system: Some(self.machine.file_system),
         };
         let lineage = Lineage { seen, next, holdings: holdings.clone() };
         let bytes = lineage.encode().map_err(refused)?;
@@ -283,8 +285,8 @@ fn lowers(then: &Contents, now: &Contents) -> bool {
 /// All that it knows; where it is and on which disk is not told apart.
 impl<F: Hash> Hash for SerialFile<F> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let Self { place: _, disk: _, boot, held, unsettled, acked, tries, lineage_due, taken } = self;
-        (boot, held, unsettled, acked, tries, lineage_due, taken).hash(hasher);
+        let Self { place: _, disk: _, machine, held, unsettled, acked, tries, lineage_due, taken } = self;
+        (machine, held, unsettled, acked, tries, lineage_due, taken).hash(hasher);
     }
 }
 

@@ -17,7 +17,7 @@ use super::SerialFileError;
 use super::disk::{Access, Disk, FileKind, OsDisk};
 use super::layout::{self, Contents, Header, NUM_BLOCKS};
 use super::place::Place;
-use super::start::{failed, refuse_network};
+use super::start::{failed, local_file_system};
 use common::terms::SessionId;
 use common::time::WallMs;
 use std::ffi::OsStr;
@@ -54,7 +54,7 @@ pub fn format_on<F>(
     let header = Header { session, uniq96_mark: now.max(WallMs(0)), write_counter: 0 };
     let contents = Contents::empty(num_blocks, header).map_err(|_| SerialFileError::BlockCount(num_blocks))?;
     let bytes = layout::encode(&contents).map_err(|_| SerialFileError::BlockCount(num_blocks))?;
-    refuse_network(disk, place)?;
+    local_file_system(disk, place)?;
     if disk.stat_name(&place.file).map_err(failed("look at", place))?.is_some() {
         return Err(SerialFileError::Exists(place.path.clone())); // F1
     }

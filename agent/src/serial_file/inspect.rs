@@ -3,7 +3,7 @@
 use super::disk::{Access, Disk, OsDisk};
 use super::layout::{self, BLOCK_LEN, Block, HEADER_LEN, MAGIC, VERSION};
 use super::place::Place;
-use super::start::{damaged, failed, judge_file, read_lineage, refuse_what_is_no_file};
+use super::start::{Machine, damaged, failed, judge_file, read_lineage, refuse_what_is_no_file};
 use super::{AfterReboot, Contents, SerialFileError, StartKind};
 use common::namespace::GeneratorKind;
 use common::time::WallMs;
@@ -96,13 +96,15 @@ pub fn inspect(path: &Path) -> Result<Inspection, SerialFileError> {
     let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
     refuse_what_is_no_file(&disk, &place)?;
     let boot = disk.boot_id().map_err(SerialFileError::BootId)?;
+    let file_system = disk.file_system().map_err(failed("find the file system of", &place))?.id;
     let file = disk.open(&place.file, Access::Read).map_err(failed("open", &place))?;
     let stat = disk.stat(&file).map_err(failed("look at", &place))?;
     let bytes = disk.read(&file, layout::FILE_LEN_MAX).map_err(failed("read", &place))?;
     let contents = layout::decode(&bytes).map_err(damaged(&place))?;
     let checksum = layout::stored_checksum(&bytes).unwrap_or_default();
     let found = read_lineage(&disk, &place)?;
-    let start = judge_file(&found, &stat, boot, checksum, &contents, AfterReboot::Fresh);
+    let machine = Machine { boot, file_system };
+    let (_, start) = judge_file(&found, &stat, machine, checksum, &contents, AfterReboot::Fresh);
     Ok(view(&place, &bytes, &contents, &start))
 }
 

@@ -12,13 +12,16 @@
 
 use common::envelope::{self, EnvelopeError, Kind};
 use common::lease::Grant;
+use common::rpc::lease::FORMER_MAX;
 use common::terms::{ClusterId, SessionId, Terms};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// The lineage file's record.
-const KIND: Kind = Kind { name: *b"LINE", version: 2 };
+const KIND: Kind = Kind { name: *b"LINE", version: 3 };
+/// The record before it, which said neither on which file system the file was nor which sessions it had before.
+const KIND_2: Kind = Kind { name: *b"LINE", version: 2 };
 /// How much later than it was made a file to come may have been put in place, in seconds, by the file system's clock.
 /// Whoever moves it afterwards sets its ctime: a file that was moved away in the midst of the write that was to replace
 /// it is not believed when it is moved back later. A write so slow, killed before its end, costs a token.
@@ -37,6 +40,30 @@ pub struct Holdings {
     pub leases: Vec<Grant>,
     /// The number of its newest renewal.
     pub rseq: u64,
+    /// Sessions that this file had before and that no master has taken back yet, the newest first, at most
+    /// [`FORMER_MAX`].
+    pub former: Vec<SessionId>,
+}
+
+/// What tells a file system from its snapshots, and from another one that gets its device number later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FileSystemId {
+    /// The number that the file system has of itself (`f_fsid` of statfs). On btrfs and ZFS each snapshot has another.
+    pub fsid: u64,
+    /// The kernel's running number of the disk below it (`diskseq`), which no other disk gets in this boot; `None` where
+    /// it is not on one disk, or the kernel does not tell. A volume that is put back to a snapshot is attached anew.
+    pub disk: Option<u64>,
+    /// The kernel's number of the mount through which it is seen, where the others tell too little: layers (overlay),
+    /// whose own number is copied with a snapshot of the upper one.
+    pub mount: Option<u64>,
+}
+
+impl FileSystemId {
+    /// Whether both may be one. A disk's number counts within one boot, and only if both know it.
+    fn may_be(&self, other: &Self, same_boot: bool) -> bool {
+        let disks = self.disk.zip(other.disk).filter(|_| same_boot);
+        self.fsid == other.fsid && disks.is_none_or(|(one, other)| one == other)
+    }
 }
 
 /// What a file is to the kernel. Two equal identities at two instants: the same file, untouched in between.
@@ -120,10 +147,49 @@ pub struct Seen {
     pub boot: BootId,
     /// The session in it.
     pub session: SessionId,
+    /// The file system that it is on; `None` in a lineage of a version that did not write it down.
+    pub file_system: Option<FileSystemId>,
+}
+
+/// The record of version 2.
+#[derive(Deserialize)]
+struct LineageV2 {
+    seen: SeenV2,
+    next: Option<Next>,
+    holdings: HoldingsV2,
+}
+
+#[derive(Deserialize)]
+struct SeenV2 {
+    identity: Identity,
+    write_counter: u64,
+    boot: BootId,
+    session: SessionId,
+}
+
+#[derive(Deserialize)]
+struct HoldingsV2 {
+    cluster: Option<ClusterId>,
+    terms: Option<Terms>,
+    leases: Vec<Grant>,
+    rseq: u64,
+}
+
+impl From<LineageV2> for Lineage {
+    fn from(old: LineageV2) -> Self {
+        let SeenV2 { identity, write_counter, boot, session } = old.seen;
+        let HoldingsV2 { cluster, terms, leases, rseq } = old.holdings;
+        Self {
+            seen: Seen { identity, write_counter, boot, session, file_system: None },
+            next: old.next,
+            holdings: Holdings { cluster, terms, leases, rseq, former: Vec::new() },
+        }
+    }
 }
 
 /// The lineage file as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one of them, at a start")]
 pub enum Found {
     /// There is none.
     Missing,
@@ -136,7 +202,13 @@ pub enum Found {
 impl Found {
     /// Takes the bytes of a lineage file apart.
     pub fn decode(bytes: &[u8]) -> Self {
-        envelope::decode(KIND, bytes).map_or_else(Self::Damaged, Self::Whole)
+        match envelope::decode(KIND, bytes) {
+            Ok(lineage) => Self::Whole(lineage),
+            Err(EnvelopeError::Version { found, .. }) if found == KIND_2.version => {
+                envelope::decode::<LineageV2>(KIND_2, bytes).map_or_else(Self::Damaged, |old| Self::Whole(old.into()))
+            }
+            Err(error) => Self::Damaged(error),
+        }
     }
 }
 
@@ -157,7 +229,7 @@ pub enum AfterReboot {
     /// A reboot ends the session: the disk may be a clone whose original lives on.
     #[default]
     Fresh,
-    /// A reboot does not end it. Safe only where disks are never cloned.
+    /// A reboot does not end it. Safe only where disks are never cloned and never put back to a snapshot.
     Resume,
 }
 
@@ -201,7 +273,7 @@ pub enum FreshReason {
     LineageBehind,
     /// `file_behind`: the lineage knows a later write than the file: an older file was put back.
     FileBehind,
-    /// `file_copied`: it is another file with the same bytes: a copy, or one restored from a copy.
+    /// `file_copied`: it is another file with the same bytes: a copy, one restored from a copy, or one in a snapshot.
     FileCopied,
     /// `file_changed`: the file was touched since it was last written: restored in place, chmod, chown, moved, linked.
     FileChanged,
@@ -234,7 +306,7 @@ impl FreshReason {
                                     the writer was killed in the midst of a write"
                 .to_owned(),
             Self::FileBehind => "its lineage knows a later write: an older file was put back".to_owned(),
-            Self::FileCopied => "it is a copy, or was restored from one".to_owned(),
+            Self::FileCopied => "it is a copy, was restored from one, or is in a snapshot".to_owned(),
             Self::FileChanged => {
                 "it was touched since its last write: restored in place, chmod, chown, moved or linked".to_owned()
             }
@@ -286,15 +358,16 @@ pub fn judge(found: &Found, now: &Seen, as_next: Option<&Next>, after_reboot: Af
     };
     let then = &lineage.seen;
     let took_the_place = lineage.next.is_some_and(|next| next.took_the_place(as_next, &now.identity));
+    let same_place = then.file_system.zip(now.file_system).is_none_or(|(t, n)| t.may_be(&n, then.boot == now.boot));
     let reason = if then.session != now.session {
         FreshReason::OtherSession
-    } else if took_the_place {
+    } else if took_the_place && same_place {
         return after_boot(then.boot == now.boot, after_reboot);
     } else if then.write_counter < now.write_counter {
         FreshReason::LineageBehind
     } else if then.write_counter > now.write_counter {
         FreshReason::FileBehind
-    } else if !then.identity.same_file(&now.identity) {
+    } else if !then.identity.same_file(&now.identity) || !same_place {
         FreshReason::FileCopied
     } else if then.identity != now.identity {
         FreshReason::FileChanged
@@ -302,6 +375,43 @@ pub fn judge(found: &Found, now: &Seen, as_next: Option<&Next>, after_reboot: Af
         return after_boot(then.boot == now.boot, after_reboot);
     };
     StartKind::Fresh(reason)
+}
+
+/// Whether the lineage of a session that goes on leaves room for a second copy of the file that goes on as well, so that
+/// a master has to renew a lease before anything may be minted, however long that takes: the record is of a version that
+/// did not write the file system down, or the file is in layers that were mounted anew since, perhaps over a snapshot.
+pub fn renew_first(found: &Found, now: &Seen) -> bool {
+    let Found::Whole(Lineage { seen: then, .. }) = found else { return true };
+    then.file_system.zip(now.file_system).is_none_or(|(then, now)| then.mount != now.mount)
+}
+
+/// The sessions that a start for this reason gives up: those that the file had before, the newest first. The masters end
+/// their leases, so that fresh starts do not use up what an agent may have.
+///
+/// Not if it is a copy of a file of this boot: the original is likely to live beside it. That is also all that is lost by
+/// giving up the session of an original that does live: it hears of it and asks for another token.
+pub fn given_up(found: &Found, now: &Seen, reason: &FreshReason) -> Vec<SessionId> {
+    let lineage = match found {
+        Found::Whole(lineage) => Some(lineage),
+        Found::Missing | Found::Damaged(_) => None,
+    };
+    let same_boot = lineage.is_some_and(|lineage| lineage.seen.boot == now.boot);
+    if *reason == FreshReason::FileCopied && same_boot {
+        return Vec::new();
+    }
+    // What `--format` puts there is nobody's session; and what a fresh start gives up that was killed before its end, its
+    // lineage says, which may be less than what it found in the file.
+    let of_file = now.write_counter > 0 && *reason != FreshReason::OtherSession;
+    let in_file = of_file.then_some(now.session);
+    let in_lineage =
+        lineage.into_iter().flat_map(|l| std::iter::once(l.seen.session).chain(l.holdings.former.iter().copied()));
+    let mut all: Vec<SessionId> = Vec::new();
+    for session in in_file.into_iter().chain(in_lineage) {
+        if all.len() < FORMER_MAX && !all.contains(&session) {
+            all.push(session);
+        }
+    }
+    all
 }
 
 fn after_boot(same: bool, after_reboot: AfterReboot) -> StartKind {
@@ -312,125 +422,5 @@ fn after_boot(same: bool, after_reboot: AfterReboot) -> StartKind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use common::lease::Generation;
-    use common::time::WallMs;
-    use common::token::{TokenType, TokenValue};
-
-    const SEEN: Seen = Seen {
-        identity: Identity { device: 1, inode: 2, ctime_s: 3, ctime_ns: 4 },
-        write_counter: 5,
-        boot: BootId(6),
-        session: SessionId(7),
-    };
-
-    fn whole() -> Found {
-        let grant = Grant {
-            token_type: TokenType::Uint2,
-            key: TokenType::Uint2.key(TokenValue(4095)),
-            g: Generation(1),
-            from: WallMs(0),
-            until: WallMs(1),
-        };
-        let terms = Terms::new(7, common::calendar::UtcOffset::default(), 4095).unwrap();
-        let holdings =
-            Holdings { cluster: Some(ClusterId(1)), terms: Some(terms), leases: vec![grant], rseq: u64::MAX };
-        Found::Whole(Lineage { seen: SEEN, next: None, holdings })
-    }
-
-    #[test]
-    fn only_what_is_equal_in_all_is_resumed() {
-        assert_eq!(judge(&whole(), &SEEN, None, AfterReboot::Fresh), StartKind::Resumed);
-        type Change = fn(&mut Seen);
-        let cases: [(Change, FreshReason); 8] = [
-            (|now| now.session = SessionId(8), FreshReason::OtherSession),
-            (|now| now.write_counter = 6, FreshReason::LineageBehind),
-            (|now| now.write_counter = 4, FreshReason::FileBehind),
-            (|now| now.identity.device = 9, FreshReason::FileCopied),
-            (|now| now.identity.inode = 9, FreshReason::FileCopied),
-            (|now| now.identity.ctime_s = 9, FreshReason::FileChanged),
-            (|now| now.identity.ctime_ns = 9, FreshReason::FileChanged),
-            (|now| now.boot = BootId(9), FreshReason::Reboot),
-        ];
-        for (change, reason) in cases {
-            let mut now = SEEN;
-            change(&mut now);
-            assert_eq!(judge(&whole(), &now, None, AfterReboot::Fresh), StartKind::Fresh(reason.clone()));
-            let later = judge(&whole(), &now, None, AfterReboot::Resume);
-            if reason == FreshReason::Reboot {
-                assert_eq!(later, StartKind::Resumed);
-            } else {
-                assert_eq!(later, StartKind::Fresh(reason), "`resume` accepts another boot id and nothing else");
-            }
-        }
-    }
-
-    #[test]
-    fn the_file_to_come_is_resumed_if_it_is_that_very_file() {
-        let next = Next { device: 1, inode: 3, born: Born { s: 4, ns: 5 }, write_counter: 6, checksum: 7 };
-        let Found::Whole(mut lineage) = whole() else { unreachable!() };
-        lineage.next = Some(next);
-        let found = Found::Whole(lineage);
-        let identity = Identity { device: 1, inode: 3, ctime_s: 9, ctime_ns: 9 };
-        let there = Seen { identity, write_counter: 6, ..SEEN };
-        let judged = |now: &Seen, next: Option<&Next>| judge(&found, now, next, AfterReboot::Fresh);
-        assert_eq!(judged(&there, Some(&next)), StartKind::Resumed);
-        assert_eq!(judged(&SEEN, None), StartKind::Resumed, "the file in place goes on as well");
-        for (ctime_s, in_time) in [(3, false), (4, true), (14, true), (15, false), (i64::MIN, false), (i64::MAX, false)]
-        {
-            let there = Seen { identity: Identity { ctime_s, ..identity }, ..there };
-            let moved = StartKind::Fresh(FreshReason::LineageBehind);
-            assert_eq!(judged(&there, Some(&next)), if in_time { StartKind::Resumed } else { moved }, "{ctime_s}");
-        }
-        let changes: [fn(&mut Next); 6] = [
-            |next| next.device = 9,
-            |next| next.inode = 9,
-            |next| next.born.s = 9,
-            |next| next.born.ns = 9,
-            |next| next.write_counter = 9,
-            |next| next.checksum = 9,
-        ];
-        for change in changes {
-            let mut other = next;
-            change(&mut other);
-            assert_eq!(judged(&there, Some(&other)), StartKind::Fresh(FreshReason::LineageBehind), "{other:?}");
-        }
-        assert_eq!(judged(&there, None), StartKind::Fresh(FreshReason::LineageBehind), "a birth that nobody tells");
-        let rebooted = Seen { boot: BootId(9), ..there };
-        assert_eq!(judged(&rebooted, Some(&next)), StartKind::Fresh(FreshReason::Reboot));
-        let other_session = Seen { session: SessionId(9), ..there };
-        assert_eq!(judged(&other_session, Some(&next)), StartKind::Fresh(FreshReason::OtherSession));
-    }
-
-    #[test]
-    fn a_lineage_that_is_not_there_or_not_whole_proves_nothing() {
-        let fresh = |found: &Found| judge(found, &SEEN, None, AfterReboot::Resume);
-        assert_eq!(fresh(&Found::Missing), StartKind::Fresh(FreshReason::NoLineage));
-        let Found::Whole(lineage) = whole() else { unreachable!() };
-        let bytes = lineage.encode().unwrap();
-        assert_eq!(Found::decode(&bytes), whole());
-        for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0x10;
-            assert!(matches!(fresh(&Found::decode(&damaged)), StartKind::Fresh(FreshReason::LineageDamaged(_))));
-            assert!(matches!(Found::decode(&bytes[..at]), Found::Damaged(_)));
-        }
-    }
-
-    #[test]
-    fn boot_ids_are_read_as_the_kernel_writes_them() {
-        assert_eq!("00000000-0000-0000-0000-00000000002a\n".parse(), Ok(BootId(42)));
-        for bad in ["", "\n", "boot", "-"] {
-            assert!(bad.parse::<BootId>().is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn policies_are_written_as_the_flag_has_them() {
-        for policy in [AfterReboot::Fresh, AfterReboot::Resume] {
-            assert_eq!(policy.to_string().parse(), Ok(policy));
-        }
-        assert_eq!("Resume".parse::<AfterReboot>(), Err(AfterRebootError));
-    }
-}
+#[path = "lineage_tests.rs"]
+mod tests;

@@ -17,7 +17,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use disk::{Access, Disk, FileKind, OsDisk, Stat};
+pub use disk::{Access, Disk, FileKind, FileSystem, FileSystemKind, OsDisk, Stat};
 pub use error::{SerialFileError, StepError, Taken, WriteError};
 pub use file::SerialFile;
 pub use format::{format, format_on};
@@ -27,8 +27,8 @@ pub use layout::{
     VERSION, decode, encode,
 };
 pub use lineage::{
-    AfterReboot, AfterRebootError, BootId, Born, Found, FreshReason, Holdings, Identity, Lineage, Next, Seen,
-    StartKind, judge,
+    AfterReboot, AfterRebootError, BootId, Born, FileSystemId, Found, FreshReason, Holdings, Identity, Lineage, Next,
+    Seen, StartKind, given_up, judge, renew_first,
 };
 pub use place::Place;
 pub use start::{Opened, open, open_on};

@@ -9,9 +9,9 @@
 //! | S5 | read the lineage, judge: resumed, and the start is done; or fresh | as after S2 |
 //! | S6 | fresh: write the new session, with all marks as they are and no holdings (a whole write, W0 to L6) | fresh again |
 
-use super::disk::{Access, Disk, FileKind, OsDisk, Stat};
+use super::disk::{Access, Disk, FileKind, FileSystem, OsDisk, Stat};
 use super::file::Held;
-use super::lineage::{self, BootId, Found, Identity, Next, Seen, judge};
+use super::lineage::{self, BootId, FileSystemId, Found, Identity, Next, Seen, given_up, judge};
 use super::place::Place;
 use super::{AfterReboot, Contents, Holdings, SerialFile, SerialFileError, StartKind, layout};
 use common::terms::SessionId;
@@ -35,6 +35,9 @@ pub struct Opened<F = File> {
     pub holdings: Holdings,
     /// Whether the session goes on.
     pub start: StartKind,
+    /// Whether a session that goes on may mint only when a master has renewed a lease, however long that takes. Otherwise
+    /// it waits for a moment only; see [`lineage::renew_first`].
+    pub renew_first: bool,
 }
 
 /// Locks and reads the serial file at `path` and finds out whether its session goes on. If not, `new_session` (128 fresh
@@ -61,38 +64,54 @@ pub fn open_on<F>(
     after_reboot: AfterReboot,
     new_session: SessionId,
 ) -> Result<Opened<F>, SerialFileError> {
-    refuse_network(&*disk, &place)?;
+    let file_system = local_file_system(&*disk, &place)?;
     let boot = disk.boot_id().map_err(SerialFileError::BootId)?;
     let (file, stat, checksum, mut contents) = lock_and_read(&*disk, &place)?; // S1 to S4
     let write_counter = contents.header.write_counter;
     let found = read_lineage(&*disk, &place)?; // S5
-    let start = judge_file(&found, &stat, boot, checksum, &contents, after_reboot);
+    let machine = Machine { boot, file_system };
+    let (now, start) = judge_file(&found, &stat, machine, checksum, &contents, after_reboot);
     let held = Held { file, identity: stat.identity, write_counter };
+    let former = match &start {
+        StartKind::Resumed => Vec::new(),
+        StartKind::Fresh(reason) => given_up(&found, &now, reason),
+    };
+    let renew_first = lineage::renew_first(&found, &now);
     if let (StartKind::Resumed, Found::Whole(lineage)) = (&start, found) {
-        let file = SerialFile::new(place, disk, boot, held, contents.clone());
-        return Ok(Opened { file, contents, holdings: lineage.holdings, start });
+        let file = SerialFile::new(place, disk, machine, held, contents.clone());
+        return Ok(Opened { file, contents, holdings: lineage.holdings, start, renew_first });
     }
     contents.header.session = new_session;
-    let mut file = SerialFile::new(place, disk, boot, held, contents.clone());
-    let holdings = Holdings::default();
+    let mut file = SerialFile::new(place, disk, machine, held, contents.clone());
+    let holdings = Holdings { former, ..Holdings::default() };
     file.write(&mut contents, &holdings) // S6
         .map_err(|source| SerialFileError::Write { path: file.path().to_owned(), source })?;
-    Ok(Opened { file, contents, holdings, start })
+    Ok(Opened { file, contents, holdings, start, renew_first: false })
+}
+
+/// Where and when a file is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Machine {
+    /// In which boot.
+    pub(super) boot: BootId,
+    /// On which file system.
+    pub(super) file_system: FileSystemId,
 }
 
 /// [`judge`], with what was found at the path.
 pub(super) fn judge_file(
     found: &Found,
     stat: &Stat,
-    boot: BootId,
+    Machine { boot, file_system }: Machine,
     checksum: u64,
     contents: &Contents,
     after_reboot: AfterReboot,
-) -> StartKind {
+) -> (Seen, StartKind) {
     let (write_counter, session) = (contents.header.write_counter, contents.header.session);
     let Identity { device, inode, .. } = stat.identity;
     let as_next = stat.born.map(|born| Next { device, inode, born, write_counter, checksum });
-    judge(found, &Seen { identity: stat.identity, write_counter, boot, session }, as_next.as_ref(), after_reboot)
+    let now = Seen { identity: stat.identity, write_counter, boot, session, file_system: Some(file_system) };
+    (now, judge(found, &now, as_next.as_ref(), after_reboot))
 }
 
 /// The locked file, what it looks like, its checksum, what it says.
@@ -156,11 +175,10 @@ pub(super) fn read_lineage<F>(disk: &dyn Disk<File = F>, place: &Place) -> Resul
     Ok(Found::decode(&bytes))
 }
 
-pub(super) fn refuse_network<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<(), SerialFileError> {
-    if disk.is_network().map_err(failed("find the file system of", place))? {
-        return Err(SerialFileError::Network(place.path.clone()));
-    }
-    Ok(())
+/// The file system that the folder is on, unless another machine might have the same files.
+pub(super) fn local_file_system<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<FileSystemId, SerialFileError> {
+    let FileSystem { kind, id } = disk.file_system().map_err(failed("find the file system of", place))?;
+    if kind.is_local() { Ok(id) } else { Err(SerialFileError::NotLocal { path: place.path.clone(), kind }) }
 }
 
 pub(super) fn damaged(place: &Place) -> impl Fn(layout::LayoutError) -> SerialFileError {

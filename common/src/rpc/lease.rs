@@ -17,6 +17,9 @@ pub const NAMESPACES_PAGE_MAX: usize = 200;
 /// The most ended leases that one answer to a sign of life names: more than a session can have of all token types.
 pub const DENIED_MAX: usize = 64;
 
+/// The most sessions that a request for a token gives up.
+pub const FORMER_MAX: usize = 16;
+
 /// How often an agent reports where it is one of few, and what it waits when a report failed, in milliseconds of real time.
 pub const REPORT_INTERVAL_MS: u64 = 5_000;
 /// What each further agent adds to that: reports of a whole cluster come ten times a second at most, so that operators who
@@ -69,6 +72,10 @@ pub struct TokenRequest {
     pub cluster: Option<ClusterId>,
     /// What it wants.
     pub token_type: TokenType,
+    /// Sessions that the agent's serial file had before and that it gives up, the newest first; at most [`FORMER_MAX`]
+    /// are looked at. To show a session is to prove that it was one's own. The leases of those under the same agent's
+    /// name are denied, and do not count among the open ones that an agent may have.
+    pub former: Vec<SessionId>,
 }
 
 /// A call for a renewal.
@@ -294,13 +301,13 @@ pub enum Refusal {
     Retry,
     /// The agent has as many open leases of this type as it may have.
     #[error(
-        "agent '{agent_id}' has {open} open leases of this type, the most allowed: they end by themselves; \
+        "agent '{agent_id}' has {open} open or resting leases of this type, the most allowed: they end by themselves; \
          if several agents share this name, give each its own --agent-id"
     )]
     Budget {
         /// The agent.
         agent_id: AgentId,
-        /// How many it has.
+        /// How many it has, those that were denied and still rest included.
         open: u32,
     },
     /// No value of this type is free.

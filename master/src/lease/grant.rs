@@ -4,8 +4,9 @@
 use super::event::{Alarm, Effects, Reply, RequestId, Write};
 use super::ledger::{Asked, CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
 use super::rules;
-use common::lease::{Generation, Grant, Lease, Prep};
-use common::rpc::lease::{Mode, Refusal, TokenRequest};
+use common::audit::Actor;
+use common::lease::{Generation, Grant, Lease, LeaseState, Prep};
+use common::rpc::lease::{FORMER_MAX, Mode, Refusal, TokenRequest};
 use common::rpc::peer::PeerMessage;
 use common::terms::{AgentId, SessionId, Terms};
 use common::time::{Now, SpanMs};
@@ -33,7 +34,7 @@ impl Ledger {
         if let Err(refusal) = self.serves() {
             return fx.reply(id, Reply::Token(Err(refusal)));
         }
-        let TokenRequest { agent_id, session, token_type, .. } = request;
+        let TokenRequest { agent_id, session, token_type, former, .. } = request;
         if let Some(grant) = self.held_by(now, &agent_id, session, token_type) {
             return fx.reply(id, Reply::Token(Ok(grant)));
         }
@@ -42,7 +43,7 @@ impl Ledger {
                 fx.send(PeerMessage::Propose { prep });
                 Ok(())
             }
-            None => self.begin_grant(now, &agent_id, session, token_type, address, fx),
+            None => self.begin_grant(now, &agent_id, session, token_type, (address, &former), fx),
         };
         match outcome {
             Err(refusal) => fx.reply(id, Reply::Token(Err(refusal))),
@@ -61,15 +62,14 @@ impl Ledger {
         agent_id: &AgentId,
         session: SessionId,
         token_type: TokenType,
-        address: String,
+        (address, former): (String, &[SessionId]),
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
         self.may_grant(now)?;
-        let open = self.table.of_agent(agent_id).filter(|(kind, _)| *kind == token_type).count();
-        if open >= usize::from(Terms::BUDGET) {
-            return Err(Refusal::Budget { agent_id: agent_id.clone(), open: u32::try_from(open).unwrap_or(u32::MAX) });
-        }
         let address: String = address.chars().filter(|c| !c.is_control()).take(ADDRESS_CHARS_MAX).collect();
+        // Only now: whoever is given up and yet lives, as the original of a copy, can be granted another token too.
+        self.give_up(agent_id, session, former, &address, fx);
+        self.within_budget(agent_id, token_type)?;
         if self.propose(now, agent_id, session, token_type, address.clone(), fx) {
             return Ok(());
         }
@@ -78,6 +78,45 @@ impl Ledger {
         let agent_id = agent_id.clone();
         fx.send(PeerMessage::Ask { agent_id, session, token_type, address });
         Ok(())
+    }
+
+    /// Open leases and denied ones have a bound each: what an agent gives up is not in the way of what it needs, and yet
+    /// no agent empties the pool by giving up again and again.
+    fn within_budget(&self, agent_id: &AgentId, token_type: TokenType) -> Result<(), Refusal> {
+        let denied =
+            |key: TokenKey| self.table.prep(key).is_none() && self.table.lease(key).is_some_and(|lease| lease.deny);
+        let of_type = self.table.of_agent(agent_id).filter(|(kind, _)| *kind == token_type);
+        let (ended, open): (Vec<_>, Vec<_>) = of_type.partition(|(_, key)| denied(*key));
+        if open.len() < usize::from(Terms::BUDGET) && ended.len() < usize::from(Terms::DENIED) {
+            return Ok(());
+        }
+        let open = u32::try_from(open.len() + ended.len()).unwrap_or(u32::MAX);
+        Err(Refusal::Budget { agent_id: agent_id.clone(), open })
+    }
+
+    /// A fresh start shows the sessions that its serial file had before: nobody uses their leases any more, so they are
+    /// denied, as if they had been released. Their values rest like any other.
+    fn give_up(
+        &mut self,
+        agent_id: &AgentId,
+        session: SessionId,
+        former: &[SessionId],
+        address: &str,
+        fx: &mut Effects,
+    ) {
+        let former = former.iter().take(FORMER_MAX).filter(|former| **former != session);
+        let held = |session: &SessionId| {
+            TokenType::ALL.into_iter().flat_map(|kind| self.table.of_session(*session, kind)).collect::<Vec<_>>()
+        };
+        let keys: Vec<(SessionId, TokenKey)> = former.flat_map(|s| held(s).into_iter().map(|key| (*s, key))).collect();
+        for (session, key) in keys {
+            let ours = |lease: &&Lease| rules::is_of(lease, agent_id, session);
+            let open = |lease: &&Lease| !lease.deny && lease.state == LeaseState::Held;
+            let Some(denied) = self.table.lease(key).filter(ours).filter(open).cloned() else { continue };
+            fx.by = Some(Actor::new(agent_id.as_str(), address));
+            self.put_lease(key, Lease { deny: true, ..denied }, fx);
+            self.share(key, fx);
+        }
     }
 
     /// Proposes a free value that is at home here. `false`: there is none.

@@ -82,6 +82,9 @@ pub(super) enum Command {
         token_type: Option<TokenType>,
         #[arg(key)]
         name: Option<String>,
+        /// Sessions that it gives up, with commas between.
+        #[arg(key)]
+        former: Option<String>,
     },
     /// An agent renews what it was granted, or tries to renew another's.
     Renew {
@@ -214,10 +217,11 @@ impl goldenscript::Runner for Script {
                 self.mail.clear();
             }
             Command::Clock(id, skew) => self.master(id.0)?.skew = skew.0,
-            Command::Request { agent, at, token_type, name } => {
+            Command::Request { agent, at, token_type, name, former } => {
                 let agent_id: AgentId = name.as_ref().unwrap_or(agent).parse()?;
                 let token_type = token_type.unwrap_or(TokenType::Uint2);
-                let request = TokenRequest { agent_id, session: session(agent), cluster: None, token_type };
+                let former = former.iter().flat_map(|names| names.split(',')).map(session).collect();
+                let request = TokenRequest { agent_id, session: session(agent), cluster: None, token_type, former };
                 return self.ask(agent, at.0, |id| Event::Token { id, request, address: "10.0.0.1:5".to_owned() });
             }
             Command::Renew { agent, at, grant_of, again, attempt, name } => {

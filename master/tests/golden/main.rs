@@ -36,6 +36,7 @@ scripts! {
     an_operators_orders_are_audited_on_both
     an_order_is_answered_when_both_have_written_it_down
     a_clone_is_denied
+    a_fresh_start_gives_up_its_former_leases
     a_grant_needs_both
     a_greeting_that_comes_days_later_stops_nobody
     a_late_confirmation_proves_nothing

@@ -1,6 +1,6 @@
 //! The real disk with a fault at a chosen call, and with a memory of what is flushed.
 
-use agent::serial_file::{Access, BootId, Born, Contents, Disk, OsDisk, Stat, decode};
+use agent::serial_file::{Access, BootId, Born, Contents, Disk, FileSystem, OsDisk, Stat, decode};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -365,8 +365,8 @@ impl Disk for FaultyDisk {
         self.call("unlink", text(name), nothing, || self.os.unlink(name), note)
     }
 
-    fn is_network(&self) -> io::Result<bool> {
-        self.call("is_network", ".".to_owned(), nothing, || self.os.is_network(), |_, _| ())
+    fn file_system(&self) -> io::Result<FileSystem> {
+        self.call("file_system", ".".to_owned(), nothing, || self.os.file_system(), |_, _| ())
     }
 
     fn boot_id(&self) -> io::Result<BootId> {

@@ -73,6 +73,8 @@ pub(super) struct Inode {
 pub(super) struct Folder {
     /// Which boot of which machine.
     pub(super) boot: u8,
+    /// Which file system: 0 the first one, another number a snapshot of it.
+    pub(super) volume: u8,
     /// By number, ascending.
     inodes: Vec<(u8, Inode)>,
     names: [Option<u8>; NAMES],
@@ -86,7 +88,7 @@ fn bit(inode: Option<u8>) -> u32 {
 
 impl Folder {
     pub(super) fn new(boot: u8) -> Self {
-        Self { boot, inodes: Vec::new(), names: [None; NAMES], past: [0; LASTING.len()] }
+        Self { boot, volume: 0, inodes: Vec::new(), names: [None; NAMES], past: [0; LASTING.len()] }
     }
 
     pub(super) fn at(&self, name: Name) -> Option<u8> {
@@ -242,5 +244,12 @@ impl Folder {
         let mut clone = Self { boot, ..self.clone() };
         clone.collect(&[]);
         clone
+    }
+
+    /// The same files in a snapshot of the file system, seen by the same machine under the same device number.
+    pub(super) fn snapshot(&self) -> Self {
+        let mut snapshot = Self { volume: self.volume + 1, ..self.clone() };
+        snapshot.collect(&[]);
+        snapshot
     }
 }

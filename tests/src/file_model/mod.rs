@@ -10,7 +10,8 @@
 //! flushed any part is there afterwards, and of the files not yet flushed all, half or nothing. A call of the disk does
 //! nothing and fails, or is done and reported as failed; what a failed fsync left is never durable. An operator keeps a
 //! copy of either file, puts it back in place or as a new file, touches, moves away and back, links, removes, formats
-//! anew, copies both files elsewhere, clones the disk for another machine.
+//! anew, copies both files elsewhere, clones the disk for another machine, mounts a snapshot of it under the device number
+//! of the original.
 //!
 //! # What the disk is like
 //!
@@ -96,6 +97,8 @@ pub enum Twin {
     NoBirth,
     /// Nor does the boot id.
     NoBootId,
+    /// Nor does the file system's own number.
+    NoFileSystemId,
     /// Anyone gets the lock.
     NoLock,
 }

@@ -28,6 +28,8 @@ pub enum Trouble {
     Copy,
     /// The disk is cloned, and the clone runs in another machine.
     Clone,
+    /// A snapshot of the file system is mounted in the same boot, with the device number of the original.
+    Snapshot,
 }
 
 /// One thing that an operator does.
@@ -63,6 +65,8 @@ pub enum Deed {
     Copy,
     /// Clones the disk.
     Clone,
+    /// Mounts a snapshot with the same device number.
+    Snapshot,
 }
 
 /// All that may be done now.
@@ -92,6 +96,7 @@ pub(super) fn deeds(model: &Files, world: &World) -> Vec<Deed> {
             Trouble::Remove => &[(file.is_some(), Deed::RemoveFile), (lineage.is_some(), Deed::RemoveLineage)],
             Trouble::Copy => &[(world.folders.len() == 1 && file.is_some(), Deed::Copy)],
             Trouble::Clone => &[(world.folders.len() == 1, Deed::Clone)],
+            Trouble::Snapshot => &[(world.folders.len() == 1, Deed::Snapshot)],
         };
         all.extend(may.iter().filter(|(may, _)| *may).map(|(_, deed)| *deed));
     }
@@ -133,6 +138,7 @@ pub(super) fn act(model: &Files, mut world: World, deed: Deed) -> Option<World> 
             let clone = folder.cloned(world.boots);
             world.folders.push(Shared::new(clone));
         }
+        Deed::Snapshot => world.folders.push(Shared::new(folder.snapshot())),
     }
     if !matches!(deed, Deed::KeepFile | Deed::KeepLineage) {
         world.tampered = true;

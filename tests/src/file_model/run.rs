@@ -6,7 +6,9 @@
 
 use super::Twin;
 use super::folder::{Data, Flushed, Folder, Name};
-use agent::serial_file::{Access, BootId, Born, Disk, Holdings, Lineage, Place, Seen, Stat, decode};
+use agent::serial_file::{
+    Access, BootId, Born, Disk, FileSystem, FileSystemId, FileSystemKind, Holdings, Lineage, Place, Seen, Stat, decode,
+};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
@@ -141,13 +143,19 @@ impl Run {
         Reply::Opened(made)
     }
 
+    fn file_system(&self) -> FileSystemId {
+        let fsid = if self.has(Twin::NoFileSystemId) { 0 } else { self.folder.volume.into() };
+        FileSystemId { fsid, ..FileSystemId::default() }
+    }
+
     /// A lineage that fits whatever file is there.
     fn forged(&self) -> Option<Data> {
         let number = self.folder.at(Name::File)?;
         let (stat, inode) = (self.stat_of(number)?, self.folder.inode(number)?);
         let header = decode(&inode.data).ok()?.header;
         let boot = boot_id(self.folder.boot)?;
-        let seen = Seen { identity: stat.identity, write_counter: header.write_counter, boot, session: header.session };
+        let (identity, write_counter, session) = (stat.identity, header.write_counter, header.session);
+        let seen = Seen { identity, write_counter, boot, session, file_system: Some(self.file_system()) };
         let lineage = Lineage { seen, next: None, holdings: Holdings::default() };
         lineage.encode().ok().map(Data::new)
     }
@@ -156,6 +164,9 @@ impl Run {
 fn boot_id(boot: u8) -> Option<BootId> {
     boot.to_string().parse().ok()
 }
+
+/// The kind of all file systems here.
+const EXT4: FileSystemKind = FileSystemKind(0xef53);
 
 /// The disk of the process that is running in this thread.
 #[derive(Debug)]
@@ -335,8 +346,9 @@ impl Disk for MemoryDisk {
         run(|_| {}, remove, done)
     }
 
-    fn is_network(&self) -> io::Result<bool> {
-        Ok(false)
+    fn file_system(&self) -> io::Result<FileSystem> {
+        let id = RUN.with_borrow(|run| run.as_ref().map(Run::file_system)).unwrap_or_default();
+        Ok(FileSystem { kind: EXT4, id })
     }
 
     fn boot_id(&self) -> io::Result<BootId> {

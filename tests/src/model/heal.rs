@@ -83,7 +83,8 @@ impl Pair {
             }
             let session = SessionId(1_000 + u128::from(beat.unsigned_abs()));
             let Some(agent_id) = agent(session) else { return false };
-            let request = TokenRequest { agent_id, session, cluster: None, token_type: TokenType::Uint2 };
+            let request =
+                TokenRequest { agent_id, session, cluster: None, token_type: TokenType::Uint2, former: Vec::new() };
             if !self.step(at, Event::Token { id: RequestId(0), request, address: String::new() }) {
                 return false;
             }

@@ -341,8 +341,13 @@ impl Model for Masters {
         let id = RequestId(0);
         let after = match action {
             Action::Request { at, session, wall } => {
-                let request =
-                    TokenRequest { agent_id: agent(session)?, session, cluster: None, token_type: TokenType::Uint2 };
+                let request = TokenRequest {
+                    agent_id: agent(session)?,
+                    session,
+                    cluster: None,
+                    token_type: TokenType::Uint2,
+                    former: Vec::new(),
+                };
                 match twins::both_propose(self, &world, at, &request, wall) {
                     Some(proposed) => Some(proposed),
                     None => self.step(world, at, wall, Event::Token { id, request, address: String::new() }),

@@ -47,7 +47,9 @@ impl World {
         let call = match flight.command {
             Command::Heartbeat => Call::Heartbeat(heartbeat()),
             _ if greets => Call::Heartbeat(heartbeat()),
-            Command::Request(token_type) => Call::Token(TokenRequest { agent_id, session, cluster, token_type }),
+            Command::Request(token_type) => {
+                Call::Token(TokenRequest { agent_id, session, cluster, token_type, former: Vec::new() })
+            }
             Command::Renew { key, g, renewal, .. } => {
                 let promised = self.with(h, |proc, shell| proc.minter.promise_rseq(shell, renewal.rseq));
                 match promised {

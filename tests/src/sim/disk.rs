@@ -203,7 +203,8 @@ impl SerialFile {
         let mut contents = decode(&placed.bytes).ok()?;
         let boot = boot_id(start.boot);
         let write_counter = contents.header.write_counter;
-        let mut seen = Seen { identity: placed.identity, write_counter, boot, session: contents.header.session };
+        let session = contents.header.session;
+        let mut seen = Seen { identity: placed.identity, write_counter, boot, session, file_system: None };
         let Identity { device, inode, .. } = placed.identity;
         let checksum = stored_checksum(&placed.bytes);
         let as_next = Next { device, inode, born: placed.born, write_counter, checksum };
@@ -307,6 +308,7 @@ impl SerialFile {
             write_counter: self.held_counter,
             boot: self.boot,
             session: self.acked.header.session,
+            file_system: None,
         };
         Lineage { seen, next, holdings: holdings.clone() }.encode().expect("few holdings")
     }

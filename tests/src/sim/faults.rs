@@ -218,7 +218,8 @@ impl World {
         for _ in 0..names {
             let agent_id = format!("fresh-{:08x}", self.rng.next() as u32).parse().expect("a name");
             let session = SessionId(self.rng.wide());
-            let request = TokenRequest { agent_id, session, cluster: None, token_type: TokenType::Uint2 };
+            let request =
+                TokenRequest { agent_id, session, cluster: None, token_type: TokenType::Uint2, former: Vec::new() };
             let (target, delay) = (self.current[self.rng.below(2)], self.rng.range(0, span));
             self.after(delay, Event::Call(target, caller, Box::new(Call::Token(request))));
         }

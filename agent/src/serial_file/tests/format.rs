@@ -69,17 +69,33 @@ fn a_path_that_can_hold_no_file_is_refused_with_the_remedy() {
     assert_eq!(open(&path, AfterReboot::Fresh, SECOND).unwrap().start, StartKind::Fresh(FreshReason::NoLineage));
 }
 
+/// FUSE has many names, and what nobody has heard of may be anything.
 #[test]
-fn a_network_file_system_is_refused() {
+fn a_file_system_that_is_not_known_to_be_local_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home { folder };
     let disk = home.disk();
-    disk.plan.lock().unwrap().network = true;
-    let error = format_on(&disk, &home.place(), 3, NOW, FIRST).unwrap_err().to_string();
-    assert!(error.contains("network") && error.contains("local disk"), "{error}");
+    let on = |kind| disk.plan.lock().unwrap().kind = Some(FileSystemKind(kind));
+    let kinds = [
+        (0x6969, "NFS"),
+        (0x6573_5546, "FUSE or virtiofs"),
+        (0x0102_1997, "9p"),
+        (0x0bd0_0bd0, "Lustre"),
+        (0x4750_4653, "GPFS"),
+        (0x7461_636f, "OCFS2"),
+        (0x0116_1970, "GFS2"),
+        (0x1234_5678, "unknown kind (0x12345678)"),
+    ];
+    for (kind, name) in kinds {
+        on(kind);
+        let error = format_on(&disk, &home.place(), 3, NOW, FIRST).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("local disk (ext4"), "{error}");
+    }
+    assert!(home.names().is_empty(), "nothing was made");
     format(&home.path(), 3, NOW, FIRST).unwrap();
-    assert!(matches!(home.open_on(&disk, SECOND), Err(SerialFileError::Network(_))));
-    assert!(matches!(home.open(SECOND).start, StartKind::Fresh(_)));
+    assert!(matches!(home.open_on(&disk, SECOND), Err(SerialFileError::NotLocal { .. })));
+    on(0x9123_683e);
+    assert!(matches!(home.open_on(&disk, SECOND).unwrap().start, StartKind::Fresh(_)), "btrfs is local");
 }
 
 #[test]
@@ -90,7 +106,7 @@ fn the_steps_come_in_their_order() {
     format_on(&disk, &home.place(), 3, NOW, FIRST).unwrap();
     let steps =
         ["stat_name", "stat_name", "unlink", "create", "try_lock", "write", "fsync", "rename_new", "fsync_folder"];
-    assert_eq!(disk.trace(), [&["is_network"], &steps[..]].concat());
+    assert_eq!(disk.trace(), [&["file_system"], &steps[..]].concat());
 }
 
 #[test]

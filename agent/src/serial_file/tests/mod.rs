@@ -49,7 +49,10 @@ struct Plan {
     dead: bool,
     trace: Vec<&'static str>,
     boot: Option<BootId>,
-    network: bool,
+    /// What the folder is said to be on.
+    kind: Option<FileSystemKind>,
+    /// And which one.
+    fsid: Option<u64>,
     /// What others do meanwhile.
     meanwhile: Option<Meanwhile>,
 }
@@ -165,9 +168,16 @@ impl Disk for FaultyDisk {
     fn unlink(&self, name: &OsStr) -> io::Result<()> {
         self.step("unlink", nothing, || self.os.unlink(name))
     }
-    fn is_network(&self) -> io::Result<bool> {
-        let network = self.plan.lock().unwrap().network;
-        self.step("is_network", nothing, || Ok(network || self.os.is_network()?))
+    fn file_system(&self) -> io::Result<FileSystem> {
+        let (kind, fsid) = {
+            let plan = self.plan.lock().unwrap();
+            (plan.kind, plan.fsid)
+        };
+        self.step("file_system", nothing, || {
+            let FileSystem { kind: real, id } = self.os.file_system()?;
+            let id = FileSystemId { fsid: fsid.unwrap_or(id.fsid), ..id };
+            Ok(FileSystem { kind: kind.unwrap_or(real), id })
+        })
     }
     fn boot_id(&self) -> io::Result<BootId> {
         let boot = self.plan.lock().unwrap().boot;
@@ -261,7 +271,7 @@ fn holdings(rseq: u64) -> Holdings {
         from: NOW,
         until: WallMs(NOW.0 + i64::try_from(rseq).unwrap()),
     };
-    Holdings { cluster: Some(ClusterId(9)), terms: None, leases: vec![grant], rseq }
+    Holdings { cluster: Some(ClusterId(9)), terms: None, leases: vec![grant], rseq, former: Vec::new() }
 }
 
 fn serial(contents: &Contents) -> u64 {

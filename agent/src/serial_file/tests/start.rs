@@ -22,7 +22,8 @@ fn start_after(change: impl FnOnce(&Home)) -> StartKind {
             assert_eq!((opened.contents.header.session, &opened.holdings), (SECOND, &holdings(1)));
         }
         StartKind::Fresh(_) => {
-            assert_eq!((opened.contents.header.session, &opened.holdings), (THIRD, &Holdings::default()));
+            let gives_up = Holdings { former: opened.holdings.former.clone(), ..Holdings::default() };
+            assert_eq!((opened.contents.header.session, &opened.holdings), (THIRD, &gives_up));
             let durable = decode(&fs::read(home.path()).unwrap()).unwrap();
             assert_eq!(durable, opened.contents, "the new session is in the file before it is used");
         }
@@ -200,7 +201,7 @@ fn twin_without_the_ctime_a_restored_file_resumes() {
     let stat = Stat::from(&fs::metadata(home.path()).unwrap());
     let header = decode(&bytes).unwrap().header;
     let mut now =
-        Seen { identity: stat.identity, write_counter: header.write_counter, boot: then.boot, session: header.session };
+        Seen { identity: stat.identity, write_counter: header.write_counter, session: header.session, ..*then };
     assert_eq!(judge(&found, &now, None, AfterReboot::Fresh), fresh(FreshReason::FileChanged));
     now.identity.ctime_s = then.identity.ctime_s;
     now.identity.ctime_ns = then.identity.ctime_ns;
@@ -271,6 +272,38 @@ fn a_reboot_is_fresh_unless_told_otherwise() {
         }
         assert_eq!(serial(&opened.contents), 1000);
     }
+}
+
+/// A snapshot that is mounted in its original's place, with the device number that this gave back: all that a file shows
+/// is the same, and only the file system knows that it is another.
+#[test]
+fn a_file_in_a_snapshot_of_its_file_system_is_fresh() {
+    let home = Home::new();
+    drop(home.started());
+    let disk = home.disk();
+    let real = disk.os.file_system().unwrap().id.fsid;
+    disk.plan.lock().unwrap().fsid = Some(real ^ 1);
+    let opened = home.open_on(&disk, THIRD).unwrap();
+    assert_eq!((opened.start, opened.holdings), (fresh(FreshReason::FileCopied), Holdings::default()));
+}
+
+#[test]
+fn a_fresh_start_writes_down_what_it_gives_up_until_it_may_forget() {
+    let home = Home::new();
+    drop(home.started());
+    let boot = |nth: u8, session: SessionId| {
+        let disk = home.disk();
+        disk.plan.lock().unwrap().boot = Some(nth.to_string().parse().unwrap());
+        home.open_on(&disk, session).unwrap()
+    };
+    assert_eq!(boot(1, THIRD).holdings.former, [SECOND]);
+    let mut third = boot(2, SessionId(0x4444));
+    assert_eq!(third.holdings.former, [THIRD, SECOND], "no master has heard of it yet");
+    third.file.write_holdings(&holdings(1)).unwrap();
+    drop(third);
+    assert_eq!(boot(3, FIRST).holdings.former, [SessionId(0x4444)]);
+    fs::write(home.lineage(), b"torn").unwrap();
+    assert_eq!(boot(4, SECOND).holdings.former, [FIRST], "the serial file itself says which session it had");
 }
 
 #[test]

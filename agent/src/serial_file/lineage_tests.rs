@@ -1,0 +1,199 @@
+use super::*;
+use common::lease::Generation;
+use common::time::WallMs;
+use common::token::{TokenType, TokenValue};
+
+const SEEN: Seen = Seen {
+    identity: Identity { device: 1, inode: 2, ctime_s: 3, ctime_ns: 4 },
+    write_counter: 5,
+    boot: BootId(6),
+    session: SessionId(7),
+    file_system: Some(FileSystemId { fsid: 8, disk: Some(9), mount: None }),
+};
+
+fn whole() -> Found {
+    let grant = Grant {
+        token_type: TokenType::Uint2,
+        key: TokenType::Uint2.key(TokenValue(4095)),
+        g: Generation(1),
+        from: WallMs(0),
+        until: WallMs(1),
+    };
+    let terms = Terms::new(7, common::calendar::UtcOffset::default(), 4095).unwrap();
+    let former = vec![SessionId(5), SessionId(4)];
+    let holdings =
+        Holdings { cluster: Some(ClusterId(1)), terms: Some(terms), leases: vec![grant], rseq: u64::MAX, former };
+    Found::Whole(Lineage { seen: SEEN, next: None, holdings })
+}
+
+#[test]
+fn only_what_is_equal_in_all_is_resumed() {
+    assert_eq!(judge(&whole(), &SEEN, None, AfterReboot::Fresh), StartKind::Resumed);
+    type Change = fn(&mut Seen);
+    let cases: [(Change, FreshReason); 10] = [
+        (|now| now.session = SessionId(8), FreshReason::OtherSession),
+        (|now| now.write_counter = 6, FreshReason::LineageBehind),
+        (|now| now.write_counter = 4, FreshReason::FileBehind),
+        (|now| now.identity.device = 9, FreshReason::FileCopied),
+        (|now| now.identity.inode = 9, FreshReason::FileCopied),
+        (|now| now.identity.ctime_s = 9, FreshReason::FileChanged),
+        (|now| now.identity.ctime_ns = 9, FreshReason::FileChanged),
+        (|now| file_system(now).fsid = 9, FreshReason::FileCopied),
+        (|now| file_system(now).disk = Some(8), FreshReason::FileCopied),
+        (|now| now.boot = BootId(9), FreshReason::Reboot),
+    ];
+    for (change, reason) in cases {
+        let mut now = SEEN;
+        change(&mut now);
+        assert_eq!(judge(&whole(), &now, None, AfterReboot::Fresh), StartKind::Fresh(reason.clone()));
+        let later = judge(&whole(), &now, None, AfterReboot::Resume);
+        if reason == FreshReason::Reboot {
+            assert_eq!(later, StartKind::Resumed);
+        } else {
+            assert_eq!(later, StartKind::Fresh(reason), "`resume` accepts another boot id and nothing else");
+        }
+    }
+}
+
+fn file_system(seen: &mut Seen) -> &mut FileSystemId {
+    seen.file_system.as_mut().unwrap()
+}
+
+#[test]
+fn a_disks_number_counts_within_one_boot_and_if_both_know_it() {
+    let rebooted = |disk| {
+        let mut now = Seen { boot: BootId(9), ..SEEN };
+        file_system(&mut now).disk = disk;
+        judge(&whole(), &now, None, AfterReboot::Resume)
+    };
+    assert_eq!(rebooted(Some(77)), StartKind::Resumed);
+    let mut now = SEEN;
+    file_system(&mut now).disk = None;
+    assert_eq!(judge(&whole(), &now, None, AfterReboot::Fresh), StartKind::Resumed, "/sys is not mounted now");
+}
+
+#[test]
+fn what_a_lineage_cannot_tell_a_master_has_to() {
+    assert!(!renew_first(&whole(), &SEEN));
+    let mut now = SEEN;
+    file_system(&mut now).mount = Some(3);
+    assert!(renew_first(&whole(), &now), "layers that were mounted anew");
+    let Found::Whole(mut lineage) = whole() else { unreachable!() };
+    lineage.seen = now;
+    assert!(!renew_first(&Found::Whole(lineage), &now), "the same mount");
+    assert!(renew_first(&Found::Missing, &SEEN));
+}
+
+/// Bytes that the version before wrote, with a file to come.
+const VERSION_2: &str = "4c494e4502000100c0000000f41d2b8c01000000000000000200000000000000030000000000000004000000000000\
+    000500000000000000060000000000000000000000000000000700000000000000000000000000000001010000000000000003000000000000\
+    000400000000000000050000000600000000000000070000000000000001010000000000000000000000000000000107011e040000ff0f0100\
+    0000000000001602000000ff0f0000010000000000000000000000000000000100000000000000ffffffffffffffff";
+
+#[test]
+fn a_lineage_of_the_version_before_is_resumed_once_a_master_has_renewed() {
+    let digits: Vec<u8> = VERSION_2.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap();
+    let bytes: Vec<u8> = digits.chunks(2).map(byte).collect();
+    let found = Found::decode(&bytes);
+    let Found::Whole(lineage) = &found else { panic!("{found:?}") };
+    let Found::Whole(new) = whole() else { unreachable!() };
+    assert_eq!(lineage.seen, Seen { file_system: None, ..SEEN });
+    assert_eq!(lineage.holdings, Holdings { former: Vec::new(), ..new.holdings });
+    assert!(lineage.next.is_some_and(|next| next.checksum == 7));
+    assert_eq!(judge(&found, &SEEN, None, AfterReboot::Fresh), StartKind::Resumed);
+    assert!(renew_first(&found, &SEEN), "it does not say that this is no snapshot");
+    let mut cut = bytes.clone();
+    cut[60] ^= 1;
+    assert!(matches!(Found::decode(&cut), Found::Damaged(_)));
+}
+
+#[test]
+fn a_fresh_start_gives_up_what_its_file_had_but_not_what_was_copied_beside_a_living_original() {
+    let sessions = |all: &[u128]| all.iter().copied().map(SessionId).collect::<Vec<_>>();
+    let rebooted = Seen { boot: BootId(9), ..SEEN };
+    assert_eq!(given_up(&whole(), &rebooted, &FreshReason::Reboot), sessions(&[7, 5, 4]));
+    assert_eq!(given_up(&whole(), &SEEN, &FreshReason::FileChanged), sessions(&[7, 5, 4]));
+    assert_eq!(given_up(&whole(), &SEEN, &FreshReason::FileCopied), []);
+    assert_eq!(given_up(&whole(), &rebooted, &FreshReason::FileCopied), sessions(&[7, 5, 4]), "restored elsewhere");
+    let killed = Seen { session: SessionId(99), ..SEEN };
+    assert_eq!(given_up(&whole(), &killed, &FreshReason::OtherSession), sessions(&[7, 5, 4]), "what the lineage says");
+    for broken in [Found::Missing, Found::Damaged(EnvelopeError::Kind)] {
+        assert_eq!(given_up(&broken, &SEEN, &FreshReason::NoLineage), sessions(&[7]));
+        let formatted = Seen { write_counter: 0, ..SEEN };
+        assert_eq!(given_up(&broken, &formatted, &FreshReason::NoLineage), []);
+    }
+    let Found::Whole(mut long) = whole() else { unreachable!() };
+    long.holdings.former = (100..200).map(SessionId).collect();
+    assert_eq!(given_up(&Found::Whole(long), &SEEN, &FreshReason::FileChanged).len(), FORMER_MAX);
+}
+
+#[test]
+fn the_file_to_come_is_resumed_if_it_is_that_very_file() {
+    let next = Next { device: 1, inode: 3, born: Born { s: 4, ns: 5 }, write_counter: 6, checksum: 7 };
+    let Found::Whole(mut lineage) = whole() else { unreachable!() };
+    lineage.next = Some(next);
+    let found = Found::Whole(lineage);
+    let identity = Identity { device: 1, inode: 3, ctime_s: 9, ctime_ns: 9 };
+    let there = Seen { identity, write_counter: 6, ..SEEN };
+    let judged = |now: &Seen, next: Option<&Next>| judge(&found, now, next, AfterReboot::Fresh);
+    assert_eq!(judged(&there, Some(&next)), StartKind::Resumed);
+    assert_eq!(judged(&SEEN, None), StartKind::Resumed, "the file in place goes on as well");
+    for (ctime_s, in_time) in [(3, false), (4, true), (14, true), (15, false), (i64::MIN, false), (i64::MAX, false)] {
+        let there = Seen { identity: Identity { ctime_s, ..identity }, ..there };
+        let moved = StartKind::Fresh(FreshReason::LineageBehind);
+        assert_eq!(judged(&there, Some(&next)), if in_time { StartKind::Resumed } else { moved }, "{ctime_s}");
+    }
+    let changes: [fn(&mut Next); 6] = [
+        |next| next.device = 9,
+        |next| next.inode = 9,
+        |next| next.born.s = 9,
+        |next| next.born.ns = 9,
+        |next| next.write_counter = 9,
+        |next| next.checksum = 9,
+    ];
+    for change in changes {
+        let mut other = next;
+        change(&mut other);
+        assert_eq!(judged(&there, Some(&other)), StartKind::Fresh(FreshReason::LineageBehind), "{other:?}");
+    }
+    assert_eq!(judged(&there, None), StartKind::Fresh(FreshReason::LineageBehind), "a birth that nobody tells");
+    let rebooted = Seen { boot: BootId(9), ..there };
+    assert_eq!(judged(&rebooted, Some(&next)), StartKind::Fresh(FreshReason::Reboot));
+    let mut snapshot = there;
+    file_system(&mut snapshot).fsid = 9;
+    assert_eq!(judged(&snapshot, Some(&next)), StartKind::Fresh(FreshReason::LineageBehind));
+    let other_session = Seen { session: SessionId(9), ..there };
+    assert_eq!(judged(&other_session, Some(&next)), StartKind::Fresh(FreshReason::OtherSession));
+}
+
+#[test]
+fn a_lineage_that_is_not_there_or_not_whole_proves_nothing() {
+    let fresh = |found: &Found| judge(found, &SEEN, None, AfterReboot::Resume);
+    assert_eq!(fresh(&Found::Missing), StartKind::Fresh(FreshReason::NoLineage));
+    let Found::Whole(lineage) = whole() else { unreachable!() };
+    let bytes = lineage.encode().unwrap();
+    assert_eq!(Found::decode(&bytes), whole());
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(matches!(fresh(&Found::decode(&damaged)), StartKind::Fresh(FreshReason::LineageDamaged(_))));
+        assert!(matches!(Found::decode(&bytes[..at]), Found::Damaged(_)));
+    }
+}
+
+#[test]
+fn boot_ids_are_read_as_the_kernel_writes_them() {
+    assert_eq!("00000000-0000-0000-0000-00000000002a\n".parse(), Ok(BootId(42)));
+    for bad in ["", "\n", "boot", "-"] {
+        assert!(bad.parse::<BootId>().is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn policies_are_written_as_the_flag_has_them() {
+    for policy in [AfterReboot::Fresh, AfterReboot::Resume] {
+        assert_eq!(policy.to_string().parse(), Ok(policy));
+    }
+    assert_eq!("Resume".parse::<AfterReboot>(), Err(AfterRebootError));
+}
