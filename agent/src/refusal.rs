@@ -3,6 +3,7 @@
 
 use common::namespace::{GeneratorKind, GeneratorName};
 use common::rpc::mint::MintCode;
+use common::terms::ClusterId;
 use common::time::{SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 
@@ -25,6 +26,56 @@ pub enum Refusal {
     GeneratorExists {
         /// The name.
         name: GeneratorName,
+    },
+    /// The masters say that the name stands for something else than was minted under it here.
+    #[error(
+        "the masters say that '{name}' stands for something else than this agent minted under it: no more IDs by this name \
+         here. If the masters were restored from a backup, that is what has to be mended; else remove this agent's serial \
+         file and format a new one (uniq_generator --format)"
+    )]
+    GeneratorConflict {
+        /// The name.
+        name: GeneratorName,
+    },
+    /// The name was retired.
+    #[error(
+        "the name '{name}' was retired: it gives no more IDs and never stands for anything else; take another name"
+    )]
+    GeneratorRetired {
+        /// The name.
+        name: GeneratorName,
+    },
+    /// The masters do not register a definition.
+    #[error("{why}")]
+    NotRegistered {
+        /// `generator_conflict`, `generator_exists` or `bad_parameter`.
+        code: MintCode,
+        /// Why not.
+        why: String,
+    },
+    /// Too many names were registered from there.
+    #[error("more names are registered from {from} than one caller may: at most {max} at once, and one more each {} s", whole_seconds(*each))]
+    TooManyNames {
+        /// The caller's address.
+        from: std::net::IpAddr,
+        /// How many may come at once.
+        max: u32,
+        /// After how long another one may come.
+        each: SpanMs,
+    },
+    /// A master in the list belongs to another cluster than the leases.
+    #[error(
+        "the master at {address} belongs to cluster {there}, this agent's leases to cluster {here}: the other cluster may \
+         grant the same tokens, so nothing is minted. If that address is a mistake, mend --masters; if the cluster was made \
+         anew, stop this agent, remove its serial file and format a new one (uniq_generator --format)"
+    )]
+    WrongCluster {
+        /// Where that master is.
+        address: String,
+        /// The cluster of the leases.
+        here: ClusterId,
+        /// The master's.
+        there: ClusterId,
     },
     /// The masters could not do their part.
     #[error("the masters have not done their part, ask again: {0}")]
@@ -109,6 +160,11 @@ impl Refusal {
             Self::BadParameter(_) => MintCode::BadParameter,
             Self::UnknownGenerator { .. } => MintCode::UnknownGenerator,
             Self::GeneratorExists { .. } => MintCode::GeneratorExists,
+            Self::GeneratorConflict { .. } => MintCode::GeneratorConflict,
+            Self::WrongCluster { .. } => MintCode::WrongCluster,
+            Self::GeneratorRetired { .. } => MintCode::UnknownGenerator,
+            Self::NotRegistered { code, .. } => *code,
+            Self::TooManyNames { .. } => MintCode::QuotaExceeded,
             Self::MastersUnavailable(_) => MintCode::MastersUnavailable,
             Self::SerialExhausted { .. } => MintCode::SerialExhausted,
             Self::NoLease { .. } => MintCode::NoLease,
@@ -124,6 +180,7 @@ impl Refusal {
     /// When to ask again, if that is known or a guess is better than none.
     pub fn retry_after(&self) -> Option<SpanMs> {
         match self {
+            Self::TooManyNames { each, .. } => Some(*each),
             Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
             Self::NoLease { .. } | Self::SerialFileIo(_) | Self::Overloaded(_) | Self::MastersUnavailable(_) => {
                 Some(SpanMs(SECOND_MS))

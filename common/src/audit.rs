@@ -79,6 +79,8 @@ pub enum Action {
     Key,
     /// `master.vouch`: an operator vouched that this master's store is the untouched one (`--vouch-untouched`).
     Vouch,
+    /// `namespace.retire`: a generator's name gives no more IDs.
+    Retire,
 }
 
 impl Action {
@@ -99,6 +101,7 @@ impl Action {
             Self::LockOut => "login.lockout",
             Self::User => "user.change",
             Self::Key => "key.change",
+            Self::Retire => "namespace.retire",
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Generators' names, and what they stand for.
 //!
-//! A name is a namespace and the scope of uniqueness: two names may yield equal values, one name never. Its definition
-//! is registered once and never changes.
+//! A name is a namespace. Its definition is registered once and never changes. By default the scope of uniqueness is the
+//! whole kind: no two names of a kind ever give equal IDs. A name whose scope is its own may give what others give.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::digits::shown;
 use crate::ids::UNIQ64_SERIALS_PER_HOUR;
-use crate::template::{DEFAULT_TEMPLATE, Template, TemplateError};
+use crate::template::{DEFAULT_TEMPLATE, Overlap, Template, TemplateError};
+use crate::terms::ClusterId;
 use crate::token::{TokenType, UnknownTokenType};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -73,6 +74,27 @@ impl From<GeneratorName> for String {
 impl fmt::Display for GeneratorName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// Among which IDs a name's are unique.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// Among those of all names of its kind: Uniq64 share one series of serials, and templates never write the same.
+    #[default]
+    Kind,
+    /// Among its own alone: another name may give equal IDs.
+    Own,
+}
+
+impl Scope {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kind => "kind",
+            Self::Own => "own",
+        }
     }
 }
 
@@ -156,6 +178,9 @@ pub struct Namespace {
     template: Option<Template>,
     everyday_reset: bool,
     step: u32,
+    scope: Scope,
+    /// Whether it was registered before there were scopes.
+    early: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -166,6 +191,28 @@ struct RawNamespace {
     template: Option<String>,
     everyday_reset: bool,
     step: u32,
+    scope: Scope,
+    early: bool,
+}
+
+/// A namespace as records kept it before there were scopes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EarlyNamespace {
+    name: GeneratorName,
+    kind: GeneratorKind,
+    token_type: TokenType,
+    template: Option<String>,
+    everyday_reset: bool,
+    step: u32,
+}
+
+impl TryFrom<EarlyNamespace> for Namespace {
+    type Error = NamespaceError;
+    fn try_from(early: EarlyNamespace) -> Result<Self, NamespaceError> {
+        let EarlyNamespace { name, kind, token_type, template, everyday_reset, step } = early;
+        let scope = Scope::Own;
+        Self::try_from(RawNamespace { name, kind, token_type, template, everyday_reset, step, scope, early: true })
+    }
 }
 
 /// A definition as a person writes it in JSON; what is left out is as in the namespace `default` of that kind.
@@ -188,6 +235,10 @@ pub struct Definition {
     /// How many serials are reserved at once at first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
+    /// `kind` (the default): no other name of this kind gives equal IDs. `own`: others may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub scope: Option<Scope>,
 }
 
 /// Why a definition is refused.
@@ -215,6 +266,12 @@ pub enum NamespaceError {
         /// What it can use.
         wanted: &'static str,
     },
+    /// A series that all names share does not restart for one of them.
+    #[error(
+        "all uniq64 names of a token share one series of serials, which does not restart: leave everyday_reset out, or say \
+         \"scope\":\"own\" if it is fine that other names give equal IDs"
+    )]
+    SharedReset,
     /// A step of 0, or more than there are serials.
     #[error("a step of {step} does not fit: 1 to {max}")]
     Step {
@@ -259,7 +316,11 @@ impl Namespace {
             return Err(NamespaceError::Step { step, max });
         }
         let everyday_reset = definition.everyday_reset.unwrap_or(kind.default_reset());
-        Ok(Self { name, kind, token_type, template, everyday_reset, step })
+        let scope = definition.scope.unwrap_or_default();
+        if (kind, scope, everyday_reset) == (GeneratorKind::Uniq64, Scope::Kind, true) {
+            return Err(NamespaceError::SharedReset);
+        }
+        Ok(Self { name, kind, token_type, template, everyday_reset, step, scope, early: false })
     }
 
     /// The namespace `default` of that kind.
@@ -270,7 +331,8 @@ impl Namespace {
             GeneratorKind::String => Template::parse(DEFAULT_TEMPLATE, token_type.family()).ok(),
         };
         let everyday_reset = kind.default_reset();
-        Self { name: GeneratorName::default(), kind, token_type, template, everyday_reset, step: Self::STEP_DEFAULT }
+        let (name, step, scope) = (GeneratorName::default(), Self::STEP_DEFAULT, Scope::Kind);
+        Self { name, kind, token_type, template, everyday_reset, step, scope, early: false }
     }
 
     /// The definition as a person writes it, with nothing left out.
@@ -281,7 +343,31 @@ impl Namespace {
             template: self.template.as_ref().map(|template| template.source().to_owned()),
             everyday_reset: Some(self.everyday_reset),
             step: Some(self.step),
+            scope: Some(self.scope),
         }
+    }
+
+    /// Among which IDs its own are unique.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Whether its IDs are those of `default`, which it is another name for: one series for all Uniq64 of a token.
+    pub fn shares_serials(&self) -> bool {
+        (self.kind, self.scope) == (GeneratorKind::Uniq64, Scope::Kind) && !self.name.is_default()
+    }
+
+    /// Whether `known`, which is registered, is what this definition asks for. One that was registered before there were
+    /// scopes has its own; a program that says again what it said then goes on with it.
+    pub fn is_met_by(&self, known: &Self) -> bool {
+        let scope = if known.early { known.scope } else { self.scope };
+        Self { scope, early: known.early, ..self.clone() }.same_ids(known)
+    }
+
+    /// A string that both can write, if it cannot be proved that there is none; only strings are compared. `None`: proved.
+    pub fn overlap(&self, other: &Self) -> Option<Overlap> {
+        let (mine, its) = (self.template.as_ref()?, other.template.as_ref()?);
+        Some(mine.overlap(self.token_type, its, other.token_type)).filter(|overlap| *overlap != Overlap::Disjoint)
     }
 
     /// Its name.
@@ -333,17 +419,45 @@ impl Namespace {
     /// come out. It notices a block that belongs to another definition; it does not withstand someone who looks for two
     /// that collide, so masters compare the definitions themselves.
     pub fn checksum(&self) -> u64 {
+        fnv1a(self.checksum_bytes().iter())
+    }
+
+    /// The number that stands for this definition in the serial file of an agent of `cluster`. What `default` stands for is
+    /// the same in every cluster, so its number is [`checksum`](Self::checksum).
+    ///
+    /// The upper half is the lower half of FNV-1a over `1 u8 version=2 · 16 u128 little-endian cluster`, the lower half
+    /// that of [`checksum`](Self::checksum): see [`same_cluster`](Self::same_cluster).
+    pub fn checksum_in(&self, cluster: ClusterId) -> u64 {
+        if self.name.is_default() {
+            return self.checksum();
+        }
+        (cluster_half(cluster) << u32::BITS) | (self.checksum() & u64::from(u32::MAX))
+    }
+
+    /// Whether a number that [`checksum_in`](Self::checksum_in) gave belongs to `cluster`, whatever the definition. One
+    /// foreign number in 2^32 seems to.
+    pub fn same_cluster(checksum: u64, cluster: ClusterId) -> bool {
+        checksum >> u32::BITS == cluster_half(cluster)
+    }
+
+    fn checksum_bytes(&self) -> Vec<u8> {
         let name = self.name.as_str().as_bytes();
         let template = self.template.as_ref().map_or("", Template::source).as_bytes();
         // Both lengths fit: a name has at most 15 bytes, a template at most 256.
         let [name_len, ..] = name.len().to_le_bytes();
         let [low, high, ..] = template.len().to_le_bytes();
         let head = [CHECKSUM_VERSION, self.kind.number(), self.token_type.wire(), self.everyday_reset.into(), name_len];
-        fnv1a(head.iter().chain(name).chain(&[low, high]).chain(template))
+        head.iter().chain(name).chain(&[low, high]).chain(template).copied().collect()
     }
 }
 
+fn cluster_half(cluster: ClusterId) -> u64 {
+    let bytes = cluster.0.to_le_bytes();
+    fnv1a(std::iter::once(&CLUSTER_CHECKSUM_VERSION).chain(&bytes)) & u64::from(u32::MAX)
+}
+
 const CHECKSUM_VERSION: u8 = 1;
+const CLUSTER_CHECKSUM_VERSION: u8 = 2;
 const _: () = assert!(GeneratorName::LEN_MAX <= u8::MAX as usize && Template::SOURCE_LEN_MAX <= u16::MAX as usize);
 
 /// The hash of Fowler, Noll and Vo: no crate of ours has a checksum of 64 bits, and this one is two operations.
@@ -362,8 +476,10 @@ impl TryFrom<RawNamespace> for Namespace {
             template: raw.template,
             everyday_reset: Some(raw.everyday_reset),
             step: Some(raw.step),
+            scope: Some(raw.scope),
         };
-        Self::define(raw.name, &definition)
+        let early = raw.early && raw.scope == Scope::Own;
+        Ok(Self { early, ..Self::define(raw.name, &definition)? })
     }
 }
 
@@ -376,6 +492,8 @@ impl From<Namespace> for RawNamespace {
             token_type: namespace.token_type,
             everyday_reset: namespace.everyday_reset,
             step: namespace.step,
+            scope: namespace.scope,
+            early: namespace.early,
         }
     }
 }
@@ -395,11 +513,18 @@ mod tests {
             template: Some(template.to_owned()),
             everyday_reset: None,
             step: None,
+            scope: None,
         }
     }
 
-    const UNIQ64: Definition =
-        Definition { kind: GeneratorKind::Uniq64, token_type: None, template: None, everyday_reset: None, step: None };
+    const UNIQ64: Definition = Definition {
+        kind: GeneratorKind::Uniq64,
+        token_type: None,
+        template: None,
+        everyday_reset: None,
+        step: None,
+        scope: None,
+    };
 
     #[test]
     fn names_are_short_and_of_few_characters() {
@@ -449,6 +574,7 @@ mod tests {
             (with("uint1", &UNIQ64), "it takes uint2"),
             (with("uint2", &short), "string3 types"),
             (with("string4", &short), "no token type"),
+            (Definition { everyday_reset: Some(true), ..UNIQ64 }, "\"scope\":\"own\""),
             (Definition { step: Some(0), ..UNIQ64 }, "1 to 10000000"),
             (Definition { step: Some(Namespace::STEP_MAX + 1), ..UNIQ64 }, "1 to 10000000"),
             (Definition { step: Some(1_001), ..short.clone() }, "1 to 1000"),
@@ -472,7 +598,7 @@ mod tests {
         let definitions = [
             ("n", UNIQ64),
             ("m", UNIQ64),
-            ("n", Definition { everyday_reset: Some(true), ..UNIQ64 }),
+            ("n", Definition { everyday_reset: Some(true), scope: Some(Scope::Own), ..UNIQ64 }),
             ("n", string(DEFAULT_TEMPLATE)),
             ("n", string("{date:%F}{token}{serial:8}")),
             ("n", Definition { token_type: Some("string3-only-number".to_owned()), ..string(DEFAULT_TEMPLATE) }),
@@ -494,6 +620,48 @@ mod tests {
             GeneratorKind::ALL.map(|kind| Namespace::default_of(kind).checksum()),
             [0x5457_d825_34a3_0a6f, 0xde23_656b_a35c_c656]
         );
+    }
+
+    #[test]
+    fn a_blocks_number_tells_its_cluster_and_its_definition() {
+        let [orders, other] = ["{date:%F}{token}{serial:8}", "{date:%F}{token}{serial:7}"]
+            .map(|template| Namespace::define(name("orders"), &string(template)).unwrap());
+        let (here, there) = (ClusterId(1), ClusterId(1 << 127));
+        let sum = orders.checksum_in(here);
+        assert!(Namespace::same_cluster(sum, here) && !Namespace::same_cluster(sum, there));
+        assert!(Namespace::same_cluster(other.checksum_in(here), here) && other.checksum_in(here) != sum);
+        assert_ne!(orders.checksum_in(there), sum);
+        assert!(!Namespace::same_cluster(orders.checksum(), here), "one made before clusters were told apart");
+        // It stands in serial files.
+        assert_eq!(format!("{sum:016x}"), "9892ec446b65a730");
+        let default = Namespace::default_of(GeneratorKind::Uniq64);
+        assert_eq!(default.checksum_in(here), default.checksum());
+    }
+
+    /// The bytes are those that programs without scopes wrote.
+    #[test]
+    fn a_name_registered_before_there_were_scopes_has_its_own_and_may_be_asked_for_again() {
+        let mut old = Vec::new();
+        old.extend_from_slice(&6u64.to_le_bytes());
+        old.extend_from_slice(b"orders");
+        old.extend_from_slice(&0u32.to_le_bytes());
+        old.extend_from_slice(&bincode::serialize(&TokenType::Uint2).unwrap());
+        old.extend_from_slice(&[0, 0]);
+        old.extend_from_slice(&100_000u32.to_le_bytes());
+        let early: EarlyNamespace = bincode::deserialize(&old).unwrap();
+        let known = Namespace::try_from(early).unwrap();
+        assert_eq!(
+            (known.scope(), known.shares_serials(), known.definition().scope),
+            (Scope::Own, false, Some(Scope::Own))
+        );
+        let asked = |scope| Namespace::define(name("orders"), &Definition { scope, ..UNIQ64 }).unwrap();
+        for scope in [None, Some(Scope::Kind), Some(Scope::Own)] {
+            assert!(asked(scope).is_met_by(&known), "{scope:?}");
+        }
+        assert!(asked(None).shares_serials() && !Namespace::default_of(GeneratorKind::Uniq64).shares_serials());
+        assert!(!asked(None).is_met_by(&asked(Some(Scope::Own))) && !asked(Some(Scope::Own)).is_met_by(&asked(None)));
+        let again = bincode::deserialize::<Namespace>(&bincode::serialize(&known).unwrap()).unwrap();
+        assert_eq!(again, known);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};
 use crate::audit::Actor;
-use crate::namespace::{GeneratorKind, GeneratorName, Namespace};
+use crate::namespace::{EarlyNamespace, GeneratorKind, GeneratorName, Namespace, NamespaceError};
 use crate::terms::MasterId;
 use crate::time::WallMs;
 use ipnet::IpNet;
@@ -13,8 +13,10 @@ use std::fmt;
 
 /// Networks in the whitelist at most.
 pub const NETWORKS_MAX: usize = 1_024;
-/// Registered namespaces at most: together with the whitelist they fit one page of an exchange of tables.
+/// Registered namespaces at most.
 pub const NAMESPACES_MAX: usize = 1_024;
+/// Retired names at most. With all other settings they fit one frame of an exchange of tables.
+pub const RETIRED_MAX: usize = 1_024;
 
 /// What a setting is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -32,13 +34,19 @@ pub enum SettingKey {
 impl SettingKey {
     /// The one master that proposes changes of it, so that two never propose different ones.
     pub fn home(&self) -> MasterId {
-        let sum = match self {
-            Self::Whitelist | Self::Keys => 0,
+        match self {
+            Self::Whitelist | Self::Keys => MasterId::Two,
             // At home with the master that draws the first admin's password.
-            Self::Users => 1,
-            Self::Namespace(name) => name.as_str().bytes().fold(1, u8::wrapping_add),
-        };
-        if sum & 1 == 1 { MasterId::One } else { MasterId::Two }
+            Self::Users => MasterId::One,
+            // All with one: whether two names can give equal IDs is decided where all of them are known.
+            Self::Namespace(_) => MasterId::One,
+        }
+    }
+
+    /// Whether a store made by an earlier program may hold a proposal of it at the master that is not its home now: names
+    /// were at home with either.
+    pub fn had_other_home(&self) -> bool {
+        matches!(self, Self::Namespace(_))
     }
 }
 
@@ -64,6 +72,55 @@ pub enum SettingValue {
     Users(Vec<User>),
     /// All API keys, ascending by name, each once.
     Keys(Vec<ApiKey>),
+    /// What the name stood for: it gives no more IDs, and stands for nothing else, ever.
+    Retired(Box<Namespace>),
+}
+
+impl SettingValue {
+    /// What a name stands for, or stood for until it was retired.
+    pub fn namespace(&self) -> Option<&Namespace> {
+        match self {
+            Self::Namespace(namespace) | Self::Retired(namespace) => Some(namespace),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a name that gives no more IDs.
+    pub fn is_retired(&self) -> bool {
+        matches!(self, Self::Retired(_))
+    }
+}
+
+/// A setting as records kept it before names had scopes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct EarlySetting {
+    key: SettingKey,
+    version: u64,
+    value: EarlyValue,
+    actor: Actor,
+    at: WallMs,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum EarlyValue {
+    Whitelist(Vec<IpNet>),
+    Namespace(Box<EarlyNamespace>),
+    Users(Vec<User>),
+    Keys(Vec<ApiKey>),
+}
+
+impl TryFrom<EarlySetting> for Setting {
+    type Error = NamespaceError;
+    fn try_from(early: EarlySetting) -> Result<Self, NamespaceError> {
+        let EarlySetting { key, version, value, actor, at } = early;
+        let value = match value {
+            EarlyValue::Whitelist(networks) => SettingValue::Whitelist(networks),
+            EarlyValue::Namespace(namespace) => SettingValue::Namespace(Box::new((*namespace).try_into()?)),
+            EarlyValue::Users(users) => SettingValue::Users(users),
+            EarlyValue::Keys(keys) => SettingValue::Keys(keys),
+        };
+        Ok(Self { key, version, value, actor, at })
+    }
 }
 
 /// A setting as both masters hold it.
@@ -88,7 +145,9 @@ impl Setting {
             (SettingKey::Whitelist, SettingValue::Whitelist(networks)) => {
                 networks.len() <= NETWORKS_MAX && networks.is_sorted_by(|a, b| a < b)
             }
-            (SettingKey::Namespace(name), SettingValue::Namespace(namespace)) => name == namespace.name(),
+            (SettingKey::Namespace(name), SettingValue::Namespace(namespace) | SettingValue::Retired(namespace)) => {
+                name == namespace.name() && !name.is_default()
+            }
             (SettingKey::Users, SettingValue::Users(users)) => {
                 users.len() <= ACCOUNTS_MAX
                     && users.is_sorted_by(|a, b| a.name < b.name)
@@ -136,6 +195,8 @@ pub enum Change {
     AddKey(ApiKey),
     /// No such key any more.
     RemoveKey(AccountName),
+    /// No more IDs by this name, which is never used again.
+    Retire(GeneratorName),
 }
 
 /// What a change would make of a setting.
@@ -153,6 +214,17 @@ pub enum Outcome {
     NoSuch,
     /// Nobody could manage users any more.
     LastAdmin,
+    /// The name was retired.
+    Retired,
+    /// There is no such name, or it is one that always exists.
+    NoSuchName,
+    /// It cannot be proved that the strings of both names differ.
+    Collides {
+        /// The other name.
+        name: GeneratorName,
+        /// A string that both can write; empty if none was found.
+        example: String,
+    },
 }
 
 impl Change {
@@ -161,6 +233,7 @@ impl Change {
         match self {
             Self::Allow(_) | Self::Disallow(_) => SettingKey::Whitelist,
             Self::Define(namespace) => SettingKey::Namespace(namespace.name().clone()),
+            Self::Retire(name) => SettingKey::Namespace(name.clone()),
             Self::FirstAdmin(_)
             | Self::AddUser(_)
             | Self::SetPassword { .. }
@@ -174,6 +247,7 @@ impl Change {
     pub fn bound(&self) -> usize {
         match self.key() {
             SettingKey::Whitelist => NETWORKS_MAX,
+            SettingKey::Namespace(_) if matches!(self, Self::Retire(_)) => RETIRED_MAX,
             SettingKey::Namespace(_) => NAMESPACES_MAX,
             SettingKey::Users | SettingKey::Keys => ACCOUNTS_MAX,
         }
@@ -187,6 +261,11 @@ impl Change {
         };
         match self {
             Self::Define(wanted) => define(wanted, known),
+            Self::Retire(_) => match known {
+                Some(SettingValue::Namespace(namespace)) => Outcome::Becomes(SettingValue::Retired(namespace.clone())),
+                Some(SettingValue::Retired(_)) => Outcome::AlreadySo,
+                _ => Outcome::NoSuchName,
+            },
             Self::Allow(network) => {
                 let mut networks = networks.to_vec();
                 networks.push(network.trunc());
@@ -277,7 +356,8 @@ fn define(wanted: &Namespace, known: Option<&SettingValue>) -> Outcome {
         return if same { Outcome::AlreadySo } else { Outcome::Taken };
     }
     match known {
-        Some(SettingValue::Namespace(known)) if known.same_ids(wanted) => Outcome::AlreadySo,
+        Some(SettingValue::Namespace(known)) if wanted.is_met_by(known) => Outcome::AlreadySo,
+        Some(SettingValue::Retired(_)) => Outcome::Retired,
         Some(_) => Outcome::Taken,
         None => Outcome::Becomes(SettingValue::Namespace(Box::new(wanted.clone()))),
     }
@@ -292,19 +372,21 @@ pub fn predefined() -> impl Iterator<Item = Namespace> {
 mod tests {
     use super::*;
     use crate::account::SecretHash;
-    use crate::namespace::Definition;
+    use crate::namespace::{Definition, Scope};
 
     fn net(text: &str) -> IpNet {
         text.parse().unwrap()
     }
 
     fn orders(step: u32, reset: bool) -> Box<Namespace> {
+        let scope = Scope::Own;
         let definition = Definition {
             kind: GeneratorKind::Uniq64,
             token_type: None,
             template: None,
             everyday_reset: Some(reset),
             step: Some(step),
+            scope: Some(scope),
         };
         Box::new(Namespace::define("orders".parse().unwrap(), &definition).unwrap())
     }
@@ -330,6 +412,12 @@ mod tests {
         // The step says how often the file is written, not which IDs come out.
         assert_eq!(Change::Define(orders(20, false)).outcome(Some(&known), &[]), Outcome::AlreadySo);
         assert_eq!(Change::Define(orders(10, true)).outcome(Some(&known), &[]), Outcome::Taken);
+        let retire = Change::Retire("orders".parse().unwrap());
+        let Outcome::Becomes(retired) = retire.outcome(Some(&known), &[]) else { panic!() };
+        assert_eq!(retired.namespace(), known.namespace());
+        assert_eq!(retire.outcome(Some(&retired), &[]), Outcome::AlreadySo);
+        assert_eq!(retire.outcome(None, &[]), Outcome::NoSuchName);
+        assert_eq!(Change::Define(orders(10, false)).outcome(Some(&retired), &[]), Outcome::Retired);
         for namespace in predefined() {
             assert_eq!(Change::Define(Box::new(namespace)).outcome(None, &[]), Outcome::AlreadySo);
         }
@@ -396,8 +484,9 @@ mod tests {
     }
 
     #[test]
-    fn both_masters_are_home_to_some() {
+    fn names_have_one_home_and_the_other_master_is_home_to_the_whitelist() {
         let home = |name: &str| SettingKey::Namespace(name.parse().unwrap()).home();
-        assert_ne!(home("a"), home("b"));
+        assert_eq!((home("a"), home("b")), (MasterId::One, MasterId::One));
+        assert_eq!(SettingKey::Whitelist.home(), MasterId::Two);
     }
 }

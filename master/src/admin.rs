@@ -13,7 +13,7 @@ use common::lease::{Lease, Prep};
 use common::namespace::Namespace;
 use common::process::log;
 use common::rpc::lease::Mode;
-use common::setting::{SettingValue, predefined};
+use common::setting::predefined;
 use common::terms::{SessionId, Terms};
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
@@ -225,11 +225,10 @@ impl Masters for Admin {
 
     fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>> {
         self.look(|ledger, _| {
-            let registered = ledger.book().all().filter_map(|setting| match &setting.value {
-                SettingValue::Namespace(namespace) => Some(namespace_row(namespace, setting.actor.who())),
-                _ => None,
+            let registered = ledger.book().all().filter_map(|setting| {
+                Some(namespace_row(setting.value.namespace()?, setting.actor.who(), setting.value.is_retired()))
             });
-            predefined().map(|namespace| namespace_row(&namespace, "")).chain(registered).collect()
+            predefined().map(|namespace| namespace_row(&namespace, "", false)).chain(registered).collect()
         })
     }
 
@@ -306,12 +305,13 @@ fn without_sessions(detail: &str) -> String {
     }
 }
 
-fn namespace_row(namespace: &Namespace, registered_by: &str) -> NamespaceRow {
+fn namespace_row(namespace: &Namespace, registered_by: &str, retired: bool) -> NamespaceRow {
     NamespaceRow {
         name: namespace.name().clone(),
         definition: namespace.definition(),
         capacity: namespace.capacity(),
         registered_by: registered_by.to_owned(),
+        retired,
     }
 }
 

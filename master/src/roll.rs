@@ -67,6 +67,12 @@ impl Roll {
         if !book.entries.contains_key(&report.session) {
             book.make_room(now);
         }
+        let known = book.entries.get(&report.session).and_then(|entry| entry.report.alarm.as_ref());
+        if let Some(alarm) = &report.alarm
+            && known != Some(alarm)
+        {
+            tracing::error!(agent = %report.agent_id, %address, %alarm, "ALARM of an agent");
+        }
         let address = address.chars().take(REPORT_CHARS_MAX).collect();
         let entry = Entry { report, address, via, heard: now, heard_at: at, rates: VecDeque::new(), news };
         book.entries
@@ -152,7 +158,8 @@ fn rate(before: &AgentReport, after: &AgentReport) -> Option<u32> {
 
 /// What comes from outside is cut to length and cleared of what moves a terminal's cursor.
 fn cleared(mut report: AgentReport) -> AgentReport {
-    let texts = [Some(&mut report.version), report.fresh_because.as_mut(), report.not_ready.as_mut()];
+    let AgentReport { version, fresh_because, not_ready, alarm, .. } = &mut report;
+    let texts = [Some(version), fresh_because.as_mut(), not_ready.as_mut(), alarm.as_mut()];
     for text in texts.into_iter().flatten() {
         *text = text.chars().filter(|c| !c.is_control()).take(REPORT_CHARS_MAX).collect();
     }
@@ -173,6 +180,7 @@ mod tests {
             uptime_ms,
             clock_offset_ms: 0,
             not_ready: None,
+            alarm: None,
             minted,
             scarcest: None,
         }

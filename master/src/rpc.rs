@@ -7,14 +7,13 @@ use arc_swap::ArcSwap;
 use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
-use common::namespace::Namespace;
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease,
-    Mode, NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
-    report_interval_ms,
+    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
+    ListedLease, Mode, NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Registered, Rent, RentRequest,
+    TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::transport::{Limits, accept};
-use common::setting::{Change, SettingValue};
+use common::setting::{Change, Setting, SettingKey};
 use common::terms::MasterId;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
@@ -106,6 +105,11 @@ macro_rules! ask {
     };
 }
 
+fn registered(setting: &Setting) -> Option<Registered> {
+    let namespace = setting.value.namespace()?.clone();
+    Some(Registered { namespace, retired: setting.value.is_retired() })
+}
+
 impl LeaseServer {
     /// The whitelist may have changed since the connection was made.
     fn allowed(&self) -> Result<(), Refusal> {
@@ -145,19 +149,27 @@ impl LeaseService for LeaseServer {
         ask!(driver, move |id| Event::Change { id, change, actor }, Reply::Change)
     }
 
-    async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Namespace>, Refusal> {
+    async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
         self.allowed()?;
         let NamespacesRequest { cluster, after } = request;
         self.driver.standing().serves_cluster(cluster)?;
         let page = self.driver.look(move |ledger, _| {
-            let namespaces = ledger.book().all().filter_map(|setting| match &setting.value {
-                SettingValue::Namespace(namespace) => Some(namespace.as_ref()),
-                _ => None,
-            });
-            let wanted = namespaces.filter(|namespace| after.as_ref().is_none_or(|after| namespace.name() > after));
-            wanted.take(NAMESPACES_PAGE_MAX).cloned().collect()
+            let all = ledger.book().all().filter_map(registered);
+            let wanted = all.filter(|one| after.as_ref().is_none_or(|after| one.namespace.name() > after));
+            wanted.take(NAMESPACES_PAGE_MAX).collect()
         });
         page.await.map_err(refusal)
+    }
+
+    async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Refusal> {
+        self.allowed()?;
+        let FindRequest { cluster, names } = request;
+        self.driver.standing().serves_cluster(cluster)?;
+        let found = self.driver.look(move |ledger, _| {
+            let keys = names.into_iter().take(NAMESPACES_PAGE_MAX).map(SettingKey::Namespace);
+            keys.filter_map(|key| registered(ledger.book().get(&key)?)).collect()
+        });
+        found.await.map_err(refusal)
     }
 
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {

@@ -103,6 +103,7 @@ impl Lessee {
                 uptime_ms: reports * 1_000,
                 clock_offset_ms: 0,
                 not_ready: None,
+                alarm: None,
                 minted: reports * 1_000_000,
                 scarcest: None,
             };

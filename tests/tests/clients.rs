@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use client::{Client, Definition, Error, GeneratorKind, MintCode, Namespace, Prefetch, Settings};
+use common::namespace::Scope;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -95,10 +96,11 @@ async fn what_cannot_be_given_is_typed_alike_by_http_and_rpc() {
         assert_eq!(code(client.uniq64("nosuch").await.unwrap_err()), MintCode::UnknownGenerator);
         let long = client.uniq_string("default", "TOOLONG", "00").await.unwrap_err();
         assert_eq!(code(long), MintCode::BadParameter);
+        // The template is that of `default`, so the same strings may come under both names.
+        let scope = Some(Scope::Own);
+        let invoices = Definition { scope, ..Namespace::default_of(GeneratorKind::String).definition() };
         let define = |everyday_reset| {
-            let kind = GeneratorKind::String;
-            let definition =
-                Definition { everyday_reset: Some(everyday_reset), ..Namespace::default_of(kind).definition() };
+            let definition = Definition { everyday_reset: Some(everyday_reset), ..invoices.clone() };
             client.define_generator(Namespace::define("invoices".parse().unwrap(), &definition).unwrap())
         };
         // The second agent is told what the first one has told the masters.

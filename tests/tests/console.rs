@@ -376,6 +376,7 @@ async fn tell(master: SocketAddr, text: &str) -> Result<()> {
         uptime_ms: 0,
         clock_offset_ms: i64::MIN,
         not_ready: Some(text.to_owned()),
+        alarm: Some(text.to_owned()),
         minted: u64::MAX,
         scarcest: None,
     };

@@ -20,6 +20,7 @@ fn orders(everyday_reset: bool) -> Namespace {
         template: Some(TEMPLATE.to_owned()),
         everyday_reset: Some(everyday_reset),
         step: None,
+        scope: None,
     };
     Namespace::define("orders".parse().unwrap(), &definition).unwrap()
 }

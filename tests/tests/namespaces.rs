@@ -7,6 +7,7 @@ use tests::client::Answer;
 use tests::cluster::{Cluster, until, until_status};
 
 const ORDERS: &str = r#"{"kind":"string","template":"{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}"}"#;
+const LATE: &str = r#"{"kind":"string","template":"L{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}"}"#;
 
 async fn put(cluster: &Cluster, agent: usize, name: &str, definition: &str) -> Answer {
     let url = cluster.agent_url(agent, &format!("generators/{name}")).unwrap();
@@ -72,17 +73,17 @@ async fn a_name_registered_at_one_agent_is_served_by_all_and_survives_every_rest
         until_status(&client, daemon, "/readyz", 200).await.unwrap();
         take(orders(&cluster, nth, 1_000).await.unwrap());
     }
-    let refused = put(&cluster, 0, "late", ORDERS).await;
+    let refused = put(&cluster, 0, "late", LATE).await;
     assert_eq!((refused.status, refused.code().as_str()), (503, "masters_unavailable"), "{}", refused.text());
     let unknown = cluster.ask_agent(0, "string/late?biz=DE").await.unwrap();
     assert_eq!((unknown.status, unknown.code().as_str()), (503, "masters_unavailable"), "{}", unknown.text());
 
     // With one of them a name is refused, with both it is not.
     cluster.master(0).unwrap().daemon.start().unwrap();
-    let alone = || async { put(&cluster, 0, "late", ORDERS).await.text().contains("needs both").then_some(()) };
+    let alone = || async { put(&cluster, 0, "late", LATE).await.text().contains("needs both").then_some(()) };
     until("one master alone says why", alone).await.unwrap();
     cluster.master(1).unwrap().daemon.start().unwrap();
-    let both = || async { (put(&cluster, 0, "late", ORDERS).await.status == 201).then_some(()) };
+    let both = || async { (put(&cluster, 0, "late", LATE).await.status == 201).then_some(()) };
     until("both masters register it", both).await.unwrap();
     let (minted, _) = until("the other agent serves it", || async {
         let answer = cluster.ask_agent(1, "string/late?biz=DE&n=5").await.ok()?;

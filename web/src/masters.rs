@@ -269,8 +269,10 @@ pub struct NamespaceRow {
     pub definition: Definition,
     /// How many IDs one token can give in an hour (`uniq64`) or a day (`string`).
     pub capacity: u64,
-    /// Who registered it; empty for those that always exist.
+    /// Who registered it, or retired it; empty for those that always exist.
     pub registered_by: String,
+    /// Whether it gives no more IDs.
+    pub retired: bool,
 }
 
 /// How many values of a token type are in which stage. The types share values (`uint1` is a part of `uint2`), so these

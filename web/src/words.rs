@@ -277,7 +277,12 @@ words! {
     agents_shown: "{0} of {1} agents", "{0} / {1} 个代理";
 
     // Namespaces
-    namespaces_hint: "A namespace is a generator’s name: within it no ID is ever given twice. What a name stands for never changes.", "命名空间即生成器名称：其中的 ID 绝不重复。名称的定义一经注册不可更改。";
+    namespaces_hint: "A namespace is a generator’s name. No two names of a kind give equal IDs, unless one has a scope of its own. What a name stands for never changes.", "命名空间即生成器名称。除非某名称自成范围，同一种类的任何两个名称绝不给出相同的 ID。名称的定义一经注册不可更改。";
+    scope: "Scope", "唯一范围";
+    scope_kind: "the whole kind", "整个种类";
+    scope_own: "this name alone", "仅此名称";
+    scope_hint: "this name alone: other names may give equal IDs", "仅此名称：其他名称可能给出相同的 ID";
+    retired: "retired: gives no more IDs", "已停用：不再给出 ID";
     name: "Name", "名称";
     kind: "Kind", "种类";
     template: "Template", "模板";
@@ -297,7 +302,7 @@ words! {
     kind_uniq64: "64-bit numbers", "64 位整数";
     kind_string: "strings by a template", "按模板的字符串";
     register_done: "Registered {name}. Every agent serves it from now on.", "已注册 {name}，所有代理即可使用。";
-    register_warning: "This is for ever: a name can be neither changed nor removed.", "注册后永久有效：不可更改或删除。";
+    register_warning: "This is for ever: a name can be retired, but never stands for anything else.", "注册后永久有效：名称可停用，但不可改作他用。";
 
     // Whitelist
     whitelist_hint: "Only agents from these networks may ask for leases. Agents that are minting go on under the leases they have.", "只有来自这些网络的代理可以申请租约。正在工作的代理继续使用已有租约。";
@@ -334,6 +339,7 @@ words! {
     act_end: "lease ended", "租约结束";
     act_renew: "lease renewed by hand", "手动续租";
     act_define: "namespace registered", "注册命名空间";
+    act_retire: "namespace retired", "停用命名空间";
     act_whitelist: "whitelist changed", "更改白名单";
     act_peer_lost: "master declared lost", "宣告主控丢失";
     act_join: "master replaced", "更换主控";

@@ -7,7 +7,7 @@ use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::serial_file::{self, AfterReboot, SerialFileError};
 use common::clock::Clock;
-use common::namespace::{GeneratorKind, Namespace};
+use common::namespace::{GeneratorKind, GeneratorName, Namespace};
 use common::terms::{AgentId, SessionId};
 use common::time::SpanMs;
 use common::token::TokenType;
@@ -150,8 +150,9 @@ impl Embedded {
         self.process.check()?;
         match Shared::new(&self.minter, name) {
             Err(Refusal::UnknownGenerator { .. }) => {
+                let Ok(parsed) = name.parse::<GeneratorName>() else { return Ok(Shared::new(&self.minter, name)?) };
                 let names = Arc::clone(&self.names);
-                self.wait_for(async move { names.look_up().await })??;
+                self.wait_for(async move { names.look_up(&parsed).await })??;
                 Ok(Shared::new(&self.minter, name)?)
             }
             known => Ok(known?),

@@ -1,5 +1,6 @@
 //! One connection to one master: the introduction, and calls that end in time.
 
+use super::strangers;
 use crate::minter::{Membership, Minter};
 use crate::timebase::Answer;
 use common::clock::Clock;
@@ -7,8 +8,8 @@ use common::lease::Grant;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, NamespacesRequest,
-    RETIRED_MAX, Refusal, Rent, RentRequest, RetiredProof, TokenRequest,
+    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient,
+    NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RetiredProof, TokenRequest,
 };
 use common::rpc::transport;
 use common::terms::{AgentId, ClusterId, SessionId, Terms};
@@ -104,12 +105,19 @@ pub(super) struct Greeting {
 }
 
 impl Link {
-    /// Connects and exchanges the first sign of life. The caller's cluster is joined if it had none.
+    /// Connects and exchanges the first heartbeat. The caller's cluster is joined if it had none. Minting is told of which
+    /// cluster the master is.
     pub(super) async fn open(
         address: &str,
         caller: &Caller,
         minter: &Arc<Minter>,
     ) -> Result<(Self, Greeting), CallError> {
+        let opened = Self::try_open(address, caller, minter).await;
+        strangers::told(address, minter, &opened).await;
+        opened
+    }
+
+    async fn try_open(address: &str, caller: &Caller, minter: &Arc<Minter>) -> Result<(Self, Greeting), CallError> {
         let failed = |why: String| CallError::Failed { address: address.to_owned(), why };
         let transport = transport::connect(address).await.map_err(|e| failed(format!("cannot connect: {e}")))?;
         let mut config = tarpc::client::Config::default();
@@ -117,6 +125,7 @@ impl Link {
         let client = LeaseServiceClient::new(config, transport).spawn();
         let membership = minter.membership();
         let greeting = greet(&client, address, caller, membership.cluster).await?;
+        ours(&greeting.reply, membership).map_err(|refusal| refused(address, refusal))?;
         check(&greeting.reply, caller, membership).map_err(failed)?;
         let (cluster, terms) = (greeting.reply.cluster, greeting.reply.terms);
         if membership.cluster.is_none() || membership.terms.is_none() {
@@ -130,6 +139,7 @@ impl Link {
     pub(super) async fn heartbeat(&self, caller: &Caller) -> Result<Greeting, CallError> {
         let greeting = greet(&self.client, &self.address, caller, Some(self.cluster)).await?;
         let membership = Membership { cluster: Some(self.cluster), terms: Some(self.terms) };
+        ours(&greeting.reply, membership).map_err(|refusal| refused(&self.address, refusal))?;
         check(&greeting.reply, caller, membership).map_err(|why| self.failed(why))?;
         Ok(greeting)
     }
@@ -175,9 +185,15 @@ impl Link {
         in_time(&self.address, self.client.define_namespace(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
-    pub(super) async fn namespaces_after(&self, after: Option<GeneratorName>) -> Result<Vec<Namespace>, CallError> {
+    pub(super) async fn namespaces_after(&self, after: Option<GeneratorName>) -> Result<Vec<Registered>, CallError> {
         let request = NamespacesRequest { cluster: Some(self.cluster), after };
         in_time(&self.address, self.client.list_namespaces(transport::deadline_in(CALL_TIMEOUT), request)).await
+    }
+
+    /// Those of some names that are registered.
+    pub(super) async fn find_namespaces(&self, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {
+        let request = FindRequest { cluster: Some(self.cluster), names };
+        in_time(&self.address, self.client.find_namespaces(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
     /// Says how we fare, and hears after how many milliseconds to say it again.
@@ -231,16 +247,22 @@ async fn in_time<T>(
     }
 }
 
-/// Whether the master that answered is one of ours.
+fn refused(address: &str, refusal: Refusal) -> CallError {
+    CallError::Refused { address: address.to_owned(), refusal }
+}
+
+/// Whether the master that answered is of our cluster. As a rule it says so itself; this is for one that does not.
+fn ours(reply: &HeartbeatReply, membership: Membership) -> Result<(), Refusal> {
+    match membership.cluster {
+        Some(cluster) if cluster != reply.cluster => Err(Refusal::ForeignCluster { here: reply.cluster }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the master that answered goes by our clock and our parameters.
 fn check(reply: &HeartbeatReply, caller: &Caller, ours: Membership) -> Result<(), String> {
     if reply.test_clock != caller.clock.test_clock() {
         return Err("it runs by another --test-clock".to_owned());
-    }
-    if ours.cluster.is_some_and(|cluster| cluster != reply.cluster) {
-        return Err(format!(
-            "it belongs to cluster {}, this agent's session to another: check --masters, or format a new serial file",
-            reply.cluster
-        ));
     }
     match ours.terms {
         Some(terms) if terms != reply.terms => Err(format!("its terms are {}, ours are {terms}", reply.terms)),
@@ -290,15 +312,17 @@ mod tests {
             denied: Vec::new(),
             retired: Vec::new(),
         };
-        let ours = Membership { cluster: Some(ClusterId(1)), terms: Some(terms(7)) };
-        assert_eq!(check(&reply, &caller, ours), Ok(()));
+        let member = Membership { cluster: Some(ClusterId(1)), terms: Some(terms(7)) };
+        assert_eq!(check(&reply, &caller, member), Ok(()));
+        let stranger = HeartbeatReply { cluster: ClusterId(2), ..reply.clone() };
+        assert_eq!((ours(&reply, member), ours(&stranger, Membership::default())), (Ok(()), Ok(())));
+        assert_eq!(ours(&stranger, member), Err(Refusal::ForeignCluster { here: ClusterId(2) }));
         assert_eq!(check(&reply, &caller, Membership::default()), Ok(()), "a new session joins whom it meets first");
         for other in [
-            HeartbeatReply { cluster: ClusterId(2), ..reply.clone() },
             HeartbeatReply { terms: terms(8), ..reply.clone() },
             HeartbeatReply { test_clock: Some(TestClock { scale: 2, epoch: WallMs(0) }), ..reply },
         ] {
-            assert!(check(&other, &caller, ours).is_err(), "{other:?}");
+            assert!(check(&other, &caller, member).is_err(), "{other:?}");
         }
     }
 

@@ -7,6 +7,7 @@ mod clocks;
 mod link;
 mod names;
 mod report;
+mod strangers;
 mod telling;
 
 pub use names::Names;
@@ -127,12 +128,17 @@ impl Task {
     async fn run(&mut self, jumped: &Notify) {
         loop {
             self.hear_of_jumps().await;
+            if self.minter.wrong_cluster().is_some() {
+                self.stand_still().await;
+                continue;
+            }
             match self.holder.next(self.minter.now(), rand::random()) {
                 Next::Wait(due) => {
                     let wait = self.minter.clock().real((due - self.minter.now().boot).to_std());
                     tokio::select! {
                         () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
                         () = jumped.notified() => {}
+                        () = self.minter.stranger_heard() => {}
                         () = tokio::time::sleep_until(self.tell_at) => {
                             self.warn_of_ends();
                             self.tell().await;
@@ -303,6 +309,11 @@ impl Task {
 
     async fn request(&mut self, token_type: common::token::TokenType) -> Result<Event, CallError> {
         let caller = self.caller.clone();
+        self.link().await?;
+        self.greet_others().await;
+        if let Some(wrong) = self.minter.wrong_cluster() {
+            return Err(CallError::Failed { address: String::new(), why: wrong.to_string() });
+        }
         // Without them the masters grant as well, as long as there is room.
         let former = self.minter.in_turn(Minter::former).await.unwrap_or_default();
         let link = self.link().await?;

@@ -4,36 +4,45 @@
 use super::link::{CallError, Caller, Link};
 use crate::minter::{Defined, Minter};
 use crate::refusal::Refusal;
+use crate::serial_file::StartKind;
 use common::clock::Clock;
 use common::envelope::{self, Kind};
 use common::namespace::{GeneratorName, Namespace};
-use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, Refusal as Said};
-use common::terms::AgentId;
+use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, Refusal as Said, Registered};
+use common::rpc::mint::MintCode;
+use common::terms::{AgentId, ClusterId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// The masters are asked for all names this often.
 const REFRESH: Duration = Duration::from_secs(60);
-/// Requests for unknown names ask masters that answer at most this often; those that come together ask once.
-const ASK_PAUSE: Duration = Duration::from_secs(1);
-/// Pages of names at most: all that there may be, and one.
-const PAGES_MAX: usize = common::setting::NAMESPACES_MAX / NAMESPACES_PAGE_MAX + 2;
-const KEPT: Kind = Kind { name: *b"NAMS", version: 1 };
+/// Between two questions about unknown names. Requests that come meanwhile wait for the next question, which is about all
+/// of their names: each is answered by what the masters knew after it came, however many there are.
+const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
+/// Unknown names in one question; a request for one more is refused.
+const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
+/// Pages of names at most: all that there may be, retired ones too, and one.
+const PAGES_MAX: usize = (common::setting::NAMESPACES_MAX + common::setting::RETIRED_MAX) / NAMESPACES_PAGE_MAX + 2;
+/// What is kept. Version 1 did not say of which cluster its names are: they are asked for anew.
+const KEPT: Kind = Kind { name: *b"NAMS", version: 2 };
+/// Its owner's alone, as the serial file is.
+const KEPT_MODE: u32 = 0o600;
 const KEPT_SUFFIX: &str = ".generators";
 
-/// What the masters are asked.
-enum Question {
-    Define(Namespace),
-    Names,
-}
-
-enum Answer {
-    Changed(Changed),
-    Names(Vec<Namespace>),
+/// The names as they are kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    /// The cluster that knows them by these definitions.
+    cluster: Option<ClusterId>,
+    namespaces: Vec<Namespace>,
 }
 
 /// The names, as this agent learns them.
@@ -42,8 +51,33 @@ pub struct Names {
     caller: Caller,
     minter: Arc<Minter>,
     kept_at: PathBuf,
-    /// When the masters were last asked, and what came of it.
-    asked: Mutex<Option<(Instant, Result<(), String>)>>,
+    /// Which of the masters is asked first the next time: each is heard now and then.
+    turn: AtomicUsize,
+    /// What the masters said of each name that is served.
+    known: std::sync::Mutex<BTreeMap<GeneratorName, Namespace>>,
+    /// Why each name that is not served is not, as it was logged. No more than names that may be registered.
+    said: std::sync::Mutex<BTreeMap<GeneratorName, String>>,
+    wanted: std::sync::Mutex<Wanted>,
+    /// Whoever has it asks about wanted names.
+    asked: Mutex<Asked>,
+}
+
+/// Unknown names about which the masters are to be asked.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// Each with the number of the last request for it.
+    names: BTreeMap<GeneratorName, u64>,
+    /// Requests so far.
+    requests: u64,
+}
+
+/// What came of the last question about unknown names.
+#[derive(Debug, Default)]
+struct Asked {
+    at: Option<Instant>,
+    /// It was asked after this request had come, and all before it.
+    request: u64,
+    outcome: Option<Result<(), String>>,
 }
 
 impl Names {
@@ -52,19 +86,36 @@ impl Names {
         let mut kept_at = serial_file.as_os_str().to_owned();
         kept_at.push(KEPT_SUFFIX);
         let caller = Caller { agent_id, session: minter.session(), clock, retired: Vec::new() };
-        Self { masters, caller, minter, kept_at: kept_at.into(), asked: Mutex::default() }
+        Self {
+            masters,
+            caller,
+            minter,
+            kept_at: kept_at.into(),
+            turn: AtomicUsize::new(0),
+            known: std::sync::Mutex::default(),
+            said: std::sync::Mutex::default(),
+            wanted: std::sync::Mutex::default(),
+            asked: Mutex::default(),
+        }
     }
 
-    /// Takes in what was kept from a former run. It is no source of truth: a name whose serials are in the serial file
-    /// is only taken with the definition they were made by.
+    /// Takes in what was kept from a former run, if that was of the cluster in which this session goes on: a name outlives
+    /// neither. It is no source of truth: a name whose serials are in the serial file is only taken with the definition
+    /// they were made by.
     pub async fn recall(&self) {
         let bytes = match std::fs::read(&self.kept_at) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return,
             Err(error) => return tracing::warn!(%error, file = %self.kept_at.display(), "no names could be recalled"),
         };
-        match envelope::decode::<Vec<Namespace>>(KEPT, &bytes) {
-            Ok(namespaces) => drop(self.learn(namespaces).await),
+        let here = self.minter.membership().cluster;
+        let resumed = *self.minter.start() == StartKind::Resumed;
+        match envelope::decode::<Kept>(KEPT, &bytes) {
+            Ok(kept) if resumed && here.is_some() && kept.cluster == here => {
+                let all = kept.namespaces.into_iter().map(|namespace| Registered { namespace, retired: false });
+                self.learn(all.collect()).await;
+            }
+            Ok(_) => tracing::info!("the names of a former session are not taken over; the masters are asked"),
             Err(error) => {
                 tracing::warn!(%error, file = %self.kept_at.display(), "the names kept there are asked for anew");
             }
@@ -84,129 +135,260 @@ impl Names {
         }
     }
 
-    /// Somebody asks for a name that is not known here: perhaps the masters know it by now.
+    /// Somebody asks for a name that is not known here: perhaps the masters know it by now. They are asked after the
+    /// request came, so a name that was registered before it is known then.
     ///
     /// # Errors
-    /// [`Refusal::MastersUnavailable`] if none of them can say.
-    pub async fn look_up(&self) -> Result<(), Refusal> {
-        self.refresh().await.map_err(Refusal::MastersUnavailable)
+    /// [`Refusal::MastersUnavailable`] if none of them can say; [`Refusal::Overloaded`] if too many unknown names are
+    /// asked for.
+    pub async fn look_up(&self, name: &GeneratorName) -> Result<(), Refusal> {
+        let request = self.want(name)?;
+        let mut asked = self.asked.lock().await;
+        if asked.request < request {
+            if let Some(at) = asked.at {
+                tokio::time::sleep_until((at + LOOK_UP_PAUSE).into()).await;
+            }
+            asked.at = Some(Instant::now());
+            let (names, upto) = {
+                let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+                (wanted.names.keys().cloned().collect::<BTreeSet<_>>(), wanted.requests)
+            };
+            let outcome = self.find(names).await;
+            (asked.request, asked.outcome) = (upto, Some(outcome));
+            let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            wanted.names.retain(|_, request| *request > upto);
+        }
+        asked.outcome.clone().unwrap_or(Ok(())).map_err(Refusal::MastersUnavailable)
     }
 
-    /// Fetches all names, unless that was just done.
-    async fn refresh(&self) -> Result<(), String> {
-        let arrived = Instant::now();
-        let mut asked = self.asked.lock().await;
-        if let Some((at, outcome)) = asked.as_ref() {
-            // A failure counts only for those who waited for it: the masters may be back by now.
-            let counts = *at >= arrived || (outcome.is_ok() && at.elapsed() < ASK_PAUSE);
-            if counts {
-                return outcome.clone();
+    /// Notes that somebody wants to know about a name; gives the number of the request.
+    fn want(&self, name: &GeneratorName) -> Result<u64, Refusal> {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted.names.len() >= LOOK_UP_NAMES_MAX && !wanted.names.contains_key(name) {
+            if self.asked.try_lock().is_err() {
+                return Err(Refusal::Overloaded("too many unknown names are asked for; ask again"));
+            }
+            // Nobody waits for an answer about them any more.
+            wanted.names.clear();
+        }
+        wanted.requests += 1;
+        let request = wanted.requests;
+        wanted.names.insert(name.clone(), request);
+        Ok(request)
+    }
+
+    /// Asks the masters about these names: one after the other, until all are known. A name that both have confirmed may
+    /// for a moment be known to one of them only.
+    async fn find(&self, mut names: BTreeSet<GeneratorName>) -> Result<(), String> {
+        let (mut answered, mut reasons) = (false, Vec::new());
+        for address in self.in_turn() {
+            if names.is_empty() {
+                break;
+            }
+            match self.find_at(address, names.iter().cloned().collect()).await {
+                Ok(found) => {
+                    answered = true;
+                    for one in &found {
+                        names.remove(one.namespace.name());
+                    }
+                    self.learn_and_keep(found).await;
+                }
+                Err(e) => reasons.push(format!("{address}: {e}")),
             }
         }
-        let outcome = match self.ask(&Question::Names).await {
-            Ok(Answer::Changed(_)) => Ok(()),
-            Ok(Answer::Names(namespaces)) => {
-                if self.learn(namespaces.clone()).await {
-                    self.keep(namespaces).await;
+        if answered || names.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
+    }
+
+    async fn find_at(&self, address: &str, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {
+        let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
+        link.find_namespaces(names).await
+    }
+
+    /// Fetches all names from one of the masters that answers.
+    async fn refresh(&self) -> Result<(), String> {
+        let mut reasons = Vec::new();
+        for address in self.in_turn() {
+            match self.list_at(address).await {
+                Ok(all) => {
+                    self.learn_and_keep(all).await;
+                    return Ok(());
                 }
-                Ok(())
+                Err(e) => reasons.push(format!("{address}: {e}")),
             }
-            Err(e) => Err(e.to_string()),
-        };
-        *asked = Some((Instant::now(), outcome.clone()));
-        outcome
+        }
+        Err(reasons.join("; "))
+    }
+
+    async fn list_at(&self, address: &str) -> Result<Vec<Registered>, CallError> {
+        let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
+        link.namespaces(PAGES_MAX).await
+    }
+
+    /// All masters, another one first each time.
+    fn in_turn(&self) -> impl Iterator<Item = &String> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.masters.len().max(1);
+        self.masters.iter().cycle().skip(turn).take(self.masters.len())
     }
 
     /// Registers what a name stands for with the masters, and serves it from then on. `true` if it is new.
     ///
     /// # Errors
-    /// [`Refusal::GeneratorExists`] if it stands for something else; [`Refusal::MastersUnavailable`] if the two masters
-    /// could not confirm it, or do so in time: ask again.
+    /// [`Refusal::GeneratorExists`] if it stands for something else; [`Refusal::NotRegistered`] if it may give what
+    /// another name gives, or was retired; [`Refusal::GeneratorConflict`] if this agent knew it as something else;
+    /// [`Refusal::MastersUnavailable`] if the two masters could not confirm it, or do so in time: ask again.
     pub async fn define(&self, namespace: Namespace) -> Result<bool, Refusal> {
-        let name = namespace.name().clone();
-        let changed = match self.ask(&Question::Define(namespace.clone())).await {
-            Ok(answer) => answer,
-            Err(CallError::Refused { refusal: Said::NameTaken, .. }) => return Err(Refusal::GeneratorExists { name }),
-            Err(CallError::Refused { refusal: refusal @ Said::TooMany { .. }, .. }) => {
-                return Err(Refusal::BadParameter(refusal.to_string()));
+        let (kind, name) = (namespace.kind(), namespace.name().clone());
+        let changed = match self.define_somewhere(&namespace).await {
+            Ok(changed) => changed,
+            Err(CallError::Refused { refusal: Said::NameTaken, .. }) => {
+                // What it stands for is learned now: this agent may know it as something else.
+                let _ = self.look_up(&name).await;
+                return Err(Refusal::GeneratorExists { name });
+            }
+            Err(CallError::Refused { refusal, .. }) if code_of(&refusal).is_some() => {
+                let _ = self.look_up(&name).await;
+                let code = code_of(&refusal).unwrap_or(MintCode::BadParameter);
+                return Err(Refusal::NotRegistered { code, why: refusal.to_string() });
             }
             Err(e) => return Err(Refusal::MastersUnavailable(e.to_string())),
         };
-        // With all others: what is kept is the whole list.
-        *self.asked.lock().await = None;
-        if self.refresh().await.is_err() {
-            self.learn(vec![namespace]).await;
+        // As the masters hold it, which may differ in what makes no difference to IDs. If they do not answer now, the first
+        // request asks again.
+        let known = self.look_up(&name).await;
+        match self.minter.generator(kind, name.as_str()) {
+            Err(conflict @ Refusal::GeneratorConflict { .. }) => Err(conflict),
+            _ => {
+                if let Err(why) = known {
+                    tracing::debug!(%name, %why, "a name that was registered is served at its first request");
+                }
+                Ok(changed == Changed::Done)
+            }
         }
-        Ok(matches!(changed, Answer::Changed(Changed::Done)))
     }
 
     /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer.
-    async fn ask(&self, question: &Question) -> Result<Answer, CallError> {
+    async fn define_somewhere(&self, namespace: &Namespace) -> Result<Changed, CallError> {
         let mut reasons = Vec::new();
         for address in &self.masters {
-            match self.ask_one(address, question).await {
-                Ok(answer) => return Ok(answer),
-                Err(e @ CallError::Refused { refusal: Said::NameTaken | Said::TooMany { .. }, .. }) => return Err(e),
+            let done = match Link::open(address, &self.caller, &self.minter).await {
+                Ok((link, _)) => link.define(&self.caller, namespace.clone()).await,
+                Err(e) => Err(e),
+            };
+            match done {
+                Ok(changed) => return Ok(changed),
+                Err(CallError::Refused { refusal, address })
+                    if refusal == Said::NameTaken || code_of(&refusal).is_some() =>
+                {
+                    return Err(CallError::Refused { refusal, address });
+                }
                 Err(e) => reasons.push(format!("{address}: {e}")),
             }
         }
         Err(CallError::Failed { address: String::new(), why: reasons.join("; ") })
     }
 
-    async fn ask_one(&self, address: &str, question: &Question) -> Result<Answer, CallError> {
-        let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
-        match question {
-            Question::Define(namespace) => link.define(&self.caller, namespace.clone()).await.map(Answer::Changed),
-            Question::Names => link.namespaces(PAGES_MAX).await.map(Answer::Names),
+    async fn learn_and_keep(&self, registered: Vec<Registered>) {
+        if self.learn(registered).await {
+            self.keep().await;
         }
     }
 
-    /// Serves these too. `true` if one of them is new here.
-    async fn learn(&self, namespaces: Vec<Namespace>) -> bool {
+    /// Serves these too, or no more. `true` if something is new.
+    async fn learn(&self, registered: Vec<Registered>) -> bool {
         let learned = self.minter.in_turn(move |minter| {
-            let outcomes: Vec<_> = namespaces.into_iter().map(|n| (n.name().clone(), minter.define(n))).collect();
-            outcomes
+            let one = |Registered { namespace, retired }: Registered| {
+                let outcome = match retired {
+                    true => minter.retire(&namespace).map(|()| None),
+                    false => minter.define(namespace.clone()).map(Some),
+                };
+                (namespace, outcome)
+            };
+            registered.into_iter().map(one).collect::<Vec<_>>()
         });
-        let outcomes = learned.await.unwrap_or_default();
-        for (name, outcome) in &outcomes {
+        let mut news = false;
+        for (namespace, outcome) in learned.await.unwrap_or_default() {
+            let name = namespace.name().clone();
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             match outcome {
-                Ok(Defined::New) => tracing::info!(%name, "a generator of this name is served from now on"),
-                Ok(Defined::Known) => {}
-                Err(why) => tracing::error!(%name, %why, "this generator is not served"),
+                Ok(Some(Defined::New)) => {
+                    news = true;
+                    tracing::info!(%name, "a generator of this name is served from now on");
+                    known.insert(name, namespace);
+                }
+                Ok(Some(Defined::Known)) => {}
+                Ok(None) => {
+                    if known.remove(&name).is_some() {
+                        news = true;
+                        tracing::info!(%name, "this name was retired: no more IDs by it");
+                    }
+                }
+                Err(why) => {
+                    // It is not taken over by the next start either.
+                    news |= known.remove(&name).is_some();
+                    if self.is_news(&name, &why) {
+                        tracing::error!(%name, %why, "this generator is not served");
+                    }
+                }
             }
         }
-        outcomes.iter().any(|(_, outcome)| *outcome == Ok(Defined::New))
+        news
     }
 
-    /// Keeps all of them beside the serial file. If that fails they are asked for anew after the next start.
-    async fn keep(&self, namespaces: Vec<Namespace>) {
+    /// Whether this was not said of that name yet: the masters are asked every minute.
+    fn is_news(&self, name: &GeneratorName, why: &Refusal) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.insert(name.clone(), why.to_string()).as_ref() != Some(&why.to_string())
+    }
+
+    /// Keeps all that is served beside the serial file. If that fails they are asked for anew after the next start.
+    async fn keep(&self) {
         let path = self.kept_at.clone();
-        let kept = tokio::task::spawn_blocking(move || keep(&path, &namespaces)).await;
+        let namespaces = {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.values().cloned().collect()
+        };
+        let kept = Kept { cluster: self.minter.membership().cluster, namespaces };
+        let kept = tokio::task::spawn_blocking(move || keep(&path, &kept)).await;
         if let Ok(Err(error)) = kept {
             tracing::warn!(%error, file = %self.kept_at.display(), "the names could not be kept");
         }
     }
 }
 
-/// A new file in the place of the old one: whoever reads it reads one of both.
-fn keep(path: &Path, namespaces: &[Namespace]) -> std::io::Result<()> {
-    let bytes = envelope::encode(KEPT, &namespaces).map_err(std::io::Error::other)?;
+/// The code by which callers are told that a definition is refused, whichever master is asked.
+fn code_of(refusal: &Said) -> Option<MintCode> {
+    match refusal {
+        Said::TooMany { .. } => Some(MintCode::BadParameter),
+        Said::Collides { .. } => Some(MintCode::GeneratorConflict),
+        Said::NameRetired => Some(MintCode::GeneratorExists),
+        _ => None,
+    }
+}
+
+/// A new file in the place of the old one: whoever reads it reads one of both. What is at its name is removed and never
+/// written through: somebody may have put a link there.
+fn keep(path: &Path, kept: &Kept) -> std::io::Result<()> {
+    let bytes = envelope::encode(KEPT, kept).map_err(std::io::Error::other)?;
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
-    let mut file = std::fs::File::create(&new)?;
+    match std::fs::remove_file(&new) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(KEPT_MODE).open(&new)?;
     file.write_all(&bytes)?;
     file.sync_all()?;
     std::fs::rename(new, path)
 }
 
 impl Link {
-    async fn namespaces(&self, pages_max: usize) -> Result<Vec<Namespace>, CallError> {
+    async fn namespaces(&self, pages_max: usize) -> Result<Vec<Registered>, CallError> {
         let mut all = Vec::new();
         let mut after: Option<GeneratorName> = None;
         for _ in 0..pages_max {
             let page = self.namespaces_after(after).await?;
             let more = page.len() >= NAMESPACES_PAGE_MAX;
-            after = page.last().map(|namespace| namespace.name().clone());
+            after = page.last().map(|one: &Registered| one.namespace.name().clone());
             all.extend(page);
             if !more {
                 break;

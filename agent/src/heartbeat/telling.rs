@@ -72,6 +72,7 @@ impl Task {
             },
             uptime_ms: u64::try_from(uptime.0).unwrap_or(0),
             clock_offset_ms: minter.clock_offset_ms(),
+            alarm: minter.alarm().map(|text| cut(&text)),
             not_ready: minter.ready().err().map(|refusal| cut(&refusal.to_string())),
             minted: minter.counters().minted().map(|(_, n)| n).sum(),
             // A disk that does not answer must not silence the rest.

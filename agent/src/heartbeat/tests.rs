@@ -6,10 +6,10 @@ use crate::minter::kit::{Kit, held, terms};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::lease::{Generation, Grant};
-use common::namespace::Namespace;
+use common::namespace::{Definition, GeneratorKind, GeneratorName, Namespace};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest, ListedLease,
-    Mode, NamespacesRequest, Refusal as Said, RentRequest, TerminateRequest, TokenRequest,
+    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
+    ListedLease, Mode, NamespacesRequest, Refusal as Said, Registered, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::transport;
 use common::terms::{ClusterId, MasterId, Terms};
@@ -30,6 +30,9 @@ struct Book {
     requests: Vec<TokenRequest>,
     rents: Vec<RentRequest>,
     reports: Vec<AgentReport>,
+    finds: Vec<Vec<GeneratorName>>,
+    registered: Vec<Registered>,
+    cluster: ClusterId,
     closing: bool,
     denied: Vec<(TokenKey, Generation)>,
     id: MasterId,
@@ -55,6 +58,9 @@ impl Master {
             requests,
             rents,
             reports: Vec::new(),
+            finds: Vec::new(),
+            registered: Vec::new(),
+            cluster: ClusterId(1),
             closing: false,
             denied: Vec::new(),
             id: MasterId::One,
@@ -116,8 +122,13 @@ impl LeaseService for Master {
         Err(Said::PeerAway)
     }
 
-    async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Namespace>, Said> {
+    async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Registered>, Said> {
         Ok(Vec::new())
+    }
+
+    async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Said> {
+        self.with(|book| book.finds.push(request.names));
+        Ok(self.with(|book| book.registered.clone()))
     }
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Said> {
@@ -130,7 +141,7 @@ impl LeaseService for Master {
     async fn heartbeat(self, _: Context, _: HeartbeatRequest) -> Result<HeartbeatReply, Said> {
         Ok(HeartbeatReply {
             master: self.with(|book| book.id),
-            cluster: ClusterId(1),
+            cluster: self.with(|book| book.cluster),
             terms: self.with(|book| book.terms),
             mode: Mode::Ready,
             wall: self.with(|book| {
@@ -493,4 +504,148 @@ async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
     let former = master.with(|book| book.requests.iter().map(|request| request.former.clone()).collect::<Vec<_>>());
     assert!(former.len() > 1 && former.iter().all(|former| former.iter().map(|s| s.0).eq([77, 78])), "{former:?}");
     assert!(running.minter.former().is_empty(), "they were heard of");
+}
+
+/// What an agent says if it is asked for one Uniq64.
+async fn minted(minter: &Arc<Minter>) -> Result<u64, common::rpc::mint::MintCode> {
+    let generator = Arc::clone(minter.generator(GeneratorKind::Uniq64, "default").unwrap());
+    let runs = minter.mint(&generator, 1).await.map_err(|refusal| refusal.code())?;
+    Ok(runs.uniq64().next().unwrap().bits())
+}
+
+#[tokio::test]
+async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_ours_alone() {
+    use common::rpc::mint::MintCode;
+    let (kit, ours, other) = (Kit::new(), Master::new(Ok(7)), Master::new(Ok(7)));
+    let masters = vec![ours.listen().await, other.listen().await];
+    let minter = kit.start_bare();
+    let agent = start(Arc::clone(&minter), masters.clone(), &[]);
+    until("ready", || minter.ready().is_ok()).await;
+    let mut ids = vec![minted(&minter).await.unwrap()];
+
+    // Whoever asks it, for whatever reason.
+    other.with(|book| book.cluster = ClusterId(2));
+    let names = Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system());
+    for _ in 0..masters.len() {
+        let _ = names.look_up(&"unknown".parse().unwrap()).await;
+    }
+    until("it stops", || minter.ready().is_err()).await;
+    assert_eq!(minted(&minter).await, Err(MintCode::WrongCluster));
+    let alarm = || minter.alarm().is_some_and(|alarm| alarm.starts_with("wrong_cluster: the master at "));
+    assert!(alarm(), "{:?}", minter.alarm());
+    until("the operators are told", || ours.with(|book| book.reports.iter().any(|report| report.alarm.is_some())))
+        .await;
+    drop(agent);
+    drop(minter);
+
+    // A restart goes on with the session and without the leases.
+    let asked = ours.with(|book| book.requests.len());
+    let opened = kit.open();
+    assert!(opened.holdings.leases.is_empty() && opened.holdings.cluster == Some(ClusterId(1)));
+    drop(opened);
+    let minter = kit.start_bare();
+    assert_eq!(minter.start().to_string(), "resumed");
+    let agent = start(Arc::clone(&minter), masters, &[]);
+    until("it is stopped again", || minter.wrong_cluster().is_some()).await;
+    assert_eq!(minted(&minter).await, Err(MintCode::WrongCluster));
+    assert_eq!(ours.with(|book| book.requests.len()), asked, "no token is asked for while a master is a stranger");
+
+    // The list leads to one cluster again: the session gets its lease again.
+    other.with(|book| book.cluster = ClusterId(1));
+    until("ready again", || minter.ready().is_ok()).await;
+    ids.push(minted(&minter).await.unwrap());
+    assert!(ids[1] > ids[0] && minter.alarm().is_none());
+    drop(agent);
+}
+
+#[tokio::test]
+async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_questions() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let minter = kit.start();
+    let names = Arc::new(Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system()));
+    let name = |text: &str| text.parse::<GeneratorName>().unwrap();
+    let definition = Definition {
+        kind: GeneratorKind::Uniq64,
+        token_type: None,
+        template: None,
+        everyday_reset: None,
+        step: None,
+        scope: None,
+    };
+    names.look_up(&name("orders")).await.unwrap();
+    assert!(minter.generator(GeneratorKind::Uniq64, "orders").is_err());
+    let namespace = Namespace::define(name("orders"), &definition).unwrap();
+    master.with(|book| book.registered.push(Registered { namespace, retired: false }));
+    names.look_up(&name("orders")).await.unwrap();
+    assert!(minter.generator(GeneratorKind::Uniq64, "orders").is_ok(), "at once after it was registered");
+
+    let before = master.with(|book| book.finds.len());
+    let flood = (0..1_000).map(|n| {
+        let (names, name) = (Arc::clone(&names), name(&format!("n{n}")));
+        tokio::spawn(async move { names.look_up(&name).await })
+    });
+    let mut refused = 0;
+    for one in flood.collect::<Vec<_>>() {
+        refused += usize::from(one.await.unwrap().is_err());
+    }
+    let (asked, largest) = master.with(|book| {
+        let new = &book.finds[before..];
+        (new.len(), new.iter().map(Vec::len).max().unwrap())
+    });
+    assert!(asked < 20 && largest <= 200, "{asked} questions, the largest about {largest} names, {refused} refused");
+    names.look_up(&name("later")).await.unwrap();
+}
+
+#[tokio::test]
+async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let minter = kit.start();
+    let new = |minter: &Arc<Minter>| {
+        Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(minter), &kit.path(), Clock::system())
+    };
+    let definition = Definition {
+        kind: GeneratorKind::String,
+        token_type: None,
+        template: Some("{date:%Y%m%d}{token}{serial:8}".to_owned()),
+        everyday_reset: None,
+        step: None,
+        scope: None,
+    };
+    let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
+    master.with(|book| book.registered.push(Registered { namespace: namespace.clone(), retired: false }));
+    // Whoever may write into the folder put a link in the way.
+    let folder = kit.path().parent().unwrap().to_owned();
+    let (target, new_file) = (folder.join("target"), folder.join("serial.generators.new"));
+    std::fs::write(&target, "somebody's").unwrap();
+    std::os::unix::fs::symlink(&target, &new_file).unwrap();
+    new(&minter).look_up(&"orders".parse().unwrap()).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "somebody's");
+    drop(minter);
+
+    let known = |minter: &Arc<Minter>| minter.generator(GeneratorKind::String, "orders").is_ok();
+    let minter = kit.start_bare();
+    new(&minter).recall().await;
+    assert!(minter.start().to_string() == "resumed" && known(&minter));
+    drop(minter);
+
+    // A fresh session belongs to no cluster yet.
+    let copy = folder.join("copy");
+    std::fs::copy(kit.path(), &copy).unwrap();
+    std::fs::rename(&copy, kit.path()).unwrap();
+    let minter = kit.start_bare();
+    new(&minter).recall().await;
+    assert!(minter.start().to_string().starts_with("fresh") && !known(&minter));
+    // It joins another cluster, in which the name stands for something else; the block of the old one does not count.
+    minter.join(ClusterId(2), terms()).unwrap();
+    new(&minter).recall().await;
+    assert!(!known(&minter), "another cluster's");
+    let template = Some("{date:%Y%m%d}{token}{serial:7}".to_owned());
+    let other = Namespace::define("orders".parse().unwrap(), &Definition { template, ..definition }).unwrap();
+    minter.define(other.clone()).unwrap();
+    assert_eq!(minter.definition(GeneratorKind::String, other.name()), Some(other));
+    // Contradicted, by whatever definition, nothing is minted by it any more, and the agent is not ready.
+    assert!(minter.define(namespace).is_err());
+    assert_eq!(minter.ready().unwrap_err().code().as_str(), "generator_conflict");
 }

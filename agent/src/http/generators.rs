@@ -2,17 +2,18 @@
 
 use super::openapi::ProblemBody;
 use super::problem::Problem;
+use super::rate::CallerAddress;
 use super::{Agent, body};
 use crate::refusal::Refusal;
 use axum::body::{Body, to_bytes};
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::namespace::{Definition, GeneratorName, Namespace};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A definition, in bytes: the only body that is read.
 const DEFINITION_LEN_MAX: usize = 4 << 10;
@@ -27,13 +28,15 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
         (status = 201, description = "Registered"),
         (status = 200, description = "It was so before"),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "`generator_exists` with another definition", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "`quota_exceeded`: too many names from one address", body = ProblemBody, content_type = "application/problem+json"),
         (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn define(
     State(agent): State<Arc<Agent>>,
     name: Result<Path<String>, PathRejection>,
+    from: Option<Extension<CallerAddress>>,
     definition: Body,
 ) -> Result<Response, Problem> {
     let Path(name) = name.map_err(|_| Problem::bad_parameter("the name is no text"))?;
@@ -53,7 +56,21 @@ pub(super) async fn define(
     let Some(names) = &agent.names else {
         return Err(agent.refused(&Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())));
     };
-    let is_new = names.define(namespace.clone()).await.map_err(|e| agent.refused(&e))?;
+    // Whoever registers again what there is registers nothing: that is what programs do at their start.
+    let known = agent.minter.definition(namespace.kind(), namespace.name());
+    let counts = known.is_none_or(|known| !namespace.is_met_by(&known));
+    let from = from.map(|Extension(CallerAddress(from))| from).filter(|_| counts);
+    if let Some(from) = from {
+        agent.name_rate.count(from, Instant::now()).map_err(|e| agent.refused(&e))?;
+    }
+    let defined = names.define(namespace.clone()).await;
+    if let Some(from) = from.filter(|_| defined != Ok(true)) {
+        agent.name_rate.give_back(from);
+    }
+    let is_new = defined.map_err(|e| agent.refused(&e))?;
+    // As it is served, which may be as it was registered long ago.
+    let known = agent.minter.definition(namespace.kind(), namespace.name());
+    let namespace = known.unwrap_or(namespace);
     let shown = json!({
         "name": namespace.name().as_str(),
         "definition": namespace.definition(),

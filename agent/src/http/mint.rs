@@ -144,9 +144,10 @@ impl Agent {
     /// The generator of that kind and name, of which the masters may have heard by now.
     async fn generator(&self, kind: GeneratorKind, name: &str) -> Result<&Arc<Generator>, Refusal> {
         let known = self.minter.generator(kind, name);
-        match &self.names {
-            Some(names) if known.is_err() && name.parse::<GeneratorName>().is_ok() => {
-                names.look_up().await?;
+        match (&self.names, known.is_err()) {
+            (Some(names), true) => {
+                let Ok(parsed) = name.parse::<GeneratorName>() else { return known };
+                names.look_up(&parsed).await?;
                 self.minter.generator(kind, name)
             }
             _ => known,

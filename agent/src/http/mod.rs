@@ -18,6 +18,7 @@ mod mint;
 mod openapi;
 mod problem;
 mod query;
+mod rate;
 mod render;
 
 use crate::heartbeat::{Names, Report};
@@ -39,6 +40,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use io::{Impatient, Rewound};
 use problem::Problem;
+use rate::{CallerAddress, NameRate};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -83,6 +86,8 @@ pub struct Agent {
     names: Option<Arc<Names>>,
     body_memory: Arc<Semaphore>,
     large: Semaphore,
+    /// How many names are registered from where.
+    name_rate: NameRate,
     /// Real machine time at the start.
     started: BootMs,
 }
@@ -93,7 +98,8 @@ impl Agent {
         let started = minter.clock().link_now().boot;
         let body_memory = Arc::new(Semaphore::new(BODY_MEMORY_MAX / mint::BODY_UNIT));
         let large = Semaphore::new(mint::LARGE_MAX);
-        Self { minter, report, agent_id, batch_max, names: None, body_memory, large, started }
+        let name_rate = NameRate::default();
+        Self { minter, report, agent_id, batch_max, names: None, body_memory, large, name_rate, started }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
@@ -193,10 +199,10 @@ pub async fn serve(listener: TcpListener, site: Site, stop: CancellationToken) {
             Some(_) = connections.join_next() => continue,
         };
         match accepted {
-            Ok((io, _)) => {
+            Ok((io, from)) => {
                 // Without it an answer may wait for the acknowledgement of the one before.
                 let _ = io.set_nodelay(true);
-                welcome(io, &site, &stop, &mut connections);
+                welcome(io, from.ip(), &site, &stop, &mut connections);
             }
             Err(error) => {
                 tracing::debug!(%error, "a connection could not be accepted");
@@ -213,11 +219,11 @@ pub async fn serve(listener: TcpListener, site: Site, stop: CancellationToken) {
 }
 
 /// Serves a connection if there is a place for it; otherwise says so, at once.
-fn welcome(io: TcpStream, site: &Arc<Site>, stop: &CancellationToken, connections: &mut JoinSet<()>) {
+fn welcome(io: TcpStream, from: IpAddr, site: &Arc<Site>, stop: &CancellationToken, connections: &mut JoinSet<()>) {
     if let Ok(place) = Arc::clone(&site.places).try_acquire_owned() {
         let (site, stop) = (Arc::clone(site), stop.clone());
         connections.spawn(async move {
-            serve_connection(io, &site, &stop).await;
+            serve_connection(io, from, &site, &stop).await;
             drop(place);
         });
     } else if let Ok(place) = Arc::clone(&site.turned_away).try_acquire_owned() {
@@ -229,21 +235,26 @@ fn welcome(io: TcpStream, site: &Arc<Site>, stop: &CancellationToken, connection
     }
 }
 
-async fn serve_connection(io: TcpStream, site: &Site, stop: &CancellationToken) {
+async fn serve_connection(io: TcpStream, from: IpAddr, site: &Site, stop: &CancellationToken) {
     match Front::new(io, site).serve(stop).await {
         Ok(None) => {}
-        Ok(Some(io)) => serve_anything(io, site.router.clone(), stop).await,
+        Ok(Some(io)) => serve_anything(io, from, site.router.clone(), stop).await,
         Err(error) => tracing::trace!(%error, "a connection ended with an error"),
     }
 }
 
 /// The rest of a connection that asked for something else than IDs.
-async fn serve_anything(io: Rewound<Impatient<TcpStream>>, router: Router, stop: &CancellationToken) {
+async fn serve_anything(io: Rewound<Impatient<TcpStream>>, from: IpAddr, router: Router, stop: &CancellationToken) {
+    let router = TowerToHyperService::new(router);
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(CallerAddress(from));
+        hyper::service::Service::call(&router, request)
+    });
     let mut http = hyper::server::conn::http1::Builder::new();
     // Not `pipeline_flush`: it copies the answers to all requests that came together into one buffer without a bound,
     // and sends none while part of another request is there, not even the one that says what is wrong with it.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX).max_headers(HEADERS_MAX);
-    let connection = http.serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
+    let connection = http.serve_connection(TokioIo::new(io), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -29,6 +29,7 @@ fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
         template: Some(TEMPLATE.to_owned()),
         everyday_reset: Some(true),
         step: None,
+        scope: None,
     };
     let namespace = Namespace::define("small".parse().unwrap(), &definition).unwrap();
     let minter = kit.start_with(vec![namespace]);

@@ -10,6 +10,7 @@ use common::lease::Grant;
 use common::terms::{ClusterId, SessionId, Terms};
 use common::time::SpanMs;
 use common::token::TokenType;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -24,6 +25,16 @@ pub(super) struct Published {
     pub(super) cluster: Option<ClusterId>,
     pub(super) terms: Option<Terms>,
     pub(super) skew: Option<SpanMs>,
+    /// Masters of our list that belong to other clusters, by address.
+    pub(super) strangers: BTreeMap<String, ClusterId>,
+}
+
+impl Published {
+    /// Nothing may be minted while a master of our list belongs to another cluster: that one may grant our tokens too.
+    pub(super) fn wrong_cluster(&self) -> Option<Refusal> {
+        let (address, there) = self.strangers.first_key_value()?;
+        Some(Refusal::WrongCluster { address: address.clone(), here: self.cluster?, there: *there })
+    }
 }
 
 /// The cluster this agent belongs to, as far as it knows.
@@ -42,6 +53,9 @@ impl Minter {
     /// Why there is none.
     pub(super) fn lease(&self, token_type: TokenType) -> Result<(Grant, UtcOffset), Refusal> {
         let published = self.published.load();
+        if let Some(wrong) = published.wrong_cluster() {
+            return Err(wrong);
+        }
         if let Some(by) = published.skew {
             return Err(Refusal::ClockSkew(ClockFault::Skewed { by }));
         }
@@ -139,6 +153,12 @@ impl Minter {
         if !self.file_works.load(Ordering::Relaxed) {
             return Err(Refusal::SerialFileIo("its last write failed; the log says why".to_owned()));
         }
+        if let Some(wrong) = self.wrong_cluster() {
+            return Err(wrong);
+        }
+        if let Some(name) = self.generators.contradicted() {
+            return Err(Refusal::GeneratorConflict { name });
+        }
         let wall = self.wall();
         for token_type in self.published.load().leases.keys() {
             let (grant, _) = self.lease(*token_type)?;
@@ -207,7 +227,8 @@ impl Minter {
             self.close_all(&mut state);
             self.leases_changed.notify_waiters();
         }
-        let grants = holder::grants(&leases);
+        let may_be_used = self.published.load().strangers.is_empty();
+        let grants = if may_be_used { holder::grants(&leases) } else { Vec::new() };
         // Who granted one has heard which sessions this one gives up.
         let former = if grants.is_empty() { state.holdings.former.clone() } else { Vec::new() };
         let holdings = Holdings { leases: grants, former, ..state.holdings.clone() };
@@ -274,7 +295,7 @@ impl Minter {
     }
 
     /// Only under the state's lock, so that no change is lost.
-    fn publish(&self, change: impl Fn(&mut Published)) {
+    pub(super) fn publish(&self, change: impl Fn(&mut Published)) {
         self.published.rcu(|published| {
             let mut next = Published::clone(published);
             change(&mut next);

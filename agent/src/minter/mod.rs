@@ -11,6 +11,7 @@ mod here;
 mod leases;
 mod registry;
 mod state;
+mod strangers;
 mod view;
 mod windows;
 
@@ -33,8 +34,9 @@ use common::terms::SessionId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
 use leases::Published;
-use registry::Registry;
+use registry::{Ended, Registry};
 use state::State;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -71,6 +73,8 @@ pub struct Generator {
     window: ArcSwap<Window<Stamp>>,
     /// Counted before a window is closed for good, so that blocks cut from it end with it.
     windows_ended: AtomicU64,
+    /// Nothing is minted by its name any more: the registry says why.
+    ended: AtomicBool,
 }
 
 impl Generator {
@@ -103,6 +107,7 @@ pub struct Minter {
     turn: Arc<tokio::sync::Mutex<()>>,
     queue: Arc<Semaphore>,
     why: ArcSwapOption<String>,
+    stranger_heard: tokio::sync::Notify,
     file_works: AtomicBool,
     counters: Counters,
     session: SessionId,
@@ -145,7 +150,13 @@ impl Minter {
         }
         let time = Timebase::start(clock.now());
         let session = contents.header.session;
-        let published = Published { leases, cluster: holdings.cluster, terms: holdings.terms, skew: None };
+        let published = Published {
+            leases,
+            cluster: holdings.cluster,
+            terms: holdings.terms,
+            skew: None,
+            strangers: BTreeMap::new(),
+        };
         let state = State::new(file, contents, holdings, &generators)?;
         Ok(Arc::new(Self {
             clock,
@@ -159,6 +170,7 @@ impl Minter {
             turn: Arc::default(),
             queue: Arc::new(Semaphore::new(QUEUE_MAX)),
             why: ArcSwapOption::empty(),
+            stranger_heard: tokio::sync::Notify::new(),
             file_works: AtomicBool::new(true),
             counters: Counters::default(),
             session,
@@ -174,8 +186,12 @@ impl Minter {
     /// The generator of that kind and name.
     ///
     /// # Errors
-    /// [`Refusal::UnknownGenerator`], also for what could not be a name.
+    /// [`Refusal::UnknownGenerator`], also for what could not be a name; [`Refusal::GeneratorConflict`],
+    /// [`Refusal::GeneratorRetired`].
     pub fn generator(&self, kind: GeneratorKind, name: &str) -> Result<&Arc<Generator>, Refusal> {
+        if let Some(ended) = self.generators.ended(name) {
+            return Err(ended);
+        }
         let found = self.generators.get(kind, name);
         found.ok_or_else(|| Refusal::UnknownGenerator { kind, name: name.chars().take(NAME_SHOWN_MAX).collect() })
     }
@@ -431,21 +447,38 @@ pub enum Defined {
 }
 
 impl Minter {
-    /// Serves a further generator. Blocks while the serial file is written.
+    /// Serves a further generator, as the masters define it. Blocks while the serial file is written.
     ///
     /// # Errors
-    /// A text for the operator: the name stands for something else here, or there is no room.
-    pub(crate) fn define(&self, namespace: Namespace) -> Result<Defined, String> {
-        let mut state = self.lock().map_err(|e| e.to_string())?;
-        if let Some(known) = self.generators.get(namespace.kind(), namespace.name().as_str()) {
-            return match known.namespace.same_ids(&namespace) {
-                true => Ok(Defined::Known),
-                false => Err("it is served here with another definition; the masters have changed".to_owned()),
-            };
+    /// [`Refusal::GeneratorConflict`] if it stands for something else here; then nothing is minted by that name any more.
+    /// Others if there is no room, or minting has ended.
+    pub(crate) fn define(&self, namespace: Namespace) -> Result<Defined, Refusal> {
+        let mut state = self.lock()?;
+        let name = namespace.name().clone();
+        let conflict = || Refusal::GeneratorConflict { name: name.clone() };
+        if let Some(known) = self.generators.alias(&name) {
+            if known.same_ids(&namespace) {
+                return Ok(Defined::Known);
+            }
+            self.generators.end(&name, Ended::Contradicted);
+            return Err(conflict());
         }
-        let id = self.generators.next_id().ok_or("there are as many generators as there may be")?;
-        let generator = Arc::new(generator(id, namespace));
-        state.add(&generator)?;
+        if let Some(known) = self.generators.of_name(namespace.kind(), &name) {
+            if known.namespace.same_ids(&namespace) && !known.ended.load(Ordering::Acquire) {
+                return Ok(Defined::Known);
+            }
+            self.end_generator(&mut state, known, Ended::Contradicted);
+            return Err(conflict());
+        }
+        let full = || Refusal::Overloaded("there are as many generators as there may be");
+        if namespace.shares_serials() {
+            return if self.generators.add_alias(namespace) { Ok(Defined::New) } else { Err(full()) };
+        }
+        let generator = Arc::new(generator(self.generators.next_id().ok_or_else(full)?, namespace));
+        if state.add(&generator).is_err() {
+            self.generators.end(&name, Ended::Contradicted);
+            return Err(conflict());
+        }
         self.generators.add(generator);
         Ok(Defined::New)
     }
@@ -454,7 +487,8 @@ impl Minter {
 fn generator(id: usize, namespace: Namespace) -> Generator {
     let make = Make::of(&namespace);
     let window = ArcSwap::from_pointee(Window::closed(Stamp::Void));
-    Generator { id, number: Generator::next_number(), namespace, make, window, windows_ended: AtomicU64::new(0) }
+    let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
+    Generator { id, number, namespace, make, window, windows_ended, ended: AtomicBool::new(false) }
 }
 
 fn slow_disk() -> Refusal {

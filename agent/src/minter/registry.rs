@@ -1,31 +1,121 @@
 //! The generators of this agent: they are found without a lock, further ones are added, none is ever taken away.
 
 use super::Generator;
+use crate::refusal::Refusal;
 use arc_swap::ArcSwap;
-use common::namespace::GeneratorKind;
-use common::setting::NAMESPACES_MAX;
+use common::namespace::{GeneratorKind, GeneratorName, Namespace};
+use common::setting::{NAMESPACES_MAX, RETIRED_MAX};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// Those that always exist, and as many as the masters register.
-const GENERATORS_MAX: usize = GeneratorKind::ALL.len() + NAMESPACES_MAX;
+/// Those that always exist, and as many as the masters register and retire.
+const GENERATORS_MAX: usize = GeneratorKind::ALL.len() + NAMESPACES_MAX + RETIRED_MAX;
 
 /// Which slot a generator is in, by kind and name. The names are texts here, because those of requests are.
 type Names = BTreeMap<GeneratorKind, BTreeMap<String, usize>>;
 
+/// Why nothing is minted by a name that the masters know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// They say that it stands for something else than it does here, or did.
+    Contradicted,
+    /// It was retired.
+    Retired,
+}
+
+impl Ended {
+    pub(super) fn refusal(self, name: &GeneratorName) -> Refusal {
+        match self {
+            Self::Contradicted => Refusal::GeneratorConflict { name: name.clone() },
+            Self::Retired => Refusal::GeneratorRetired { name: name.clone() },
+        }
+    }
+}
+
 pub(super) struct Registry {
     slots: Box<[OnceLock<Arc<Generator>>]>,
     names: ArcSwap<Names>,
+    /// Other names of the generator `default` of Uniq64, whose serials they share.
+    aliases: ArcSwap<BTreeMap<GeneratorName, Arc<Namespace>>>,
+    /// Names by which nothing is minted any more; texts here, as in [`Names`].
+    ended: ArcSwap<BTreeMap<String, (GeneratorName, Ended)>>,
 }
 
 impl Registry {
     pub(super) fn new() -> Self {
-        Self { slots: (0..GENERATORS_MAX).map(|_| OnceLock::new()).collect(), names: ArcSwap::default() }
+        Self {
+            slots: (0..GENERATORS_MAX).map(|_| OnceLock::new()).collect(),
+            names: ArcSwap::default(),
+            aliases: ArcSwap::default(),
+            ended: ArcSwap::default(),
+        }
     }
 
     pub(super) fn get(&self, kind: GeneratorKind, name: &str) -> Option<&Arc<Generator>> {
         let slot = *self.names.load().get(&kind)?.get(name)?;
         self.slots.get(slot)?.get()
+    }
+
+    /// The generator of its own that is served by that name, of whichever kind: the masters know one definition of a name.
+    /// `default` exists for every kind.
+    pub(super) fn of_name(&self, kind: GeneratorKind, name: &GeneratorName) -> Option<&Arc<Generator>> {
+        let any = || GeneratorKind::ALL.into_iter().find_map(|kind| self.get(kind, name.as_str()));
+        let found = self.get(kind, name.as_str()).or_else(|| if name.is_default() { None } else { any() });
+        found.filter(|generator| generator.namespace.name() == name)
+    }
+
+    /// What an alias stands for.
+    pub(super) fn alias(&self, name: &GeneratorName) -> Option<Arc<Namespace>> {
+        self.aliases.load().get(name).cloned()
+    }
+
+    /// All aliases.
+    pub(super) fn aliases(&self) -> Arc<BTreeMap<GeneratorName, Arc<Namespace>>> {
+        self.aliases.load_full()
+    }
+
+    /// Serves the generator `default` by another name too. Only one thread at a time may do so. `false` if there is no
+    /// room, or no such generator.
+    pub(super) fn add_alias(&self, namespace: Namespace) -> bool {
+        let (kind, name) = (namespace.kind(), namespace.name().clone());
+        let mut aliases = BTreeMap::clone(&self.aliases.load());
+        let mut names = Names::clone(&self.names.load());
+        let of_kind = names.entry(kind).or_default();
+        let Some(slot) = of_kind.get(GeneratorName::DEFAULT).copied() else { return false };
+        if aliases.len() >= GENERATORS_MAX {
+            return false;
+        }
+        of_kind.insert(name.as_str().to_owned(), slot);
+        aliases.insert(name, Arc::new(namespace));
+        self.aliases.store(Arc::new(aliases));
+        self.names.store(Arc::new(names));
+        true
+    }
+
+    /// Why nothing is minted by that name any more.
+    pub(super) fn ended(&self, name: &str) -> Option<Refusal> {
+        let ended = self.ended.load();
+        let (name, why) = ended.get(name)?;
+        Some(why.refusal(name))
+    }
+
+    /// A name about which the masters contradict what is served here, or was.
+    pub(super) fn contradicted(&self) -> Option<GeneratorName> {
+        let ended = self.ended.load();
+        ended.values().find(|(_, why)| *why == Ended::Contradicted).map(|(name, _)| name.clone())
+    }
+
+    /// Nothing is minted by that name from now on. Only one thread at a time may say so.
+    pub(super) fn end(&self, name: &GeneratorName, why: Ended) {
+        let known = self.ended.load();
+        if known.get(name.as_str()).is_some_and(|(_, known)| *known == why) {
+            return;
+        }
+        let mut all = BTreeMap::clone(&known);
+        if all.len() < GENERATORS_MAX {
+            all.insert(name.as_str().to_owned(), (name.clone(), why));
+            self.ended.store(Arc::new(all));
+        }
     }
 
     /// All of them, in the order of their ids.

@@ -7,6 +7,7 @@ use crate::serial::{Marks, Serial};
 use crate::serial_file::{Block, Contents, Holdings, SerialFile, WriteError};
 use crate::uniq96::Place;
 use common::namespace::Namespace;
+use common::terms::ClusterId;
 use common::time::{BootMs, WallMs};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -44,7 +45,8 @@ impl State {
         holdings: Holdings,
         generators: &Registry,
     ) -> Result<Self, String> {
-        let serials = generators.iter().map(|g| resume(&contents, g)).collect::<Result<Vec<_>, _>>()?;
+        let cluster = holdings.cluster;
+        let serials = generators.iter().map(|g| resume(&contents, cluster, g)).collect::<Result<Vec<_>, _>>()?;
         let spares = vec![(0, Vec::new()); serials.len()];
         let place96 = Place { ms: contents.header.uniq96_mark, serial: 0 };
         Ok(Self { file, contents, holdings, serials, spares, place96, settled96: false, failed: None, ended: false })
@@ -55,7 +57,7 @@ impl State {
     /// # Errors
     /// A text for the operator, if a block of the file belongs to another definition of its name.
     pub(super) fn add(&mut self, generator: &Arc<Generator>) -> Result<(), String> {
-        let serial = resume(&self.contents, generator)?;
+        let serial = resume(&self.contents, self.holdings.cluster, generator)?;
         self.serials.push(serial);
         self.spares.push((0, Vec::new()));
         Ok(())
@@ -110,6 +112,7 @@ impl State {
     fn contents_with(&self, generator: &Generator, marks: Marks, now: WallMs) -> Result<Contents, Refusal> {
         let namespace = &generator.namespace;
         let mut contents = self.contents.clone();
+        let checksum = checksum(namespace, self.holdings.cluster);
         let known = contents.blocks.iter().position(|block| is_of(block.as_ref(), namespace));
         let Some(slot) = known.or_else(|| contents.blocks.iter().position(Option::is_none)) else {
             return Err(Refusal::SerialFileIo(format!(
@@ -127,7 +130,7 @@ impl State {
                 modification_time: now,
                 bucket: marks.bucket,
                 bucket_base: marks.base,
-                checksum: namespace.checksum(),
+                checksum,
                 serial: marks.mark,
                 step: marks.step,
             });
@@ -140,14 +143,29 @@ fn is_of(block: Option<&Block>, namespace: &Namespace) -> bool {
     block.is_some_and(|block| block.kind == namespace.kind() && block.name == *namespace.name())
 }
 
-fn resume(contents: &Contents, generator: &Arc<Generator>) -> Result<Serial, String> {
+/// What stands for a definition in a block of an agent of that cluster.
+fn checksum(namespace: &Namespace, cluster: Option<ClusterId>) -> u64 {
+    cluster.map_or_else(|| namespace.checksum(), |cluster| namespace.checksum_in(cluster))
+}
+
+/// Whether a block was made by this definition, as far as it tells.
+fn is_by(block: &Block, namespace: &Namespace, cluster: Option<ClusterId>) -> bool {
+    [checksum(namespace, cluster), namespace.checksum()].contains(&block.checksum)
+}
+
+/// The serials of a generator go on where its block says. A block of another cluster's name says nothing about this one:
+/// no session of ours has minted by it under a lease of this cluster, or it would be this cluster's. One that was made
+/// before blocks told their cluster counts if its definition is the same; marks that are too high cost serials, not IDs.
+fn resume(contents: &Contents, cluster: Option<ClusterId>, generator: &Arc<Generator>) -> Result<Serial, String> {
     let namespace = &generator.namespace;
     let rules = generator.make.rules(namespace.everyday_reset());
     let block = contents.blocks.iter().flatten().find(|block| is_of(Some(block), namespace));
-    let Some(block) = block else {
+    let fits = |block: &&Block| is_by(block, namespace, cluster);
+    let foreign = |block: &&Block| cluster.is_some_and(|cluster| !Namespace::same_cluster(block.checksum, cluster));
+    let Some(block) = block.filter(|block| fits(block) || !foreign(block)) else {
         return Ok(Serial::resume(rules, Marks { step: namespace.step(), ..Marks::default() }));
     };
-    if block.checksum != namespace.checksum() {
+    if !fits(&block) {
         return Err(format!(
             "the serial file has a {} generator '{}' of another definition; use the version of this program that made \
              it, or format a new serial file",
@@ -262,11 +280,11 @@ impl Minter {
         self.close_all(&mut state);
         state.ended = true;
         let mut contents = state.contents.clone();
+        let cluster = state.holdings.cluster;
         for generator in self.generators.iter() {
-            let marks = state.serial(generator)?.marks_at_rest();
-            if let Some(block) =
-                contents.blocks.iter_mut().flatten().find(|block| is_of(Some(block), &generator.namespace))
-            {
+            let (namespace, marks) = (&generator.namespace, state.serial(generator)?.marks_at_rest());
+            let ours = |block: &&mut Block| is_of(Some(block), namespace) && is_by(block, namespace, cluster);
+            if let Some(block) = contents.blocks.iter_mut().flatten().find(ours) {
                 block.serial = marks.mark;
             }
         }

@@ -3,7 +3,7 @@
 use super::Minter;
 use crate::emit::Make;
 use crate::refusal::Refusal;
-use common::namespace::GeneratorName;
+use common::namespace::{GeneratorKind, GeneratorName, Namespace};
 use common::rpc::mint::MintCode;
 use common::template::Template;
 use serde::Serialize;
@@ -95,6 +95,8 @@ pub struct GeneratorView {
     pub everyday_reset: bool,
     /// The counter of the next ID.
     pub serial: u64,
+    /// `kind`: no other name of its kind gives equal IDs. `own`: others may.
+    pub scope: &'static str,
     /// How many serials are reserved at once at the moment.
     pub step: u32,
     /// IDs that one token has in one bucket.
@@ -109,6 +111,13 @@ impl Minter {
     /// What happened since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What a name stands for here.
+    pub fn definition(&self, kind: GeneratorKind, name: &GeneratorName) -> Option<Namespace> {
+        let alias = self.generators.alias(name).filter(|alias| alias.kind() == kind);
+        let own = || self.generators.get(kind, name.as_str()).map(|generator| generator.namespace.clone());
+        alias.map(|alias| Namespace::clone(&alias)).or_else(own)
     }
 
     /// The templates of all string generators.
@@ -145,6 +154,7 @@ impl Minter {
                 token_type: namespace.token_type().name(),
                 template: namespace.template().map(|template| template.source().to_owned()),
                 everyday_reset: namespace.everyday_reset(),
+                scope: namespace.scope().name(),
                 serial: serial.next().saturating_sub(lent),
                 step: serial.marks().step,
                 capacity: make.rules(false).capacity,
@@ -152,6 +162,13 @@ impl Minter {
                 per: make.unit(),
             })
         };
-        self.generators.iter().map(view).collect()
+        let mut views: Vec<GeneratorView> = self.generators.iter().map(view).collect::<Result<_, Refusal>>()?;
+        // Another name of `default` has all in common with it.
+        let default = |view: &&GeneratorView| view.name.is_default() && view.kind == GeneratorKind::Uniq64.name();
+        if let Some(shared) = views.iter().find(default).cloned() {
+            let aliases = self.generators.aliases();
+            views.extend(aliases.keys().map(|name| GeneratorView { name: name.clone(), ..shared.clone() }));
+        }
+        Ok(views)
     }
 }

@@ -1,7 +1,7 @@
 //! The slow path: gates, durable bounds, a new window. In this order.
 
 use super::state::State;
-use super::{Generator, MARK_AHEAD, Minter, Part, RESTART_WAIT_MAX};
+use super::{Generator, MARK_AHEAD, Minter, Part, RESTART_WAIT_MAX, broken};
 use crate::emit::{Bucket, Stamp, gate_uniq96, stamp_uniq96};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
@@ -14,6 +14,7 @@ use common::time::{SpanMs, WallMs};
 use common::token::TokenType;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What came of the slow path of Uniq96.
 pub(super) enum Refilled {
@@ -27,6 +28,10 @@ impl Minter {
     /// Gives `n` IDs, of which `part` were taken before, and opens a window with what is there beyond them.
     pub(super) fn refill(&self, generator: &Generator, part: Option<Part>, n: u32) -> Result<Runs, Refusal> {
         let mut state = self.lock()?;
+        if generator.ended.load(Ordering::Acquire) {
+            let name = generator.namespace.name();
+            return Err(self.generators.ended(name.as_str()).unwrap_or_else(broken));
+        }
         state.take_back(generator)?;
         let serial = state.serial(generator)?;
         // Given back first, so that a refusal costs nothing. If others were taken above them, they are ours to use.

@@ -53,12 +53,14 @@ pub trait LeaseService {
     /// Registers what a generator's name stands for; both masters must confirm. The same again is [`Changed::AlreadySo`].
     async fn define_namespace(request: DefineRequest) -> Result<Changed, Refusal>;
     /// The registered namespaces in the order of their names, at most [`NAMESPACES_PAGE_MAX`].
-    async fn list_namespaces(request: NamespacesRequest) -> Result<Vec<Namespace>, Refusal>;
+    async fn list_namespaces(request: NamespacesRequest) -> Result<Vec<Registered>, Refusal>;
     /// Who are you, how late is it, what are the terms. The first call on every connection.
     async fn heartbeat(request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal>;
     /// How the caller fares, for the operators' eyes: nothing depends on it, and nothing of it is kept on disk. The answer
     /// says after how many milliseconds of real time to report again, see [`report_interval_ms`].
     async fn report(report: AgentReport) -> Result<u64, Refusal>;
+    /// Those of some names that are registered, at most [`NAMESPACES_PAGE_MAX`].
+    async fn find_namespaces(request: FindRequest) -> Result<Vec<Registered>, Refusal>;
 }
 
 /// A call for a token.
@@ -244,6 +246,8 @@ pub struct AgentReport {
     pub clock_offset_ms: i64,
     /// Why it cannot mint IDs of every wanted type; `None` if it can.
     pub not_ready: Option<String>,
+    /// What an operator has to know at once, beginning with its code (`generator_conflict`, `wrong_cluster`).
+    pub alarm: Option<String>,
     /// IDs minted since the start, of all kinds.
     pub minted: u64,
     /// The generator that has the smallest part of its IDs of this hour or day left.
@@ -380,4 +384,47 @@ pub enum Refusal {
     /// Its disk is full.
     #[error("this master's disk is full: it promises nothing until there is room; ask the other one")]
     DiskFull,
+    /// The name was retired.
+    #[error("this name was retired: it gives no more IDs and never stands for anything else; take another name")]
+    NameRetired,
+    /// There is no such name, or it is one that always exists.
+    #[error("no such name is registered; those that always exist cannot be retired")]
+    NoSuchName,
+    /// It cannot be proved that the strings of two names differ.
+    #[error("{}", collides(name, example))]
+    Collides {
+        /// The other name.
+        name: GeneratorName,
+        /// A string that both can write; empty if none was found.
+        example: String,
+    },
+}
+
+fn collides(name: &GeneratorName, example: &str) -> String {
+    let why = match example {
+        "" => format!("it cannot be proved that this template's strings differ from those of '{name}'"),
+        _ => format!("this template and that of '{name}' can give the same string, e.g. {example}"),
+    };
+    format!(
+        "{why}: give it another length, or a letter where the other has digits; or say \"scope\":\"own\" if it is fine that \
+         both names give equal IDs"
+    )
+}
+
+/// A registered name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Registered {
+    /// What it stands for.
+    pub namespace: Namespace,
+    /// Whether it gives no more IDs.
+    pub retired: bool,
+}
+
+/// A question about some names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FindRequest {
+    /// The cluster the caller belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// The names; those beyond [`NAMESPACES_PAGE_MAX`] are not looked at.
+    pub names: Vec<GeneratorName>,
 }

@@ -82,6 +82,12 @@ codes! {
     MastersUnavailable = "masters_unavailable", 503;
     /// Too many requests at once.
     Overloaded = "overloaded", 503;
+    /// The masters say that the name stands for something else than was minted under it here.
+    GeneratorConflict = "generator_conflict", 409;
+    /// One caller asks for more than it may.
+    QuotaExceeded = "quota_exceeded", 429;
+    /// A master in the agent's list belongs to another cluster than its leases.
+    WrongCluster = "wrong_cluster", 503;
 }
 
 impl fmt::Display for MintCode {

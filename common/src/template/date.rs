@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::TemplateError;
+use super::overlap::{Chars, DIGITS};
 use super::parse::literal_character;
 use crate::digits::{fill_decimal, read_decimal, shown};
 use chrono::{Datelike as _, NaiveDate};
@@ -78,6 +79,22 @@ impl DateFormat {
     /// Characters it takes.
     pub(super) fn width(&self) -> usize {
         self.0.iter().map(|atom| atom.width()).sum()
+    }
+
+    /// Appends what may stand at each of its places.
+    pub(super) fn places(&self, places: &mut Vec<Chars>) {
+        for atom in &self.0 {
+            let first = match atom {
+                Atom::Year => Chars::range(b'1', b'9'),
+                Atom::YearOfCentury => DIGITS,
+                Atom::Month => Chars::range(b'0', b'1'),
+                Atom::Day | Atom::DayOfYear => Chars::range(b'0', b'3'),
+                // One byte: printable ASCII.
+                Atom::Literal(c) => Chars::one(u8::try_from(*c).unwrap_or_default()),
+            };
+            places.push(first);
+            places.extend((1..atom.width()).map(|_| DIGITS));
+        }
     }
 
     /// Appends `date`, whose year is in [`YEARS`].

@@ -20,11 +20,13 @@ mod bound;
 mod check;
 mod date;
 mod error;
+mod overlap;
 mod parse;
 mod read;
 
 pub use bound::{BoundTemplate, CallerParts};
 pub use error::{CallerError, TakeApartError, TemplateError};
+pub use overlap::Overlap;
 pub use read::{Part, PartKind, TakenApart};
 
 use crate::token::TokenFamily;

@@ -4,16 +4,15 @@
 use crate::lease::event::RequestId;
 use common::account::{ApiKey, User};
 use common::audit::Actor;
-use common::setting::{Change, NAMESPACES_MAX, Outcome, Setting, SettingKey, SettingValue};
+use common::namespace::{GeneratorKind, Namespace, Scope};
+use common::setting::{Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue};
+use common::template::Overlap;
 use common::time::BootMs;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 
 /// Changes that wait for the other master at once; one more is refused.
 pub(super) const WAITING_MAX: usize = 1_024;
-
-/// Settings at most: the namespaces, and the whitelist, the users and the keys.
-const SETTINGS_MAX: usize = NAMESPACES_MAX + 3;
 
 /// Settings, proposals of them, and who waits for what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -95,13 +94,55 @@ impl Book {
     pub(super) fn outcome(&self, change: &Change) -> Outcome {
         let known = self.settings.get(&change.key());
         let outcome = change.outcome(known.map(|setting| &setting.value), &self.first_whitelist);
-        let full = known.is_none() && self.settings.len() + self.preps.len() >= SETTINGS_MAX;
-        if full && matches!(outcome, Outcome::Becomes(_)) { Outcome::TooMany } else { outcome }
+        match &outcome {
+            Outcome::Becomes(SettingValue::Namespace(_)) if self.names(false, &change.key()) >= NAMESPACES_MAX => {
+                Outcome::TooMany
+            }
+            Outcome::Becomes(SettingValue::Retired(_)) if self.names(true, &change.key()) >= RETIRED_MAX => {
+                Outcome::TooMany
+            }
+            Outcome::Becomes(SettingValue::Namespace(namespace)) => self.collision(namespace).unwrap_or(outcome),
+            _ => outcome,
+        }
     }
 
-    /// Whether there is room for a record that the other master sends.
+    /// How many names other than `key` are retired, or are not. Other kinds of settings have places of their own.
+    fn names(&self, retired: bool, key: &SettingKey) -> usize {
+        self.others(key).filter(|(_, value)| value.namespace().is_some() && value.is_retired() == retired).count()
+    }
+
+    /// What other keys stand for or are about to.
+    fn others(&self, key: &SettingKey) -> impl Iterator<Item = (&SettingKey, &SettingValue)> {
+        let proposed = self.preps.values().filter(|prep| !self.settings.contains_key(&prep.key));
+        let all = self.settings.values().chain(proposed).filter(move |setting| setting.key != *key);
+        all.map(|setting| (&setting.key, &setting.value))
+    }
+
+    /// A new name must not give what another one gives, a retired one included, unless its scope is its own.
+    fn collision(&self, wanted: &Namespace) -> Option<Outcome> {
+        if wanted.scope() == Scope::Own || wanted.kind() != GeneratorKind::String {
+            return None;
+        }
+        let key = SettingKey::Namespace(wanted.name().clone());
+        let default = Namespace::default_of(GeneratorKind::String);
+        let registered = self.others(&key).filter_map(|(_, value)| value.namespace());
+        let found = std::iter::once(&default).chain(registered).find_map(|other| Some((other, wanted.overlap(other)?)));
+        found.map(|(other, overlap)| {
+            let example = match overlap {
+                Overlap::Common(example) => example,
+                Overlap::Disjoint | Overlap::Unproved => String::new(),
+            };
+            Outcome::Collides { name: other.name().clone(), example }
+        })
+    }
+
+    /// Whether there is room for a record that the other master sends. Of names as many as two masters can have
+    /// registered together: each of them counts on its own.
     pub(super) fn has_room_for(&self, key: &SettingKey) -> bool {
-        self.settings.contains_key(key) || self.settings.len() < SETTINGS_MAX
+        let names = self.settings.keys().filter(|key| matches!(key, SettingKey::Namespace(_))).count();
+        !matches!(key, SettingKey::Namespace(_))
+            || self.settings.contains_key(key)
+            || names < NAMESPACES_MAX + RETIRED_MAX
     }
 
     pub(super) fn put(&mut self, setting: Setting) {
@@ -115,5 +156,69 @@ impl Book {
     pub(super) fn drop_prep(&mut self, key: &SettingKey) {
         self.preps.remove(key);
         self.sent_at.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::namespace::{Definition, GeneratorName};
+    use common::time::WallMs;
+
+    fn define(name: String, template: Option<String>) -> Change {
+        let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+        let (token_type, everyday_reset, step, scope) = (None, None, None, None);
+        let definition = Definition { kind, token_type, template, everyday_reset, step, scope };
+        Change::Define(Box::new(Namespace::define(name.parse().unwrap(), &definition).unwrap()))
+    }
+
+    /// Does what a change makes of the book, as both masters would.
+    fn put(book: &mut Book, change: &Change) {
+        let Outcome::Becomes(value) = book.outcome(change) else { panic!("{change:?}: {:?}", book.outcome(change)) };
+        let version = book.get(&change.key()).map_or(1, |known| known.version + 1);
+        book.put(Setting { key: change.key(), version, value, actor: Actor::new("a", ""), at: WallMs(0) });
+    }
+
+    #[test]
+    fn names_take_no_place_but_their_own_and_retired_ones_make_room() {
+        let mut book = Book::default();
+        for n in 0..NAMESPACES_MAX {
+            put(&mut book, &define(format!("n{n}"), None));
+        }
+        assert_eq!(book.outcome(&define("more".to_owned(), None)), Outcome::TooMany);
+        put(&mut book, &Change::Allow("10.0.0.0/8".parse().unwrap()));
+        assert!(book.has_room_for(&SettingKey::Keys) && book.has_room_for(&SettingKey::Users));
+        put(&mut book, &Change::Retire("n7".parse().unwrap()));
+        put(&mut book, &define("more".to_owned(), None));
+        assert_eq!(book.outcome(&define("n7".to_owned(), None)), Outcome::Retired);
+        for n in (0..=RETIRED_MAX).filter(|n| *n != 7) {
+            let retire = Change::Retire(format!("n{n}").parse::<GeneratorName>().unwrap());
+            if n == RETIRED_MAX {
+                put(&mut book, &define(format!("n{n}"), None));
+                assert_eq!(book.outcome(&retire), Outcome::TooMany);
+            } else {
+                put(&mut book, &retire);
+            }
+        }
+    }
+
+    #[test]
+    fn a_template_is_compared_with_proposals_and_with_retired_names() {
+        let mut book = Book::default();
+        let (one, two) = ("{date:%Y%m%d}{token}{serial:8}", "{date:%Y%m%d}{serial:8}{token}");
+        let (one, two) = (define("one".to_owned(), Some(one.into())), define("two".to_owned(), Some(two.into())));
+        let Outcome::Becomes(value) = book.outcome(&one) else { panic!() };
+        let prep = Setting { key: one.key(), version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) };
+        book.put_prep(prep.clone());
+        let collides = |book: &Book| {
+            let Outcome::Collides { name, example } = book.outcome(&two) else { panic!("{:?}", book.outcome(&two)) };
+            assert!(name.as_str() == "one" && example.len() == 18, "{example}");
+        };
+        collides(&book);
+        book.drop_prep(&one.key());
+        book.put(prep);
+        collides(&book);
+        put(&mut book, &Change::Retire("one".parse().unwrap()));
+        collides(&book);
     }
 }

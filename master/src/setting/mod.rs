@@ -14,6 +14,8 @@
 //! # Guarantees
 //!
 //! * A name never stands for two things: only its home proposes it, once, and both hold it durably before anybody is told.
+//! * No two names of one kind give equal IDs unless one of them says that its scope is its own: all names have one home,
+//!   which proposes none that could give what another one gives, confirmed or proposed before it.
 //! * Every change has an audit line in the same commit, on both masters.
 //!
 //! # What it costs
@@ -47,6 +49,9 @@ impl Ledger {
             Outcome::TooMany => Some(too_many(&change)),
             Outcome::NoSuch => Some(Refusal::NoSuchUser),
             Outcome::LastAdmin => Some(Refusal::LastAdmin),
+            Outcome::Retired => Some(Refusal::NameRetired),
+            Outcome::NoSuchName => Some(Refusal::NoSuchName),
+            Outcome::Collides { name, example } => Some(Refusal::Collides { name, example }),
             Outcome::Becomes(_) if !self.pair_is_whole(now) => Some(Refusal::PeerAway),
             Outcome::Becomes(_) if self.book.waiting.len() >= WAITING_MAX => Some(Refusal::Overloaded),
             Outcome::Becomes(_) => None,
@@ -89,9 +94,15 @@ impl Ledger {
         }
         match self.book.outcome(change) {
             Outcome::Becomes(_) => self.want(now, change, actor, fx),
-            Outcome::AlreadySo | Outcome::Taken | Outcome::TooMany | Outcome::NoSuch | Outcome::LastAdmin => {
-                self.tell_setting(&key, fx);
-            }
+            // What stands in the way is told: whoever asked may not have heard of it yet.
+            Outcome::Collides { name, .. } => self.tell_setting(&SettingKey::Namespace(name), fx),
+            Outcome::AlreadySo
+            | Outcome::Taken
+            | Outcome::TooMany
+            | Outcome::NoSuch
+            | Outcome::LastAdmin
+            | Outcome::Retired
+            | Outcome::NoSuchName => self.tell_setting(&key, fx),
         }
     }
 
@@ -102,18 +113,29 @@ impl Ledger {
     }
 
     pub(crate) fn on_propose_setting(&mut self, now: Now, setting: Setting, fx: &mut Effects) {
-        if setting.key.home() == self.identity().master || !setting.plausible() || !self.book.has_room_for(&setting.key)
-        {
+        let from_elsewhere = setting.key.home() == self.identity().master && !setting.key.had_other_home();
+        if from_elsewhere || !setting.plausible() || !self.book.has_room_for(&setting.key) {
             return fx.alarms.push(Alarm::ImplausibleSetting(setting.key));
         }
         if self.pair.frozen() || self.mode() == Mode::RolledBack {
             return;
+        }
+        // Made when the key was at home here, and never dropped: it comes first.
+        if let Some(mine) = self.book.prep(&setting.key)
+            && *mine != setting
+            && setting.key.home() != self.identity().master
+        {
+            return fx.send(PeerMessage::ProposeSetting { setting: mine.clone() });
         }
         let known = self.book.get(&setting.key);
         if known != Some(&setting) && known.is_some_and(|known| known.version >= setting.version) {
             return self.tell_setting(&setting.key, fx);
         }
         if known != Some(&setting) {
+            // The other master confirms nothing of ours while it has a proposal of its own: nobody knows of this one.
+            if self.book.prep(&setting.key).is_some() {
+                self.drop_setting_prep(&setting.key, fx);
+            }
             self.put_setting(setting.clone(), fx);
         }
         fx.send(PeerMessage::ConfirmSetting { setting });
@@ -181,6 +203,9 @@ impl Ledger {
                 Outcome::TooMany => Err(too_many(&waiter.change)),
                 Outcome::NoSuch => Err(Refusal::NoSuchUser),
                 Outcome::LastAdmin => Err(Refusal::LastAdmin),
+                Outcome::Retired => Err(Refusal::NameRetired),
+                Outcome::NoSuchName => Err(Refusal::NoSuchName),
+                Outcome::Collides { name, example } => Err(Refusal::Collides { name, example }),
                 Outcome::Becomes(_) => {
                     if self.book.prep(&waiter.change.key()).is_none() {
                         self.want(now, &waiter.change, &waiter.actor, fx);

@@ -3,6 +3,7 @@
 
 use common::account::{AccountName, ApiKey, User};
 use common::audit::Action;
+use common::namespace::Scope;
 use common::setting::{Setting, SettingValue};
 
 /// A line: what was done, to what, and how.
@@ -16,10 +17,12 @@ pub(super) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
             let texts: Vec<String> = networks.iter().map(ToString::to_string).collect();
             vec![(Action::Whitelist, subject, texts.join(" "))]
         }
+        SettingValue::Retired(_) => vec![(Action::Retire, subject, String::new())],
         SettingValue::Namespace(namespace) => {
             let template = namespace.template().map_or("", |template| template.source());
             let reset = if namespace.everyday_reset() { " everyday_reset" } else { "" };
-            let detail = format!("{} {}{reset} {template}", namespace.kind(), namespace.token_type());
+            let own = if namespace.scope() == Scope::Own { " scope own" } else { "" };
+            let detail = format!("{} {}{reset}{own} {template}", namespace.kind(), namespace.token_type());
             vec![(Action::Define, subject, detail)]
         }
         SettingValue::Users(users) => {

@@ -9,8 +9,8 @@
 //! | `v` | `LIVE` 1: [`Lives`] |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
-//! | `s` name | `SETT` 1: [`Setting`] |
-//! | `t` name | `SETT` 1: a proposal of a [`Setting`] |
+//! | `s` name | `SETT` 2: [`Setting`]; 1, written before names had scopes, is read as well |
+//! | `t` name | `SETT` 2, as well 1: a proposal of a [`Setting`] |
 //! | `k` hash (32 bytes) | `LOGN` 1: a [`Login`] at this master's console; not counted |
 //! | `a` number (u64, big-endian) | `AUDT` 1: a line of the audit ([`super::audit`]) |
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -22,7 +22,7 @@ use crate::lease::{Identity, Lives, Witness, Write};
 use common::account::{Login, SecretHash};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use common::lease::{Lease, Prep};
-use common::setting::{Setting, SettingKey};
+use common::setting::{EarlySetting, Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,8 @@ const WITNESS: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
-const SETTING: Kind = Kind { name: *b"SETT", version: 1 };
+const SETTING: Kind = Kind { name: *b"SETT", version: 2 };
+const EARLY_SETTING: Kind = Kind { version: 1, ..SETTING };
 const LOGIN: Kind = Kind { name: *b"LOGN", version: 1 };
 
 /// The key of [`Identity`].
@@ -197,7 +198,7 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
                 preps.push(prep);
             }
             Some(&tag @ (SETTING_TAG | SETTING_PREP_TAG)) => {
-                let setting = decode::<Setting>(SETTING, &value).map_err(bad)?;
+                let setting = read_setting(&value).map_err(bad)?;
                 if setting_key(tag, &setting.key) != key || !setting.plausible() {
                     return Err(format!("record {} is none that is written", key.escape_ascii()));
                 }
@@ -232,6 +233,16 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
     let loaded =
         Loaded { identity, lsn, permit_out, witness, lives, proven, leases, preps, settings, setting_preps, logins };
     Ok((loaded, meta))
+}
+
+fn read_setting(bytes: &[u8]) -> Result<Setting, EnvelopeError> {
+    match decode::<Setting>(SETTING, bytes) {
+        Err(EnvelopeError::Version { found, .. }) if found == EARLY_SETTING.version => {
+            let early = decode::<EarlySetting>(EARLY_SETTING, bytes)?;
+            Setting::try_from(early).map_err(|e| EnvelopeError::Payload(e.to_string()))
+        }
+        read => read,
+    }
 }
 
 /// The key of a line of the audit.
@@ -270,4 +281,24 @@ fn row_key(tag: u8, key: TokenKey) -> Vec<u8> {
     let mut bytes = vec![tag, family];
     bytes.extend_from_slice(&key.value.0.to_be_bytes());
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::namespace::Scope;
+
+    /// A record of a name as programs wrote it before names had scopes.
+    #[test]
+    fn a_name_of_an_earlier_store_is_read_and_has_a_scope_of_its_own() {
+        let namespace = ("orders", 1u32, 2u8, Some("{date:%Y%m%d}{token}{serial:6}"), true, 1_000u32);
+        let early = ((1u32, "orders"), 3u64, (1u32, namespace), ("olga", "10.0.0.9"), 5i64);
+        let bytes = encode(EARLY_SETTING, &early).unwrap();
+        let setting = read_setting(&bytes).unwrap();
+        assert!(setting.plausible());
+        let known = setting.value.namespace().unwrap();
+        assert_eq!((setting.version, known.scope(), known.everyday_reset()), (3, Scope::Own, true));
+        let again = encode(SETTING, &setting).unwrap();
+        assert_eq!(read_setting(&again).unwrap(), setting);
+    }
 }

@@ -3,13 +3,14 @@
 use super::script::{DAWN, Fail, Script, operator, session};
 use common::calendar::UtcOffset;
 use common::lease::Grant;
-use common::namespace::{Definition, GeneratorKind, Namespace};
+use common::namespace::{Definition, GeneratorKind, Namespace, Scope};
 use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
-use common::setting::Change;
+use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::terms::{AgentId, MasterId, Terms};
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
 use common::token::TokenType;
-use master::lease::Event;
+use master::lease::{Event, Write};
+use master::store::Store as _;
 use std::str::FromStr;
 
 /// A master in a script: 1 or 2; 1 where none is named.
@@ -143,6 +144,24 @@ pub(super) enum Command {
         name: String,
         #[arg(key)]
         template: Option<String>,
+        /// Whether it says that its scope is its own.
+        #[arg(key, optional)]
+        own: bool,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator retires a namespace.
+    Retire {
+        name: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// A stopped master's store holds a proposal of a namespace, as a program left it by which names were at home with
+    /// either master.
+    LeftProposal {
+        name: String,
+        #[arg(key)]
+        template: Option<String>,
         #[arg(key, optional)]
         at: At,
     },
@@ -267,12 +286,19 @@ impl goldenscript::Runner for Script {
                 return Ok(format!("{} held back\n", self.held_back.len()));
             }
             Command::ReleaseMail => self.mail.append(&mut self.held_back),
-            Command::Define { name, template, at } => {
-                let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
-                let (token_type, everyday_reset, step) = (None, None, None);
-                let definition = Definition { kind, token_type, template: template.clone(), everyday_reset, step };
-                let namespace = Namespace::define(name.parse()?, &definition)?;
+            Command::Define { name, template, own, at } => {
+                let namespace = namespace(name, template.clone(), *own)?;
                 return self.change(at.0, Change::Define(Box::new(namespace)));
+            }
+            Command::Retire { name, at } => return self.change(at.0, Change::Retire(name.parse()?)),
+            Command::LeftProposal { name, template, at } => {
+                let namespace = namespace(name, template.clone(), true)?;
+                let key = SettingKey::Namespace(name.parse()?);
+                let value = SettingValue::Namespace(Box::new(namespace));
+                let prep = Setting { key, version: 1, value, actor: operator(), at: self.now.wall };
+                let master = self.master(at.0)?;
+                let lsn = master.store.load()?.lsn;
+                master.store.commit(&[Write::SettingPrep(prep)], lsn)?;
             }
             Command::Allow { network, at } => return self.change(at.0, Change::Allow(network.parse()?)),
             Command::Disallow { network, at } => return self.change(at.0, Change::Disallow(network.parse()?)),
@@ -293,4 +319,11 @@ impl goldenscript::Runner for Script {
         }
         Ok(String::new())
     }
+}
+
+fn namespace(name: &str, template: Option<String>, own: bool) -> Result<Namespace, Fail> {
+    let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+    let (token_type, everyday_reset, step) = (None, None, None);
+    let scope = own.then_some(Scope::Own);
+    Ok(Namespace::define(name.parse()?, &Definition { kind, token_type, template, everyday_reset, step, scope })?)
 }

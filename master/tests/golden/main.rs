@@ -59,6 +59,8 @@ scripts! {
     doubled_and_stale_mail_changes_nothing
     only_the_holder_may_renew
     sync_merges_and_never_overwrites
+    names_proposed_by_their_former_home_are_registered
+    two_names_never_give_the_same_strings
     the_first_meeting_makes_the_cluster
     the_other_master_may_answer_a_retry
     what_is_not_the_peer_is_refused

@@ -1,6 +1,7 @@
 //! What the scripts print of writes, mail and replies.
 
 use super::script::DAY_0;
+use common::namespace::Scope;
 use common::rpc::lease::Rent;
 use common::rpc::peer::{JoinReply, PeerMessage};
 use common::setting::{Setting, SettingValue};
@@ -54,8 +55,10 @@ pub(crate) fn show_setting(setting: &Setting) -> String {
         SettingValue::Whitelist(networks) => format!("{networks:?}"),
         SettingValue::Namespace(namespace) => {
             let template = namespace.template().map_or(String::new(), |template| format!(" {}", template.source()));
-            format!("{}{template}", namespace.kind())
+            let own = if namespace.scope() == Scope::Own { " scope own" } else { "" };
+            format!("{}{own}{template}", namespace.kind())
         }
+        SettingValue::Retired(_) => "retired".to_owned(),
         SettingValue::Users(users) => format!("{users:?}"),
         SettingValue::Keys(keys) => {
             let keys = keys.iter().map(|key| format!("{} {}", key.name, key.role));

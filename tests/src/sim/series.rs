@@ -44,6 +44,7 @@ impl Kind {
             template: Some(format!("{{date:%Y%m%d}}{{token}}{{serial:{width}}}")),
             everyday_reset: Some(everyday_reset),
             step: None,
+            scope: None,
         };
         Self::new(Namespace::define("strings".parse().expect("a name"), &definition).expect("a definition"))
     }

@@ -276,7 +276,7 @@ async fn operators_act_at_either_master_and_not_while_one_is_away() {
         let answer = two.ask("POST", &path, &body).await;
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{path} {body}: {answer:?}");
     }
-    let orders = json!({"name": "orders", "kind": "uniq64", "everyday_reset": true});
+    let orders = json!({"name": "orders", "kind": "uniq64", "scope": "own", "everyday_reset": true});
     for (body, status) in [(&orders, 201), (&orders, 200), (&json!({"name": "orders", "kind": "uniq64"}), 409)] {
         assert_eq!(one.ask("POST", "/api/namespaces", body).await.status, status, "{body}");
     }

@@ -47,6 +47,7 @@ fn effective(call: &Call, token: &str) -> (String, Value) {
     let named = match (call.method.as_str(), call.path.as_str()) {
         (_, "/api/users/{name}" | "/api/users/{name}/role" | "/api/users/{name}/password") => "victim",
         (_, "/api/keys/{name}") => "victim-key",
+        (_, "/api/namespaces/{name}/retire") => "victim-name",
         _ => "unnamed",
     };
     let path = call.path.replace("{name}", named).replace("{type}", "uint2").replace("{token}", token);
@@ -58,6 +59,7 @@ fn effective(call: &Call, token: &str) -> (String, Value) {
         ("POST", "/api/users/{name}/password") => json!({"password": "correct horse"}),
         ("POST", "/api/keys") => json!({"name": "intruder", "role": "admin"}),
         ("POST", "/api/namespaces") => json!({"name": "intruder", "kind": "uniq64"}),
+        ("POST", "/api/namespaces/{name}/retire") => json!({"confirm": "victim-name"}),
         ("POST", "/api/whitelist") => json!({"range": "10.0.0.0/8"}),
         ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8"}),
         ("POST", "/api/leases/{type}/{token}/terminate") => json!({"confirm": format!("uint2/{token}")}),
@@ -131,6 +133,7 @@ pub(crate) async fn walk(admin: &Caller, token: &str) -> usize {
     for (path, body) in [
         ("/api/users", json!({"name": "victim", "password": "correct horse", "role": "viewer"})),
         ("/api/keys", json!({"name": "victim-key", "role": "viewer"})),
+        ("/api/namespaces", json!({"name": "victim-name", "kind": "uniq64"})),
     ] {
         assert_eq!(admin.ask("POST", path, &body).await.status, 201);
     }

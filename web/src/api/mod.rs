@@ -92,6 +92,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(read::audit))
         .routes(routes!(read::verify))
         .routes(routes!(setting::namespaces, setting::define))
+        .routes(routes!(setting::retire))
         .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
         .routes(routes!(people::me))
         .routes(routes!(people::users, people::add_user))
@@ -174,7 +175,9 @@ impl core::convert::From<Refusal> for Problem {
             Refusal::TooMany { .. } => (S::CONFLICT, "too_many"),
             Refusal::LastAdmin => (S::CONFLICT, "last_admin"),
             Refusal::NoLease => (S::CONFLICT, "no_lease"),
-            Refusal::NoSuchUser => (S::NOT_FOUND, "not_found"),
+            Refusal::NoSuchUser | Refusal::NoSuchName => (S::NOT_FOUND, "not_found"),
+            Refusal::NameRetired => (S::CONFLICT, "generator_exists"),
+            Refusal::Collides { .. } => (S::CONFLICT, "generator_conflict"),
             Refusal::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded"),
             _ => (S::SERVICE_UNAVAILABLE, "masters_unavailable"),
         };

@@ -6,10 +6,11 @@ use crate::door::{Door, Role, Who};
 use crate::masters::{Masters, NamespaceRow, NetworkRow};
 use crate::problem::Problem;
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Query, State};
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
-use common::namespace::{Definition, GeneratorName, Namespace};
+use common::namespace::{Definition, GeneratorName, Namespace, Scope};
 use common::rpc::lease::{Changed, Refusal};
 use common::setting::Change;
 use ipnet::IpNet;
@@ -34,6 +35,9 @@ pub(crate) struct NamespaceForm {
     everyday_reset: Option<bool>,
     /// How many serials are reserved at once at first.
     step: Option<u32>,
+    /// `kind` (the default): no other name of this kind gives equal IDs. `own`: others may.
+    #[schema(value_type = Option<String>)]
+    scope: Option<Scope>,
 }
 
 /// A network.
@@ -69,7 +73,7 @@ pub(crate) async fn namespaces(State(masters): State<Arc<dyn Masters>>) -> Resul
     responses(
         (status = 201, description = "Registered: both masters hold it", body = NamespaceRow),
         (status = 200, description = "It was so before", body = NamespaceRow),
-        (status = 409, description = "`generator_exists` with another definition; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
         Refused
     ),
     security(("login" = ["operator"]), ("key" = ["operator"]))
@@ -82,10 +86,10 @@ pub(crate) async fn define(
     form: Result<Json<NamespaceForm>, JsonRejection>,
 ) -> Result<(StatusCode, Json<NamespaceRow>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
-    let NamespaceForm { name, kind, token_type, template, everyday_reset, step } = body(form)?;
+    let NamespaceForm { name, kind, token_type, template, everyday_reset, step, scope } = body(form)?;
     let kind = read_as("kind", &kind)?;
     let name: GeneratorName = read_as("name", &name)?;
-    let definition = Definition { kind, token_type, template, everyday_reset, step };
+    let definition = Definition { kind, token_type, template, everyday_reset, step, scope };
     let namespace = Namespace::define(name.clone(), &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let changed = door.orders().change(Change::Define(Box::new(namespace)), caller.actor()).await;
     let status = match changed {
@@ -100,6 +104,54 @@ pub(crate) async fn define(
     let all = ask::within(masters.namespaces()).await?;
     let row = all.into_iter().find(|row| row.name == name && row.definition.kind == kind);
     row.map(|row| (status, Json(row))).ok_or_else(|| Refusal::Retry.into())
+}
+
+/// The name once more, by whom it is to be retired. By key the body may be left out.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Retirement {
+    /// The name.
+    #[serde(default)]
+    confirm: String,
+}
+
+/// Ends a name for ever: it gives no more IDs, at the latest a minute after an agent heard a master, and never stands for
+/// anything else. It does not count among the names there may be.
+#[utoipa::path(
+    post, path = "/api/namespaces/{name}/retire", tag = "settings", request_body = Option<Retirement>,
+    params(("name" = String, Path, description = "The name")),
+    responses(
+        (status = 200, description = "Retired: both masters hold it", body = NamespaceRow),
+        (status = 400, description = "`bad_parameter`: among others if `confirm` is not the name", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`: no such name is registered", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`too_many`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["admin"]), ("key" = ["admin"]))
+)]
+pub(crate) async fn retire(
+    State(door): State<Arc<Door>>,
+    State(masters): State<Arc<dyn Masters>>,
+    who: Who,
+    from: From,
+    name: Result<Path<String>, PathRejection>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<NamespaceRow>, Problem> {
+    let is_script = who.csrf.is_none();
+    let caller = caller(who, Role::Admin, from)?;
+    let name: GeneratorName = read_as("name", &super::path(name)?)?;
+    let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
+    let said = match body.as_ref() {
+        b"" => Retirement::default(),
+        json => serde_json::from_slice(json).map_err(|e| Problem::bad_parameter(e.to_string()))?,
+    };
+    if said.confirm != name.as_str() && !(is_script && body.is_empty()) {
+        return Err(Problem::bad_parameter(format!("confirm: to retire this name for ever say {name} once more")));
+    }
+    door.orders().change(Change::Retire(name.clone()), caller.actor()).await?;
+    let all = ask::within(masters.namespaces()).await?;
+    let row = all.into_iter().find(|row| row.name == name && row.retired);
+    row.map(Json).ok_or_else(|| Refusal::Retry.into())
 }
 
 /// Who may ask for leases.

@@ -58,12 +58,13 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 14] = [
+const ACTIONS: [Action; 15] = [
     Action::Grant,
     Action::Renew,
     Action::Deny,
     Action::End,
     Action::Define,
+    Action::Retire,
     Action::Whitelist,
     Action::User,
     Action::Key,
@@ -82,6 +83,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::End => w.act_end,
         Action::Renew => w.act_renew,
         Action::Define => w.act_define,
+        Action::Retire => w.act_retire,
         Action::Whitelist => w.act_whitelist,
         Action::PeerLost => w.act_peer_lost,
         Action::Join => w.act_join,
@@ -178,7 +180,7 @@ impl Line {
             Action::Deny | Action::PeerLost | Action::RolledBack => "bad",
             Action::End | Action::LogIn => "rest",
             Action::Whitelist | Action::User | Action::Key | Action::LockOut | Action::Vouch => "warn",
-            Action::Define | Action::Join => "wait",
+            Action::Define | Action::Retire | Action::Join => "wait",
         };
         let short = shortened(&row.detail);
         Self {

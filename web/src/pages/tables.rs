@@ -9,7 +9,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::calendar::UtcOffset;
 use common::ids::{TextForm, Uniq64};
-use common::namespace::{GeneratorKind, Namespace};
+use common::namespace::{GeneratorKind, Namespace, Scope};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType, TokenValue};
 
@@ -57,6 +57,8 @@ struct NamespaceShown {
     step: String,
     example: String,
     registered_by: String,
+    own: bool,
+    retired: bool,
 }
 
 impl NamespaceShown {
@@ -78,6 +80,8 @@ impl NamespaceShown {
             step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
             example: example(row, look.snapshot.now, offset).unwrap_or_default(),
             registered_by: row.registered_by.clone(),
+            own: definition.scope == Some(Scope::Own),
+            retired: row.retired,
         }
     }
 }
@@ -165,10 +169,21 @@ mod tests {
         ] {
             let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
             let [token_type, template] = [token_type, template].map(|text| text.map(str::to_owned));
-            let definition =
-                common::namespace::Definition { kind, token_type, template, everyday_reset: None, step: None };
-            let row =
-                NamespaceRow { name: "orders".parse().unwrap(), definition, capacity: 1, registered_by: String::new() };
+            let definition = common::namespace::Definition {
+                kind,
+                token_type,
+                template,
+                everyday_reset: None,
+                step: None,
+                scope: None,
+            };
+            let row = NamespaceRow {
+                name: "orders".parse().unwrap(),
+                definition,
+                capacity: 1,
+                registered_by: String::new(),
+                retired: false,
+            };
             assert_eq!(example(&row, now, UtcOffset::default()).unwrap(), id);
         }
     }

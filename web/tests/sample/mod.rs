@@ -263,6 +263,9 @@ impl Orders for Book {
             Outcome::TooMany => Err(Refusal::TooMany { max: 0 }),
             Outcome::NoSuch => Err(Refusal::NoSuchUser),
             Outcome::LastAdmin => Err(Refusal::LastAdmin),
+            Outcome::Retired => Err(Refusal::NameRetired),
+            Outcome::NoSuchName => Err(Refusal::NoSuchName),
+            Outcome::Collides { name, example } => Err(Refusal::Collides { name, example }),
             Outcome::Becomes(value) => {
                 match value {
                     SettingValue::Users(users) => *self.users.lock().unwrap() = users,
@@ -414,8 +417,15 @@ pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
         template: template.map(str::to_owned),
         everyday_reset: Some(true),
         step: Some(1_000),
+        scope: Some(common::namespace::Scope::Own),
     };
-    NamespaceRow { name: name.parse().unwrap(), definition, capacity: 100_000_000, registered_by: "jane".to_owned() }
+    NamespaceRow {
+        name: name.parse().unwrap(),
+        definition,
+        capacity: 100_000_000,
+        registered_by: "jane".to_owned(),
+        retired: false,
+    }
 }
 
 /// Agents, namespaces and lines of the audit, as there are after a while.

@@ -1,0 +1,81 @@
+//! How many names one address may register: they stay for ever, and there is room for a bounded number.
+
+use crate::refusal::Refusal;
+use common::time::SpanMs;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Names that one address may register at once.
+const BURST: u32 = 30;
+/// After how long it may register another one.
+const EACH: Duration = Duration::from_secs(10);
+/// Addresses that are remembered; of more, those that have waited longest are forgotten.
+const ADDRESSES_MAX: usize = 4_096;
+
+/// Who asked from where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallerAddress(pub(super) IpAddr);
+
+/// When each address will have no registration to its account: a moment ahead for each of its last ones.
+#[derive(Debug, Default)]
+pub(super) struct NameRate(Mutex<BTreeMap<IpAddr, Instant>>);
+
+impl NameRate {
+    /// Counts a registration.
+    ///
+    /// # Errors
+    /// [`Refusal::TooManyNames`]; then it is not counted.
+    pub(super) fn count(&self, from: IpAddr, now: Instant) -> Result<(), Refusal> {
+        let from = from.to_canonical();
+        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let even = accounts.get(&from).copied().unwrap_or(now).max(now) + EACH;
+        if even - now > EACH * BURST {
+            let each = SpanMs(i64::try_from(EACH.as_millis()).unwrap_or(i64::MAX));
+            return Err(Refusal::TooManyNames { from, max: BURST, each });
+        }
+        if accounts.len() >= ADDRESSES_MAX && !accounts.contains_key(&from) {
+            accounts.retain(|_, even| *even > now);
+            let first = accounts.iter().min_by_key(|(_, even)| **even).map(|(address, _)| *address);
+            if let Some(first) = first.filter(|_| accounts.len() >= ADDRESSES_MAX) {
+                accounts.remove(&first);
+            }
+        }
+        accounts.insert(from, even);
+        Ok(())
+    }
+
+    /// Takes a registration back that made no new name.
+    pub(super) fn give_back(&self, from: IpAddr) {
+        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(even) = accounts.get_mut(&from.to_canonical()) {
+            *even = even.checked_sub(EACH).unwrap_or(*even);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_its_burst_and_then_one_now_and_then() {
+        let (rate, now) = (NameRate::default(), Instant::now());
+        let (one, other): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let dressed: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
+        for _ in 0..BURST {
+            rate.count(one, now).unwrap();
+        }
+        assert!(matches!(rate.count(dressed, now), Err(Refusal::TooManyNames { .. })));
+        assert_eq!(rate.count(other, now), Ok(()));
+        assert_eq!(rate.count(one, now + EACH), Ok(()));
+        assert!(rate.count(one, now + EACH).is_err());
+        rate.give_back(one);
+        assert_eq!(rate.count(one, now + EACH), Ok(()));
+        for n in 0..2 * ADDRESSES_MAX as u32 {
+            rate.count(IpAddr::from(n.to_be_bytes()), now).unwrap();
+        }
+        assert!(rate.0.lock().unwrap().len() <= ADDRESSES_MAX);
+    }
+}

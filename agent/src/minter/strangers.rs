@@ -1,0 +1,88 @@
+//! Masters of another cluster in our list, and names about which the masters contradict us: what stops minting until
+//! somebody has looked.
+
+use super::registry::Ended;
+use super::state::State;
+use super::{Generator, Minter};
+use crate::refusal::Refusal;
+use crate::serial_file::Holdings;
+use common::namespace::Namespace;
+use common::terms::ClusterId;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Minter {
+    /// A master of our list belongs to another cluster, which may grant our tokens to others. Nothing is minted from now
+    /// on, and the leases are given up durably, so that a restart does not mint with them either: our own masters give
+    /// them again once that address leads to one of them.
+    ///
+    /// # Errors
+    /// If minting has ended, or the leases could not be given up; nothing is minted then either. Say it again.
+    pub(crate) fn hear_stranger(&self, address: &str, there: ClusterId) -> Result<(), Refusal> {
+        let mut state = self.lock()?;
+        if self.published.load().strangers.get(address) != Some(&there) {
+            self.publish(|published| {
+                published.strangers.insert(address.to_owned(), there);
+            });
+            self.close_all(&mut state);
+            if let Some(wrong) = self.wrong_cluster() {
+                tracing::error!(%wrong, "minting stops");
+            }
+            self.stranger_heard.notify_waiters();
+        }
+        let holdings = Holdings { leases: Vec::new(), ..state.holdings.clone() };
+        self.write_holdings(&mut state, holdings)
+    }
+
+    /// The master at that address is one of ours.
+    pub(crate) fn hear_own(&self, address: &str) {
+        if self.published.load().strangers.contains_key(address) {
+            self.publish(|published| {
+                published.strangers.remove(address);
+            });
+            tracing::info!(%address, "this address leads to a master of our cluster again");
+        }
+    }
+
+    /// Why nothing is minted, if that is because a master of our list belongs to another cluster.
+    pub(crate) fn wrong_cluster(&self) -> Option<Refusal> {
+        self.published.load().wrong_cluster()
+    }
+
+    /// Resolves when a master of another cluster is heard of.
+    pub(crate) async fn stranger_heard(&self) {
+        self.stranger_heard.notified().await;
+    }
+
+    /// What an operator of the masters has to know at once: code and sentence.
+    pub(crate) fn alarm(&self) -> Option<String> {
+        let conflict = || Some(Refusal::GeneratorConflict { name: self.generators.contradicted()? });
+        let refusal = self.wrong_cluster().or_else(conflict)?;
+        Some(format!("{}: {refusal}", refusal.code()))
+    }
+
+    /// No more IDs by a name that was retired. Blocks while the serial file is written.
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn retire(&self, namespace: &Namespace) -> Result<(), Refusal> {
+        let mut state = self.lock()?;
+        match self.generators.of_name(namespace.kind(), namespace.name()) {
+            Some(known) if known.namespace.same_ids(namespace) => {
+                self.end_generator(&mut state, known, Ended::Retired);
+            }
+            Some(known) => self.end_generator(&mut state, known, Ended::Contradicted),
+            None => self.generators.end(namespace.name(), Ended::Retired),
+        }
+        Ok(())
+    }
+
+    /// No more IDs by this generator, however its caller came to it.
+    pub(super) fn end_generator(&self, state: &mut State, generator: &Arc<Generator>, why: Ended) {
+        if !generator.ended.swap(true, Ordering::AcqRel) {
+            // Only a generator that is not ours has no serial.
+            let _ = state.take_back(generator);
+        }
+        self.generators.end(generator.namespace.name(), why);
+    }
+}
