@@ -225,6 +225,7 @@ mod tests {
             g: Generation(1),
             from: WallMs(from_day * DAY_MS),
             until: WallMs(until),
+            receipt: None,
         }
     }
 

@@ -155,6 +155,7 @@ mod tests {
             g: Generation(1),
             from: WallMs(0),
             until: WallMs(i64::MAX),
+            receipt: None,
         };
         Window96::open(lease, UtcOffset::default(), Place { ms: WallMs(ms), serial }, WallMs(bound))
     }

@@ -81,6 +81,12 @@ pub enum Action {
     Vouch,
     /// `namespace.retire`: a generator's name gives no more IDs.
     Retire,
+    /// `master.reverted`: an agent proved that both ledgers were put back to an earlier state.
+    Reverted,
+    /// `master.after_revert`: an operator said how to go on after that, or after both stores were lost.
+    AfterRevert,
+    /// `master.forget_clock`: an operator let a master forget the latest time that both calendars ever showed.
+    ForgetClock,
 }
 
 impl Action {
@@ -102,6 +108,9 @@ impl Action {
             Self::User => "user.change",
             Self::Key => "key.change",
             Self::Retire => "namespace.retire",
+            Self::Reverted => "master.reverted",
+            Self::AfterRevert => "master.after_revert",
+            Self::ForgetClock => "master.forget_clock",
         }
     }
 }

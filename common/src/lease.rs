@@ -6,7 +6,7 @@
 
 use crate::terms::{AgentId, SessionId};
 use crate::time::WallMs;
-use crate::token::{TokenKey, TokenType};
+use crate::token::{TokenKey, TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -40,6 +40,42 @@ pub struct Grant {
     pub from: WallMs,
     /// The first instant that may not.
     pub until: WallMs,
+    /// The master's word for it; `None` from a program that gave none.
+    pub receipt: Option<Receipt>,
+}
+
+/// A master's word for what it promised, which only the two masters of the pairing can have written. The holder keeps it
+/// and shows it when it renews: masters whose disks were put back learn from it what they have forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The first instant that may be written into an ID.
+    pub from: WallMs,
+    /// The first instant that may not.
+    pub until: WallMs,
+    /// The proof, which only masters can make or read.
+    pub proof: [u8; 32],
+}
+
+/// Nothing that may be out in the world from a ledger that is lost is granted again before it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Floor {
+    /// From this day's first instant on everything may be granted.
+    pub until: WallMs,
+    /// Until then only values above this one, of each family; `None`: none at all.
+    pub above: Option<TokenValue>,
+}
+
+impl Floor {
+    /// Whether a grant of `value` that begins at `from` cannot meet anything from before.
+    pub fn allows(&self, value: TokenValue, from: WallMs) -> bool {
+        from >= self.until || self.above.is_some_and(|above| value > above)
+    }
+
+    /// What both allow.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        Self { until: self.until.max(other.until), above: self.above.zip(other.above).map(|(a, b)| a.max(b)) }
+    }
 }
 
 /// Where a lease is between its grant and the next one of its value.
@@ -130,6 +166,6 @@ impl Lease {
 
     /// What its holder is told.
     pub fn grant(&self, key: TokenKey) -> Grant {
-        Grant { token_type: self.token_type, key, g: self.g, from: self.from, until: self.until }
+        Grant { token_type: self.token_type, key, g: self.g, from: self.from, until: self.until, receipt: None }
     }
 }

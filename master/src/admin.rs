@@ -175,6 +175,12 @@ fn not_ready(ledger: &Ledger, now: Now) -> Option<String> {
     if ledger.pair().frozen() {
         return Some("the ledgers of the two masters contradict each other; see the log".to_owned());
     }
+    if ledger.mode() == Mode::Ready
+        && ledger.pair().heard(now)
+        && let Some(why) = ledger.held_back(now)
+    {
+        return Some(why);
+    }
     match ledger.mode() {
         Mode::Syncing if !ledger.identity().paired => {
             Some("this master has not met the other one yet: start it, and check --peer on both".to_owned())

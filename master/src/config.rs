@@ -53,6 +53,33 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["format", "join", "join_file", "peer_lost", "verify_audit"])]
     pub check_store: bool,
 
+    /// With --format, where both stores of an earlier cluster are lost and agents of it may still mint: nothing is granted
+    /// before the longest that any of them can go on is over, or with --above only values above the highest one that was
+    /// ever granted. Say the same on both masters
+    #[arg(long)]
+    pub after_total_loss: bool,
+
+    /// Both masters' disks were put back to an earlier state: say, on this stopped one and on the other, how to go on.
+    /// Nothing is granted before all that was promised since is over, or with --above only values above the mark. Needs
+    /// --confirm
+    #[arg(long, conflicts_with_all = ["format", "join", "peer_lost", "verify_audit"])]
+    pub after_revert: bool,
+
+    /// The highest value of any family that may ever have been granted: values above it are granted at once (with
+    /// --after-total-loss or --after-revert) [default: none are, until all that was promised is over]
+    #[arg(long, value_name = "N")]
+    pub above: Option<u32>,
+
+    /// Both calendars were once wrong: let this stopped master, and the other one, forget the latest time that they ever
+    /// showed. Needs --confirm
+    #[arg(long, conflicts_with_all = ["format", "join", "peer_lost", "verify_audit", "after_revert"])]
+    pub forget_clock: bool,
+
+    /// The words by which an operator confirms --after-revert ("both ledgers are old") or --forget-clock ("the calendars
+    /// are right now")
+    #[arg(long, value_name = "WORDS")]
+    pub confirm: Option<String>,
+
     /// Which of the two masters this is: 1 or 2 (with --format and --join)
     #[arg(long, env = "UNIQ_ID", value_parser = parse_id, value_name = "1|2")]
     pub id: Option<MasterId>,
@@ -152,8 +179,20 @@ impl Args {
     /// What belongs together. Checked here and not by clap, which would look before the configuration file is read.
     fn check(&self) -> Result<(), (ErrorKind, String)> {
         let missing = |why: &str| Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        let remedy = self.after_revert || self.forget_clock;
         let joins = self.join.is_some() || self.join_file.is_some();
-        let runs = !self.format && !self.peer_lost && !self.verify_audit && !self.check_store && !joins;
+        let command = self.format || self.peer_lost || self.verify_audit || self.check_store || remedy;
+        let runs = !command && !joins;
+        let conflict = |why: &str| Err((ErrorKind::ArgumentConflict, why.to_owned()));
+        if self.after_total_loss && !self.format {
+            return conflict("--after-total-loss goes with --format");
+        }
+        if self.above.is_some() && !self.after_total_loss && !self.after_revert {
+            return conflict("--above goes with --after-total-loss or --after-revert");
+        }
+        if self.confirm.is_some() && !remedy {
+            return conflict("--confirm goes with --after-revert or --forget-clock");
+        }
         match (self.id, joins, &self.peer) {
             (None, _, _) if self.format => return missing("--format needs --id 1, or --id 2 on the other machine"),
             (None, true, _) => return missing("--join needs --id: which of the two masters this is going to be"),
@@ -232,6 +271,10 @@ mod tests {
             (&["--join", "x", "--id", "1", "--peer", "b:1"], "64 hexadecimal digits"),
             (&["--join", &"0".repeat(64)], "--id"),
             (&["--peer-lost", "--format", "--id", "1"], "--peer-lost"),
+            (&["--after-total-loss", "--peer", "b:1"], "--format"),
+            (&["--above", "9", "--format", "--id", "1"], "--after-total-loss"),
+            (&["--confirm", "x", "--peer", "b:1"], "--after-revert"),
+            (&["--after-revert", "--forget-clock"], "--after-revert"),
         ] {
             let error = parse(flags).expect_err("was taken");
             let line = common::settings::one_line(&error, "uniq_master");
@@ -240,6 +283,9 @@ mod tests {
         assert!(parse(&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101", "--insecure"]).is_ok());
         assert!(parse(&["--peer-lost"]).is_ok());
         assert!(parse(&["--verify-audit"]).is_ok());
+        assert!(parse(&["--after-revert", "--above", "9", "--confirm", "words"]).is_ok());
+        assert!(parse(&["--forget-clock"]).is_ok());
+        assert!(parse(&["--format", "--id", "1", "--after-total-loss", "--above", "9"]).is_ok());
         assert!(parse(&["--verify-audit", "--peer-lost"]).is_err());
         assert!(parse(&["--join-file", "-", "--id", "1", "--peer", "b:1"]).is_ok());
         assert!(parse(&["--join-file", "-", "--join", &"0f".repeat(32), "--id", "1", "--peer", "b:1"]).is_err());

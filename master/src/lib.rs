@@ -15,6 +15,7 @@ pub mod first;
 pub mod lease;
 mod orders;
 pub mod proof;
+pub mod remedy;
 pub mod replication;
 pub mod roll;
 pub mod rpc;

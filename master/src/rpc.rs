@@ -181,7 +181,7 @@ impl LeaseService for LeaseServer {
         let (answer, over) = {
             let standing = self.driver.standing();
             let over = standing.is_over(&request.retired) && standing.mode() != Mode::RolledBack;
-            (standing.answer(self.told.clock.wall(), &request), over)
+            (standing.answer(self.told.clock.link_now(), &request), over)
         };
         if over {
             // The queue may be full; agents bring it again.

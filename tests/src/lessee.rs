@@ -193,6 +193,7 @@ impl Lessee {
             g: grant.g,
             rseq,
             attempt: rand::random(),
+            receipt: grant.receipt,
         };
         Ok(master.rent_token(transport::deadline_in(CALL_MAX), request).await?)
     }

@@ -44,7 +44,14 @@ fn block(serial: u64) -> Block {
 
 fn holdings() -> Holdings {
     let key = TokenType::Uint2.key(TokenValue(7));
-    let grant = Grant { token_type: TokenType::Uint2, key, g: Generation(1), from: NOW, until: WallMs(NOW.0 + 1) };
+    let grant = Grant {
+        token_type: TokenType::Uint2,
+        key,
+        g: Generation(1),
+        from: NOW,
+        until: WallMs(NOW.0 + 1),
+        receipt: None,
+    };
     Holdings { cluster: Some(ClusterId(9)), terms: None, leases: vec![grant], rseq: 1, former: Vec::new() }
 }
 

@@ -9,7 +9,7 @@ use common::audit::Actor;
 use common::lease::{Lease, LeaseState};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatRequest, Mode};
-use common::rpc::peer::{Content, Hello, Life, PeerMessage, PeerServiceClient, Seal, SealedFrame};
+use common::rpc::peer::{Content, Hello, Life, Memory, PeerMessage, PeerServiceClient, Seal, SealedFrame};
 use common::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
 use common::setting::Change;
 use common::terms::{ClusterId, EpochId, MasterId, SessionId, Terms};
@@ -321,9 +321,18 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
             wall: WallMs(i64::MIN),
             mode: Mode::Ready,
             permit: Some(WallMs(i64::MAX)),
+            steady: true,
+            reverted: true,
         },
-        PeerMessage::Pull { exchange: 1, after: None },
-        PeerMessage::Page { exchange: 1, after: None, records: Vec::new(), settings: Vec::new(), last: true },
+        PeerMessage::Pull { exchange: 1, after: None, unmet: true },
+        PeerMessage::Page {
+            exchange: 1,
+            after: None,
+            records: Vec::new(),
+            settings: Vec::new(),
+            memory: Memory::default(),
+            last: true,
+        },
         PeerMessage::Close { key, g, until: WallMs(0) },
         PeerMessage::Closed { key, g, until: WallMs(i64::MAX) },
         PeerMessage::Reject { key, record: None },

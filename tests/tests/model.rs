@@ -22,6 +22,8 @@ fn kept_pair() -> Bounds {
         heartbeat_days: &[],
         permit_until_day: 10_000,
         lost: &[],
+        put_back: None,
+        revert: false,
         release: false,
         mail_max: 64,
         every_clock: false,
@@ -90,6 +92,43 @@ fn without_a_mechanism_a_kept_pair_promises_twice() {
     let steps =
         [tight(&[BothPropose]), tight(&[AbortedPrep, AnyConfirm]), tight(&[DenyFrees]), tight(&[RolledBackDisk])];
     assert_eq!(steps.map(Option::unwrap), [6, 7, 8, 10]);
+}
+
+/// One disk is put back to any state it was in.
+fn put_back(master: MasterId) -> Bounds {
+    Bounds { permit_until_day: 6, put_back: Some(master), heal_every: 16, ..kept_pair() }
+}
+
+#[test]
+fn a_disk_that_is_put_back_promises_nothing_twice() {
+    assert_eq!(exhaust("home put back", put_back(MasterId::Two)), 0);
+    assert_eq!(exhaust("other put back", put_back(MasterId::One)), 0);
+}
+
+#[test]
+fn without_the_lift_a_disk_that_is_put_back_promises_twice() {
+    let found = [
+        duplicate(&[PutBackBelieved], put_back(MasterId::Two)),
+        duplicate(&[PutBackBelieved], put_back(MasterId::One)),
+        duplicate(&[NoLift], put_back(MasterId::Two)),
+        duplicate(&[NoLift], put_back(MasterId::One)),
+    ];
+    assert_eq!(found.map(Option::unwrap), [0; 4]);
+}
+
+/// Both disks are put back to any state they were in together.
+fn reverted() -> Bounds {
+    Bounds { permit_until_day: 6, revert: true, heal_every: 16, ..kept_pair() }
+}
+
+#[test]
+fn two_disks_that_are_put_back_promise_nothing_twice_once_agents_have_shown_what_they_hold() {
+    assert_eq!(exhaust("both put back", reverted()), 0);
+}
+
+#[test]
+fn without_receipts_two_disks_that_are_put_back_promise_twice() {
+    assert_eq!([duplicate(&[NoReceipts], reverted())].map(Option::unwrap), [0]);
 }
 
 /// The permits stay what they were at the beginning: fewer states, and enough of them.

@@ -80,7 +80,7 @@ impl Steady {
                 renew_at += renewal;
                 rseq += 1;
                 let rent = self.lessee.renew(&self.master, &self.grant, rseq).await.unwrap().unwrap();
-                assert!(matches!(rent, Rent::Success { until } if until >= self.grant.until), "{rent:?}");
+                assert!(matches!(rent, Rent::Success { until, .. } if until >= self.grant.until), "{rent:?}");
                 calls.renewals.fetch_add(1, Relaxed);
             }
         }

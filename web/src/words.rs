@@ -345,6 +345,9 @@ words! {
     act_join: "master replaced", "更换主控";
     act_rolled_back: "ledger rolled back", "账本回退";
     act_vouch: "store vouched for", "担保存储未被改动";
+    act_reverted: "both ledgers put back", "两个账本均被恢复";
+    act_after_revert: "goes on after a loss", "丢失后继续";
+    act_forget_clock: "clock forgotten", "忘记时钟";
     act_login: "logged in", "登录";
     act_lockout: "locked out", "被锁定";
     act_user: "user changed", "更改用户";

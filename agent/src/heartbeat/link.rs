@@ -4,7 +4,7 @@ use super::strangers;
 use crate::minter::{Membership, Minter};
 use crate::timebase::Answer;
 use common::clock::Clock;
-use common::lease::Grant;
+use common::lease::{Grant, Receipt};
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
@@ -166,6 +166,7 @@ impl Link {
         caller: &Caller,
         (key, g): (common::token::TokenKey, common::lease::Generation),
         renewal: crate::holder::Renewal,
+        receipt: Option<Receipt>,
     ) -> Result<Rent, CallError> {
         let request = RentRequest {
             agent_id: caller.agent_id.clone(),
@@ -175,6 +176,7 @@ impl Link {
             g,
             rseq: renewal.rseq,
             attempt: renewal.attempt,
+            receipt,
         };
         let call = self.client.rent_token(transport::deadline_in(CALL_TIMEOUT), request);
         in_time(&self.address, call).await

@@ -249,6 +249,8 @@ impl Task {
             }
             self.greeted(&link.address, greeting).await;
             self.link = Some(link);
+            // These masters may have been put back to before they promised what is held here: show it soon.
+            self.holder.handle(self.minter.now(), rand::random(), &Event::Connected);
         }
         self.link.as_ref().ok_or_else(|| CallError::Failed { address: String::new(), why: "no connection".to_owned() })
     }
@@ -329,14 +331,14 @@ impl Task {
         renewal: crate::holder::Renewal,
     ) -> Result<Event, CallError> {
         let caller = self.caller.clone();
-        let minter = Arc::clone(&self.minter);
+        let (minter, receipt) = (Arc::clone(&self.minter), self.holder.receipt(key, g));
         let link = self.link().await?;
         let promised = minter.in_turn(move |minter| minter.promise_rseq(renewal.rseq)).await;
         if let Err(refusal) = promised.and_then(|done| done) {
             return Err(link.failed(format!("not asked to renew: {refusal}")));
         }
-        Ok(match link.renew(&caller, (key, g), renewal).await? {
-            Rent::Success { until } => Event::Renewed { key, g, until },
+        Ok(match link.renew(&caller, (key, g), renewal, receipt).await? {
+            Rent::Success { until, receipt } => Event::Renewed { key, g, until, receipt },
             Rent::Rented | Rent::Unrented => {
                 tracing::warn!(token = %key, %g, "the masters ended a lease; asking for another token");
                 Event::Ended { key, g }

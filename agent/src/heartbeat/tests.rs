@@ -45,7 +45,7 @@ struct Book {
 struct Master(Arc<Mutex<Book>>);
 
 fn success(now: WallMs) -> Rent {
-    Rent::Success { until: now + SpanMs(20 * DAY_MS) }
+    Rent::Success { until: now + SpanMs(20 * DAY_MS), receipt: None }
 }
 
 impl Master {
@@ -102,7 +102,7 @@ impl LeaseService for Master {
         let value = self.with(|book| book.grant.clone())?;
         let from = UtcOffset::default().day_floor(Clock::system().wall());
         let key = token_type.key(TokenValue(value));
-        Ok(Grant { token_type, key, g: Generation(1), from, until: from + SpanMs(7 * DAY_MS) })
+        Ok(Grant { token_type, key, g: Generation(1), from, until: from + SpanMs(7 * DAY_MS), receipt: None })
     }
 
     async fn rent_token(self, _: Context, request: RentRequest) -> Result<Rent, Said> {

@@ -15,7 +15,7 @@ mod view;
 
 pub use view::{LeaseView, Leases, grants, suspend, usable_before_durable};
 
-use common::lease::{Generation, Grant};
+use common::lease::{Generation, Grant, Receipt};
 use common::terms::Terms;
 use common::time::{BootMs, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
@@ -31,6 +31,8 @@ pub const SKEWED_INTERVAL: SpanMs = SpanMs::seconds(5);
 pub const RENEW_RETRY: (SpanMs, SpanMs) = (SpanMs::seconds(5), SpanMs::seconds(300));
 /// Between attempts at a sign of life.
 pub const HEARTBEAT_RETRY: (SpanMs, SpanMs) = (SpanMs::seconds(1), SpanMs::seconds(30));
+/// After this long on a new connection what is held is renewed, and its receipts are shown.
+pub const SHOW_WITHIN: SpanMs = SpanMs::seconds(1);
 /// Before asking again when the masters said that only time will help.
 pub const PATIENT_RETRY: SpanMs = SpanMs::seconds(5);
 /// Intervals and pauses vary by this much either way, so that agents started together do not stay in step.
@@ -98,6 +100,8 @@ pub enum Event {
         g: Generation,
         /// Its new end.
         until: WallMs,
+        /// The master's word for it.
+        receipt: Option<Receipt>,
     },
     /// No master said anything about the renewal.
     NotRenewed {
@@ -113,6 +117,8 @@ pub enum Event {
         /// Which grant of it.
         g: Generation,
     },
+    /// A new connection to a master stands.
+    Connected,
     /// The calendar was stepped against the machine's time.
     ClockJumped,
     /// A sign of life was answered, and the masters' calendar is too far from ours to mint.
@@ -246,7 +252,7 @@ impl Holder {
                     slot.put_off(now, wait);
                 }
             }
-            Event::Renewed { key, g, until } => self.renewed(now, dice, (*key, *g), *until),
+            Event::Renewed { key, g, until, receipt } => self.renewed(now, dice, (*key, *g), *until, *receipt),
             Event::NotRenewed { key, g } => {
                 if let Some(slot) = self.slot_of(*key, *g) {
                     let bounds = if slot.is_urgent() { URGENT_RETRY } else { RENEW_RETRY };
@@ -259,6 +265,7 @@ impl Holder {
                     *slot = Slot { phase: Phase::Wanted, due: now.boot, failures: 0 };
                 }
             }
+            Event::Connected => self.show_soon(now, dice),
             Event::ClockJumped => {
                 self.suspend_all(now);
                 // What the masters' clocks say of the new time is to be known at once too.
@@ -280,14 +287,40 @@ impl Holder {
         *slot = Slot { phase, due: now.boot + jittered(self.renew_interval, dice), failures: 0 };
     }
 
-    fn renewed(&mut self, now: Now, dice: u64, (key, g): (TokenKey, Generation), end: WallMs) {
+    fn renewed(
+        &mut self,
+        now: Now,
+        dice: u64,
+        (key, g): (TokenKey, Generation),
+        end: WallMs,
+        receipt: Option<Receipt>,
+    ) {
         let due = now.boot + jittered(self.renew_interval, dice);
         let Some(slot) = self.slot_of(key, g) else { return };
         if let Phase::Held { grant, renewal, usable } = &mut slot.phase {
             grant.until = grant.until.max(end);
+            // The one that reaches furthest says most.
+            grant.receipt = grant.receipt.into_iter().chain(receipt).max_by_key(|receipt| receipt.until);
             (*renewal, *usable) = (None, Usable::Yes);
             (slot.due, slot.failures) = (due, 0);
         }
+    }
+
+    /// What is held is renewed within moments, and with that its receipts are shown.
+    fn show_soon(&mut self, now: Now, dice: u64) {
+        for slot in self.slots.values_mut() {
+            if let Phase::Held { .. } = &slot.phase {
+                slot.due = slot.due.min(now.boot + jittered(SHOW_WITHIN, dice));
+            }
+        }
+    }
+
+    /// The newest receipt for a lease that is held.
+    pub fn receipt(&self, key: TokenKey, g: Generation) -> Option<Receipt> {
+        self.slots.values().find_map(|slot| match &slot.phase {
+            Phase::Held { grant, .. } if grant.key == key && grant.g == g => grant.receipt,
+            _ => None,
+        })
     }
 
     fn suspend_all(&mut self, now: Now) {

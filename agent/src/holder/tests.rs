@@ -19,6 +19,7 @@ fn grant(token_type: TokenType, value: u32, days: i64) -> Grant {
         g: Generation(1),
         from: WallMs(100 * DAY_MS),
         until: WallMs((100 + days) * DAY_MS),
+        receipt: None,
     }
 }
 
@@ -92,7 +93,7 @@ fn a_grant_is_held_and_renewed_after_the_interval() {
     let renewal = renewal_of(does(&mut h, HOUR.0 + 10));
     assert_eq!(renewal, Renewal { rseq: 8, attempt: MIDDLE });
     let until = WallMs(lease.until.0 + 1);
-    h.handle(at(HOUR.0 + 20), MIDDLE, &Event::Renewed { key: lease.key, g: lease.g, until });
+    h.handle(at(HOUR.0 + 20), MIDDLE, &Event::Renewed { key: lease.key, g: lease.g, until, receipt: None });
     assert_eq!(h.leases(), Leases::from([(TokenType::Uint2, LeaseView::Held(Grant { until, ..lease }))]));
     assert_eq!(does(&mut h, 2 * HOUR.0 + 19), None);
     assert_eq!(renewal_of(does(&mut h, 2 * HOUR.0 + 20)).rseq, 9);
@@ -138,7 +139,11 @@ fn an_expired_lease_is_shown_as_such_and_asked_for_again() {
     assert_eq!(h.leases().get(&TokenType::Uint2), Some(&LeaseView::Expired(lease.clone())), "the old one again");
     assert_eq!(does(&mut h, DAY_MS + PATIENT_RETRY.0 - 1), None);
     assert!(does(&mut h, DAY_MS + PATIENT_RETRY.0).is_some());
-    h.handle(at(DAY_MS), MIDDLE, &Event::Renewed { key: lease.key, g: lease.g, until: WallMs(i64::MAX) });
+    h.handle(
+        at(DAY_MS),
+        MIDDLE,
+        &Event::Renewed { key: lease.key, g: lease.g, until: WallMs(i64::MAX), receipt: None },
+    );
     assert_eq!(h.leases().get(&TokenType::Uint2), Some(&LeaseView::Expired(lease)), "a late renewal revives nothing");
 }
 
@@ -160,7 +165,7 @@ fn after_a_jump_nothing_counts_until_it_was_renewed() {
     renewal_of(does(&mut h, 5));
     h.handle(at(5), MIDDLE, &Event::NotRenewed { key: lease.key, g: lease.g });
     assert!(does(&mut h, 255).is_some(), "nothing can be minted, so it is urgent");
-    h.handle(at(256), MIDDLE, &Event::Renewed { key: lease.key, g: lease.g, until: lease.until });
+    h.handle(at(256), MIDDLE, &Event::Renewed { key: lease.key, g: lease.g, until: lease.until, receipt: None });
     assert_eq!(h.leases().get(&TokenType::Uint2), Some(&LeaseView::Held(lease)));
 }
 
@@ -199,8 +204,9 @@ fn events() -> impl Strategy<Value = Event> {
         (0u64..3, -1i64..20)
             .prop_map(|(g, days)| Event::Granted(Grant { g: Generation(g), ..grant(TokenType::Uint2, 5, days) })),
         any::<bool>().prop_map(|patient| Event::NotGranted { token_type: TokenType::Uint2, patient }),
-        (g.clone(), -1i64..20)
-            .prop_map(move |(g, days)| { Event::Renewed { key, g, until: WallMs((100 + days) * DAY_MS) } }),
+        (g.clone(), -1i64..20).prop_map(move |(g, days)| {
+            Event::Renewed { key, g, until: WallMs((100 + days) * DAY_MS), receipt: None }
+        }),
         g.clone().prop_map(move |g| Event::NotRenewed { key, g }),
         g.prop_map(move |g| Event::Ended { key, g }),
     ]
@@ -249,7 +255,7 @@ fn signs_of_life_go_on_beside_frequent_renewals() {
         while let Next::Do(command) = next(&mut h, ms) {
             let event = match command {
                 Command::Heartbeat => Event::HeartbeatAnswered,
-                _ => Event::Renewed { key: lease.key, g: lease.g, until: lease.until },
+                _ => Event::Renewed { key: lease.key, g: lease.g, until: lease.until, receipt: None },
             };
             heartbeats += u32::from(event == Event::HeartbeatAnswered);
             h.handle(at(ms), MIDDLE, &event);
@@ -268,7 +274,7 @@ fn a_resumed_lease_is_renewed_first_and_urgently() {
     h.handle(at(0), MIDDLE, &Event::NotRenewed { key: lease.key, g: lease.g });
     assert_eq!(view(&h), LeaseView::Resumed(lease.clone()));
     assert_eq!(renewal_of(does(&mut h, 250)), first, "soon again, and the same one");
-    h.handle(at(251), MIDDLE, &Event::Renewed { key: lease.key, g: lease.g, until: lease.until });
+    h.handle(at(251), MIDDLE, &Event::Renewed { key: lease.key, g: lease.g, until: lease.until, receipt: None });
     assert_eq!(view(&h), LeaseView::Held(lease.clone()));
     // The renewal says that it is ours; the later end that it brings is not used before it is durable.
     let before = uint2_only(std::slice::from_ref(&lease)).resumed().leases();
@@ -289,7 +295,7 @@ fn a_clock_that_was_corrected_is_noticed_within_seconds() {
     let lease = grant(TokenType::Uint2, 5, 7);
     let mut h = uint2_only(std::slice::from_ref(&lease));
     let renewal = renewal_of(does(&mut h, 0));
-    let renewed = Event::Renewed { key: lease.key, g: lease.g, until: lease.until };
+    let renewed = Event::Renewed { key: lease.key, g: lease.g, until: lease.until, receipt: None };
     assert_eq!(renewal.rseq, 8);
     h.handle(at(0), MIDDLE, &renewed);
     h.handle(at(0), MIDDLE, &Event::HeartbeatAnswered);

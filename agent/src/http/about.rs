@@ -115,7 +115,7 @@ fn lease(view: &LeaseView) -> Option<Value> {
         LeaseView::Suspended(grant) => ("suspended", grant),
         LeaseView::Expired(grant) => ("expired", grant),
     };
-    let Grant { token_type, key, g, from, until } = grant;
+    let Grant { token_type, key, g, from, until, .. } = grant;
     Some(json!({
         "type": token_type.name(),
         "token": key.text(),

@@ -125,6 +125,7 @@ pub(crate) fn held(value: u32) -> Leases {
         g: Generation(1),
         from: today,
         until: today + SpanMs(7 * DAY_MS),
+        receipt: None,
     };
     let strings = grant(TokenType::String2IncludeLetter, value % 1_296);
     let numbers = grant(TokenType::Uint2, value);

@@ -11,16 +11,19 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::envelope::{self, EnvelopeError, Kind};
-use common::lease::Grant;
+use common::lease::{Generation, Grant};
 use common::rpc::lease::FORMER_MAX;
 use common::terms::{ClusterId, SessionId, Terms};
+use common::time::WallMs;
+use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// The lineage file's record.
 const KIND: Kind = Kind { name: *b"LINE", version: 3 };
-/// The record before it, which said neither on which file system the file was nor which sessions it had before.
+/// The record before it, which said neither on which file system the file was nor which sessions it had before, and whose
+/// leases had no receipts.
 const KIND_2: Kind = Kind { name: *b"LINE", version: 2 };
 /// How much later than it was made a file to come may have been put in place, in seconds, by the file system's clock.
 /// Whoever moves it afterwards sets its ctime: a file that was moved away in the midst of the write that was to replace
@@ -171,8 +174,24 @@ struct SeenV2 {
 struct HoldingsV2 {
     cluster: Option<ClusterId>,
     terms: Option<Terms>,
-    leases: Vec<Grant>,
+    leases: Vec<GrantV2>,
     rseq: u64,
+}
+
+#[derive(Deserialize)]
+struct GrantV2 {
+    token_type: TokenType,
+    key: TokenKey,
+    g: Generation,
+    from: WallMs,
+    until: WallMs,
+}
+
+impl From<GrantV2> for Grant {
+    fn from(old: GrantV2) -> Self {
+        let GrantV2 { token_type, key, g, from, until } = old;
+        Self { token_type, key, g, from, until, receipt: None }
+    }
 }
 
 impl From<LineageV2> for Lineage {
@@ -182,7 +201,13 @@ impl From<LineageV2> for Lineage {
         Self {
             seen: Seen { identity, write_counter, boot, session, file_system: None },
             next: old.next,
-            holdings: Holdings { cluster, terms, leases, rseq, former: Vec::new() },
+            holdings: Holdings {
+                cluster,
+                terms,
+                leases: leases.into_iter().map(Into::into).collect(),
+                rseq,
+                former: Vec::new(),
+            },
         }
     }
 }

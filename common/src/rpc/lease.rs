@@ -1,7 +1,7 @@
 //! `LeaseService`: what agents ask of a master.
 
 use crate::clock::TestClock;
-use crate::lease::{Generation, Grant};
+use crate::lease::{Generation, Grant, Receipt};
 use crate::namespace::{GeneratorKind, GeneratorName, Namespace};
 use crate::terms::{AgentId, ClusterId, MasterId, SessionId, Terms};
 use crate::time::WallMs;
@@ -97,6 +97,8 @@ pub struct RentRequest {
     pub rseq: u64,
     /// Random for each `rseq`; the same again when the same renewal is tried again.
     pub attempt: u64,
+    /// The newest receipt that the agent has for this lease.
+    pub receipt: Option<Receipt>,
 }
 
 /// The answer to a renewal, with the seed's numbers.
@@ -106,6 +108,8 @@ pub enum Rent {
     Success {
         /// The first instant that may no longer be written into an ID; durable at the master.
         until: WallMs,
+        /// The master's word for it.
+        receipt: Option<Receipt>,
     },
     /// 1: another session holds that token.
     Rented,
@@ -349,6 +353,21 @@ pub enum Refusal {
     /// This master's ledger is older than it once was.
     #[error("this master's ledger is older than it once was; it serves nothing until it is replaced")]
     RolledBack,
+    /// A receipt proves that both ledgers are older than they once were.
+    #[error(
+        "both masters' ledgers are older than what agents hold: their disks were put back. Nothing is granted until an \
+         operator has run `uniq_master --after-revert` on both; go on with what you hold"
+    )]
+    Reverted,
+    /// What a lost ledger may have promised is not over yet.
+    #[error("this cluster's ledger replaces one that was lost: nothing is granted before {until}")]
+    NotBefore {
+        /// From when on.
+        until: WallMs,
+    },
+    /// Agents come first that could show what both masters have forgotten.
+    #[error("both masters started on stores that may have been put back: new leases in a moment, ask again")]
+    Quiet,
     /// The clocks of the two masters are too far apart.
     #[error(
         "the clocks of the two masters are more than {max_s} s apart, or behind what they once were: no new leases"

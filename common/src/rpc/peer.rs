@@ -6,7 +6,7 @@
 use super::lease::{AgentReport, Mode, Refusal};
 use crate::audit::Actor;
 use crate::clock::TestClock;
-use crate::lease::{Generation, Lease, Prep};
+use crate::lease::{Floor, Generation, Lease, Prep};
 use crate::setting::{Change, Setting};
 use crate::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use crate::time::WallMs;
@@ -119,6 +119,10 @@ pub enum PeerMessage {
         mode: Mode,
         /// Until when the receiver may extend leases without the sender; durable at the sender. Only grows.
         permit: Option<WallMs>,
+        /// Whether the sender's calendar runs with its machine's own clock.
+        steady: bool,
+        /// Whether the sender has seen proof that both ledgers were put back.
+        reverted: bool,
     },
     /// Send me a page of your table.
     Pull {
@@ -126,6 +130,9 @@ pub enum PeerMessage {
         exchange: u64,
         /// The page after this key; the first if `None`.
         after: Option<TokenKey>,
+        /// Whether the sender cannot prove that its store is the one it last wrote, and has not met the receiver since: what
+        /// the receiver permitted it may have been used for renewals that nobody knows of any more.
+        unmet: bool,
     },
     /// A page of my table.
     Page {
@@ -137,6 +144,8 @@ pub enum PeerMessage {
         records: Vec<(TokenKey, Lease)>,
         /// With the last page: all settings.
         settings: Vec<Setting>,
+        /// What the sender remembers of the two.
+        memory: Memory,
         /// Whether it is the last one.
         last: bool,
     },
@@ -233,6 +242,17 @@ pub struct Life {
     pub start: u64,
     /// Drawn at random, so that the next starts of two copies differ.
     pub mark: u64,
+}
+
+/// What one master remembers of the two beside the records, for another that may have forgotten it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Memory {
+    /// Until when the receiver once allowed the sender to extend leases alone.
+    pub permitted: Option<WallMs>,
+    /// Whether the sender cannot prove either that its store is the one it last wrote, and has not met the receiver since.
+    pub unmet: bool,
+    /// What a ledger before this one may have promised.
+    pub floor: Option<Floor>,
 }
 
 /// A master's introduction.

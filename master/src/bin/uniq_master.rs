@@ -19,6 +19,7 @@ use master::first;
 use master::lease::join::declare_lost;
 use master::lease::ledger::Loaded;
 use master::lease::{Identity, Ledger, Write};
+use master::remedy;
 use master::replication::link::Inbox;
 use master::replication::places::Places;
 use master::replication::{joining, link};
@@ -63,6 +64,10 @@ fn main() -> ExitCode {
         format(&args)
     } else if args.peer_lost {
         peer_lost(&args)
+    } else if args.after_revert {
+        after_revert(&args)
+    } else if args.forget_clock {
+        forget_clock(&args)
     } else if args.verify_audit {
         verify_audit(&args)
     } else if args.check_store {
@@ -99,8 +104,35 @@ fn format(args: &Args) -> anyhow::Result<()> {
         terms: args.terms()?,
     };
     let terms = identity.terms;
-    SledStore::format(&args.data_dir, identity)?;
-    end::say(&format!("made the store of master {id} in {}: {terms}", args.data_dir.display()));
+    let mut writes = vec![Write::Identity(identity)];
+    let mut note = "agents of an earlier cluster stop minting when they hear a master of this one (wrong_cluster); each goes on \
+                    after `uniq_generator --format` with a new --serial-file. If they may still mint unheard, because both \
+                    stores of that cluster were lost, remove this store and format both with --after-total-loss"
+        .to_owned();
+    if args.after_total_loss {
+        let (floor, said) = remedy::total_loss(args, &terms);
+        writes.extend(floor);
+        note = format!("{said}: until then agents of the lost cluster may still mint. Format the other one alike");
+    }
+    let mut draft = SledStore::draft(&args.data_dir)?;
+    draft.commit(&writes, 0)?;
+    draft.publish()?;
+    end::say(&format!("made the store of master {id} in {}: {terms}\n{note}", args.data_dir.display()));
+    Ok(())
+}
+
+fn after_revert(args: &Args) -> anyhow::Result<()> {
+    let said = remedy::revert(args)?;
+    end::say(&format!("{said}. Run the same on the other stopped master, then start both"));
+    Ok(())
+}
+
+fn forget_clock(args: &Args) -> anyhow::Result<()> {
+    let was = remedy::forget_clock(args)?;
+    end::say(&format!(
+        "forgot that both calendars once showed {was}. Run the same on the other stopped master, then start both; an agent that \
+         says clock_behind goes on after `uniq_generator --format` with a new --serial-file"
+    ));
     Ok(())
 }
 

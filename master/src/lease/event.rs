@@ -5,7 +5,7 @@ use crate::replication::lives::Lives;
 use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Entry};
-use common::lease::{Grant, Lease, Prep};
+use common::lease::{Floor, Grant, Lease, Prep};
 use common::rpc::lease::{
     Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
@@ -62,6 +62,19 @@ pub struct Witness {
     pub rolled_back: bool,
     /// The latest time that this master's own calendar ever showed.
     pub clock_high: WallMs,
+}
+
+/// What keeps this master from promising, across restarts, until something has happened. Not counted as a change of the
+/// ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Caution {
+    /// Neither store was proven when the two met: both may have forgotten the same. Until the agents have had time to show what
+    /// they hold, nothing is granted.
+    pub quiet: bool,
+    /// An agent has proved that both ledgers were put back: nothing is granted until an operator says how to go on.
+    pub reverted: bool,
+    /// What a ledger before this one may have promised.
+    pub floor: Option<Floor>,
 }
 
 /// Something that happened.
@@ -180,6 +193,8 @@ pub enum Write {
     Witness(Witness),
     /// This master's and the other's starts.
     Lives(Lives),
+    /// What keeps this master from promising.
+    Caution(Caution),
     /// A setting that both masters hold, or will.
     Setting(Setting),
     /// A proposal of a setting.
@@ -195,7 +210,7 @@ pub enum Write {
 impl Write {
     /// Whether it counts as a change of the ledger.
     pub fn counted(&self) -> bool {
-        !matches!(self, Self::Witness(_) | Self::Lives(_) | Self::Audit(_) | Self::Login(..))
+        !matches!(self, Self::Witness(_) | Self::Lives(_) | Self::Caution(_) | Self::Audit(_) | Self::Login(..))
     }
 }
 
@@ -298,6 +313,28 @@ pub enum Alarm {
          Stop both masters and compare them before anything else"
     )]
     Conflict(TokenKey),
+    /// Both ledgers are older than what an agent holds.
+    #[error(
+        "token {0}: an agent shows a promise of these masters that neither ledger holds: both disks were put back to an \
+         earlier state. Nothing is granted any more; agents go on with what they hold. Stop both masters and run \
+         `uniq_master --after-revert` on both (docs/operations.md, \"Both masters' disks were put back\")"
+    )]
+    Reverted(TokenKey),
+    /// The other master has seen proof of that.
+    #[error(
+        "the other master has seen proof that both ledgers were put back to an earlier state: nothing is granted any more. \
+         Stop both masters and run `uniq_master --after-revert` on both"
+    )]
+    RevertedThere,
+    /// A lease was promised further than this ledger knows.
+    #[error("token {0}: its holder shows a promise until {1}, which this ledger did not hold: it holds it now")]
+    LongerPromise(TokenKey, WallMs),
+    /// The calendar jumped ahead of the machine's own clock.
+    #[error(
+        "this machine's calendar jumped {0} ms ahead of its own clock; this master goes on by its own clock. Correct the \
+         calendar, or, if it is right now, start this master anew"
+    )]
+    CalendarAhead(i64),
     /// A peer's record that no peer could have.
     #[error("the other master sent a record of token {0} that cannot be; it was dropped")]
     Implausible(TokenKey),

@@ -131,7 +131,9 @@ impl Ledger {
     ) -> bool {
         let terms = self.identity.terms;
         let today = terms.utc_offset().day_floor(now.wall);
-        let Some(key) = self.table.pick(token_type, today) else { return false };
+        let floor = self.caution.floor;
+        let allowed = |value| floor.is_none_or(|floor| floor.allows(value, today));
+        let Some(key) = self.table.pick(token_type, today, allowed) else { return false };
         let prep = Prep {
             key,
             g: self.table.lease(key).map_or(Generation::default(), |lease| lease.g).next(),
@@ -180,13 +182,14 @@ impl Ledger {
         if !plausible || rules::home(key) == self.identity.master {
             return fx.alarms.push(Alarm::Implausible(key));
         }
-        if self.pair.frozen() || self.mode() == Mode::RolledBack {
+        let silent = self.caution.reverted || self.caution.quiet;
+        if self.pair.frozen() || silent || self.mode() == Mode::RolledBack {
             return;
         }
         let known = self.table.lease(key);
         if known.is_some_and(|lease| rules::same_grant(lease, &prep)) {
             fx.send(PeerMessage::Confirm { prep });
-        } else if rules::may_confirm(known, &prep, &terms) {
+        } else if rules::may_confirm(known, &prep, &terms) && self.above_floor(key, prep.from) {
             self.put_lease(key, Lease::from_prep(&prep), fx);
             fx.send(PeerMessage::Confirm { prep });
         } else {
@@ -224,7 +227,7 @@ impl Ledger {
         if !rules::still_good(lease, now) {
             return;
         }
-        let grant = lease.grant(key);
+        let grant = self.grant_with_receipt(key, lease);
         let asked = (lease.agent_id.clone(), lease.session, lease.token_type);
         for waiter in self.stop_waiting(&asked) {
             fx.reply(waiter.id, Reply::Token(Ok(grant.clone())));
@@ -277,7 +280,7 @@ impl Ledger {
         self.table.of_session(session, token_type).find_map(|key| {
             let lease = self.table.lease(key)?;
             let holds = rules::is_of(lease, agent_id, session) && rules::still_good(lease, now);
-            holds.then(|| lease.grant(key))
+            holds.then(|| self.grant_with_receipt(key, lease))
         })
     }
 
@@ -290,6 +293,7 @@ impl Ledger {
         if self.mode() != Mode::Ready || !self.pair.heard(now) || self.pair.frozen() {
             return Err(Refusal::PeerAway);
         }
+        self.may_promise(now)?;
         self.clock_is_sane(now)
     }
 }

@@ -17,7 +17,8 @@ const CLOSE_MAX: usize = 256;
 
 impl Ledger {
     pub(super) fn end_what_is_over(&mut self, now: Now, fx: &mut Effects) {
-        if self.mode() != Mode::Ready || !self.pair.heard(now) {
+        // By a calendar that nobody vouches for leases would end that agents still hold.
+        if self.mode() != Mode::Ready || !self.pair.heard(now) || self.calendar.far() {
             return;
         }
         let terms = self.identity.terms;

@@ -6,6 +6,7 @@
 //! can extend nothing past the permit, and mail of its pairing is refused.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::caution::lifted;
 use super::event::{Effects, FORMER_MAX, Identity, TokenHash, Witness, Write};
 use super::ledger::{Ledger, Loaded};
 use super::rules;
@@ -77,7 +78,14 @@ impl Ledger {
         }
         match step {
             JoinStep::Begin => {
-                let (pair_epoch, terms, former) = (identity.pair_epoch, identity.terms, identity.former.clone());
+                let begun = (identity.pair_epoch, identity.terms, identity.former.clone());
+                let (pair_epoch, terms, former) = begun;
+                // Unproven, it may have renewed by its lost peer's permit what it does not know of any more.
+                if self.unmet() {
+                    for (key, lease) in lifted(self.table.leases(), self.witness.permit_in) {
+                        self.put_lease(key, lease, fx);
+                    }
+                }
                 // From the cut on nothing is extended that the snapshot does not show.
                 self.put_witness(Witness { permit_in: None, ..self.witness }, fx);
                 Ok(JoinReply::Begun { cluster, epoch, pair_epoch, former, terms })

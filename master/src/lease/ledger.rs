@@ -1,7 +1,8 @@
 //! The ledger's state, and the one way in.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Witness, Write};
+use super::calendar::Calendar;
+use super::event::{Alarm, Caution, Effects, Event, Identity, Reply, RequestId, Witness, Write};
 use super::order::Order;
 use super::table::Table;
 use super::{rules, standing};
@@ -49,6 +50,10 @@ pub struct Ledger {
     mark: u64,
     /// Whether this start was written down.
     begun: bool,
+    pub(crate) caution: Caution,
+    pub(super) calendar: Calendar,
+    /// Since when, in this run, agents have had time to show what they hold.
+    pub(super) quiet_since: BootMs,
     /// Counts durable changes.
     lsn: u64,
     test_clock: Option<TestClock>,
@@ -80,6 +85,8 @@ pub struct Loaded {
     /// Whether this is the store that this master last wrote, untouched: no copy, not put back, not on another disk; and
     /// met the other master since it was last not so.
     pub proven: Result<(), Unproven>,
+    /// What keeps it from promising.
+    pub caution: Caution,
     /// Leases.
     pub leases: Vec<(TokenKey, Lease)>,
     /// Proposals without confirmation.
@@ -118,7 +125,9 @@ impl Ledger {
     /// The ledger of a master that starts now. `salt` is random: it tells this start, and its exchange of tables, from
     /// others.
     pub fn start(loaded: Loaded, now: Now, salt: u64, test_clock: Option<TestClock>, version: String) -> Self {
-        let Loaded { identity, lsn, permit_out, witness, lives, leases, preps, settings, setting_preps, .. } = loaded;
+        let Loaded {
+            identity, lsn, permit_out, witness, lives, caution, leases, preps, settings, setting_preps, ..
+        } = loaded;
         let table = Table::new(identity.master, identity.terms, leases, preps);
         let mut pair = Pair::start(now, salt, loaded.proven.err());
         if witness.rolled_back {
@@ -137,6 +146,9 @@ impl Ledger {
             lives,
             mark: salt,
             begun: false,
+            caution,
+            calendar: Calendar::start(now, witness.clock_high, test_clock.map_or(1, |test| test.scale.into())),
+            quiet_since: now.boot,
             lsn,
             test_clock,
             version,
@@ -154,6 +166,8 @@ impl Ledger {
     /// Takes one event at one instant and adds what has to be done to `fx`. Events may come in any order.
     pub fn step(&mut self, now: Now, event: Event, fx: &mut Effects) {
         let writes_before = fx.writes.len();
+        let (now, ahead) = self.calendar.follow(now);
+        fx.alarms.extend(ahead.map(|ahead| Alarm::CalendarAhead(ahead.0)));
         (fx.at, fx.by) = (now.wall, None);
         if !self.begun {
             self.begin(fx);
@@ -214,6 +228,11 @@ impl Ledger {
         }
     }
 
+    /// For simulations, which leave out the hours in which nothing happens.
+    pub fn skip_quiet_time(&mut self, span: SpanMs) {
+        self.calendar.skip(span);
+    }
+
     /// When [`Event::Tick`] is due if nothing else happens.
     pub fn next_deadline(&self) -> BootMs {
         self.pair.next_beat()
@@ -229,6 +248,7 @@ impl Ledger {
             self.give_up_waiting(now, fx);
             self.press_orders(now, fx);
             self.press_settings(now, fx);
+            self.end_quiet(now, fx);
         }
     }
 
@@ -236,20 +256,27 @@ impl Ledger {
         let Some(message) = self.admit(now, frame, fx) else { return };
         // A store that may be a copy consents to nothing before the tables are exchanged: the other master would end what the
         // original has renewed.
-        if self.pair.unproven().is_some() && asks_for_consent(&message) {
+        if self.unmet() && asks_for_consent(&message) {
             return;
         }
         match message {
             PeerMessage::Hello(hello) => self.on_hello(now, &hello, fx),
-            PeerMessage::Heartbeat { lsn, wall, mode, permit } => {
+            PeerMessage::Heartbeat { lsn, wall, mode, permit, steady, reverted } => {
+                if steady {
+                    self.calendar.confirm(wall);
+                }
+                if reverted {
+                    self.on_reverted(Alarm::RevertedThere, fx);
+                }
                 self.on_peer_heartbeat(now, lsn, wall, mode, fx);
                 self.on_permit(permit, fx);
                 self.note(now, wall, fx);
                 self.extend_permit(now, fx);
             }
-            PeerMessage::Pull { exchange, after } => self.on_pull(exchange, after, fx),
-            PeerMessage::Page { exchange, after, records, settings, last } => {
+            PeerMessage::Pull { exchange, after, unmet } => self.on_pull(now, exchange, after, unmet, fx),
+            PeerMessage::Page { exchange, after, records, settings, memory, last } => {
                 self.merge_settings(now, settings, fx);
+                self.remember(now, exchange, &memory, fx);
                 self.on_page(now, exchange, after, records, last, fx);
             }
             PeerMessage::Sync { records, by } => {
@@ -347,6 +374,13 @@ impl Ledger {
         }
     }
 
+    pub(crate) fn put_caution(&mut self, caution: Caution, fx: &mut Effects) {
+        if caution != self.caution {
+            fx.writes.push(Write::Caution(caution));
+            self.caution = caution;
+        }
+    }
+
     pub(crate) fn put_permit_out(&mut self, permit: Option<WallMs>, fx: &mut Effects) {
         fx.writes.push(Write::PermitOut(permit));
         self.permit_out = permit;
@@ -392,6 +426,16 @@ impl Ledger {
     /// What it remembers of both masters' starts.
     pub fn lives(&self) -> &Lives {
         &self.lives
+    }
+
+    /// Which calendar it goes by.
+    pub fn calendar(&self) -> &Calendar {
+        &self.calendar
+    }
+
+    /// What keeps this master from promising.
+    pub fn caution(&self) -> &Caution {
+        &self.caution
     }
 
     /// Whether it serves at all.

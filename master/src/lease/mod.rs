@@ -41,12 +41,15 @@
 //! While one master is away there are no new leases and no ends. A value rests for at least a day after its lease, and
 //! a session that asks again while its proposal is unconfirmed waits.
 
+pub mod calendar;
+pub mod caution;
 pub mod event;
 mod grant;
 mod janitor;
 pub mod join;
 pub mod ledger;
 mod order;
+pub mod receipt;
 mod renew;
 pub mod rules;
 pub mod standing;
@@ -54,6 +57,6 @@ pub mod table;
 
 mod permit;
 pub use crate::replication::lives::Lives;
-pub use event::{Alarm, Effects, Event, Identity, Reply, RequestId, TokenHash, Witness, Write};
+pub use event::{Alarm, Caution, Effects, Event, Identity, Reply, RequestId, TokenHash, Witness, Write};
 pub use ledger::Ledger;
 pub use standing::Standing;

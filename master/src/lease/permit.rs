@@ -17,7 +17,8 @@ impl Ledger {
     /// At each of its heartbeats: allow the other master to go on alone for a while longer. Durable before it is sent,
     /// because whatever was allowed bounds what a lost master may have promised.
     pub(crate) fn extend_permit(&mut self, now: Now, fx: &mut Effects) {
-        if self.mode() != Mode::Ready || !self.pair.heard(now) || self.clock_is_sane(now).is_err() {
+        // One that is behind allows less, which harms nobody; a joined master shall not wait for it.
+        if self.mode() != Mode::Ready || !self.pair.heard(now) || self.skewed() || self.calendar.far() {
             return;
         }
         let wanted = now.wall + self.identity.terms.solo();
@@ -39,7 +40,7 @@ impl Ledger {
         let heard = self.pair.peer().map_or(0, |peer| peer.lsn);
         let peer_lsn = self.witness.peer_lsn.max(heard);
         let agreed = now.wall.min(theirs);
-        let later = agreed >= self.witness.clock_high + CLOCK_STEP;
+        let later = agreed >= self.witness.clock_high + CLOCK_STEP && self.calendar.steady();
         let clock_high = if later { agreed } else { self.witness.clock_high };
         if self.pair.turn_behind(now.wall + self.tolerated(SKEW_MAX) < clock_high) {
             fx.alarms.push(Alarm::ClockBehind((clock_high - now.wall).0));
@@ -54,12 +55,44 @@ impl Ledger {
         SpanMs(skew.0.saturating_mul(scale))
     }
 
+    fn skewed(&self) -> bool {
+        let tolerated = self.tolerated(SKEW_MAX);
+        self.pair.peer().is_some_and(|peer| peer.skew.0.saturating_abs() > tolerated.0)
+    }
+
+    fn behind(&self, now: Now) -> bool {
+        now.wall + self.tolerated(SKEW_MAX) < self.witness.clock_high
+    }
+
+    /// Why nothing is granted by this calendar, with the remedy; for the operator.
+    pub(super) fn wrong_clock(&self, now: Now) -> Option<String> {
+        if self.skewed() {
+            let apart = self.pair.peer().map_or(0, |peer| peer.skew.0) / SECOND_MS;
+            return Some(format!(
+                "the calendars of the two masters are {} s apart, and nothing is granted: correct the wrong one",
+                apart.abs()
+            ));
+        }
+        let forget = "stop both masters and run `uniq_master --forget-clock` on both";
+        if self.calendar.far() {
+            return Some(format!(
+                "this master started with a calendar far ahead of the latest time that both masters ever agreed on ({}), and \
+                 nothing is granted: correct the calendar and start it again; if it is right, {forget}",
+                self.witness.clock_high
+            ));
+        }
+        self.behind(now).then(|| {
+            format!(
+                "both masters' calendars once showed {}, which is later than now, and nothing is granted: if they were wrong \
+                 then, {forget}",
+                self.witness.clock_high
+            )
+        })
+    }
+
     /// Clocks decide nothing about safety, but a grant that begins in a wrong year locks its value up for long.
     pub(super) fn clock_is_sane(&self, now: Now) -> Result<(), Refusal> {
-        let tolerated = self.tolerated(SKEW_MAX);
-        let skewed = self.pair.peer().is_some_and(|peer| peer.skew.0.saturating_abs() > tolerated.0);
-        let behind = now.wall + tolerated < self.witness.clock_high;
-        if skewed || behind {
+        if self.skewed() || self.behind(now) || self.calendar.far() {
             let max_s = u32::try_from(SKEW_MAX.0 / SECOND_MS).unwrap_or(u32::MAX);
             return Err(Refusal::ClockSkew { max_s });
         }

@@ -13,6 +13,7 @@ impl Ledger {
     pub(super) fn on_rent(&mut self, now: Now, request: &RentRequest, fx: &mut Effects) -> Result<Rent, Refusal> {
         self.same_cluster(request.cluster)?;
         self.serves()?;
+        self.compare_receipt(now, request, fx)?;
         let key = request.key;
         let proposed = self.table.prep(key).is_some_and(|prep| {
             prep.g == request.g && prep.session == request.session && prep.agent_id == request.agent_id
@@ -47,9 +48,10 @@ impl Ledger {
             attempt: request.attempt,
             ..lease.clone()
         };
+        let receipt = self.receipt_for(key, &renewed);
         self.put_lease(key, renewed, fx);
         self.share(key, fx);
-        Ok(Rent::Success { until })
+        Ok(Rent::Success { until, receipt })
     }
 
     /// Giving back is only a denial of further renewals: the value rests until its end like any other, because IDs of

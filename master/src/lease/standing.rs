@@ -5,6 +5,7 @@
 //! what it says is durable, like everything else a master says.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::calendar::Calendar;
 use super::event::Write;
 use super::ledger::Ledger;
 use crate::proof::{Proof, Purpose};
@@ -14,7 +15,7 @@ use common::lease::{Generation, Lease, LeaseState};
 use common::rpc;
 use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, RETIRED_MAX, Refusal, RetiredProof};
 use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
-use common::time::WallMs;
+use common::time::Now;
 use common::token::TokenKey;
 use std::collections::BTreeMap;
 
@@ -34,6 +35,7 @@ pub struct Standing {
     mode: Mode,
     test_clock: Option<TestClock>,
     version: String,
+    calendar: Calendar,
     /// Leases that are denied and not closed, by session.
     denied: BTreeMap<SessionId, BTreeMap<TokenKey, (AgentId, Generation)>>,
     /// Whose each of them is, to find it again when its record changes.
@@ -56,6 +58,7 @@ impl Standing {
             mode: ledger.mode(),
             test_clock: ledger.test_clock(),
             version: ledger.version().to_owned(),
+            calendar: *ledger.calendar(),
             denied: BTreeMap::new(),
             holders: BTreeMap::new(),
         };
@@ -67,7 +70,7 @@ impl Standing {
 
     /// Takes over what changed by a step whose `writes` are durable now.
     pub fn follow(&mut self, ledger: &Ledger, writes: &[Write]) {
-        self.mode = ledger.mode();
+        (self.mode, self.calendar) = (ledger.mode(), *ledger.calendar());
         for write in writes {
             match write {
                 Write::Identity(identity) => {
@@ -96,11 +99,11 @@ impl Standing {
         }
     }
 
-    /// The answer to a sign of life; `wall` is what the master's calendar says.
+    /// The answer to a sign of life at this instant.
     ///
     /// # Errors
     /// Why the two do not belong together, or [`Refusal::Syncing`] before the masters ever met.
-    pub fn answer(&self, wall: WallMs, request: &HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
+    pub fn answer(&self, now: Now, request: &HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
         if request.protocol != rpc::PROTOCOL {
             return Err(Refusal::Protocol { here: rpc::PROTOCOL });
         }
@@ -114,7 +117,7 @@ impl Standing {
             cluster,
             terms: self.terms,
             mode: self.mode,
-            wall,
+            wall: self.calendar.shown(now),
             test_clock: self.test_clock,
             version: self.version.clone(),
             denied: self.denied_of(&request.agent_id, request.session),

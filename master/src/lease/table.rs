@@ -109,9 +109,9 @@ impl Table {
 
     /// The value to grant next for `token_type`: one at home here that was never granted, else the one that rested
     /// longest. `today` is the first instant of the present day.
-    pub fn pick(&self, token_type: TokenType, today: WallMs) -> Option<TokenKey> {
+    pub fn pick(&self, token_type: TokenType, today: WallMs, allowed: impl Fn(TokenValue) -> bool) -> Option<TokenKey> {
         let family = token_type.family();
-        let fits = |value: &TokenValue| token_type.admits(*value, self.terms.uint2_max());
+        let fits = |value: &TokenValue| token_type.admits(*value, self.terms.uint2_max()) && allowed(*value);
         let start = self.granted_below.get(&family).copied().unwrap_or_default();
         let untouched = (start..family.size(self.terms.uint2_max()))
             .map(TokenValue)
@@ -293,7 +293,7 @@ mod tests {
                 .filter(|(reuse_at, _)| *reuse_at <= today)
                 .min()
                 .map(|(_, v)| key(v));
-            prop_assert_eq!(table.pick(TokenType::Uint2, today), naive);
+            prop_assert_eq!(table.pick(TokenType::Uint2, today, |_| true), naive);
         }
     }
 }

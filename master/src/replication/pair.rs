@@ -202,6 +202,11 @@ impl Pair {
         begins
     }
 
+    /// Whether pages of this exchange are waited for.
+    pub(crate) fn exchanges(&self, id: u64) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| exchange.id == id)
+    }
+
     pub(crate) fn roll_back(&mut self) {
         self.mode = Mode::RolledBack;
         self.exchange = None;
@@ -520,16 +525,20 @@ impl Ledger {
         self.pair.exchanges = self.pair.exchanges.wrapping_add(1);
         let id = self.pair.exchanges;
         self.pair.exchange = Some(Exchange { id, after: None, asked_at: now.boot });
-        fx.send(PeerMessage::Pull { exchange: id, after: None });
+        fx.send(PeerMessage::Pull { exchange: id, after: None, unmet: self.unmet() });
     }
 
-    pub(crate) fn on_pull(&mut self, exchange: u64, after: Option<TokenKey>, fx: &mut Effects) {
+    pub(crate) fn on_pull(&mut self, now: Now, exchange: u64, after: Option<TokenKey>, unmet: bool, fx: &mut Effects) {
+        if unmet && after.is_none() {
+            self.lift_what_was_permitted(now, fx);
+        }
         let mut records: Vec<(TokenKey, Lease)> =
             self.table().leases_after(after).take(PAGE_MAX + 1).map(|(key, lease)| (key, lease.clone())).collect();
         let last = records.len() <= PAGE_MAX;
         records.truncate(PAGE_MAX);
         let settings = if last { self.book().all().cloned().collect() } else { Vec::new() };
-        fx.send(PeerMessage::Page { exchange, after, records, settings, last });
+        let memory = self.memory();
+        fx.send(PeerMessage::Page { exchange, after, records, settings, memory, last });
     }
 
     pub(crate) fn on_page(
@@ -550,7 +559,7 @@ impl Ledger {
         match next.filter(|_| !last) {
             Some(next) => {
                 self.pair.exchange = Some(Exchange { id: exchange, after: Some(next), asked_at: now.boot });
-                fx.send(PeerMessage::Pull { exchange, after: Some(next) });
+                fx.send(PeerMessage::Pull { exchange, after: Some(next), unmet: self.unmet() });
             }
             None => {
                 self.pair.exchange = None;
@@ -607,7 +616,8 @@ impl Ledger {
 
     fn say_alive(&self, now: Now, fx: &mut Effects) {
         let (lsn, mode, permit) = (self.lsn(), self.mode(), self.permit_out);
-        fx.send(PeerMessage::Heartbeat { lsn, wall: now.wall, mode, permit });
+        let (steady, reverted) = (self.calendar().steady(), self.caution.reverted);
+        fx.send(PeerMessage::Heartbeat { lsn, wall: now.wall, mode, permit, steady, reverted });
     }
 
     pub(crate) fn beat(&mut self, now: Now, fx: &mut Effects) {
@@ -616,7 +626,7 @@ impl Ledger {
             Some(exchange) if now.boot - exchange.asked_at >= PAGE_WAIT => {
                 let (id, after) = (exchange.id, exchange.after);
                 self.pair.exchange = Some(Exchange { id, after, asked_at: now.boot });
-                fx.send(PeerMessage::Pull { exchange: id, after });
+                fx.send(PeerMessage::Pull { exchange: id, after, unmet: self.unmet() });
             }
             Some(_) => {}
             None if !self.pair.synced => fx.send(PeerMessage::Hello(self.hello(now, true))),

@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn pull() -> Vec<PeerMessage> {
-        vec![PeerMessage::Pull { exchange: 1, after: None }]
+        vec![PeerMessage::Pull { exchange: 1, after: None, unmet: false }]
     }
 
     fn epochs(opened: Result<Opened, NotBelieved>) -> Vec<Option<EpochId>> {

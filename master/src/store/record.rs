@@ -7,6 +7,7 @@
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`Witness`] |
 //! | `v` | `LIVE` 1: [`Lives`] |
+//! | `c` | `CAUT` 1: [`Caution`]; absent: there is nothing to be careful about |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
 //! | `s` name | `SETT` 2: [`Setting`]; 1, written before names had scopes, is read as well |
@@ -18,7 +19,7 @@
 use super::audit::{Head, LINES_MAX};
 use super::lineage::Unproven;
 use crate::lease::ledger::Loaded;
-use crate::lease::{Identity, Lives, Witness, Write};
+use crate::lease::{Caution, Identity, Lives, Witness, Write};
 use common::account::{Login, SecretHash};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use common::lease::{Lease, Prep};
@@ -32,6 +33,7 @@ const META: Kind = Kind { name: *b"META", version: 2 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const WITNESS: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
+const CAUTION: Kind = Kind { name: *b"CAUT", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
 const SETTING: Kind = Kind { name: *b"SETT", version: 2 };
@@ -45,6 +47,7 @@ pub const META_KEY: &[u8] = b"m";
 const PERMIT_KEY: &[u8] = b"o";
 const WITNESS_KEY: &[u8] = b"w";
 const LIVES_KEY: &[u8] = b"v";
+const CAUTION_KEY: &[u8] = b"c";
 const LEASE_TAG: u8 = b'l';
 const PREP_TAG: u8 = b'p';
 const SETTING_TAG: u8 = b's';
@@ -101,6 +104,7 @@ fn change(write: &Write) -> Result<Change, EnvelopeError> {
         Write::PermitOut(permit) => (PERMIT_KEY.to_vec(), Some(encode(PERMIT, permit)?)),
         Write::Witness(witness) => (WITNESS_KEY.to_vec(), Some(encode(WITNESS, witness)?)),
         Write::Lives(lives) => (LIVES_KEY.to_vec(), Some(encode(LIVES, lives)?)),
+        Write::Caution(caution) => (CAUTION_KEY.to_vec(), Some(encode(CAUTION, caution)?)),
         Write::Identity(identity) => (IDENTITY_KEY.to_vec(), Some(encode(IDENTITY, identity)?)),
         Write::Setting(setting) => (setting_key(SETTING_TAG, &setting.key), Some(encode(SETTING, setting)?)),
         Write::SettingPrep(prep) => (setting_key(SETTING_PREP_TAG, &prep.key), Some(encode(SETTING, prep)?)),
@@ -172,6 +176,7 @@ impl Meta {
 /// A sentence that says what is wrong.
 pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> Result<(Loaded, Meta), String> {
     let (mut identity, mut meta, mut permit_out, mut witness) = (None, None, None, Witness::default());
+    let mut caution = Caution::default();
     let (mut leases, mut preps, mut settings, mut setting_preps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut logins, mut last_line, mut lives) = (Vec::new(), None, Lives::default());
     for row in rows {
@@ -183,6 +188,7 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
             Some(b'o') if key == PERMIT_KEY => permit_out = decode::<Option<WallMs>>(PERMIT, &value).map_err(bad)?,
             Some(b'w') if key == WITNESS_KEY => witness = decode::<Witness>(WITNESS, &value).map_err(bad)?,
             Some(b'v') if key == LIVES_KEY => lives = decode::<Lives>(LIVES, &value).map_err(bad)?,
+            Some(b'c') if key == CAUTION_KEY => caution = decode::<Caution>(CAUTION, &value).map_err(bad)?,
             Some(&LEASE_TAG) => {
                 let (token, lease) = decode::<(TokenKey, Lease)>(LEASE, &value).map_err(bad)?;
                 if row_key(LEASE_TAG, token) != key {
@@ -230,8 +236,20 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
     }
     let lsn = meta.lsn;
     let proven = if lives.unproven { Err(Unproven::NotMetSince) } else { Ok(()) };
-    let loaded =
-        Loaded { identity, lsn, permit_out, witness, lives, proven, leases, preps, settings, setting_preps, logins };
+    let loaded = Loaded {
+        identity,
+        lsn,
+        permit_out,
+        witness,
+        lives,
+        proven,
+        caution,
+        leases,
+        preps,
+        settings,
+        setting_preps,
+        logins,
+    };
     Ok((loaded, meta))
 }
 

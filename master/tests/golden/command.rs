@@ -9,7 +9,7 @@ use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::terms::{AgentId, MasterId, Terms};
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
 use common::token::TokenType;
-use master::lease::{Event, Write};
+use master::lease::{Event, Lives, Write};
 use master::store::Store as _;
 use std::str::FromStr;
 
@@ -126,6 +126,8 @@ pub(super) enum Command {
     Backup(At),
     /// Kills a master and puts its copied store back.
     Restore(At),
+    /// The next start of a killed master cannot prove that its store is the one it last wrote.
+    Unproven(At),
     /// Delivers all mail, and what it causes, until nothing is left.
     Deliver {
         #[arg(key)]
@@ -244,12 +246,12 @@ impl goldenscript::Runner for Script {
                 return self.ask(agent, at.0, |id| Event::Token { id, request, address: "10.0.0.1:5".to_owned() });
             }
             Command::Renew { agent, at, grant_of, again, attempt, name } => {
-                let Grant { key, g, .. } = self.grant_of(grant_of.as_ref().unwrap_or(agent))?;
+                let Grant { key, g, receipt, .. } = self.grant_of(grant_of.as_ref().unwrap_or(agent))?;
                 let rseq = self.rseq.entry(agent.clone()).or_default();
                 *rseq += u64::from(!again);
                 let (rseq, attempt) = (*rseq, attempt.unwrap_or(*rseq));
                 let (agent_id, session) = (name.as_ref().unwrap_or(agent).parse()?, session(agent));
-                let request = RentRequest { agent_id, session, cluster: None, key, g, rseq, attempt };
+                let request = RentRequest { agent_id, session, cluster: None, key, g, rseq, attempt, receipt };
                 return self.ask(agent, at.0, |id| Event::Rent { id, request });
             }
             Command::Release { agent, at, grant_of, name } => {
@@ -270,6 +272,12 @@ impl goldenscript::Runner for Script {
                 master.ledger = None;
                 master.store = master.backup.take().ok_or("no backup")?;
                 self.mail.clear();
+            }
+            Command::Unproven(id) => {
+                let master = self.master(id.0)?;
+                let loaded = master.store.load()?;
+                let lives = Lives { unproven: true, ..loaded.lives };
+                master.store.commit(&[Write::Lives(lives)], loaded.lsn)?;
             }
             Command::Backup(id) => {
                 let master = self.master(id.0)?;

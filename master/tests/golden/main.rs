@@ -56,6 +56,9 @@ scripts! {
     both_asked_at_once_grant_different_values
     an_old_clock_is_noticed
     clocks_far_apart_grant_nothing
+    a_calendar_that_jumps_is_not_followed
+    a_disk_that_is_put_back_has_promised_what_was_permitted
+    what_both_have_forgotten_freezes_granting
     doubled_and_stale_mail_changes_nothing
     only_the_holder_may_renew
     sync_merges_and_never_overwrites

@@ -187,7 +187,11 @@ impl Script {
         let end = self.now.wall + span;
         let lived = SpanMs::seconds(20);
         if span.0 > lived.0 {
-            self.now.wall = self.now.wall + SpanMs(span.0 - lived.0);
+            let left_out = SpanMs(span.0 - lived.0);
+            self.now.wall = self.now.wall + left_out;
+            for ledger in self.masters.iter_mut().filter_map(|master| master.ledger.as_mut()) {
+                ledger.skip_quiet_time(left_out);
+            }
         }
         let mut out = String::new();
         while self.now.wall < end {

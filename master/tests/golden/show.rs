@@ -30,6 +30,7 @@ pub(crate) fn show_write(write: &Write) -> String {
         Write::DropPrep(key) => format!("{key} no proposal"),
         Write::Identity(identity) => format!("cluster {:?}", identity.cluster.map(|c| c.0)),
         Write::PermitOut(permit) => format!("permit to the other: {}", permit.map_or("none".to_owned(), days)),
+        Write::Caution(caution) => format!("caution {caution:?}"),
         Write::Witness(witness) => {
             let permit = witness.permit_in.map_or("none".to_owned(), days);
             format!("permit {permit}, the other at {}, clock {}", witness.peer_lsn, days(witness.clock_high))
@@ -104,7 +105,7 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
 pub(crate) fn show_reply(reply: &Reply) -> String {
     match reply {
         Reply::Token(Ok(grant)) => format!("granted {} g{} {}", grant.key, grant.g, span(grant.from, grant.until)),
-        Reply::Rent(Ok(Rent::Success { until })) => format!("Success until {}", days(*until)),
+        Reply::Rent(Ok(Rent::Success { until, .. })) => format!("Success until {}", days(*until)),
         Reply::Rent(Ok(other)) => format!("{other:?}"),
         Reply::Terminate(Ok(())) => "done".to_owned(),
         Reply::List(Ok(rows)) => {

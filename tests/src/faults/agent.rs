@@ -478,7 +478,7 @@ impl Agent {
                     });
                     let from = UtcOffset::default().day_floor(wall);
                     let key = token_type.key(TokenValue(value));
-                    Grant { token_type, key, g: Generation(1), from, until: wall + LEASE }
+                    Grant { token_type, key, g: Generation(1), from, until: wall + LEASE, receipt: None }
                 }
             };
             leases.insert(token_type, LeaseView::Held(grant));

@@ -4,14 +4,16 @@
 use super::masters::{Masters, TOKEN, agent};
 use super::node::Disk;
 use super::world::{World, hash_of};
+use common::audit::Actor;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinStep, PeerFrame};
 use common::terms::{MasterId, SessionId};
-use common::time::{BootMs, Now, SpanMs};
+use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
+use master::lease::caution::{after_revert, floor_of};
 use master::lease::join::taken_over;
-use master::lease::{Effects, Event, Identity, Ledger, Reply, RequestId, Witness};
+use master::lease::{Caution, Effects, Event, Identity, Ledger, Reply, RequestId, Witness};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Beats until all is well again. Two for the first heartbeats, four for a closing that was refused once, some to spare.
@@ -35,10 +37,20 @@ pub(super) fn sampled(model: &Masters, world: &World) -> bool {
 /// Whether `world` heals.
 pub(super) fn heals(model: &Masters, world: &World) -> bool {
     let mut disks: Vec<Disk> = world.current().filter_map(|at| world.node(at)).map(|node| node.disk.clone()).collect();
+    // What an operator does after a revert that was shown.
+    for disk in disks.iter_mut().filter(|_| world.reverted) {
+        let floor = floor_of(&model.terms, WallMs(0), None);
+        let writes = after_revert(&disk.loaded(), floor, Actor::new("operator", ""), WallMs(0));
+        disk.apply(&writes);
+    }
     // Far behind whatever was promised, and for a new pairing behind what could be.
     let ends =
         disks.iter().flat_map(|disk| disk.leases.values().map(|l| l.until).chain(disk.preps.values().map(|p| p.until)));
-    let wall = ends.max().unwrap_or_default() + SpanMs::days(3);
+    // A meeting lifts what is open to what was permitted.
+    let unmet = disks.iter().any(|disk| disk.unmet);
+    let permits = disks.iter().filter(|_| unmet).flat_map(|disk| disk.permit_out.max(disk.witness.permit_in));
+    let floors = disks.iter().filter_map(|disk| disk.caution.floor.map(|floor| floor.until));
+    let wall = ends.chain(permits).chain(floors).max().unwrap_or_default() + SpanMs::days(3);
     let now = Now { wall, boot: BootMs(0) };
     if let [survivor] = disks.as_mut_slice() {
         let Some(new) = replace(survivor, now) else { return false };
@@ -70,7 +82,8 @@ fn replace(survivor: &mut Disk, now: Now) -> Option<Disk> {
     }
     let identity = Identity { master, awaiting: None, ..survivor.identity.clone() };
     let leases = survivor.leases.iter().map(|(key, lease)| (*key, taken_over(master, *key, lease.clone()))).collect();
-    Some(Disk { identity, permit_out: None, witness: Witness::default(), leases, preps: BTreeMap::new() })
+    let (witness, caution) = (Witness::default(), Caution::default());
+    Some(Disk { identity, permit_out: None, witness, caution, unmet: false, leases, preps: BTreeMap::new() })
 }
 
 impl Pair {

@@ -2,17 +2,22 @@
 //! the master that would believe it, it never is again. A proposal or a closing is never inert: however old, it is answered
 //! with the record that there is by then.
 
-use super::node::{Disk, Node};
+use super::node::{Disk, Node, Serving};
 use super::world::World;
 use common::lease::{Lease, LeaseState};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::token::TokenKey;
 use master::lease::rules;
 
-/// Takes out of `world` what is inert.
+/// Takes out of `world` what is inert, and would be where copies of disks are put back.
 pub(super) fn take_out(world: &mut World) {
     let mail = std::mem::take(&mut world.mail);
-    let kept: Vec<_> = mail.iter().filter(|frame| !inert(world, &mail, frame)).cloned().collect();
+    let mut put_back = world.clone();
+    for (at, disk) in &world.kept {
+        put_back.put_node(*at, Node::new(Disk::clone(disk), Serving::Alone));
+    }
+    let inert = |frame: &PeerFrame| inert(world, &mail, frame) && inert(&put_back, &mail, frame);
+    let kept: Vec<_> = mail.iter().filter(|frame| !inert(frame)).cloned().collect();
     world.mail = kept;
 }
 

@@ -14,9 +14,9 @@ use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::{DAY_MS, WallMs};
 use common::token::{TokenKey, TokenType};
 use master::lease::join::{declare_lost, taken_over};
-use master::lease::{Event, Identity, Reply, RequestId, Witness};
+use master::lease::{Caution, Event, Identity, Reply, RequestId, Witness};
 use stateright::{Model, Property};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -64,6 +64,17 @@ pub enum Action {
     PeerLost { survivor: usize },
     /// The replacement joins, step by step.
     Join,
+    /// Somebody keeps a copy of this master's disk.
+    Keep { at: usize },
+    /// This master ends, its disk is put back to the copy, and it starts again: it cannot prove that its store is the one it
+    /// last wrote.
+    PutBack { at: usize },
+    /// Somebody keeps copies of both disks.
+    KeepBoth,
+    /// Both end, are put back to the copies, and start again.
+    Revert,
+    /// Agents have had time to show what they hold.
+    QuietEnds { at: usize },
     /// Only what a twin does.
     Twin { at: usize, twin: Twin },
 }
@@ -104,7 +115,8 @@ impl Masters {
         };
         let permit = Some(instant(self.bounds.permit_until_day));
         let witness = Witness { permit_in: permit, ..Witness::default() };
-        Disk { identity, permit_out: permit, witness, leases: BTreeMap::new(), preps: BTreeMap::new() }
+        let (caution, leases, preps) = (Caution::default(), BTreeMap::new(), BTreeMap::new());
+        Disk { identity, permit_out: permit, witness, caution, unmet: false, leases, preps }
     }
 
     fn walls(&self) -> impl Iterator<Item = WallMs> {
@@ -197,13 +209,14 @@ impl Masters {
         }
         let told = match (&own_event, stepped.reply) {
             (Event::Token { request, .. }, Some(Reply::Token(Ok(grant)))) => Some((request.session, grant)),
-            (Event::Rent { request, .. }, Some(Reply::Rent(Ok(Rent::Success { until })))) => {
+            (Event::Rent { request, .. }, Some(Reply::Rent(Ok(Rent::Success { until, .. })))) => {
                 let before = known.leases.get(&request.key)?;
                 if until > before.until && known.witness.permit_in.is_none_or(|permit| until > permit) {
                     broken = Some("I5: a renewal reaches beyond the permit".to_owned());
                 }
                 let token_type = before.token_type;
-                Some((request.session, Grant { token_type, key: request.key, g: request.g, from: before.from, until }))
+                let (from, receipt) = (before.from, None);
+                Some((request.session, Grant { token_type, key: request.key, g: request.g, from, until, receipt }))
             }
             _ => None,
         };
@@ -247,7 +260,8 @@ impl Masters {
                 let identity = Identity { master, awaiting: None, ..next.disk.identity.clone() };
                 let leases = records.into_iter().map(|(key, lease)| (key, taken_over(master, key, lease))).collect();
                 let (permit_out, witness, preps) = (None, Witness::default(), BTreeMap::new());
-                let disk = Disk { identity, permit_out, witness, leases, preps };
+                let caution = Caution::default();
+                let disk = Disk { identity, permit_out, witness, caution, unmet: false, leases, preps };
                 world.nodes.push(Shared::new(Node::new(disk, Serving::Alone)));
                 Joining::No
             }
@@ -259,13 +273,15 @@ impl Masters {
 
     fn cut_page(&self, mut world: World, at: usize, from: usize) -> Option<World> {
         let asking = world.node(at)?.clone();
-        let pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None });
-        let other = world.node(from)?;
+        let unmet = asking.disk.unmet && !self.has(Twin::NoLift);
+        let pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet });
+        let other = world.node(from)?.clone();
         let stepped = node::step(other.known(), other.serving, self.last_wall(), Event::Mail(Box::new(pull)));
         let page = stepped.mail.into_iter().find_map(|frame| match frame.message {
-            PeerMessage::Page { records, .. } => Some(records),
+            PeerMessage::Page { records, memory, .. } => Some((records, memory)),
             _ => None,
         })?;
+        world.put_node(from, other.after(&stepped.writes, other.serving, false));
         world.put_node(at, Node { page: Some(page), ..asking });
         Some(world)
     }
@@ -273,9 +289,35 @@ impl Masters {
     fn take_page(&self, world: World, at: usize) -> Option<World> {
         let node = world.node(at)?;
         let other = Node { disk: twins::other_of(&node.disk), ..node.clone() };
-        let records = node.page.clone()?;
-        let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records, settings: Vec::new(), last: true };
+        let (records, memory) = node.page.clone()?;
+        let settings = Vec::new();
+        let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records, settings, memory, last: true };
         self.step(world, at, self.last_wall(), Event::Mail(Box::new(other.frame(page))))
+    }
+
+    /// So do both. Agents that hold something have not shown it yet.
+    fn revert(&self, mut world: World) -> World {
+        for (at, kept) in std::mem::take(&mut world.kept) {
+            let disk = Disk { unmet: !self.has(Twin::PutBackBelieved), ..Disk::clone(&kept) };
+            world.put_node(at, Node::new(disk, Serving::Alone));
+        }
+        world.mail.clear();
+        world.unshown = Shared::new(world.promises.keys().copied().collect());
+        world.reverted = true;
+        world
+    }
+
+    /// The copy of its disk takes the place of what there is. What its life before has sent and was not received then
+    /// never is: the connection ended with the process.
+    fn put_back(&self, mut world: World, at: usize) -> Option<World> {
+        let (_, kept) = world.kept.pop()?;
+        let mut disk = Disk::clone(&kept);
+        disk.unmet = !self.has(Twin::PutBackBelieved);
+        let id = disk.identity.master;
+        world.mail.retain(|mail| mail.from != id);
+        world.put_node(at, Node::new(disk, Serving::Alone));
+        world.put_back = true;
+        Some(world)
     }
 
     /// Within the bounds, and something new.
@@ -305,6 +347,10 @@ impl Model for Masters {
             promises: Shared::new(Promises::new()),
             joining: Joining::No,
             replaced: 0,
+            kept: Vec::new(),
+            unshown: Shared::new(BTreeSet::new()),
+            reverted: false,
+            put_back: false,
             broken: None,
         };
         for disk in disks {
@@ -312,7 +358,14 @@ impl Model for Masters {
             let permit = node.disk.permit_out;
             // Where nobody is replaced a permit never matters.
             if !self.bounds.heartbeat_days.is_empty() {
-                let beat = PeerMessage::Heartbeat { lsn: 0, wall: WallMs(0), mode: Mode::Ready, permit };
+                let beat = PeerMessage::Heartbeat {
+                    lsn: 0,
+                    wall: WallMs(0),
+                    mode: Mode::Ready,
+                    permit,
+                    steady: true,
+                    reverted: false,
+                };
                 world.post(node.frame(beat));
             }
             world.nodes.push(Shared::new(node));
@@ -331,7 +384,17 @@ impl Model for Masters {
                 actions.extend(others.map(|(from, _)| Action::CutPage { at, from }));
                 actions.push(Action::TakePage { at });
             }
+            if self.bounds.put_back == Some(node.disk.identity.master) && at < 2 && !world.put_back {
+                actions.push(if !world.kept.is_empty() { Action::PutBack { at } } else { Action::Keep { at } });
+            }
             actions.extend(self.bounds.twins.iter().map(|twin| Action::Twin { at, twin: *twin }));
+        }
+        if self.bounds.revert && !world.reverted {
+            actions.push(if world.kept.is_empty() { Action::KeepBoth } else { Action::Revert });
+        }
+        let quiet = |node: &&Shared<Node>| node.disk.caution.quiet;
+        if world.nodes.iter().find(quiet).is_some() && world.unshown.is_empty() {
+            actions.extend((0..world.nodes.len()).map(|at| Action::QuietEnds { at }));
         }
         self.replacements(world, actions);
     }
@@ -355,8 +418,14 @@ impl Model for Masters {
             }
             Action::Renew { at, key, g, session, wall } => {
                 let agent_id = agent(session)?;
-                let request = RentRequest { agent_id, session, cluster: None, key, g, rseq: 0, attempt: 0 };
-                self.step(world, at, wall, Event::Rent { id, request })
+                let shown = self.bounds.revert && !self.has(Twin::NoReceipts);
+                let receipt = if shown { world.receipt((key, g, session)) } else { None };
+                let request = RentRequest { agent_id, session, cluster: None, key, g, rseq: 0, attempt: 0, receipt };
+                let mut after = self.step(world, at, wall, Event::Rent { id, request })?;
+                if after.node(at)?.serving == Serving::Ready {
+                    after.show((key, g, session));
+                }
+                Some(after)
             }
             Action::Release { at, key, g, session, wall } => {
                 let request = TerminateRequest { agent_id: agent(session)?, session, key, g };
@@ -379,6 +448,26 @@ impl Model for Masters {
                 let restarted = world.node(at)?.restarted();
                 let mut world = world;
                 world.put_node(at, restarted);
+                Some(world)
+            }
+            Action::Keep { at } => {
+                let mut world = world;
+                world.kept = vec![(at, Shared::new(world.node(at)?.disk.clone()))];
+                Some(world)
+            }
+            Action::PutBack { at } => self.put_back(world, at),
+            Action::KeepBoth => {
+                let mut world = world;
+                let copies = world.nodes.iter().enumerate().map(|(at, node)| (at, Shared::new(node.disk.clone())));
+                world.kept = copies.collect();
+                Some(world)
+            }
+            Action::Revert => Some(self.revert(world)),
+            Action::QuietEnds { at } => {
+                let mut world = world;
+                let mut node = world.node(at)?.clone();
+                node.disk.caution.quiet = false;
+                world.put_node(at, node);
                 Some(world)
             }
             Action::PeerLost { survivor } => self.peer_lost(world, survivor),
@@ -429,6 +518,11 @@ impl fmt::Debug for Action {
             }
             Self::CutPage { at, from } => write!(f, "{from} answers its table to {at}"),
             Self::TakePage { at } => write!(f, "that table arrives at {at}"),
+            Self::Keep { at } => write!(f, "somebody copies the disk of {at}"),
+            Self::PutBack { at } => write!(f, "the copy is put back at {at}, which starts again"),
+            Self::KeepBoth => write!(f, "somebody copies both disks"),
+            Self::Revert => write!(f, "both copies are put back, and both start again"),
+            Self::QuietEnds { at } => write!(f, "the quiet time of {at} is over"),
             Self::Restart { at } => write!(f, "{at} crashes and starts again"),
             Self::PeerLost { survivor } => write!(f, "the other one is declared lost at {survivor}"),
             Self::Join => write!(f, "the replacement joins, a step further"),

@@ -9,7 +9,9 @@
 //! Agents ask, renew and give back at any master, by any of the bounds' instants on its calendar. All mail ever sent may
 //! arrive at any time, again and again, or never, at whoever bears the name it is for. Any master may crash and start
 //! again. An operator may declare a master lost that lives on, with its disk and its mail, and let a new one join in three
-//! steps with anything in between.
+//! steps with anything in between. Somebody may copy a disk, or both at one moment, and put the copies back later: a start without
+//! proven lineage. Where both were put back, agents show what they hold before anybody is granted anything, as the quiet time
+//! gives them to.
 //!
 //! # What was left out, and why that hides nothing
 //!
@@ -18,7 +20,8 @@
 //!   product's: a page of the other's table that was cut since the start.
 //! * *Answers to requests that wait.* A request that is made again gets the same answer from the same record.
 //! * *What makes a master more careful*: skewed or old clocks, the other's LSN, the count of renewals, the budget. Each only
-//!   refuses. A disk that is put back is a twin here: noticing it is what the LSN is for.
+//!   refuses, so that a forgotten clock can do nothing that is not tried here: any calendar at any step.
+//! * *Mail of a life before the disk was put back*: the connection ended with the process. A disk that is put back is a twin here: noticing it is what the LSN is for.
 //! * *Asking for a value of the other's* is what an agent's own request at the other does.
 //! * *What is for people*: addresses, when a lease was last renewed.
 //! * *When mail arrives*, except a permit: nothing else looks at the clock (a test shows that the states are the same).
@@ -60,6 +63,10 @@ pub struct Bounds {
     pub permit_until_day: i64,
     /// Which master is declared lost, one after the other, while it lives on.
     pub lost: &'static [MasterId],
+    /// Whose disk is put back, once, to any state it was in, without the other one noticing it by the number of changes.
+    pub put_back: Option<MasterId>,
+    /// Whether both disks are put back, once, to any state they were in together.
+    pub revert: bool,
     /// Whether agents give back.
     pub release: bool,
     /// Frames in flight.

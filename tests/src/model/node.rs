@@ -3,12 +3,13 @@
 use common::lease::{Lease, Prep};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::Mode;
-use common::rpc::peer::{Hello, PeerFrame, PeerMessage};
+use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
 use common::terms::MasterId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
-use master::lease::{Alarm, Effects, Event, Identity, Ledger, Lives, Reply, Witness, Write};
+use master::lease::{Alarm, Caution, Effects, Event, Identity, Ledger, Lives, Reply, Witness, Write};
+use master::store::lineage::Unproven;
 use std::collections::BTreeMap;
 
 /// When the ledger of a lone master is opened, when it has found itself alone, and when it has greeted: all before 0, at
@@ -28,6 +29,9 @@ pub(super) struct Disk {
     pub(super) identity: Identity,
     pub(super) permit_out: Option<WallMs>,
     pub(super) witness: Witness,
+    pub(super) caution: Caution,
+    /// Opened without proof, and not met since.
+    pub(super) unmet: bool,
     pub(super) leases: BTreeMap<TokenKey, Lease>,
     pub(super) preps: BTreeMap<TokenKey, Prep>,
 }
@@ -47,8 +51,11 @@ pub(super) struct Node {
     pub(super) beyond: Option<Disk>,
     pub(super) serving: Serving,
     /// A page of the other's table that was cut since this master started, and may arrive.
-    pub(super) page: Option<Vec<(TokenKey, Lease)>>,
+    pub(super) page: Option<Page>,
 }
+
+/// A page of a table, and what the one that answers remembers.
+pub(super) type Page = (Vec<(TokenKey, Lease)>, Memory);
 
 /// What came of a step.
 pub(super) struct Stepped {
@@ -67,8 +74,9 @@ impl Disk {
             lsn: 0,
             permit_out: self.permit_out,
             witness: self.witness,
-            lives: Lives::default(),
-            proven: Ok(()),
+            lives: Lives { unproven: self.unmet, ..Lives::default() },
+            proven: if self.unmet { Err(Unproven::NotMetSince) } else { Ok(()) },
+            caution: self.caution,
             leases: self.leases.iter().map(|(key, lease)| (*key, lease.clone())).collect(),
             preps: self.preps.values().cloned().collect(),
             settings: Vec::new(),
@@ -86,9 +94,10 @@ impl Disk {
                 Write::Identity(identity) => self.identity = identity.clone(),
                 Write::PermitOut(permit) => self.permit_out = *permit,
                 Write::Witness(witness) => self.witness = *witness,
+                Write::Caution(caution) => self.caution = *caution,
+                Write::Lives(lives) => self.unmet = lives.unproven,
                 // The model has no settings, and the audit decides nothing.
-                Write::Lives(_)
-                | Write::Setting(_)
+                Write::Setting(_)
                 | Write::SettingPrep(_)
                 | Write::DropSettingPrep(_)
                 | Write::Audit(_)
@@ -102,6 +111,8 @@ impl Disk {
         ledger.identity() == &self.identity
             && ledger.permit_out() == self.permit_out
             && ledger.witness() == &self.witness
+            && ledger.caution() == &self.caution
+            && ledger.lives().unproven == self.unmet
             && ledger.table().leases().eq(self.leases.iter().map(|(key, lease)| (*key, lease)))
             && ledger.table().preps().eq(self.preps.values())
     }
@@ -124,15 +135,15 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
         PeerMessage::Hello(_) | PeerMessage::Pull { .. } => return None,
         PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } => return None,
         PeerMessage::Heartbeat { permit, .. } => {
-            PeerMessage::Heartbeat { lsn: 0, wall: WallMs(0), mode: Mode::Ready, permit }
+            PeerMessage::Heartbeat { lsn: 0, wall: WallMs(0), mode: Mode::Ready, permit, steady: true, reverted: false }
         }
         PeerMessage::Sync { mut records, .. } => {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
             PeerMessage::Sync { records, by: None }
         }
-        PeerMessage::Page { exchange, after, mut records, settings, last } => {
+        PeerMessage::Page { exchange, after, mut records, settings, memory, last } => {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
-            PeerMessage::Page { exchange, after, records, settings, last }
+            PeerMessage::Page { exchange, after, records, settings, memory, last }
         }
         PeerMessage::Reject { key, mut record } => {
             record.iter_mut().for_each(plain);
@@ -223,12 +234,15 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
             // no more to allow.
             let allowed = |permit: WallMs| wall.min(permit + SpanMs(-known.identity.terms.solo().0));
             let now = Now { wall: known.permit_out.map_or(wall, allowed), boot: STEP };
-            let mut ledger = Ledger::start(known.loaded(), now, 0, None, String::new());
+            // By the calendar of the step, so that it is no jump.
+            let start = Now { wall: wall.max(now.wall), ..now };
+            let mut ledger = Ledger::start(known.loaded(), start, 0, None, String::new());
             let page = PeerMessage::Page {
                 exchange: EXCHANGE,
                 after: None,
                 records: Vec::new(),
                 settings: Vec::new(),
+                memory: Memory::default(),
                 last: true,
             };
             ledger.step(now, from_other(hello(now.wall)), &mut unheard);

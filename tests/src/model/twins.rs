@@ -57,6 +57,12 @@ pub enum Twin {
     CloseIgnoresUntil,
     /// A lease that is given back, or denied, is free at once.
     DenyFrees,
+    /// A start without proven lineage is taken for one with it.
+    PutBackBelieved,
+    /// Agents show no receipts.
+    NoReceipts,
+    /// At the meeting after a start without proven lineage nothing is lifted.
+    NoLift,
     /// A master's disk is put back to what it was at the beginning, and nobody notices.
     RolledBackDisk,
 }

@@ -1,12 +1,13 @@
 //! A state of the model: the masters, the mail in flight, and every promise ever made.
 
 use super::node::{Disk, Node};
-use common::lease::{Generation, Lease, LeaseState};
+use common::lease::{Generation, Lease, LeaseState, Receipt};
 use common::rpc::peer::PeerFrame;
 use common::terms::{SessionId, Terms};
 use common::time::WallMs;
 use common::token::TokenKey;
-use std::collections::BTreeMap;
+use master::lease::receipt::receipt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -93,6 +94,14 @@ pub struct World {
     pub(super) mail: Vec<Shared<PeerFrame>>,
     pub(super) promises: Shared<Promises>,
     pub(super) joining: Joining,
+    /// Copies of disks of one moment, to be put back.
+    pub(super) kept: Vec<(usize, Shared<Disk>)>,
+    /// What was promised when both were put back, and was not shown since.
+    pub(super) unshown: Shared<BTreeSet<(TokenKey, Generation, SessionId)>>,
+    /// Whether both were.
+    pub(super) reverted: bool,
+    /// Whether it was.
+    pub(super) put_back: bool,
     /// Replacements that were begun.
     pub(super) replaced: usize,
     /// The first invariant, other than that of the promises, that did not hold.
@@ -181,6 +190,23 @@ impl World {
         None
     }
 
+    /// What its holder can show of a promise.
+    pub(super) fn receipt(&self, promise: (TokenKey, Generation, SessionId)) -> Option<Receipt> {
+        let span = self.promises.get(&promise)?;
+        let (key, g, session) = promise;
+        let pairing = self.nodes.first()?.disk.identity.epoch?;
+        receipt(pairing, key, g, session, (span.from, span.until))
+    }
+
+    /// Its holder has shown it to a master that serves everything.
+    pub(super) fn show(&mut self, promise: (TokenKey, Generation, SessionId)) {
+        if self.unshown.contains(&promise) {
+            let mut unshown = BTreeSet::clone(&self.unshown);
+            unshown.remove(&promise);
+            self.unshown = Shared::new(unshown);
+        }
+    }
+
     /// I1: what was promised to different sessions is disjoint, after rounding out to days.
     pub(super) fn disjoint(&self, terms: &Terms) -> bool {
         let offset = terms.utc_offset();
@@ -197,7 +223,12 @@ impl World {
 
     /// I6: a grant that an agent heard of is known, durably, to both masters of the pairing that made it.
     pub(super) fn both_know(&self) -> bool {
-        let current: Vec<&Disk> = self.current().filter_map(|at| self.node(at)).map(|node| &node.disk).collect();
+        if self.reverted {
+            return true;
+        }
+        // One whose disk was put back has forgotten, until it meets the other one.
+        let nodes = self.current().filter_map(|at| self.node(at));
+        let current: Vec<&Disk> = nodes.map(|node| &node.disk).filter(|disk| !disk.unmet).collect();
         self.promises.keys().all(|(key, g, _)| {
             current.iter().all(|disk| {
                 disk.leases.get(key).is_some_and(|lease| lease.g >= *g)
@@ -208,6 +239,9 @@ impl World {
 
     /// I7: what is closed anywhere carries an end that covers every promise of its grant.
     pub(super) fn closed_covers(&self) -> bool {
+        if self.reverted {
+            return true;
+        }
         self.nodes.iter().all(|node| {
             node.disk.leases.iter().filter(|(_, lease)| lease.state == LeaseState::Closed).all(|(key, lease)| {
                 let of_it = self.promises.iter().filter(|((k, g, _), _)| k == key && *g == lease.g);

@@ -8,7 +8,7 @@ use common::audit::Actor;
 use common::lease::{Generation, Lease, LeaseState, Prep};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{Mode, TokenRequest};
-use common::rpc::peer::{Hello, PeerFrame, PeerMessage};
+use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
 use common::terms::EpochId;
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
@@ -59,8 +59,14 @@ impl World {
                 challenge: None,
                 echo: None,
             };
-            let page =
-                PeerMessage::Page { exchange: 1, after: None, records: Vec::new(), settings: Vec::new(), last: true };
+            let page = PeerMessage::Page {
+                exchange: 1,
+                after: None,
+                records: Vec::new(),
+                settings: Vec::new(),
+                memory: Memory::default(),
+                last: true,
+            };
             for message in [PeerMessage::Hello(hello), page] {
                 let frame = PeerFrame { protocol: PROTOCOL, from: master.id.other(), cluster, epoch, message };
                 ledger.step(now, LedgerEvent::Mail(Box::new(frame)), &mut fx);
@@ -195,7 +201,7 @@ impl World {
             return;
         };
         let has_one = ledger.table().of_session(request.session, request.token_type).next().is_some();
-        if has_one || ledger.table().pick(request.token_type, today).is_some() {
+        if has_one || ledger.table().pick(request.token_type, today, |_| true).is_some() {
             return;
         }
         let own = self.has(Mutation::NoRest);

@@ -58,7 +58,8 @@ impl World {
                     Some(Ok(())) => {}
                 }
                 let (rseq, attempt) = (renewal.rseq, renewal.attempt);
-                Call::Rent(RentRequest { agent_id, session, cluster, key, g, rseq, attempt })
+                let receipt = self.hosts[h].proc.as_ref().and_then(|proc| proc.holder.receipt(key, g));
+                Call::Rent(RentRequest { agent_id, session, cluster, key, g, rseq, attempt, receipt })
             }
         };
         let host = &mut self.hosts[h];
@@ -127,7 +128,7 @@ impl World {
                 self.take_in(
                     h,
                     match rent {
-                        Rent::Success { until } => HolderEvent::Renewed { key, g, until },
+                        Rent::Success { until, receipt } => HolderEvent::Renewed { key, g, until, receipt },
                         Rent::Rented | Rent::Unrented => HolderEvent::Ended { key, g },
                     },
                 );

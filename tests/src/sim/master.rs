@@ -10,7 +10,7 @@ use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
 use common::terms::{EpochId, MasterId, SessionId};
-use common::time::WallMs;
+use common::time::{Now, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
 use master::lease::{Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Reply, RequestId, Standing, Write};
@@ -162,9 +162,9 @@ impl Master {
     }
 
     /// Answers a sign of life; `None` while it is down.
-    pub fn hear(&self, wall: WallMs, request: &HeartbeatRequest) -> Option<Told> {
+    pub fn hear(&self, now: Now, request: &HeartbeatRequest) -> Option<Told> {
         let standing = self.standing.as_ref()?;
-        Some(Told::Heartbeat(standing.answer(wall, request)))
+        Some(Told::Heartbeat(standing.answer(now, request)))
     }
 
     /// What its disk holds.
@@ -408,7 +408,7 @@ impl World {
                 self.oracle.promised(grant.key, grant.g, session, Some(grant.from), grant.until);
                 self.note(mix(u64::from(grant.key.value.0)) ^ grant.g.0);
             }
-            (Reply::Rent(Ok(Rent::Success { until })), Asked::Rent(session, key, g)) => {
+            (Reply::Rent(Ok(Rent::Success { until, .. })), Asked::Rent(session, key, g)) => {
                 self.tell(|| format!("master {m} renews {key} g{g} until {until}"));
                 self.durable(m, key, g, *until);
                 self.oracle.promised(key, g, session, None, *until);

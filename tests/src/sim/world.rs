@@ -12,7 +12,7 @@ use super::rng::{Rng, mix};
 use super::swarm::Swarm;
 use common::rpc::lease::{HeartbeatRequest, Mode, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::PeerFrame;
-use common::time::{BootMs, Now, WallMs};
+use common::time::{BootMs, Now, SpanMs, WallMs};
 use master::lease::Event as LedgerEvent;
 use std::collections::BTreeMap;
 
@@ -255,8 +255,7 @@ impl World {
     /// Runs until `until`, or until nothing holds any more.
     pub fn run(&mut self, until: i64) {
         while let Some((at, event)) = self.queue.pop(until) {
-            self.link += (at.min(self.clocks_run_until()) - self.t).max(0);
-            self.t = at;
+            self.go_on_to(at);
             self.events += 1;
             if self.events > EVENTS_MAX {
                 self.oracle.violated(|| "the simulation goes round in circles".to_owned());
@@ -266,8 +265,19 @@ impl World {
             }
             self.happen(event);
         }
-        self.link += (until.min(self.clocks_run_until()) - self.t).max(0);
-        self.t = until;
+        self.go_on_to(until);
+    }
+
+    fn go_on_to(&mut self, at: i64) {
+        let runs = (at.min(self.clocks_run_until()) - self.t).max(0);
+        let quiet = SpanMs(at - self.t - runs);
+        if quiet.0 > 0 {
+            for ledger in self.masters.iter_mut().filter_map(|master| master.ledger.as_mut()) {
+                ledger.skip_quiet_time(quiet);
+            }
+        }
+        self.link += runs;
+        self.t = at;
     }
 
     fn happen(&mut self, event: Event) {
@@ -333,8 +343,7 @@ impl World {
         let (id, address) = (self.masters[m].draw(), caller.address());
         let (asked, event) = match call {
             Call::Heartbeat(request) => {
-                let wall = self.master_now(m).wall;
-                let told = self.masters[m].hear(wall, &request);
+                let told = self.masters[m].hear(self.master_now(m), &request);
                 return self.answer(m, caller, told.map(Box::new));
             }
             Call::Token(request) => (Asked::Token(request.session), LedgerEvent::Token { id, request, address }),

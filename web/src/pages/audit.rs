@@ -58,7 +58,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 15] = [
+const ACTIONS: [Action; 18] = [
     Action::Grant,
     Action::Renew,
     Action::Deny,
@@ -74,6 +74,9 @@ const ACTIONS: [Action; 15] = [
     Action::Join,
     Action::RolledBack,
     Action::Vouch,
+    Action::Reverted,
+    Action::AfterRevert,
+    Action::ForgetClock,
 ];
 
 fn action_name(action: Action, w: &'static Words) -> &'static str {
@@ -93,6 +96,9 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::User => w.act_user,
         Action::Key => w.act_key,
         Action::Vouch => w.act_vouch,
+        Action::Reverted => w.act_reverted,
+        Action::AfterRevert => w.act_after_revert,
+        Action::ForgetClock => w.act_forget_clock,
     }
 }
 
@@ -177,10 +183,10 @@ impl Line {
     pub(super) fn new(row: AuditRow, look: &Look<'_>) -> Self {
         let tone = match row.action {
             Action::Grant | Action::Renew => "well",
-            Action::Deny | Action::PeerLost | Action::RolledBack => "bad",
+            Action::Deny | Action::PeerLost | Action::RolledBack | Action::Reverted => "bad",
             Action::End | Action::LogIn => "rest",
             Action::Whitelist | Action::User | Action::Key | Action::LockOut | Action::Vouch => "warn",
-            Action::Define | Action::Retire | Action::Join => "wait",
+            Action::Define | Action::Retire | Action::Join | Action::AfterRevert | Action::ForgetClock => "wait",
         };
         let short = shortened(&row.detail);
         Self {

@@ -270,6 +270,7 @@ fn holdings(rseq: u64) -> Holdings {
         g: Generation(1),
         from: NOW,
         until: WallMs(NOW.0 + i64::try_from(rseq).unwrap()),
+        receipt: None,
     };
     Holdings { cluster: Some(ClusterId(9)), terms: None, leases: vec![grant], rseq, former: Vec::new() }
 }

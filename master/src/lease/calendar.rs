@@ -1,0 +1,173 @@
+//! Which calendar a master goes by.
+//!
+//! Safety uses no clock, but a calendar that is wrong for a minute can lock values up, or end leases, for as long as it was
+//! ahead. The machine's own clock never steps: a calendar that jumps ahead of it is not followed until the other
+//! master, whose own did not jump, shows the same, or until an operator starts this one anew.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::time::{Now, SpanMs, WallMs};
+
+/// A calendar that goes ahead of the machine's own clock by more than this at once is not followed.
+pub const JUMP_MAX: SpanMs = SpanMs::seconds(300);
+/// A calendar that, at a start, is further ahead than this of the latest time that both masters ever agreed on is not
+/// believed alone: longer than any lease, its rest and a permit.
+pub const STANDSTILL_MAX: SpanMs = SpanMs::days(40);
+
+/// What a master knows of its calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Calendar {
+    /// The reading that was followed last.
+    last: Now,
+    /// The reading that was furthest ahead of those that were followed.
+    high: Now,
+    /// The newest reading, followed or not.
+    read: Now,
+    /// How far it is ahead of what is followed.
+    ahead: Option<SpanMs>,
+    /// At the start it was further ahead of all that was ever agreed on than a standstill explains: later than this.
+    far_after: Option<WallMs>,
+    /// How many times faster than the machine's own clock calendars run: 1, but for a test clock.
+    scale: i64,
+}
+
+impl Calendar {
+    /// The calendar at a start; `agreed` is the latest time that both masters ever agreed on, 0 if none.
+    pub(super) fn start(now: Now, agreed: WallMs, scale: i64) -> Self {
+        let longest = SpanMs(STANDSTILL_MAX.0.saturating_mul(scale));
+        let explained = agreed + longest;
+        let far_after = (agreed > WallMs(0) && now.wall > explained).then_some(explained);
+        Self { last: now, high: now, read: now, ahead: None, far_after, scale }
+    }
+
+    /// What the machine's own clock says that the calendar shows, going on from `from`.
+    fn expected(&self, from: Now, now: Now) -> WallMs {
+        from.wall + SpanMs((now.boot - from.boot).0.saturating_mul(self.scale))
+    }
+
+    fn jumped(&self, now: Now) -> bool {
+        now.wall > self.expected(self.high, now) + SpanMs(JUMP_MAX.0.saturating_mul(self.scale))
+    }
+
+    /// What to take for the calendar at this reading.
+    pub fn shown(&self, now: Now) -> WallMs {
+        if self.jumped(now) { self.expected(self.last, now) } else { now.wall }
+    }
+
+    /// Takes in a reading. Returns it with the calendar to go by, and how far the calendar is ahead if that begins now.
+    pub(super) fn follow(&mut self, now: Now) -> (Now, Option<SpanMs>) {
+        self.read = now;
+        if self.jumped(now) {
+            let wall = self.expected(self.last, now);
+            let begins = self.ahead.is_none();
+            self.ahead = Some(now.wall - wall);
+            return (Now { wall, ..now }, self.ahead.filter(|_| begins));
+        }
+        self.ahead = None;
+        self.last = now;
+        if self.far_after.is_some_and(|far_after| now.wall <= far_after) {
+            (self.far_after, self.high) = (None, now);
+        }
+        if now.wall >= self.expected(self.high, now) {
+            self.high = now;
+        }
+        (now, None)
+    }
+
+    /// For simulations, which leave out the hours in which nothing happens: the machine's own clock ran on too.
+    pub(super) fn skip(&mut self, span: SpanMs) {
+        for reading in [&mut self.last, &mut self.high, &mut self.read] {
+            reading.wall = reading.wall + span;
+        }
+    }
+
+    /// The other master, whose own calendar neither jumped nor stood still for long, shows `theirs`: if this one's reading
+    /// is the same, it is right.
+    pub(super) fn confirm(&mut self, theirs: WallMs) {
+        let apart = (theirs - self.read.wall).0.saturating_abs();
+        if apart <= JUMP_MAX.0.saturating_mul(self.scale) && !self.steady() {
+            (self.last, self.high, self.ahead, self.far_after) = (self.read, self.read, None, None);
+        }
+    }
+
+    /// Whether it runs with the machine's own clock, and began where it may have.
+    pub fn steady(&self) -> bool {
+        self.ahead.is_none() && !self.far()
+    }
+
+    /// Whether it began further ahead than a standstill explains.
+    pub fn far(&self) -> bool {
+        self.far_after.is_some()
+    }
+
+    /// How far it is ahead of what is followed.
+    pub fn ahead(&self) -> Option<SpanMs> {
+        self.ahead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::time::{BootMs, DAY_MS, HOUR_MS};
+
+    fn at(wall: i64, boot: i64) -> Now {
+        Now { wall: WallMs(wall), boot: BootMs(boot) }
+    }
+
+    const BEGAN: i64 = 20_000 * DAY_MS;
+
+    #[test]
+    fn a_jump_ahead_is_not_followed_and_forgotten_when_it_ends() {
+        let mut calendar = Calendar::start(at(BEGAN, 0), WallMs(0), 1);
+        let (now, began) = calendar.follow(at(BEGAN + 1_000 + HOUR_MS, 1_000));
+        assert_eq!((now, began), (at(BEGAN + 1_000, 1_000), Some(SpanMs(HOUR_MS))));
+        let (now, again) = calendar.follow(at(BEGAN + 2_000 + HOUR_MS, 2_000));
+        assert_eq!((now, again), (at(BEGAN + 2_000, 2_000), None), "it is said once");
+        assert!(!calendar.steady());
+        assert_eq!(calendar.follow(at(BEGAN + 3_000, 3_000)), (at(BEGAN + 3_000, 3_000), None));
+        assert!(calendar.steady());
+    }
+
+    #[test]
+    fn a_step_back_is_followed_and_so_is_the_way_forth_again() {
+        let mut calendar = Calendar::start(at(BEGAN, 0), WallMs(0), 1);
+        for now in
+            [at(BEGAN + 1_000 - HOUR_MS, 1_000), at(BEGAN + 600_000 - HOUR_MS, 600_000), at(BEGAN + 601_000, 601_000)]
+        {
+            assert_eq!(calendar.follow(now), (now, None));
+        }
+    }
+
+    #[test]
+    fn slow_corrections_are_followed() {
+        let mut calendar = Calendar::start(at(BEGAN, 0), WallMs(0), 1);
+        for minute in 1..200 {
+            let now = at(BEGAN + minute * 60_000 + minute * 10_000, minute * 60_000);
+            assert_eq!(calendar.follow(now), (now, None));
+        }
+    }
+
+    #[test]
+    fn what_the_other_one_shows_without_a_jump_is_right() {
+        let mut calendar = Calendar::start(at(BEGAN, 0), WallMs(0), 1);
+        let ahead = at(BEGAN + HOUR_MS, 1_000);
+        calendar.follow(ahead);
+        calendar.confirm(WallMs(BEGAN + 1_000));
+        assert!(!calendar.steady(), "the other one shows something else");
+        calendar.confirm(WallMs(BEGAN + HOUR_MS - 2_000));
+        assert!(calendar.steady());
+        assert_eq!(calendar.follow(ahead), (ahead, None));
+    }
+
+    #[test]
+    fn a_start_after_a_long_standstill_is_not_believed_alone() {
+        let agreed = WallMs(BEGAN);
+        assert!(!Calendar::start(at(BEGAN + 39 * DAY_MS, 0), agreed, 1).far());
+        let mut calendar = Calendar::start(at(BEGAN + 41 * DAY_MS, 0), agreed, 1);
+        assert!(calendar.far() && !calendar.steady());
+        assert!(!Calendar::start(at(BEGAN + 41 * DAY_MS, 0), WallMs(0), 1).far(), "never agreed, or forgotten");
+        calendar.follow(at(BEGAN + 41 * DAY_MS, 0));
+        calendar.confirm(WallMs(BEGAN + 41 * DAY_MS));
+        assert!(calendar.steady());
+    }
+}

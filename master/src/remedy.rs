@@ -1,0 +1,96 @@
+//! What an operator says on a stopped master so that it goes on: after both disks were put back, after both stores were lost,
+//! after both calendars were wrong.
+
+use crate::config::Args;
+use crate::lease::caution::{after_revert, floor_of};
+use crate::lease::{Caution, Lives, Witness, Write};
+use crate::store::sled::SledStore;
+use crate::store::{Store as _, StoreError};
+use common::audit::{Action, Actor, Entry};
+use common::clock::Clock;
+use common::lease::Floor;
+use common::terms::Terms;
+use common::time::WallMs;
+use common::token::TokenValue;
+
+/// What confirms `--after-revert`.
+pub const CONFIRM_REVERT: &str = "both ledgers are old";
+/// What confirms `--forget-clock`.
+pub const CONFIRM_CLOCK: &str = "the calendars are right now";
+
+/// Why a remedy was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum RemedyError {
+    /// The operator has not said that it is so.
+    #[error("{does}. If that is meant, say it: --confirm \"{words}\"")]
+    Unconfirmed {
+        /// What it would do.
+        does: String,
+        /// The words that are missing.
+        words: &'static str,
+    },
+    /// The store cannot be opened or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn confirmed(args: &Args, words: &'static str, does: &str) -> Result<(), RemedyError> {
+    if args.confirm.as_deref() == Some(words) {
+        return Ok(());
+    }
+    Err(RemedyError::Unconfirmed { does: does.to_owned(), words })
+}
+
+/// What is granted by a floor, for the operator.
+fn granted(floor: &Floor) -> String {
+    match floor.above {
+        None => format!("nothing is granted before {}", floor.until),
+        Some(above) => format!("only values above {} are granted before {}", above.0, floor.until),
+    }
+}
+
+/// The writes of a store that is formatted after both stores of its cluster were lost, and what they mean.
+pub fn total_loss(args: &Args, terms: &Terms) -> (Vec<Write>, String) {
+    let now = Clock::new(args.test_clock).wall();
+    let floor = floor_of(terms, now, args.above.map(TokenValue));
+    let actor = Actor::new("operator", "uniq_master --format --after-total-loss");
+    let said = granted(&floor);
+    let line = Entry::new(now, actor, Action::AfterRevert, "the ledger before this one", &said);
+    (vec![Write::Caution(Caution { floor: Some(floor), ..Caution::default() }), Write::Audit(line)], said)
+}
+
+/// `--after-revert`: both ledgers were put back. Returns what is granted from now on.
+///
+/// # Errors
+/// [`RemedyError::Unconfirmed`] without the words; the store's.
+pub fn revert(args: &Args) -> Result<String, RemedyError> {
+    let does = "both masters' ledgers were put back to an earlier state, and agents may hold leases that they do not know of: \
+                this lets them grant again, but nothing that such an agent may hold, before all of it is over";
+    confirmed(args, CONFIRM_REVERT, does)?;
+    let (mut store, loaded) = SledStore::open(&args.data_dir)?;
+    let now = Clock::new(args.test_clock).wall();
+    let floor = floor_of(&loaded.identity.terms, now, args.above.map(TokenValue));
+    let actor = Actor::new("operator", "uniq_master --after-revert");
+    store.commit(&after_revert(&loaded, floor, actor, now), loaded.lsn.saturating_add(1))?;
+    Ok(granted(&floor))
+}
+
+/// `--forget-clock`: the latest time that both calendars ever showed was wrong. Returns it.
+///
+/// # Errors
+/// [`RemedyError::Unconfirmed`] without the words; the store's.
+pub fn forget_clock(args: &Args) -> Result<WallMs, RemedyError> {
+    let does = "this lets the master forget the latest time that both calendars ever showed, because it was wrong; leases that \
+                were promised by it keep their ends";
+    confirmed(args, CONFIRM_CLOCK, does)?;
+    let (mut store, loaded) = SledStore::open(&args.data_dir)?;
+    let (now, was) = (Clock::new(args.test_clock).wall(), loaded.witness.clock_high);
+    let actor = Actor::new("operator", "uniq_master --forget-clock");
+    let detail = format!("it was {was}");
+    let line = Entry::new(now, actor, Action::ForgetClock, "the latest time of both calendars", &detail);
+    let witness = Witness { clock_high: WallMs(0), ..loaded.witness };
+    // This write is no start, and proves nothing about what came before it.
+    let lives = Lives { unproven: loaded.proven.is_err(), ..loaded.lives };
+    store.commit(&[Write::Witness(witness), Write::Lives(lives), Write::Audit(line)], loaded.lsn)?;
+    Ok(was)
+}

@@ -1,0 +1,254 @@
+//! Disks of masters that are put back to an earlier state, lost, or written by a wrong calendar: no ID comes twice, the
+//! operator hears what happened, and the remedy that is named works.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use common::lease::{Generation, Grant};
+use common::rpc::lease::Rent;
+use common::token::TokenType;
+use std::sync::Arc;
+use std::time::Duration;
+use tests::client::Kind;
+use tests::cluster::{Cluster, until, until_status};
+use tests::lessee::Lessee;
+use tests::load::Load;
+use tests::operator::{format_anew, keep, put_back, remedy};
+use tests::oracle::Oracle;
+
+async fn stop_masters(cluster: &mut Cluster) {
+    for master in &mut cluster.masters {
+        master.daemon.terminate().await.unwrap();
+    }
+}
+
+fn start_masters(cluster: &mut Cluster) {
+    for master in &mut cluster.masters {
+        master.daemon.start().unwrap();
+    }
+}
+
+/// Waits until a master's `/readyz` says that nothing can be granted, for a reason with these words in it.
+async fn not_ready_because(cluster: &Cluster, nth: usize, words: &str) {
+    let url = format!("http://{}/readyz", cluster.masters[nth].daemon.http);
+    let said = || async {
+        let answer = cluster.client.get(&url).await.ok()?;
+        (answer.status == 503 && answer.text().contains(words)).then_some(())
+    };
+    until(&format!("master {} says {words}", nth + 1), said).await.unwrap();
+}
+
+async fn ready(cluster: &mut Cluster) {
+    let client = cluster.client.clone();
+    for master in &mut cluster.masters {
+        until_status(&client, &mut master.daemon, "/readyz", 200).await.unwrap();
+    }
+}
+
+/// An agent that asks these masters and mints under `oracle`; started, not ready.
+fn load_on(cluster: &Cluster, nth: usize, oracle: &Arc<Oracle>, seed: u64) -> Load {
+    let agent = &cluster.agents[nth];
+    Load::start(&cluster.client, &[(agent.daemon.name.clone(), agent.daemon.http)], oracle, seed)
+}
+
+async fn numbers_of(cluster: &Cluster, nth: usize) -> Option<String> {
+    cluster.agent_status(nth).await.ok()?.token("uint2").map(str::to_owned)
+}
+
+fn value(token: &str) -> u32 {
+    token.parse().unwrap()
+}
+
+/// Both disks are put back to before B was granted its token. B, which mints on, shows its receipt: nothing is granted any
+/// more, both masters say so, and after the operator's word only what B cannot have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_both_masters_have_forgotten_is_granted_to_nobody_else() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let client = cluster.client.clone();
+    stop_masters(&mut cluster).await;
+    cluster.masters.iter().try_for_each(keep).unwrap();
+    start_masters(&mut cluster);
+    ready(&mut cluster).await;
+
+    let oracle = Arc::new(Oracle::default());
+    let b = cluster.add_agent(&["--token-types", "uint2"]).unwrap();
+    let daemon = &mut cluster.agent(b).unwrap().daemon;
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/readyz", 200).await.unwrap();
+    let mut b_mints = load_on(&cluster, b, &oracle, 1);
+    let held = numbers_of(&cluster, b).await.unwrap();
+
+    stop_masters(&mut cluster).await;
+    cluster.masters.iter().try_for_each(put_back).unwrap();
+    start_masters(&mut cluster);
+    // C asks from the first moment on.
+    let c = cluster.add_agent(&["--token-types", "uint2"]).unwrap();
+    cluster.agent(c).unwrap().daemon.start().unwrap();
+    for nth in 0..2 {
+        not_ready_because(&cluster, nth, "--after-revert").await;
+    }
+    let mut c_mints = load_on(&cluster, c, &oracle, 2);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    b_mints.check().unwrap();
+    assert_eq!(numbers_of(&cluster, b).await, Some(held.clone()), "B goes on with what it holds");
+    assert_eq!(numbers_of(&cluster, c).await, None, "C is granted nothing");
+
+    // It stays so across a restart, and the command wants to be confirmed.
+    stop_masters(&mut cluster).await;
+    start_masters(&mut cluster);
+    for nth in 0..2 {
+        not_ready_because(&cluster, nth, "--after-revert").await;
+    }
+    stop_masters(&mut cluster).await;
+    let unsaid = remedy(&cluster.masters[0], "--after-revert", &[]).unwrap();
+    assert!(unsaid.status == Some(1) && unsaid.err.contains("both ledgers are old"), "{unsaid:?}");
+    for master in &cluster.masters {
+        let said = ["--above", "1000", "--confirm", "both ledgers are old"];
+        let done = remedy(master, "--after-revert", &said).unwrap();
+        assert!(done.status == Some(0) && done.err.contains("above 1000"), "{done:?}");
+    }
+    start_masters(&mut cluster);
+    ready(&mut cluster).await;
+    until_status(&client, &mut cluster.agent(c).unwrap().daemon, "/readyz", 200).await.unwrap();
+    assert!(value(&numbers_of(&cluster, c).await.unwrap()) > 1_000, "C has what B cannot have");
+    assert_eq!(numbers_of(&cluster, b).await, Some(held), "B still has its own");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    ready(&mut cluster).await;
+    c_mints.check().unwrap();
+    let met = (b_mints.stop().await.unwrap(), c_mints.stop().await.unwrap());
+    let verdict = oracle.verdict();
+    println!("{verdict}\n  meanwhile clients met: {met:?}");
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
+}
+
+/// A lease as a master has it.
+async fn end_of(cluster: &Cluster, master: usize, token: &str) -> Option<String> {
+    let rows = cluster.leases(master, "type=uint2").await.ok()?;
+    let row = rows.into_iter().find(|row| row["token"] == token)?;
+    Some(row["until"].as_str()?.to_owned())
+}
+
+/// Master 1 renews A alone, further than anybody else knows; its disk is put back to before that, and the two meet. The
+/// lease ends at neither before what A was promised.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_master_promised_alone_counts_after_its_disk_was_put_back() {
+    // A day in six seconds: a renewal a few seconds later reaches days further.
+    let mut cluster = Cluster::new().unwrap();
+    let test_clock = cluster.run_by_test_clock(14_400, &["--lease-days", "3", "--uint2-max", "0"]).unwrap();
+    start_masters(&mut cluster);
+    cluster.all_ready().await.unwrap();
+    let mut a = Lessee::new("a").unwrap();
+    a.test_clock = Some(test_clock.parse().unwrap());
+    let at = [cluster.masters[0].agent_listen];
+    let grant: Grant =
+        a.obtain([cluster.masters[0].agent_listen, cluster.masters[1].agent_listen], TokenType::Uint2).await.unwrap();
+    assert_eq!(grant.g, Generation(1));
+
+    // Master 2 is away; what master 1 does alone from here on is forgotten.
+    for nth in [1, 0] {
+        cluster.masters[nth].daemon.terminate().await.unwrap();
+    }
+    keep(&cluster.masters[0]).unwrap();
+    cluster.masters[0].daemon.start().unwrap();
+    let renewed = || async {
+        let master = Lessee::connect(at[0]).await.ok()?;
+        a.heartbeat(&master).await.ok()?.ok()?;
+        match a.renew(&master, &grant, 1).await.ok()?.ok()? {
+            Rent::Success { until, .. } if until > grant.until => Some(until),
+            _ => None,
+        }
+    };
+    let (promised, _) = until("master 1 renews alone", renewed).await.unwrap();
+    cluster.masters[0].daemon.kill_9();
+    put_back(&cluster.masters[0]).unwrap();
+    start_masters(&mut cluster);
+    ready(&mut cluster).await;
+    for master in 0..2 {
+        let end = end_of(&cluster, master, "0").await.unwrap();
+        assert!(end >= promised.to_string(), "master {}: {end}, but {promised} was promised", master + 1);
+    }
+}
+
+/// Both stores are lost and formatted again while B mints on unheard: nothing that B may have is granted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_total_loss_nothing_is_granted_that_an_unheard_agent_may_have() {
+    let mut cluster = Cluster::start(1, &["--token-types", "uint2"]).await.unwrap();
+    let client = cluster.client.clone();
+    let oracle = Arc::new(Oracle::default());
+    let b_mints = load_on(&cluster, 0, &oracle, 3);
+    stop_masters(&mut cluster).await;
+    for master in &cluster.masters {
+        let plain = format_anew(master, &[]).unwrap();
+        assert!(plain.err.contains("--after-total-loss") && plain.err.contains("wrong_cluster"), "{plain:?}");
+        let careful = format_anew(master, &["--after-total-loss"]).unwrap();
+        assert!(careful.err.contains("nothing is granted before"), "{careful:?}");
+    }
+    // The masters of the new cluster are elsewhere, so that B, which would stop when it hears them, never does.
+    let (one, two) = (cluster.masters[0].data_dir.clone(), cluster.masters[1].data_dir.clone());
+    let nowhere = cluster.port().unwrap();
+    let second = cluster.another_master("new-2", 2, two, nowhere).unwrap();
+    let first = cluster.another_master("new-1", 1, one, second.peer_listen).unwrap();
+    let second = cluster.with_other_peer(&second, first.peer_listen).unwrap();
+    let old = std::mem::replace(&mut cluster.masters, vec![first, second]);
+    drop(old);
+    start_masters(&mut cluster);
+    for nth in 0..2 {
+        not_ready_because(&cluster, nth, "nothing is granted before").await;
+    }
+    stop_masters(&mut cluster).await;
+    for master in &cluster.masters {
+        let above = format_anew(master, &["--after-total-loss", "--above", "99"]).unwrap();
+        assert!(above.err.contains("only values above 99"), "{above:?}");
+    }
+    start_masters(&mut cluster);
+    ready(&mut cluster).await;
+    let c = cluster.add_agent(&["--token-types", "uint2"]).unwrap();
+    let daemon = &mut cluster.agent(c).unwrap().daemon;
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/readyz", 200).await.unwrap();
+    assert!(value(&numbers_of(&cluster, c).await.unwrap()) > 99);
+    let c_mints = load_on(&cluster, c, &oracle, 4);
+    for kind in [Kind::Uniq64, Kind::Uniq96] {
+        for nth in [0, c] {
+            assert_eq!(cluster.ask_agent(nth, kind.path()).await.unwrap().status, 200);
+        }
+    }
+    let met = (b_mints.stop().await.unwrap(), c_mints.stop().await.unwrap());
+    let verdict = oracle.verdict();
+    println!("{verdict}\n  meanwhile clients met: {met:?}");
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
+}
+
+/// Both calendars were 81 days ahead for a while: nothing is granted, both masters say why, and an operator's word ends it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_calendars_that_were_wrong_do_not_stop_a_cluster_for_good() {
+    let mut cluster = Cluster::new().unwrap();
+    let client = cluster.client.clone();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    // A clock that runs twice as fast since 81 days ago is 81 days ahead.
+    let ahead = format!("2@{}", now - 81 * 86_400_000);
+    for master in &mut cluster.masters {
+        master.daemon.set("--test-clock", &ahead);
+    }
+    start_masters(&mut cluster);
+    ready(&mut cluster).await;
+    stop_masters(&mut cluster).await;
+    for master in &mut cluster.masters {
+        master.daemon.unset("--test-clock");
+    }
+    start_masters(&mut cluster);
+    for nth in 0..2 {
+        not_ready_because(&cluster, nth, "--forget-clock").await;
+    }
+    stop_masters(&mut cluster).await;
+    let unsaid = remedy(&cluster.masters[0], "--forget-clock", &[]).unwrap();
+    assert!(unsaid.status == Some(1) && unsaid.err.contains("the calendars are right now"), "{unsaid:?}");
+    for master in &cluster.masters {
+        let done = remedy(master, "--forget-clock", &["--confirm", "the calendars are right now"]).unwrap();
+        assert_eq!(done.status, Some(0), "{done:?}");
+    }
+    start_masters(&mut cluster);
+    ready(&mut cluster).await;
+    let agent = cluster.add_agent(&[]).unwrap();
+    let daemon = &mut cluster.agent(agent).unwrap().daemon;
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/readyz", 200).await.unwrap();
+}
