@@ -186,6 +186,14 @@ impl Daemon {
         self.args.splice(0..0, inside);
     }
 
+    /// From the next start on a write past a limit on the length of files (`RLIMIT_FSIZE`) fails instead of ending the process.
+    pub fn survive_file_limit(&mut self) {
+        // Ignored signals stay so when the shell becomes the program; the process id stays the same too.
+        let program = std::mem::replace(&mut self.program, PathBuf::from("sh"));
+        let shell = ["-c", "trap '' XFSZ; exec \"$0\" \"$@\""].map(str::to_owned);
+        self.args.splice(0..0, shell.into_iter().chain([program.display().to_string()]));
+    }
+
     /// Starts it.
     ///
     /// # Errors

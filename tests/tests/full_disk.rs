@@ -4,9 +4,11 @@
 
 use common::terms::SessionId;
 use common::token::{TokenKey, TokenType};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::lessee::Lessee;
@@ -16,6 +18,8 @@ use tests::programs::{Ended, master, run};
 
 const DISK_LEN: u64 = 64 << 20;
 const LEASES: usize = 6;
+/// How often a master loses its right to write.
+const FAILING_ROUNDS: usize = 3;
 
 /// Runs a test inside a mount namespace, with a runtime, or leaves it out where there is none.
 fn with_mounts<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F) {
@@ -229,6 +233,60 @@ async fn what_an_unfinished_write_left_is_no_damage_and_damage_is_still_told() {
     cluster.master(0).unwrap().daemon.start().unwrap();
     let (status, line) = ended(&mut cluster).await;
     assert!(status == Some(1) && line.contains("damaged"), "{status:?}: {line}");
+}
+
+/// Every write to a file fails from some moment on, whatever the engine was about to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_fails_ends_the_master_and_leaves_its_store_whole() {
+    let mut cluster = Cluster::new().unwrap();
+    cluster.master(0).unwrap().daemon.survive_file_limit();
+    for nth in [0, 1] {
+        cluster.master(nth).unwrap().daemon.start().unwrap();
+    }
+    let mut holders = BTreeMap::new();
+    for round in 0..FAILING_ROUNDS {
+        cluster.all_ready().await.unwrap();
+        sell(&cluster, &mut holders, &format!("round-{round}")).await;
+        let daemon = &mut cluster.master(0).unwrap().daemon;
+        daemon.kill_9();
+        let (mut log, stderr) = std::io::pipe().unwrap();
+        daemon.stderr_to(File::from(OwnedFd::from(stderr)));
+        daemon.start().unwrap();
+        // The test's own end of the pipe, so that it ends with the process.
+        daemon.stderr_to(File::options().write(true).open("/dev/null").unwrap());
+        let said = std::thread::spawn(move || {
+            let mut text = String::new();
+            log.read_to_string(&mut text).map(|_| text)
+        });
+        cluster.all_ready().await.unwrap();
+        let daemon = &mut cluster.master(0).unwrap().daemon;
+        let pid = Pid::from_raw(i32::try_from(daemon.pid().unwrap()).unwrap());
+        let nothing = Rlimit { current: Some(0), maximum: Some(0) };
+        prlimit(pid, Resource::Fsize, nothing).unwrap();
+        // Whoever asks for a lease makes both masters write.
+        let lessee = Lessee::new(&format!("late-{round}")).unwrap();
+        let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
+        let asking =
+            tokio::spawn(
+                async move { lessee.obtain(masters, TokenType::Uint2).await.map(|g| (g.key, lessee.session)) },
+            );
+        let (status, _) = ended(&mut cluster).await;
+        let text = said.join().unwrap().unwrap();
+        let line = text.lines().last().unwrap_or_default();
+        println!("{line}");
+        assert!(status == Some(1) && line.contains("the process ends"), "{status:?}: {text}");
+        assert_eq!(check_store(&dir_of(&cluster)).status, Some(0));
+        cluster.master(0).unwrap().daemon.start().unwrap();
+        // It is granted when both are back, and to nobody else before.
+        let (key, session) = asking.await.unwrap().unwrap();
+        assert!(holders.insert(key, session).is_none(), "token {key} was sold twice");
+    }
+    cluster.all_ready().await.unwrap();
+    sell(&cluster, &mut holders, "after").await;
+}
+
+fn dir_of(cluster: &Cluster) -> PathBuf {
+    cluster.masters[0].data_dir.clone()
 }
 
 #[tokio::test]
