@@ -148,8 +148,26 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Formats both stores anew with these further flags, before anything is started, and lets both masters run by a
-    /// clock `scale` times faster from now on. Gives what an agent needs as `--test-clock`.
+    /// Formats both stores anew with these further flags, before anything is started.
+    ///
+    /// # Errors
+    /// If a store cannot be formatted.
+    pub fn format_anew(&mut self, format: &[&str]) -> Result<()> {
+        for master in &self.masters {
+            std::fs::remove_dir_all(&master.data_dir)?;
+            let id = master.id.to_string();
+            let args = ["--format", "--data-dir", text(&master.data_dir)?, "--id", &id];
+            let args: Vec<_> = args.iter().chain(format).copied().collect();
+            let ended = programs::run(&programs::master()?, &args, "/".as_ref())?;
+            if ended.status != Some(0) {
+                bail!("--format failed: {ended:?}");
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, and lets both masters run by a clock `scale` times faster from now on. Gives what an agent needs as
+    /// `--test-clock`.
     ///
     /// # Errors
     /// If a store cannot be formatted.
@@ -163,15 +181,8 @@ impl Cluster {
     /// # Errors
     /// If a store cannot be formatted.
     pub fn run_by(&mut self, test_clock: String, format: &[&str]) -> Result<String> {
+        self.format_anew(format)?;
         for master in &mut self.masters {
-            std::fs::remove_dir_all(&master.data_dir)?;
-            let id = master.id.to_string();
-            let args = ["--format", "--data-dir", text(&master.data_dir)?, "--id", &id];
-            let args: Vec<_> = args.iter().chain(format).copied().collect();
-            let ended = programs::run(&programs::master()?, &args, "/".as_ref())?;
-            if ended.status != Some(0) {
-                bail!("--format failed: {ended:?}");
-            }
             master.daemon.set("--test-clock", &test_clock);
         }
         Ok(test_clock)
