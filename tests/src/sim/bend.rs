@@ -351,6 +351,7 @@ impl World {
             let Some(loaded) = self.masters[m].loaded() else { return };
             // And goes on from the starts that the other master knows.
             store.commit([Write::PermitOut(loaded.permit_out), Write::Lives(loaded.lives)], lsn);
+            store.settle_lineage();
         }
     }
 }

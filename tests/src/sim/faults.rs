@@ -1,11 +1,12 @@
 //! Everything that goes wrong.
 
 use super::disk::{Folder, Mishap, Plan, Point};
-use super::master::{Step, Trap, slot};
+use super::master::{Master, Step, Trap, slot};
 use super::net::Node;
+use super::shelf::Shelf;
 use super::swarm::{Fault, Theme};
 use super::world::{Call, Caller, Event, SETTLE, World};
-use common::rpc::lease::TokenRequest;
+use common::rpc::lease::{Mode, TokenRequest};
 use common::terms::SessionId;
 use common::time::{DAY_MS, HOUR_MS};
 use common::token::TokenType;
@@ -18,6 +19,8 @@ const COPIES_MAX: usize = 4;
 const BACKUPS_MAX: usize = 3;
 /// Former masters that live on at the same time.
 const ZOMBIES_MAX: usize = 2;
+/// Masters there ever are, those that were replaced and copies included.
+const MASTERS_MAX: usize = 24;
 /// Long enough for one message to get lost, too short for anybody to be missed.
 const MOMENT: i64 = 300;
 /// The farthest that a calendar is set wrong.
@@ -57,6 +60,9 @@ impl World {
             host.backups.remove(0);
         }
         host.backups.push(host.folder.clone());
+        if self.rng.chance(0.2) {
+            self.pair_backup = self.snapshot_pair();
+        }
         let m = self.current[self.rng.below(2)];
         let master = &mut self.masters[m];
         if let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store)
@@ -100,6 +106,19 @@ impl World {
                 self.masters[m].trap = Some(self.some_trap());
             }
             Fault::BothCalendars => self.both_calendars(),
+            Fault::MasterCopy => return self.copy_master(),
+            Fault::MasterReboot => {
+                let down = self.outage(DAY_MS);
+                self.crash_master(m, down);
+                if let Some(store) = &mut self.masters[m].store {
+                    store.disturb();
+                }
+            }
+            Fault::DiskPutBack => {
+                let m = self.current[self.rng.below(2)];
+                return self.put_back(m);
+            }
+            Fault::PairReverted => return self.revert_pair(),
             Fault::Flood => self.flood(),
             Fault::DiskLost => return self.disk_lost(),
             Fault::RolledBack => {
@@ -158,14 +177,12 @@ impl World {
     }
 
     pub(super) fn may_replace(&mut self, lost: usize) -> bool {
-        self.masters.len() < 2 + self.swarm.replacements_max && self.replaceable(lost)
+        self.replacements < self.swarm.replacements_max && self.replaceable(lost)
     }
 
     /// Whether the next lost master lives on.
     pub(super) fn zombie_comes(&mut self) -> bool {
-        let zombies =
-            (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some());
-        zombies.count() < ZOMBIES_MAX && self.rng.chance(0.5)
+        self.former_masters() < ZOMBIES_MAX && self.rng.chance(0.5)
     }
 
     /// One way, the other, or both.
@@ -195,6 +212,75 @@ impl World {
         self.masters[m].wall_off = self.clock_step();
         let right = self.outage(5 * DAY_MS);
         self.after(right, Event::MasterClockRight(m));
+        true
+    }
+
+    /// A copy of a data directory, on a machine that no master can be reached from.
+    fn copy_master(&mut self) -> bool {
+        let m = self.current[self.rng.below(2)];
+        if self.former_masters() >= ZOMBIES_MAX || self.masters.len() >= MASTERS_MAX {
+            return false;
+        }
+        let (id, Some(store)) = (self.masters[m].id, &mut self.masters[m].store) else { return false };
+        let mut store = store.snapshot();
+        store.disturb();
+        self.masters.push(Master::new(id, Some(store)));
+        let copy = self.masters.len() - 1;
+        let stay = self.rng.magnitude(HOUR_MS, 40 * DAY_MS);
+        for other in 0..copy {
+            for (from, to) in [(copy, other), (other, copy)] {
+                self.net.cut(Node::Master(from), Node::Master(to), self.t, self.t + stay + 1);
+            }
+        }
+        self.tell(|| format!("master {copy} is a copy of master {m}"));
+        self.after(stay, Event::EndZombie(copy));
+        self.start_master(copy);
+        true
+    }
+
+    /// How many that are not of the pair run: copies, and those that were replaced.
+    fn former_masters(&self) -> usize {
+        (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some()).count()
+    }
+
+    /// A store is put back, and nobody thinks anything of it.
+    fn put_back(&mut self, m: usize) -> bool {
+        let Some((lsn, backup)) = &mut self.masters[m].backup else { return false };
+        let (lsn, mut store) = (*lsn, backup.snapshot());
+        store.disturb();
+        self.tell(|| format!("master {m} is put back to change {lsn}"));
+        self.masters[m].die();
+        self.masters[m].store = Some(store);
+        self.masters[m].restored = true;
+        let down = self.outage(DAY_MS);
+        self.after(down, Event::StartMaster(m));
+        true
+    }
+
+    fn snapshot_pair(&mut self) -> Option<[(usize, Shelf); 2]> {
+        let [one, two] = self.current;
+        let ready = |m: usize| self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.mode() == Mode::Ready);
+        if !ready(one) || !ready(two) {
+            return None;
+        }
+        let mut copy = |m: usize| Some((m, self.masters[m].store.as_mut()?.snapshot()));
+        Some([copy(one)?, copy(two)?])
+    }
+
+    /// Both stores are put back to one instant: neither knows of anything that the other does not.
+    fn revert_pair(&mut self) -> bool {
+        let Some(backup) = self.pair_backup.take().filter(|b| [b[0].0, b[1].0] == self.current) else { return false };
+        if self.joining.is_some() {
+            return false;
+        }
+        let down = self.outage(DAY_MS);
+        for (m, mut store) in backup {
+            store.disturb();
+            self.masters[m].die();
+            self.masters[m].store = Some(store);
+            self.masters[m].restored = true;
+            self.after(down, Event::StartMaster(m));
+        }
         true
     }
 
@@ -254,8 +340,7 @@ impl World {
             && self.net.open(Node::Master(other), Node::Master(m), self.t)
             && self.masters[other].paused_until <= self.t
             && self.masters[m].paused_until <= self.t;
-        // Who puts a disk back while the other master cannot be heard has lost it without knowing, and no protocol of
-        // two can tell; so the greeting gets through.
+        // The greeting gets through; a disk that is put back while the other cannot be heard is a fault of its own.
         if !reached || !self.may_replace(m) || !self.roll_back(m) {
             return false;
         }

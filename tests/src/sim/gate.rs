@@ -33,6 +33,7 @@ pub fn expected(mutation: Mutation) -> Expected {
         Mutation::PrepsNotBumped | Mutation::PrepsKeptAtPeerLost | Mutation::PermitIgnored => {
             Expected::CaughtIn(Theme::Replaced)
         }
+        Mutation::StoreCopyBelieved => Expected::CaughtIn(Theme::RolledBack),
         Mutation::ClosingNotBumped => Expected::CaughtIn(Theme::Ended),
         Mutation::PermitKeptAfterJoin => Expected::Redundant(
             "whoever declares a master lost lifts every open lease to what it permitted that one, and what that one permitted \

@@ -103,6 +103,8 @@ pub struct Master {
     pub backup: Option<(u64, Shelf)>,
     /// Its store was put back, and its operator knows that it has to be replaced.
     pub condemned: bool,
+    /// It was put back, and nobody knows: until it has met the other one, no operator may vouch for it.
+    pub restored: bool,
     /// How wrong its calendar is.
     pub wall_off: i64,
     /// It stands still until then.
@@ -132,6 +134,7 @@ impl Master {
             store,
             backup: None,
             condemned: false,
+            restored: false,
             wall_off: 0,
             paused_until: 0,
             fail_commit: None,
@@ -195,11 +198,18 @@ impl World {
     /// Starts a master's process, if it has a disk.
     pub fn start_master(&mut self, m: usize) {
         let (salt, now) = (self.rng.next(), self.master_now(m));
+        let believed = self.mutations.has(Mutation::StoreCopyBelieved);
         let master = &mut self.masters[m];
         if master.ledger.is_some() {
             return;
         }
+        if let Some(store) = master.store.as_mut().filter(|_| believed) {
+            store.settle_lineage();
+        }
         let Some(loaded) = master.loaded() else { return };
+        if let Some(store) = &mut master.store {
+            store.settle_lineage();
+        }
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
         master.permit = (loaded.identity.epoch, loaded.permit_out);
         let ledger = Ledger::start(loaded, now, salt, None, String::new());

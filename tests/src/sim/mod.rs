@@ -13,7 +13,7 @@
 //!
 //! # What is left out
 //! What two masters and a local file cannot prevent: a live copy of a process's memory, both masters declared lost by
-//! two operators, a master's disk put back behind what its peer has seen while the peer cannot be heard.
+//! two operators, a copy of a master's store that an operator vouches for.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

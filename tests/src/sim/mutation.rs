@@ -38,6 +38,8 @@ words! {
         EpochIgnored = "epoch-ignored",
         /// A store that was rolled back is believed.
         RollbackBelieved = "rollback-believed",
+        /// A copy of a master's store, or one that was put back, is taken for the untouched one.
+        StoreCopyBelieved = "store-copy-believed",
         /// A replacement starts without the survivor's table.
         JoinedEmpty = "joined-empty",
         /// A master serves everything from its start, before the tables are exchanged.

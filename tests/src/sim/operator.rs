@@ -54,8 +54,11 @@ impl World {
     pub fn replaceable(&mut self, lost: usize) -> bool {
         let survivor = self.current[slot(self.masters[lost].id.other())];
         // A store that was put back is a lost disk: whoever knows of it declares its master lost, never the other one.
+        let restored = self.masters[survivor].restored;
         let whole = !self.masters[survivor].condemned
-            && self.masters[survivor].loaded().is_some_and(|l| l.identity.paired && !l.witness.rolled_back);
+            && self.masters[survivor]
+                .loaded()
+                .is_some_and(|l| l.identity.paired && !l.witness.rolled_back && !(restored && l.proven.is_err()));
         self.current.contains(&lost) && self.joining.is_none() && whole
     }
 
@@ -82,6 +85,7 @@ impl World {
         self.masters[survivor].die();
         let token = self.peer_lost(survivor);
         self.masters.push(Master::new(id, None));
+        self.replacements += 1;
         let new = self.masters.len() - 1;
         self.current[slot(id)] = new;
         let (draft, step) = (Shelf::default(), JoinStep::Begin);
@@ -96,10 +100,13 @@ impl World {
         let mut token = [0; 32];
         token[..8].copy_from_slice(&self.rng.next().to_le_bytes());
         let epoch = EpochId(self.rng.wide());
-        let loaded = self.masters[survivor].loaded().expect("the survivor has a disk");
+        let mut loaded = self.masters[survivor].loaded().expect("the survivor has a disk");
         let lsn = loaded.lsn;
+        // `--vouch-untouched`: whoever stands before the machine knows that it was merely booted anew.
+        loaded.lives.unproven = false;
         let writes = self.bend_peer_lost(loaded, epoch, token);
         if let Some(store) = &mut self.masters[survivor].store {
+            store.settle_lineage();
             store.commit(writes.iter().cloned(), lsn + 1);
         }
         for write in &writes {
@@ -199,6 +206,7 @@ impl World {
         }
         let Some((lsn, backup)) = &mut self.masters[m].backup else { return false };
         let (lsn, mut store) = (*lsn, backup.snapshot());
+        store.disturb();
         self.believe_rollback(m, &mut store, seen.max(lsn) + 100_000);
         self.masters[m].die();
         self.masters[m].store = Some(store);

@@ -6,6 +6,7 @@
 use master::lease::ledger::Loaded;
 use master::lease::{Identity, Write};
 use master::store::Store as _;
+use master::store::lineage::Unproven;
 use master::store::memory::MemoryStore;
 use std::collections::BTreeMap;
 
@@ -32,6 +33,8 @@ pub struct Shelf {
     store: MemoryStore,
     newest: BTreeMap<Place, Write>,
     lsn: u64,
+    /// Whether it is a copy, was put back, or its machine was booted anew, since it was last opened.
+    disturbed: bool,
 }
 
 impl Shelf {
@@ -74,12 +77,23 @@ impl Shelf {
     pub fn load(&mut self) -> Loaded {
         self.settle();
         let loaded = self.store.load().expect("a store of ours");
-        Loaded { lsn: self.lsn.max(loaded.lsn), ..loaded }
+        let proven = if self.disturbed { Err(Unproven::Copied) } else { loaded.proven };
+        Loaded { lsn: self.lsn.max(loaded.lsn), proven, ..loaded }
+    }
+
+    /// It is not the untouched one any more that its master last wrote.
+    pub fn disturb(&mut self) {
+        self.disturbed = true;
+    }
+
+    /// It looks like the untouched one: a start is a write, or what is left out is its lineage.
+    pub fn settle_lineage(&mut self) {
+        self.disturbed = false;
     }
 
     /// A copy that later commits do not change: a backup.
     pub fn snapshot(&mut self) -> Self {
         self.settle();
-        Self { store: self.store.snapshot(), newest: BTreeMap::new(), lsn: self.lsn }
+        Self { store: self.store.snapshot(), newest: BTreeMap::new(), lsn: self.lsn, disturbed: self.disturbed }
     }
 }

@@ -98,6 +98,14 @@ words! {
         Flood = "flood",
         /// The calendars of both masters are set wrong at once and alike, by minutes to months.
         BothCalendars = "both-calendars",
+        /// A master's data directory is copied, and a master started on the copy, which reaches agents and no master.
+        MasterCopy = "master-copy",
+        /// A master's machine boots anew, or its data directory is moved: its store is not proven to be the one it last wrote.
+        MasterReboot = "master-reboot",
+        /// A master's store is put back from a backup of which the other has perhaps seen no more.
+        DiskPutBack = "disk-put-back",
+        /// Both masters' stores are put back to what they were at one instant.
+        PairReverted = "pair-reverted",
     }
 }
 
@@ -116,7 +124,7 @@ impl Faults {
 }
 
 /// Kinds that are tried only where they are asked for.
-const ASKED_FOR: &[Fault] = &[Fault::BothCalendars];
+const ASKED_FOR: &[Fault] = &[Fault::BothCalendars, Fault::MasterReboot, Fault::DiskPutBack, Fault::PairReverted];
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -164,7 +172,7 @@ impl Theme {
             }
             Self::RolledBack => {
                 set(&[Fault::DiskLost], 0);
-                set(&[Fault::RolledBack], 30);
+                set(&[Fault::RolledBack, Fault::MasterCopy], 30);
                 set(&[Fault::AtAStep], 60);
             }
             Self::Agents => {
@@ -307,5 +315,8 @@ fn usual(fault: Fault) -> i64 {
         Fault::Format | Fault::Touch | Fault::Release => 20,
         Fault::Flood => 2,
         Fault::BothCalendars => 6,
+        Fault::MasterCopy => 4,
+        Fault::MasterReboot => 10,
+        Fault::DiskPutBack | Fault::PairReverted => 4,
     }
 }

@@ -9,6 +9,7 @@ use super::operator::Joining;
 use super::oracle::Oracle;
 use super::queue::Queue;
 use super::rng::{Rng, mix};
+use super::shelf::Shelf;
 use super::swarm::Swarm;
 use common::rpc::lease::{HeartbeatRequest, Mode, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::PeerFrame;
@@ -128,6 +129,10 @@ pub struct World {
     pub current: [usize; 2],
     /// A replacement under way.
     pub joining: Option<Joining>,
+    /// Replacements so far.
+    pub replacements: usize,
+    /// What both masters' disks held at one instant, and whose they were.
+    pub pair_backup: Option<[(usize, Shelf); 2]>,
     /// All machines of agents.
     pub hosts: Vec<Host>,
     /// The network.
@@ -166,6 +171,8 @@ impl World {
             masters: Vec::new(),
             current: [0, 1],
             joining: None,
+            replacements: 0,
+            pair_backup: None,
             hosts: Vec::new(),
             net: Net::default(),
             faults: BTreeMap::new(),
