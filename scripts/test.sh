@@ -129,6 +129,8 @@ mounts=true
 { apt_install rsync rsync && PATH=$PATH:/usr/sbin apt_install mkfs.xfs xfsprogs; } || mounts=false
 # And one with snapshots: tests/tests/snapshots.rs leaves it out, and says so, if it is not there.
 PATH=$PATH:/usr/sbin apt_install mkfs.btrfs btrfs-progs || true
+# A file system that another program serves, which agents refuse; the one test that needs it leaves itself out without.
+apt_install bindfs bindfs || true
 mounts_work() {
   unshare --mount sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || unshare --user --map-root-user --mount sh -c 'mount -t tmpfs none /mnt' 2>/dev/null
 }

@@ -169,6 +169,56 @@ fn with_mounts(name: &str, test: impl FnOnce(&Path)) {
     }
 }
 
+/// A folder that another program serves (FUSE): taken away when this is dropped, and with it that program.
+struct Served(PathBuf);
+
+impl Served {
+    /// `bindfs`, which passes everything on to a folder beside it. `None` where it cannot be had.
+    fn new(of: &Path, at: &Path) -> Option<Self> {
+        fs::create_dir_all(at).unwrap();
+        match run("bindfs", [of, at]) {
+            Ok(_) => Some(Self(at.to_owned())),
+            Err(why) => {
+                println!("a folder served by FUSE is left out: {why:#}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = run("umount", [&self.0]);
+    }
+}
+
+#[test]
+fn where_another_program_serves_the_folder_nothing_is_formatted_and_nothing_starts() {
+    let name = "where_another_program_serves_the_folder_nothing_is_formatted_and_nothing_starts";
+    with_mounts(name, |dir| {
+        let (plain, served) = (dir.join("plain"), dir.join("served"));
+        let file = folder(&plain, 1_000);
+        let Some(_served) = Served::new(&plain, &served) else { return };
+        let program = programs::generator().unwrap();
+        let same = served.join("F");
+        assert_eq!(fs::read(&same).unwrap(), fs::read(&file).unwrap(), "it is the same file by another way");
+        let new = served.join("new");
+        for args in [
+            vec!["--format", "--serial-file", new.to_str().unwrap()],
+            vec!["--serial-file", same.to_str().unwrap(), "--masters", "127.0.0.1:1"],
+        ] {
+            let ended = programs::run(&program, &args, dir).unwrap();
+            println!("{args:?}: {ended:?}");
+            assert_eq!(ended.status, Some(1), "{ended:?}");
+            let said = format!("{ended:?}");
+            assert!(said.contains("FUSE") && said.contains("local disk"), "no reason and remedy: {said}");
+        }
+        assert!(!new.exists());
+        // Nothing has changed of it: where it is, its session goes on.
+        assert_eq!(start(&file), ("resumed".to_owned(), 1_000));
+    });
+}
+
 #[test]
 fn every_container_of_an_image_has_a_session_of_its_own_and_keeps_it() {
     with_mounts("every_container_of_an_image_has_a_session_of_its_own_and_keeps_it", |dir| {

@@ -196,7 +196,10 @@ async fn nothing_is_minted_past_the_end_of_a_lease() {
     for (kind, asked, id) in &minted {
         let token_type = if *kind == Kind::Text { "string2-include-letter" } else { "uint2" };
         let until = ends[token_type];
-        assert!(*asked < until + slack, "{id} was minted for a request of {asked}, when the lease had ended at {until}");
+        assert!(
+            *asked < until + slack,
+            "{id} was minted for a request of {asked}, when the lease had ended at {until}"
+        );
         let (written, _) = own_time(offset, id, *kind);
         assert!(written < until, "{id} carries {written}, which is past the lease's end at {until}");
         oracle.note(kind.namespace(), "the agent", &one_id(*kind, id));
