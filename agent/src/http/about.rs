@@ -32,7 +32,7 @@ pub(super) async fn healthz() -> Response {
 /// Whether IDs of every wanted type can be minted.
 #[utoipa::path(get, path = "/readyz", tag = "program", responses((status = 200, description = "They can"), (status = 503, description = "The reason", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn readyz(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
-    agent.minter.ready().map_err(|e| Problem::refused(&e, agent.minter.clock()))?;
+    agent.minter.ready().map_err(|e| Problem::refused(&e, agent.minter.clock()).unavailable())?;
     Ok(body(StatusCode::OK, TEXT, "ready\n".into()))
 }
 

@@ -33,6 +33,11 @@ impl Problem {
         Self { retry_after_s, ..Self::of(refusal.code(), refusal.to_string()) }
     }
 
+    /// The same for somebody who asked for nothing but whether it works: not now, whatever the code stands for elsewhere.
+    pub(super) fn unavailable(self) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, ..self }
+    }
+
     pub(super) fn bad_parameter(detail: impl Into<String>) -> Self {
         Self::of(MintCode::BadParameter, detail.into())
     }
