@@ -73,7 +73,7 @@ async fn a_copy_beside_its_original_renews_nothing_that_the_pair_grants_again() 
     twin.daemon.start().unwrap();
     cluster.masters[0].daemon.start().unwrap();
     let daemon = &mut cluster.agent(0).unwrap().daemon;
-    daemon.kill_9();
+    daemon.terminate().await.unwrap();
     daemon.set("--masters", &twin.agent_listen.to_string());
     daemon.start().unwrap();
 
@@ -82,8 +82,9 @@ async fn a_copy_beside_its_original_renews_nothing_that_the_pair_grants_again() 
     cluster.agent(new).unwrap().daemon.start().unwrap();
     let oracle = Arc::new(Oracle::default());
     let agents: Vec<_> = cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect();
-    let load = Load::paced(&client, &agents, &oracle, 10, Pace::resting(Duration::from_millis(20)));
     until_status(&client, &mut cluster.agent(new).unwrap().daemon, "/readyz", 200).await.unwrap();
+    // Both have minted nothing yet, so with one token they would give the same serials.
+    let load = Load::paced(&client, &agents, &oracle, 10, Pace::resting(Duration::from_millis(5)));
     let goal = oracle.total() + 20_000;
     until("IDs of the new holder", || async { (oracle.total() > goal).then_some(()) }).await.unwrap();
     let over = cluster.ask_agent(0, Kind::Uniq64.path()).await.unwrap();
