@@ -94,41 +94,45 @@ fn without_a_mechanism_a_kept_pair_promises_twice() {
     assert_eq!(steps.map(Option::unwrap), [6, 7, 8, 10]);
 }
 
-/// One disk is put back to any state it was in.
+/// One disk is put back to any state it was in. Few frames are in flight at once: enough for the duplicate to be found where
+/// nothing is lifted.
 fn put_back(master: MasterId) -> Bounds {
-    Bounds { permit_until_day: 6, put_back: Some(master), heal_every: 16, ..kept_pair() }
+    Bounds { permit_until_day: 6, put_back: Some(master), heal_every: 64, mail_max: 3, ..kept_pair() }
 }
 
 #[test]
 fn a_disk_that_is_put_back_promises_nothing_twice() {
-    assert_eq!(exhaust("home put back", put_back(MasterId::Two)), 0);
-    assert_eq!(exhaust("other put back", put_back(MasterId::One)), 0);
+    assert_eq!(exhaust("home put back", put_back(MasterId::Two)), 24_231);
+    if large() {
+        exhaust("other put back", put_back(MasterId::One));
+    }
 }
 
 #[test]
-fn without_the_lift_a_disk_that_is_put_back_promises_twice() {
-    let found = [
-        duplicate(&[PutBackBelieved], put_back(MasterId::Two)),
-        duplicate(&[PutBackBelieved], put_back(MasterId::One)),
-        duplicate(&[NoLift], put_back(MasterId::Two)),
-        duplicate(&[NoLift], put_back(MasterId::One)),
-    ];
-    assert_eq!(found.map(Option::unwrap), [0; 4]);
+fn a_disk_that_is_put_back_and_believed_promises_twice() {
+    assert_eq!(duplicate(&[PutBackBelieved], put_back(MasterId::Two)), Some(16));
+    if large() {
+        assert!(duplicate(&[NoLift], put_back(MasterId::Two)).is_some());
+    }
 }
 
 /// Both disks are put back to any state they were in together.
 fn reverted() -> Bounds {
-    Bounds { permit_until_day: 6, revert: true, heal_every: 16, ..kept_pair() }
+    Bounds { permit_until_day: 6, revert: true, heal_every: 64, mail_max: 3, ..kept_pair() }
 }
 
 #[test]
 fn two_disks_that_are_put_back_promise_nothing_twice_once_agents_have_shown_what_they_hold() {
-    assert_eq!(exhaust("both put back", reverted()), 0);
+    if large() {
+        exhaust("both put back", reverted());
+    }
 }
 
 #[test]
 fn without_receipts_two_disks_that_are_put_back_promise_twice() {
-    assert_eq!([duplicate(&[NoReceipts], reverted())].map(Option::unwrap), [0]);
+    if large() {
+        assert!(duplicate(&[NoReceipts], reverted()).is_some());
+    }
 }
 
 /// The permits stay what they were at the beginning: fewer states, and enough of them.
