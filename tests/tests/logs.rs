@@ -2,12 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use bincode::Options as _;
+use common::rpc::PROTOCOL;
+use common::rpc::peer::{PeerServiceClient, Seal, SealedFrame};
+use common::rpc::transport::{connect, deadline_in};
+use common::terms::MasterId;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use tests::cluster::{Cluster, until};
+use tests::lessee::CALL_MAX;
 use tests::programs::Daemon;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -17,7 +22,7 @@ const PIPE_LEN: usize = 65_536;
 /// Connections by each of which a stranger causes a line.
 const STRANGERS: usize = 300;
 /// The most lines that so many may cause: a burst, what comes in meanwhile, and counts.
-const LINES_MAX: usize = 40;
+const LINES_MAX: usize = 60;
 
 async fn metric(cluster: &Cluster, http: SocketAddr, name: &str) -> u64 {
     let metrics = cluster.client.get(&format!("http://{http}/metrics")).await.unwrap();
@@ -133,6 +138,15 @@ async fn strangers_cause_few_lines_and_are_counted() {
         peer.write_all(&hostile_deadline()).await.unwrap();
         let _ = peer.read(&mut [0; 1]).await;
     }
+    // An ever new reason not to believe somebody is an ever new line.
+    let transport = connect(&cluster.masters[0].peer_listen.to_string()).await.unwrap();
+    let peer = PeerServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+    for nth in 0..STRANGERS {
+        let protocol = PROTOCOL + 1 + u32::try_from(nth).unwrap();
+        let seal = Seal::Proved([0; 32]);
+        let frame = SealedFrame { protocol, from: MasterId::Two, seal, body: Vec::new() };
+        let _ = peer.deliver(deadline_in(CALL_MAX), frame).await;
+    }
     let http = cluster.masters[0].daemon.http;
     let left_out = metric(&cluster, http, "uniq_log_lines_left_out_total").await;
     assert!(left_out as usize > STRANGERS - LINES_MAX, "{left_out} left out");
@@ -141,7 +155,10 @@ async fn strangers_cause_few_lines_and_are_counted() {
     assert!(status.success(), "{status}");
     let text = cluster.masters[0].daemon.log_text();
     let lines = text.lines().count() - before;
-    println!("{STRANGERS} refused callers and as many hostile deadlines: {lines} lines, {} bytes", text.len());
+    println!(
+        "{STRANGERS} refused callers, as many hostile deadlines and foreign protocols: {lines} lines, {} bytes",
+        text.len()
+    );
     assert!(lines < LINES_MAX, "{lines} lines\n{text}");
     assert!(!text.contains("panicked"), "{text}");
     // The count of what was left out is told at the end at the latest.
