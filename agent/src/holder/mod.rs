@@ -304,6 +304,17 @@ impl Holder {
             (*renewal, *usable) = (None, Usable::Yes);
             (slot.due, slot.failures) = (due, 0);
         }
+        self.resume_all();
+    }
+
+    /// One renewal that was answered says of the whole session that no other copy of it was there before: all of them
+    /// count their renewals in one row, and ask in the same order.
+    fn resume_all(&mut self) {
+        for slot in self.slots.values_mut() {
+            if let Phase::Held { usable: usable @ Usable::Resumed, .. } = &mut slot.phase {
+                *usable = Usable::Yes;
+            }
+        }
     }
 
     /// What is held is renewed within moments, and with that its receipts are shown.

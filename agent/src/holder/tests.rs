@@ -313,3 +313,18 @@ fn a_clock_that_was_corrected_is_noticed_within_seconds() {
     h.handle(at(6_000), MIDDLE, &renewed);
     assert_eq!(next(&mut h, 6_000), Next::Do(Command::Heartbeat), "not in a minute");
 }
+
+/// One answer is enough: the restart of an agent with many types waits for one renewal.
+#[test]
+fn the_first_renewal_that_is_answered_resumes_all_leases() {
+    let (number, text) = (grant(TokenType::Uint2, 5, 7), grant(TokenType::String2IncludeLetter, 6, 7));
+    let mut h = holder(&[number.clone(), text.clone()]).resumed();
+    let Some(Command::Renew { key, g, .. }) = does(&mut h, 0) else { panic!() };
+    assert!(h.leases().values().all(|view| matches!(view, LeaseView::Resumed(_))));
+    h.handle(at(0), MIDDLE, &Event::Renewed { key, g, until: number.until, receipt: None });
+    assert!(h.leases().values().all(|view| matches!(view, LeaseView::Held(_))), "{:?}", h.leases());
+    assert!(
+        matches!(does(&mut h, 0), Some(Command::Renew { key: other, .. }) if other != key),
+        "the other one is next"
+    );
+}
