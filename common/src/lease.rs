@@ -5,7 +5,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::terms::{AgentId, SessionId};
-use crate::time::WallMs;
+use crate::time::{SpanMs, WallMs};
 use crate::token::{TokenKey, TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -75,6 +75,17 @@ impl Floor {
     #[must_use]
     pub fn stricter(self, other: Self) -> Self {
         Self { until: self.until.max(other.until), above: self.above.zip(other.above).map(|(a, b)| a.max(b)) }
+    }
+}
+
+/// How long a first grant is from the start of its day on, to a network many of whose leases were never renewed: to the end of
+/// the next day. The first renewal makes it as long as any other, so one that nobody follows up ends by itself, and early.
+pub const UNPROVED_SPAN: SpanMs = SpanMs::days(2);
+
+impl Grant {
+    /// Whether it is such a short first grant, and better renewed at once.
+    pub fn is_unproved(&self) -> bool {
+        self.until - self.from == UNPROVED_SPAN
     }
 }
 

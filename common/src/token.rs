@@ -60,6 +60,9 @@ pub struct UnknownTokenType(String);
 
 const RADIX: u32 = 36;
 
+/// With this part of a pool in use, in percent, operators are warned.
+pub const POOL_LOW_PERCENT: u32 = 80;
+
 impl TokenType {
     /// All of them, in the order of their wire numbers.
     pub const ALL: [Self; 6] = [
@@ -117,6 +120,16 @@ impl TokenType {
             Self::String3OnlyNumber => digits_only(3),
             Self::Uint1 => value.0 <= u32::from(u8::MAX).min(u32::from(uint2_max)),
             Self::Uint2 => value.0 <= u32::from(uint2_max),
+        }
+    }
+
+    /// How many values it admits in a cluster whose largest `uint2` is `uint2_max`.
+    pub fn size(self, uint2_max: u16) -> u32 {
+        match self {
+            Self::String2OnlyNumber => 100,
+            Self::String3OnlyNumber => 1_000,
+            Self::Uint1 => self.family().size(uint2_max.min(u8::MAX.into())),
+            Self::String2IncludeLetter | Self::String3IncludeLetter | Self::Uint2 => self.family().size(uint2_max),
         }
     }
 
@@ -207,6 +220,16 @@ impl fmt::Display for TokenKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_type_has_as_many_values_as_it_admits() {
+        for uint2_max in [0, 15, 255, 256, 4_095] {
+            for kind in TokenType::ALL {
+                let admitted = (0..kind.family().size(uint2_max)).filter(|v| kind.admits(TokenValue(*v), uint2_max));
+                assert_eq!(admitted.count(), kind.size(uint2_max) as usize, "{kind} of {uint2_max}");
+            }
+        }
+    }
 
     #[test]
     fn wire_numbers_are_the_seeds() {

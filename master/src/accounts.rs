@@ -8,6 +8,7 @@ use common::audit::{Action, Actor};
 use common::setting::Change;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use web::{Accounts, Unavailable};
@@ -35,6 +36,9 @@ impl Accounts for Admin {
         note: Option<(Actor, Action, String)>,
     ) -> BoxFuture<'_, Result<(), Unavailable>> {
         async move {
+            if note.as_ref().is_some_and(|(_, action, _)| *action == Action::LockOut) {
+                self.counters.lockouts.fetch_add(1, Ordering::Relaxed);
+            }
             match self.driver.ask(move |id| Event::Keep { id, logins, note }).await {
                 Ok(Reply::Kept) => Ok(()),
                 Ok(_) | Err(Refused::Stopping) => Err(Unavailable::ShuttingDown),

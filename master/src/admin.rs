@@ -16,7 +16,7 @@ use common::rpc::lease::Mode;
 use common::setting::predefined;
 use common::terms::{SessionId, Terms};
 use common::time::{Now, WallMs};
-use common::token::TokenKey;
+use common::token::{POOL_LOW_PERCENT, TokenKey};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ const HISTORY_SCAN_MAX: usize = 100_000;
 pub struct Admin {
     pub(crate) driver: Driver,
     clock: Clock,
-    counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) audit: AuditLog,
     /// Held by whoever has the audit walked.
     pub(crate) verifying: Arc<tokio::sync::Mutex<()>>,
@@ -224,7 +224,7 @@ impl Masters for Admin {
 
     fn whitelist(&self) -> BoxFuture<'_, Result<Vec<NetworkRow>, Unavailable>> {
         self.look(|ledger, _| {
-            let networks = ledger.book().whitelist().iter();
+            let networks = ledger.book().either_whitelist().into_iter();
             networks.map(|network| NetworkRow { network: network.to_string() }).collect()
         })
     }
@@ -332,6 +332,8 @@ fn render(
     };
     counter("uniq_master_commits_total", "Durable commits of the ledger.", counters.commits.load(Ordering::Relaxed))?;
     counter("uniq_master_events_total", "Events the ledger took in.", counters.events.load(Ordering::Relaxed))?;
+    let lockouts = counters.lockouts.load(Ordering::Relaxed);
+    counter("uniq_master_lockouts_total", "Users and addresses that failed to log in too often.", lockouts)?;
     let dropped = counters.mail_dropped.load(Ordering::Relaxed);
     counter("uniq_master_mail_dropped_total", "Mail to the other master that found no place.", dropped)?;
     let room = counters.room.load(Ordering::Relaxed);
@@ -362,6 +364,11 @@ fn render(
         for (stage, count) in [("free", pool.free), ("held", pool.held), ("resting", pool.resting)] {
             writeln!(text, "uniq_master_pool{{type=\"{}\",stage=\"{stage}\"}} {count}", pool.token_type)?;
         }
+    }
+    writeln!(text, "# HELP uniq_master_pool_low Whether {POOL_LOW_PERCENT} % of a token type's values are in use.")?;
+    writeln!(text, "# TYPE uniq_master_pool_low gauge")?;
+    for pool in pools {
+        writeln!(text, "uniq_master_pool_low{{type=\"{}\"}} {}", pool.token_type, u8::from(pool.is_low()))?;
     }
     Ok(())
 }

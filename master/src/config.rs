@@ -1,5 +1,6 @@
 //! The command line of `uniq_master`.
 
+use crate::lease::Limits;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use common::calendar::UtcOffset;
@@ -119,8 +120,30 @@ pub struct Args {
     pub host_names: Vec<String>,
 
     /// Networks from which agents may ask for leases, comma-separated, until the ledger has a whitelist of its own
-    #[arg(long, env = "UNIQ_ALLOW", default_value = "127.0.0.0/8,::1/128", value_delimiter = ',', value_name = "CIDR")]
+    #[arg(long, env = "UNIQ_ALLOW", default_value = "127.0.0.0/8,::1/128", value_delimiter = ',', value_name = "CIDR",
+          value_parser = common::setting::network)]
     pub allow: Vec<IpNet>,
+
+    /// IPv4 addresses with so many leading bits in common count as one network in --network-share and
+    /// --network-grants-per-hour
+    #[arg(long, env = "UNIQ_NETWORK_V4_BITS", default_value = "32", value_name = "BITS",
+          value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub network_v4_bits: u8,
+
+    /// The same for IPv6 addresses
+    #[arg(long, env = "UNIQ_NETWORK_V6_BITS", default_value = "64", value_name = "BITS",
+          value_parser = clap::value_parser!(u8).range(1..=128))]
+    pub network_v6_bits: u8,
+
+    /// The part of a token type's pool, in percent, that the agents of one network may have open leases of; 100 is no bound.
+    /// The same at both masters
+    #[arg(long, env = "UNIQ_NETWORK_SHARE", default_value = "50", value_name = "PERCENT",
+          value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub network_share: u8,
+
+    /// New leases of a token type that the agents of one network get within an hour; 0 is no bound. The same at both masters
+    #[arg(long, env = "UNIQ_NETWORK_GRANTS_PER_HOUR", default_value = "1024", value_name = "N")]
+    pub network_grants_per_hour: u32,
 
     /// The password of the first user, `admin`, is the first line of this file, as long as there are no users; without it
     /// master 1 draws one and writes it once to DIR/admin-password
@@ -225,6 +248,16 @@ impl Args {
         }
     }
 
+    /// How much one network may have.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            v4_bits: self.network_v4_bits,
+            v6_bits: self.network_v6_bits,
+            share_percent: self.network_share,
+            grants_per_hour: self.network_grants_per_hour,
+        }
+    }
+
     /// The parameters of the cluster to be formatted.
     ///
     /// # Errors
@@ -266,6 +299,8 @@ mod tests {
             (&["--peer", "nowhere"], "HOST:PORT"),
             (&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101"], "--insecure"),
             (&["--peer", "b:1", "--allow", "10.0.0.0/99"], "--allow"),
+            (&["--peer", "b:1", "--allow", "010.0.0.0/8"], "leading zeros"),
+            (&["--peer", "b:1", "--allow", "::ffff:0.0.0.0/64"], "IPv4 network"),
             (&["--peer", "b:1", "--id", "1"], "--format"),
             (&["--peer", "b:1", "--lease-days", "3"], "--format"),
             (&["--join", "x", "--id", "1", "--peer", "b:1"], "64 hexadecimal digits"),
@@ -281,6 +316,8 @@ mod tests {
             assert!(line.contains(named) && !line.contains('\n') && error.exit_code() == 2, "{flags:?}: {line}");
         }
         assert!(parse(&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101", "--insecure"]).is_ok());
+        assert_eq!(parse(&["--peer", "b:1"]).unwrap().limits(), Limits::DEFAULT);
+        assert!(parse(&["--peer", "b:1", "--network-share", "0"]).is_err());
         assert!(parse(&["--peer-lost"]).is_ok());
         assert!(parse(&["--verify-audit"]).is_ok());
         assert!(parse(&["--after-revert", "--above", "9", "--confirm", "words"]).is_ok());

@@ -82,6 +82,8 @@ pub struct Counters {
     pub events: AtomicU64,
     /// Mail that found no place in the queue to the link.
     pub mail_dropped: AtomicU64,
+    /// Users and addresses that were locked out of the console.
+    pub lockouts: AtomicU64,
     /// Bytes that are free on the store's disk, as far as that is known.
     pub room: AtomicU64,
 }

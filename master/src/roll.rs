@@ -12,6 +12,9 @@ use tokio::time::{Duration, Instant};
 /// Sessions on the roll at most: as many as a master has connections. One more takes the place of the one that was
 /// silent longest.
 pub const ROLL_MAX: usize = 8_192;
+/// Of those who report without holding a lease, so many are on the roll at most: nobody can check what they say, so they take
+/// nobody's place but each other's, are not passed on, and slow nobody's reports.
+pub const NEWCOMERS_MAX: usize = 64;
 /// After this long without a report a session is no longer on the roll.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rates that are kept of each session: with a report every five seconds, as in clusters of up to 50 agents, those of the
@@ -25,6 +28,8 @@ pub struct Roll(Arc<Mutex<Book>>);
 #[derive(Debug, Default)]
 struct Book {
     entries: BTreeMap<SessionId, Entry>,
+    /// Those who hold no lease.
+    newcomers: BTreeMap<SessionId, Entry>,
     /// Grows with each report taken in.
     news: u64,
 }
@@ -62,6 +67,7 @@ impl Roll {
     pub fn take_in(&self, report: AgentReport, address: &str, via: MasterId, at: WallMs) {
         let report = cleared(report);
         let mut book = self.book();
+        book.newcomers.remove(&report.session);
         book.news += 1;
         let (news, now) = (book.news, Instant::now());
         if !book.entries.contains_key(&report.session) {
@@ -93,7 +99,24 @@ impl Roll {
             .or_insert(entry);
     }
 
-    /// How many sessions there are.
+    /// Takes in a report of a session that holds no lease: it waits for its first one, or does not exist.
+    pub fn take_in_newcomer(&self, report: AgentReport, address: &str, via: MasterId, at: WallMs) {
+        let report = cleared(report);
+        let mut book = self.book();
+        book.entries.remove(&report.session);
+        if book.newcomers.len() >= NEWCOMERS_MAX
+            && !book.newcomers.contains_key(&report.session)
+            && let Some(oldest) = oldest(&book.newcomers)
+        {
+            book.newcomers.remove(&oldest);
+        }
+        let address = address.chars().take(REPORT_CHARS_MAX).collect();
+        let (heard, heard_at, news) = (Instant::now(), at, book.news);
+        let entry = Entry { report, address, via, heard, heard_at, rates: VecDeque::new(), news };
+        book.newcomers.insert(entry.report.session, entry);
+    }
+
+    /// How many sessions that hold leases there are.
     pub fn len(&self) -> usize {
         self.book().entries.len()
     }
@@ -107,7 +130,7 @@ impl Roll {
     pub fn all(&self) -> Vec<Present> {
         let now = Instant::now();
         let book = self.book();
-        let recent = book.entries.values().filter(|entry| now - entry.heard < FORGET);
+        let recent = book.entries.values().chain(book.newcomers.values()).filter(|entry| now - entry.heard < FORGET);
         let present = recent.map(|entry| Present {
             report: entry.report.clone(),
             address: entry.address.clone(),
@@ -142,11 +165,15 @@ impl Book {
         }
         self.entries.retain(|_, entry| now - entry.heard < FORGET);
         if self.entries.len() >= ROLL_MAX
-            && let Some(oldest) = self.entries.iter().min_by_key(|(_, entry)| entry.heard).map(|(session, _)| *session)
+            && let Some(oldest) = oldest(&self.entries)
         {
             self.entries.remove(&oldest);
         }
     }
+}
+
+fn oldest(entries: &BTreeMap<SessionId, Entry>) -> Option<SessionId> {
+    entries.iter().min_by_key(|(_, entry)| entry.heard).map(|(session, _)| *session)
 }
 
 /// IDs a second between two reports of one start; `None` if the later one is of another start.
@@ -214,6 +241,22 @@ mod tests {
         assert_eq!((all.len(), all[0].report.session), (ROLL_MAX, SessionId(1)));
         tokio::time::advance(FORGET).await;
         assert!(roll.all().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_holds_no_lease_displaces_and_slows_nobody_who_does() {
+        let roll = Roll::default();
+        roll.take_in(report(1, 0, 0), "", MasterId::One, WallMs(0));
+        for session in 100..100 + 2 * NEWCOMERS_MAX as u128 {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            roll.take_in_newcomer(report(session, 0, 0), "", MasterId::One, WallMs(0));
+        }
+        assert_eq!((roll.len(), roll.all().len()), (1, 1 + NEWCOMERS_MAX));
+        assert_eq!(roll.news_of(MasterId::One, 0, 999).0.len(), 1);
+        // One of them has a lease now.
+        let last = 99 + 2 * NEWCOMERS_MAX as u128;
+        roll.take_in(report(last, 0, 0), "", MasterId::One, WallMs(0));
+        assert_eq!((roll.len(), roll.all().len()), (2, 1 + NEWCOMERS_MAX));
     }
 
     #[tokio::test]

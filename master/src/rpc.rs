@@ -18,12 +18,19 @@ use common::terms::MasterId;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 use tarpc::context::Context;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// What the agents' port takes on.
 pub const LIMITS: Limits = Limits { connections_max: 8_192, requests_per_connection_max: 64 };
+
+/// Callers at once who are not on the whitelist and are told so; one more is disconnected without a word.
+const REFUSED_MAX: usize = 64;
+/// How long such a caller may stay.
+const REFUSED_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who may ask for leases: addresses in one of these networks. Clones share them, and follow the ledger's.
 #[derive(Clone, Debug)]
@@ -37,7 +44,9 @@ impl Whitelist {
 
     /// From now on these.
     pub fn set(&self, networks: &[IpNet]) {
-        self.0.store(Arc::new(networks.to_vec()));
+        // One that was written down before may be in the clothes of IPv6.
+        let networks = networks.iter().map(|network| common::setting::canonical(*network).unwrap_or(*network));
+        self.0.store(Arc::new(networks.collect()));
     }
 
     /// Whether this address may ask. An IPv4 address that arrives dressed as IPv6 counts as what it is.
@@ -60,19 +69,24 @@ pub struct Told {
 
 /// Serves agents on `listener` until `stop`.
 pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, told: Told, stop: CancellationToken) {
-    let list = whitelist.clone();
-    let admit = move |from: SocketAddr| {
-        let fine = list.admits(from.ip());
-        if !fine {
-            tracing::warn!(%from, "refused: this address is not on the whitelist");
-        }
-        fine
-    };
+    let places = Arc::new(Semaphore::new(REFUSED_MAX));
     let handle = move |io, from: SocketAddr| {
         let server = LeaseServer { driver: driver.clone(), whitelist: whitelist.clone(), told: told.clone(), from };
-        async move { common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve()) }
+        let admitted = whitelist.admits(from.ip());
+        let places = Arc::clone(&places);
+        async move {
+            if admitted {
+                common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve());
+                return;
+            }
+            tracing::warn!(%from, "refused: this address is not on the whitelist");
+            // Each of its calls is answered with that reason, for as long as it takes an agent to make its first one.
+            let Ok(_place) = places.try_acquire() else { return };
+            let told = async { common::serve_connection!(io, 1, server.serve()) };
+            let _ = tokio::time::timeout(REFUSED_PATIENCE, told).await;
+        }
     };
-    accept(listener, LIMITS.connections_max, stop, admit, handle).await;
+    accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
 }
 
 #[derive(Clone)]
@@ -193,8 +207,16 @@ impl LeaseService for LeaseServer {
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Refusal> {
         self.allowed()?;
         self.driver.standing().serves_cluster(report.cluster)?;
+        let (agent_id, session) = (report.agent_id.clone(), report.session);
+        let holds =
+            self.driver.look(move |ledger, _| ledger.table().holds(&agent_id, session)).await.map_err(refusal)?;
         let Told { roll, clock, master } = &self.told;
-        roll.take_in(report, &self.from.to_string(), *master, clock.wall());
+        let address = self.from.to_string();
+        if holds {
+            roll.take_in(report, &address, *master, clock.wall());
+        } else {
+            roll.take_in_newcomer(report, &address, *master, clock.wall());
+        }
         Ok(report_interval_ms(roll.len()))
     }
 }
@@ -206,6 +228,7 @@ mod tests {
     #[test]
     fn the_whitelist_sees_through_mapped_addresses() {
         let list = Whitelist::new(["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
+        list.set(&["::ffff:127.0.0.0/104".parse().unwrap(), "::1/128".parse().unwrap()]);
         for (address, fine) in
             [("127.0.0.9", true), ("::ffff:127.0.0.1", true), ("::1", true), ("10.0.0.1", false), ("::2", false)]
         {

@@ -258,6 +258,20 @@ impl Client {
         cookie.map(str::to_owned).with_context(|| format!("{user} was not let in: {} {}", answer.status, answer.text()))
     }
 
+    /// `POST` to a master's console, as the first admin, whatever it changes.
+    ///
+    /// # Errors
+    /// If nothing answers, or nobody is let in.
+    pub async fn change(&self, console: SocketAddr, path: &str, body: &serde_json::Value) -> Result<Answer> {
+        let cookie = self.log_in(console, "admin", ADMIN_PASSWORD).await?;
+        let me = self.0.get(format!("http://{console}/api/me")).header(COOKIE, &cookie);
+        let me = self.send(me).await?.json()?;
+        let csrf = me.get("csrf").and_then(|csrf| csrf.as_str()).context("no token for changes")?;
+        let request = self.0.post(format!("http://{console}{path}")).header(COOKIE, cookie);
+        let request = request.header("x-csrf-token", csrf).header(CONTENT_TYPE, "application/json");
+        self.send(request.body(body.to_string())).await
+    }
+
     fn cookies(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, String>> {
         self.1.lock().unwrap_or_else(PoisonError::into_inner)
     }

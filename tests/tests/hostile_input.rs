@@ -8,7 +8,7 @@ use bincode::Options as _;
 use common::audit::Actor;
 use common::lease::{Lease, LeaseState};
 use common::rpc::PROTOCOL;
-use common::rpc::lease::{HeartbeatRequest, Mode};
+use common::rpc::lease::{HeartbeatRequest, Mode, Refusal};
 use common::rpc::peer::{Content, Hello, Life, Memory, PeerMessage, PeerServiceClient, Seal, SealedFrame};
 use common::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
 use common::setting::Change;
@@ -240,7 +240,7 @@ async fn calls_with_contents_that_no_agent_sends() {
             assert!(honest.heartbeat(soon(), request.clone()).await.unwrap().is_err(), "{request:?} was taken");
         }
         // A name that no agent may have, and a token type that is none.
-        let heartbeat_number = 4u32;
+        let heartbeat_number = 6u32;
         for agent_id in ["", "two words", "<script>", "line\nbreak", &long] {
             let message = (heartbeat_number, PROTOCOL, agent_id, 1u128, None::<u128>, None::<(u32, i64)>, "x");
             send(port, &call((10, 0), 1, &message)).await;
@@ -336,7 +336,12 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
         PeerMessage::Close { key, g, until: WallMs(0) },
         PeerMessage::Closed { key, g, until: WallMs(i64::MAX) },
         PeerMessage::Reject { key, record: None },
-        PeerMessage::NoneFree { agent_id: "a".parse().unwrap(), session: SessionId(1), token_type: TokenType::Uint2 },
+        PeerMessage::NoneFree {
+            agent_id: "a".parse().unwrap(),
+            session: SessionId(1),
+            token_type: TokenType::Uint2,
+            why: Refusal::Retry,
+        },
         PeerMessage::Sync { records: vec![(key, closed)], by: None },
         PeerMessage::AskSetting {
             change: Change::Allow("203.0.113.0/24".parse().unwrap()),
@@ -388,7 +393,7 @@ async fn half_requests_and_slow_ones() {
     let mut cluster = Cluster::start(1, &[]).await.unwrap();
     let request = |speaks| match speaks {
         Speaks::Http => b"POST /uniq64?n=5 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n01234".to_vec(),
-        Speaks::Rpc => call((10, 0), 1, &(4u32, heartbeat())),
+        Speaks::Rpc => call((10, 0), 1, &(6u32, heartbeat())),
     };
     // Half, then gone.
     for (_, port, speaks) in ports(&cluster) {

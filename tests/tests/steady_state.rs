@@ -97,7 +97,14 @@ async fn agents_that_have_their_leases_cost_little() {
         Some(span) => (span, HEARTBEAT, RENEWAL),
         None => (SHORT.1, SHORT.1 / 60, SHORT.1),
     };
-    let cluster = Cluster::start(0, &[]).await.unwrap();
+    let mut cluster = Cluster::new().unwrap();
+    for master in &mut cluster.masters {
+        // All of them are on this machine.
+        master.daemon.set("--network-share", "100");
+        master.daemon.set("--network-grants-per-hour", "0");
+        master.daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
     let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
     let places = Arc::new(Semaphore::new(STARTING));
     let mut starting = JoinSet::new();

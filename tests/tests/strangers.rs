@@ -2,10 +2,14 @@
 //! in due form.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use common::rpc::lease::{AgentReport, Refusal, report_interval_ms};
+use common::rpc::transport::deadline_in;
 use common::terms::SessionId;
 use common::token::TokenType;
-use tests::cluster::Cluster;
-use tests::lessee::Lessee;
+use std::net::{IpAddr, SocketAddr};
+use tests::cluster::{Cluster, until};
+use tests::lessee::{CALL_MAX, Lessee};
+use tokio::net::{TcpListener, TcpSocket};
 
 /// A session is what proves to a master who holds a lease: no page, list or answer tells it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,4 +58,165 @@ async fn nobody_is_told_an_agents_session() {
 /// The same beginning, another end.
 fn wrong_end(session: SessionId) -> String {
     SessionId(session.0 ^ 1).to_string()
+}
+
+/// Where to connect so that a master sees the caller come from `address`.
+async fn from(address: IpAddr, to: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let here = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut caller, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let socket = TcpSocket::new_v4().unwrap();
+                socket.bind(SocketAddr::new(address, 0)).unwrap();
+                let mut master = socket.connect(to).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut caller, &mut master).await;
+            });
+        }
+    });
+    here
+}
+
+/// So many fresh starts, each under another name, from one address: how many got a token, and what the others were told.
+async fn flood(cluster: &Cluster, address: &str, count: usize) -> (usize, Option<Refusal>) {
+    let kind = TokenType::String2OnlyNumber;
+    let mut masters = Vec::new();
+    for master in &cluster.masters {
+        let to = from(address.parse().unwrap(), master.agent_listen).await;
+        masters.push(Lessee::connect(to).await.unwrap());
+    }
+    let (mut granted, mut refused) = (0, None);
+    for nth in 0..count {
+        let lessee = Lessee::new(&format!("fresh-{nth}-of-{address}")).unwrap();
+        let master = &masters[nth % 2];
+        lessee.heartbeat(master).await.unwrap().unwrap();
+        match lessee.request(master, kind).await.unwrap() {
+            Ok(_) => granted += 1,
+            Err(refusal) => refused = Some(refusal),
+        }
+    }
+    (granted, refused)
+}
+
+/// A hundred fresh starts under changing names would take the whole of the smallest pool.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fresh_starts_under_changing_names_leave_tokens_for_others() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let (granted, refused) = flood(&cluster, "127.0.0.9", 110).await;
+    assert_eq!(granted, 50, "{refused:?}");
+    let refused = refused.unwrap();
+    assert!(matches!(&refused, Refusal::NetworkShare { network, .. } if network == "127.0.0.9/32"), "{refused}");
+    assert!(refused.to_string().contains("--network-share"), "{refused}");
+
+    // An honest newcomer beside it, and the operator sees what happened.
+    let nth = cluster.add_agent(&["--token-types", "string2-only-number"]).unwrap();
+    cluster.agent(nth).unwrap().daemon.start().unwrap();
+    cluster.all_ready().await.unwrap();
+
+    // From further addresses too the last fifth is not to be had by newcomers, and operators are warned.
+    let (granted, refused) = flood(&cluster, "127.0.0.10", 60).await;
+    assert_eq!((granted, refused), (29, Some(Refusal::Kept { token_type: TokenType::String2OnlyNumber })));
+    let is_low = || async {
+        let metrics = cluster.client.get(&format!("http://{}/metrics", cluster.masters[0].daemon.http)).await.ok()?;
+        metrics.text().contains("uniq_master_pool_low{type=\"string2-only-number\"} 1").then_some(())
+    };
+    until("the metric says that the pool is low", is_low).await.unwrap();
+    let logged = || async { cluster.masters[0].daemon.log_tail(200).contains("only 20 of 100").then_some(()) };
+    until("the log says that the pool is low", logged).await.unwrap();
+}
+
+/// An agent that may not ask, or asks at the wrong port, is told which of the two it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_is_told_why_no_master_serves_it() {
+    let mut cluster = Cluster::new().unwrap();
+    for master in &mut cluster.masters {
+        master.daemon.set("--allow", "10.0.0.0/8");
+        master.daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    let unwanted = cluster.add_agent(&[]).unwrap();
+    cluster.agent(unwanted).unwrap().daemon.start().unwrap();
+    let peer_port = cluster.masters[0].peer_listen.to_string();
+    let astray = cluster.add_agent(&[]).unwrap();
+    let daemon = &mut cluster.agent(astray).unwrap().daemon;
+    daemon.set("--masters", &peer_port);
+    daemon.start().unwrap();
+    for (nth, why) in [(unwanted, "not on the whitelist"), (astray, "--agent-listen")] {
+        let cluster = &cluster;
+        let told = || async move {
+            let status = cluster.ask_agent(nth, "status").await.ok()?.text();
+            status.contains(why).then_some(())
+        };
+        until(why, told).await.unwrap();
+    }
+}
+
+/// Reports that somebody invents make no ghosts among the agents, and slow nobody's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_who_holds_a_lease_counts_among_the_agents() {
+    let cluster = Cluster::start(1, &[]).await.unwrap();
+    let master = Lessee::connect(cluster.masters[0].agent_listen).await.unwrap();
+    let mut interval = 0;
+    for nth in 0..200 {
+        let ghost = Lessee::new(&format!("ghost-{nth}")).unwrap();
+        let report = AgentReport {
+            cluster: None,
+            agent_id: ghost.agent_id,
+            session: ghost.session,
+            version: String::new(),
+            fresh_because: None,
+            uptime_ms: 0,
+            clock_offset_ms: 0,
+            not_ready: None,
+            minted: 0,
+            scarcest: None,
+            alarm: None,
+        };
+        interval = master.report(deadline_in(CALL_MAX), report).await.unwrap().unwrap();
+    }
+    assert_eq!(interval, report_interval_ms(1));
+    for (nth, most) in [(0, 1 + 64), (1, 1)] {
+        let agents = cluster.client.console(cluster.masters[nth].daemon.http, "/api/agents").await.unwrap();
+        let rows = agents.json().unwrap().as_array().unwrap().len();
+        assert!(rows <= most, "{rows} agents at master {}", nth + 1);
+    }
+}
+
+/// Two masters started with different networks: whoever either of them lets in stays when the whitelist is first changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_change_of_the_whitelist_drops_no_network() {
+    let mut cluster = Cluster::new().unwrap();
+    for (master, network) in cluster.masters.iter_mut().zip(["10.1.0.0/16", "10.2.0.0/16"]) {
+        master.daemon.set("--allow", &format!("127.0.0.0/8,{network}"));
+        master.daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    let shown = |nth: usize, wanted: &'static [&'static str]| {
+        let cluster = &cluster;
+        move || async move {
+            let answer = cluster.client.console(cluster.masters[nth].daemon.http, "/api/whitelist").await.ok()?;
+            let text = answer.text();
+            wanted.iter().all(|network| text.contains(network)).then_some(())
+        }
+    };
+    for nth in 0..2 {
+        until("the networks of both are shown", shown(nth, &["127.0.0.0/8", "10.1.0.0/16", "10.2.0.0/16"]))
+            .await
+            .unwrap();
+        let logged = || async { cluster.masters[nth].daemon.log_tail(200).contains("different --allow").then_some(()) };
+        until("the log says that they differ", logged).await.unwrap();
+    }
+    // By whichever master is home to it.
+    let http = cluster.masters[0].daemon.http;
+    let added = || async {
+        let network = serde_json::json!({ "range": "10.3.0.0/16" });
+        let answer = cluster.client.change(http, "/api/whitelist", &network).await.ok()?;
+        (answer.status == 200).then_some(())
+    };
+    until("a third network is allowed", added).await.unwrap();
+    for nth in 0..2 {
+        until("all are allowed", shown(nth, &["127.0.0.0/8", "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"]))
+            .await
+            .unwrap();
+    }
 }

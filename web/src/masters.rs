@@ -13,7 +13,7 @@ use common::namespace::{Definition, GeneratorName};
 use common::rpc::lease::Mode;
 use common::terms::{AgentId, MasterId, SessionId, Terms};
 use common::time::WallMs;
-use common::token::{TokenFamily, TokenKey, TokenType};
+use common::token::{POOL_LOW_PERCENT, TokenKey, TokenType};
 use futures::future::BoxFuture;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -419,12 +419,20 @@ impl Serialize for MasterMode {
     }
 }
 
+impl PoolRow {
+    /// Whether most of it is in use, so that the rest is kept for agents and networks that are known.
+    pub fn is_low(&self) -> bool {
+        let used = u64::from(self.size.saturating_sub(self.free));
+        used * 100 >= u64::from(self.size) * u64::from(POOL_LOW_PERCENT)
+    }
+}
+
 /// Counts the pools of a cluster whose largest `uint2` is `uint2_max`, from every value that is not free.
 pub fn count_pools(uint2_max: u16, taken: impl Iterator<Item = (TokenKey, LeaseStage)>) -> Vec<PoolRow> {
     let mut pools: Vec<PoolRow> = TokenType::ALL
         .into_iter()
         .map(|token_type| {
-            let size = pool_size(token_type, uint2_max);
+            let size = token_type.size(uint2_max);
             PoolRow { token_type, size, free: size, held: 0, resting: 0 }
         })
         .collect();
@@ -441,17 +449,6 @@ pub fn count_pools(uint2_max: u16, taken: impl Iterator<Item = (TokenKey, LeaseS
         }
     }
     pools
-}
-
-fn pool_size(token_type: TokenType, uint2_max: u16) -> u32 {
-    match token_type {
-        TokenType::String2OnlyNumber => 100,
-        TokenType::String3OnlyNumber => 1_000,
-        TokenType::Uint1 => TokenFamily::Uint.size(uint2_max.min(u8::MAX.into())),
-        TokenType::String2IncludeLetter | TokenType::String3IncludeLetter | TokenType::Uint2 => {
-            token_type.family().size(uint2_max)
-        }
-    }
 }
 
 /// A session's beginning: see [`SessionId::shown`].

@@ -2,6 +2,7 @@ use super::*;
 use common::calendar::UtcOffset;
 use common::lease::Generation;
 use common::time::{DAY_MS, HOUR_MS};
+use common::token::TokenFamily;
 use common::token::TokenValue;
 
 fn key(value: u32) -> TokenKey {
@@ -53,7 +54,7 @@ fn a_pool_is_as_large_as_its_type_admits() {
     for uint2_max in [0, 99, 255, 256, 4095, u16::MAX] {
         for token_type in TokenType::ALL {
             let admitted = (0..70_000).filter(|v| token_type.admits(TokenValue(*v), uint2_max)).count();
-            assert_eq!(pool_size(token_type, uint2_max) as usize, admitted, "{token_type} {uint2_max}");
+            assert_eq!(token_type.size(uint2_max) as usize, admitted, "{token_type} {uint2_max}");
         }
     }
 }

@@ -188,6 +188,7 @@ words! {
     alarm_agent_skew: "Agent {0}: its machine’s clock is {1} off.", "代理 {0}：其机器时钟偏差 {1}。";
     alarm_agent_scarce: "Agent {0}: generator {1} has {2} of its IDs left for this {3}.", "代理 {0}：生成器 {1} 本{3}内仅剩 {2} 的 ID。";
     alarm_pool: "No {0} token is free.", "没有空闲的 {0} 令牌。";
+    alarm_pool_low: "Only {0} {1} tokens are free; they are kept for agents and networks that are known.", "仅剩 {0} 个空闲的 {1} 令牌，只授予已知的代理和网络。";
     alarm_more: "and {0} more", "另有 {0} 项";
     hour: "hour", "小时";
     day: "day", "天";

@@ -69,13 +69,28 @@ impl CallError {
     pub(super) fn other_may_help(&self) -> bool {
         match self {
             Self::Failed { .. } => true,
-            Self::Refused { refusal, .. } => !matches!(refusal, Refusal::Retry | Refusal::Budget { .. }),
+            Self::Refused { refusal, .. } => !matches!(
+                refusal,
+                Refusal::Retry
+                    | Refusal::Budget { .. }
+                    | Refusal::NetworkShare { .. }
+                    | Refusal::NetworkRate { .. }
+                    | Refusal::Kept { .. }
+            ),
         }
     }
 
     /// Whether only time will help.
     pub(super) fn is_patient(&self) -> bool {
-        matches!(self, Self::Refused { refusal: Refusal::Budget { .. } | Refusal::PoolExhausted { .. }, .. })
+        let Self::Refused { refusal, .. } = self else { return false };
+        matches!(
+            refusal,
+            Refusal::Budget { .. }
+                | Refusal::PoolExhausted { .. }
+                | Refusal::NetworkShare { .. }
+                | Refusal::NetworkRate { .. }
+                | Refusal::Kept { .. }
+        )
     }
 
     /// Whether the connection is of no use any more.
@@ -124,7 +139,12 @@ impl Link {
         (config.max_in_flight_requests, config.pending_request_buffer) = (IN_FLIGHT_MAX, IN_FLIGHT_MAX);
         let client = LeaseServiceClient::new(config, transport).spawn();
         let membership = minter.membership();
-        let greeting = greet(&client, address, caller, membership.cluster).await?;
+        let greeting = greet(&client, address, caller, membership.cluster).await.map_err(|error| match error {
+            CallError::Failed { why, .. } => failed(format!(
+                "it does not answer as a master does ({why}): is this the --agent-listen address of one?"
+            )),
+            refused => refused,
+        })?;
         ours(&greeting.reply, membership).map_err(|refusal| refused(address, refusal))?;
         check(&greeting.reply, caller, membership).map_err(failed)?;
         let (cluster, terms) = (greeting.reply.cluster, greeting.reply.terms);

@@ -284,7 +284,9 @@ impl Holder {
             return;
         }
         let phase = Phase::Held { grant: grant.clone(), renewal: None, usable: Usable::Yes };
-        *slot = Slot { phase, due: now.boot + jittered(self.renew_interval, dice), failures: 0 };
+        // The masters wait for a sign that it arrived before they promise it for the whole time.
+        let pause = if grant.is_unproved() { SpanMs(0) } else { jittered(self.renew_interval, dice) };
+        *slot = Slot { phase, due: now.boot + pause, failures: 0 };
     }
 
     fn renewed(

@@ -417,6 +417,41 @@ pub enum Refusal {
         /// A string that both can write; empty if none was found.
         example: String,
     },
+    /// The caller's network has as many open leases of this type as it may have.
+    #[error(
+        "agents of {network} have {open} open leases of {token_type} tokens, the most for one network: they end by themselves; \
+         if all of them are wanted, raise --network-share at both masters"
+    )]
+    NetworkShare {
+        /// The network.
+        network: String,
+        /// How many it has.
+        open: u32,
+        /// What was asked for.
+        token_type: TokenType,
+    },
+    /// The caller's network was granted as many tokens of this type within an hour as it may have.
+    #[error(
+        "agents of {network} were granted {count} {token_type} tokens within an hour, the most for one network: later ones \
+         wait their turn; if all of them are wanted, raise --network-grants-per-hour at both masters"
+    )]
+    NetworkRate {
+        /// The network.
+        network: String,
+        /// How many it was granted.
+        count: u32,
+        /// What was asked for.
+        token_type: TokenType,
+    },
+    /// The last free values are not for newcomers.
+    #[error(
+        "fewer than a fifth of the {token_type} tokens are free, and those are kept for agents and networks that have held a \
+         lease for an hour or longer: end in the console what nobody needs, or wait until leases have ended"
+    )]
+    Kept {
+        /// What was asked for.
+        token_type: TokenType,
+    },
 }
 
 fn collides(name: &GeneratorName, example: &str) -> String {

@@ -11,6 +11,7 @@ use crate::setting::{Change, Setting};
 use crate::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 /// The most messages in one delivery.
@@ -232,6 +233,13 @@ pub enum PeerMessage {
         session: SessionId,
         /// What it wanted.
         token_type: TokenType,
+        /// Why not.
+        why: Refusal,
+    },
+    /// From where agents may ask here by a flag, as long as there is no whitelist that both hold.
+    Allows {
+        /// The networks; at most [`NETWORKS_MAX`](crate::setting::NETWORKS_MAX).
+        networks: Vec<IpNet>,
     },
 }
 

@@ -268,7 +268,8 @@ fn run(args: Args) -> anyhow::Result<()> {
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let ledger = Ledger::start(loaded, clock.link_now(), rand::random(), args.test_clock, version)
-        .with_first_whitelist(args.allow.clone());
+        .with_first_whitelist(args.allow.clone())
+        .with_limits(args.limits());
     // This thread serves agents and the other master: a call costs less than waking a second thread for it. The console has a
     // thread of its own, so that a large page keeps no agent waiting.
     let runtime =
@@ -367,6 +368,10 @@ fn shown(args: &Args) -> Vec<FlagRow> {
         ("--peer-listen", args.peer_listen.to_string()),
         ("--web-listen", args.web_listen.to_string()),
         ("--peer", args.peer.clone().unwrap_or_default()),
+        ("--network-v4-bits", args.network_v4_bits.to_string()),
+        ("--network-v6-bits", args.network_v6_bits.to_string()),
+        ("--network-share", args.network_share.to_string()),
+        ("--network-grants-per-hour", args.network_grants_per_hour.to_string()),
         ("--insecure", args.insecure.to_string()),
         ("--log", args.log.clone()),
     ];

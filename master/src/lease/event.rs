@@ -13,7 +13,7 @@ use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::setting::{Change, Setting, SettingKey};
 use common::terms::{ClusterId, EpochId, MasterId, Terms};
 use common::time::WallMs;
-use common::token::TokenKey;
+use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
 
 /// Names a waiting request towards the driver; drawn by the driver, never repeated within one process.
@@ -301,6 +301,30 @@ pub enum Alarm {
          and let a new one --join in its place"
     )]
     Replaced,
+    /// The two were started with different whitelists, and have none of their own yet.
+    #[error(
+        "the two masters were started with different --allow: {here} here, {there} at the other one; each lets agents in by \
+         its own, and the first change of the whitelist begins with both together. Give both the same"
+    )]
+    WhitelistsDiffer {
+        /// This one's.
+        here: String,
+        /// The other one's.
+        there: String,
+    },
+    /// Most values of a type are in use.
+    #[error(
+        "only {free} of {size} {token_type} tokens are free, and the last ones are kept for agents and networks that are \
+         known: see in the console who holds them, and end what nobody needs"
+    )]
+    PoolLow {
+        /// The type.
+        token_type: TokenType,
+        /// How many are free.
+        free: u32,
+        /// How many there are.
+        size: u32,
+    },
     /// Two live copies of one agent.
     #[error(
         "token {0}: two live copies of one agent's session ask for renewals. The lease is denied; find out which machine \

@@ -69,7 +69,7 @@ impl Ledger {
         let address: String = address.chars().filter(|c| !c.is_control()).take(ADDRESS_CHARS_MAX).collect();
         // Only now: whoever is given up and yet lives, as the original of a copy, can be granted another token too.
         self.give_up(agent_id, session, former, &address, fx);
-        self.within_budget(agent_id, token_type)?;
+        self.within_limits(now, agent_id, &address, token_type)?;
         if self.propose(now, agent_id, session, token_type, address.clone(), fx) {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Ledger {
 
     /// Open leases and denied ones have a bound each: what an agent gives up is not in the way of what it needs, and yet
     /// no agent empties the pool by giving up again and again.
-    fn within_budget(&self, agent_id: &AgentId, token_type: TokenType) -> Result<(), Refusal> {
+    pub(super) fn within_budget(&self, agent_id: &AgentId, token_type: TokenType) -> Result<(), Refusal> {
         let denied =
             |key: TokenKey| self.table.prep(key).is_none() && self.table.lease(key).is_some_and(|lease| lease.deny);
         let of_type = self.table.of_agent(agent_id).filter(|(kind, _)| *kind == token_type);
@@ -119,7 +119,7 @@ impl Ledger {
         }
     }
 
-    /// Proposes a free value that is at home here. `false`: there is none.
+    /// Proposes a free value that is at home here. `false`: there is none for this agent.
     fn propose(
         &mut self,
         now: Now,
@@ -131,9 +131,10 @@ impl Ledger {
     ) -> bool {
         let terms = self.identity.terms;
         let today = terms.utc_offset().day_floor(now.wall);
-        let floor = self.caution.floor;
-        let allowed = |value| floor.is_none_or(|floor| floor.allows(value, today));
+        let Ok(spared) = self.spared(agent_id, &address, token_type, today) else { return false };
+        let allowed = |value| self.may_propose(value, spared, today);
         let Some(key) = self.table.pick(token_type, today, allowed) else { return false };
+        let must_prove = self.table.usage().must_prove(&address);
         let prep = Prep {
             key,
             g: self.table.lease(key).map_or(Generation::default(), |lease| lease.g).next(),
@@ -143,7 +144,7 @@ impl Ledger {
             address,
             granted: now.wall,
             from: today,
-            until: now.wall + terms.lease(),
+            until: rules::first_until(now, &terms, must_prove),
         };
         fx.writes.push(Write::Prep(prep.clone()));
         self.table.put_prep(prep.clone());
@@ -170,9 +171,12 @@ impl Ledger {
         if let Some(prep) = self.proposed_to(agent_id, session, token_type) {
             return fx.send(PeerMessage::Propose { prep });
         }
-        if !self.propose(now, agent_id, session, token_type, address, fx) {
-            fx.send(PeerMessage::NoneFree { agent_id: agent_id.clone(), session, token_type });
-        }
+        let why = match self.within_limits(now, agent_id, &address, token_type) {
+            Err(refusal) => refusal,
+            Ok(()) if self.propose(now, agent_id, session, token_type, address, fx) => return,
+            Ok(()) => self.none_free(now, token_type),
+        };
+        fx.send(PeerMessage::NoneFree { agent_id: agent_id.clone(), session, token_type, why });
     }
 
     pub(super) fn on_propose(&mut self, now: Now, prep: Prep, fx: &mut Effects) {

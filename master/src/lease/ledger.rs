@@ -5,6 +5,7 @@ use super::calendar::Calendar;
 use super::event::{Alarm, Caution, Effects, Event, Identity, Reply, RequestId, Witness, Write};
 use super::order::Order;
 use super::table::Table;
+use super::usage::Limits;
 use super::{rules, standing};
 use crate::replication::lives::Lives;
 use crate::replication::pair::Pair;
@@ -21,7 +22,7 @@ use common::terms::{AgentId, ClusterId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use ipnet::IpNet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a request for a token waits for the other master's confirmation before it is told to ask again.
 pub const CONFIRM_WAIT: SpanMs = SpanMs::seconds(3);
@@ -36,6 +37,10 @@ pub struct Ledger {
     /// Requests that wait for a confirmation, by what they asked for.
     pub(super) waiting: BTreeMap<Asked, Vec<Waiter>>,
     pub(super) waiting_count: usize,
+    /// Types of which most values are in use; operators were told.
+    pub(super) low: BTreeSet<TokenType>,
+    /// When that is looked at next.
+    pub(super) look_at_pools_at: BootMs,
     /// Operators that wait for the other master's confirmation.
     pub(super) orders: Vec<Order>,
     /// When each proposal or closing was last sent, so that it is not sent again at once.
@@ -109,6 +114,7 @@ fn asks_for_consent(message: &PeerMessage) -> bool {
         | PeerMessage::Sync { .. }
         | PeerMessage::Settings { .. }
         | PeerMessage::Reject { .. }
+        | PeerMessage::Allows { .. }
         | PeerMessage::NoneFree { .. } => false,
         PeerMessage::AskSetting { .. }
         | PeerMessage::ProposeSetting { .. }
@@ -137,6 +143,8 @@ impl Ledger {
             table,
             waiting: BTreeMap::new(),
             waiting_count: 0,
+            low: BTreeSet::new(),
+            look_at_pools_at: now.boot,
             orders: Vec::new(),
             sent_at: BTreeMap::new(),
             pair,
@@ -160,6 +168,13 @@ impl Ledger {
     #[must_use]
     pub fn with_first_whitelist(mut self, networks: Vec<IpNet>) -> Self {
         self.book.set_first_whitelist(networks);
+        self
+    }
+
+    /// How much one network may have (`--network-share` and the like).
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.table.set_limits(limits);
         self
     }
 
@@ -249,6 +264,7 @@ impl Ledger {
             self.press_orders(now, fx);
             self.press_settings(now, fx);
             self.end_quiet(now, fx);
+            self.look_at_pools(now, fx);
         }
     }
 
@@ -289,6 +305,7 @@ impl Ledger {
             PeerMessage::AskSetting { change, actor } => self.on_ask_setting(now, &change, &actor, fx),
             PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),
             PeerMessage::ConfirmSetting { setting } => self.on_confirm_setting(now, &setting, fx),
+            PeerMessage::Allows { networks } => self.on_allows(networks, fx),
             PeerMessage::Settings { records } => self.merge_settings(now, records, fx),
             PeerMessage::Propose { prep } => self.on_propose(now, prep, fx),
             PeerMessage::Confirm { prep } => self.on_confirm(now, &prep, fx),
@@ -298,8 +315,8 @@ impl Ledger {
             PeerMessage::Ask { agent_id, session, token_type, address } => {
                 self.on_ask(now, &agent_id, session, token_type, address, fx);
             }
-            PeerMessage::NoneFree { agent_id, session, token_type } => {
-                self.refuse_waiting(&(agent_id, session, token_type), &Refusal::PoolExhausted { token_type }, fx);
+            PeerMessage::NoneFree { agent_id, session, token_type, why } => {
+                self.on_none_free(now, (agent_id, session, token_type), why, fx);
             }
         }
     }

@@ -48,15 +48,18 @@ mod grant;
 mod janitor;
 pub mod join;
 pub mod ledger;
+mod limits;
 mod order;
 pub mod receipt;
 mod renew;
 pub mod rules;
 pub mod standing;
 pub mod table;
+pub mod usage;
 
 mod permit;
 pub use crate::replication::lives::Lives;
 pub use event::{Alarm, Caution, Effects, Event, Identity, Reply, RequestId, TokenHash, Witness, Write};
 pub use ledger::Ledger;
 pub use standing::Standing;
+pub use usage::Limits;

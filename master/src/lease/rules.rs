@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::audit::{Action, Actor, Entry};
-use common::lease::{Lease, LeaseState, Prep};
+use common::lease::{Lease, LeaseState, Prep, UNPROVED_SPAN};
 use common::terms::{AgentId, MasterId, SessionId, Terms};
 use common::time::{Now, WallMs};
 use common::token::{TokenKey, TokenType};
@@ -43,6 +43,14 @@ pub fn same_grant(lease: &Lease, prep: &Prep) -> bool {
 /// Its time and its grace are over: the home may ask the other master to end it.
 pub fn may_close(lease: &Lease, now: Now, terms: &Terms) -> bool {
     lease.state == LeaseState::Held && now.wall >= lease.until + terms.grace()
+}
+
+/// How far a grant reaches: a lease's length, or, where many grants were never followed up, to the end of the next day at most,
+/// until its holder renews it. Shorter is always safe: the holder mints inside what it was told.
+pub fn first_until(now: Now, terms: &Terms, must_prove: bool) -> WallMs {
+    let whole = now.wall + terms.lease();
+    let short = terms.utc_offset().day_floor(now.wall) + UNPROVED_SPAN;
+    if must_prove { whole.min(short) } else { whole }
 }
 
 /// How far a renewal reaches: never less than what was promised before, never further than the other master allows this

@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::rules;
+use super::usage::{KEPT_PART, Limits, Usage, take_one, types_of};
 use common::lease::{Lease, LeaseState, Prep};
 use common::terms::{AgentId, MasterId, SessionId, Terms};
 use common::time::WallMs;
@@ -27,6 +28,9 @@ pub struct Table {
     by_session: BTreeSet<(SessionId, TokenType, TokenKey)>,
     /// What is not closed, by agent.
     by_agent: BTreeSet<(AgentId, TokenType, TokenKey)>,
+    /// How many values at home here have ever been granted or proposed, by the types that admit them.
+    touched: BTreeMap<TokenType, u32>,
+    usage: Usage,
 }
 
 impl Table {
@@ -47,6 +51,8 @@ impl Table {
             ends: BTreeSet::new(),
             by_session: BTreeSet::new(),
             by_agent: BTreeSet::new(),
+            touched: BTreeMap::new(),
+            usage: Usage::new(Limits::DEFAULT, terms.uint2_max()),
         };
         for (key, lease) in leases {
             table.put_lease(key, lease);
@@ -55,6 +61,18 @@ impl Table {
             table.put_prep(prep);
         }
         table
+    }
+
+    /// From now on networks may have this much.
+    pub fn set_limits(&mut self, limits: Limits) {
+        let mut usage = Usage::new(limits, self.terms.uint2_max());
+        self.leases.iter().for_each(|(key, lease)| usage.add_lease(*key, lease));
+        self.preps.values().for_each(|prep| usage.add_prep(prep));
+        self.usage = usage;
+    }
+
+    pub(super) fn usage(&self) -> &Usage {
+        &self.usage
     }
 
     /// The newest grant of `key`, if there ever was one.
@@ -102,6 +120,14 @@ impl Table {
             .map(|(_, token_type, key)| (*token_type, *key))
     }
 
+    /// Whether this agent's session has anything that is not closed.
+    pub fn holds(&self, agent_id: &AgentId, session: SessionId) -> bool {
+        let its = |(_, key): (TokenType, TokenKey)| {
+            self.lease(key).is_some_and(|lease| rules::is_of(lease, agent_id, session))
+        };
+        self.of_agent(agent_id).any(its)
+    }
+
     /// Held values at home here whose lease ended before `instant`, the longest ended first.
     pub fn ended_before(&self, instant: WallMs) -> impl Iterator<Item = TokenKey> {
         self.ends.iter().take_while(move |(until, _)| *until < instant).map(|(_, key)| *key)
@@ -123,12 +149,50 @@ impl Table {
         untouched.or_else(|| rested().copied()).map(|value| TokenKey { family, value })
     }
 
+    /// Whether so few values of a type that are at home here are free that they are kept for who is known.
+    pub(super) fn is_nearly_empty(&self, token_type: TokenType, today: WallMs) -> bool {
+        let uint2_max = self.terms.uint2_max();
+        let size = token_type.size(uint2_max);
+        // The even values, and with them 0, are at home with master 2.
+        let at_home = if self.me == MasterId::Two { size.div_ceil(2) } else { size / 2 };
+        let kept = (at_home / KEPT_PART) as usize;
+        let untouched = at_home.saturating_sub(self.touched.get(&token_type).copied().unwrap_or_default()) as usize;
+        let resting = self.resting.get(&token_type.family()).into_iter().flatten();
+        let rested = resting.take_while(|(reuse_at, _)| *reuse_at <= today);
+        let fitting = rested.filter(|(_, value)| token_type.admits(*value, uint2_max));
+        kept > 0 && untouched <= kept && untouched + fitting.take(kept + 1).count() <= kept
+    }
+
+    /// How many values of each type are neither promised to anybody nor resting, at home here or not.
+    pub fn free(&self, today: WallMs) -> BTreeMap<TokenType, u32> {
+        let uint2_max = self.terms.uint2_max();
+        let mut free: BTreeMap<_, _> = TokenType::ALL.into_iter().map(|kind| (kind, kind.size(uint2_max))).collect();
+        let promised = |(key, lease): (&TokenKey, &Lease)| {
+            let rested = lease.state == LeaseState::Closed && self.terms.reuse_at(lease.until) <= today;
+            (!rested && !self.preps.contains_key(key)).then_some(*key)
+        };
+        let taken = self.leases.iter().filter_map(promised).chain(self.preps.keys().copied());
+        for token_type in taken.flat_map(|key| types_of(key, uint2_max)) {
+            if let Some(count) = free.get_mut(&token_type) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        free
+    }
+
+    fn touch(&mut self, key: TokenKey) {
+        if self.never_granted_at_home(key) {
+            types_of(key, self.terms.uint2_max()).for_each(|kind| *self.touched.entry(kind).or_default() += 1);
+        }
+    }
+
     fn never_granted_at_home(&self, key: TokenKey) -> bool {
         rules::home(key) == self.me && !self.leases.contains_key(&key) && !self.preps.contains_key(&key)
     }
 
     /// Writes a lease.
     pub fn put_lease(&mut self, key: TokenKey, lease: Lease) {
+        self.touch(key);
         self.unindex(key);
         self.leases.insert(key, lease);
         self.index(key);
@@ -137,6 +201,7 @@ impl Table {
     /// Writes a proposal.
     pub fn put_prep(&mut self, prep: Prep) {
         let key = prep.key;
+        self.touch(key);
         self.unindex(key);
         self.preps.insert(key, prep);
         self.index(key);
@@ -145,12 +210,16 @@ impl Table {
     /// Removes a proposal that became a lease, or that a newer grant overtook.
     pub fn drop_prep(&mut self, key: TokenKey) {
         self.unindex(key);
-        self.preps.remove(&key);
+        let dropped = self.preps.remove(&key).is_some();
+        if dropped && self.never_granted_at_home(key) {
+            types_of(key, self.terms.uint2_max()).for_each(|kind| take_one(&mut self.touched, &kind));
+        }
         self.index(key);
     }
 
     fn unindex(&mut self, key: TokenKey) {
         if let Some(lease) = self.leases.get(&key) {
+            self.usage.remove_lease(key, lease);
             if let Some(values) = self.resting.get_mut(&key.family) {
                 values.remove(&(self.terms.reuse_at(lease.until), key.value));
             }
@@ -159,6 +228,7 @@ impl Table {
             self.by_agent.remove(&(lease.agent_id.clone(), lease.token_type, key));
         }
         if let Some(prep) = self.preps.get(&key) {
+            self.usage.remove_prep(prep);
             self.by_session.remove(&(prep.session, prep.token_type, key));
             self.by_agent.remove(&(prep.agent_id.clone(), prep.token_type, key));
         }
@@ -167,6 +237,9 @@ impl Table {
     fn index(&mut self, key: TokenKey) {
         let at_home = rules::home(key) == self.me;
         let prep = self.preps.get(&key);
+        if let Some(lease) = self.leases.get(&key) {
+            self.usage.add_lease(key, lease);
+        }
         match self.leases.get(&key) {
             None => {}
             Some(lease) if lease.state == LeaseState::Closed && at_home && prep.is_none() => {
@@ -183,6 +256,7 @@ impl Table {
             }
         }
         if let Some(prep) = prep {
+            self.usage.add_prep(prep);
             self.by_session.insert((prep.session, prep.token_type, key));
             self.by_agent.insert((prep.agent_id.clone(), prep.token_type, key));
         }

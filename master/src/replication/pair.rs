@@ -500,6 +500,7 @@ impl Ledger {
         view.lsn = hello.lsn;
         view.version.clone_from(&hello.version);
         self.compare_clocks(now, hello.wall, fx);
+        self.tell_first_whitelist(fx);
         self.begin_exchange(now, fx);
     }
 

@@ -24,6 +24,8 @@ pub struct Book {
     pub(super) sent_at: BTreeMap<SettingKey, BootMs>,
     /// The whitelist as long as none was ever written down.
     first_whitelist: Vec<IpNet>,
+    /// The other master's, where it differs.
+    other_first_whitelist: Vec<IpNet>,
 }
 
 /// Somebody who wants a change and has not been answered.
@@ -74,6 +76,32 @@ impl Book {
         }
     }
 
+    /// What the first change of the whitelist begins with, and what operators are shown until then: what either master was
+    /// told by its flag. Each lets in by its own.
+    pub fn either_whitelist(&self) -> Vec<IpNet> {
+        if self.settings.contains_key(&SettingKey::Whitelist) {
+            return self.whitelist().to_vec();
+        }
+        let mut networks: Vec<IpNet> = self.first_whitelist.iter().map(IpNet::trunc).collect();
+        for network in &self.other_first_whitelist {
+            if !networks.contains(network) {
+                networks.push(*network);
+            }
+        }
+        networks
+    }
+
+    /// Notes the other master's; `true` if that is news, and another one.
+    pub(super) fn note_other_first_whitelist(&mut self, networks: &[IpNet]) -> bool {
+        let sorted = |networks: &[IpNet]| networks.iter().map(IpNet::trunc).collect::<std::collections::BTreeSet<_>>();
+        let theirs = sorted(networks);
+        let differs = theirs != sorted(&self.first_whitelist);
+        let theirs: Vec<IpNet> = theirs.into_iter().filter(|_| differs).collect();
+        let news = theirs != self.other_first_whitelist;
+        self.other_first_whitelist = theirs;
+        news && differs
+    }
+
     /// Who may log in; `None` as long as the cluster never had users.
     pub fn users(&self) -> Option<&[User]> {
         match &self.settings.get(&SettingKey::Users)?.value {
@@ -93,7 +121,7 @@ impl Book {
     /// What a change would make of what is known now.
     pub(super) fn outcome(&self, change: &Change) -> Outcome {
         let known = self.settings.get(&change.key());
-        let outcome = change.outcome(known.map(|setting| &setting.value), &self.first_whitelist);
+        let outcome = change.outcome(known.map(|setting| &setting.value), &self.either_whitelist());
         match &outcome {
             Outcome::Becomes(SettingValue::Namespace(_)) if self.names(false, &change.key()) >= NAMESPACES_MAX => {
                 Outcome::TooMany

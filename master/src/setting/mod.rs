@@ -34,8 +34,9 @@ use book::{WAITING_MAX, Waiter};
 use common::audit::{Actor, Entry};
 use common::rpc::lease::{Changed, Mode, Refusal};
 use common::rpc::peer::PeerMessage;
-use common::setting::{Change, Outcome, Setting, SettingKey};
+use common::setting::{Change, NETWORKS_MAX, Outcome, Setting, SettingKey};
 use common::time::{Now, SpanMs};
+use ipnet::IpNet;
 
 /// A proposal that was not answered is sent again after this long.
 const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
@@ -48,6 +49,8 @@ impl Ledger {
             Outcome::Taken => Some(Refusal::NameTaken),
             Outcome::TooMany => Some(too_many(&change)),
             Outcome::NoSuch => Some(Refusal::NoSuchUser),
+            // The first admin is still being agreed on.
+            Outcome::LastAdmin if self.book.users().is_none() => Some(Refusal::Retry),
             Outcome::LastAdmin => Some(Refusal::LastAdmin),
             Outcome::Retired => Some(Refusal::NameRetired),
             Outcome::NoSuchName => Some(Refusal::NoSuchName),
@@ -62,6 +65,24 @@ impl Ledger {
         self.want(now, &change, &actor, fx);
         let give_up_at = now.boot + CONFIRM_WAIT;
         self.book.waiting.push(Waiter { id, change, actor, give_up_at });
+    }
+
+    /// As long as the ledger has no whitelist, the two may have been started with different ones.
+    pub(crate) fn tell_first_whitelist(&self, fx: &mut Effects) {
+        if self.book.get(&SettingKey::Whitelist).is_none() && !self.book.whitelist().is_empty() {
+            let networks = self.book.whitelist().iter().take(NETWORKS_MAX).copied().collect();
+            fx.send(PeerMessage::Allows { networks });
+        }
+    }
+
+    pub(crate) fn on_allows(&mut self, networks: Vec<IpNet>, fx: &mut Effects) {
+        let known = self.book.get(&SettingKey::Whitelist).is_some();
+        if known || networks.len() > NETWORKS_MAX || !self.book.note_other_first_whitelist(&networks) {
+            return;
+        }
+        let texts = |networks: &[IpNet]| networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let (here, there) = (texts(self.book.whitelist()), texts(&networks));
+        fx.alarms.push(Alarm::WhitelistsDiffer { here, there });
     }
 
     fn pair_is_whole(&self, now: Now) -> bool {

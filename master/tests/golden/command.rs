@@ -1,6 +1,7 @@
 //! What a script may say, and what of it is done.
 
 use super::script::{DAWN, Fail, Script, operator, session};
+use common::account::{Role, User};
 use common::calendar::UtcOffset;
 use common::lease::Grant;
 use common::namespace::{Definition, GeneratorKind, Namespace, Scope};
@@ -9,7 +10,7 @@ use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::terms::{AgentId, MasterId, Terms};
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
 use common::token::TokenType;
-use master::lease::{Event, Lives, Write};
+use master::lease::{Event, Limits, Lives, Write};
 use master::store::Store as _;
 use std::str::FromStr;
 
@@ -59,6 +60,12 @@ pub(super) enum Command {
         lease: Option<u8>,
         #[arg(key)]
         uint2_max: Option<u16>,
+        /// Of each pool for one network, in percent.
+        #[arg(key)]
+        share: Option<u8>,
+        /// Grants of a type to one network within an hour.
+        #[arg(key)]
+        per_hour: Option<u32>,
     },
     /// A fresh store, not started.
     Format {
@@ -86,6 +93,19 @@ pub(super) enum Command {
         /// Sessions that it gives up, with commas between.
         #[arg(key)]
         former: Option<String>,
+        /// Its address.
+        #[arg(key)]
+        from: Option<String>,
+    },
+    /// So many sessions, each of an agent of its own, ask for a token, one after the other, and all mail is delivered.
+    Flood {
+        count: u32,
+        #[arg(key = "type")]
+        token_type: Option<TokenType>,
+        #[arg(key)]
+        from: String,
+        #[arg(key, optional)]
+        at: At,
     },
     /// An agent renews what it was granted, or tries to renew another's.
     Renew {
@@ -179,6 +199,19 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
+    /// What a master's flag allows beside loopback, from its next start on.
+    AllowByFlag { network: String, at: At },
+    /// An admin makes a viewer.
+    AddViewer {
+        name: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// A master proposes the first admin.
+    FirstAdmin {
+        #[arg(key, optional)]
+        at: At,
+    },
     /// An operator ends the lease that an agent was granted.
     Deny {
         agent: String,
@@ -212,7 +245,11 @@ impl goldenscript::Runner for Script {
 
     fn run(&mut self, command: &Command, _: &goldenscript::Context) -> Result<String, Fail> {
         match command {
-            Command::Pair { lease, uint2_max } => {
+            Command::Pair { lease, uint2_max, share, per_hour } => {
+                let usual = Limits::DEFAULT;
+                let share_percent = share.unwrap_or(usual.share_percent);
+                self.limits =
+                    Limits { share_percent, grants_per_hour: per_hour.unwrap_or(usual.grants_per_hour), ..usual };
                 let terms = Terms::new(lease.unwrap_or(7), UtcOffset::default(), uint2_max.unwrap_or(4095))?;
                 self.now = DAWN;
                 let mut out = String::new();
@@ -238,12 +275,13 @@ impl goldenscript::Runner for Script {
                 self.mail.clear();
             }
             Command::Clock(id, skew) => self.master(id.0)?.skew = skew.0,
-            Command::Request { agent, at, token_type, name, former } => {
+            Command::Request { agent, at, token_type, name, former, from } => {
                 let agent_id: AgentId = name.as_ref().unwrap_or(agent).parse()?;
                 let token_type = token_type.unwrap_or(TokenType::Uint2);
                 let former = former.iter().flat_map(|names| names.split(',')).map(session).collect();
                 let request = TokenRequest { agent_id, session: session(agent), cluster: None, token_type, former };
-                return self.ask(agent, at.0, |id| Event::Token { id, request, address: "10.0.0.1:5".to_owned() });
+                let address = from.clone().unwrap_or_else(|| "10.0.0.1:5".to_owned());
+                return self.ask(agent, at.0, |id| Event::Token { id, request, address });
             }
             Command::Renew { agent, at, grant_of, again, attempt, name } => {
                 let Grant { key, g, receipt, .. } = self.grant_of(grant_of.as_ref().unwrap_or(agent))?;
@@ -264,6 +302,9 @@ impl goldenscript::Runner for Script {
                 let agent_id = name.as_ref().unwrap_or(agent).parse()?;
                 let request = ListRequest { agent_id, session: session(agent), after: None };
                 return self.ask(agent, MasterId::One, |id| Event::List { id, request });
+            }
+            Command::Flood { count, token_type, from, at } => {
+                return self.flood(*count, token_type.unwrap_or(TokenType::Uint2), from, at.0);
             }
             Command::PeerLost(id) => return self.peer_lost(id.0),
             Command::Join(id) => return self.join(id.0),
@@ -310,6 +351,15 @@ impl goldenscript::Runner for Script {
             }
             Command::Allow { network, at } => return self.change(at.0, Change::Allow(network.parse()?)),
             Command::Disallow { network, at } => return self.change(at.0, Change::Disallow(network.parse()?)),
+            Command::AllowByFlag { network, at } => self.also_allowed.push((at.0, network.parse()?)),
+            Command::AddViewer { name, at } => {
+                let user = User { name: name.parse()?, role: Role::Viewer, phc: "$argon2id$".to_owned() };
+                return self.change(at.0, Change::AddUser(user));
+            }
+            Command::FirstAdmin { at } => {
+                let user = User { name: "admin".parse()?, role: Role::Admin, phc: "$argon2id$".to_owned() };
+                return self.change(at.0, Change::FirstAdmin(user));
+            }
             Command::Deny { agent, at } => {
                 let (key, actor) = (self.grant_of(agent)?.key, operator());
                 return self.ask("the operator", at.0, |id| Event::Deny { id, key, actor });

@@ -39,6 +39,9 @@ scripts! {
     a_fresh_start_gives_up_its_former_leases
     a_grant_needs_both
     a_greeting_that_comes_days_later_stops_nobody
+    a_network_has_a_share_of_each_pool
+    a_network_has_so_many_grants_an_hour
+    a_grant_that_nobody_follows_up_ends_early
     a_late_confirmation_proves_nothing
     a_master_left_behind_in_an_earlier_pairing_serves_nothing
     a_lone_master_renews_and_grants_nothing
@@ -50,6 +53,7 @@ scripts! {
     a_session_is_known_by_its_name
     a_session_that_asks_again_gets_the_same
     a_store_put_back_is_noticed_though_no_change_is_missing
+    a_user_before_the_first_admin_is_asked_for_again
     a_value_is_granted_again_only_after_its_rest
     an_agent_has_a_budget
     an_empty_pool_borrows_from_the_other
@@ -64,7 +68,9 @@ scripts! {
     sync_merges_and_never_overwrites
     names_proposed_by_their_former_home_are_registered
     two_names_never_give_the_same_strings
+    the_first_change_of_the_whitelist_drops_nothing
     the_first_meeting_makes_the_cluster
     the_other_master_may_answer_a_retry
+    the_last_of_a_pool_is_for_who_is_known
     what_is_not_the_peer_is_refused
 }

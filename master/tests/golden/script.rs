@@ -4,12 +4,15 @@ use super::show::{show_message, show_reply, show_setting, show_write, span};
 use common::audit::Actor;
 use common::lease::Grant;
 use common::rpc::PROTOCOL;
+use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::setting::Change;
 use common::terms::{ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
+use common::token::TokenType;
+use ipnet::IpNet;
 use master::lease::join::{declare_lost, taken_over};
-use master::lease::{Alarm, Effects, Event, Identity, Ledger, Reply, RequestId, Write};
+use master::lease::{Alarm, Effects, Event, Identity, Ledger, Limits, Reply, RequestId, Write};
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
 use std::collections::BTreeMap;
@@ -44,6 +47,9 @@ pub(super) struct Script {
     joined: Option<JoinReply>,
     pub(super) verbose: bool,
     pub(super) audited: bool,
+    pub(super) limits: Limits,
+    pub(super) also_allowed: Vec<(MasterId, IpNet)>,
+    flooders: u32,
 }
 
 /// The hash of every join token in these scripts.
@@ -78,10 +84,13 @@ impl Script {
         let now = self.now_of(id)?;
         self.starts += 1;
         let salt = self.starts;
+        let limits = self.limits;
+        let mut first = vec!["127.0.0.0/8".parse()?];
+        first.extend(self.also_allowed.iter().filter(|(at, _)| *at == id).map(|(_, network)| *network));
         let master = self.master(id)?;
-        let first = vec!["127.0.0.0/8".parse()?];
-        let ledger =
-            Ledger::start(master.store.load()?, now, salt, None, "test".to_owned()).with_first_whitelist(first);
+        let ledger = Ledger::start(master.store.load()?, now, salt, None, "test".to_owned())
+            .with_first_whitelist(first)
+            .with_limits(limits);
         master.ledger = Some(ledger);
         self.event(id, Event::Connected)
     }
@@ -121,6 +130,7 @@ impl Script {
                 message,
                 PeerMessage::Heartbeat { .. }
                     | PeerMessage::Hello(_)
+                    | PeerMessage::Allows { .. }
                     | PeerMessage::Pull { .. }
                     | PeerMessage::Page { .. }
             );
@@ -272,6 +282,36 @@ impl Script {
 
     pub(super) fn change(&mut self, at: MasterId, change: Change) -> Result<String, Fail> {
         self.ask("the operator", at, |id| Event::Change { id, change, actor: operator() })
+    }
+
+    /// What becomes of so many new agents that ask from one address, counted by the answer.
+    pub(super) fn flood(
+        &mut self,
+        count: u32,
+        token_type: TokenType,
+        from: &str,
+        at: MasterId,
+    ) -> Result<String, Fail> {
+        let mut answers: BTreeMap<String, u32> = BTreeMap::new();
+        for _ in 0..count {
+            self.flooders += 1;
+            let agent = format!("flooder-{}", self.flooders);
+            let request = TokenRequest {
+                agent_id: agent.parse()?,
+                session: session(&agent),
+                cluster: None,
+                token_type,
+                former: Vec::new(),
+            };
+            let address = from.to_owned();
+            let mut out = self.ask(&agent, at, |id| Event::Token { id, request, address })?;
+            out += &self.deliver(None)?;
+            let said = format!("answers {agent}: ");
+            let answer = out.lines().find_map(|line| line.split_once(&said)).map_or("nothing", |(_, answer)| answer);
+            let answer = if answer.starts_with("granted") { "granted" } else { answer };
+            *answers.entry(answer.to_owned()).or_default() += 1;
+        }
+        Ok(answers.into_iter().map(|(answer, count)| format!("{count} x {answer}\n")).collect())
     }
 
     pub(super) fn settings(&self) -> Result<String, Fail> {

@@ -92,10 +92,11 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
         PeerMessage::Close { key, g, until } => format!("Close {key} g{g} until {}", days(*until)),
         PeerMessage::Closed { key, g, until } => format!("Closed {key} g{g} until {}", days(*until)),
         PeerMessage::Ask { agent_id, token_type, .. } => format!("Ask {token_type} for {agent_id}"),
-        PeerMessage::NoneFree { token_type, .. } => format!("NoneFree {token_type}"),
+        PeerMessage::NoneFree { token_type, why, .. } => format!("NoneFree {token_type}: {why}"),
         PeerMessage::AskSetting { change, .. } => format!("AskSetting {}", change.key()),
         PeerMessage::ProposeSetting { setting } => format!("ProposeSetting {}", show_setting(setting)),
         PeerMessage::ConfirmSetting { setting } => format!("ConfirmSetting {}", show_setting(setting)),
+        PeerMessage::Allows { networks } => format!("Allows {networks:?}"),
         PeerMessage::Settings { records } => {
             format!("Settings {}", records.iter().map(show_setting).collect::<Vec<_>>().join(", "))
         }

@@ -19,7 +19,8 @@
 //!   while can do less than one that is not, so it is not told apart; the way from alone to serving everything is the
 //!   product's: a page of the other's table that was cut since the start.
 //! * *Answers to requests that wait.* A request that is made again gets the same answer from the same record.
-//! * *What makes a master more careful*: skewed or old clocks, the other's LSN, the count of renewals, the budget. Each only
+//! * *What makes a master more careful*: skewed or old clocks, the other's LSN, the count of renewals, the budget of a name,
+//!   the share of a network. Each only
 //!   refuses, so that a forgotten clock can do nothing that is not tried here: any calendar at any step.
 //! * *Mail of a life before the disk was put back*: the connection ended with the process. A disk that is put back is a twin here: noticing it is what the LSN is for.
 //! * *Asking for a value of the other's* is what an agent's own request at the other does.

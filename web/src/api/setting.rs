@@ -15,7 +15,6 @@ use common::rpc::lease::{Changed, Refusal};
 use common::setting::Change;
 use ipnet::IpNet;
 use serde::Deserialize;
-use std::net::IpAddr;
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
@@ -219,9 +218,6 @@ pub(crate) async fn disallow(
     whitelist(State(masters)).await
 }
 
-/// A network, with nothing beyond its mask.
 fn network(text: &str) -> Result<IpNet, Problem> {
-    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    let how = "range: write a network as 10.0.0.0/8 or fd00::/8, or one address";
-    network.map(|network| network.trunc()).map_err(|_| Problem::bad_parameter(how))
+    common::setting::network(text).map_err(|why| Problem::bad_parameter(format!("range: {why}")))
 }

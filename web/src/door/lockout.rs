@@ -68,6 +68,12 @@ impl Lockout {
         self.locked_until(&Whose::name(name), now).is_some()
     }
 
+    /// Whether this address is locked out now.
+    pub(crate) fn has_locked_address(&mut self, address: IpAddr, now: WallMs) -> bool {
+        let [_, address] = both("", address);
+        self.locked_until(&address, now).is_some()
+    }
+
     fn locked_until(&mut self, whose: &Whose, now: WallMs) -> Option<WallMs> {
         let failures = self.0.get_mut(whose)?;
         // Those of the future are from before the clock was set back.
@@ -132,6 +138,7 @@ mod tests {
             assert_eq!(lockout.attempt(&format!("user{n}"), ip(77), NOW), Ok(()));
         }
         assert!(lockout.attempt("another", ip(77), NOW).is_err(), "by anybody");
+        assert!(lockout.has_locked_address(ip(77), NOW) && !lockout.has_locked_address(ip(78), NOW));
     }
 
     #[test]

@@ -205,7 +205,10 @@ impl Door {
             false => {
                 tracing::warn!(%from, known = user.is_some(), "a login failed");
                 if let Some(user) = user.filter(|_| self.lockout().has_locked(name, now)) {
-                    self.note_lockout(&user, from);
+                    self.note_lockout(user.name.to_string(), from);
+                }
+                if self.lockout().has_locked_address(from, now) {
+                    self.note_lockout(format!("address {from}"), from);
                 }
                 return Err(Refused::Wrong);
             }
@@ -215,9 +218,9 @@ impl Door {
     }
 
     /// Beside the answer, which must take as long as that to a name nobody has.
-    fn note_lockout(&self, user: &User, from: IpAddr) {
-        let (accounts, name) = (Arc::clone(&self.accounts), user.name.to_string());
-        let note = (Actor::new("somebody", &from.to_string()), Action::LockOut, name);
+    fn note_lockout(&self, whom: String, from: IpAddr) {
+        let accounts = Arc::clone(&self.accounts);
+        let note = (Actor::new("somebody", &from.to_string()), Action::LockOut, whom);
         tokio::spawn(async move {
             if let Err(why) = accounts.keep(Vec::new(), Some(note)).await {
                 tracing::warn!(%why, "a lockout could not be written down");

@@ -63,8 +63,11 @@ struct Alarms {
 impl Alarms {
     fn new(look: &Look<'_>, agents: &[AgentRow]) -> Self {
         let w = look.w;
-        let empty = look.snapshot.pools.iter().filter(|pool| pool.free == 0);
-        let pools = empty.map(|pool| ("bad", fill(w.alarm_pool, &[pool.token_type.name()])));
+        let low = look.snapshot.pools.iter().filter(|pool| pool.is_low());
+        let pools = low.map(|pool| match pool.free {
+            0 => ("bad", fill(w.alarm_pool, &[pool.token_type.name()])),
+            free => ("warn", fill(w.alarm_pool_low, &[&free.to_string(), pool.token_type.name()])),
+        });
         let agents = agents.iter().filter_map(|row| alarm_of(row, look));
         let all: Vec<_> = pools.chain(agents).collect();
         let more = all.len().saturating_sub(ALARMS_MAX);

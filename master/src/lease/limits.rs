@@ -1,0 +1,111 @@
+//! What keeps one caller from taking all there is: bounds for a name and for a network, and a part of each pool that is kept
+//! for who is known.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::event::{Alarm, Effects};
+use super::ledger::{Asked, Ledger};
+use super::usage::RATE_SPAN;
+use common::rpc::lease::Refusal;
+use common::terms::AgentId;
+use common::time::{Now, SpanMs, WallMs};
+use common::token::{POOL_LOW_PERCENT, TokenType, TokenValue};
+
+/// How often the pools are counted.
+const COUNT_INTERVAL: SpanMs = SpanMs::seconds(10);
+
+impl Ledger {
+    /// Whether this agent, and the network it asks from, may have one more lease of a type.
+    pub(super) fn within_limits(
+        &self,
+        now: Now,
+        agent_id: &AgentId,
+        address: &str,
+        token_type: TokenType,
+    ) -> Result<(), Refusal> {
+        self.within_budget(agent_id, token_type)?;
+        let usage = self.table.usage();
+        let limits = usage.limits();
+        let Some(network) = limits.network(address) else { return Ok(()) };
+        let open = usage.open_of(network, token_type);
+        if open >= limits.share_of(token_type.size(self.identity.terms.uint2_max())) {
+            return Err(Refusal::NetworkShare { network: network.to_string(), open, token_type });
+        }
+        let (count, since) = (limits.grants_per_hour, WallMs(now.wall.0.saturating_sub(RATE_SPAN.0)));
+        if count > 0 && usage.were_granted(network, token_type, since, count) {
+            return Err(Refusal::NetworkRate { network: network.to_string(), count, token_type });
+        }
+        Ok(())
+    }
+
+    /// Which narrower type's values must not be taken for a lease of `token_type`: those that this agent would not get under
+    /// that type either.
+    ///
+    /// # Errors
+    /// None of this type either: what is free at home here is kept for others.
+    pub(super) fn spared(
+        &self,
+        agent_id: &AgentId,
+        address: &str,
+        token_type: TokenType,
+        today: WallMs,
+    ) -> Result<Option<TokenType>, ()> {
+        let uint2_max = self.identity.terms.uint2_max();
+        let usage = self.table.usage();
+        let network = usage.limits().network(address);
+        let kept = |kind: TokenType| !usage.knows(agent_id, network) && self.table.is_nearly_empty(kind, today);
+        let full = |kind: TokenType| {
+            let share = usage.limits().share_of(kind.size(uint2_max));
+            network.is_some_and(|network| usage.open_of(network, kind) >= share)
+        };
+        if kept(token_type) {
+            return Err(());
+        }
+        let narrower = |kind: &TokenType| {
+            kind.family() == token_type.family() && kind.size(uint2_max) < token_type.size(uint2_max)
+        };
+        Ok(TokenType::ALL.into_iter().filter(narrower).find(|kind| kept(*kind) || full(*kind)))
+    }
+
+    /// Whether a value may be granted today: not one that somebody of a lost ledger may have, nor one that is spared.
+    pub(super) fn may_propose(&self, value: TokenValue, spared: Option<TokenType>, today: WallMs) -> bool {
+        let uint2_max = self.identity.terms.uint2_max();
+        let floor = self.caution.floor;
+        floor.is_none_or(|floor| floor.allows(value, today))
+            && !spared.is_some_and(|kind| kind.admits(value, uint2_max))
+    }
+
+    /// Why no value at home here could be proposed.
+    pub(super) fn none_free(&self, now: Now, token_type: TokenType) -> Refusal {
+        let today = self.identity.terms.utc_offset().day_floor(now.wall);
+        match self.table.pick(token_type, today, |value| self.may_propose(value, None, today)) {
+            Some(_) => Refusal::Kept { token_type },
+            None => Refusal::PoolExhausted { token_type },
+        }
+    }
+
+    /// The other master has none for somebody who asked here.
+    pub(super) fn on_none_free(&mut self, now: Now, asked: Asked, why: Refusal, fx: &mut Effects) {
+        let why = match why {
+            Refusal::PoolExhausted { .. } => self.none_free(now, asked.2),
+            other => other,
+        };
+        self.refuse_waiting(&asked, &why, fx);
+    }
+
+    /// Tells operators, once, when most of a pool is in use.
+    pub(super) fn look_at_pools(&mut self, now: Now, fx: &mut Effects) {
+        if now.boot < self.look_at_pools_at {
+            return;
+        }
+        self.look_at_pools_at = now.boot + COUNT_INTERVAL;
+        let terms = self.identity.terms;
+        for (token_type, free) in self.table.free(terms.utc_offset().day_floor(now.wall)) {
+            let size = token_type.size(terms.uint2_max());
+            if u64::from(size - free) * 100 < u64::from(size) * u64::from(POOL_LOW_PERCENT) {
+                self.low.remove(&token_type);
+            } else if self.low.insert(token_type) {
+                fx.alarms.push(Alarm::PoolLow { token_type, free, size });
+            }
+        }
+    }
+}
