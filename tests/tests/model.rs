@@ -24,6 +24,7 @@ fn kept_pair() -> Bounds {
         lost: &[],
         put_back: None,
         revert: false,
+        copied: None,
         release: false,
         mail_max: 64,
         every_clock: false,
@@ -132,6 +133,24 @@ fn two_disks_that_are_put_back_promise_nothing_twice_once_agents_have_shown_what
 fn without_receipts_two_disks_that_are_put_back_promise_twice() {
     if large() {
         assert!(duplicate(&[NoReceipts], reverted()).is_some());
+    }
+}
+
+/// A master's folder is copied. What is of no news to the original is of none to the copy, as long as that does nothing with it.
+fn copied(master: MasterId) -> Bounds {
+    Bounds { copied: Some(master), heal_every: 0, ..kept_pair() }
+}
+
+#[test]
+fn a_copy_beside_its_original_promises_nothing() {
+    let counts = [exhaust("other copied", copied(MasterId::One)), exhaust("home copied", copied(MasterId::Two))];
+    assert_eq!(counts, [12_500, 13_246]);
+}
+
+#[test]
+fn a_copy_that_does_not_know_it_promises_twice() {
+    for twin in [CopyTrusted, CopyConsents] {
+        assert!(duplicate(&[twin], copied(MasterId::One)).is_some(), "{twin:?}");
     }
 }
 

@@ -60,6 +60,8 @@ pub enum Action {
     TakePage { at: usize },
     /// A crash, and a new start.
     Restart { at: usize },
+    /// A master's folder is copied, and the copy started beside it.
+    Copy { at: usize },
     /// The operator declares the other one lost.
     PeerLost { survivor: usize },
     /// The replacement joins, step by step.
@@ -379,7 +381,12 @@ impl Model for Masters {
             actions.push(Action::Beat { at, wall: self.last_wall() });
             self.deliveries(world, at, node, actions);
             actions.push(Action::Restart { at });
-            if node.serving == Serving::Alone {
+            if self.bounds.copied == Some(node.disk.identity.master) && world.nodes.len() == 2 {
+                actions.push(Action::Copy { at });
+            }
+            // A copy exchanges no tables: the starts in the greetings, which are left out here, tell it from its original.
+            let is_copy = at >= 2 && self.bounds.copied.is_some();
+            if node.serving == Serving::Alone && !is_copy {
                 let others = world.nodes.iter().enumerate().filter(|(_, other)| other.id() != node.id());
                 actions.extend(others.map(|(from, _)| Action::CutPage { at, from }));
                 actions.push(Action::TakePage { at });
@@ -470,6 +477,15 @@ impl Model for Masters {
                 world.put_node(at, node);
                 Some(world)
             }
+            Action::Copy { at } => {
+                // Without its lineage a copy takes itself for what it was copied from.
+                let mut disk = world.node(at)?.disk.clone();
+                disk.unmet |= !self.has(Twin::CopyTrusted);
+                let copy = Node::new(disk, Serving::Alone);
+                let mut world = world;
+                world.nodes.push(Shared::new(copy));
+                Some(world)
+            }
             Action::PeerLost { survivor } => self.peer_lost(world, survivor),
             Action::Join => self.join(world),
             Action::Twin { at, twin } => twins::act(world, at, twin),
@@ -524,6 +540,7 @@ impl fmt::Debug for Action {
             Self::Revert => write!(f, "both copies are put back, and both start again"),
             Self::QuietEnds { at } => write!(f, "the quiet time of {at} is over"),
             Self::Restart { at } => write!(f, "{at} crashes and starts again"),
+            Self::Copy { at } => write!(f, "{at} is copied"),
             Self::PeerLost { survivor } => write!(f, "the other one is declared lost at {survivor}"),
             Self::Join => write!(f, "the replacement joins, a step further"),
             Self::Twin { at, twin } => write!(f, "{at}: {twin:?}"),

@@ -12,6 +12,7 @@
 //! steps with anything in between. Somebody may copy a disk, or both at one moment, and put the copies back later: a start without
 //! proven lineage. Where both were put back, agents show what they hold before anybody is granted anything, as the quiet time
 //! gives them to.
+//! A master's folder may be copied, and the copy started beside it.
 //!
 //! # What was left out, and why that hides nothing
 //!
@@ -68,6 +69,9 @@ pub struct Bounds {
     pub put_back: Option<MasterId>,
     /// Whether both disks are put back, once, to any state they were in together.
     pub revert: bool,
+    /// A master whose folder may be copied once, and the copy started beside it. The copy hears the mail that is for the
+    /// master of its name, agents ask it, and it exchanges no tables.
+    pub copied: Option<MasterId>,
     /// Whether agents give back.
     pub release: bool,
     /// Frames in flight.

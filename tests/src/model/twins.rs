@@ -63,6 +63,10 @@ pub enum Twin {
     NoReceipts,
     /// At the meeting after a start without proven lineage nothing is lifted.
     NoLift,
+    /// A copy of a store does not know that it may be one.
+    CopyTrusted,
+    /// It knows, and promises nothing, but consents to what the other master asks.
+    CopyConsents,
     /// A master's disk is put back to what it was at the beginning, and nobody notices.
     RolledBackDisk,
 }
@@ -88,6 +92,9 @@ pub(super) fn before(model: &Masters, known: &Disk, event: &mut Event) -> Disk {
             }
         }
         Event::Mail(frame) => {
+            if model.has(Twin::CopyConsents) {
+                bent.unmet = false;
+            }
             if model.has(Twin::EpochIgnored) {
                 frame.epoch = known.identity.epoch;
             }
