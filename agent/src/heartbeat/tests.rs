@@ -535,7 +535,8 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
     assert!(alarm(), "{:?}", minter.alarm());
     until("the operators are told", || ours.with(|book| book.reports.iter().any(|report| report.alarm.is_some())))
         .await;
-    drop(agent);
+    drop((agent, names));
+    until("nobody else has the file", || Arc::strong_count(&minter) == 1).await;
     drop(minter);
 
     // A restart goes on with the session and without the leases.

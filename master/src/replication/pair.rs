@@ -183,6 +183,11 @@ impl Pair {
         self.frozen = true;
     }
 
+    /// Whether the other one has been heard for long without its table being read through.
+    fn unanswered(&self, now: Now) -> bool {
+        self.unanswered_since.is_some_and(|since| now.boot - since >= SILENCE_ALONE)
+    }
+
     pub(crate) fn next_beat(&self) -> BootMs {
         self.next_beat
     }
@@ -593,10 +598,16 @@ impl Ledger {
         }
         // Heard, but what this one asks is not answered: it is not heard itself.
         let unanswered = self.pair.mode == Mode::Syncing
-            && self.pair.unanswered_since.is_some_and(|since| now.boot - since >= SILENCE_ALONE)
+            && self.pair.unanswered(now)
             && self.pair.doubted.is_none_or(|at| now.boot - at >= SILENCE_ALONE);
         if (silence < SILENCE_ALONE && !unanswered) || !self.identity().paired || self.pair.mode == Mode::RolledBack {
             return;
+        }
+        if silence >= SILENCE_ALONE {
+            // The next meeting begins with a greeting again: one that refuses us takes nothing else.
+            self.pair.synced = false;
+            self.pair.exchange = None;
+            self.pair.unanswered_since = None;
         }
         if let Some(why) = &self.pair.unproven {
             if !self.pair.unproven_said {
@@ -605,11 +616,7 @@ impl Ledger {
             }
             return;
         }
-        if silence >= SILENCE_ALONE {
-            self.pair.synced = false;
-            self.pair.exchange = None;
-            self.pair.unanswered_since = None;
-        } else {
+        if silence < SILENCE_ALONE {
             fx.alarms.push(Alarm::NotHeard);
         }
         self.pair.mode = Mode::ReadyAlone;
@@ -628,6 +635,10 @@ impl Ledger {
                 let (id, after) = (exchange.id, exchange.after);
                 self.pair.exchange = Some(Exchange { id, after, asked_at: now.boot });
                 fx.send(PeerMessage::Pull { exchange: id, after, unmet: self.unmet() });
+                // It may refuse whatever is no greeting.
+                if self.pair.unanswered(now) {
+                    fx.send(PeerMessage::Hello(self.hello(now, true)));
+                }
             }
             Some(_) => {}
             None if !self.pair.synced => fx.send(PeerMessage::Hello(self.hello(now, true))),
