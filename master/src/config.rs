@@ -145,6 +145,13 @@ pub struct Args {
     #[arg(long, env = "UNIQ_NETWORK_GRANTS_PER_HOUR", default_value = "1024", value_name = "N")]
     pub network_grants_per_hour: u32,
 
+    /// The part of each token type's pool, in percent, whose last free values are kept for agents and networks that have held a
+    /// lease for an hour or longer, so that newcomers cannot take the place of who starts anew; 0 keeps nothing. The same at
+    /// both masters
+    #[arg(long, env = "UNIQ_POOL_RESERVE", default_value = "20", value_name = "PERCENT",
+          value_parser = clap::value_parser!(u8).range(0..=50))]
+    pub pool_reserve: u8,
+
     /// The password of the first user, `admin`, is the first line of this file, as long as there are no users; without it
     /// master 1 draws one and writes it once to DIR/admin-password
     #[arg(long, env = "UNIQ_ADMIN_PASSWORD_FILE", value_name = "FILE")]
@@ -255,6 +262,7 @@ impl Args {
             v6_bits: self.network_v6_bits,
             share_percent: self.network_share,
             grants_per_hour: self.network_grants_per_hour,
+            kept_percent: self.pool_reserve,
         }
     }
 
@@ -318,6 +326,7 @@ mod tests {
         assert!(parse(&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101", "--insecure"]).is_ok());
         assert_eq!(parse(&["--peer", "b:1"]).unwrap().limits(), Limits::DEFAULT);
         assert!(parse(&["--peer", "b:1", "--network-share", "0"]).is_err());
+        assert!(parse(&["--peer", "b:1", "--pool-reserve", "51"]).is_err());
         assert!(parse(&["--peer-lost"]).is_ok());
         assert!(parse(&["--verify-audit"]).is_ok());
         assert!(parse(&["--after-revert", "--above", "9", "--confirm", "words"]).is_ok());

@@ -101,6 +101,7 @@ async fn agents_that_have_their_leases_cost_little() {
     for master in &mut cluster.masters {
         // All of them are on this machine.
         master.daemon.set("--network-share", "100");
+        master.daemon.set("--pool-reserve", "0");
         master.daemon.set("--network-grants-per-hour", "0");
         master.daemon.start().unwrap();
     }

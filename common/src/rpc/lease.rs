@@ -445,8 +445,8 @@ pub enum Refusal {
     },
     /// The last free values are not for newcomers.
     #[error(
-        "fewer than a fifth of the {token_type} tokens are free, and those are kept for agents and networks that have held a \
-         lease for an hour or longer: end in the console what nobody needs, or wait until leases have ended"
+        "the last free {token_type} tokens are kept for agents and networks that have held a lease for an hour or longer: end \
+         in the console what nobody needs, wait until leases have ended, or lower --pool-reserve at both masters"
     )]
     Kept {
         /// What was asked for.

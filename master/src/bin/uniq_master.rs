@@ -371,6 +371,7 @@ fn shown(args: &Args) -> Vec<FlagRow> {
         ("--network-v4-bits", args.network_v4_bits.to_string()),
         ("--network-v6-bits", args.network_v6_bits.to_string()),
         ("--network-share", args.network_share.to_string()),
+        ("--pool-reserve", args.pool_reserve.to_string()),
         ("--network-grants-per-hour", args.network_grants_per_hour.to_string()),
         ("--insecure", args.insecure.to_string()),
         ("--log", args.log.clone()),

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::rules;
-use super::usage::{KEPT_PART, Limits, Usage, take_one, types_of};
+use super::usage::{Limits, Usage, take_one, types_of};
 use common::lease::{Lease, LeaseState, Prep};
 use common::terms::{AgentId, MasterId, SessionId, Terms};
 use common::time::WallMs;
@@ -155,7 +155,7 @@ impl Table {
         let size = token_type.size(uint2_max);
         // The even values, and with them 0, are at home with master 2.
         let at_home = if self.me == MasterId::Two { size.div_ceil(2) } else { size / 2 };
-        let kept = (at_home / KEPT_PART) as usize;
+        let kept = (at_home * u32::from(self.usage.limits().kept_percent) / 100) as usize;
         let untouched = at_home.saturating_sub(self.touched.get(&token_type).copied().unwrap_or_default()) as usize;
         let resting = self.resting.get(&token_type.family()).into_iter().flatten();
         let rested = resting.take_while(|(reuse_at, _)| *reuse_at <= today);

@@ -20,8 +20,6 @@ pub const KNOWN_AFTER: SpanMs = SpanMs(HOUR_MS);
 ///
 /// [`UNPROVED_SPAN`]: common::lease::UNPROVED_SPAN
 pub const UNPROVED_MAX: u32 = 16;
-/// One part in so many of each pool is kept for who is known.
-pub const KEPT_PART: u32 = 5;
 
 /// How much one network may have. Each master goes by its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,12 +32,15 @@ pub struct Limits {
     pub share_percent: u8,
     /// New grants of a type that one network gets within [`RATE_SPAN`]; 0 is no bound.
     pub grants_per_hour: u32,
+    /// The part of each pool that is kept for agents and networks that are known, 0 to 50 percent; 0 keeps nothing.
+    pub kept_percent: u8,
 }
 
 impl Limits {
     /// What is not said otherwise: an IPv4 address, or the network that one IPv6 host usually has, gets half of a pool at most,
     /// and a quarter of the largest usual pool within an hour.
-    pub const DEFAULT: Self = Self { v4_bits: 32, v6_bits: 64, share_percent: 50, grants_per_hour: 1_024 };
+    pub const DEFAULT: Self =
+        Self { v4_bits: 32, v6_bits: 64, share_percent: 50, grants_per_hour: 1_024, kept_percent: 20 };
 
     /// The network of a caller; `None` if the text is no address with or without a port.
     pub fn network(&self, address: &str) -> Option<IpNet> {

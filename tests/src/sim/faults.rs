@@ -226,6 +226,7 @@ impl World {
         store.disturb();
         self.masters.push(Master::new(id, Some(store)));
         let copy = self.masters.len() - 1;
+        self.masters[copy].cut_off = true;
         let stay = self.rng.magnitude(HOUR_MS, 40 * DAY_MS);
         for other in 0..copy {
             for (from, to) in [(copy, other), (other, copy)] {

@@ -13,7 +13,9 @@ use common::terms::{EpochId, MasterId, SessionId};
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
-use master::lease::{Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Reply, RequestId, Standing, Write};
+use master::lease::{
+    Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Limits, Reply, RequestId, Standing, Write,
+};
 use std::collections::BTreeMap;
 
 /// Who waits for an answer.
@@ -105,6 +107,8 @@ pub struct Master {
     pub condemned: bool,
     /// It was put back, and nobody knows: until it has met the other one, no operator may vouch for it.
     pub restored: bool,
+    /// It is on a machine that no master can be reached from: no mail of it, or to it, was ever on the way.
+    pub cut_off: bool,
     /// How wrong its calendar is.
     pub wall_off: i64,
     /// It stands still until then.
@@ -135,6 +139,7 @@ impl Master {
             backup: None,
             condemned: false,
             restored: false,
+            cut_off: false,
             wall_off: 0,
             paused_until: 0,
             fail_commit: None,
@@ -212,7 +217,9 @@ impl World {
         }
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
         master.permit = (loaded.identity.epoch, loaded.permit_out);
-        let ledger = Ledger::start(loaded, now, salt, None, String::new());
+        // The pools are so small, and all who ask so lawful, that nothing is kept from anybody.
+        let limits = Limits { kept_percent: 0, ..Limits::DEFAULT };
+        let ledger = Ledger::start(loaded, now, salt, None, String::new()).with_limits(limits);
         master.standing = Some(Standing::of(&ledger));
         master.ledger = Some(ledger);
         self.tell(|| format!("master {m} starts"));
@@ -383,9 +390,11 @@ impl World {
         let epoch = message.said_in(epoch);
         let frame = Box::new(PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message });
         let to = self.current[slot(master.other())];
-        for delay in self.copies().into_iter().flatten() {
+        let cut_off = self.masters[m].cut_off;
+        for delay in self.copies().into_iter().flatten().filter(|_| !cut_off) {
             // A stored copy may come to whoever is there by then, or to a former master that lives on.
-            let to = if self.rng.chance(0.9) { to } else { self.rng.below(self.masters.len()) };
+            let other = if self.rng.chance(0.9) { to } else { self.rng.below(self.masters.len()) };
+            let to = if self.masters[other].cut_off { to } else { other };
             self.after(delay, Event::Mail(to, frame.clone()));
         }
         let open = self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.lost();
