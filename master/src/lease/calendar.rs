@@ -2,13 +2,19 @@
 //!
 //! Safety uses no clock, but a calendar that is wrong for a minute can lock values up, or end leases, for as long as it was
 //! ahead. The machine's own clock never steps: a calendar that jumps ahead of it is not followed until the other
-//! master, whose own did not jump, shows the same, or until an operator starts this one anew.
+//! master, whose own did not jump, shows the same, or until an operator starts this one anew. A jump of a day at most that has
+//! stood for some minutes is a correction, as a time service makes it after a machine's start, and is followed by itself:
+//! otherwise every agent with a right clock would have to refuse until somebody came.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::time::{Now, SpanMs, WallMs};
+use common::time::{BootMs, Now, SpanMs, WallMs};
 
 /// A calendar that goes ahead of the machine's own clock by more than this at once is not followed.
 pub const JUMP_MAX: SpanMs = SpanMs::seconds(300);
+/// A jump that has stood for so long by the machine's own clock,
+pub const SETTLED: SpanMs = SpanMs::seconds(300);
+/// and is no longer than this, is followed.
+pub const CORRECTION_MAX: SpanMs = SpanMs::days(1);
 /// A calendar that, at a start, is further ahead than this of the latest time that both masters ever agreed on is not
 /// believed alone: longer than any lease, its rest and a permit.
 pub const STANDSTILL_MAX: SpanMs = SpanMs::days(40);
@@ -24,6 +30,8 @@ pub struct Calendar {
     read: Now,
     /// How far it is ahead of what is followed.
     ahead: Option<SpanMs>,
+    /// Since when it is about as far ahead as it is, by the machine's own clock.
+    ahead_since: BootMs,
     /// At the start it was further ahead of all that was ever agreed on than a standstill explains: later than this.
     far_after: Option<WallMs>,
     /// How many times faster than the machine's own clock calendars run: 1, but for a test clock.
@@ -36,7 +44,7 @@ impl Calendar {
         let longest = SpanMs(STANDSTILL_MAX.0.saturating_mul(scale));
         let explained = agreed + longest;
         let far_after = (agreed > WallMs(0) && now.wall > explained).then_some(explained);
-        Self { last: now, high: now, read: now, ahead: None, far_after, scale }
+        Self { last: now, high: now, read: now, ahead: None, ahead_since: now.boot, far_after, scale }
     }
 
     /// What the machine's own clock says that the calendar shows, going on from `from`.
@@ -58,8 +66,17 @@ impl Calendar {
         self.read = now;
         if self.jumped(now) {
             let wall = self.expected(self.last, now);
-            let begins = self.ahead.is_none();
-            self.ahead = Some(now.wall - wall);
+            let (begins, ahead) = (self.ahead.is_none(), now.wall - wall);
+            let tolerated = JUMP_MAX.0.saturating_mul(self.scale);
+            if self.ahead.is_none_or(|before| ahead.0.saturating_sub(before.0).saturating_abs() > tolerated) {
+                self.ahead_since = now.boot;
+            }
+            self.ahead = Some(ahead);
+            let short = ahead.0 <= CORRECTION_MAX.0.saturating_mul(self.scale);
+            if short && now.boot - self.ahead_since >= SETTLED {
+                (self.last, self.high, self.ahead) = (now, now, None);
+                return (now, None);
+            }
             return (Now { wall, ..now }, self.ahead.filter(|_| begins));
         }
         self.ahead = None;
@@ -108,7 +125,7 @@ impl Calendar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::time::{BootMs, DAY_MS, HOUR_MS};
+    use common::time::{DAY_MS, HOUR_MS};
 
     fn at(wall: i64, boot: i64) -> Now {
         Now { wall: WallMs(wall), boot: BootMs(boot) }
@@ -126,6 +143,30 @@ mod tests {
         assert!(!calendar.steady());
         assert_eq!(calendar.follow(at(BEGAN + 3_000, 3_000)), (at(BEGAN + 3_000, 3_000), None));
         assert!(calendar.steady());
+    }
+
+    #[test]
+    fn a_jump_that_stands_is_a_correction_unless_it_is_far() {
+        let mut calendar = Calendar::start(at(BEGAN, 0), WallMs(0), 1);
+        let ahead = |boot: i64, by: i64| at(BEGAN + boot + by, boot);
+        for boot in [1_000, 150_000, 300_000] {
+            let (now, _) = calendar.follow(ahead(boot, HOUR_MS));
+            assert_eq!(now, at(BEGAN + boot, boot), "not yet");
+        }
+        // It goes further ahead: that is another jump.
+        for boot in [301_000, 600_000] {
+            assert_eq!(calendar.follow(ahead(boot, 2 * HOUR_MS)).0, at(BEGAN + boot, boot), "not yet");
+        }
+        assert_eq!(calendar.follow(ahead(601_000, 2 * HOUR_MS)), (ahead(601_000, 2 * HOUR_MS), None));
+        assert!(calendar.steady());
+        let mut calendar = Calendar::start(at(BEGAN, 0), WallMs(0), 1);
+        for boot in [1_000, 301_000, 90_000_000] {
+            assert_eq!(
+                calendar.follow(ahead(boot, 2 * DAY_MS)).0,
+                at(BEGAN + boot, boot),
+                "a wrong day is not followed"
+            );
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
 use common::terms::{EpochId, MasterId, SessionId};
-use common::time::{Now, WallMs};
+use common::time::{Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
 use master::lease::{
@@ -150,6 +150,16 @@ impl Master {
             waiting: BTreeMap::new(),
             next_request: 0,
             join_reply: None,
+        }
+    }
+
+    /// Hours in which nothing happens are left out: for the ledger, and for the copy of it that answers heartbeats.
+    pub(super) fn skip_quiet_time(&mut self, quiet: SpanMs) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.skip_quiet_time(quiet);
+            if let Some(standing) = &mut self.standing {
+                standing.follow(ledger, &[]);
+            }
         }
     }
 

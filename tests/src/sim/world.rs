@@ -279,9 +279,7 @@ impl World {
         let runs = (at.min(self.clocks_run_until()) - self.t).max(0);
         let quiet = SpanMs(at - self.t - runs);
         if quiet.0 > 0 {
-            for ledger in self.masters.iter_mut().filter_map(|master| master.ledger.as_mut()) {
-                ledger.skip_quiet_time(quiet);
-            }
+            self.masters.iter_mut().for_each(|master| master.skip_quiet_time(quiet));
         }
         self.link += runs;
         self.t = at;
