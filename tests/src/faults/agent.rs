@@ -7,7 +7,7 @@ use agent::holder::{Holder, LeaseView, Leases};
 use agent::minter::{Generator, Minter};
 use agent::refusal::Refusal;
 use agent::run::{Run, Runs};
-use agent::serial_file::{AfterReboot, Contents, Opened, Place, StartKind, format_on, open_on};
+use agent::serial_file::{AfterReboot, Contents, Holdings, Opened, Place, StartKind, format_on, open_on};
 use agent::timebase::Answer;
 use anyhow::{Context as _, Result};
 use common::calendar::UtcOffset;
@@ -363,7 +363,9 @@ impl Agent {
             self.violated(format!("{found:?} where {expected:?} was due"));
         }
         let resumed = opened.start == StartKind::Resumed;
-        if !resumed && opened.holdings != Default::default() {
+        // What it gives up at its first request is all that it may know of earlier sessions.
+        let kept = Holdings { former: Vec::new(), ..opened.holdings.clone() };
+        if !resumed && kept != Holdings::default() {
             self.violated("a fresh start goes on with the tokens of another session");
         }
         if resumed && opened.holdings.rseq < self.rseq {
