@@ -6,8 +6,8 @@
 //! name, and `localhost` leads nowhere else.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use core::net::IpAddr;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 /// Stands for every name.
 const ANY: &str = "*";
@@ -86,7 +86,7 @@ fn without_port(host: &str) -> Option<&str> {
 fn is_address(name: &str) -> bool {
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     match bare {
-        Some(six) => six.parse::<std::net::Ipv6Addr>().is_ok(),
+        Some(six) => six.parse::<core::net::Ipv6Addr>().is_ok(),
         None => matches!(name.parse(), Ok(IpAddr::V4(_))),
     }
 }

@@ -7,10 +7,10 @@ use crate::audit::Actor;
 use crate::namespace::{EarlyNamespace, GeneratorKind, GeneratorName, Namespace, NamespaceError};
 use crate::terms::MasterId;
 use crate::time::WallMs;
+use core::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::IpAddr;
 
 /// Networks in the whitelist at most.
 pub const NETWORKS_MAX: usize = 1_024;
@@ -472,7 +472,7 @@ mod tests {
         assert_eq!(Change::Disallow(net("192.168.0.0/16")).outcome(Some(&both), &first), Outcome::AlreadySo);
         let Outcome::Becomes(one) = Change::Disallow(net("127.0.0.0/8")).outcome(Some(&both), &first) else { panic!() };
         assert_eq!(one, SettingValue::Whitelist(vec![net("10.0.0.0/8")]));
-        let many = (0..NETWORKS_MAX as u32).map(|n| net(&format!("{}/32", std::net::Ipv4Addr::from(n)))).collect();
+        let many = (0..NETWORKS_MAX as u32).map(|n| net(&format!("{}/32", core::net::Ipv4Addr::from(n)))).collect();
         let full = SettingValue::Whitelist(many);
         assert_eq!(Change::Allow(net("10.0.0.0/8")).outcome(Some(&full), &first), Outcome::TooMany);
     }

@@ -30,9 +30,10 @@ async fn metric(cluster: &Cluster, http: SocketAddr, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no {name} in {}", metrics.text()))
 }
 
-/// A connection that the whitelist refuses: the master closes it.
+/// A connection that the whitelist refuses: the master closes it, and at once, since this caller says that it asks nothing.
 async fn stranger(port: SocketAddr) {
     let mut stream = TcpStream::connect(port).await.unwrap();
+    let _ = stream.shutdown().await;
     let _ = stream.read(&mut [0; 1]).await;
 }
 
@@ -161,11 +162,11 @@ async fn strangers_cause_few_lines_and_are_counted() {
     );
     assert!(lines < LINES_MAX, "{lines} lines\n{text}");
     assert!(!text.contains("panicked"), "{text}");
-    // The count of what was left out is told at the end at the latest.
+    // The count of what was left out is told at the end at the latest; more may have been left out since it was read.
     let told = text.lines().filter(|line| line.contains("were left out"));
     let told: u64 =
         told.filter_map(|line| line.split("lines=").nth(1)?.split_whitespace().next()?.parse::<u64>().ok()).sum();
-    assert_eq!(told, left_out, "{text}");
+    assert!(told >= left_out, "{told} told, {left_out} counted\n{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

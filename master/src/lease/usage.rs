@@ -8,9 +8,9 @@ use common::lease::{Lease, LeaseState, Prep};
 use common::terms::{AgentId, Terms};
 use common::time::{HOUR_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
+use core::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
 
 /// Over this time new grants of a network are counted.
 pub const RATE_SPAN: SpanMs = SpanMs(HOUR_MS);
