@@ -1,10 +1,21 @@
 //! The same IDs over RPC as over HTTP: one set, no ID in both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::rpc::mint::{MintCode, MintServiceClient};
+use common::clock::TestClock;
+use common::namespace::{GeneratorKind, Scope};
+use common::rpc::PROTOCOL;
+use common::rpc::lease::{HeartbeatReply, Refusal, RetiredProof};
+use common::rpc::mint::{MintCode, MintFailure, MintServiceClient};
 use common::rpc::transport::{connect, deadline_in};
+use common::terms::{ClusterId, SessionId};
+use common::token::TokenType;
+use futures::{SinkExt as _, StreamExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tarpc::context::Context;
+use tarpc::{ClientMessage, Request, Response};
 use tests::client::{Kind, Media};
 use tests::cluster::Cluster;
 use tests::oracle::{Ids, Oracle};
@@ -57,4 +68,58 @@ async fn what_cannot_be_given_over_rpc_has_the_code_it_has_over_http() {
     assert_eq!(string("nosuch", "TEST", "00").await, MintCode::UnknownGenerator);
     let unknown = rpc.uniq64(soon(), "nosuch".into(), 1).await.unwrap().unwrap_err();
     assert_eq!(unknown.code, MintCode::UnknownGenerator);
+}
+
+/// Names that nothing has: of agents and of generators.
+const MALFORMED: [&str; 4] =
+    ["", "two words", "a\0b\u{7}", "x234567890123456789012345678901234567890123456789012345678901234z"];
+
+/// Makes these calls on one connection, each a method's number and its arguments, and gives the answers. Without the service's own
+/// client, which takes no malformed name.
+async fn call_all<Req, Resp>(at: SocketAddr, calls: Vec<Req>) -> Vec<Result<Resp, String>>
+where
+    Req: Serialize + Send + 'static,
+    Resp: DeserializeOwned + Send + 'static,
+{
+    let mut connection = Box::pin(connect::<Req, Resp>(&at.to_string()).await.unwrap());
+    let mut answers = Vec::new();
+    for (id, message) in calls.into_iter().enumerate() {
+        let id = id as u64;
+        connection.send(ClientMessage::Request(Request { context: soon(), id, message })).await.unwrap();
+        let Response { request_id, message } = connection.next().await.expect("the connection was closed").unwrap();
+        assert_eq!(request_id, id);
+        answers.push(message.map_err(|e| e.detail));
+    }
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
+    type Heartbeat = (u32, (u32, String, SessionId, Option<ClusterId>, Option<TestClock>, String, Vec<RetiredProof>));
+    type Define = (u32, (String, GeneratorKind, TokenType, Option<String>, bool, u32, Scope, bool));
+    let cluster = Cluster::start(1, &[]).await.unwrap();
+    let heartbeat = |name: &str| -> Heartbeat {
+        const METHOD: u32 = 6;
+        (METHOD, (PROTOCOL, name.to_owned(), SessionId(1), None, None, "1".to_owned(), Vec::new()))
+    };
+    let define = |name: &str| -> Define {
+        const METHOD: u32 = 3;
+        (METHOD, (name.to_owned(), GeneratorKind::Uniq64, TokenType::Uint2, None, false, 1_000, Scope::Kind, false))
+    };
+    // After each a well-formed one, on the same connection.
+    let calls = MALFORMED.iter().flat_map(|name| [heartbeat(name), heartbeat("well-formed")]).collect();
+    let answers = call_all::<_, (u32, Result<HeartbeatReply, Refusal>)>(cluster.masters[0].agent_listen, calls).await;
+    for (answer, name) in answers.chunks(2).zip(MALFORMED) {
+        let why = answer[0].as_ref().expect_err(name);
+        assert!(why.contains("an agent's name has 1 to 64 characters"), "{name}: {why}");
+        assert!(matches!(answer[1], Ok((_, Ok(_)))), "{name}: {:?}", answer[1]);
+    }
+    let calls = MALFORMED.iter().flat_map(|name| [define(name), define("fine")]).collect();
+    let answers = call_all::<_, (u32, Result<bool, MintFailure>)>(cluster.agents[0].rpc_listen, calls).await;
+    for (answer, name) in answers.chunks(2).zip(MALFORMED) {
+        let why = answer[0].as_ref().expect_err(name);
+        assert!(why.contains("is no generator's name: write 1 to 15 of a-z 0-9 _ -"), "{name}: {why}");
+        assert!(!why.contains(|c: char| c.is_control()), "{name}: {why:?}");
+        assert!(matches!(answer[1], Ok((_, Ok(_)))), "{name}: {:?}", answer[1]);
+    }
 }

@@ -4,12 +4,15 @@
 //! hands it to a timer wheel, where a deadline of years panics, in the connection's own task. [`server`] therefore looks at the
 //! deadline before anything else is decoded, and clamps it before tarpc sees it. A panic inside decoding would still be an error
 //! that closes the connection.
+//!
+//! tarpc also takes whatever cannot be decoded for the end of the connection, and the caller is never told why. A call that is one,
+//! but holds a value that breaks a rule of its type (an agent's name of 65 characters), is therefore answered here with that rule.
 
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
-use futures::{Sink, Stream, TryStreamExt as _};
+use futures::{Sink, Stream};
 use rustix::net::sockopt;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
@@ -17,9 +20,10 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tarpc::tokio_serde::{Deserializer, Serializer};
-use tarpc::{ClientMessage, Response};
+use tarpc::{ClientMessage, Response, ServerError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
@@ -31,6 +35,8 @@ pub const FRAME_LEN_MAX: usize = 4 << 20;
 pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
 /// How long a new connection to a server may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The longest reason why a call cannot be read, in characters: parts of the call may be in it.
+const UNREADABLE_CHARS_MAX: usize = 300;
 /// How long a listener waits after an error such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -63,16 +69,30 @@ fn framed<IO: tokio::io::AsyncRead + tokio::io::AsyncWrite>(io: IO) -> Framed<IO
     Framed::new(io, LengthDelimitedCodec::builder().max_frame_length(FRAME_LEN_MAX).new_codec())
 }
 
-/// The bincode that tarpc's own format speaks, bounded, with a panic inside decoding turned into an error. What the check
-/// refuses is not decoded.
-struct Guarded<Item, SinkItem> {
-    check: fn(&[u8]) -> Result<(), bincode::Error>,
-    of: PhantomData<fn(SinkItem) -> Item>,
+/// The bincode that tarpc's own format speaks, bounded, with a panic inside decoding turned into an error.
+struct Guarded<Item, SinkItem>(PhantomData<fn(SinkItem) -> Item>);
+
+/// The same for a server: a deadline that is none is refused before anything is decoded, and what is a call, but holds something
+/// that cannot be, is told from what is no call at all.
+struct GuardedServer<Req, Resp>(PhantomData<fn(Resp) -> Req>);
+
+/// What came to a server.
+#[derive(Debug)]
+enum Received<Req> {
+    Message(ClientMessage<Req>),
+    /// A call of this number that breaks a rule.
+    Unreadable {
+        id: u64,
+        why: String,
+    },
 }
 
-impl<Item, SinkItem> Guarded<Item, SinkItem> {
-    fn new(check: fn(&[u8]) -> Result<(), bincode::Error>) -> Self {
-        Self { check, of: PhantomData }
+/// Stands for a call that is not read.
+struct Unread;
+
+impl<'de> Deserialize<'de> for Unread {
+    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Ok(Self)
     }
 }
 
@@ -97,22 +117,61 @@ fn codec() -> impl bincode::Options {
     bincode::DefaultOptions::new().with_limit(FRAME_LEN_MAX as u64)
 }
 
+fn invalid(why: &bincode::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_string())
+}
+
+/// Decodes all of it. A panic on the way is an error of another kind than a broken rule.
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, bincode::Error> {
+    let panicked = || io::Error::new(io::ErrorKind::InvalidData, "it cannot be decoded");
+    catch_unwind(AssertUnwindSafe(|| codec().deserialize(bytes))).unwrap_or_else(|_| Err(panicked().into()))
+}
+
+/// The number of a call; `None`: it is none.
+fn call_id(bytes: &[u8]) -> Option<u64> {
+    match codec().allow_trailing_bytes().deserialize::<ClientMessage<Unread>>(bytes) {
+        Ok(ClientMessage::Request(request)) => Some(request.id),
+        _ => None,
+    }
+}
+
 impl<Item: DeserializeOwned, SinkItem> Deserializer<Item> for Guarded<Item, SinkItem> {
     type Error = io::Error;
     fn deserialize(self: Pin<&mut Self>, bytes: &BytesMut) -> Result<Item, io::Error> {
-        let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-        let decoded = (self.check)(bytes).and_then(|()| {
-            catch_unwind(AssertUnwindSafe(|| codec().deserialize(bytes)))
-                .unwrap_or_else(|_| Err(Box::new(bincode::ErrorKind::Custom("it cannot be decoded".to_owned()))))
-        });
-        decoded.map_err(|e| invalid(e.to_string()))
+        decode(bytes).map_err(|why| invalid(&why))
     }
+}
+
+impl<Req: DeserializeOwned, Resp> Deserializer<Received<Req>> for GuardedServer<Req, Resp> {
+    type Error = io::Error;
+    fn deserialize(self: Pin<&mut Self>, bytes: &BytesMut) -> Result<Received<Req>, io::Error> {
+        deadline_is_one(bytes).map_err(|why| invalid(&why))?;
+        decode(bytes).map(Received::Message).or_else(|why| match (&*why, call_id(bytes)) {
+            // What serde and our types say of a value; everything else says that these bytes are no call.
+            (bincode::ErrorKind::Custom(rule), Some(id)) => {
+                let why = rule.chars().take(UNREADABLE_CHARS_MAX).collect();
+                Ok(Received::Unreadable { id, why })
+            }
+            _ => Err(invalid(&why)),
+        })
+    }
+}
+
+fn encode<T: Serialize>(item: &T) -> Result<Bytes, io::Error> {
+    codec().serialize(item).map(Bytes::from).map_err(io::Error::other)
 }
 
 impl<Item, SinkItem: Serialize> Serializer<SinkItem> for Guarded<Item, SinkItem> {
     type Error = io::Error;
     fn serialize(self: Pin<&mut Self>, item: &SinkItem) -> Result<Bytes, io::Error> {
-        codec().serialize(item).map(Bytes::from).map_err(io::Error::other)
+        encode(item)
+    }
+}
+
+impl<Req, Resp: Serialize> Serializer<Response<Resp>> for GuardedServer<Req, Resp> {
+    type Error = io::Error;
+    fn serialize(self: Pin<&mut Self>, item: &Response<Resp>) -> Result<Bytes, io::Error> {
+        encode(item)
     }
 }
 
@@ -127,12 +186,84 @@ where
     Resp: Serialize + Send + 'static,
     IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + 'static,
 {
-    tarpc::serde_transport::new(framed(io), Guarded::new(deadline_is_one)).map_ok(|mut message| {
-        if let ClientMessage::Request(request) = &mut message {
-            request.context.deadline = request.context.deadline.min(Instant::now() + DEADLINE_MAX);
+    let transport = tarpc::tokio_serde::Framed::new(framed(io), GuardedServer(PhantomData));
+    Server { transport: Box::pin(transport), refusal: None, unflushed: false, of: PhantomData }
+}
+
+/// Answers calls that cannot be read, and hands on the others. While such an answer cannot be sent nothing more is read, so that
+/// at most one of them waits.
+struct Server<Req, Resp, T> {
+    transport: Pin<Box<T>>,
+    refusal: Option<Response<Resp>>,
+    unflushed: bool,
+    of: PhantomData<fn() -> Req>,
+}
+
+/// Nothing in it is pinned but what is in the box.
+impl<Req, Resp, T> Unpin for Server<Req, Resp, T> {}
+
+impl<Req, Resp, T> Server<Req, Resp, T>
+where
+    T: Sink<Response<Resp>, Error = io::Error>,
+{
+    fn poll_refuse(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.refusal.is_some() {
+            ready!(self.transport.as_mut().poll_ready(cx))?;
         }
-        message
-    })
+        if let Some(refusal) = self.refusal.take() {
+            self.transport.as_mut().start_send(refusal)?;
+            self.unflushed = true;
+        }
+        if self.unflushed {
+            self.unflushed = self.transport.as_mut().poll_flush(cx)?.is_pending();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<Req, Resp, T> Stream for Server<Req, Resp, T>
+where
+    T: Stream<Item = io::Result<Received<Req>>> + Sink<Response<Resp>, Error = io::Error>,
+{
+    type Item = Inbound<Req>;
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Inbound<Req>>> {
+        loop {
+            ready!(self.poll_refuse(cx))?;
+            match ready!(self.transport.as_mut().poll_next(cx)?) {
+                None => return Poll::Ready(None),
+                Some(Received::Message(mut message)) => {
+                    if let ClientMessage::Request(request) = &mut message {
+                        request.context.deadline = request.context.deadline.min(Instant::now() + DEADLINE_MAX);
+                    }
+                    return Poll::Ready(Some(Ok(message)));
+                }
+                Some(Received::Unreadable { id, why }) => {
+                    let detail = format!("this call cannot be read, and nothing was done: {why}");
+                    let message = Err(ServerError::new(io::ErrorKind::InvalidInput, detail));
+                    self.refusal = Some(Response { request_id: id, message });
+                }
+            }
+        }
+    }
+}
+
+impl<Req, Resp, T> Sink<Response<Resp>> for Server<Req, Resp, T>
+where
+    T: Sink<Response<Resp>, Error = io::Error>,
+{
+    type Error = io::Error;
+    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport.as_mut().poll_ready(cx)
+    }
+    fn start_send(mut self: Pin<&mut Self>, response: Response<Resp>) -> io::Result<()> {
+        self.transport.as_mut().start_send(response)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport.as_mut().poll_flush(cx)
+    }
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.transport.as_mut().poll_close(cx)
+    }
 }
 
 /// The client's end of a connection to `address` (host:port), which may take up to [`CONNECT_TIMEOUT`].
@@ -156,7 +287,7 @@ where
     // What we gave up on must not arrive later: after a cut the kernel would deliver a renewal that was long since made at
     // the other master and followed by further ones, and that looks like a second live copy of the agent.
     io.set_zero_linger()?;
-    Ok(tarpc::serde_transport::new(framed(io), Guarded::new(|_| Ok(()))))
+    Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
 }
 
 /// A context whose deadline is `timeout` from now; tarpc's own default is ten seconds.
@@ -231,7 +362,7 @@ pub async fn accept<H, F>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
+    use crate::terms::AgentId;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// A deadline as tarpc writes it, with a body that says whether it was decoded.
@@ -258,16 +389,40 @@ mod tests {
         static PANICKED: AtomicBool = AtomicBool::new(false);
         std::panic::set_hook(Box::new(|_| PANICKED.store(true, Ordering::Relaxed)));
         for left in [(u64::MAX, 0), (u64::MAX, 999_999_999), (u64::MAX / 2 + 1, 0), (u64::MAX, u32::MAX)] {
-            let mut guarded = Guarded::<ClientMessage<Body>, ()>::new(deadline_is_one);
+            let mut guarded = GuardedServer::<Body, ()>(PhantomData);
             let refused = Pin::new(&mut guarded).deserialize(&request(left)).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{left:?}");
             assert!(!DECODED.load(Ordering::Relaxed), "{left:?}");
         }
         // The same bytes with a deadline of a day are a request: the check looks at the right place.
-        let mut guarded = Guarded::<ClientMessage<Body>, ()>::new(deadline_is_one);
+        let mut guarded = GuardedServer::<Body, ()>(PhantomData);
         let taken = Pin::new(&mut guarded).deserialize(&request((86_400, 0)));
         let _ = std::panic::take_hook();
-        assert!(matches!(taken.unwrap(), ClientMessage::Request(request) if request.id == 7));
+        assert!(matches!(taken.unwrap(), Received::Message(ClientMessage::Request(request)) if request.id == 7));
         assert!(DECODED.load(Ordering::Relaxed) && !PANICKED.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_call_that_breaks_a_rule_is_told_from_what_is_no_call() {
+        let call = |id: u64, name: &str| {
+            let bytes = codec().serialize(&(0u32, (1u64, 0u32), [1u8; 16], 1u64, 1u32, id, name)).unwrap();
+            BytesMut::from(&bytes[..])
+        };
+        let read = |bytes: &BytesMut| {
+            let mut guarded = GuardedServer::<AgentId, ()>(PhantomData);
+            Pin::new(&mut guarded).deserialize(bytes)
+        };
+        assert!(matches!(read(&call(7, "agent")).unwrap(), Received::Message(ClientMessage::Request(_))));
+        for name in ["", "a b", "a\0", &"x".repeat(65), &"x".repeat(1 << 20)] {
+            let Received::Unreadable { id: 9, why } = read(&call(9, name)).unwrap() else { panic!("{name}") };
+            assert_eq!(why, "an agent's name has 1 to 64 characters of A-Z a-z 0-9 . _ : -");
+        }
+        // Half a call, and one whose number cannot be read. What has more behind it is a call, of another version.
+        let whole = call(9, "a b");
+        for end in 0..whole.len() {
+            assert!(read(&BytesMut::from(&whole[..end])).is_err(), "{end}");
+        }
+        let more = read(&BytesMut::from(&[&call(9, "agent")[..], &[0]].concat()[..])).unwrap();
+        assert!(matches!(more, Received::Unreadable { id: 9, .. }), "{more:?}");
     }
 }
