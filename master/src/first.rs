@@ -19,11 +19,17 @@ const DRAWN_LEN: usize = 24;
 
 /// The user `admin`, for a cluster that has no users yet: with the password in `given`, else with the one in the data
 /// directory, which is drawn and written there once, by master 1 alone, so that both masters do not draw different ones.
-/// `None` at master 2 without a file: the first admin comes from the other master.
+/// `None` at master 2 without a file: the first admin comes from the other master. One of `proposed`, from an earlier start,
+/// stays what it is if this is its password.
 ///
 /// # Errors
 /// The file cannot be read or written, or holds no password.
-pub fn admin(dir: &Path, given: Option<&Path>, id: MasterId) -> anyhow::Result<Option<User>> {
+pub fn admin(
+    dir: &Path,
+    given: Option<&Path>,
+    id: MasterId,
+    mut proposed: impl Iterator<Item = User>,
+) -> anyhow::Result<Option<User>> {
     let drawn = dir.join(PASSWORD_FILE);
     let password = match given {
         Some(file) => {
@@ -36,6 +42,9 @@ pub fn admin(dir: &Path, given: Option<&Path>, id: MasterId) -> anyhow::Result<O
         None if id == MasterId::One => draw(&drawn)?,
         None => return Ok(None),
     };
+    if let Some(same) = proposed.find(|user| web::verify(password.as_bytes(), &user.phc)) {
+        return Ok(Some(same));
+    }
     let phc = web::hash(password.as_bytes()).context("the system gives no random numbers")?;
     Ok(Some(User { name: FIRST_ADMIN.parse()?, role: Role::Admin, phc }))
 }
@@ -73,29 +82,36 @@ fn draw(file: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::iter::empty;
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_password_is_drawn_once_and_by_one_master() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(admin(dir.path(), None, MasterId::Two).unwrap().is_none());
-        assert!(admin(dir.path(), None, MasterId::One).unwrap().is_some());
+        assert!(admin(dir.path(), None, MasterId::Two, empty()).unwrap().is_none());
+        assert!(admin(dir.path(), None, MasterId::One, empty()).unwrap().is_some());
         let file = dir.path().join(PASSWORD_FILE);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         let first = std::fs::read_to_string(&file).unwrap();
         assert_eq!(first.trim().len(), DRAWN_LEN);
-        let user = admin(dir.path(), None, MasterId::One).unwrap().unwrap();
+        let user = admin(dir.path(), None, MasterId::One, empty()).unwrap().unwrap();
         assert_eq!((std::fs::read_to_string(&file).unwrap(), user.role), (first, Role::Admin));
+        // One with the same password stays as it was proposed; one with another does not.
+        let other = User { phc: web::hash(b"another password").unwrap(), ..user.clone() };
+        let again =
+            |proposed: Vec<User>| admin(dir.path(), None, MasterId::One, proposed.into_iter()).unwrap().unwrap();
+        assert_eq!(again(vec![other.clone(), user.clone()]), user);
+        assert_ne!(again(vec![other.clone()]), other);
     }
 
     #[test]
     fn a_given_password_must_be_one() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("given");
-        assert!(admin(dir.path(), Some(&file), MasterId::Two).is_err(), "there is none");
+        assert!(admin(dir.path(), Some(&file), MasterId::Two, empty()).is_err(), "there is none");
         for (text, taken) in [("correct horse\nmore\n", true), ("short", false), ("", false), ("\nx", false)] {
             std::fs::write(&file, text).unwrap();
-            assert_eq!(admin(dir.path(), Some(&file), MasterId::Two).is_ok(), taken, "{text}");
+            assert_eq!(admin(dir.path(), Some(&file), MasterId::Two, empty()).is_ok(), taken, "{text}");
         }
         assert!(!dir.path().join(PASSWORD_FILE).exists());
     }

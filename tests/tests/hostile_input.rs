@@ -294,6 +294,7 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
             copied: true,
             challenge: Some(1),
             echo: Some(1),
+            users: None,
         })
     };
     let terms = |days| Terms::new(days, Default::default(), 4095).unwrap();

@@ -21,7 +21,9 @@ mod text;
 mod words;
 
 pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_AFTER, LOST_AFTER, ReportRow, SettingsRow};
-pub use door::{Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash};
+pub use door::{
+    Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash, verify,
+};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
     NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,

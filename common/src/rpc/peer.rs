@@ -293,6 +293,9 @@ pub struct Hello {
     pub challenge: Option<u64>,
     /// The number that the receiver asked for.
     pub echo: Option<u64>,
+    /// As long as the sender has met nobody: the first users, as it proposes them. Whoever becomes its pair holds them from
+    /// that moment on, so that they outlive the sender however soon the two are parted.
+    pub users: Option<Box<Setting>>,
 }
 
 /// A step of joining. The token is the proof that an operator wants it.

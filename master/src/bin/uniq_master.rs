@@ -1,12 +1,13 @@
 //! `uniq_master`: wiring only.
 
 use anyhow::{Context as _, bail};
-use common::account::{Login, SecretHash};
+use common::account::{Login, SecretHash, User};
 use common::audit::{Action, Actor, Entry};
 use common::clock::Clock;
 use common::process::tasks::Watch;
 use common::process::{end, log, signals};
 use common::rpc::peer::JoinToken;
+use common::setting::SettingValue;
 use common::settings;
 use common::terms::{ClusterId, EpochId, MasterId};
 use futures::FutureExt as _;
@@ -267,8 +268,10 @@ fn run(args: Args) -> anyhow::Result<()> {
         tracing::warn!("TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
+    let first_admin = first_admin(&args, &loaded)?;
     let ledger = Ledger::start(loaded, clock.link_now(), rand::random(), args.test_clock, version)
         .with_first_whitelist(args.allow.clone())
+        .with_first_admin(first_admin.clone())
         .with_limits(args.limits());
     // This thread serves agents and the other master: a call costs less than waking a second thread for it. The console has a
     // thread of its own, so that a large page keeps no agent waiting.
@@ -277,11 +280,30 @@ fn run(args: Args) -> anyhow::Result<()> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(1).thread_name("console").enable_all();
     let console = builder.build().context("cannot start the console's runtime")?;
-    let done = runtime.block_on(serve(args, ledger, store, clock, logins, console.handle(), stop));
+    let console_door = (logins, first_admin);
+    let done = runtime.block_on(serve(args, ledger, store, clock, console_door, console.handle(), stop));
     for runtime in [runtime, console] {
         runtime.shutdown_timeout(Duration::from_millis(200));
     }
     done
+}
+
+/// The first user of the console, where there are none yet.
+fn first_admin(args: &Args, loaded: &Loaded) -> anyhow::Result<Option<User>> {
+    if loaded.settings.iter().any(|setting| matches!(setting.value, SettingValue::Users(_))) {
+        return Ok(None);
+    }
+    let proposed = loaded.setting_preps.iter().filter_map(|prep| match &prep.value {
+        SettingValue::Users(users) => Some(users.iter().cloned()),
+        _ => None,
+    });
+    let given = args.admin_password_file.as_deref();
+    let user = first::admin(&args.data_dir, given, loaded.identity.master, proposed.flatten())?;
+    if user.is_some() && given.is_none() {
+        let file = args.data_dir.join(first::PASSWORD_FILE);
+        tracing::info!("the console's first user is 'admin', with the password in {}", file.display());
+    }
+    Ok(user)
 }
 
 async fn serve(
@@ -289,7 +311,7 @@ async fn serve(
     ledger: Ledger,
     store: SledStore,
     clock: Clock,
-    logins: Logins,
+    (logins, first_admin): (Logins, Option<User>),
     console_runtime: &Handle,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -303,14 +325,6 @@ async fn serve(
     let peer = args.peer.context("--peer HOST:PORT is missing")?;
 
     let (id, terms) = (ledger.identity().master, ledger.identity().terms);
-    let first_admin = match ledger.book().users() {
-        Some(_) => None,
-        None => first::admin(&args.data_dir, args.admin_password_file.as_deref(), id)?,
-    };
-    if first_admin.is_some() && args.admin_password_file.is_none() {
-        let file = args.data_dir.join(first::PASSWORD_FILE);
-        tracing::info!("the console's first user is 'admin', with the password in {}", file.display());
-    }
     let counters = Arc::new(Counters::default());
     let whitelist = Whitelist::new([]);
     let audit = store.audit();

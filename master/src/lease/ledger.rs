@@ -11,7 +11,7 @@ use crate::replication::lives::Lives;
 use crate::replication::pair::Pair;
 use crate::setting::Book;
 use crate::store::lineage::Unproven;
-use common::account::{Login, SecretHash};
+use common::account::{Login, SecretHash, User};
 use common::audit::{Actor, Entry};
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState, Prep};
@@ -171,6 +171,13 @@ impl Ledger {
         self
     }
 
+    /// The user that this master proposes as the first one, as long as there are none.
+    #[must_use]
+    pub fn with_first_admin(mut self, user: Option<User>) -> Self {
+        self.book.set_first_admin(user);
+        self
+    }
+
     /// How much one network may have (`--network-share` and the like).
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
@@ -327,6 +334,7 @@ impl Ledger {
         let mut lives = self.lives.clone();
         lives.begin(self.mark, self.pair.unproven().is_none());
         self.put_lives(lives, fx);
+        self.propose_first_admin(fx);
     }
 
     pub(super) fn same_cluster(&self, theirs: Option<ClusterId>) -> Result<(), Refusal> {

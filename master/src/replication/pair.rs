@@ -22,6 +22,7 @@ use common::lease::Lease;
 use common::rpc;
 use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, PAGE_MAX, PeerFrame, PeerMessage};
+use common::setting::Setting;
 use common::terms::MasterId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
@@ -38,6 +39,11 @@ pub const PAGE_WAIT: SpanMs = SpanMs::seconds(2);
 pub const CHALLENGE_WAIT: SpanMs = SpanMs::seconds(10);
 /// A difference of the two calendars from which on operators are told.
 pub const SKEW_ALARM: SpanMs = SpanMs::seconds(10);
+
+/// What an operator has to do who formatted the store of a master that was lost.
+const FORMATTED_ANEW: &str = "If it was formatted anew because it was lost: a lost store is not replaced by an empty one. Stop both \
+                              masters, run `uniq_master --peer-lost` here, and make the other's store with --join instead of \
+                              --format";
 
 /// One master's view of the pair.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -243,6 +249,7 @@ impl Ledger {
             copied: self.lives.peer_copied,
             challenge: None,
             echo: None,
+            users: self.first_users().filter(|_| !self.identity().paired).map(Box::new),
         }
     }
 
@@ -264,7 +271,7 @@ impl Ledger {
             if of_this_pairing && me.paired && !self.undoubted(now, hello, fx) {
                 return None;
             }
-            self.adopt_cluster(&frame, fx);
+            self.adopt_cluster(&frame, hello.users.as_deref(), fx);
         } else if frame.epoch.is_none() || self.pair.refused.is_some() {
             return None;
         }
@@ -437,14 +444,15 @@ impl Ledger {
         }
         match (me.cluster, frame.cluster) {
             (Some(here), Some(there)) if here != there => {
-                return Some(format!("it belongs to cluster {there}, this one to {here}: check --peer and --data-dir"));
+                // Only a store that never met another says of which cluster it is.
+                let why = format!("it belongs to cluster {there}, this one to {here}: check --peer and --data-dir");
+                return Some(if me.paired { format!("{why}. {FORMATTED_ANEW}") } else { why });
             }
             (Some(_), None) if me.paired => {
-                return Some(
-                    "its store is freshly formatted, but this cluster had another master in its place; a lost store \
-                     cannot be replaced by an empty one"
-                        .to_owned(),
-                );
+                return Some(format!(
+                    "its store was formatted anew and belongs to no cluster, but this one has met another in its place. \
+                     {FORMATTED_ANEW}"
+                ));
             }
             (None, None) if me.master == MasterId::One => {
                 return Some("neither of the two stores belongs to a cluster: format them again".to_owned());
@@ -474,7 +482,7 @@ impl Ledger {
     }
 
     /// The first meeting: master 2 takes over what master 1 drew, master 1 notes that it happened.
-    fn adopt_cluster(&mut self, frame: &PeerFrame, fx: &mut Effects) {
+    fn adopt_cluster(&mut self, frame: &PeerFrame, users: Option<&Setting>, fx: &mut Effects) {
         let me = self.identity();
         if me.paired || frame.cluster.is_none() || frame.epoch.is_none() {
             return;
@@ -486,6 +494,9 @@ impl Ledger {
             ..me.clone()
         };
         self.put_identity(paired, fx);
+        if let Some(users) = users {
+            self.take_first_users(users, fx);
+        }
     }
 
     pub(crate) fn on_hello(&mut self, now: Now, hello: &Hello, fx: &mut Effects) {

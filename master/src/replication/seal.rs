@@ -55,6 +55,13 @@ pub enum NotBelieved {
          a stranger writes here; check --peer and --data-dir on both"
     )]
     Proof,
+    /// This master never met its other one, and whoever this is has met its own.
+    #[error(
+        "it belongs to a pair already, and this store was formatted anew and never met another: a lost store is not replaced by an \
+         empty one. Stop both masters, run `uniq_master --peer-lost` on that one, remove this data directory and make it with \
+         --join instead of --format. If that one is of another cluster, check --peer on both"
+    )]
+    Paired,
     /// Its contents cannot be read.
     #[error("what it says cannot be read: install the same version on both")]
     Contents,
@@ -98,13 +105,13 @@ pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
     if protocol != PROTOCOL {
         return Err(NotBelieved::Protocol(protocol));
     }
+    let unproved = if own.paired || from == own.master { NotBelieved::Proof } else { NotBelieved::Paired };
     let (cluster, epoch) = match seal {
         Seal::Proved(proof) => {
             let (proof, bytes) = (Proof::from(proof), proved(from, &body));
             let former = own.former.iter().rev().filter(|_| body.len() <= GREETING_LEN_MAX);
             let mut known = own.epoch.iter().chain(former);
-            let epoch =
-                known.find(|epoch| proof.proves(**epoch, Purpose::Message, &bytes)).ok_or(NotBelieved::Proof)?;
+            let epoch = known.find(|epoch| proof.proves(**epoch, Purpose::Message, &bytes)).ok_or(unproved)?;
             (own.cluster, Some(*epoch))
         }
         Seal::Unmet { cluster, epoch } => (cluster, epoch.filter(|_| own.epoch.is_none())),
@@ -172,6 +179,10 @@ mod tests {
         // One that was left behind in the pairing before.
         let left_behind = seal_messages(&own(MasterId::One, 4, &[], true), pull()).unwrap();
         assert_eq!(epochs(open(&two, left_behind)), [Some(EpochId(4))]);
+        // A store that was formatted anew cannot know it, and says what it is.
+        for fresh in [own(MasterId::Two, 9, &[], false), Own { epoch: None, ..own(MasterId::Two, 0, &[], false) }] {
+            assert_eq!(open(&fresh, sealed.clone()), Err(NotBelieved::Paired));
+        }
         let later = SealedFrame { protocol: PROTOCOL + 1, ..sealed };
         assert_eq!(open(&two, later), Err(NotBelieved::Protocol(PROTOCOL + 1)));
     }

@@ -26,6 +26,8 @@ pub struct Book {
     first_whitelist: Vec<IpNet>,
     /// The other master's, where it differs.
     other_first_whitelist: Vec<IpNet>,
+    /// Who is to be proposed as the first user at the first step.
+    first_admin: Option<User>,
 }
 
 /// Somebody who wants a change and has not been answered.
@@ -46,6 +48,14 @@ impl Book {
 
     pub(crate) fn set_first_whitelist(&mut self, networks: Vec<IpNet>) {
         self.first_whitelist = networks;
+    }
+
+    pub(crate) fn set_first_admin(&mut self, user: Option<User>) {
+        self.first_admin = user;
+    }
+
+    pub(super) fn take_first_admin(&mut self) -> Option<User> {
+        self.first_admin.take()
     }
 
     /// A setting.

@@ -67,6 +67,38 @@ impl Ledger {
         self.book.waiting.push(Waiter { id, change, actor, give_up_at });
     }
 
+    /// Before anything is said to the other master: the first user becomes a proposal like any other, and goes with the
+    /// greeting by which the two become a pair.
+    pub(crate) fn propose_first_admin(&mut self, fx: &mut Effects) {
+        let Some(user) = self.book.take_first_admin() else { return };
+        let (key, change) = (SettingKey::Users, Change::FirstAdmin(user));
+        if key.home() != self.identity().master {
+            return;
+        }
+        let Outcome::Becomes(value) = self.book.outcome(&change) else { return };
+        // Once the two have met, the other master may hold what was proposed; before, another password may be given.
+        let known = self.book.prep(&key).map(|prep| &prep.value);
+        if known.is_some_and(|known| *known == value || self.identity().paired) {
+            return;
+        }
+        let prep = Setting { key, version: 1, value, actor: Actor::master(self.identity().master), at: fx.at };
+        fx.writes.push(Write::SettingPrep(prep.clone()));
+        self.book.put_prep(prep);
+    }
+
+    /// The first users that this master proposes, as long as nobody holds them.
+    pub(crate) fn first_users(&self) -> Option<Setting> {
+        self.book.prep(&SettingKey::Users).filter(|_| self.book.users().is_none()).cloned()
+    }
+
+    /// Takes over what the other master proposes as first users, at the first meeting.
+    pub(crate) fn take_first_users(&mut self, users: &Setting, fx: &mut Effects) {
+        let here = users.key.home() == self.identity().master;
+        if users.key == SettingKey::Users && !here && users.plausible() && self.book.users().is_none() {
+            self.put_setting(users.clone(), fx);
+        }
+    }
+
     /// As long as the ledger has no whitelist, the two may have been started with different ones.
     pub(crate) fn tell_first_whitelist(&self, fx: &mut Effects) {
         if self.book.get(&SettingKey::Whitelist).is_none() && !self.book.whitelist().is_empty() {

@@ -219,6 +219,7 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
             copied: false,
             challenge: None,
             echo: None,
+            users: None,
         })
     };
     let mut unheard = Effects::default();

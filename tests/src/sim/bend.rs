@@ -58,6 +58,7 @@ impl World {
                 copied: false,
                 challenge: None,
                 echo: None,
+                users: None,
             };
             let page = PeerMessage::Page {
                 exchange: 1,

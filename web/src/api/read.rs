@@ -179,13 +179,21 @@ pub(crate) async fn healthz() -> &'static str {
 #[utoipa::path(
     get, path = "/readyz", tag = "program",
     responses(
-        (status = 200, description = "It can"),
+        (status = 200, description = "It can: `ready`, and a line for each token type of which no token is free", body = String),
         (status = 503, description = "`not_ready`, with the reason", body = ProblemBody, content_type = "application/problem+json")
     )
 )]
-pub(crate) async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<&'static str, Problem> {
+pub(crate) async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<String, Problem> {
     let not_ready = |reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", reason);
-    ask::readiness(masters.as_ref()).await.map(|()| "ready\n").map_err(not_ready)
+    ask::readiness(masters.as_ref()).await.map_err(not_ready)?;
+    let pools = ask::within(masters.pools()).await.map_err(|e| not_ready(e.to_string()))?;
+    let used_up: Vec<_> = pools.iter().filter(|pool| pool.free == 0).map(|pool| pool.token_type.name()).collect();
+    if used_up.len() == pools.len() {
+        return Err(not_ready("no token of any type is free: leases have to end and rest first".to_owned()));
+    }
+    let said =
+        used_up.iter().map(|name| format!("no {name} token is free: a lease of one has to end and rest first\n"));
+    Ok(std::iter::once("ready\n".to_owned()).chain(said).collect())
 }
 
 /// Metrics in Prometheus' text format.

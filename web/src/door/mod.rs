@@ -13,7 +13,7 @@ mod logins;
 mod passwords;
 
 pub use common::account::Role;
-pub use passwords::{PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, acceptable, hash};
+pub use passwords::{PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, acceptable, hash, verify};
 
 use crate::masters::Unavailable;
 use crate::orders::Orders;
