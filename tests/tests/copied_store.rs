@@ -8,7 +8,7 @@ use std::time::Duration;
 use tests::client::Kind;
 use tests::cluster::{Cluster, Master, until, until_status};
 use tests::load::{Load, Pace};
-use tests::operator::peer_lost;
+use tests::operator::{join, peer_lost};
 use tests::oracle::Oracle;
 use tests::programs;
 
@@ -94,6 +94,74 @@ async fn a_copy_beside_its_original_renews_nothing_that_the_pair_grants_again() 
     assert_eq!(verdict.duplicates, 0, "{verdict}");
     assert_eq!(over.status, 503, "nobody renewed it: {}", over.text());
     println!("{}", holds_back(&cluster, &mut twin).await);
+}
+
+/// Master 1 is stopped, its folder copied, both started, and both reach master 2: nobody can tell which of them goes on, so
+/// neither does, master 2 says so, and nothing that either promised is granted again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_copies_that_both_meet_the_other_master_both_stop() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let client = cluster.client.clone();
+    cluster.masters[0].daemon.terminate().await.unwrap();
+    let dir = cluster.dir().join("copied");
+    copy(&cluster.masters[0].data_dir, &dir);
+    let peer = cluster.masters[1].peer_listen;
+    let mut twin = cluster.another_master("copy", 1, dir, peer).unwrap();
+    twin.daemon.start().unwrap();
+    cluster.masters[0].daemon.start().unwrap();
+    // Each of the three has agents of its own that ask from the first moment on, and so do those that ask all.
+    let ask = [&cluster.masters[0], &twin, &cluster.masters[1]].map(|master| master.agent_listen.to_string());
+    let all = ask.join(",");
+    for masters in ask.iter().chain([&all, &all]) {
+        let nth = cluster.add_agent(&["--renew-interval", "1s"]).unwrap();
+        let daemon = &mut cluster.agent(nth).unwrap().daemon;
+        daemon.set("--masters", masters);
+        daemon.start().unwrap();
+        until_status(&client, daemon, "/healthz", 200).await.unwrap();
+    }
+    let oracle = Arc::new(Oracle::default());
+    let agents: Vec<_> = cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect();
+    let load = Load::paced(&client, &agents, &oracle, 13, Pace::resting(Duration::from_millis(20)));
+    for copy in [&cluster.masters[0], &twin] {
+        until_mode(&cluster, copy, "rolled-back").await;
+    }
+    let said = "two stores of the other master are heard";
+    until("master 2 says so", || async { cluster.masters[1].daemon.log_text().contains(said).then_some(()) })
+        .await
+        .unwrap();
+    let why = until_status(&client, &mut cluster.masters[1].daemon, "/readyz", 503).await.unwrap().text();
+    assert!(why.contains("--peer-lost"), "{why}");
+
+    // Neither may be the one to go on with, also after a restart; with another one in their place all agents are served.
+    for copy in [&mut cluster.masters[0], &mut twin] {
+        copy.daemon.terminate().await.unwrap();
+        let refused = peer_lost(copy).unwrap_err().to_string();
+        assert!(refused.contains("must not go on alone"), "{refused}");
+        copy.daemon.start().unwrap();
+        until_status(&client, &mut copy.daemon, "/readyz", 503).await.unwrap();
+    }
+    until_mode(&cluster, &twin, "rolled-back").await;
+    cluster.masters[0].daemon.terminate().await.unwrap();
+    cluster.masters[1].daemon.terminate().await.unwrap();
+    let token = peer_lost(&cluster.masters[1]).unwrap();
+    cluster.masters[1].daemon.start().unwrap();
+    until_status(&client, &mut cluster.masters[1].daemon, "/healthz", 200).await.unwrap();
+    std::fs::remove_dir_all(&cluster.masters[0].data_dir).unwrap();
+    let joined = join(&token, &cluster.masters[0], peer).unwrap();
+    assert_eq!(joined.status, Some(0), "{joined:?}");
+    cluster.masters[0].daemon.start().unwrap();
+    for nth in [0, 1] {
+        until_status(&client, &mut cluster.masters[nth].daemon, "/readyz", 200).await.unwrap();
+    }
+    for nth in [0, 2, 3, 4] {
+        until_status(&client, &mut cluster.agent(nth).unwrap().daemon, "/readyz", 200).await.unwrap();
+    }
+    let goal = oracle.total() + 10_000;
+    until("more IDs", || async { (oracle.total() > goal).then_some(()) }).await.unwrap();
+    load.stop().await.unwrap();
+    let verdict = oracle.verdict();
+    println!("{verdict}");
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -272,6 +272,34 @@ impl Pair {
         self.renewals_go_on(&[0, 1, new]).await;
     }
 
+    /// A master is started anew while nothing of what it says arrives: it hears the other one and is not heard. It says so,
+    /// renews alone, and agrees with the other one when it is heard again.
+    async fn a_master_is_restarted_unheard(&mut self, load: &mut Load) {
+        // One agent knows this master only.
+        let (only, client) = (self.cluster.masters[0].agent_listen.to_string(), self.cluster.client.clone());
+        let daemon = &mut self.cluster.agents[0].daemon;
+        daemon.terminate().await.unwrap();
+        daemon.set("--masters", &only);
+        daemon.start().unwrap();
+        until_status(&client, daemon, "/readyz", 200).await.unwrap();
+        self.cut(Cut::Mail { deaf: 1 });
+        let daemon = &mut self.cluster.masters[0].daemon;
+        daemon.kill_9();
+        daemon.start().unwrap();
+        let http = self.cluster.masters[0].daemon.http;
+        let alone = || async { (self.cluster.master_row(http).await.ok()?["mode"] == "ready-alone").then_some(()) };
+        until("the master that is not heard goes on alone", alone).await.unwrap();
+        let why = client.get(&format!("http://{http}/readyz")).await.unwrap();
+        let named = why.text().contains("is heard, but does not answer") && why.text().contains("--peer");
+        assert!(why.status == 503 && named, "{}", why.text());
+        self.renewals_go_on(&[0, 1]).await;
+        self.minting_goes_on(load).await;
+        let promised = self.promised().await;
+        self.heal();
+        self.agrees_again(&promised).await;
+        self.renewals_go_on(&[0, 1]).await;
+    }
+
     /// A machine fills the port between the masters with connections and dies without a word. The other master, started
     /// anew, must find a place all the same, once the kernel has noticed.
     async fn a_machine_vanishes(&mut self) {
@@ -353,6 +381,12 @@ async fn cut_every_way() {
     running.spawn(async move {
         let load = pair.start(seed).await;
         pair.a_machine_vanishes().await;
+        pair.ends(load).await;
+    });
+    let mut pair = Pair::new(&mut net);
+    running.spawn(async move {
+        let mut load = pair.start(seed).await;
+        pair.a_master_is_restarted_unheard(&mut load).await;
         pair.ends(load).await;
     });
     running.join_all().await;

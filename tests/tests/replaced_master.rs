@@ -3,6 +3,7 @@
 
 use common::ids::Uniq96;
 use common::rpc::lease::{Mode, RetiredProof};
+use common::token::TokenType;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tests::client::{Client, Kind, Media};
@@ -202,6 +203,83 @@ async fn agents_tell_a_replaced_master_that_reaches_nobody() {
     // It ends the pairing that it is of, not the one that followed.
     agent.heartbeat_with(&new, told.retired).await.unwrap().unwrap();
     assert_eq!(agent.heartbeat(&new).await.unwrap().unwrap().mode, Mode::Ready);
+}
+
+/// Agents of the old pair and agents of the new one mint beside each other, under masters that know nothing of each other,
+/// until one of the agents' calls tells the replaced master; then on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_of_both_pairs_mint_beside_each_other_and_repeat_nothing() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let client = cluster.client.clone();
+    // Two that know master 2 alone, and one of the master that goes on.
+    let only = [1, 1, 0].map(|nth: usize| cluster.masters[nth].agent_listen.to_string());
+    for at in &only {
+        let nth = cluster.add_agent(&["--renew-interval", "1s"]).unwrap();
+        let daemon = &mut cluster.agent(nth).unwrap().daemon;
+        daemon.set("--masters", at);
+        daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    let nobody = cluster.port().unwrap().to_string();
+    let replaced = &mut cluster.masters[1].daemon;
+    replaced.terminate().await.unwrap();
+    replaced.set("--peer", &nobody);
+    replaced.start().unwrap();
+    until_status(&client, replaced, "/healthz", 200).await.unwrap();
+    let (survivor, replacement) = replace_master_2_while_it_lives(&mut cluster).await;
+    let pair = format!("{},{}", survivor.agent_listen, replacement.agent_listen);
+    for _ in 0..3 {
+        let nth = cluster.add_agent(&["--renew-interval", "1s"]).unwrap();
+        let daemon = &mut cluster.agent(nth).unwrap().daemon;
+        daemon.set("--masters", &pair);
+        daemon.start().unwrap();
+        until_status(&client, daemon, "/readyz", 200).await.unwrap();
+    }
+
+    let oracle = Arc::new(Oracle::default());
+    let agents: Vec<_> = cluster.agents.iter().map(|a| (a.daemon.name.clone(), a.daemon.http)).collect();
+    let mut load = Load::paced(&client, &agents, &oracle, 12, Pace::resting(Duration::from_millis(200)));
+    let more = |ids: usize| {
+        let (goal, oracle) = (oracle.total() + ids, Arc::clone(&oracle));
+        async move { until("more IDs", || async { (oracle.total() > goal).then_some(()) }).await.unwrap() }
+    };
+    more(10_000).await;
+    // The replaced one, alone, renews for its own; nobody is granted anything there.
+    let alone = cluster.masters[1].daemon.http;
+    let renews = || async { (cluster.master_row(alone).await.ok()?["mode"] == "ready-alone").then_some(()) };
+    until("the replaced master goes on alone", renews).await.unwrap();
+    let ends = async || {
+        let rows = cluster.leases(1, "agent=agent-1&type=uint2&state=held").await.ok()?;
+        rows.first()?["until"].as_str().map(str::to_owned)
+    };
+    let before = ends().await.unwrap();
+    until("it renews", || async { ends().await.filter(|end| *end > before) }).await.unwrap();
+    let stranger = Lessee::new("stranger").unwrap();
+    let old = Lessee::connect(cluster.masters[1].agent_listen).await.unwrap();
+    let refused = stranger.request(&old, TokenType::Uint2).await.unwrap();
+    assert!(refused.is_err(), "a token was granted by one master alone: {refused:?}");
+    more(10_000).await;
+    load.check().unwrap();
+    for kind in Kind::ALL {
+        for nth in 0..cluster.agents.len() {
+            assert_eq!(cluster.ask_agent(nth, kind.path()).await.unwrap().status, 200, "agent {nth}");
+        }
+    }
+
+    let told = stranger.heartbeat(&Lessee::connect(survivor.agent_listen).await.unwrap()).await.unwrap().unwrap();
+    stranger.heartbeat_with(&old, told.retired).await.unwrap().unwrap();
+    is_fenced(&mut cluster).await;
+    more(10_000).await;
+    let mut tokens = std::collections::BTreeSet::new();
+    for nth in 0..cluster.agents.len() {
+        tokens.insert(cluster.agent_status(nth).await.unwrap().token("uint2").unwrap().to_owned());
+    }
+    assert_eq!(tokens.len(), cluster.agents.len(), "{tokens:?}");
+    load.check().unwrap();
+    load.stop().await.unwrap();
+    let verdict = oracle.verdict();
+    println!("{verdict}");
+    assert_eq!(verdict.duplicates, 0, "{verdict}");
 }
 
 /// A day in less than a second: the permit of a lone master reaches 30 days.
