@@ -153,7 +153,7 @@ pub struct Args {
     pub pool_reserve: u8,
 
     /// The password of the first user, `admin`, is the first line of this file, as long as there are no users; without it
-    /// master 1 draws one and writes it once to DIR/admin-password
+    /// master 1 draws one and writes it once to DIR/admin-password. What master 1 has, given or drawn, counts for both
     #[arg(long, env = "UNIQ_ADMIN_PASSWORD_FILE", value_name = "FILE")]
     pub admin_password_file: Option<PathBuf>,
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tarpc::client::Config;
 use tarpc::context::Context;
-use tests::client::{Client, Kind};
+use tests::client::{ADMIN_PASSWORD, Client, Kind};
 use tests::cluster::{Cluster, until, until_status};
 use tests::load::{Load, Pace};
 use tests::operator::{format_anew, join, peer_lost};
@@ -102,6 +102,29 @@ async fn the_first_password_outlives_a_pair_that_is_parted_as_soon_as_it_has_met
     for master in &cluster.masters {
         client.log_in(master.daemon.http, "admin", &password).await.unwrap();
         assert!(!master.data_dir.join("admin-password").exists(), "master {} drew another password", master.id);
+    }
+}
+
+/// Who was proposed before anybody heard of it is no hindrance to another password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_password_that_was_given_last_before_the_masters_met_is_the_first_one() {
+    let mut cluster = Cluster::new().unwrap();
+    let client = cluster.client.clone();
+    let file = cluster.dir().join("first-password").display().to_string();
+    for master in &mut cluster.masters {
+        master.daemon.unset("--admin-password-file");
+    }
+    let daemon = &mut cluster.master(0).unwrap().daemon;
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/healthz", 200).await.unwrap();
+    daemon.terminate().await.unwrap();
+    daemon.set("--admin-password-file", &file);
+    for master in &mut cluster.masters {
+        master.daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    for master in &cluster.masters {
+        client.log_in(master.daemon.http, "admin", ADMIN_PASSWORD).await.unwrap();
     }
 }
 

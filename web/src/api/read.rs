@@ -187,9 +187,14 @@ pub(crate) async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<St
     let not_ready = |reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", reason);
     ask::readiness(masters.as_ref()).await.map_err(not_ready)?;
     let pools = ask::within(masters.pools()).await.map_err(|e| not_ready(e.to_string()))?;
+    said_of(&pools).map_err(not_ready)
+}
+
+/// What is said of pools by a master that can grant as far as it is concerned.
+fn said_of(pools: &[PoolRow]) -> Result<String, String> {
     let used_up: Vec<_> = pools.iter().filter(|pool| pool.free == 0).map(|pool| pool.token_type.name()).collect();
     if used_up.len() == pools.len() {
-        return Err(not_ready("no token of any type is free: leases have to end and rest first".to_owned()));
+        return Err("no token of any type is free: leases have to end and rest first".to_owned());
     }
     let said =
         used_up.iter().map(|name| format!("no {name} token is free: a lease of one has to end and rest first\n"));
@@ -200,4 +205,25 @@ pub(crate) async fn readyz(State(masters): State<Arc<dyn Masters>>) -> Result<St
 #[utoipa::path(get, path = "/metrics", tag = "program", responses((status = 200, description = "All metrics", body = String)))]
 pub(crate) async fn metrics(State(masters): State<Arc<dyn Masters>>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], masters.metrics().await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::token::TokenType;
+
+    #[test]
+    fn readiness_names_types_without_a_free_token_and_ends_with_the_last_one() {
+        let free = |free| TokenType::ALL.map(|token_type| PoolRow { token_type, size: 9, free, held: 0, resting: 0 });
+        assert_eq!(said_of(&free(1)).unwrap(), "ready\n");
+        let mut pools = free(1);
+        pools[5].free = 0;
+        let said = said_of(&pools).unwrap();
+        let second = said.strip_prefix("ready\n").unwrap();
+        assert_eq!(
+            second,
+            format!("no {} token is free: a lease of one has to end and rest first\n", pools[5].token_type)
+        );
+        assert!(said_of(&free(0)).unwrap_err().contains("no token of any type is free"));
+    }
 }
