@@ -6,49 +6,48 @@ use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
 use common::namespace::{GeneratorKind, GeneratorName, Namespace};
-use common::rpc::mint::{MintFailure, MintService};
+use common::rpc::connection::{Bounds, CALL_LEN_MAX};
+use common::rpc::mint::{MintFailure, MintService, MintServiceRequest};
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::time::SECOND_MS;
-use futures::StreamExt as _;
 use std::sync::Arc;
 use tarpc::context::Context;
-use tarpc::server::{self, BaseChannel, Channel as _};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-/// What a listener takes on at once.
-pub const LIMITS: Limits = Limits { connections_max: 256, requests_per_connection_max: 1_024 };
-/// A call for more IDs than this is large.
-const LARGE: u32 = 1_000;
-/// Large calls of one connection that are answered at the same time; others of it wait.
-const LARGE_PER_CONNECTION: usize = 4;
-/// Answers of one connection that wait to be sent. A caller that reads none and asks for full frames makes us keep so many
-/// of them, up to 4 MiB each.
-const UNSENT_MAX: usize = 16;
+/// What a listener takes on at once; the memory is that of all listeners.
+pub const LIMITS: Limits = Limits {
+    connections_max: 256,
+    requests_per_connection_max: 1_024,
+    frame_len_max: CALL_LEN_MAX,
+    memory_max: 128 << 20,
+};
 /// Bytes of a frame that are not IDs.
 const FRAME_SLACK: usize = 1 << 10;
 /// Bytes that bincode needs at most for a number of 64 and of 128 bits, and for the length of a text.
 const U64_LEN_MAX: usize = 9;
 const U128_LEN_MAX: usize = 17;
 const TEXT_HEAD_LEN_MAX: usize = 9;
+/// What a string takes at most until it is sent, in bytes: in memory and in the frame,
+const TEXT_WEIGHT: usize = 512;
+/// and all strings of an answer, which are shorter the more there are.
+const TEXTS_WEIGHT_MAX: usize = 4 * FRAME_LEN_MAX;
 
 /// The service. tarpc moves the future of each call several times on its way, so what few calls need (waiting for the disk, the
-/// masters or a turn) is boxed and the rest is small; a test holds it to that.
+/// masters) is boxed and the rest is small; a test holds it to that.
 #[derive(Clone)]
 pub struct Server {
     minter: Arc<Minter>,
     batch_max: u32,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Names>>,
-    /// Of one connection.
-    large: Arc<Semaphore>,
+    bounds: Bounds,
 }
 
 impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
-        Self { minter, batch_max, names: None, large: Arc::new(Semaphore::new(LARGE_PER_CONNECTION)) }
+        Self { minter, batch_max, names: None, bounds: LIMITS.bounds() }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
@@ -73,13 +72,10 @@ impl Server {
     /// Serves until `stop`; then every connection ends.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
         let handle = move |io, _| {
-            let large = Arc::new(Semaphore::new(LARGE_PER_CONNECTION));
-            let server = Self { large, ..self.clone() };
+            let server = self.clone();
             async move {
-                let config = server::Config { pending_response_buffer: UNSENT_MAX };
-                let channel = BaseChannel::new(config, transport::server(io));
-                let requests = channel.max_concurrent_requests(LIMITS.requests_per_connection_max);
-                requests.execute(server.serve()).for_each_concurrent(None, |request| request).await;
+                let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);
+                common::serve_connection!(io, &bounds, server.serve(), move |request: &_| weight(request, batch_max));
             }
         };
         transport::accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
@@ -93,12 +89,6 @@ impl Server {
             return Ok(());
         }
         Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {max}")))
-    }
-
-    /// A place among the large calls of this connection, if `n` IDs are one.
-    async fn place(&self, n: u32) -> Option<SemaphorePermit<'_>> {
-        // Nobody closes it, and a call that waits too long is over at its deadline.
-        if n > LARGE { Box::pin(self.large.acquire()).await.ok() } else { None }
     }
 
     async fn mint(&self, kind: GeneratorKind, name: &str, n: u32) -> Result<Runs, Refusal> {
@@ -130,6 +120,18 @@ fn failure(refusal: &Refusal, clock: Clock) -> MintFailure {
     MintFailure { code: refusal.code(), detail: refusal.to_string(), retry_after_s }
 }
 
+/// What the answer to a request takes at most until it is sent, in bytes.
+fn weight(request: &MintServiceRequest, batch_max: u32) -> usize {
+    // More than that is refused.
+    let ids = |n: u32| if n <= batch_max { n as usize } else { 0 };
+    match request {
+        MintServiceRequest::Uniq64 { n, .. } => ids(*n) * (size_of::<u64>() + U64_LEN_MAX),
+        MintServiceRequest::Uniq96 { n } => ids(*n) * (size_of::<u128>() + U128_LEN_MAX),
+        MintServiceRequest::UniqString { n, .. } => (ids(*n) * TEXT_WEIGHT).min(TEXTS_WEIGHT_MAX),
+        MintServiceRequest::DefineGenerator { .. } | MintServiceRequest::Ready {} => 0,
+    }
+}
+
 fn or_default(name: &str) -> &str {
     if name.is_empty() { GeneratorName::DEFAULT } else { name }
 }
@@ -144,7 +146,6 @@ fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
 
 impl MintService for Server {
     async fn uniq64(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
-        let _place = self.place(n).await;
         let minted = match self.check(n, U64_LEN_MAX) {
             Ok(()) => self.mint(GeneratorKind::Uniq64, &name, n).await,
             Err(refusal) => Err(refusal),
@@ -153,7 +154,6 @@ impl MintService for Server {
     }
 
     async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
-        let _place = self.place(n).await;
         let minted = match self.check(n, U128_LEN_MAX) {
             Ok(()) => self.minter.mint_uniq96(n).await,
             Err(refusal) => Err(refusal),
@@ -169,7 +169,6 @@ impl MintService for Server {
         biz: String,
         custom: String,
     ) -> Result<Vec<String>, MintFailure> {
-        let _place = self.place(n).await;
         self.strings(&name, n, &biz, &custom).await.map_err(|e| self.failure(&e))
     }
 

@@ -7,10 +7,11 @@ use arc_swap::ArcSwap;
 use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
+use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::lease::{
-    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
-    ListedLease, Mode, NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Registered, Rent, RentRequest,
-    TerminateRequest, TokenRequest, report_interval_ms,
+    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService,
+    LeaseServiceRequest, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Registered,
+    Rent, RentRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, Setting, SettingKey};
@@ -25,7 +26,14 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// What the agents' port takes on.
-pub const LIMITS: Limits = Limits { connections_max: 8_192, requests_per_connection_max: 64 };
+pub const LIMITS: Limits = Limits {
+    connections_max: 8_192,
+    requests_per_connection_max: 64,
+    frame_len_max: CALL_LEN_MAX,
+    memory_max: 16 << 20,
+};
+/// What a page of leases or namespaces takes at most until it is sent, in bytes: 200 records, in memory and in the frame.
+const PAGE_WEIGHT: usize = 256 << 10;
 
 /// Callers at once who are not on the whitelist and are told so; one more is disconnected without a word.
 const REFUSED_MAX: usize = 64;
@@ -70,23 +78,35 @@ pub struct Told {
 /// Serves agents on `listener` until `stop`.
 pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, told: Told, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(REFUSED_MAX));
+    let bounds = LIMITS.bounds();
     let handle = move |io, from: SocketAddr| {
         let server = LeaseServer { driver: driver.clone(), whitelist: whitelist.clone(), told: told.clone(), from };
         let admitted = whitelist.admits(from.ip());
-        let places = Arc::clone(&places);
+        let (places, bounds) = (Arc::clone(&places), bounds.clone());
         async move {
             if admitted {
-                common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve());
+                common::serve_connection!(io, &bounds, server.serve(), weight);
                 return;
             }
             tracing::warn!(%from, "refused: this address is not on the whitelist");
             // Each of its calls is answered with that reason, for as long as it takes an agent to make its first one.
             let Ok(_place) = places.try_acquire() else { return };
-            let told = async { common::serve_connection!(io, 1, server.serve()) };
+            let bounds = Bounds { requests_max: 1, ..bounds };
+            let told = async { common::serve_connection!(io, &bounds, server.serve()) };
             let _ = tokio::time::timeout(REFUSED_PATIENCE, told).await;
         }
     };
     accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
+}
+
+/// What the answer to a request takes at most until it is sent, in bytes; 0 if that is little.
+fn weight(request: &LeaseServiceRequest) -> usize {
+    match request {
+        LeaseServiceRequest::ListTokens { .. }
+        | LeaseServiceRequest::ListNamespaces { .. }
+        | LeaseServiceRequest::FindNamespaces { .. } => PAGE_WEIGHT,
+        _ => 0,
+    }
 }
 
 #[derive(Clone)]

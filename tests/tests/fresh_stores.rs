@@ -2,9 +2,11 @@
 //! belongs to a pair, and a cluster that was made after both stores of an earlier one were lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use common::rpc::budget::Budget;
+use common::rpc::connection::Bounds;
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{Delivered, JoinReply, JoinRequest, PeerService, PeerServiceClient, SealedFrame};
-use common::rpc::transport::{connect, deadline_in};
+use common::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +69,8 @@ async fn the_first_password_outlives_a_pair_that_is_parted_as_soon_as_it_has_met
     let (between, nobody) = (listener.local_addr().unwrap().to_string(), cluster.port().unwrap().to_string());
     tokio::spawn(async move {
         let (io, _) = listener.accept().await.unwrap();
-        common::serve_connection!(io, 1, parting.serve());
+        let bounds = Bounds { requests_max: 1, frame_len_max: FRAME_LEN_MAX, budget: Budget::new(64 << 20) };
+        common::serve_connection!(io, &bounds, parting.serve());
     });
     for (master, peer) in cluster.masters.iter_mut().zip([between, nobody]) {
         master.daemon.unset("--admin-password-file");

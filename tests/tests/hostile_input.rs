@@ -223,11 +223,11 @@ fn heartbeat() -> HeartbeatRequest {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_with_contents_that_no_agent_sends() {
     let mut cluster = Cluster::start(1, &[]).await.unwrap();
-    let long = "x".repeat(1 << 20);
+    let long = "x".repeat(1 << 15);
     for (name, port) in [0, 1].map(|nth| (nth, cluster.masters[nth].agent_listen)) {
         let honest = Lessee::connect(port).await.unwrap();
         let soon = || deadline_in(Duration::from_secs(30));
-        // Another protocol, another cluster, a version of a megabyte: answers, not ends.
+        // Another protocol, another cluster, a version of 32 KiB: answers, not ends.
         for version in ["", "\n\u{1b}[2J", &long] {
             let request = HeartbeatRequest { version: version.to_owned(), ..heartbeat() };
             let _ = honest.heartbeat(soon(), request).await;

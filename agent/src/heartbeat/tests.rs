@@ -84,10 +84,17 @@ impl Master {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let master = self.clone();
+        let limits = transport::Limits {
+            connections_max: 8,
+            requests_per_connection_max: 8,
+            frame_len_max: transport::FRAME_LEN_MAX,
+            memory_max: 64 << 20,
+        };
+        let bounds = limits.bounds();
         let handle = move |io, _| {
-            let master = master.clone();
+            let (master, bounds) = (master.clone(), bounds.clone());
             async move {
-                common::serve_connection!(io, 8, master.serve());
+                common::serve_connection!(io, &bounds, master.serve());
             }
         };
         tokio::spawn(transport::accept(listener, 8, CancellationToken::new(), |_| true, handle));

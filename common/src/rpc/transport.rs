@@ -1,13 +1,15 @@
 //! tarpc over TCP with every bound set: frame length, deadlines, connections, requests in flight.
 //!
 //! tarpc 0.38 adds the deadline that a caller sends to the present `Instant`, which panics where the sum is beyond all time, and
-//! hands it to a timer wheel, where a deadline of years panics, in the connection's own task. [`server`] therefore looks at the
-//! deadline before anything else is decoded, and clamps it before tarpc sees it. A panic inside decoding would still be an error
-//! that closes the connection.
+//! hands it to a timer wheel, where a deadline of years panics, in the connection's own task. A server ([`super::connection`])
+//! therefore looks at the deadline before anything else is decoded, and clamps it before tarpc sees it. A panic inside decoding
+//! would still be an error that closes the connection.
 //!
 //! tarpc also takes whatever cannot be decoded for the end of the connection, and the caller is never told why. A call that is one,
-//! but holds a value that breaks a rule of its type (an agent's name of 65 characters), is therefore answered here with that rule.
+//! but holds a value that breaks a rule of its type (an agent's name of 65 characters), is therefore answered there with that rule.
 
+use super::budget::Budget;
+use super::connection::Bounds;
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
 use futures::{Sink, Stream};
@@ -20,10 +22,9 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tarpc::tokio_serde::{Deserializer, Serializer};
-use tarpc::{ClientMessage, Response, ServerError};
+use tarpc::{ClientMessage, Response};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
@@ -33,6 +34,8 @@ use tokio_util::sync::CancellationToken;
 pub const FRAME_LEN_MAX: usize = 4 << 20;
 /// The longest time that a caller may ask us to spend on a request.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(60);
+/// Answers of one connection that wait to be written, whatever their size.
+pub const UNSENT_ANSWERS_MAX: usize = 16;
 /// How long a new connection to a server may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest reason why a call cannot be read, in characters: parts of the call may be in it.
@@ -63,6 +66,18 @@ pub struct Limits {
     pub connections_max: usize,
     /// Requests in flight on one connection; one more is answered with an error.
     pub requests_per_connection_max: usize,
+    /// The longest frame of a request, in bytes.
+    pub frame_len_max: usize,
+    /// What all connections together may make us keep of large requests and answers, in bytes.
+    pub memory_max: u32,
+}
+
+impl Limits {
+    /// What each connection is held to; all of them share a budget.
+    pub fn bounds(&self) -> Bounds {
+        let Self { requests_per_connection_max: requests_max, frame_len_max, memory_max, .. } = *self;
+        Bounds { requests_max, frame_len_max, budget: Budget::new(memory_max) }
+    }
 }
 
 fn framed<IO: tokio::io::AsyncRead + tokio::io::AsyncWrite>(io: IO) -> Framed<IO, LengthDelimitedCodec> {
@@ -72,13 +87,9 @@ fn framed<IO: tokio::io::AsyncRead + tokio::io::AsyncWrite>(io: IO) -> Framed<IO
 /// The bincode that tarpc's own format speaks, bounded, with a panic inside decoding turned into an error.
 struct Guarded<Item, SinkItem>(PhantomData<fn(SinkItem) -> Item>);
 
-/// The same for a server: a deadline that is none is refused before anything is decoded, and what is a call, but holds something
-/// that cannot be, is told from what is no call at all.
-struct GuardedServer<Req, Resp>(PhantomData<fn(Resp) -> Req>);
-
 /// What came to a server.
 #[derive(Debug)]
-enum Received<Req> {
+pub(super) enum Received<Req> {
     Message(ClientMessage<Req>),
     /// A call of this number that breaks a rule.
     Unreadable {
@@ -113,7 +124,7 @@ fn deadline_is_one(bytes: &[u8]) -> Result<(), bincode::Error> {
     Instant::now().checked_add(left).map(drop).ok_or_else(beyond_all_time)
 }
 
-fn codec() -> impl bincode::Options {
+pub(super) fn codec() -> impl bincode::Options {
     bincode::DefaultOptions::new().with_limit(FRAME_LEN_MAX as u64)
 }
 
@@ -142,127 +153,24 @@ impl<Item: DeserializeOwned, SinkItem> Deserializer<Item> for Guarded<Item, Sink
     }
 }
 
-impl<Req: DeserializeOwned, Resp> Deserializer<Received<Req>> for GuardedServer<Req, Resp> {
-    type Error = io::Error;
-    fn deserialize(self: Pin<&mut Self>, bytes: &BytesMut) -> Result<Received<Req>, io::Error> {
-        deadline_is_one(bytes).map_err(|why| invalid(&why))?;
-        decode(bytes).map(Received::Message).or_else(|why| match (&*why, call_id(bytes)) {
-            // What serde and our types say of a value; everything else says that these bytes are no call.
-            (bincode::ErrorKind::Custom(rule), Some(id)) => {
-                let why = rule.chars().take(UNREADABLE_CHARS_MAX).collect();
-                Ok(Received::Unreadable { id, why })
-            }
-            _ => Err(invalid(&why)),
-        })
-    }
-}
-
-fn encode<T: Serialize>(item: &T) -> Result<Bytes, io::Error> {
-    codec().serialize(item).map(Bytes::from).map_err(io::Error::other)
+/// What came to a server. A deadline that is none is refused before anything is decoded, and what is a call, but holds something
+/// that cannot be, is told from what is no call at all.
+pub(super) fn receive<Req: DeserializeOwned>(bytes: &[u8]) -> io::Result<Received<Req>> {
+    deadline_is_one(bytes).map_err(|why| invalid(&why))?;
+    decode(bytes).map(Received::Message).or_else(|why| match (&*why, call_id(bytes)) {
+        // What serde and our types say of a value; everything else says that these bytes are no call.
+        (bincode::ErrorKind::Custom(rule), Some(id)) => {
+            let why = rule.chars().take(UNREADABLE_CHARS_MAX).collect();
+            Ok(Received::Unreadable { id, why })
+        }
+        _ => Err(invalid(&why)),
+    })
 }
 
 impl<Item, SinkItem: Serialize> Serializer<SinkItem> for Guarded<Item, SinkItem> {
     type Error = io::Error;
     fn serialize(self: Pin<&mut Self>, item: &SinkItem) -> Result<Bytes, io::Error> {
-        encode(item)
-    }
-}
-
-impl<Req, Resp: Serialize> Serializer<Response<Resp>> for GuardedServer<Req, Resp> {
-    type Error = io::Error;
-    fn serialize(self: Pin<&mut Self>, item: &Response<Resp>) -> Result<Bytes, io::Error> {
-        encode(item)
-    }
-}
-
-type Inbound<Req> = Result<ClientMessage<Req>, io::Error>;
-
-/// The server's end of a connection, safe against what a caller may send.
-pub fn server<Req, Resp, IO>(
-    io: IO,
-) -> impl Stream<Item = Inbound<Req>> + Sink<Response<Resp>, Error = io::Error> + Send + 'static
-where
-    Req: DeserializeOwned + Send + 'static,
-    Resp: Serialize + Send + 'static,
-    IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + 'static,
-{
-    let transport = tarpc::tokio_serde::Framed::new(framed(io), GuardedServer(PhantomData));
-    Server { transport: Box::pin(transport), refusal: None, unflushed: false, of: PhantomData }
-}
-
-/// Answers calls that cannot be read, and hands on the others. While such an answer cannot be sent nothing more is read, so that
-/// at most one of them waits.
-struct Server<Req, Resp, T> {
-    transport: Pin<Box<T>>,
-    refusal: Option<Response<Resp>>,
-    unflushed: bool,
-    of: PhantomData<fn() -> Req>,
-}
-
-/// Nothing in it is pinned but what is in the box.
-impl<Req, Resp, T> Unpin for Server<Req, Resp, T> {}
-
-impl<Req, Resp, T> Server<Req, Resp, T>
-where
-    T: Sink<Response<Resp>, Error = io::Error>,
-{
-    fn poll_refuse(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.refusal.is_some() {
-            ready!(self.transport.as_mut().poll_ready(cx))?;
-        }
-        if let Some(refusal) = self.refusal.take() {
-            self.transport.as_mut().start_send(refusal)?;
-            self.unflushed = true;
-        }
-        if self.unflushed {
-            self.unflushed = self.transport.as_mut().poll_flush(cx)?.is_pending();
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<Req, Resp, T> Stream for Server<Req, Resp, T>
-where
-    T: Stream<Item = io::Result<Received<Req>>> + Sink<Response<Resp>, Error = io::Error>,
-{
-    type Item = Inbound<Req>;
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Inbound<Req>>> {
-        loop {
-            ready!(self.poll_refuse(cx))?;
-            match ready!(self.transport.as_mut().poll_next(cx)?) {
-                None => return Poll::Ready(None),
-                Some(Received::Message(mut message)) => {
-                    if let ClientMessage::Request(request) = &mut message {
-                        request.context.deadline = request.context.deadline.min(Instant::now() + DEADLINE_MAX);
-                    }
-                    return Poll::Ready(Some(Ok(message)));
-                }
-                Some(Received::Unreadable { id, why }) => {
-                    let detail = format!("this call cannot be read, and nothing was done: {why}");
-                    let message = Err(ServerError::new(io::ErrorKind::InvalidInput, detail));
-                    self.refusal = Some(Response { request_id: id, message });
-                }
-            }
-        }
-    }
-}
-
-impl<Req, Resp, T> Sink<Response<Resp>> for Server<Req, Resp, T>
-where
-    T: Sink<Response<Resp>, Error = io::Error>,
-{
-    type Error = io::Error;
-    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.transport.as_mut().poll_ready(cx)
-    }
-    fn start_send(mut self: Pin<&mut Self>, response: Response<Resp>) -> io::Result<()> {
-        self.transport.as_mut().start_send(response)
-    }
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.transport.as_mut().poll_flush(cx)
-    }
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.transport.as_mut().poll_close(cx)
+        codec().serialize(item).map(Bytes::from).map_err(io::Error::other)
     }
 }
 
@@ -297,19 +205,26 @@ pub fn deadline_in(timeout: Duration) -> tarpc::context::Context {
     context
 }
 
-/// Serves one connection until it ends. Requests run beside each other, at most `requests_max` of them; one more is
-/// answered with an error. When the connection ends, so does what it had under way.
+/// Serves one connection until it ends, within [`Bounds`]. Requests run beside each other. When the connection ends, so does
+/// what it had under way. The last argument, if any, says how many bytes the answer to a request may take; without it answers
+/// are small.
 ///
 /// A macro, because the future that tarpc's generated code returns can be named only where the service is known.
 #[macro_export]
 macro_rules! serve_connection {
-    ($io:expr, $requests_max:expr, $service:expr) => {{
+    ($io:expr, $bounds:expr, $service:expr) => {
+        $crate::serve_connection!($io, $bounds, $service, |_: &_| 0)
+    };
+    ($io:expr, $bounds:expr, $service:expr, $weigh:expr) => {{
         use ::futures::StreamExt as _;
         use ::tarpc::server::{BaseChannel, Channel as _};
-        let channel = BaseChannel::with_defaults($crate::rpc::transport::server($io));
+        let bounds: &$crate::rpc::connection::Bounds = $bounds;
+        let config = ::tarpc::server::Config { pending_response_buffer: $crate::rpc::transport::UNSENT_ANSWERS_MAX };
+        let channel = BaseChannel::new(config, $crate::rpc::connection::Connection::new($io, bounds));
+        let service = $crate::rpc::connection::Accounted::new($service, $weigh, bounds.budget.clone());
         channel
-            .max_concurrent_requests($requests_max)
-            .execute($service)
+            .max_concurrent_requests(bounds.requests_max)
+            .execute(service)
             .for_each_concurrent(None, |request| request)
             .await;
     }};
@@ -389,14 +304,12 @@ mod tests {
         static PANICKED: AtomicBool = AtomicBool::new(false);
         std::panic::set_hook(Box::new(|_| PANICKED.store(true, Ordering::Relaxed)));
         for left in [(u64::MAX, 0), (u64::MAX, 999_999_999), (u64::MAX / 2 + 1, 0), (u64::MAX, u32::MAX)] {
-            let mut guarded = GuardedServer::<Body, ()>(PhantomData);
-            let refused = Pin::new(&mut guarded).deserialize(&request(left)).unwrap_err();
+            let refused = receive::<Body>(&request(left)).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{left:?}");
             assert!(!DECODED.load(Ordering::Relaxed), "{left:?}");
         }
         // The same bytes with a deadline of a day are a request: the check looks at the right place.
-        let mut guarded = GuardedServer::<Body, ()>(PhantomData);
-        let taken = Pin::new(&mut guarded).deserialize(&request((86_400, 0)));
+        let taken = receive::<Body>(&request((86_400, 0)));
         let _ = std::panic::take_hook();
         assert!(matches!(taken.unwrap(), Received::Message(ClientMessage::Request(request)) if request.id == 7));
         assert!(DECODED.load(Ordering::Relaxed) && !PANICKED.load(Ordering::Relaxed));
@@ -408,10 +321,7 @@ mod tests {
             let bytes = codec().serialize(&(0u32, (1u64, 0u32), [1u8; 16], 1u64, 1u32, id, name)).unwrap();
             BytesMut::from(&bytes[..])
         };
-        let read = |bytes: &BytesMut| {
-            let mut guarded = GuardedServer::<AgentId, ()>(PhantomData);
-            Pin::new(&mut guarded).deserialize(bytes)
-        };
+        let read = |bytes: &BytesMut| receive::<AgentId>(bytes);
         assert!(matches!(read(&call(7, "agent")).unwrap(), Received::Message(ClientMessage::Request(_))));
         for name in ["", "a b", "a\0", &"x".repeat(65), &"x".repeat(1 << 20)] {
             let Received::Unreadable { id: 9, why } = read(&call(9, name)).unwrap() else { panic!("{name}") };

@@ -14,7 +14,7 @@ use common::rpc::peer::{
     BATCH_MAX, Content, Delivered, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService,
     PeerServiceClient, REPORTS_MAX, SealedFrame,
 };
-use common::rpc::transport::{self, Limits, accept, deadline_in};
+use common::rpc::transport::{self, FRAME_LEN_MAX, Limits, accept, deadline_in};
 use sha2::{Digest as _, Sha256};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,9 +39,13 @@ const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 /// What the peer port takes on: the other master, a few connections of former lives of it, and those that still have to
 /// prove whose they are.
 pub const LIMITS: Limits = Limits {
-    connections_max: 2 * super::places::UNPROVED_MAX + super::places::PROVED_MAX + 1,
+    connections_max: CONNECTIONS_MAX,
     requests_per_connection_max: 16,
+    frame_len_max: FRAME_LEN_MAX,
+    // A frame for each, so that no stranger's keeps the other master's waiting.
+    memory_max: (CONNECTIONS_MAX * (FRAME_LEN_MAX + 4)) as u32,
 };
+const CONNECTIONS_MAX: usize = 2 * super::places::UNPROVED_MAX + super::places::PROVED_MAX + 1;
 
 /// Takes in what the other master says, on whichever connection.
 #[derive(Clone)]
@@ -226,11 +230,13 @@ fn records(message: &PeerMessage) -> usize {
 
 /// Takes in what comes to `listener`.
 pub async fn serve(listener: TcpListener, inbox: Inbox, places: Places, stop: CancellationToken) {
+    let bounds = LIMITS.bounds();
     let handle = move |io, from: std::net::SocketAddr| {
+        let bounds = bounds.clone();
         let place = Arc::new(places.take(from.ip()));
         let server = PeerServer { inbox: inbox.clone(), place: Arc::clone(&place) };
         async move {
-            let serving = async { common::serve_connection!(io, LIMITS.requests_per_connection_max, server.serve()) };
+            let serving = async { common::serve_connection!(io, &bounds, server.serve()) };
             tokio::select! {
                 () = serving => {}
                 () = place.over() => {}

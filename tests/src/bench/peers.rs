@@ -5,6 +5,7 @@ use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::routing::get;
 use bytes::Bytes;
+use common::rpc::connection::Bounds;
 use common::rpc::mint::MintFailure;
 use common::rpc::transport;
 use http_body_util::Full;
@@ -21,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 const HELLO: &[u8] = b"Hello, World!";
 /// Connections of the echo.
 const CONNECTIONS_MAX: usize = 1_024;
+/// Memory that it may take for large requests, in bytes.
+const MEMORY_MAX: u32 = 64 << 20;
 
 /// A bare server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -63,14 +66,18 @@ pub async fn serve(peer: Peer, listen: SocketAddr, len: usize) -> Result<()> {
     let router = router.route("/buffer", get(move || std::future::ready(([text], buffer.clone()))));
     match peer {
         Peer::TarpcEcho => {
-            let handle = async |io: tokio::net::TcpStream| {
-                use futures::StreamExt as _;
-                use tarpc::server::{BaseChannel, Channel as _};
-                let channel = BaseChannel::with_defaults(transport::server(io));
-                channel.execute(EchoServer.serve()).for_each_concurrent(None, |request| request).await;
+            let limits = transport::Limits {
+                connections_max: CONNECTIONS_MAX,
+                requests_per_connection_max: usize::MAX,
+                frame_len_max: transport::FRAME_LEN_MAX,
+                memory_max: MEMORY_MAX,
+            };
+            let bounds = limits.bounds();
+            let handle = async move |io: tokio::net::TcpStream, bounds: Bounds| {
+                common::serve_connection!(io, &bounds, EchoServer.serve());
             };
             let stop = CancellationToken::new();
-            transport::accept(listener, CONNECTIONS_MAX, stop, |_| true, move |io, _| handle(io)).await;
+            transport::accept(listener, CONNECTIONS_MAX, stop, |_| true, move |io, _| handle(io, bounds.clone())).await;
             Ok(())
         }
         Peer::Hyper => loop {

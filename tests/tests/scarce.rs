@@ -1,0 +1,202 @@
+//! Whatever callers leave unfinished or unread: memory stays bounded and is given back, agents renew, and a gentle client loses
+//! nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use bincode::Options as _;
+use common::rpc::connection::CALL_LEN_MAX;
+use common::rpc::transport::FRAME_LEN_MAX;
+use common::token::TokenType;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tests::client::Client;
+use tests::cluster::{Cluster, until};
+use tests::lessee::Lessee;
+use tests::programs::Daemon;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Frames that are never whole: how many, how long, and why the master ends them. First longer ones than it takes, then a few
+/// that it has room for, then more than it keeps for all of them together, twice.
+const UNFINISHED: [(usize, usize, &str); 4] = [
+    (250, FRAME_LEN_MAX, "frame_too_long"),
+    (100, 16 << 10, "frame_late"),
+    (1_500, CALL_LEN_MAX, "no_room"),
+    (1_500, CALL_LEN_MAX, "no_room"),
+];
+/// What a master may take for them beside what it had: its budget (`master::rpc::LIMITS`), and what so many connections need.
+const MASTER_MORE_MAX: u64 = (16 + 64) << 20;
+/// Calls for as many IDs as one may ask for, by somebody who reads no answer.
+const CALLS: u64 = 300;
+const IDS: u32 = 100_000;
+/// What an agent may take for them.
+const AGENT_MORE_MAX: u64 = 96 << 20;
+/// What may stay in the allocator's hands afterwards.
+const KEPT_MAX: u64 = 48 << 20;
+/// How long a caller tries to be rid of its bytes.
+const WRITE: Duration = Duration::from_secs(1);
+
+const MIB: u64 = 1 << 20;
+
+/// This test's own limit on descriptors, as high as it may be.
+fn many_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}
+
+/// A client that asks an agent for an ID again and again, over a new connection now and then.
+struct Gentle {
+    stop: Arc<AtomicBool>,
+    asked: Arc<AtomicU64>,
+    task: tokio::task::JoinHandle<Vec<String>>,
+}
+
+impl Gentle {
+    fn start(cluster: &Cluster) -> Self {
+        let url = cluster.agent_url(0, "uniq64").unwrap();
+        let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&asked));
+        let task = tokio::spawn(async move {
+            let (mut client, mut lost) = (Client::new().unwrap(), Vec::new());
+            while !stopped.load(Relaxed) {
+                match client.get(&url).await {
+                    Ok(answer) if answer.status == 200 => {}
+                    Ok(answer) => lost.push(format!("{}: {}", answer.status, answer.text())),
+                    Err(e) => lost.push(format!("{e:#}")),
+                }
+                if count.fetch_add(1, Relaxed) % 10 == 9 {
+                    client = Client::new().unwrap();
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            lost
+        });
+        Self { stop, asked, task }
+    }
+
+    /// Ends it: it got an answer to each of its questions.
+    async fn assert_lost_nothing(self) {
+        self.stop.store(true, Relaxed);
+        let lost = self.task.await.unwrap();
+        let asked = self.asked.load(Relaxed);
+        println!("the gentle client asked {asked} times and lost {}", lost.len());
+        assert!(lost.is_empty() && asked > 0, "{lost:?}");
+    }
+}
+
+/// When the first lease of the agent was renewed last, as a master has it.
+async fn renewed(cluster: &Cluster) -> String {
+    cluster.leases(0, "agent=agent-1").await.unwrap()[0]["renewed"].to_string()
+}
+
+/// The agent renews on, its masters grant to newcomers, and all of them say so.
+async fn assert_all_goes_on(cluster: &mut Cluster, beside: &str) {
+    cluster.all_ready().await.unwrap();
+    let was = renewed(cluster).await;
+    let again = || async { (renewed(cluster).await != was).then_some(()) };
+    until("the agent renews", again).await.unwrap();
+    let newcomer = Lessee::new(&format!("new-{}", rand::random::<u32>())).unwrap();
+    let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
+    newcomer.obtain(masters, TokenType::Uint2).await.unwrap_or_else(|e| panic!("{beside}: {e:#}"));
+}
+
+async fn metric(client: &Client, http: SocketAddr, name: &str) -> u64 {
+    let metrics = client.get(&format!("http://{http}/metrics")).await.unwrap();
+    let value = metrics.text().lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in {}", metrics.text()))
+}
+
+/// The most memory that it took within a while, in bytes.
+async fn peak(daemon: &Daemon, seconds: u64) -> u64 {
+    let mut peak = 0;
+    for _ in 0..seconds * 10 {
+        peak = peak.max(daemon.memory().unwrap());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    peak
+}
+
+async fn assert_given_back(daemon: &Daemon, before: u64) {
+    let back = || async { (daemon.memory().unwrap() < before + KEPT_MAX).then_some(()) };
+    until("the memory is given back", back)
+        .await
+        .unwrap_or_else(|e| panic!("{e:#}: {} MiB before, {} MiB after", before / MIB, daemon.memory().unwrap() / MIB));
+}
+
+/// A connection with all of a frame but its last byte.
+async fn unfinished(port: SocketAddr, len: usize) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(port).await.ok()?;
+    let mut bytes = vec![1; 4 + len - 1];
+    bytes[..4].copy_from_slice(&u32::try_from(len).unwrap().to_be_bytes());
+    let _ = tokio::time::timeout(WRITE, stream.write_all(&bytes)).await;
+    Some(stream)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_that_are_never_whole_cost_a_master_little_and_not_for_long() {
+    many_descriptors();
+    let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
+    let (port, http) = (cluster.masters[0].agent_listen, cluster.masters[0].daemon.http);
+    let gentle = Gentle::start(&cluster);
+    let before = cluster.masters[0].daemon.memory().unwrap();
+    let client = cluster.client.clone();
+    for (number, len, why) in UNFINISHED {
+        let name = format!("uniq_rpc_connections_ended_total{{why=\"{why}\"}}");
+        let was = metric(&client, http, &name).await;
+        let mut held = Vec::new();
+        for _ in 0..number {
+            held.extend(unfinished(port, len).await);
+        }
+        let peak = peak(&cluster.masters[0].daemon, 3).await;
+        println!("{number} frames of {len} bytes less one: {} MiB before, {} MiB", before / MIB, peak / MIB);
+        assert!(peak < before + MASTER_MORE_MAX, "{} MiB before, {} MiB", before / MIB, peak / MIB);
+        assert_all_goes_on(&mut cluster, why).await;
+        // The master ends them by itself, and says why.
+        let counted = || async { (metric(&client, http, &name).await > was).then_some(()) };
+        until("they are ended and counted", counted).await.unwrap();
+        for mut stream in held {
+            let ended = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut [0; 1])).await;
+            assert!(matches!(ended, Ok(Ok(0) | Err(_))), "it still stands");
+        }
+    }
+    let after = cluster.masters[0].daemon.memory().unwrap();
+    println!("{} MiB afterwards", after / MIB);
+    assert!(after < before + MASTER_MORE_MAX);
+    assert_all_goes_on(&mut cluster, "afterwards").await;
+    gentle.assert_lost_nothing().await;
+}
+
+/// A call as tarpc frames it.
+fn call(id: u64, message: &impl serde::Serialize) -> Vec<u8> {
+    let (request, deadline, trace, span, unsampled) = (0u32, (60u64, 0u32), [0u8; 16], 7u64, 1u32);
+    let head = (request, deadline, trace, span, unsampled, id);
+    let codec = bincode::DefaultOptions::new;
+    let bytes = [codec().serialize(&head).unwrap(), codec().serialize(message).unwrap()].concat();
+    [&u32::try_from(bytes.len()).unwrap().to_be_bytes()[..], &bytes].concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_long() {
+    let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
+    let (port, http) = (cluster.agents[0].rpc_listen, cluster.agents[0].daemon.http);
+    let gentle = Gentle::start(&cluster);
+    let before = cluster.agents[0].daemon.memory().unwrap();
+    let mut stream = TcpStream::connect(port).await.unwrap();
+    let uniq96 = 1u32;
+    let calls: Vec<u8> = (0..CALLS).flat_map(|id| call(id, &(uniq96, IDS))).collect();
+    let _ = tokio::time::timeout(WRITE, stream.write_all(&calls)).await;
+    let peak = peak(&cluster.agents[0].daemon, 8).await;
+    println!("{CALLS} answers of {IDS} IDs: {} MiB before, {} MiB", before / MIB, peak / MIB);
+    assert!(peak < before + AGENT_MORE_MAX, "{} MiB before, {} MiB", before / MIB, peak / MIB);
+    // Others are served meanwhile, also by RPC and with large answers.
+    assert_eq!(cluster.ask_agent(0, "uniq96?n=100000").await.unwrap().status, 200);
+    assert_all_goes_on(&mut cluster, "beside a caller that does not read").await;
+    let client = &cluster.client;
+    let name = "uniq_rpc_connections_ended_total{why=\"unread\"}";
+    let counted = || async { (metric(client, http, name).await > 0).then_some(()) };
+    until("the connection is ended and counted", counted).await.unwrap();
+    assert_given_back(&cluster.agents[0].daemon, before).await;
+    gentle.assert_lost_nothing().await;
+}
