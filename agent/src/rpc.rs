@@ -42,18 +42,26 @@ pub struct Server {
     /// Whom to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Names>>,
     bounds: Bounds,
+    /// Of one listener.
+    connections_max: usize,
 }
 
 impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
-        Self { minter, batch_max, names: None, bounds: LIMITS.bounds() }
+        Self { minter, batch_max, names: None, bounds: LIMITS.bounds(), connections_max: LIMITS.connections_max }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
     #[must_use]
     pub fn with_names(self, names: Arc<Names>) -> Self {
         Self { names: Some(names), ..self }
+    }
+
+    /// With so many connections at a listener, if that is fewer than usual.
+    #[must_use]
+    pub fn with_connections(self, connections_max: usize) -> Self {
+        Self { connections_max: connections_max.clamp(1, LIMITS.connections_max), ..self }
     }
 
     /// The generator of that kind and name, of which the masters may have heard by now.
@@ -71,6 +79,7 @@ impl Server {
 
     /// Serves until `stop`; then every connection ends.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
+        let connections_max = self.connections_max;
         let handle = move |io, _| {
             let server = self.clone();
             async move {
@@ -78,7 +87,7 @@ impl Server {
                 common::serve_connection!(io, &bounds, server.serve(), move |request: &_| weight(request, batch_max));
             }
         };
-        transport::accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
+        transport::accept(listener, connections_max, stop, |_| true, handle).await;
     }
 
     /// Whether `n` IDs of so many bytes may be asked for: within our bounds, and within a frame.

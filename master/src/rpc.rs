@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
+use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService,
@@ -35,6 +36,8 @@ pub const LIMITS: Limits = Limits {
 /// What a page of leases or namespaces takes at most until it is sent, in bytes: 200 records, in memory and in the frame.
 const PAGE_WEIGHT: usize = 256 << 10;
 
+/// The descriptors that this port can use.
+pub const DESCRIPTORS: Port = Port { most: LIMITS.connections_max, least: 256 };
 /// Callers at once who are not on the whitelist and are told so; one more is disconnected without a word.
 const REFUSED_MAX: usize = 64;
 /// How long such a caller may stay.
@@ -75,8 +78,15 @@ pub struct Told {
     pub master: MasterId,
 }
 
-/// Serves agents on `listener` until `stop`.
-pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, told: Told, stop: CancellationToken) {
+/// Serves agents on `listener` until `stop`, so many connections at a time.
+pub async fn serve(
+    listener: TcpListener,
+    connections_max: usize,
+    driver: Driver,
+    whitelist: Whitelist,
+    told: Told,
+    stop: CancellationToken,
+) {
     let places = Arc::new(Semaphore::new(REFUSED_MAX));
     let bounds = LIMITS.bounds();
     let handle = move |io, from: SocketAddr| {
@@ -96,7 +106,7 @@ pub async fn serve(listener: TcpListener, driver: Driver, whitelist: Whitelist, 
             let _ = tokio::time::timeout(REFUSED_PATIENCE, told).await;
         }
     };
-    accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
+    accept(listener, connections_max, stop, |_| true, handle).await;
 }
 
 /// What the answer to a request takes at most until it is sent, in bytes; 0 if that is little.

@@ -186,6 +186,14 @@ impl Daemon {
         self.args.splice(0..0, inside);
     }
 
+    /// Lets it have so many file descriptors at most, from the next start on.
+    pub fn limit_descriptors(&mut self, most: u64) {
+        // prlimit becomes the program: the process id stays that of the program.
+        let program = std::mem::replace(&mut self.program, PathBuf::from("prlimit"));
+        let limited = [format!("--nofile={most}:{most}"), program.display().to_string()];
+        self.args.splice(0..0, limited);
+    }
+
     /// From the next start on a write past a limit on the length of files (`RLIMIT_FSIZE`) fails instead of ending the process.
     pub fn survive_file_limit(&mut self) {
         // Ignored signals stay so when the shell becomes the program; the process id stays the same too.

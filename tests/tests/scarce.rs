@@ -1,5 +1,5 @@
-//! Whatever callers leave unfinished or unread: memory stays bounded and is given back, agents renew, and a gentle client loses
-//! nothing.
+//! Whatever callers leave unfinished, unread or idle: memory stays bounded and is given back, there are descriptors for files,
+//! agents renew, and a gentle client loses nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use bincode::Options as _;
@@ -38,6 +38,13 @@ const KEPT_MAX: u64 = 48 << 20;
 /// How long a caller tries to be rid of its bytes.
 const WRITE: Duration = Duration::from_secs(1);
 
+/// What a process may have where nobody has raised the hard limit,
+const DESCRIPTORS: u64 = 1_024;
+/// and connections to each of its ports by callers who say nothing.
+const IDLE: usize = 1_200;
+/// How long such a caller tries to connect: behind a full backlog that takes for ever.
+const CONNECT: Duration = Duration::from_millis(100);
+
 const MIB: u64 = 1 << 20;
 
 /// This test's own limit on descriptors, as high as it may be.
@@ -54,7 +61,8 @@ struct Gentle {
 }
 
 impl Gentle {
-    fn start(cluster: &Cluster) -> Self {
+    /// `anew`: after how many questions it connects anew.
+    fn start(cluster: &Cluster, anew: u64) -> Self {
         let url = cluster.agent_url(0, "uniq64").unwrap();
         let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, count) = (Arc::clone(&stop), Arc::clone(&asked));
@@ -66,7 +74,7 @@ impl Gentle {
                     Ok(answer) => lost.push(format!("{}: {}", answer.status, answer.text())),
                     Err(e) => lost.push(format!("{e:#}")),
                 }
-                if count.fetch_add(1, Relaxed) % 10 == 9 {
+                if count.fetch_add(1, Relaxed) % anew == anew - 1 {
                     client = Client::new().unwrap();
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -91,12 +99,17 @@ async fn renewed(cluster: &Cluster) -> String {
     cluster.leases(0, "agent=agent-1").await.unwrap()[0]["renewed"].to_string()
 }
 
-/// The agent renews on, its masters grant to newcomers, and all of them say so.
-async fn assert_all_goes_on(cluster: &mut Cluster, beside: &str) {
+/// The agent renews on, and all processes say that they are ready.
+async fn assert_renews(cluster: &mut Cluster) {
     cluster.all_ready().await.unwrap();
     let was = renewed(cluster).await;
     let again = || async { (renewed(cluster).await != was).then_some(()) };
     until("the agent renews", again).await.unwrap();
+}
+
+/// The same, and its masters grant to newcomers.
+async fn assert_all_goes_on(cluster: &mut Cluster, beside: &str) {
+    assert_renews(cluster).await;
     let newcomer = Lessee::new(&format!("new-{}", rand::random::<u32>())).unwrap();
     let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
     newcomer.obtain(masters, TokenType::Uint2).await.unwrap_or_else(|e| panic!("{beside}: {e:#}"));
@@ -139,7 +152,7 @@ async fn frames_that_are_never_whole_cost_a_master_little_and_not_for_long() {
     many_descriptors();
     let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
     let (port, http) = (cluster.masters[0].agent_listen, cluster.masters[0].daemon.http);
-    let gentle = Gentle::start(&cluster);
+    let gentle = Gentle::start(&cluster, 10);
     let before = cluster.masters[0].daemon.memory().unwrap();
     let client = cluster.client.clone();
     for (number, len, why) in UNFINISHED {
@@ -181,7 +194,7 @@ fn call(id: u64, message: &impl serde::Serialize) -> Vec<u8> {
 async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_long() {
     let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
     let (port, http) = (cluster.agents[0].rpc_listen, cluster.agents[0].daemon.http);
-    let gentle = Gentle::start(&cluster);
+    let gentle = Gentle::start(&cluster, 10);
     let before = cluster.agents[0].daemon.memory().unwrap();
     let mut stream = TcpStream::connect(port).await.unwrap();
     let uniq96 = 1u32;
@@ -199,4 +212,60 @@ async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_l
     until("the connection is ended and counted", counted).await.unwrap();
     assert_given_back(&cluster.agents[0].daemon, before).await;
     gentle.assert_lost_nothing().await;
+}
+
+/// Callers who connect and say nothing.
+async fn idle(port: SocketAddr) -> Vec<TcpStream> {
+    let mut held = Vec::new();
+    for _ in 0..IDLE {
+        if let Ok(Ok(stream)) = tokio::time::timeout(CONNECT, TcpStream::connect(port)).await {
+            held.push(stream);
+        }
+    }
+    held
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_leave_descriptors_for_files() {
+    many_descriptors();
+    let mut cluster = Cluster::new().unwrap();
+    cluster.add_agent(&["--renew-interval", "1s"]).unwrap();
+    for daemon in cluster.daemons() {
+        daemon.limit_descriptors(DESCRIPTORS);
+        daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    let client = cluster.client.clone();
+    let (agent, master) = (cluster.agents[0].daemon.http, cluster.masters[0].daemon.http);
+    let gentle = Gentle::start(&cluster, u64::MAX);
+    let mut held = Vec::new();
+    for port in [agent, cluster.agents[0].rpc_listen, cluster.masters[0].agent_listen] {
+        held.extend(idle(port).await);
+    }
+    println!("{} idle connections beside {DESCRIPTORS} descriptors", held.len());
+    // Serials are reserved again and again, and each time a file is written anew.
+    let writes = "uniq_serial_file_writes_total";
+    let was = metric(&client, agent, writes).await;
+    let mut batches = 0;
+    while metric(&client, agent, writes).await < was + 3 {
+        for path in ["uniq64?n=100000", "string?biz=ABCD&custom=xy&n=100000"] {
+            let answer = cluster.ask_agent(0, path).await.unwrap();
+            assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        }
+        batches += 1;
+        assert!(batches < 500, "nothing is written");
+    }
+    assert_eq!(metric(&client, agent, "uniq_serial_file_write_failures_total").await, 0);
+    assert_renews(&mut cluster).await;
+    // The port is never without descriptors for whom it has a place.
+    for http in [agent, master] {
+        assert_eq!(metric(&client, http, "uniq_accept_failures_total").await, 0, "{http}");
+    }
+    for daemon in cluster.daemons() {
+        let log = daemon.log_text();
+        assert!(log.contains("file descriptors") && log.contains("limit=1024"), "{log}");
+    }
+    gentle.assert_lost_nothing().await;
+    drop(held);
+    assert_all_goes_on(&mut cluster, "afterwards").await;
 }

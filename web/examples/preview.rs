@@ -74,6 +74,6 @@ async fn main() -> std::io::Result<()> {
         phc: web::hash(b"preview").unwrap_or_default(),
     };
     let book = sample::Book { users: vec![user].into(), ..sample::Book::with_key() };
-    web::serve(listener, sample, Arc::new(book).door(), std::future::pending()).await;
+    web::serve(listener, web::CONNECTIONS_MAX, sample, Arc::new(book).door(), std::future::pending()).await;
     Ok(())
 }

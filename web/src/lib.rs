@@ -29,7 +29,7 @@ pub use masters::{
     NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
 };
 pub use orders::{AuditCheck, AuditFilter, Orders};
-pub use serve::serve;
+pub use serve::{CONNECTIONS_MAX, serve};
 
 use std::sync::Arc;
 

@@ -18,8 +18,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower::ServiceExt as _;
 
-/// The most connections at a time; the others wait in the listener's queue.
-const CONNECTIONS_MAX: usize = 256;
+/// The most connections at a time, if there are descriptors for them; the others wait in the listener's queue.
+pub const CONNECTIONS_MAX: usize = 256;
 /// How long a request's head may take to arrive, and how long a connection may idle between two requests.
 const HEAD_MAX: Duration = Duration::from_secs(15);
 /// The largest head of a request, in bytes.
@@ -29,14 +29,21 @@ const STOP_MAX: Duration = Duration::from_secs(2);
 /// The pause after an `accept` that failed: it fails when descriptors run out, and they come back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves the console on `listener` until `stop` resolves; then event streams end, and open requests within 2 s.
-pub async fn serve(listener: TcpListener, masters: Arc<dyn Masters>, door: Arc<Door>, stop: impl Future<Output = ()>) {
+/// Serves the console on `listener` until `stop` resolves, so many connections at a time; then event streams end, and open requests within
+/// 2 s.
+pub async fn serve(
+    listener: TcpListener,
+    connections_max: usize,
+    masters: Arc<dyn Masters>,
+    door: Arc<Door>,
+    stop: impl Future<Output = ()>,
+) {
     let live = Live::new(Arc::clone(&masters), Arc::clone(&door));
     let router = routes::router(Shared { masters, live: Arc::clone(&live), door });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);
 
-    let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let seats = Arc::new(Semaphore::new(connections_max));
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);

@@ -353,7 +353,8 @@ async fn stopping_ends_open_event_streams() {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let door = Arc::new(Book::with_key()).door();
-    let server = tokio::spawn(web::serve(listener, Arc::new(few()), door, async { drop(stopped.await) }));
+    let server =
+        tokio::spawn(web::serve(listener, web::CONNECTIONS_MAX, Arc::new(few()), door, async { drop(stopped.await) }));
 
     let mut browser = tokio::net::TcpStream::connect(address).await.unwrap();
     let head = format!("GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n\r\n");

@@ -5,13 +5,14 @@ use agent::heartbeat::{Heartbeat, Names, Report};
 use agent::holder::Holder;
 use agent::http;
 use agent::minter::Minter;
-use agent::rpc::Server;
+use agent::rpc::{self, Server};
 use agent::serial_file::{self, Opened};
 use agent::workers;
 use anyhow::Context as _;
 use common::clock::Clock;
 use common::ids;
 use common::namespace::{GeneratorKind, Namespace};
+use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
 use common::process::{end, log, signals};
 use common::settings;
@@ -28,6 +29,12 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(3_300);
 const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long threads that may block are waited for.
 const THREADS_TIMEOUT: Duration = Duration::from_millis(200);
+/// Descriptors that connections of clients do not get: the serial file and what is written beside it, the masters, the log,
+const DESCRIPTORS_RESERVED: usize = 96;
+/// and for each thread that talks its runtime, its listeners, and connections that it is about to close.
+const DESCRIPTORS_RESERVED_A_THREAD: usize = 12;
+/// RPC connections of a thread without which the program does not start.
+const RPC_LEAST: usize = 8;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -116,8 +123,19 @@ async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToke
     let _stopping = stop.clone().drop_guard();
     let watch = Watch::new(stop.clone());
     let threads = args.threads.map_or_else(workers::threads_default, usize::from);
-    let (http, http_at) = bind(args.http_listen, threads, "--http-listen")?;
-    let (rpc, rpc_at) = bind(args.rpc_listen, threads, "--rpc-listen")?;
+    let (http_listeners, http_at) = bind(args.http_listen, threads, "--http-listen")?;
+    let (rpc_listeners, rpc_at) = bind(args.rpc_listen, threads, "--rpc-listen")?;
+    let limit = descriptors::raise();
+    let reserve = DESCRIPTORS_RESERVED + threads * DESCRIPTORS_RESERVED_A_THREAD;
+    let rpc_port = Port { most: threads * rpc::LIMITS.connections_max, least: threads * RPC_LEAST };
+    let [http_max, rpc_max] = descriptors::split(limit, reserve, [http::DESCRIPTORS, rpc_port])?;
+    tracing::info!(
+        limit,
+        reserve,
+        http = http_max,
+        rpc = rpc_max,
+        "file descriptors, and how many are for whose connections"
+    );
     let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
 
     let wanted = args.token_types.iter().copied().collect();
@@ -137,14 +155,14 @@ async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToke
     let heartbeat = tokio::spawn(watch.clone().over("heartbeat", heartbeat.run(stop.clone())));
     let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(stop.clone())));
     let (site, server) = (
-        http::Site::new(agent, settings::host_names(&args.host_names)),
-        Server::new(Arc::clone(&minter), args.batch_max).with_names(names),
+        http::Site::new(agent, settings::host_names(&args.host_names)).with_descriptors(http_max),
+        Server::new(Arc::clone(&minter), args.batch_max).with_names(names).with_connections(rpc_max / threads.max(1)),
     );
     let talk = {
         let stop = stop.clone();
         move |listeners| watch.clone().over("worker", talk(listeners, site.clone(), server.clone(), stop.clone()))
     };
-    let clients = workers::start(http.into_iter().zip(rpc).collect(), talk)?;
+    let clients = workers::start(http_listeners.into_iter().zip(rpc_listeners).collect(), talk)?;
     let (http, masters) = (format!("http://{http_at}/"), args.masters.join(","));
     tracing::info!(%http, rpc = %rpc_at, %masters, threads, "agent {agent_id} started");
 

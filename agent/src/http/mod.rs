@@ -33,6 +33,8 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, on, put};
 use bytes::Bytes;
 use common::hosts::HostNames;
+use common::process::descriptors::Port;
+use common::rpc::budget;
 use common::terms::AgentId;
 use common::time::BootMs;
 use front::Front;
@@ -53,10 +55,14 @@ use tokio_util::sync::CancellationToken;
 pub const BATCH_MAX_DEFAULT: u32 = 100_000;
 /// The most that `--batch-max` may say.
 pub const BATCH_MAX_LIMIT: u32 = 1_000_000;
-/// Connections at once; one more is told so and closed.
+/// Connections at once, if there are descriptors for them; one more is told so and closed.
 const CONNECTIONS_MAX: usize = 4_096;
 /// Connections at once that are told so; one more is closed without a word.
 const TURNED_AWAY_MAX: usize = 256;
+/// The descriptors that it can use for both.
+pub const DESCRIPTORS: Port = Port { most: CONNECTIONS_MAX + TURNED_AWAY_MAX, least: 64 };
+/// The part of them for callers who are told that there are too many.
+const TURNED_AWAY_PART: usize = 17;
 /// How long that may take.
 const TURN_AWAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Memory of answers that are not sent yet, in bytes; what would exceed it is refused.
@@ -185,6 +191,15 @@ impl Site {
             turned_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
         }
     }
+
+    /// With so many descriptors for connections.
+    #[must_use]
+    pub fn with_descriptors(self, descriptors: usize) -> Self {
+        let turned_away = (descriptors / TURNED_AWAY_PART).clamp(1, TURNED_AWAY_MAX);
+        let connections = descriptors.saturating_sub(turned_away).min(CONNECTIONS_MAX);
+        let places = |count| Arc::new(Semaphore::new(count));
+        Self { places: places(connections), turned_away: places(turned_away), ..self }
+    }
 }
 
 /// Serves until `stop`; then open requests may end within a few seconds, and what is still open is dropped. Several
@@ -205,6 +220,7 @@ pub async fn serve(listener: TcpListener, site: Site, stop: CancellationToken) {
                 welcome(io, from.ip(), &site, &stop, &mut connections);
             }
             Err(error) => {
+                budget::note_failed_accept();
                 tracing::debug!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }

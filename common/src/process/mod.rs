@@ -1,5 +1,6 @@
 //! What both programs have in common as processes: their log, signals, long-lived tasks, and how they end.
 
+pub mod descriptors;
 pub mod end;
 mod limit;
 pub mod log;

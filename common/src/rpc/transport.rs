@@ -269,7 +269,10 @@ pub async fn accept<H, F>(
             }
             Ok(_) => {}
             // Out of descriptors, or the caller is gone already: the next one may do better.
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            Err(_) => {
+                super::budget::note_failed_accept();
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash, User};
 use common::audit::{Action, Actor, Entry};
 use common::clock::Clock;
+use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
 use common::process::{end, log, signals};
 use common::rpc::peer::JoinToken;
@@ -43,6 +44,11 @@ type Logins = Vec<(SecretHash, Login)>;
 const USAGE: u8 = 2;
 /// What is read of a file with a join token, in bytes.
 const TOKEN_FILE_LEN_MAX: u64 = 1_024;
+/// Descriptors that connections of agents and operators do not get: the store's files, the log, the other master's connections
+/// and those that want to be.
+const DESCRIPTORS_RESERVED: usize = 128 + link::LIMITS.connections_max;
+/// The descriptors that the console can use.
+const CONSOLE_DESCRIPTORS: Port = Port { most: web::CONNECTIONS_MAX, least: 64 };
 /// How long open connections may take to end; then they are cut.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -318,6 +324,16 @@ async fn serve(
     // Whatever ends this: from then on tasks may end too.
     let _stopping = stop.clone().drop_guard();
     let watch = Watch::new(stop.clone());
+    let limit = descriptors::raise();
+    let ports = [rpc::DESCRIPTORS, CONSOLE_DESCRIPTORS];
+    let [agents_max, console_max] = descriptors::split(limit, DESCRIPTORS_RESERVED, ports)?;
+    tracing::info!(
+        limit,
+        reserve = DESCRIPTORS_RESERVED,
+        agents = agents_max,
+        console = console_max,
+        "file descriptors, and how many are for whose connections"
+    );
     let agents = bind(args.agent_listen, "--agent-listen").await?;
     let peers = bind(args.peer_listen, "--peer-listen").await?;
     let console = moved(bind(args.web_listen, "--web-listen").await?, console_runtime)?;
@@ -346,11 +362,16 @@ async fn serve(
     );
     let over = |name, work: BoxFuture<'static, ()>| watch.clone().over(name, work);
     let tasks = [
-        tokio::spawn(over("agents", rpc::serve(agents, driver.clone(), whitelist, told.clone(), stop.clone()).boxed())),
+        tokio::spawn(over(
+            "agents",
+            rpc::serve(agents, agents_max, driver.clone(), whitelist, told.clone(), stop.clone()).boxed(),
+        )),
         tokio::spawn(over("peers", link::serve(peers, inbox.clone(), places.clone(), stop.clone()).boxed())),
         tokio::spawn(over("link", link::run(peer, mail, inbox, places, roll, stop.clone()).boxed())),
-        console_runtime
-            .spawn(over("console", web::serve(console, admin, door, stop.clone().cancelled_owned()).boxed())),
+        console_runtime.spawn(over(
+            "console",
+            web::serve(console, console_max, admin, door, stop.clone().cancelled_owned()).boxed(),
+        )),
     ];
     if let Some(user) = first_admin {
         let propose = accounts::propose_first_admin(driver, user, stop.clone());
