@@ -252,3 +252,19 @@ async fn two_calendars_that_were_wrong_do_not_stop_a_cluster_for_good() {
     daemon.start().unwrap();
     until_status(&client, daemon, "/readyz", 200).await.unwrap();
 }
+
+/// Two stores neither of which is proven to be the one that was last written: both masters say that agents come first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_stores_without_a_proof_grant_nothing_in_the_first_moment_and_say_so() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    stop_masters(&mut cluster).await;
+    cluster.masters.iter().try_for_each(keep).unwrap();
+    cluster.masters.iter().try_for_each(put_back).unwrap();
+    start_masters(&mut cluster);
+    for nth in 0..2 {
+        not_ready_because(&cluster, nth, "new leases in a moment").await;
+    }
+    let master = Lessee::connect(cluster.masters[0].agent_listen).await.unwrap();
+    let refused = Lessee::new("a").unwrap().request(&master, TokenType::Uint2).await.unwrap().unwrap_err();
+    assert_eq!(refused, common::rpc::lease::Refusal::Quiet);
+}
