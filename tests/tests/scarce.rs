@@ -8,11 +8,10 @@ use common::rpc::transport::FRAME_LEN_MAX;
 use common::token::TokenType;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tests::client::Client;
 use tests::cluster::{Cluster, until};
+use tests::gentle::Gentle;
 use tests::lessee::Lessee;
 use tests::programs::Daemon;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -51,47 +50,6 @@ const MIB: u64 = 1 << 20;
 fn many_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-}
-
-/// A client that asks an agent for an ID again and again, over a new connection now and then.
-struct Gentle {
-    stop: Arc<AtomicBool>,
-    asked: Arc<AtomicU64>,
-    task: tokio::task::JoinHandle<Vec<String>>,
-}
-
-impl Gentle {
-    /// `anew`: after how many questions it connects anew.
-    fn start(cluster: &Cluster, anew: u64) -> Self {
-        let url = cluster.agent_url(0, "uniq64").unwrap();
-        let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&asked));
-        let task = tokio::spawn(async move {
-            let (mut client, mut lost) = (Client::new().unwrap(), Vec::new());
-            while !stopped.load(Relaxed) {
-                match client.get(&url).await {
-                    Ok(answer) if answer.status == 200 => {}
-                    Ok(answer) => lost.push(format!("{}: {}", answer.status, answer.text())),
-                    Err(e) => lost.push(format!("{e:#}")),
-                }
-                if count.fetch_add(1, Relaxed) % anew == anew - 1 {
-                    client = Client::new().unwrap();
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            lost
-        });
-        Self { stop, asked, task }
-    }
-
-    /// Ends it: it got an answer to each of its questions.
-    async fn assert_lost_nothing(self) {
-        self.stop.store(true, Relaxed);
-        let lost = self.task.await.unwrap();
-        let asked = self.asked.load(Relaxed);
-        println!("the gentle client asked {asked} times and lost {}", lost.len());
-        assert!(lost.is_empty() && asked > 0, "{lost:?}");
-    }
 }
 
 /// When the first lease of the agent was renewed last, as a master has it.
@@ -152,7 +110,7 @@ async fn frames_that_are_never_whole_cost_a_master_little_and_not_for_long() {
     many_descriptors();
     let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
     let (port, http) = (cluster.masters[0].agent_listen, cluster.masters[0].daemon.http);
-    let gentle = Gentle::start(&cluster, 10);
+    let gentle = Gentle::start(&cluster.agent_url(0, "uniq64").unwrap(), 10);
     let before = cluster.masters[0].daemon.memory().unwrap();
     let client = cluster.client.clone();
     for (number, len, why) in UNFINISHED {
@@ -178,7 +136,7 @@ async fn frames_that_are_never_whole_cost_a_master_little_and_not_for_long() {
     println!("{} MiB afterwards", after / MIB);
     assert!(after < before + MASTER_MORE_MAX);
     assert_all_goes_on(&mut cluster, "afterwards").await;
-    gentle.assert_lost_nothing().await;
+    println!("{}", gentle.stop().await.unwrap());
 }
 
 /// A call as tarpc frames it.
@@ -194,7 +152,7 @@ fn call(id: u64, message: &impl serde::Serialize) -> Vec<u8> {
 async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_long() {
     let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
     let (port, http) = (cluster.agents[0].rpc_listen, cluster.agents[0].daemon.http);
-    let gentle = Gentle::start(&cluster, 10);
+    let gentle = Gentle::start(&cluster.agent_url(0, "uniq64").unwrap(), 10);
     let before = cluster.agents[0].daemon.memory().unwrap();
     let mut stream = TcpStream::connect(port).await.unwrap();
     let uniq96 = 1u32;
@@ -211,7 +169,7 @@ async fn who_asks_for_much_and_reads_nothing_costs_an_agent_little_and_not_for_l
     let counted = || async { (metric(client, http, name).await > 0).then_some(()) };
     until("the connection is ended and counted", counted).await.unwrap();
     assert_given_back(&cluster.agents[0].daemon, before).await;
-    gentle.assert_lost_nothing().await;
+    println!("{}", gentle.stop().await.unwrap());
 }
 
 /// Callers who connect and say nothing.
@@ -237,7 +195,7 @@ async fn idle_connections_leave_descriptors_for_files() {
     cluster.all_ready().await.unwrap();
     let client = cluster.client.clone();
     let (agent, master) = (cluster.agents[0].daemon.http, cluster.masters[0].daemon.http);
-    let gentle = Gentle::start(&cluster, u64::MAX);
+    let gentle = Gentle::start(&cluster.agent_url(0, "uniq64").unwrap(), u64::MAX);
     let mut held = Vec::new();
     for port in [agent, cluster.agents[0].rpc_listen, cluster.masters[0].agent_listen] {
         held.extend(idle(port).await);
@@ -265,7 +223,7 @@ async fn idle_connections_leave_descriptors_for_files() {
         let log = daemon.log_text();
         assert!(log.contains("file descriptors") && log.contains("limit=1024"), "{log}");
     }
-    gentle.assert_lost_nothing().await;
+    println!("{}", gentle.stop().await.unwrap());
     drop(held);
     assert_all_goes_on(&mut cluster, "afterwards").await;
 }
