@@ -6,6 +6,7 @@ use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
 use common::namespace::{GeneratorKind, GeneratorName, Namespace};
+use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::mint::{MintFailure, MintService, MintServiceRequest};
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
@@ -15,7 +16,7 @@ use tarpc::context::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// What a listener takes on at once; the memory is that of all listeners.
+/// What a thread of an agent takes on at once; the memory, and the places, are those of all.
 pub const LIMITS: Limits = Limits {
     connections_max: 256,
     requests_per_connection_max: 1_024,
@@ -41,15 +42,16 @@ pub struct Server {
     batch_max: u32,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Names>>,
+    /// Of all listeners, as are the places.
     bounds: Bounds,
-    /// Of one listener.
-    connections_max: usize,
+    places: Places,
 }
 
 impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
-        Self { minter, batch_max, names: None, bounds: LIMITS.bounds(), connections_max: LIMITS.connections_max }
+        let places = Places::new(LIMITS.connections_max);
+        Self { minter, batch_max, names: None, bounds: LIMITS.bounds(), places }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
@@ -58,10 +60,10 @@ impl Server {
         Self { names: Some(names), ..self }
     }
 
-    /// With so many connections at a listener, if that is fewer than usual.
+    /// With so many connections at all listeners together.
     #[must_use]
     pub fn with_connections(self, connections_max: usize) -> Self {
-        Self { connections_max: connections_max.clamp(1, LIMITS.connections_max), ..self }
+        Self { places: Places::new(connections_max.max(1)), ..self }
     }
 
     /// The generator of that kind and name, of which the masters may have heard by now.
@@ -79,15 +81,16 @@ impl Server {
 
     /// Serves until `stop`; then every connection ends.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
-        let connections_max = self.connections_max;
-        let handle = move |io, _| {
+        let places = self.places.clone();
+        let handle = move |io, _, place: Place| {
             let server = self.clone();
             async move {
                 let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);
-                common::serve_connection!(io, &bounds, server.serve(), move |request: &_| weight(request, batch_max));
+                let weigh = move |request: &_| weight(request, batch_max);
+                common::serve_connection!(io, &place, &bounds, server.serve(), weigh);
             }
         };
-        transport::accept(listener, connections_max, stop, |_| true, handle).await;
+        transport::accept(listener, places, stop, |_| true, handle).await;
     }
 
     /// Whether `n` IDs of so many bytes may be asked for: within our bounds, and within a frame.

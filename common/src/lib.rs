@@ -1,6 +1,6 @@
 //! What every room of UniqGenerator shares: ids and their layouts, tokens, leases, time, and the wire.
 //!
-//! Everything here but [`clock`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no locks. Time comes in as
+//! Everything here but [`clock`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no locks. Time comes in as
 //! an argument ([`time::Now`]).
 
 pub mod account;
@@ -13,6 +13,8 @@ pub mod hosts;
 pub mod ids;
 pub mod lease;
 pub mod namespace;
+#[cfg(feature = "rpc")]
+pub mod net;
 #[cfg(feature = "cli")]
 pub mod process;
 #[cfg(feature = "rpc")]

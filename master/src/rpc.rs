@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
+use common::net::places::{Place, Places};
 use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::lease::{
@@ -87,26 +88,27 @@ pub async fn serve(
     told: Told,
     stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(REFUSED_MAX));
+    let refused = Arc::new(Semaphore::new(REFUSED_MAX));
     let bounds = LIMITS.bounds();
-    let handle = move |io, from: SocketAddr| {
-        let server = LeaseServer { driver: driver.clone(), whitelist: whitelist.clone(), told: told.clone(), from };
+    let handle = move |io, from: SocketAddr, place: Place| {
+        let (driver, told, seat) = (driver.clone(), told.clone(), place.clone());
+        let server = LeaseServer { driver, whitelist: whitelist.clone(), told, from, place: seat };
         let admitted = whitelist.admits(from.ip());
-        let (places, bounds) = (Arc::clone(&places), bounds.clone());
+        let (refused, bounds) = (Arc::clone(&refused), bounds.clone());
         async move {
             if admitted {
-                common::serve_connection!(io, &bounds, server.serve(), weight);
+                common::serve_connection!(io, &place, &bounds, server.serve(), weight);
                 return;
             }
             tracing::warn!(%from, "refused: this address is not on the whitelist");
             // Each of its calls is answered with that reason, for as long as it takes an agent to make its first one.
-            let Ok(_place) = places.try_acquire() else { return };
+            let Ok(_among_them) = refused.try_acquire() else { return };
             let bounds = Bounds { requests_max: 1, ..bounds };
-            let told = async { common::serve_connection!(io, &bounds, server.serve()) };
+            let told = async { common::serve_connection!(io, &place, &bounds, server.serve()) };
             let _ = tokio::time::timeout(REFUSED_PATIENCE, told).await;
         }
     };
-    accept(listener, connections_max, stop, |_| true, handle).await;
+    accept(listener, Places::new(connections_max), stop, |_| true, handle).await;
 }
 
 /// What the answer to a request takes at most until it is sent, in bytes; 0 if that is little.
@@ -125,6 +127,8 @@ struct LeaseServer {
     whitelist: Whitelist,
     told: Told,
     from: SocketAddr,
+    /// Kept for whoever holds a lease: one connection for each session, so that a holder has no more than one of them.
+    place: Place,
 }
 
 fn refusal(refused: Refused) -> Refusal {
@@ -164,13 +168,22 @@ impl LeaseServer {
 impl LeaseService for LeaseServer {
     async fn request_token(self, _: Context, request: TokenRequest) -> Result<Grant, Refusal> {
         self.allowed()?;
-        let address = self.from.to_string();
-        ask!(self.driver, move |id| Event::Token { id, request, address }, Reply::Token)
+        let (address, session) = (self.from.to_string(), request.session);
+        let granted = ask!(self.driver, move |id| Event::Token { id, request, address }, Reply::Token);
+        if granted.is_ok() {
+            self.place.keep(session.0);
+        }
+        granted
     }
 
     async fn rent_token(self, _: Context, request: RentRequest) -> Result<Rent, Refusal> {
         self.allowed()?;
-        ask!(self.driver, move |id| Event::Rent { id, request }, Reply::Rent)
+        let session = request.session;
+        let renewed = ask!(self.driver, move |id| Event::Rent { id, request }, Reply::Rent);
+        if let Ok(Rent::Success { .. }) = &renewed {
+            self.place.keep(session.0);
+        }
+        renewed
     }
 
     async fn list_tokens(self, _: Context, request: ListRequest) -> Result<Vec<ListedLease>, Refusal> {
@@ -243,8 +256,10 @@ impl LeaseService for LeaseServer {
         let Told { roll, clock, master } = &self.told;
         let address = self.from.to_string();
         if holds {
+            self.place.keep(session.0);
             roll.take_in(report, &address, *master, clock.wall());
         } else {
+            self.place.keep_no_more();
             roll.take_in_newcomer(report, &address, *master, clock.wall());
         }
         Ok(report_interval_ms(roll.len()))

@@ -23,3 +23,4 @@ pub mod programs;
 pub mod recorder;
 pub mod sim;
 pub mod strangers;
+pub mod wire;

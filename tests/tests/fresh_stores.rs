@@ -2,6 +2,7 @@
 //! belongs to a pair, and a cluster that was made after both stores of an earlier one were lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use common::net::places::Places;
 use common::rpc::budget::Budget;
 use common::rpc::connection::Bounds;
 use common::rpc::lease::Refusal;
@@ -70,7 +71,8 @@ async fn the_first_password_outlives_a_pair_that_is_parted_as_soon_as_it_has_met
     tokio::spawn(async move {
         let (io, _) = listener.accept().await.unwrap();
         let bounds = Bounds { requests_max: 1, frame_len_max: FRAME_LEN_MAX, budget: Budget::new(64 << 20) };
-        common::serve_connection!(io, &bounds, parting.serve());
+        let place = Places::new(1).take().unwrap();
+        common::serve_connection!(io, &place, &bounds, parting.serve());
     });
     for (master, peer) in cluster.masters.iter_mut().zip([between, nobody]) {
         master.daemon.unset("--admin-password-file");

@@ -8,7 +8,7 @@ use bincode::Options as _;
 use common::audit::Actor;
 use common::lease::{Lease, LeaseState};
 use common::rpc::PROTOCOL;
-use common::rpc::lease::{HeartbeatRequest, Mode, Refusal};
+use common::rpc::lease::{HeartbeatRequest, LeaseServiceRequest, Mode, Refusal, TokenRequest};
 use common::rpc::peer::{Content, Hello, Life, Memory, PeerMessage, PeerServiceClient, Seal, SealedFrame};
 use common::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
 use common::setting::Change;
@@ -22,6 +22,7 @@ use std::time::Duration;
 use tests::client::Kind;
 use tests::cluster::{Cluster, until_status};
 use tests::lessee::Lessee;
+use tests::wire::{call, frame, method_of};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -89,10 +90,6 @@ async fn send(port: SocketAddr, bytes: &[u8]) -> Option<TcpStream> {
     Some(stream)
 }
 
-fn frame(payload: &[u8]) -> Vec<u8> {
-    [&u32::try_from(payload.len()).unwrap().to_be_bytes()[..], payload].concat()
-}
-
 fn random_bytes(random: &mut SmallRng, len: usize) -> Vec<u8> {
     (0..len).map(|_| random.random()).collect()
 }
@@ -101,14 +98,6 @@ fn random() -> SmallRng {
     let seed = std::env::var("UNIQ_SEED").map_or_else(|_| rand::random(), |text| text.parse().expect("a number"));
     println!("UNIQ_SEED={seed}");
     SmallRng::seed_from_u64(seed)
-}
-
-/// A call as tarpc frames it, with whatever deadline, number and message.
-fn call(deadline: (u64, u32), id: u64, message: &impl serde::Serialize) -> Vec<u8> {
-    let (request, trace, span, unsampled) = (0u32, [0u8; 16], 7u64, 1u32);
-    let head = (request, deadline, trace, span, unsampled, id);
-    let codec = || bincode::DefaultOptions::new();
-    frame(&[codec().serialize(&head).unwrap(), codec().serialize(message).unwrap()].concat())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,12 +186,14 @@ async fn deadlines_beyond_all_time() {
         }
         for deadline in deadlines {
             // Any method: the head is read before the message, and a short message is an error of its own.
-            for method in 0..6u32 {
+            for method in 0..=method_of(&LeaseServiceRequest::Heartbeat { request: heartbeat() }) {
                 for id in [0, u64::MAX] {
                     send(port, &call(deadline, id, &method)).await;
                     send(port, &call(deadline, id, &(method, heartbeat()))).await;
                 }
             }
+            // And a whole call, which the deadline alone may keep from being answered.
+            send(port, &call(deadline, 1, &LeaseServiceRequest::Heartbeat { request: heartbeat() })).await;
         }
         assert_well(&mut cluster, &format!("deadlines at {name}")).await;
     }
@@ -240,14 +231,21 @@ async fn calls_with_contents_that_no_agent_sends() {
             assert!(honest.heartbeat(soon(), request.clone()).await.unwrap().is_err(), "{request:?} was taken");
         }
         // A name that no agent may have, and a token type that is none.
-        let heartbeat_number = 6u32;
+        let heartbeat_number = method_of(&LeaseServiceRequest::Heartbeat { request: heartbeat() });
         for agent_id in ["", "two words", "<script>", "line\nbreak", &long] {
-            let message = (heartbeat_number, PROTOCOL, agent_id, 1u128, None::<u128>, None::<(u32, i64)>, "x");
+            let message = (heartbeat_number, PROTOCOL, agent_id, 1u128, None::<u128>, None::<(u32, i64)>, "x", 0u8);
             send(port, &call((10, 0), 1, &message)).await;
         }
         for token_type in [0u8, 1, 4, 23, 255] {
-            let request_number = 0u32;
-            send(port, &call((10, 0), 1, &(request_number, "stranger", 1u128, None::<u128>, token_type))).await;
+            let request = TokenRequest {
+                agent_id: "stranger".parse().unwrap(),
+                session: SessionId(1),
+                cluster: None,
+                token_type: TokenType::Uint2,
+                former: Vec::new(),
+            };
+            let request_number = method_of(&LeaseServiceRequest::RequestToken { request });
+            send(port, &call((10, 0), 1, &(request_number, "stranger", 1u128, None::<u128>, token_type, 0u8))).await;
         }
         assert_well(&mut cluster, &format!("contents at master {}", name + 1)).await;
     }
@@ -394,7 +392,7 @@ async fn half_requests_and_slow_ones() {
     let mut cluster = Cluster::start(1, &[]).await.unwrap();
     let request = |speaks| match speaks {
         Speaks::Http => b"POST /uniq64?n=5 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n01234".to_vec(),
-        Speaks::Rpc => call((10, 0), 1, &(6u32, heartbeat())),
+        Speaks::Rpc => call((10, 0), 1, &LeaseServiceRequest::Heartbeat { request: heartbeat() }),
     };
     // Half, then gone.
     for (_, port, speaks) in ports(&cluster) {

@@ -57,7 +57,7 @@ struct Assets;
 /// All routes, with the headers that every answer carries.
 pub(crate) fn router(shared: Shared) -> axum::Router {
     let door = Arc::clone(&shared.door);
-    axum::Router::new()
+    let routes = axum::Router::new()
         .route("/", get(page))
         .route("/leases", get(page))
         .route("/leases/{type}/{token}", get(page))
@@ -75,7 +75,27 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(read_only)
         .with_state(shared)
+        .layer(middleware::from_fn_with_state(door, guard::guard));
+    dressed(routes)
+}
+
+/// What is answered while the console has no place: how this master is, and to everybody else to come back.
+pub(crate) fn spare_router(shared: Shared) -> axum::Router {
+    let door = Arc::clone(&shared.door);
+    let routes = axum::Router::new()
+        .route("/healthz", get(api::read::healthz))
+        .route("/readyz", get(api::read::readyz))
+        .route("/metrics", get(api::read::metrics))
+        .method_not_allowed_fallback(read_only)
+        .with_state(shared)
         .layer(middleware::from_fn_with_state(door, guard::guard))
+        .fallback(come_back);
+    dressed(routes)
+}
+
+/// With the bounds of every request and the headers that every answer carries.
+fn dressed(routes: axum::Router) -> axum::Router {
+    routes
         .layer(DefaultBodyLimit::max(BODY_LEN_MAX))
         // Whoever sends a body slowly, or asks for what takes long, keeps one of few connections.
         .layer(TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, ANSWER_MAX))
@@ -171,6 +191,14 @@ async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
 async fn nothing_here(uri: Uri, headers: HeaderMap) -> Response {
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
     if is_api { Problem::not_found().into_response() } else { Problem::not_found().into_page(Taste::of(&headers)) }
+}
+
+/// There is no place for this one: it is told so, and closed, so that the next one finds a place.
+async fn come_back(uri: Uri, headers: HeaderMap) -> Response {
+    let why = Problem::overloaded("all of the console's connections are at work; close some, or come back");
+    let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
+    let answer = if is_api { why.into_response() } else { why.into_page(Taste::of(&headers)) };
+    ([(header::CONNECTION, HeaderValue::from_static("close"))], answer).into_response()
 }
 
 async fn read_only() -> Problem {

@@ -156,7 +156,7 @@ async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToke
     let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(stop.clone())));
     let (site, server) = (
         http::Site::new(agent, settings::host_names(&args.host_names)).with_descriptors(http_max),
-        Server::new(Arc::clone(&minter), args.batch_max).with_names(names).with_connections(rpc_max / threads.max(1)),
+        Server::new(Arc::clone(&minter), args.batch_max).with_names(names).with_connections(rpc_max),
     );
     let talk = {
         let stop = stop.clone();

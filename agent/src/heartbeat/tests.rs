@@ -7,6 +7,7 @@ use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::lease::{Generation, Grant};
 use common::namespace::{Definition, GeneratorKind, GeneratorName, Namespace};
+use common::net::places::{Place, Places};
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
     ListedLease, Mode, NamespacesRequest, Refusal as Said, Registered, RentRequest, TerminateRequest, TokenRequest,
@@ -91,13 +92,13 @@ impl Master {
             memory_max: 64 << 20,
         };
         let bounds = limits.bounds();
-        let handle = move |io, _| {
+        let handle = move |io, _, place: Place| {
             let (master, bounds) = (master.clone(), bounds.clone());
             async move {
-                common::serve_connection!(io, &bounds, master.serve());
+                common::serve_connection!(io, &place, &bounds, master.serve());
             }
         };
-        tokio::spawn(transport::accept(listener, 8, CancellationToken::new(), |_| true, handle));
+        tokio::spawn(transport::accept(listener, Places::new(8), CancellationToken::new(), |_| true, handle));
         address
     }
 }

@@ -12,16 +12,17 @@
 
 use super::accept::Media;
 use super::head::{self, Head, Plain};
-use super::io::{Impatient, Rewound};
 use super::mint::{self, Plan, Source};
 use super::problem::Problem;
 use super::render::Style;
-use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site, WRITE_TIMEOUT};
+use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use bytes::BufMut as _;
 use common::clock::Clock;
+use common::net::io::{Impatient, Rewound};
+use common::net::places::Place;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -77,6 +78,7 @@ fn give_back(out: &mut Vec<u8>) {
 pub(super) struct Front<'a> {
     io: Impatient<TcpStream>,
     site: &'a Site,
+    place: &'a Place,
     input: Vec<u8>,
     /// Where the first request begins that is not answered yet.
     begin: usize,
@@ -87,25 +89,27 @@ pub(super) struct Front<'a> {
     answered: u64,
 }
 
-/// What is waited for beside input. Both are polled once at first and then only when the connection was woken and there
+/// What is waited for beside input. They are polled once at first and then only when the connection was woken and there
 /// was no input: a wake-up that is not the socket's is theirs.
 struct Ends<'a, 'b> {
     stopped: Pin<&'a mut WaitForCancellationFuture<'b>>,
+    has_to_go: Pin<&'a mut WaitForCancellationFuture<'b>>,
     look: Pin<&'a mut Sleep>,
 }
 
 enum Woken {
     Input,
-    /// The other end has closed, or we are to stop.
+    /// The other end has closed, or we are to stop, or another connection needs the place.
     End,
     Look,
 }
 
 impl<'a> Front<'a> {
-    pub(super) fn new(io: TcpStream, site: &'a Site) -> Self {
+    pub(super) fn new(io: Impatient<TcpStream>, site: &'a Site, place: &'a Place) -> Self {
         Self {
-            io: Impatient::new(io, WRITE_TIMEOUT),
+            io,
             site,
+            place,
             input: Vec::new(),
             begin: 0,
             out: Vec::new(),
@@ -118,13 +122,15 @@ impl<'a> Front<'a> {
     /// Answers until the connection ends, or until it asks for something else; then it is handed on.
     pub(super) async fn serve(mut self, stop: &CancellationToken) -> io::Result<Option<Rewound<Impatient<TcpStream>>>> {
         let stopped = pin!(stop.cancelled());
+        let has_to_go = pin!(self.place.has_to_go());
         let look = pin!(sleep(LOOK));
-        let mut ends = Ends { stopped, look };
+        let mut ends = Ends { stopped, has_to_go, look };
         ends.register().await;
         let (mut answered, mut idle) = (0, false);
         loop {
             if !self.answer_all().await? {
                 let rest = self.input.split_off(self.begin);
+                self.place.rests();
                 return Ok(Some(Rewound::new(rest.into(), self.io)));
             }
             match self.read(&mut ends).await? {
@@ -165,6 +171,7 @@ impl<'a> Front<'a> {
                 }
             };
             self.begin += len;
+            self.place.works();
             if !self.answer_at_once() {
                 self.answer().await?;
             }
@@ -174,6 +181,9 @@ impl<'a> Front<'a> {
             }
         }
         self.flush().await?;
+        if self.begin > 0 {
+            self.place.rests();
+        }
         self.input.drain(..self.begin);
         self.begin = 0;
         if self.out.capacity() > OUT_KEPT {
@@ -241,7 +251,7 @@ impl<'a> Front<'a> {
                 Poll::Pending if std::mem::take(&mut first) => return Poll::Pending,
                 Poll::Pending => {}
             }
-            if ends.stopped.as_mut().poll(cx).is_ready() {
+            if ends.stopped.as_mut().poll(cx).is_ready() || ends.has_to_go.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(Woken::End));
             }
             ends.look.as_mut().poll(cx).map(|()| Ok(Woken::Look))
@@ -251,11 +261,12 @@ impl<'a> Front<'a> {
 }
 
 impl Ends<'_, '_> {
-    /// Lets both wake this task from now on.
+    /// Lets all of them wake this task from now on.
     async fn register(&mut self) {
         poll_fn(|cx| {
             // If one of them is over already, it wakes us at once to find that out where we wait.
-            if self.stopped.as_mut().poll(cx).is_ready() || self.look.as_mut().poll(cx).is_ready() {
+            let ended = self.stopped.as_mut().poll(cx).is_ready() | self.has_to_go.as_mut().poll(cx).is_ready();
+            if ended | self.look.as_mut().poll(cx).is_ready() {
                 cx.waker().wake_by_ref();
             }
             Poll::Ready(())

@@ -12,7 +12,6 @@ mod date;
 mod front;
 mod generators;
 mod head;
-mod io;
 mod lines;
 mod mint;
 mod openapi;
@@ -33,14 +32,16 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, on, put};
 use bytes::Bytes;
 use common::hosts::HostNames;
+use common::net::http::Heard;
+use common::net::io::{Impatient, Rewound};
+use common::net::places::{Place, Places};
 use common::process::descriptors::Port;
 use common::rpc::budget;
 use common::terms::AgentId;
 use common::time::BootMs;
 use front::Front;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
-use io::{Impatient, Rewound};
 use problem::Problem;
 use rate::{CallerAddress, NameRate};
 use std::net::IpAddr;
@@ -55,7 +56,8 @@ use tokio_util::sync::CancellationToken;
 pub const BATCH_MAX_DEFAULT: u32 = 100_000;
 /// The most that `--batch-max` may say.
 pub const BATCH_MAX_LIMIT: u32 = 1_000_000;
-/// Connections at once, if there are descriptors for them; one more is told so and closed.
+/// Connections at once, if there are descriptors for them; one more takes the place of the one that waits longest, or is told
+/// and closed if all are at work.
 const CONNECTIONS_MAX: usize = 4_096;
 /// Connections at once that are told so; one more is closed without a word.
 const TURNED_AWAY_MAX: usize = 256;
@@ -174,7 +176,7 @@ pub struct Site {
     /// Under which names it may be asked.
     hosts: Arc<HostNames>,
     /// Connections of all listeners.
-    places: Arc<Semaphore>,
+    places: Places,
     /// Connections of all listeners that are being told that there are too many.
     turned_away: Arc<Semaphore>,
 }
@@ -187,7 +189,7 @@ impl Site {
             router: router(Arc::clone(&agent)).layer(from_fn_with_state(Arc::clone(&hosts), known_host)),
             agent,
             hosts,
-            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            places: Places::new(CONNECTIONS_MAX),
             turned_away: Arc::new(Semaphore::new(TURNED_AWAY_MAX)),
         }
     }
@@ -197,8 +199,7 @@ impl Site {
     pub fn with_descriptors(self, descriptors: usize) -> Self {
         let turned_away = (descriptors / TURNED_AWAY_PART).clamp(1, TURNED_AWAY_MAX);
         let connections = descriptors.saturating_sub(turned_away).min(CONNECTIONS_MAX);
-        let places = |count| Arc::new(Semaphore::new(count));
-        Self { places: places(connections), turned_away: places(turned_away), ..self }
+        Self { places: Places::new(connections), turned_away: Arc::new(Semaphore::new(turned_away)), ..self }
     }
 }
 
@@ -218,6 +219,7 @@ pub async fn serve(listener: TcpListener, site: Site, stop: CancellationToken) {
                 // Without it an answer may wait for the acknowledgement of the one before.
                 let _ = io.set_nodelay(true);
                 welcome(io, from.ip(), &site, &stop, &mut connections);
+                site.places.settle().await;
             }
             Err(error) => {
                 budget::note_failed_accept();
@@ -236,12 +238,9 @@ pub async fn serve(listener: TcpListener, site: Site, stop: CancellationToken) {
 
 /// Serves a connection if there is a place for it; otherwise says so, at once.
 fn welcome(io: TcpStream, from: IpAddr, site: &Arc<Site>, stop: &CancellationToken, connections: &mut JoinSet<()>) {
-    if let Ok(place) = Arc::clone(&site.places).try_acquire_owned() {
+    if let Some(place) = site.places.take() {
         let (site, stop) = (Arc::clone(site), stop.clone());
-        connections.spawn(async move {
-            serve_connection(io, from, &site, &stop).await;
-            drop(place);
-        });
+        connections.spawn(async move { serve_connection(io, from, &site, &place, &stop).await });
     } else if let Ok(place) = Arc::clone(&site.turned_away).try_acquire_owned() {
         let agent = Arc::clone(&site.agent);
         connections.spawn(async move {
@@ -251,18 +250,25 @@ fn welcome(io: TcpStream, from: IpAddr, site: &Arc<Site>, stop: &CancellationTok
     }
 }
 
-async fn serve_connection(io: TcpStream, from: IpAddr, site: &Site, stop: &CancellationToken) {
-    match Front::new(io, site).serve(stop).await {
+async fn serve_connection(io: TcpStream, from: IpAddr, site: &Site, place: &Place, stop: &CancellationToken) {
+    let io = Impatient::new(io, WRITE_TIMEOUT, place.clone());
+    match Front::new(io, site, place).serve(stop).await {
         Ok(None) => {}
-        Ok(Some(io)) => serve_anything(io, from, site.router.clone(), stop).await,
+        Ok(Some(io)) => serve_anything(io, from, site.router.clone(), place, stop).await,
         Err(error) => tracing::trace!(%error, "a connection ended with an error"),
     }
 }
 
 /// The rest of a connection that asked for something else than IDs.
-async fn serve_anything(io: Rewound<Impatient<TcpStream>>, from: IpAddr, router: Router, stop: &CancellationToken) {
+async fn serve_anything(
+    io: Rewound<Impatient<TcpStream>>,
+    from: IpAddr,
+    router: Router,
+    place: &Place,
+    stop: &CancellationToken,
+) {
     let router = TowerToHyperService::new(router);
-    let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<Heard>| {
         request.extensions_mut().insert(CallerAddress(from));
         hyper::service::Service::call(&router, request)
     });
@@ -270,16 +276,7 @@ async fn serve_anything(io: Rewound<Impatient<TcpStream>>, from: IpAddr, router:
     // Not `pipeline_flush`: it copies the answers to all requests that came together into one buffer without a bound,
     // and sends none while part of another request is there, not even the one that says what is wrong with it.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX).max_headers(HEADERS_MAX);
-    let connection = http.serve_connection(TokioIo::new(io), service);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
+    if let Err(error) = common::net::http::serve(&http, io, service, place, stop).await {
         tracing::trace!(%error, "a connection ended with an error");
     }
 }

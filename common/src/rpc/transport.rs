@@ -10,6 +10,8 @@
 
 use super::budget::Budget;
 use super::connection::Bounds;
+use crate::net::io::Impatient;
+use crate::net::places::{Place, Places};
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
 use futures::{Sink, Stream};
@@ -21,12 +23,10 @@ use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tarpc::tokio_serde::{Deserializer, Serializer};
 use tarpc::{ClientMessage, Response};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +40,10 @@ pub const UNSENT_ANSWERS_MAX: usize = 16;
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest reason why a call cannot be read, in characters: parts of the call may be in it.
 const UNREADABLE_CHARS_MAX: usize = 300;
+/// How long a caller may take from its connection to its first whole request.
+pub const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an answer may wait for the caller to read on; a [connection](super::connection) has less patience than that.
+const WRITE_TIMEOUT: Duration = super::connection::WRITE_TIMEOUT.saturating_mul(2);
 /// How long a listener waits after an error such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -62,7 +66,7 @@ fn keep_alive(io: &TcpStream) -> io::Result<()> {
 /// What one server takes on at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections; one more waits in the kernel's backlog.
+    /// Connections; one more takes the place of the one that waits longest ([`Places`]), or is closed if all are at work.
     pub connections_max: usize,
     /// Requests in flight on one connection; one more is answered with an error.
     pub requests_per_connection_max: usize,
@@ -205,19 +209,20 @@ pub fn deadline_in(timeout: Duration) -> tarpc::context::Context {
     context
 }
 
-/// Serves one connection until it ends, within [`Bounds`]. Requests run beside each other. When the connection ends, so does
+/// Serves one connection, which has this place, until it ends, within [`Bounds`]. Requests run beside each other. When the connection ends, so does
 /// what it had under way. The last argument, if any, says how many bytes the answer to a request may take; without it answers
 /// are small.
 ///
 /// A macro, because the future that tarpc's generated code returns can be named only where the service is known.
 #[macro_export]
 macro_rules! serve_connection {
-    ($io:expr, $bounds:expr, $service:expr) => {
-        $crate::serve_connection!($io, $bounds, $service, |_: &_| 0)
+    ($io:expr, $place:expr, $bounds:expr, $service:expr) => {
+        $crate::serve_connection!($io, $place, $bounds, $service, |_: &_| 0)
     };
-    ($io:expr, $bounds:expr, $service:expr, $weigh:expr) => {{
+    ($io:expr, $place:expr, $bounds:expr, $service:expr, $weigh:expr) => {{
         use ::futures::StreamExt as _;
         use ::tarpc::server::{BaseChannel, Channel as _};
+        let place: &$crate::net::places::Place = $place;
         let bounds: &$crate::rpc::connection::Bounds = $bounds;
         let config = ::tarpc::server::Config { pending_response_buffer: $crate::rpc::transport::UNSENT_ANSWERS_MAX };
         let channel = BaseChannel::new(config, $crate::rpc::connection::Connection::new($io, bounds));
@@ -225,47 +230,44 @@ macro_rules! serve_connection {
         channel
             .max_concurrent_requests(bounds.requests_max)
             .execute(service)
-            .for_each_concurrent(None, |request| request)
+            .for_each_concurrent(None, |request| place.while_asked(request))
             .await;
     }};
 }
 
-/// Accepts connections until `stop`, at most `connections_max` at once, and runs `handle` on each in a task of its own.
-/// A caller that `admit` refuses is disconnected at once.
+/// Accepts connections until `stop`, as many as there are places, and runs `handle` on each in a task of its own. A caller
+/// that `admit` refuses is disconnected at once, as is one for whom nobody makes room; one that asks for nothing within
+/// [`FIRST_REQUEST_TIMEOUT`], or does not read its answers, is disconnected then.
 pub async fn accept<H, F>(
     listener: TcpListener,
-    connections_max: usize,
+    places: Places,
     stop: CancellationToken,
     admit: impl Fn(SocketAddr) -> bool,
     handle: H,
 ) where
-    H: Fn(TcpStream, SocketAddr) -> F,
+    H: Fn(Impatient<TcpStream>, SocketAddr, Place) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(connections_max));
     loop {
-        let taken = tokio::select! {
-            () = stop.cancelled() => return,
-            place = Arc::clone(&places).acquire_owned() => place,
-        };
-        let Ok(place) = taken else { return };
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((io, from)) if admit(from) => {
+                let Some(place) = places.take() else { continue };
                 let _ = io.set_nodelay(true);
                 let _ = keep_alive(&io);
-                let work = handle(io, from);
+                let work = handle(Impatient::new(io, WRITE_TIMEOUT, place.clone()), from, place.clone());
                 let stop = stop.clone();
                 tokio::spawn(async move {
                     tokio::select! {
                         () = stop.cancelled() => {}
+                        () = place.over(FIRST_REQUEST_TIMEOUT) => {}
                         () = work => {}
                     }
-                    drop(place);
                 });
+                places.settle().await;
             }
             Ok(_) => {}
             // Out of descriptors, or the caller is gone already: the next one may do better.

@@ -9,6 +9,7 @@ use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply, TokenHash};
 use crate::roll::Roll;
 use crate::rpc::Told;
+use common::net;
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{
     BATCH_MAX, Content, Delivered, JoinReply, JoinRequest, JoinToken, PeerFrame, PeerMessage, PeerService,
@@ -231,19 +232,19 @@ fn records(message: &PeerMessage) -> usize {
 /// Takes in what comes to `listener`.
 pub async fn serve(listener: TcpListener, inbox: Inbox, places: Places, stop: CancellationToken) {
     let bounds = LIMITS.bounds();
-    let handle = move |io, from: std::net::SocketAddr| {
+    let handle = move |io, from: std::net::SocketAddr, seat| {
         let bounds = bounds.clone();
         let place = Arc::new(places.take(from.ip()));
         let server = PeerServer { inbox: inbox.clone(), place: Arc::clone(&place) };
         async move {
-            let serving = async { common::serve_connection!(io, &bounds, server.serve()) };
+            let serving = async { common::serve_connection!(io, &seat, &bounds, server.serve()) };
             tokio::select! {
                 () = serving => {}
                 () = place.over() => {}
             }
         }
     };
-    accept(listener, LIMITS.connections_max, stop, |_| true, handle).await;
+    accept(listener, net::places::Places::new(LIMITS.connections_max), stop, |_| true, handle).await;
 }
 
 /// The SHA-256 by which a join token is known without being kept.

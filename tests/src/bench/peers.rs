@@ -5,6 +5,8 @@ use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::routing::get;
 use bytes::Bytes;
+use common::net::io::Impatient;
+use common::net::places::{Place, Places};
 use common::rpc::connection::Bounds;
 use common::rpc::mint::MintFailure;
 use common::rpc::transport;
@@ -15,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use tarpc::context::Context;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 /// What every bare server says.
@@ -73,11 +75,13 @@ pub async fn serve(peer: Peer, listen: SocketAddr, len: usize) -> Result<()> {
                 memory_max: MEMORY_MAX,
             };
             let bounds = limits.bounds();
-            let handle = async move |io: tokio::net::TcpStream, bounds: Bounds| {
-                common::serve_connection!(io, &bounds, EchoServer.serve());
+            let handle = async move |io: Impatient<TcpStream>, place: Place, bounds: Bounds| {
+                common::serve_connection!(io, &place, &bounds, EchoServer.serve());
             };
             let stop = CancellationToken::new();
-            transport::accept(listener, CONNECTIONS_MAX, stop, |_| true, move |io, _| handle(io, bounds.clone())).await;
+            let places = Places::new(CONNECTIONS_MAX);
+            let handle = move |io, _, place| handle(io, place, bounds.clone());
+            transport::accept(listener, places, stop, |_| true, handle).await;
             Ok(())
         }
         Peer::Hyper => loop {

@@ -2,7 +2,7 @@
 
 mod lease;
 mod people;
-mod read;
+pub(crate) mod read;
 mod setting;
 
 use crate::door::{Role, Source, Who, login};

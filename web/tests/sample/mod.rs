@@ -182,6 +182,9 @@ pub(crate) struct Book {
     pub(crate) audit: Mutex<Vec<AuditRow>>,
     /// What was made durable, in order.
     pub(crate) kept: Mutex<Vec<(SecretHash, Option<Login>)>>,
+    /// Whether the walk through the audit never ends, and how many were begun.
+    pub(crate) endless: bool,
+    pub(crate) asked: AtomicUsize,
 }
 
 impl Book {
@@ -292,6 +295,10 @@ impl Orders for Book {
     }
 
     fn verify_audit(&self) -> BoxFuture<'_, Result<AuditCheck, Unavailable>> {
+        if self.endless {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            return Box::pin(std::future::pending());
+        }
         let check = AuditCheck { whole: true, lines: 0, last: 0, hash: "0".repeat(64), problem: None };
         Box::pin(std::future::ready(Ok(check)))
     }

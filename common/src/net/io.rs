@@ -1,35 +1,54 @@
 //! Connections as we see them: one whose other end must read what it asked for or is dropped, and one of which something
 //! was read already.
 
+use super::places::Place;
 use bytes::Bytes;
+use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
-/// Fails a write that makes no progress for a while.
-pub(super) struct Impatient<IO> {
+/// Fails a write that makes no progress for a while, or while its connection has to make room for another one.
+pub struct Impatient<IO> {
     io: IO,
     patience: Duration,
+    place: Place,
     /// Runs while a write is waiting.
-    waiting: Option<Pin<Box<Sleep>>>,
+    waiting: Option<Waiting>,
+}
+
+struct Waiting {
+    patience: Pin<Box<Sleep>>,
+    end: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Impatient<IO> {
-    pub(super) fn new(io: IO, patience: Duration) -> Self {
-        Self { io, patience, waiting: None }
+    /// A connection that has this place, and an other end that may let a write wait for so long.
+    pub fn new(io: IO, patience: Duration, place: Place) -> Self {
+        Self { io, patience, place, waiting: None }
     }
 
     fn or_time_out<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
-            self.waiting = None;
+            if self.waiting.take().is_some() {
+                self.place.goes_on();
+            }
             return polled;
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
-        ready!(waiting.as_mut().poll(cx));
+        let Self { patience, place, waiting, .. } = self;
+        let waiting = waiting.get_or_insert_with(|| {
+            place.stalls();
+            let patience = tokio::time::sleep_until(Instant::now() + *patience);
+            Waiting { patience: Box::pin(patience), end: Box::pin(place.end().cancelled_owned()) }
+        });
+        if waiting.end.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        ready!(waiting.patience.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -71,13 +90,14 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Impatient<IO> {
 }
 
 /// A connection of which something was read already.
-pub(super) struct Rewound<IO> {
+pub struct Rewound<IO> {
     read: Bytes,
     io: IO,
 }
 
 impl<IO> Rewound<IO> {
-    pub(super) fn new(read: Bytes, io: IO) -> Self {
+    /// `read` comes before what comes from `io`.
+    pub fn new(read: Bytes, io: IO) -> Self {
         Self { read, io }
     }
 }
@@ -122,6 +142,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Rewound<IO> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::places::Places;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[tokio::test]
@@ -141,7 +162,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_does_not_read_is_dropped_and_who_reads_slowly_is_not() {
         let (near, mut far) = tokio::io::duplex(4);
-        let mut near = Impatient::new(near, Duration::from_secs(30));
+        let mut near = Impatient::new(near, Duration::from_secs(30), Places::new(1).take().unwrap());
         let reader = tokio::spawn(async move {
             let mut got = [0; 8];
             for byte in &mut got {
@@ -156,5 +177,23 @@ mod tests {
         let error = near.write_all(b"not at all").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(far);
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_makes_room_for_a_newcomer() {
+        let (near, far) = tokio::io::duplex(4);
+        let places = Places::new(1);
+        let place = places.take().unwrap();
+        let asked = place.begin();
+        let mut near = Impatient::new(near, Duration::from_secs(3_600), place);
+        let writing = tokio::spawn(async move { near.write_all(b"not at all").await });
+        let newcomer = loop {
+            match places.take() {
+                Some(place) => break place,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
+        drop((far, asked, newcomer));
     }
 }

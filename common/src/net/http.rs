@@ -1,0 +1,109 @@
+//! HTTP/1.1 on a connection that has a place.
+
+use super::places::{Asked, Place};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use std::error::Error;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+/// The body of a request: while more of it is waited for, the connection is not at work.
+#[derive(Debug)]
+pub struct Heard {
+    body: Incoming,
+    place: Place,
+    waits: bool,
+}
+
+/// The body of an answer: as long as it is not at its end, the connection is at work.
+#[derive(Debug)]
+pub struct Answer<B> {
+    body: B,
+    _asked: Asked,
+}
+
+/// Serves a connection until it ends or has to make room for another one. After `stop` the request under way is answered,
+/// and no further one.
+///
+/// # Errors
+/// What the other end did wrong, or what the network says.
+pub async fn serve<IO, S, B>(
+    http: &http1::Builder,
+    io: IO,
+    service: S,
+    place: &Place,
+    stop: &CancellationToken,
+) -> hyper::Result<()>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+    S: Service<Request<Heard>, Response = Response<B>>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: Body + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let service = service_fn(|request: Request<Incoming>| {
+        let asked = place.begin();
+        let answering = service.call(request.map(|body| Heard { body, place: place.clone(), waits: false }));
+        async move { answering.await.map(|response| response.map(|body| Answer { body, _asked: asked })) }
+    });
+    let mut connection = pin!(http.serve_connection(TokioIo::new(io), service));
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = place.has_to_go() => return Ok(()),
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::select! {
+        ended = connection => ended,
+        () = place.has_to_go() => Ok(()),
+    }
+}
+
+impl Body for Heard {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if polled.is_pending() != self.waits {
+            self.waits = polled.is_pending();
+            if self.waits { self.place.stalls() } else { self.place.goes_on() }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B: Body + Unpin> Body for Answer<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
