@@ -45,6 +45,12 @@ async fn a_dead_master_is_replaced() {
     let wrong = join(&token.replace(|c| c != '0', "1"), &cluster.masters[1], survivor).unwrap();
     assert_eq!(wrong.status, Some(1), "{wrong:?}");
     assert!(wrong.err.contains("--peer-lost"), "{wrong:?}");
+    // As the wrong one of the two: told so, nothing is written, and the token still stands.
+    let astray = cluster.another_master("astray", 1, cluster.dir().join("astray"), survivor).unwrap();
+    let ended = join(&token, &astray, survivor).unwrap();
+    assert_eq!(ended.status, Some(1), "{ended:?}");
+    assert!(ended.err.contains("--id 2") && ended.err.trim_end().lines().count() == 1, "{ended:?}");
+    assert!(!astray.data_dir.exists(), "something was written");
     let joined = join(&token, &cluster.masters[1], survivor).unwrap();
     assert_eq!(joined.status, Some(0), "{joined:?}");
 

@@ -452,6 +452,9 @@ pub enum Refusal {
         /// What was asked for.
         token_type: TokenType,
     },
+    /// Somebody with the right token wants to be the master that is there.
+    #[error("this survivor is master {0} itself: run it again with --id {other}, the one that is replaced", other = .0.other())]
+    JoinId(MasterId),
 }
 
 fn collides(name: &GeneratorName, example: &str) -> String {

@@ -73,8 +73,11 @@ impl Ledger {
         let (Some(awaited), Some(cluster), Some(epoch)) = (identity.awaiting, identity.cluster, identity.epoch) else {
             return Err(Refusal::JoinToken);
         };
-        if awaited != token || master != identity.master.other() {
+        if awaited != token {
             return Err(Refusal::JoinToken);
+        }
+        if master != identity.master.other() {
+            return Err(Refusal::JoinId(identity.master));
         }
         match step {
             JoinStep::Begin => {

@@ -21,7 +21,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// What went wrong, with the remedy. Before the last step the same token may be tried again.
 pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> anyhow::Result<usize> {
-    let mut draft = SledStore::draft(dir)?;
+    SledStore::vacant(dir)?;
     let connection =
         connect(peer).await.with_context(|| format!("cannot reach the survivor at {peer}: start it first"))?;
     let client = PeerServiceClient::new(Config::default(), connection).spawn();
@@ -33,6 +33,8 @@ pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> any
     let JoinReply::Begun { cluster, epoch, pair_epoch, former, terms } = ask(JoinStep::Begin).await? else {
         bail!("the survivor at {peer} answered another question");
     };
+    // Nothing is written before the survivor has taken the token, and this as the master that it awaits.
+    let mut draft = SledStore::draft(dir)?;
     let (cluster, epoch) = (Some(cluster), Some(epoch));
     let identity = Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, terms, awaiting: None };
     draft.commit(&[Write::Identity(identity)], 0)?;

@@ -70,15 +70,21 @@ impl SledStore {
         draft.publish()
     }
 
+    /// Whether a store can be made in `dir`; changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`].
+    pub fn vacant(dir: &Path) -> Result<(), StoreError> {
+        if dir.join(LEDGER_DIR).exists() { Err(StoreError::Exists(dir.to_owned())) } else { Ok(()) }
+    }
+
     /// Begins a new store in `dir`. It is none until it is published.
     ///
     /// # Errors
     /// [`StoreError::Exists`] if there is one; what the system says otherwise.
     pub fn draft(dir: &Path) -> Result<Draft, StoreError> {
         let new = dir.join(LEDGER_NEW_DIR);
-        if dir.join(LEDGER_DIR).exists() {
-            return Err(StoreError::Exists(dir.to_owned()));
-        }
+        Self::vacant(dir)?;
         std::fs::create_dir_all(dir).map_err(io("create", dir))?;
         // Left over from a draft that was never published.
         if new.exists() {
