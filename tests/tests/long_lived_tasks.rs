@@ -55,6 +55,29 @@ async fn a_master_without_one_of_its_tasks_ends() {
     }
 }
 
+/// It ends when both masters have a user, and here there is only one of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_task_that_proposes_the_first_admin_may_end_and_not_panic() {
+    let mut cluster = Cluster::new().unwrap();
+    let client = cluster.client.clone();
+    let at = fate(&cluster, "master-1");
+    let daemon = &mut cluster.master(0).unwrap().daemon;
+    daemon.env("UNIQ_TEST_STRIKE", at.to_str().unwrap());
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/healthz", 200).await.unwrap();
+    strike(&at, "first-admin", "panic");
+    let (status, line) = ended(daemon).await;
+    assert_eq!(status, Some(1), "{line}");
+    assert!(line.contains("'first-admin' panicked"), "{line}");
+    strike(&at, "first-admin", "end");
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/healthz", 200).await.unwrap();
+    // Ended at once, it proposes nobody: master 1 has no user of the pair until master 2 proposes its own.
+    cluster.master(1).unwrap().daemon.start().unwrap();
+    cluster.all_ready().await.unwrap();
+    assert!(cluster.master(0).unwrap().daemon.running());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_without_one_of_its_tasks_ends_and_goes_on_after_a_restart() {
     let mut cluster = Cluster::start(1, &[]).await.unwrap();

@@ -31,7 +31,10 @@ impl Watch {
     /// The same work, as a task that may end when it is done, and must not panic.
     pub async fn until_done(self, name: &'static str, work: impl Future<Output = ()>) {
         let guard = self.guard(name);
-        work.await;
+        tokio::select! {
+            () = work => {}
+            () = strike::wait(name) => {}
+        }
         guard.done();
     }
 
