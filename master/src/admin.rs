@@ -150,6 +150,7 @@ fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
         clock_skew_ms: Some(0),
         permit: ledger.witness().permit_in,
         version: Some(ledger.version().to_owned()),
+        calendar_ahead_ms: ledger.calendar().ahead().map(|ahead| ahead.0),
     };
     let peer = ledger.pair().peer();
     let heard = ledger.pair().heard(now);
@@ -162,6 +163,7 @@ fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
         clock_skew_ms: peer.map(|peer| peer.skew.0),
         permit: ledger.permit_out(),
         version: peer.map(|peer| peer.version.clone()),
+        calendar_ahead_ms: None,
     };
     let mut rows = vec![this, other];
     rows.sort_by_key(|row| row.id);

@@ -252,6 +252,15 @@ async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters()
         click(browser, "form.fields button[type=submit]").await?;
         page_has(browser, &said("Registered invoices.")).await?;
         page_has(browser, "document.getElementById('namespace-string-invoices').innerText.includes('INV-20')").await?;
+        click(browser, "[data-open=retire][data-name=invoices]").await?;
+        page_has(browser, "document.getElementById('retire-title').innerText.includes('invoices')").await?;
+        type_into(browser, "retire-confirm", "invoice").await?;
+        page_has(browser, "document.querySelector('#retire button[type=submit]').disabled").await?;
+        type_into(browser, "retire-confirm", "invoices").await?;
+        click(browser, "#retire button[type=submit]").await?;
+        page_has(browser, &said("invoices gives no more IDs.")).await?;
+        let row = "document.getElementById('namespace-string-invoices')";
+        page_has(browser, &format!("{row}.innerText.includes('retired') && !{row}.querySelector('button')")).await?;
 
         go(browser, &format!("{home}/whitelist")).await?;
         // A button stays that of its network, whatever rows come before it: nobody's click hits another one.

@@ -216,6 +216,9 @@ pub struct MasterRow {
     pub permit: Option<WallMs>,
     /// Its program's version, as far as known.
     pub version: Option<String>,
+    /// How far its machine's calendar jumped ahead, in milliseconds, which it does not follow; `None` if it did not, and for the
+    /// other one, which says so itself.
+    pub calendar_ahead_ms: Option<i64>,
 }
 
 /// What a master does, as the one that answers sees it.

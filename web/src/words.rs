@@ -136,6 +136,8 @@ words! {
     status_unready: "No new lease can be granted", "无法授予新租约";
     status_skew: "The masters’ clocks are far apart", "两台主控的时钟相差过大";
     status_skew_text: "New leases can still be granted; check the time service on both machines.", "仍可授予新租约；请检查两台机器的时间服务。";
+    status_calendar: "The calendar of master {0} jumped ahead", "主控 {0} 的日历时间向前跳变";
+    status_calendar_text: "It is {0} ahead of the machine’s own clock, by which this master goes on. Correct it by the time service; if it is right now, restart this master. A jump of a day at most that stands for five minutes is followed by itself.", "它比机器自身的时钟快 {0}，本主控按后者继续运行。请用时间服务校正；如果现在的时间是对的，请重启本主控。不超过一天且持续五分钟的跳变会被自动采纳。";
     gate: "Changes need both masters, and the other one is away. Start it or mend the network between them; then this can be done.", "更改需要两台主控都在线，而另一台目前不在。请启动它或修复网络后再操作。";
 
     // Overview
@@ -156,6 +158,7 @@ words! {
     peer: "peer", "对端";
     last_heartbeat: "Last heartbeat", "最近心跳";
     clock_skew: "Clock skew", "时钟偏差";
+    calendar_ahead: "Calendar jumped", "日历时间跳变";
     lsn: "LSN", "LSN";
     lsn_long: "Log sequence number: how many durable changes this master has written", "日志序号：该主控已持久写入的更改数";
     permit: "May renew alone until", "可单独续租至";
@@ -295,6 +298,10 @@ words! {
     step_hint: "serials reserved at once; leave empty for the usual", "一次预留的序号数；留空为默认";
     example: "Example", "示例";
     registered_by: "Registered by", "注册者";
+    retire: "Retire", "停用";
+    retire_title: "Retire {name} for ever?", "永久停用 {name}？";
+    retire_text: "It gives no more IDs, at the latest a minute after an agent heard a master, and never stands for anything else. This cannot be undone; it does not count any more among the names there may be.", "它不再给出 ID（最迟在代理联系到主控一分钟后），且永不改作他用。此操作不可撤销；它不再计入名称的数量上限。";
+    retire_done: "{name} gives no more IDs.", "{name} 不再给出 ID。";
     always_there: "always there", "内置";
     register: "Register a namespace", "注册命名空间";
     register_button: "Register", "注册";

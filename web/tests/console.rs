@@ -41,6 +41,7 @@ async fn both_masters_are_listed() {
         json!({
             "id": 2, "this": false, "mode": "silent", "last_heartbeat": "2026-11-20T13:05:06.000Z", "lsn": 18204,
             "clock_skew_ms": -12, "permit": null, "version": env!("CARGO_PKG_VERSION"),
+            "calendar_ahead_ms": null,
         })
     );
     assert_eq!((&rows[0]["id"], &rows[0]["mode"]), (&json!(1), &json!("ready-alone")));

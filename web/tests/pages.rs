@@ -221,3 +221,41 @@ async fn buttons_are_there_for_those_who_may_press_them_and_wait_for_the_other_m
         assert!(status == StatusCode::BAD_REQUEST || status == StatusCode::NOT_FOUND, "{token}: {status}");
     }
 }
+
+#[tokio::test]
+async fn a_name_that_is_used_no_more_can_be_retired_by_admins() {
+    for (role, may) in [(Role::Viewer, false), (Role::Operator, false), (Role::Admin, true)] {
+        let sample = Arc::new(few());
+        let template = Some("{date:%Y%m%d}{token}{serial:8}");
+        sample.change(|state| {
+            let predefined =
+                web::NamespaceRow { registered_by: String::new(), ..sample::namespace("default", template) };
+            let retired = web::NamespaceRow { retired: true, ..sample::namespace("old", template) };
+            state.namespaces = vec![predefined, retired, sample::namespace("orders", template)];
+        });
+        let router = web::router(Arc::clone(&sample) as _, Arc::new(Book::with_key_of(role)).door());
+        let page = get(&router, "/namespaces").await.2;
+        assert_eq!(page.matches("data-open=\"retire\"").count(), usize::from(may), "{role}: {page}");
+        assert_eq!(page.contains("data-api=\"POST /api/namespaces/{name}/retire\""), may, "{role}");
+        assert_eq!(page.contains("data-open=\"retire\" data-both data-name=\"orders\">"), may, "{role}");
+        sample.change(Sample::lose_peer);
+        let page = get(&router, "/namespaces").await.2;
+        assert_eq!(page.contains("data-name=\"orders\" disabled>"), may, "{role}: it waits for the other master");
+    }
+}
+
+#[tokio::test]
+async fn a_calendar_that_jumped_is_shown_with_the_remedy() {
+    let (sample, router) = console(few());
+    let told = "The calendar of master 1 jumped ahead";
+    assert!(!get(&router, "/").await.2.contains(told));
+    sample.change(|state| state.masters[0].calendar_ahead_ms = Some(2 * common::time::HOUR_MS));
+    let page = get(&router, "/").await.2;
+    assert!(page.contains(told) && page.contains("restart this master"), "{page}");
+    assert!(
+        page.contains("It is 2 h ahead") && page.contains("Calendar jumped</dt><dd class=\"alarm\">+2 h"),
+        "{page}"
+    );
+    let parts = next_parts(&mut watch(&router, "/events").await).await.unwrap();
+    assert!(parts["status"].as_str().unwrap().contains(told), "{parts}");
+}

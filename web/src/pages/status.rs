@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use crate::masters::{MasterMode, MasterRow};
-use crate::text::{Grain, When, grouped, skew};
+use crate::text::{Grain, When, grouped, skew, span};
 use crate::words::{Words, fill};
 use askama::Template;
 use common::rpc::lease::Mode;
@@ -27,11 +27,15 @@ impl StatusPart {
         let silent = snapshot.masters.iter().find(|row| row.mode == MasterMode::Silent);
         let syncing = snapshot.masters.iter().find(|row| row.mode == MasterMode::Says(Mode::Syncing));
         let skewed = snapshot.masters.iter().find(|row| is_alarming(row.clock_skew_ms));
+        let jumped = snapshot.masters.iter().find_map(|row| Some((row, row.calendar_ahead_ms?)));
         let of = |text: &str, row: &MasterRow| fill(text, &[&row.id.to_string()]);
         let (tone, headline, detail) = match (&snapshot.unready, silent, syncing, skewed) {
             (_, Some(row), ..) => ("bad", of(w.status_silent, row), w.status_silent_text.to_owned()),
             (_, _, Some(row), _) => ("wait", of(w.status_syncing, row), w.status_syncing_text.to_owned()),
             (Some(reason), ..) => ("bad", w.status_unready.to_owned(), sentence(reason)),
+            (None, None, None, _) if let Some((row, ahead)) = jumped => {
+                ("warn", of(w.status_calendar, row), fill(w.status_calendar_text, &[&span(ahead, w)]))
+            }
             (None, None, None, Some(_)) => ("warn", w.status_skew.to_owned(), w.status_skew_text.to_owned()),
             (None, None, None, None) => ("well", w.status_well.to_owned(), w.status_well_text.to_owned()),
         };
@@ -68,6 +72,7 @@ struct Card {
     heartbeat: Option<When>,
     skew: Option<String>,
     skew_alarm: bool,
+    calendar_ahead: Option<String>,
     lsn: Option<String>,
     permit: Option<When>,
     version: Option<String>,
@@ -103,6 +108,7 @@ impl Card {
             heartbeat: row.last_heartbeat.map(|at| When::new(at, now, Grain::Second, w)),
             skew: row.clock_skew_ms.map(|ms| skew(ms, w)),
             skew_alarm: is_alarming(row.clock_skew_ms),
+            calendar_ahead: row.calendar_ahead_ms.map(|ms| skew(ms, w)),
             lsn: row.lsn.map(grouped),
             permit: row.permit.map(|at| When::new(at, now, Grain::Minute, w)),
             version: row.version.clone(),

@@ -34,7 +34,8 @@ pub(super) async fn namespaces(look: &Look<'_>, parts: &mut Parts) -> Result<(),
     let all = rows(look.masters.namespaces()).await?;
     let offset = rows(look.masters.settings()).await?.utc_offset.parse().unwrap_or_default();
     let shown = all.iter().map(|row| NamespaceShown::new(row, look, offset)).collect();
-    parts.add("rows", &NamespacesPart { w: look.w, rows: shown })?;
+    let (admin, gated) = (look.lens.role >= Role::Admin, look.snapshot.gated());
+    parts.add("rows", &NamespacesPart { w: look.w, rows: shown, admin, gated })?;
     Ok(())
 }
 
@@ -43,6 +44,8 @@ pub(super) async fn namespaces(look: &Look<'_>, parts: &mut Parts) -> Result<(),
 struct NamespacesPart {
     w: &'static Words,
     rows: Vec<NamespaceShown>,
+    admin: bool,
+    gated: bool,
 }
 
 struct NamespaceShown {
@@ -62,6 +65,11 @@ struct NamespaceShown {
 }
 
 impl NamespaceShown {
+    /// The predefined ones always exist.
+    fn retirable(&self) -> bool {
+        !self.retired && !self.registered_by.is_empty()
+    }
+
     fn new(row: &NamespaceRow, look: &Look<'_>, offset: UtcOffset) -> Self {
         let (w, definition) = (look.w, &row.definition);
         let per = match definition.kind {

@@ -333,6 +333,7 @@ pub(crate) fn master(id: MasterId, this: bool) -> MasterRow {
         clock_skew_ms: Some(if this { 0 } else { -12 }),
         permit: None,
         version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        calendar_ahead_ms: None,
     }
 }
 
