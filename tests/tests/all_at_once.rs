@@ -21,9 +21,9 @@ const SECONDS: u64 = 15;
 /// What a process may have of file descriptors.
 const DESCRIPTORS: u64 = 1_024;
 /// What no process may take beside what it had before the strangers came, in bytes.
-const MORE_MAX: u64 = 320 << 20;
+const MORE_MAX: u64 = 64 << 20;
 /// What may stay in an allocator's hands when they have gone, in bytes.
-const KEPT_MAX: u64 = 160 << 20;
+const KEPT_MAX: u64 = 48 << 20;
 /// Between two looks at everything.
 const LOOK: Duration = Duration::from_millis(500);
 

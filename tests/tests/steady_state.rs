@@ -8,6 +8,7 @@
 use common::lease::Grant;
 use common::rpc::lease::{LeaseServiceClient, Rent};
 use common::token::TokenType;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,7 +32,57 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// An agent with a lease and the connection it keeps.
+/// Agents that a pool of uint2 tokens holds at most.
+const AGENTS_MAX: usize = 1 << 16;
+/// What it holds if nothing is said.
+const POOL: usize = 1 << 12;
+/// Connections that a master takes from agents at most, less some for those that ask for their first lease.
+const CONNECTIONS_MAX: usize = 8_192 - 2 * STARTING;
+/// Descriptors for all else than connections, of this test and of each master.
+const DESCRIPTORS_RESERVED: usize = 1_024;
+
+/// What the pool and the descriptors hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    /// The largest uint2 token, if the usual one is too small.
+    uint2_max: Option<usize>,
+    /// Connections to both masters; if they are fewer than agents, several agents share one.
+    connections: usize,
+}
+
+/// Room for so many agents with so many file descriptors, or why there is none, in one sentence.
+fn room(agents: usize, descriptors: usize) -> Result<Room, String> {
+    if !(1..=AGENTS_MAX).contains(&agents) {
+        return Err(format!(
+            "{agents} agents cannot have a lease each: a pool of uint2 tokens holds 1 to {AGENTS_MAX}"
+        ));
+    }
+    // This test has all of them, each master its half.
+    let connections = agents.min(descriptors.saturating_sub(DESCRIPTORS_RESERVED)).min(2 * CONNECTIONS_MAX);
+    if connections < 2 {
+        return Err(format!(
+            "{agents} agents cannot be tried with {descriptors} file descriptors: raise the hard limit (ulimit -Hn) above \
+             {DESCRIPTORS_RESERVED}"
+        ));
+    }
+    Ok(Room { uint2_max: (agents > POOL).then(|| agents - 1), connections })
+}
+
+#[test]
+fn what_pool_and_descriptors_cannot_hold_is_refused_with_a_sentence() {
+    assert_eq!(room(4_096, 20_000), Ok(Room { uint2_max: None, connections: 4_096 }));
+    assert_eq!(room(4_097, 20_000), Ok(Room { uint2_max: Some(4_096), connections: 4_097 }));
+    assert_eq!(room(65_535, 20_000), Ok(Room { uint2_max: Some(65_534), connections: 2 * CONNECTIONS_MAX }));
+    assert_eq!(room(65_535, 4_096), Ok(Room { uint2_max: Some(65_534), connections: 3_072 }));
+    for (agents, descriptors, why) in
+        [(0, 20_000, "1 to 65536"), (65_537, 20_000, "1 to 65536"), (10, 1_024, "ulimit -Hn")]
+    {
+        let refused = room(agents, descriptors).unwrap_err();
+        assert!(refused.contains(why) && refused.lines().count() == 1, "{refused}");
+    }
+}
+
+/// An agent with a lease and a connection, its own or one that it shares.
 struct Steady {
     lessee: Lessee,
     master: LeaseServiceClient,
@@ -46,11 +97,14 @@ struct Calls {
 }
 
 impl Steady {
-    async fn start(nth: usize, masters: [SocketAddr; 2]) -> Self {
+    async fn start(nth: usize, masters: [SocketAddr; 2], shared: &[LeaseServiceClient]) -> Self {
         let lessee = Lessee::new(&format!("steady-{nth}")).unwrap();
         let grant = lessee.obtain(masters, TokenType::Uint2).await.unwrap();
         // Half of them at each master, as chance would have it.
-        let master = Lessee::connect(masters[nth % 2]).await.unwrap();
+        let master = match shared {
+            [] => Lessee::connect(masters[nth % 2]).await.unwrap(),
+            _ => shared[nth % shared.len()].clone(),
+        };
         lessee.heartbeat(&master).await.unwrap().unwrap();
         Self { lessee, master, grant }
     }
@@ -97,7 +151,20 @@ async fn agents_that_have_their_leases_cost_little() {
         Some(span) => (span, HEARTBEAT, RENEWAL),
         None => (SHORT.1, SHORT.1 / 60, SHORT.1),
     };
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    let descriptors = maximum.map_or(usize::MAX, |most| most as usize);
+    let Room { uint2_max, connections } = match room(agents, descriptors) {
+        Ok(room) => room,
+        Err(why) => {
+            println!("{why}");
+            std::process::exit(1);
+        }
+    };
     let mut cluster = Cluster::new().unwrap();
+    if let Some(most) = uint2_max {
+        cluster.format_anew(&["--uint2-max", &most.to_string()]).unwrap();
+    }
     for master in &mut cluster.masters {
         // All of them are on this machine.
         master.daemon.set("--network-share", "100");
@@ -108,13 +175,21 @@ async fn agents_that_have_their_leases_cost_little() {
     cluster.all_ready().await.unwrap();
     let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
     let places = Arc::new(Semaphore::new(STARTING));
+    let mut shared = Vec::new();
+    if connections < agents {
+        println!("{descriptors} file descriptors: {agents} agents share {connections} connections");
+        for nth in 0..connections {
+            shared.push(Lessee::connect(masters[nth % 2]).await.unwrap());
+        }
+    }
+    let shared = Arc::new(shared);
     let mut starting = JoinSet::new();
     let began = Instant::now();
     for nth in 0..agents {
-        let places = Arc::clone(&places);
+        let (places, shared) = (Arc::clone(&places), Arc::clone(&shared));
         starting.spawn(async move {
             let _place = places.acquire_owned().await.unwrap();
-            Steady::start(nth, masters).await
+            Steady::start(nth, masters, &shared).await
         });
     }
     let steady = starting.join_all().await;
