@@ -32,6 +32,9 @@ const FEW_DESCRIPTORS: u64 = 1_024;
 /// Longer than any call here takes, and shorter than what a place is given back after by itself.
 const CALL_MAX: Duration = Duration::from_secs(25);
 
+/// How long a stranger tries to be rid of its bytes.
+const WRITE_MAX: Duration = Duration::from_millis(20);
+
 /// `false`: this machine does not let a process have so many.
 fn enough_descriptors() -> bool {
     let limit = getrlimit(Resource::Nofile);
@@ -49,7 +52,7 @@ async fn silent(port: SocketAddr, bytes: &[u8]) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4 << 10).unwrap();
     let mut stream = socket.connect(port).await.ok()?;
-    let _ = tokio::time::timeout(Duration::from_millis(200), stream.write_all(bytes)).await;
+    let _ = tokio::time::timeout(WRITE_MAX, stream.write_all(bytes)).await;
     Some(stream)
 }
 
