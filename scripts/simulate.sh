@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() {
   cat <<'HELP'
 Usage: scripts/simulate.sh [--seeds N] [--from SEED] [--days D] [--threads N] [--theme T] [--mutation NAME]
-                           [--with FAULTS] [--without FAULTS] [--trace]
+                           [--without FAULTS] [--trace]
 
 Runs N seeds (1000), from SEED (1) on, each with D days (60) of faults and ten days of healing or more, on all cores.
 Faults by kind come first; the last line is
@@ -16,7 +16,6 @@ and the exit status says whether every seed was fine. A seed that was not is tol
   --mutation NAME  leave out one mechanism and stop at the first seed that shows it; `--list-mutations` lists them, and
                    scripts/mutants.sh tries them all
   --theme T        what all seeds are after (any, replaced, rolled-back, agents, ended), instead of each its own choice
-  --with FAULTS    kinds of faults beside the usual ones, with + between them
   --without FAULTS kinds of faults to leave out
   --trace          tell everything that happens on standard error; best with --seeds 1
   --help           this text

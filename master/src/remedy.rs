@@ -2,8 +2,8 @@
 //! after both calendars were wrong.
 
 use crate::config::Args;
-use crate::lease::caution::{after_revert, floor_of};
-use crate::lease::{Caution, Lives, Witness, Write};
+use crate::lease::remedy::{self, floor_of};
+use crate::lease::{Caution, Write};
 use crate::store::sled::SledStore;
 use crate::store::{Store as _, StoreError};
 use common::audit::{Action, Actor, Entry};
@@ -71,7 +71,7 @@ pub fn revert(args: &Args) -> Result<String, RemedyError> {
     let now = Clock::new(args.test_clock).wall();
     let floor = floor_of(&loaded.identity.terms, now, args.above.map(TokenValue));
     let actor = Actor::new("operator", "uniq_master --after-revert");
-    store.commit(&after_revert(&loaded, floor, actor, now), loaded.lsn.saturating_add(1))?;
+    store.commit(&remedy::after_revert(&loaded, floor, actor, now), loaded.lsn.saturating_add(1))?;
     Ok(granted(&floor))
 }
 
@@ -86,11 +86,6 @@ pub fn forget_clock(args: &Args) -> Result<WallMs, RemedyError> {
     let (mut store, loaded) = SledStore::open(&args.data_dir)?;
     let (now, was) = (Clock::new(args.test_clock).wall(), loaded.witness.clock_high);
     let actor = Actor::new("operator", "uniq_master --forget-clock");
-    let detail = format!("it was {was}");
-    let line = Entry::new(now, actor, Action::ForgetClock, "the latest time of both calendars", &detail);
-    let witness = Witness { clock_high: WallMs(0), ..loaded.witness };
-    // This write is no start, and proves nothing about what came before it.
-    let lives = Lives { unproven: loaded.proven.is_err(), ..loaded.lives };
-    store.commit(&[Write::Witness(witness), Write::Lives(lives), Write::Audit(line)], loaded.lsn)?;
+    store.commit(&remedy::forget_clock(&loaded, actor, now), loaded.lsn)?;
     Ok(was)
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash, User};
-use common::audit::{Action, Actor, Entry};
+use common::audit::Actor;
 use common::clock::Clock;
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
@@ -20,6 +20,7 @@ use master::driver::{self, Counters};
 use master::first;
 use master::lease::join::declare_lost;
 use master::lease::ledger::Loaded;
+use master::lease::remedy::vouch as vouched;
 use master::lease::{Identity, Ledger, Write};
 use master::remedy;
 use master::replication::link::Inbox;
@@ -163,9 +164,7 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
              master last ran and that no copy of it runs, say so with --vouch-untouched"
         );
     }
-    if let Some(write) = vouched(&mut loaded, args) {
-        store.commit(&write, loaded.lsn)?;
-    }
+    vouch(&mut store, &mut loaded, args)?;
     let token = JoinToken(rand::random());
     let actor = Actor::new("operator", "uniq_master --peer-lost");
     let now = Clock::new(args.test_clock).wall();
@@ -181,16 +180,16 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
     end::print(&token.to_string()).map_err(anyhow::Error::msg)
 }
 
-/// What an operator's word for the store changes, if it needs one: the store is believed from now on, and the audit says why.
-fn vouched(loaded: &mut Loaded, args: &Args) -> Option<[Write; 2]> {
-    let why = loaded.proven.clone().err().filter(|_| args.vouch_untouched)?;
-    loaded.proven = Ok(());
-    tracing::warn!("the operator vouches for this store, which is not proven to be the one it last wrote: {why}");
-    loaded.lives.unproven = false;
+/// Writes down an operator's word for the store, if it was given and is needed.
+fn vouch(store: &mut SledStore, loaded: &mut Loaded, args: &Args) -> anyhow::Result<()> {
     let actor = Actor::new("operator", "uniq_master --vouch-untouched");
-    let subject = format!("master {}", loaded.identity.master);
-    let entry = Entry::new(Clock::new(args.test_clock).wall(), actor, Action::Vouch, &subject, &why.to_string());
-    Some([Write::Audit(entry), Write::Lives(loaded.lives.clone())])
+    let given = args.vouch_untouched.then(|| vouched(loaded, actor, Clock::new(args.test_clock).wall())).flatten();
+    let (Some(writes), Err(why)) = (given, &loaded.proven) else { return Ok(()) };
+    tracing::warn!("the operator vouches for this store, which is not proven to be the one it last wrote: {why}");
+    store.commit(&writes, loaded.lsn)?;
+    loaded.proven = Ok(());
+    loaded.lives.unproven = false;
+    Ok(())
 }
 
 fn verify_audit(args: &Args) -> anyhow::Result<()> {
@@ -258,11 +257,8 @@ fn run(args: Args) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     signals::start(stop.clone(), reload).context("cannot listen to signals")?;
     let (mut store, mut loaded) = SledStore::open(&args.data_dir)?;
-    if args.vouch_untouched
-        && let Some(writes) = vouched(&mut loaded, &args)
-    {
-        store.commit(&writes, loaded.lsn)?;
-    } else if let Err(why) = &loaded.proven {
+    vouch(&mut store, &mut loaded, &args)?;
+    if let Err(why) = &loaded.proven {
         tracing::warn!(
             "this store is not proven to be the one its master last wrote ({why}): nothing is promised before the other \
              master is met; --vouch-untouched is your word for it"

@@ -7,15 +7,13 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::event::{Alarm, Caution, Effects, Write};
-use super::ledger::{Ledger, Loaded};
-use crate::replication::lives::Lives;
+use super::ledger::Ledger;
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Floor, Lease, LeaseState, Prep};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::Memory;
-use common::terms::Terms;
 use common::time::{Now, SpanMs, WallMs};
-use common::token::{TokenKey, TokenValue};
+use common::token::TokenKey;
 
 /// After a meeting of two masters neither of which can prove its store, agents have this long to show what they hold before
 /// anything is granted: longer than an agent waits between two heartbeats, and until it tries a lost connection again.
@@ -137,27 +135,4 @@ impl Ledger {
         let promise = self.may_promise(now).err().map(|refusal| refusal.to_string());
         promise.or_else(|| self.wrong_clock(now))
     }
-}
-
-/// The writes by which an operator says how to go on after both ledgers were put back, on a stopped master: what this ledger
-/// had proposed counts as granted, and nothing that the forgotten ledger may have promised is granted before it is over.
-pub fn after_revert(store: &Loaded, floor: Floor, actor: Actor, at: WallMs) -> Vec<Write> {
-    let above =
-        floor.above.map_or_else(|| "nothing".to_owned(), |above| format!("nothing but values above {}", above.0));
-    let detail = format!("{above} is granted before {}", floor.until);
-    let mut writes = vec![Write::Audit(Entry::new(at, actor, Action::AfterRevert, "both ledgers", &detail))];
-    for prep in &store.preps {
-        writes.push(Write::DropPrep(prep.key));
-        writes.push(Write::Lease(prep.key, Lease::from_prep(prep)));
-    }
-    let caution = Caution { quiet: false, reverted: false, floor: Some(floor) };
-    writes.push(Write::Caution(caution));
-    // The operator's word stands for the proof: the floor covers what was forgotten, renewals and permits too.
-    writes.push(Write::Lives(Lives { unproven: false, ..store.lives.clone() }));
-    writes
-}
-
-/// The day from which on nothing that was promised until `now` can still be used, and what is granted meanwhile.
-pub fn floor_of(terms: &Terms, now: WallMs, above: Option<TokenValue>) -> Floor {
-    Floor { until: terms.reuse_at(now + terms.lease().max(terms.solo())), above }
 }

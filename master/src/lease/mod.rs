@@ -51,6 +51,7 @@ pub mod ledger;
 mod limits;
 mod order;
 pub mod receipt;
+pub mod remedy;
 mod renew;
 pub mod rules;
 pub mod standing;

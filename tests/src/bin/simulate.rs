@@ -40,9 +40,6 @@ struct Args {
     /// What every seed is after, instead of deciding itself.
     #[arg(long)]
     theme: Option<Theme>,
-    /// Kinds of faults to try beside the usual ones, with + between them.
-    #[arg(long, default_value = "none")]
-    with: Faults,
     /// Kinds of faults to leave out, with + between them.
     #[arg(long, default_value = "none")]
     without: Faults,
@@ -60,6 +57,7 @@ struct Args {
 #[derive(Default)]
 struct Sum {
     faults: BTreeMap<&'static str, u64>,
+    remedies: BTreeMap<&'static str, u64>,
     ids: u64,
     duplicates: u64,
     reuses: u64,
@@ -73,6 +71,9 @@ impl Sum {
     fn add(&mut self, outcome: &Outcome) {
         for (kind, count) in &outcome.faults {
             *self.faults.entry(kind).or_default() += count;
+        }
+        for (kind, count) in &outcome.remedies {
+            *self.remedies.entry(kind).or_default() += count;
         }
         self.ids += outcome.ids;
         self.duplicates += outcome.duplicates;
@@ -107,7 +108,7 @@ fn main() -> ExitCode {
     let sum = sum.into_inner().unwrap_or_default();
     let (seeds, seconds) = (done.into_inner(), began.elapsed().as_secs_f64());
     let faults: u64 = sum.faults.values().sum();
-    for (kind, count) in &sum.faults {
+    for (kind, count) in sum.faults.iter().chain(&sum.remedies) {
         println!("{count:>12}  {kind}");
     }
     println!(
@@ -154,8 +155,7 @@ fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
         }
         let seed = args.from + n;
         let (days, mutations, theme, trace) = (args.days.into(), args.mutation, args.theme, args.trace);
-        let (with, without) = (args.with, args.without);
-        let outcome = run(&Setup { seed, days, mutations, theme, with, without, trace });
+        let outcome = run(&Setup { seed, days, mutations, theme, without: args.without, trace });
         let Ok(mut sum) = sum.lock() else { return };
         sum.add(&outcome);
         done.fetch_add(1, Ordering::Relaxed);
@@ -168,10 +168,8 @@ fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
         if sum.failed <= TOLD_MAX {
             let mutation = args.mutation;
             let mut also = args.theme.map(|theme| format!(" --theme {theme}")).unwrap_or_default();
-            for (flag, faults) in [("with", args.with), ("without", args.without)] {
-                if faults != Faults::NONE {
-                    also += &format!(" --{flag} {faults}");
-                }
+            if args.without != Faults::NONE {
+                also += &format!(" --without {}", args.without);
             }
             eprintln!("\nseed {seed} failed:");
             outcome.told.iter().for_each(|what| eprintln!("  {what}"));

@@ -11,8 +11,8 @@ use common::rpc::peer::{JoinStep, PeerFrame};
 use common::terms::{MasterId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
-use master::lease::caution::{after_revert, floor_of};
 use master::lease::join::taken_over;
+use master::lease::remedy::{after_revert, floor_of};
 use master::lease::{Caution, Effects, Event, Identity, Ledger, Reply, RequestId, Witness};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

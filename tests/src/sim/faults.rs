@@ -246,6 +246,11 @@ impl World {
 
     /// A store is put back, and nobody thinks anything of it.
     fn put_back(&mut self, m: usize) -> bool {
+        // With the other one put back too, or rolled back, no store would know any more what was promised: the end of a
+        // cluster, after which a new one begins (`--after-total-loss`).
+        if !self.may_replace(m) {
+            return false;
+        }
         let Some((lsn, backup)) = &mut self.masters[m].backup else { return false };
         let (lsn, mut store) = (*lsn, backup.snapshot());
         store.disturb();
@@ -271,10 +276,12 @@ impl World {
     /// Both stores are put back to one instant: neither knows of anything that the other does not.
     fn revert_pair(&mut self) -> bool {
         let Some(backup) = self.pair_backup.take().filter(|b| [b[0].0, b[1].0] == self.current) else { return false };
-        if self.joining.is_some() {
+        let [one, two] = self.current;
+        if !self.replaceable(one) || !self.replaceable(two) {
             return false;
         }
         let down = self.outage(DAY_MS);
+        self.oracle.forgotten = true;
         for (m, mut store) in backup {
             store.disturb();
             self.masters[m].die();

@@ -2,20 +2,21 @@
 //! an ID of each kind, given to a client: neither a lease nor a master that says `ready` is one.
 
 use super::CONVERGE_DAYS;
-use super::host::Host;
 use super::world::{Event, World};
-use agent::timebase::SKEW_MAX;
-use common::lease::Lease;
 use common::rpc::lease::Mode;
 use common::terms::Terms;
-use common::time::{DAY_MS, SpanMs, WallMs};
+use common::time::{DAY_MS, WallMs};
 use master::lease::rules;
-use std::collections::BTreeSet;
 
 /// Days of the second phase at most: a master that is replaced on its first day may lift leases of dead holders to the end
 /// of a permit (30 days and an hour), whose last day is followed by the grace, and an agent that was told that nothing is
 /// free asks again within a day; the rest is for what has to be done twice.
 pub const HEAL_DAYS_MAX: i64 = 50;
+/// A promise is kept, however wrong the calendar was by which it was made: what was promised within these first days, or may
+/// have been, is waited for,
+const SETTLED_DAYS: i64 = 3;
+/// with its rest, what has to be done then, and the day within which agents ask again.
+const LAST_DAYS: i64 = 5;
 
 impl World {
     /// Nothing goes wrong any more, and whatever is down is started.
@@ -49,27 +50,31 @@ impl World {
     /// Lets the second phase pass, until everybody whom service can return to has it.
     pub fn converge(&mut self) -> Vec<String> {
         let healed = self.t;
+        let mut days_max = HEAL_DAYS_MAX;
         for day in 1.. {
-            self.mend_masters();
+            self.replace_the_lost();
+            self.look_after_masters();
             self.run(healed + day * DAY_MS);
             self.ask_everybody(day > 1);
-            let stuck = if day < CONVERGE_DAYS { continue } else { self.stuck(healed) };
-            if stuck.is_empty() || day >= HEAL_DAYS_MAX {
+            if day <= SETTLED_DAYS {
+                let far = self.farthest_promise().0 - healed;
+                days_max = days_max.max(far / DAY_MS + LAST_DAYS);
+            }
+            let stuck = if day < CONVERGE_DAYS { continue } else { self.stuck() };
+            if stuck.is_empty() || day >= days_max {
                 return stuck;
             }
         }
         Vec::new()
     }
 
-    /// An operator replaces whoever has no disk or a rolled-back one.
-    fn mend_masters(&mut self) {
-        for m in self.current {
-            let bad = self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back);
-            let lost = bad || self.masters[m].condemned;
-            if lost {
-                self.declare_lost(m, false);
-            }
-        }
+    /// The latest time until which anything that a master knows of is promised, or may be by the other one.
+    fn farthest_promise(&self) -> WallMs {
+        let ledgers = || self.current.iter().filter_map(|m| self.masters[*m].ledger.as_ref());
+        let leases = ledgers().flat_map(|ledger| ledger.table().leases().map(|(_, lease)| lease.until));
+        let permits = ledgers().filter_map(|ledger| ledger.witness().permit_in.max(ledger.permit_out()));
+        let floors = ledgers().filter_map(|ledger| ledger.caution().floor.map(|floor| floor.until));
+        leases.chain(permits).chain(floors).max().unwrap_or_default()
     }
 
     /// One client comes to each agent and wants one ID of each kind.
@@ -92,7 +97,7 @@ impl World {
 
     /// Everyone whom service has not returned to. There are seeds with more agents than tokens: then every token must be
     /// of use to somebody.
-    fn stuck(&self, healed: i64) -> Vec<String> {
+    fn stuck(&self) -> Vec<String> {
         if self.oracle.violations > 0 {
             return Vec::new();
         }
@@ -109,12 +114,7 @@ impl World {
         let idle: Vec<usize> = here.iter().copied().filter(|h| !self.hosts[*h].served.iter().all(lately)).collect();
         let values = self.swarm.terms.uint2_max() as usize + 1;
         let served = here.len() - idle.len();
-        let expected = if self.grants_wait_for_the_calendar() {
-            here.iter().filter(|h| self.holds(**h)).count()
-        } else {
-            here.len().min(values - self.locked_by_calendars(healed))
-        };
-        if served < expected {
+        if served < here.len().min(values) {
             found.extend(idle.into_iter().map(|h| self.describe_idle(h, values)));
             found.extend(self.current.iter().filter_map(|m| self.describe_values(*m)));
         }
@@ -124,29 +124,6 @@ impl World {
     fn holds(&self, h: usize) -> bool {
         let host = &self.hosts[h];
         host.proc.as_ref().is_some_and(|proc| proc.holds(host.os(self.t)))
-    }
-
-    /// Whether a master's calendar stands before what both once showed: it grants nothing until then, and says so.
-    fn grants_wait_for_the_calendar(&self) -> bool {
-        let late = |m: &usize| self.masters[*m].ledger.as_ref().map(|ledger| ledger.witness().clock_high);
-        self.current.iter().filter_map(late).any(|high| high > WallMs(self.t) + SKEW_MAX)
-    }
-
-    /// Values that nobody has any more, and that rest for longer than any right calendar could have promised at the heal:
-    /// a promise is kept, however wrong the calendar was by which it was made.
-    fn locked_by_calendars(&self, healed: i64) -> usize {
-        let farthest = WallMs(healed) + self.swarm.terms.solo() + SpanMs::days(2);
-        let has = |host: &Host, key, g| {
-            let leases = host.proc.iter().flat_map(|proc| &proc.minter.holdings.leases);
-            leases.into_iter().any(|lease| (lease.key, lease.g) == (key, g))
-        };
-        let unused = |key, lease: &Lease| !self.hosts.iter().any(|host| has(host, key, lease.g));
-        let mut locked = BTreeSet::new();
-        for ledger in self.current.iter().filter_map(|m| self.masters[*m].ledger.as_ref()) {
-            let late = ledger.table().leases().filter(|(_, lease)| lease.until > farthest);
-            locked.extend(late.filter(|(key, lease)| unused(*key, lease)).map(|(key, _)| key));
-        }
-        locked.len()
     }
 
     /// What a master knows of each value at home there: days to the end of its lease, and what keeps it.

@@ -34,6 +34,7 @@ pub mod net;
 pub mod operator;
 pub mod oracle;
 pub mod queue;
+pub mod remedy;
 pub mod rng;
 pub mod series;
 pub mod shelf;
@@ -54,6 +55,8 @@ pub const CONVERGE_DAYS: i64 = 10;
 pub struct Outcome {
     /// Faults, by kind.
     pub faults: BTreeMap<&'static str, u64>,
+    /// What operators did for masters, by kind.
+    pub remedies: BTreeMap<&'static str, u64>,
     /// IDs minted.
     pub ids: u64,
     /// IDs minted twice.
@@ -95,8 +98,6 @@ pub struct Setup {
     pub mutations: Mutations,
     /// What the seed is after; `None`: it decides itself.
     pub theme: Option<Theme>,
-    /// Kinds of faults beside the usual ones.
-    pub with: Faults,
     /// Kinds of faults that do not happen.
     pub without: Faults,
     /// Whether everything that happens is told on standard error.
@@ -106,15 +107,7 @@ pub struct Setup {
 impl Setup {
     /// The product as it is.
     pub fn plain(seed: u64, days: i64) -> Self {
-        Self {
-            seed,
-            days,
-            mutations: Mutations::NONE,
-            theme: None,
-            with: Faults::NONE,
-            without: Faults::NONE,
-            trace: false,
-        }
+        Self { seed, days, mutations: Mutations::NONE, theme: None, without: Faults::NONE, trace: false }
     }
 }
 
@@ -131,12 +124,14 @@ pub fn run(setup: &Setup) -> Outcome {
         world.add_host(id, folder);
     }
     world.after(HOUR_MS, Event::Fault);
+    world.after(HOUR_MS, Event::Operator);
     world.run(BEGIN + days * DAY_MS);
     world.heal();
     let stuck = world.converge();
-    let World { oracle, faults, hash, events, .. } = world;
+    let World { oracle, faults, remedies, hash, events, .. } = world;
     Outcome {
         faults,
+        remedies,
         ids: oracle.ids,
         duplicates: oracle.duplicates,
         reuses: oracle.reuses,

@@ -14,7 +14,7 @@ use master::lease::join::taken_over;
 use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
 
 /// How long the replacement of a master takes at most between two steps.
-const STEP_MAX: i64 = HOUR_MS;
+pub(super) const STEP_MAX: i64 = HOUR_MS;
 
 /// A replacement under way.
 #[derive(Debug)]
@@ -31,9 +31,18 @@ pub struct Joining {
 impl World {
     /// Two freshly formatted masters.
     pub fn format_masters(&mut self) {
-        for id in [MasterId::One, MasterId::Two] {
+        for identity in self.draw_cluster() {
+            self.masters.push(Master::new(identity.master, Some(Shelf::format(identity))));
+        }
+        self.start_master(0);
+        self.start_master(1);
+    }
+
+    /// The masters of a new cluster.
+    pub(super) fn draw_cluster(&mut self) -> [Identity; 2] {
+        [MasterId::One, MasterId::Two].map(|id| {
             let first = id == MasterId::One;
-            let identity = Identity {
+            Identity {
                 master: id,
                 cluster: first.then(|| ClusterId(self.rng.wide())),
                 epoch: first.then(|| EpochId(self.rng.wide())),
@@ -42,12 +51,8 @@ impl World {
                 paired: false,
                 terms: self.swarm.terms,
                 awaiting: None,
-            };
-            let store = Shelf::format(identity);
-            self.masters.push(Master::new(id, Some(store)));
-        }
-        self.start_master(0);
-        self.start_master(1);
+            }
+        })
     }
 
     /// Whether `lost` may be declared lost: the other one is whole, belongs to the pair and has no replacement joining.

@@ -47,7 +47,6 @@ type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
 
 #[derive(Clone, Debug)]
 struct Promise {
-    session: SessionId,
     from: WallMs,
     /// The latest end that was promised.
     until: WallMs,
@@ -71,9 +70,13 @@ pub struct Oracle {
     /// Serials by layout and prefix, which is time and token.
     minted: Map<(u8, u64), Vec<(u64, u64)>>,
     /// How far each grant has come in each layout: prefix, and the serial after the last one.
-    reached: Map<(u8, u32, u64), (u64, u64)>,
+    reached: Map<(u8, u32, u64, SessionId), (u64, u64)>,
     texts: HashSet<u64, BuildHasherDefault<Mixer>>,
-    promises: BTreeMap<TokenKey, BTreeMap<Generation, Promise>>,
+    /// By generation; and by session too, because masters that have forgotten begin again with generations that were.
+    promises: BTreeMap<TokenKey, BTreeMap<(Generation, SessionId), Promise>>,
+    /// Whether what both masters knew was ever put back or lost: then generations come twice, and rectangles must be disjoint
+    /// all the same.
+    pub forgotten: bool,
     /// IDs.
     pub ids: u64,
     /// IDs that came twice.
@@ -104,18 +107,19 @@ impl Oracle {
     pub fn promised(&mut self, key: TokenKey, g: Generation, session: SessionId, from: Option<WallMs>, until: WallMs) {
         let offset = self.offset;
         let grants = self.promises.entry(key).or_default();
-        let Some(known) = grants.get_mut(&g) else {
+        if let Some((_, other)) = grants.keys().find(|(g2, s2)| *g2 == g && *s2 != session).filter(|_| !self.forgotten)
+        {
+            let other = *other;
+            return self.violated(|| format!("I1 {key} g{g} is promised to {session}, but also to {other}"));
+        }
+        let Some(known) = grants.get_mut(&(g, session)) else {
             let Some(from) = from else {
                 return self.violated(|| format!("I6 {key} g{g} is renewed, but was never promised or confirmed"));
             };
             self.reuses += u64::from(!grants.is_empty());
-            grants.insert(g, Promise { session, from, until, closed: None });
-            return self.check_neighbours(key, g);
+            grants.insert((g, session), Promise { from, until, closed: None });
+            return self.check_rectangles(key, (g, session));
         };
-        if known.session != session {
-            let other = known.session;
-            return self.violated(|| format!("I1 {key} g{g} is promised to {session}, but also to {other}"));
-        }
         if from.is_some_and(|from| from != known.from) {
             return self.violated(|| format!("I1 {key} g{g} begins at two times"));
         }
@@ -124,22 +128,25 @@ impl Oracle {
         if let Some(closed) = known.closed.filter(|closed| until > *closed) {
             self.violated(|| format!("I7 {key} g{g} is promised until {until}, but was closed with {closed}"));
         } else if longer {
-            self.check_neighbours(key, g);
+            self.check_rectangles(key, (g, session));
         }
     }
 
-    /// I1: the rectangles of a value, rounded out to days, are disjoint and in the order of their generations.
-    fn check_neighbours(&mut self, key: TokenKey, g: Generation) {
+    /// I1: the rectangles of a value, rounded out to days, are disjoint, and in the order of their generations unless masters
+    /// have forgotten.
+    fn check_rectangles(&mut self, key: TokenKey, of: (Generation, SessionId)) {
         let Some(grants) = self.promises.get(&key) else { return };
-        let Some(this) = grants.get(&g) else { return };
-        let before = grants.range(..g).next_back();
-        let after = grants.range(g.next()..).next();
-        let meets = |a: &Promise, b: &Promise| self.offset.day_ceil(a.until) > self.offset.day_floor(b.from);
-        let wrong = before.filter(|(_, p)| meets(p, this)).or(after.filter(|(_, p)| meets(this, p)));
-        if let Some((other, p)) = wrong {
+        let Some(this) = grants.get(&of) else { return };
+        let before = |a: &Promise, b: &Promise| self.offset.day_ceil(a.until) <= self.offset.day_floor(b.from);
+        let apart = |(other, p): (&(Generation, SessionId), &Promise)| match self.forgotten {
+            true => before(p, this) || before(this, p),
+            false if *other < of => before(p, this),
+            false => before(this, p),
+        };
+        if let Some(((g, session), p)) = grants.iter().find(|grant| *grant.0 != of && !apart(*grant)) {
             let text = format!(
-                "I1 {key}: g{g} [{}, {}) of {} meets g{other} [{}, {}) of {}",
-                this.from, this.until, this.session, p.from, p.until, p.session
+                "I1 {key}: g{} [{}, {}) of {} meets g{g} [{}, {}) of {session}",
+                of.0, this.from, this.until, of.1, p.from, p.until
             );
             self.violated(|| text);
         }
@@ -155,7 +162,10 @@ impl Oracle {
         if lease.state != LeaseState::Closed {
             return;
         }
-        let Some(known) = self.promises.get_mut(&key).and_then(|grants| grants.get_mut(&lease.g)) else { return };
+        let Some(known) = self.promises.get_mut(&key).and_then(|grants| grants.get_mut(&(lease.g, lease.session)))
+        else {
+            return;
+        };
         known.closed = Some(known.closed.map_or(lease.until, |closed| closed.min(lease.until)));
         let promised = known.until;
         if promised > lease.until {
@@ -166,8 +176,8 @@ impl Oracle {
 
     /// IDs reach a client. `wall` is the time as the agent knows it.
     pub fn minted(&mut self, run: &Run, session: SessionId, wall: WallMs) {
-        let known = self.promises.get(&run.lease.key).and_then(|grants| grants.get(&run.lease.g));
-        let inside = known.is_some_and(|p| p.session == session && p.from <= run.time && run.time < p.until);
+        let known = self.promises.get(&run.lease.key).and_then(|grants| grants.get(&(run.lease.g, session)));
+        let inside = known.is_some_and(|p| p.from <= run.time && run.time < p.until);
         let over = known.is_some_and(|p| wall >= p.until);
         let (key, g, time) = (run.lease.key, run.lease.g, run.time);
         if !inside {
@@ -176,7 +186,7 @@ impl Oracle {
         if over {
             self.violated(|| format!("I2 {session} mints at {wall}, when by its own clock {key} g{g} is over"));
         }
-        self.check_growth(run);
+        self.check_growth(run, session);
         self.ids += run.len;
         let start = run.start % run.capacity;
         let straight = run.len.min(run.capacity - start);
@@ -191,9 +201,9 @@ impl Oracle {
     }
 
     /// I3: under one grant, time and serial of each layout only grow, whatever happens to the agent meanwhile.
-    fn check_growth(&mut self, run: &Run) {
+    fn check_growth(&mut self, run: &Run, session: SessionId) {
         let (key, g) = (run.lease.key, run.lease.g);
-        let place = (layout(&run.stamp), key.value.0, g.0);
+        let place = (layout(&run.stamp), key.value.0, g.0, session);
         let end = (run.prefix, run.start + run.len);
         let before = self.reached.insert(place, end);
         if let Some((prefix, next)) = before.filter(|before| (run.prefix, run.start) < *before) {

@@ -123,9 +123,6 @@ impl Faults {
     }
 }
 
-/// Kinds that are tried only where they are asked for.
-const ASKED_FOR: &[Fault] = &[Fault::BothCalendars, Fault::MasterReboot, Fault::DiskPutBack, Fault::PairReverted];
-
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<&str> = Fault::ALL.iter().filter(|fault| self.has(**fault)).map(|fault| fault.word()).collect();
@@ -181,7 +178,11 @@ impl Theme {
             }
             Self::Ended => {
                 set(&[Fault::DiskLost, Fault::RolledBack, Fault::Restore, Fault::Touch], 0);
-                set(&[Fault::AgentReboot, Fault::Format, Fault::Release], 2);
+                set(
+                    &[Fault::MasterCopy, Fault::DiskPutBack, Fault::PairReverted, Fault::BothCalendars, Fault::Flood],
+                    0,
+                );
+                set(&[Fault::AgentReboot, Fault::Format, Fault::Release, Fault::MasterReboot], 2);
                 set(&[Fault::AtAStep, Fault::MasterClock], 60);
             }
         }
@@ -247,14 +248,15 @@ impl Swarm {
         let drawn = Theme::ALL[[0, 0, 1, 2, 3][rng.below(5)]];
         let theme = setup.theme.unwrap_or(drawn);
         theme.weigh(&mut weights);
-        // A flood takes every token for days, during which hardly anything else matters.
-        if rng.chance(0.5) {
-            weights[Fault::Flood as usize] = 0;
+        // Of these each holds up all that is granted for days or weeks, during which hardly anything else matters.
+        for (fault, seeds) in [(Fault::Flood, 0.5), (Fault::BothCalendars, 0.5), (Fault::PairReverted, 0.3)] {
+            if !rng.chance(seeds) {
+                weights[fault as usize] = 0;
+            }
         }
         weights[Fault::AgentKill as usize] += 5;
         for fault in Fault::ALL {
-            let waits = ASKED_FOR.contains(fault) && !setup.with.has(*fault);
-            if waits || setup.without.has(*fault) {
+            if setup.without.has(*fault) {
                 weights[*fault as usize] = 0;
             }
         }

@@ -75,6 +75,8 @@ pub enum Event {
     Mint(usize),
     /// Something goes wrong.
     Fault,
+    /// Somebody looks after the masters.
+    Operator,
     /// A master's process is started.
     StartMaster(usize),
     /// An agent's process is started.
@@ -139,6 +141,8 @@ pub struct World {
     pub net: Net,
     /// Faults so far, by kind.
     pub faults: BTreeMap<&'static str, u64>,
+    /// What operators did for masters so far, by kind.
+    pub remedies: BTreeMap<&'static str, u64>,
     /// No faults any more.
     pub healed: bool,
     /// Of the history so far.
@@ -176,6 +180,7 @@ impl World {
             hosts: Vec::new(),
             net: Net::default(),
             faults: BTreeMap::new(),
+            remedies: BTreeMap::new(),
             healed: false,
             hash: seed,
             events: 0,
@@ -295,6 +300,7 @@ impl World {
             Event::Wake(h, life) => self.wake(h, life),
             Event::Mint(h) => self.on_mint(h),
             Event::Fault => self.on_fault(),
+            Event::Operator => self.on_operator(),
             Event::StartMaster(m) => self.start_master(m),
             Event::StartAgent(h) => self.start_agent(h),
             Event::MasterClockRight(m) => self.masters[m].wall_off = 0,

@@ -1,0 +1,58 @@
+//! What an operator says on a stopped master so that it goes on, as what is written into its store: after both disks were put
+//! back, after both calendars were wrong, for a store that nothing but a human can vouch for. Each is audited.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::event::{Caution, Witness, Write};
+use super::ledger::Loaded;
+use crate::replication::lives::Lives;
+use common::audit::{Action, Actor, Entry};
+use common::lease::{Floor, Lease};
+use common::terms::Terms;
+use common::time::WallMs;
+use common::token::TokenValue;
+
+/// The writes by which an operator says how to go on after both ledgers were put back, on a stopped master: what this ledger
+/// had proposed counts as granted, and nothing that the forgotten ledger may have promised is granted before it is over.
+pub fn after_revert(store: &Loaded, floor: Floor, actor: Actor, at: WallMs) -> Vec<Write> {
+    let above =
+        floor.above.map_or_else(|| "nothing".to_owned(), |above| format!("nothing but values above {}", above.0));
+    let detail = format!("{above} is granted before {}", floor.until);
+    let mut writes = vec![Write::Audit(Entry::new(at, actor, Action::AfterRevert, "both ledgers", &detail))];
+    for prep in &store.preps {
+        writes.push(Write::DropPrep(prep.key));
+        writes.push(Write::Lease(prep.key, Lease::from_prep(prep)));
+    }
+    let caution = Caution { quiet: false, reverted: false, floor: Some(floor) };
+    writes.push(Write::Caution(caution));
+    // The operator's word stands for the proof: the floor covers what was forgotten, renewals and permits too.
+    writes.push(Write::Lives(Lives { unproven: false, ..store.lives.clone() }));
+    writes
+}
+
+/// The day from which on nothing that was promised until `now` can still be used, and what is granted meanwhile.
+pub fn floor_of(terms: &Terms, now: WallMs, above: Option<TokenValue>) -> Floor {
+    Floor { until: terms.reuse_at(now + terms.lease().max(terms.solo())), above }
+}
+
+/// The writes of `--forget-clock`, on a stopped master: the latest time that both calendars ever showed was wrong. Leases that
+/// were promised by it keep their ends.
+pub fn forget_clock(store: &Loaded, actor: Actor, at: WallMs) -> Vec<Write> {
+    let detail = format!("it was {}", store.witness.clock_high);
+    let line = Entry::new(at, actor, Action::ForgetClock, "the latest time of both calendars", &detail);
+    let witness = Witness { clock_high: WallMs(0), ..store.witness };
+    // This write is no start, and proves nothing about what came before it.
+    let lives = Lives { unproven: store.proven.is_err(), ..store.lives.clone() };
+    vec![Write::Witness(witness), Write::Lives(lives), Write::Audit(line)]
+}
+
+/// The writes of `--vouch-untouched`, on a stopped master whose store is not proven to be the one that it last wrote: it is
+/// believed from now on, and the audit says why it was not. `None` if it is proven.
+///
+/// The word has to be true: a store that was put back would renew leases that the pair has ended.
+pub fn vouch(store: &Loaded, actor: Actor, at: WallMs) -> Option<Vec<Write>> {
+    let why = store.proven.as_ref().err()?;
+    let lives = Lives { unproven: false, ..store.lives.clone() };
+    let subject = format!("master {}", store.identity.master);
+    let line = Entry::new(at, actor, Action::Vouch, &subject, &why.to_string());
+    Some(vec![Write::Audit(line), Write::Lives(lives)])
+}

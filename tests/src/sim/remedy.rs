@@ -1,0 +1,165 @@
+//! What operators do by the manual so that masters go on: the product's own remedies, each on a stopped master, and none but
+//! where what the operator says by it is true.
+
+use super::master::{Master, slot};
+use super::operator::STEP_MAX;
+use super::shelf::Shelf;
+use super::world::{Event, World};
+use agent::timebase::SKEW_MAX;
+use common::audit::Actor;
+use common::rpc::lease::Mode;
+use common::time::{DAY_MS, HOUR_MS, WallMs};
+use master::lease::ledger::Loaded;
+use master::lease::remedy::{after_revert, floor_of, forget_clock, vouch};
+use master::lease::{Caution, Write};
+
+/// Between two looks at the masters while things go wrong.
+const ROUNDS: (i64, i64) = (HOUR_MS, 3 * DAY_MS);
+
+fn operator() -> Actor {
+    Actor::new("operator", "")
+}
+
+impl World {
+    /// An operator reads what the masters say, and does what it asks for; one thing at a time.
+    pub fn look_after_masters(&mut self) {
+        if self.joining.is_some() || self.current.iter().any(|m| self.masters[*m].store.is_none()) {
+            return;
+        }
+        // Whoever mends something looks at the calendars first, as the manual says.
+        let right = |m: &usize| self.masters[*m].wall_off == 0 && self.masters[*m].paused_until <= self.t;
+        if !self.current.iter().all(right) {
+            return;
+        }
+        let now = WallMs(self.t);
+        if self.current.into_iter().any(|m| self.calendar_holds_back(m)) {
+            for m in self.current {
+                self.tell(|| format!("--forget-clock on master {m}"));
+                self.mend(m, 0, |loaded| Some(forget_clock(loaded, operator(), now)));
+            }
+            return self.count_remedy("forget-clock");
+        }
+        if self.current.into_iter().all(|m| self.is_rolled_back(m)) {
+            return self.begin_anew();
+        }
+        if self.both_are_old() {
+            for m in self.current {
+                self.tell(|| format!("--after-revert on master {m}"));
+                self.masters[m].restored = false;
+                self.mend(m, 1, |loaded| {
+                    let floor = floor_of(&loaded.identity.terms, now.max(loaded.witness.clock_high), None);
+                    Some(after_revert(loaded, floor, operator(), now))
+                });
+            }
+            return self.count_remedy("after-revert");
+        }
+        for m in self.current {
+            let ledger = self.masters[m].ledger.as_ref();
+            if ledger.is_some_and(|ledger| ledger.calendar().ahead().is_some()) {
+                // It was behind when it started, and is right now.
+                let down = self.outage(STEP_MAX);
+                self.crash_master(m, down);
+            } else if ledger.is_some_and(|ledger| ledger.mode() == Mode::Syncing) && self.may_vouch(m) {
+                self.tell(|| format!("--vouch-untouched for master {m}"));
+                self.mend(m, 0, |loaded| vouch(loaded, operator(), now));
+                return self.count_remedy("vouch-untouched");
+            }
+        }
+    }
+
+    /// Whoever has no disk, or one that was rolled back, is replaced.
+    pub(super) fn replace_the_lost(&mut self) {
+        for m in self.current {
+            let bad = self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back);
+            if bad || self.masters[m].condemned {
+                self.declare_lost(m, false);
+            }
+        }
+    }
+
+    /// The same now and then while things go wrong.
+    pub(super) fn on_operator(&mut self) {
+        if self.healed {
+            return;
+        }
+        self.replace_the_lost();
+        self.look_after_masters();
+        let pause = self.rng.range(ROUNDS.0, ROUNDS.1);
+        self.after(pause, Event::Operator);
+    }
+
+    fn is_rolled_back(&mut self, m: usize) -> bool {
+        self.masters[m].loaded().is_some_and(|loaded| loaded.witness.rolled_back)
+    }
+
+    /// Whether the masters say that both ledgers are old; or one says so of itself, and the operator knows it of the other.
+    fn both_are_old(&mut self) -> bool {
+        let said = |loaded: &Loaded| loaded.caution.reverted;
+        let [one, two] = self.current;
+        self.current.into_iter().any(|m| self.masters[m].loaded().is_some_and(|loaded| said(&loaded)))
+            || [(one, two), (two, one)].into_iter().any(|(a, b)| {
+                let known = self.masters[b].restored;
+                self.is_rolled_back(a) && known && self.masters[b].loaded().is_some_and(|loaded| loaded.proven.is_err())
+            })
+    }
+
+    /// Both ledgers are lost: two new masters, `--format --after-total-loss`, and new serial files for all agents.
+    fn begin_anew(&mut self) {
+        self.tell(|| "the cluster begins anew".to_owned());
+        self.oracle.forgotten = true;
+        let identities = self.draw_cluster();
+        let floor = floor_of(&self.swarm.terms, WallMs(self.t), None);
+        for (m, identity) in self.current.into_iter().zip(identities) {
+            self.masters[m].die();
+            self.masters[m].store = None;
+            let mut store = Shelf::format(identity.clone());
+            store.commit([Write::Caution(Caution { floor: Some(floor), ..Caution::default() })], 0);
+            self.masters.push(Master::new(identity.master, Some(store)));
+            self.current[slot(identity.master)] = self.masters.len() - 1;
+            self.after(STEP_MAX, Event::StartMaster(self.masters.len() - 1));
+        }
+        for h in 0..self.hosts.len() {
+            if !self.hosts[h].retired {
+                self.format(h);
+                self.hosts[h].folder.lineage = None;
+                self.kill(h);
+            }
+        }
+        self.count_remedy("after-total-loss");
+    }
+
+    fn count_remedy(&mut self, word: &'static str) {
+        *self.remedies.entry(word).or_default() += 1;
+    }
+
+    /// Whether it says that the calendars once showed a later time, or a far one now.
+    fn calendar_holds_back(&mut self, m: usize) -> bool {
+        let far = self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.calendar().far());
+        let high = self.masters[m].loaded().map(|loaded| loaded.witness.clock_high);
+        far || high.is_some_and(|high| high > WallMs(self.t) + SKEW_MAX)
+    }
+
+    /// Whether an operator may say that this store is untouched: it was merely booted anew, and no copy of it runs, nor did
+    /// one ever go on from a later state.
+    fn may_vouch(&mut self, m: usize) -> bool {
+        let id = self.masters[m].id;
+        let copied = self.masters.iter().any(|other| other.cut_off && other.id == id && other.ledger.is_some());
+        let other = self.current[slot(id.other())];
+        let unreached = self.masters[other].ledger.is_none();
+        let unproven = self.masters[m].loaded().is_some_and(|loaded| loaded.proven.is_err());
+        unproven && unreached && !copied && !self.masters[m].restored && !self.masters[m].condemned
+    }
+
+    /// Stops a master, writes into its store what `remedy` makes of it as so many changes, and starts it again.
+    fn mend(&mut self, m: usize, changes: u64, remedy: impl FnOnce(&Loaded) -> Option<Vec<Write>>) {
+        self.masters[m].die();
+        let (Some(loaded), Some(store)) = (self.masters[m].loaded(), &mut self.masters[m].store) else { return };
+        if let Some(writes) = remedy(&loaded) {
+            // What a program of ours has written, the next one finds as it was left.
+            store.settle_lineage();
+            store.commit(writes, loaded.lsn + changes);
+        }
+        let pause = self.outage(STEP_MAX);
+        self.after(pause, Event::StartMaster(m));
+    }
+}
