@@ -15,7 +15,7 @@ and the exit status says whether every seed was fine. A seed that was not is tol
 
   --mutation NAME  leave out one mechanism and stop at the first seed that shows it; `--list-mutations` lists them, and
                    scripts/mutants.sh tries them all
-  --theme T        what all seeds are after (any, replaced, rolled-back, agents, ended), instead of each its own choice
+  --theme T        what all seeds are after (any, replaced, rolled-back, agents, ended, forgotten), instead of each its own choice
   --without FAULTS kinds of faults to leave out
   --trace          tell everything that happens on standard error; best with --seeds 1
   --help           this text

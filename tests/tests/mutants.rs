@@ -6,7 +6,7 @@ use tests::sim::gate::{Expected, expected, judge};
 use tests::sim::mutation::Mutation;
 
 /// Seeds for each mechanism at most; a handful is enough for most.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 1_500;
 /// Days of faults in each.
 const DAYS: i64 = 60;
 /// The least number of mechanisms that a seed finds missing.

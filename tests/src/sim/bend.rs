@@ -13,7 +13,7 @@ use common::terms::EpochId;
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::ledger::Loaded;
-use master::lease::{Effects, Event as LedgerEvent, Identity, Ledger, TokenHash, Write, join, rules};
+use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, Ledger, TokenHash, Write, join, rules};
 use std::collections::BTreeMap;
 
 /// A proposal that was not answered after this long is given up where they are given up.
@@ -95,7 +95,7 @@ impl World {
     }
 
     /// Before mail is taken in. `None`: it was dealt with.
-    pub(super) fn bend_mail(&mut self, m: usize, mut frame: Box<PeerFrame>) -> Option<Box<PeerFrame>> {
+    pub(super) fn bend_mail(&mut self, m: usize, from: usize, mut frame: Box<PeerFrame>) -> Option<Box<PeerFrame>> {
         if self.mutations == Mutations::NONE {
             return Some(frame);
         }
@@ -105,6 +105,10 @@ impl World {
             frame.epoch = epoch;
         }
         let ours = frame.epoch == epoch;
+        if self.has(Mutation::ChallengeSkipped) && ours && matches!(frame.message, PeerMessage::Hello(_)) {
+            self.masters[m].greeting = Some((from, frame.clone()));
+        }
+        let ledger = self.masters[m].ledger.as_ref()?;
         match &mut frame.message {
             PeerMessage::Heartbeat { permit, .. } if self.has(Mutation::PermitIgnored) => {
                 *permit = Some(WallMs(i64::MAX / 2));
@@ -128,6 +132,12 @@ impl World {
                         (lease.state, lease.until) = (LeaseState::Closed, lease.from);
                     }
                 });
+            }
+            PeerMessage::Pull { unmet, .. } if ours && self.has(Mutation::UnprovenNotLifted) => *unmet = false,
+            PeerMessage::Hello(hello) if ours && self.has(Mutation::LivesIgnored) => {
+                let newest = hello.lives.last().copied();
+                hello.lives.extend(ledger.lives().peer.into_iter().chain(newest));
+                (hello.accepted, hello.copied) = (None, false);
             }
             PeerMessage::Confirm { prep } => {
                 if self.has(Mutation::AnyConfirm)
@@ -176,6 +186,9 @@ impl World {
                 }
             }
             Call::Rent(request) => {
+                if self.has(Mutation::ReceiptsIgnored) {
+                    request.receipt = None;
+                }
                 let key = request.key;
                 if self.has(Mutation::SessionIgnored) {
                     request.session = ledger.table().lease(key).map_or(request.session, |lease| lease.session);
@@ -254,6 +267,10 @@ impl World {
     pub(super) fn bend_beat(&mut self, m: usize) {
         let Some(ledger) = &self.masters[m].ledger else { return };
         let now = self.master_now(m);
+        if self.has(Mutation::QuietSkipped) && ledger.caution().quiet {
+            let caution = Caution { quiet: false, ..*ledger.caution() };
+            return self.rewrite(m, vec![Write::Caution(caution)]);
+        }
         if self.has(Mutation::PrepAborted) {
             let late = |prep: &&Prep| now.wall - prep.granted > ABORTED_AFTER;
             let drops: Vec<Write> = ledger.table().preps().filter(late).map(|p| Write::DropPrep(p.key)).collect();
@@ -285,6 +302,19 @@ impl World {
         writes.iter().filter(|write| !lost(write)).cloned().collect()
     }
 
+    /// A greeting that a master doubts is said again by nobody but this.
+    pub(super) fn answer_challenge(&mut self, m: usize, message: &PeerMessage) {
+        let PeerMessage::Hello(Hello { challenge: Some(number), .. }) = message else { return };
+        if !self.has(Mutation::ChallengeSkipped) {
+            return;
+        }
+        let Some((from, mut again)) = self.masters[m].greeting.clone() else { return };
+        if let PeerMessage::Hello(hello) = &mut again.message {
+            hello.echo = Some(*number);
+            self.after(0, Event::Mail(m, from, again));
+        }
+    }
+
     /// Answers of the other master that it never gave. `true`: and the question does not reach it.
     pub(super) fn forge(&mut self, m: usize, message: &PeerMessage) -> bool {
         let answer = match message {
@@ -299,7 +329,7 @@ impl World {
         let Some(ledger) = &self.masters[m].ledger else { return false };
         let Identity { master, cluster, epoch, .. } = *ledger.identity();
         let frame = PeerFrame { protocol: PROTOCOL, from: master.other(), cluster, epoch, message: answer };
-        self.after(1, Event::Mail(m, Box::new(frame)));
+        self.after(1, Event::Mail(m, m, Box::new(frame)));
         matches!(message, PeerMessage::Close { .. })
     }
 

@@ -107,6 +107,7 @@ impl World {
             }
             Fault::BothCalendars => self.both_calendars(),
             Fault::MasterCopy => return self.copy_master(),
+            Fault::MasterTwin => return self.twin_master(),
             Fault::MasterReboot => {
                 let down = self.outage(DAY_MS);
                 self.crash_master(m, down);
@@ -239,6 +240,29 @@ impl World {
         true
     }
 
+    /// A copy of a data directory in its master's place, and the other master reached by both: where it connects to leads to the
+    /// copy from now on.
+    fn twin_master(&mut self) -> bool {
+        let m = self.current[self.rng.below(2)];
+        if self.former_masters() >= ZOMBIES_MAX || self.masters.len() >= MASTERS_MAX || !self.may_replace(m) {
+            return false;
+        }
+        let (id, Some(store)) = (self.masters[m].id, &mut self.masters[m].store) else { return false };
+        let mut store = store.snapshot();
+        store.disturb();
+        let mut twin = Master::new(id, Some(store));
+        (twin.restored, twin.tampered) = (true, true);
+        self.masters[m].tampered = true;
+        self.masters.push(twin);
+        let twin = self.masters.len() - 1;
+        self.current[slot(id)] = twin;
+        let stay = self.rng.magnitude(HOUR_MS, 10 * DAY_MS);
+        self.tell(|| format!("master {twin} is a copy of master {m}, in its place"));
+        self.after(stay, Event::EndZombie(m));
+        self.start_master(twin);
+        true
+    }
+
     /// How many that are not of the pair run: copies, and those that were replaced.
     fn former_masters(&self) -> usize {
         (0..self.masters.len()).filter(|m| !self.current.contains(m) && self.masters[*m].ledger.is_some()).count()
@@ -257,7 +281,7 @@ impl World {
         self.tell(|| format!("master {m} is put back to change {lsn}"));
         self.masters[m].die();
         self.masters[m].store = Some(store);
-        self.masters[m].restored = true;
+        (self.masters[m].restored, self.masters[m].tampered) = (true, true);
         let down = self.outage(DAY_MS);
         self.after(down, Event::StartMaster(m));
         true
@@ -286,7 +310,7 @@ impl World {
             store.disturb();
             self.masters[m].die();
             self.masters[m].store = Some(store);
-            self.masters[m].restored = true;
+            (self.masters[m].restored, self.masters[m].tampered) = (true, true);
             self.after(down, Event::StartMaster(m));
         }
         true

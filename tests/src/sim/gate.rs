@@ -34,6 +34,12 @@ pub fn expected(mutation: Mutation) -> Expected {
             Expected::CaughtIn(Theme::Replaced)
         }
         Mutation::StoreCopyBelieved => Expected::CaughtIn(Theme::RolledBack),
+        Mutation::UnprovenNotLifted
+        | Mutation::ReceiptsIgnored
+        | Mutation::QuietSkipped
+        | Mutation::FloorIgnored
+        | Mutation::LivesIgnored
+        | Mutation::ChallengeSkipped => Expected::CaughtIn(Theme::Forgotten),
         Mutation::ClosingNotBumped => Expected::CaughtIn(Theme::Ended),
         Mutation::PermitKeptAfterJoin => Expected::Redundant(
             "whoever declares a master lost lifts every open lease to what it permitted that one, and what that one permitted \

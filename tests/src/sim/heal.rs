@@ -15,8 +15,9 @@ pub const HEAL_DAYS_MAX: i64 = 50;
 /// A promise is kept, however wrong the calendar was by which it was made: what was promised within these first days, or may
 /// have been, is waited for,
 const SETTLED_DAYS: i64 = 3;
-/// with its rest, what has to be done then, and the day within which agents ask again.
-const LAST_DAYS: i64 = 5;
+/// with its rest and the day within which agents ask again; and once more a lease and its rest, because an agent whose file was
+/// changed learns that with the first lease that it is given.
+const LAST_DAYS: i64 = 14;
 
 impl World {
     /// Nothing goes wrong any more, and whatever is down is started.

@@ -25,6 +25,8 @@ pub enum Asker {
     Agent(Caller, Asked),
     /// A replacement.
     Join,
+    /// The other master, or what takes itself for it: it is answered on the connection by which it asked.
+    Peer(usize),
 }
 
 /// What an agent asked for.
@@ -107,6 +109,10 @@ pub struct Master {
     pub condemned: bool,
     /// It was put back, and nobody knows: until it has met the other one, no operator may vouch for it.
     pub restored: bool,
+    /// Its store is not the only one of its past, or not the newest: only such a master may stop for good.
+    pub tampered: bool,
+    /// The newest greeting that it was sent; a mutation's only.
+    pub(super) greeting: Option<(usize, Box<PeerFrame>)>,
     /// It is on a machine that no master can be reached from: no mail of it, or to it, was ever on the way.
     pub cut_off: bool,
     /// How wrong its calendar is.
@@ -139,6 +145,8 @@ impl Master {
             backup: None,
             condemned: false,
             restored: false,
+            tampered: false,
+            greeting: None,
             cut_off: false,
             wall_off: 0,
             paused_until: 0,
@@ -249,8 +257,13 @@ impl World {
     }
 
     /// Mail is taken in.
-    pub fn receive(&mut self, m: usize, frame: Box<PeerFrame>) {
-        if let Some(frame) = self.bend_mail(m, frame) {
+    pub fn receive(&mut self, m: usize, from: usize, frame: Box<PeerFrame>) {
+        let Some(frame) = self.bend_mail(m, from, frame) else { return };
+        if matches!(frame.message, PeerMessage::Hello(_)) {
+            let id = self.masters[m].draw();
+            self.masters[m].wait(id, Asker::Peer(from));
+            self.step(m, LedgerEvent::Greeting { id, frame });
+        } else {
             self.step(m, LedgerEvent::Mail(frame));
         }
     }
@@ -280,6 +293,12 @@ impl World {
     fn carry_out(&mut self, m: usize, mut fx: Effects, asked_for: bool) {
         for alarm in &fx.alarms {
             self.tell(|| format!("master {m}: {alarm}"));
+            if let Alarm::RolledBack { .. } | Alarm::Copied = alarm
+                && !self.masters[m].tampered
+            {
+                self.oracle
+                    .violated(|| format!("master {m} stops for good, and nothing has happened to its store: {alarm}"));
+            }
             if let Alarm::Conflict(_) = alarm {
                 self.oracle.violated(|| format!("I1 master {m}: {alarm}"));
             }
@@ -397,25 +416,40 @@ impl World {
         if self.forge(m, &message) {
             return;
         }
+        if self.masters[m].cut_off {
+            return;
+        }
         let epoch = message.said_in(epoch);
         let frame = Box::new(PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message });
         let to = self.current[slot(master.other())];
-        let cut_off = self.masters[m].cut_off;
-        for delay in self.copies().into_iter().flatten().filter(|_| !cut_off) {
+        for delay in self.copies().into_iter().flatten() {
             // A stored copy may come to whoever is there by then, or to a former master that lives on.
             let other = if self.rng.chance(0.9) { to } else { self.rng.below(self.masters.len()) };
             let to = if self.masters[other].cut_off { to } else { other };
-            self.after(delay, Event::Mail(to, frame.clone()));
+            self.after(delay, Event::Mail(to, m, frame.clone()));
         }
         let open = self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.lost();
         if open && self.masters[to].ledger.is_some() {
             let delay = self.latency();
-            self.after(delay, Event::Mail(to, frame));
+            self.after(delay, Event::Mail(to, m, frame));
         } else if let PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } | PeerMessage::Confirm { .. } =
             frame.message
         {
             // Somebody waits for what comes of it, and shall be told to ask again.
             self.busy(4_000);
+        }
+    }
+
+    fn answer_greeting(&mut self, m: usize, to: usize, message: PeerMessage) {
+        self.answer_challenge(m, &message);
+        let Some(ledger) = &self.masters[m].ledger else { return };
+        let Identity { master, cluster, epoch, .. } = *ledger.identity();
+        let epoch = message.said_in(epoch);
+        let frame = Box::new(PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message });
+        let open = self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.masters[m].cut_off;
+        if open && !self.lost() && self.masters[to].ledger.is_some() {
+            let delay = self.latency();
+            self.after(delay, Event::Mail(to, m, frame));
         }
     }
 
@@ -426,6 +460,12 @@ impl World {
             Asker::Join => {
                 if let Reply::Join(Ok(reply)) = reply {
                     self.masters[m].join_reply = Some(reply);
+                }
+                return;
+            }
+            Asker::Peer(from) => {
+                if let Reply::Greeted(messages) = reply {
+                    messages.into_iter().for_each(|message| self.answer_greeting(m, from, message));
                 }
                 return;
             }
@@ -470,7 +510,7 @@ impl World {
             for message in fx.mail {
                 let epoch = message.said_in(epoch);
                 let frame = PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message };
-                self.receive(to, Box::new(frame));
+                self.receive(to, from, Box::new(frame));
             }
         }
     }

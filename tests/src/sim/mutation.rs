@@ -40,6 +40,18 @@ words! {
         RollbackBelieved = "rollback-believed",
         /// A copy of a master's store, or one that was put back, is taken for the untouched one.
         StoreCopyBelieved = "store-copy-believed",
+        /// Nobody lifts leases for a master that cannot prove its store.
+        UnprovenNotLifted = "unproven-not-lifted",
+        /// What holders can prove is not looked at.
+        ReceiptsIgnored = "receipts-ignored",
+        /// Two masters that cannot prove their stores grant as soon as they meet.
+        QuietSkipped = "quiet-skipped",
+        /// After both ledgers were put back, what they may have forgotten is granted at once.
+        FloorIgnored = "floor-ignored",
+        /// The starts of the other master are not compared.
+        LivesIgnored = "lives-ignored",
+        /// A greeting that may be old is acted on, without asking for it again.
+        ChallengeSkipped = "challenge-skipped",
         /// A replacement starts without the survivor's table.
         JoinedEmpty = "joined-empty",
         /// A master serves everything from its start, before the tables are exchanged.

@@ -215,6 +215,7 @@ impl World {
         self.believe_rollback(m, &mut store, seen.max(lsn) + 100_000);
         self.masters[m].die();
         self.masters[m].store = Some(store);
+        self.masters[m].tampered = true;
         self.masters[m].condemned = !self.mutations.has(Mutation::RollbackBelieved);
         true
     }

@@ -2,6 +2,7 @@
 //! where what the operator says by it is true.
 
 use super::master::{Master, slot};
+use super::mutation::Mutation;
 use super::operator::STEP_MAX;
 use super::shelf::Shelf;
 use super::world::{Event, World};
@@ -23,7 +24,7 @@ fn operator() -> Actor {
 impl World {
     /// An operator reads what the masters say, and does what it asks for; one thing at a time.
     pub fn look_after_masters(&mut self) {
-        if self.joining.is_some() || self.current.iter().any(|m| self.masters[*m].store.is_none()) {
+        if self.joining.is_some() {
             return;
         }
         // Whoever mends something looks at the calendars first, as the manual says.
@@ -32,6 +33,9 @@ impl World {
             return;
         }
         let now = WallMs(self.t);
+        if self.current.into_iter().all(|m| self.is_gone(m)) {
+            return self.begin_anew();
+        }
         if self.current.into_iter().any(|m| self.calendar_holds_back(m)) {
             for m in self.current {
                 self.tell(|| format!("--forget-clock on master {m}"));
@@ -39,16 +43,18 @@ impl World {
             }
             return self.count_remedy("forget-clock");
         }
-        if self.current.into_iter().all(|m| self.is_rolled_back(m)) {
-            return self.begin_anew();
-        }
         if self.both_are_old() {
             for m in self.current {
                 self.tell(|| format!("--after-revert on master {m}"));
                 self.masters[m].restored = false;
+                let ignored = self.mutations.has(Mutation::FloorIgnored);
                 self.mend(m, 1, |loaded| {
                     let floor = floor_of(&loaded.identity.terms, now.max(loaded.witness.clock_high), None);
-                    Some(after_revert(loaded, floor, operator(), now))
+                    let mut writes = after_revert(loaded, floor, operator(), now);
+                    if ignored {
+                        writes.push(Write::Caution(Caution::default()));
+                    }
+                    Some(writes)
                 });
             }
             return self.count_remedy("after-revert");
@@ -70,8 +76,14 @@ impl World {
     /// Whoever has no disk, or one that was rolled back, is replaced.
     pub(super) fn replace_the_lost(&mut self) {
         for m in self.current {
-            let bad = self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back);
-            if bad || self.masters[m].condemned {
+            if self.is_gone(m) || self.masters[m].condemned {
+                self.declare_lost(m, false);
+            }
+            // Two stores of it were seen: all of them are stopped.
+            let other = self.current[slot(self.masters[m].id.other())];
+            if self.masters[other].loaded().is_some_and(|loaded| loaded.lives.peer_copied) {
+                let id = self.masters[m].id;
+                self.masters.iter_mut().filter(|master| master.id == id).for_each(Master::die);
                 self.declare_lost(m, false);
             }
         }
@@ -88,18 +100,19 @@ impl World {
         self.after(pause, Event::Operator);
     }
 
-    fn is_rolled_back(&mut self, m: usize) -> bool {
-        self.masters[m].loaded().is_some_and(|loaded| loaded.witness.rolled_back)
+    /// Whether nothing can go on from its store.
+    fn is_gone(&mut self, m: usize) -> bool {
+        self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back)
     }
 
-    /// Whether the masters say that both ledgers are old; or one says so of itself, and the operator knows it of the other.
+    /// Whether the masters say that both ledgers are old; or one is lost, and the operator knows that the other is old.
     fn both_are_old(&mut self) -> bool {
         let said = |loaded: &Loaded| loaded.caution.reverted;
         let [one, two] = self.current;
         self.current.into_iter().any(|m| self.masters[m].loaded().is_some_and(|loaded| said(&loaded)))
             || [(one, two), (two, one)].into_iter().any(|(a, b)| {
                 let known = self.masters[b].restored;
-                self.is_rolled_back(a) && known && self.masters[b].loaded().is_some_and(|loaded| loaded.proven.is_err())
+                self.is_gone(a) && known && self.masters[b].loaded().is_some_and(|loaded| loaded.proven.is_err())
             })
     }
 

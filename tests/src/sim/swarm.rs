@@ -100,6 +100,8 @@ words! {
         BothCalendars = "both-calendars",
         /// A master's data directory is copied, and a master started on the copy, which reaches agents and no master.
         MasterCopy = "master-copy",
+        /// The same, in the place of the master, which runs on.
+        MasterTwin = "master-twin",
         /// A master's machine boots anew, or its data directory is moved: its store is not proven to be the one it last wrote.
         MasterReboot = "master-reboot",
         /// A master's store is put back from a backup of which the other has perhaps seen no more.
@@ -153,6 +155,8 @@ words! {
         Agents = "agents",
         /// Masters that are lost when the other one has just agreed that a lease is over; only where it is asked for.
         Ended = "ended",
+        /// Masters that have forgotten: a disk that is put back, or both, or a copy; only where it is asked for.
+        Forgotten = "forgotten",
     }
 }
 
@@ -176,10 +180,33 @@ impl Theme {
                 set(&[Fault::DyingMint], 60);
                 set(&[Fault::AgentClock, Fault::Format], 20);
             }
+            Self::Forgotten => {
+                set(
+                    &[
+                        Fault::DiskLost,
+                        Fault::RolledBack,
+                        Fault::Restore,
+                        Fault::Touch,
+                        Fault::Flood,
+                        Fault::BothCalendars,
+                    ],
+                    0,
+                );
+                set(&[Fault::AgentReboot, Fault::Format, Fault::Release, Fault::ImageClone, Fault::FolderCopy], 2);
+                set(&[Fault::MasterReboot, Fault::DiskPutBack, Fault::PairReverted, Fault::MasterTwin], 20);
+                set(&[Fault::PeerCut, Fault::AgentCut, Fault::AtAStep], 40);
+            }
             Self::Ended => {
                 set(&[Fault::DiskLost, Fault::RolledBack, Fault::Restore, Fault::Touch], 0);
                 set(
-                    &[Fault::MasterCopy, Fault::DiskPutBack, Fault::PairReverted, Fault::BothCalendars, Fault::Flood],
+                    &[
+                        Fault::MasterCopy,
+                        Fault::MasterTwin,
+                        Fault::DiskPutBack,
+                        Fault::PairReverted,
+                        Fault::BothCalendars,
+                        Fault::Flood,
+                    ],
                     0,
                 );
                 set(&[Fault::AgentReboot, Fault::Format, Fault::Release, Fault::MasterReboot], 2);
@@ -250,7 +277,7 @@ impl Swarm {
         theme.weigh(&mut weights);
         // Of these each holds up all that is granted for days or weeks, during which hardly anything else matters.
         for (fault, seeds) in [(Fault::Flood, 0.5), (Fault::BothCalendars, 0.5), (Fault::PairReverted, 0.3)] {
-            if !rng.chance(seeds) {
+            if !rng.chance(seeds) && theme != Theme::Forgotten {
                 weights[fault as usize] = 0;
             }
         }
@@ -277,7 +304,7 @@ impl Swarm {
             weights,
             theme,
             replacements_max: match theme {
-                Theme::Replaced | Theme::Ended => rng.range(1, 3) as usize,
+                Theme::Replaced | Theme::Ended | Theme::Forgotten => rng.range(1, 3) as usize,
                 _ => [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
             },
             kinds: vec![Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))],
@@ -318,6 +345,7 @@ fn usual(fault: Fault) -> i64 {
         Fault::Flood => 2,
         Fault::BothCalendars => 6,
         Fault::MasterCopy => 4,
+        Fault::MasterTwin => 2,
         Fault::MasterReboot => 10,
         Fault::DiskPutBack | Fault::PairReverted => 4,
     }

@@ -63,8 +63,8 @@ impl Caller {
 pub enum Event {
     /// The masters' clocks tick.
     Beat(u64),
-    /// Mail arrives at a master.
-    Mail(usize, Box<PeerFrame>),
+    /// Mail arrives at a master, by a connection from the second one.
+    Mail(usize, usize, Box<PeerFrame>),
     /// A call arrives at a master.
     Call(usize, Caller, Box<Call>),
     /// An answer arrives at an agent; `None`: the connection failed, or it waits no longer.
@@ -294,7 +294,7 @@ impl World {
         match event {
             Event::Beat(number) if number == self.beat => self.on_beat(),
             Event::Beat(_) => {}
-            Event::Mail(m, frame) => self.on_mail(m, frame),
+            Event::Mail(m, from, frame) => self.on_mail(m, from, frame),
             Event::Call(m, caller, call) => self.on_call(m, caller, *call),
             Event::Answer(caller, reply) => self.on_answer(caller, reply),
             Event::Wake(h, life) => self.wake(h, life),
@@ -333,12 +333,12 @@ impl World {
         self.schedule_beat(delay);
     }
 
-    fn on_mail(&mut self, m: usize, frame: Box<PeerFrame>) {
+    fn on_mail(&mut self, m: usize, from: usize, frame: Box<PeerFrame>) {
         let paused = self.masters[m].paused_until - self.t;
         if paused > 0 {
-            return self.after(paused + 1, Event::Mail(m, frame));
+            return self.after(paused + 1, Event::Mail(m, from, frame));
         }
-        self.receive(m, frame);
+        self.receive(m, from, frame);
     }
 
     fn on_call(&mut self, m: usize, caller: Caller, mut call: Call) {
