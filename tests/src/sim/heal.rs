@@ -10,14 +10,15 @@ use master::lease::rules;
 
 /// Days of the second phase at most: a master that is replaced on its first day may lift leases of dead holders to the end
 /// of a permit (30 days and an hour), whose last day is followed by the grace, and an agent that was told that nothing is
-/// free asks again within a day; the rest is for what has to be done twice.
-pub const HEAL_DAYS_MAX: i64 = 50;
+/// free asks again within a day; the rest is for what has to be done again and again.
+pub const HEAL_DAYS_MAX: i64 = 70;
 /// A promise is kept, however wrong the calendar was by which it was made: what was promised within these first days, or may
 /// have been, is waited for,
 const SETTLED_DAYS: i64 = 3;
-/// with its rest and the day within which agents ask again; and once more a lease and its rest, because an agent whose file was
-/// changed learns that with the first lease that it is given.
-const LAST_DAYS: i64 = 14;
+/// with its rest and the day within which agents ask again; and a few leases with their rests, because an agent whose file was
+/// changed learns that with the first lease that it is given, and where there are more agents than values one such agent comes
+/// after the other.
+const LAST_DAYS: i64 = 35;
 
 impl World {
     /// Nothing goes wrong any more, and whatever is down is started.

@@ -192,7 +192,7 @@ impl Theme {
                     ],
                     0,
                 );
-                set(&[Fault::AgentReboot, Fault::Format, Fault::Release, Fault::ImageClone, Fault::FolderCopy], 2);
+                set(&[Fault::AgentReboot, Fault::Format, Fault::Release, Fault::FolderCopy], 2);
                 set(&[Fault::MasterReboot, Fault::DiskPutBack, Fault::PairReverted, Fault::MasterTwin], 20);
                 set(&[Fault::PeerCut, Fault::AgentCut, Fault::AtAStep], 40);
             }
