@@ -78,6 +78,19 @@ impl Floor {
     }
 }
 
+/// What keeps a master from promising, across restarts, until something has happened. Not counted as a change of its
+/// ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Caution {
+    /// Neither store was proven when the two met: both may have forgotten the same. Until the agents have had time to show what
+    /// they hold, nothing is granted.
+    pub quiet: bool,
+    /// An agent has proved that both ledgers were put back: nothing is granted until an operator says how to go on.
+    pub reverted: bool,
+    /// What a ledger before this one may have promised.
+    pub floor: Option<Floor>,
+}
+
 /// How long a first grant is from the start of its day on, to a network many of whose leases were never renewed: to the end of
 /// the next day. The first renewal makes it as long as any other, so one that nobody follows up ends by itself, and early.
 pub const UNPROVED_SPAN: SpanMs = SpanMs::days(2);

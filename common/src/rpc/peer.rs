@@ -6,7 +6,7 @@
 use super::lease::{AgentReport, Mode, Refusal};
 use crate::audit::Actor;
 use crate::clock::TestClock;
-use crate::lease::{Floor, Generation, Lease, Prep};
+use crate::lease::{Caution, Floor, Generation, Lease, Prep};
 use crate::setting::{Change, Setting};
 use crate::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use crate::time::WallMs;
@@ -327,22 +327,28 @@ pub enum JoinStep {
     Done,
 }
 
+/// What a joining master has to know before the records.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Begun {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The new pairing.
+    pub epoch: EpochId,
+    /// Its number.
+    pub pair_epoch: u64,
+    /// The pairings before it, the last one at the end.
+    pub former: Vec<EpochId>,
+    /// The cluster's parameters.
+    pub terms: Terms,
+    /// What keeps the survivor from promising keeps the new one from it too: it may be the survivor next.
+    pub caution: Caution,
+}
+
 /// The survivor's answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum JoinReply {
     /// To [`JoinStep::Begin`].
-    Begun {
-        /// The cluster.
-        cluster: ClusterId,
-        /// The new pairing.
-        epoch: EpochId,
-        /// Its number.
-        pair_epoch: u64,
-        /// The pairings before it, the last one at the end.
-        former: Vec<EpochId>,
-        /// The cluster's parameters.
-        terms: Terms,
-    },
+    Begun(Begun),
     /// To [`JoinStep::Page`].
     Page {
         /// The records, ascending.

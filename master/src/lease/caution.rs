@@ -6,10 +6,10 @@
 //! every open lease to what it permitted, and the table that it hands over shows it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Caution, Effects, Write};
+use super::event::{Alarm, Effects, Write};
 use super::ledger::Ledger;
 use common::audit::{Action, Actor, Entry};
-use common::lease::{Floor, Lease, LeaseState, Prep};
+use common::lease::{Caution, Floor, Lease, LeaseState, Prep};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::Memory;
 use common::time::{Now, SpanMs, WallMs};

@@ -5,7 +5,7 @@ use crate::replication::lives::Lives;
 use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Entry};
-use common::lease::{Floor, Grant, Lease, Prep};
+use common::lease::{Caution, Grant, Lease, Prep};
 use common::rpc::lease::{
     Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
@@ -62,19 +62,6 @@ pub struct Witness {
     pub rolled_back: bool,
     /// The latest time that this master's own calendar ever showed.
     pub clock_high: WallMs,
-}
-
-/// What keeps this master from promising, across restarts, until something has happened. Not counted as a change of the
-/// ledger.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Caution {
-    /// Neither store was proven when the two met: both may have forgotten the same. Until the agents have had time to show what
-    /// they hold, nothing is granted.
-    pub quiet: bool,
-    /// An agent has proved that both ledgers were put back: nothing is granted until an operator says how to go on.
-    pub reverted: bool,
-    /// What a ledger before this one may have promised.
-    pub floor: Option<Floor>,
 }
 
 /// Something that happened.

@@ -14,7 +14,7 @@ use crate::replication::lives::Lives;
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
 use common::rpc::lease::Refusal;
-use common::rpc::peer::{JoinReply, JoinStep, PAGE_MAX};
+use common::rpc::peer::{Begun, JoinReply, JoinStep, PAGE_MAX};
 use common::terms::{EpochId, MasterId};
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -54,6 +54,14 @@ pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: 
     writes
 }
 
+/// The first writes of the new store of master `me`: all that is no record.
+pub fn first_writes(me: MasterId, begun: Begun) -> (Identity, Write) {
+    let Begun { cluster, epoch, pair_epoch, former, terms, caution } = begun;
+    let (cluster, epoch) = (Some(cluster), Some(epoch));
+    let identity = Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, terms, awaiting: None };
+    (identity, Write::Caution(caution))
+}
+
 /// A record of the survivor as the joining master `me` takes it: what the other has ended, and the home hears of now, is
 /// closed.
 pub fn taken_over(me: MasterId, key: TokenKey, lease: Lease) -> Lease {
@@ -91,7 +99,8 @@ impl Ledger {
                 }
                 // From the cut on nothing is extended that the snapshot does not show.
                 self.put_witness(Witness { permit_in: None, ..self.witness }, fx);
-                Ok(JoinReply::Begun { cluster, epoch, pair_epoch, former, terms })
+                let caution = self.caution;
+                Ok(JoinReply::Begun(Begun { cluster, epoch, pair_epoch, former, terms, caution }))
             }
             JoinStep::Page { after } => {
                 let rows = self.table.leases_after(after).take(PAGE_MAX + 1);

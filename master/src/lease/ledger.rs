@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::calendar::Calendar;
-use super::event::{Alarm, Caution, Effects, Event, Identity, Reply, RequestId, Witness, Write};
+use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Witness, Write};
 use super::order::Order;
 use super::table::Table;
 use super::usage::Limits;
@@ -14,7 +14,7 @@ use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash, User};
 use common::audit::{Actor, Entry};
 use common::clock::TestClock;
-use common::lease::{Lease, LeaseState, Prep};
+use common::lease::{Caution, Lease, LeaseState, Prep};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::setting::Setting;

@@ -60,7 +60,8 @@ pub mod usage;
 
 mod permit;
 pub use crate::replication::lives::Lives;
-pub use event::{Alarm, Caution, Effects, Event, Identity, Reply, RequestId, TokenHash, Witness, Write};
+pub use common::lease::Caution;
+pub use event::{Alarm, Effects, Event, Identity, Reply, RequestId, TokenHash, Witness, Write};
 pub use ledger::Ledger;
 pub use standing::Standing;
 pub use usage::Limits;

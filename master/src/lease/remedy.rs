@@ -2,11 +2,11 @@
 //! back, after both calendars were wrong, for a store that nothing but a human can vouch for. Each is audited.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Caution, Witness, Write};
+use super::event::{Witness, Write};
 use super::ledger::Loaded;
 use crate::replication::lives::Lives;
 use common::audit::{Action, Actor, Entry};
-use common::lease::{Floor, Lease};
+use common::lease::{Caution, Floor, Lease};
 use common::terms::Terms;
 use common::time::WallMs;
 use common::token::TokenValue;

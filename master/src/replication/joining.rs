@@ -1,7 +1,7 @@
 //! Making the store of a replacement from the running survivor.
 
-use crate::lease::join::taken_over;
-use crate::lease::{Identity, Write};
+use crate::lease::Write;
+use crate::lease::join::{first_writes, taken_over};
 use crate::store::sled::SledStore;
 use anyhow::{Context as _, bail};
 use common::rpc::peer::{JoinReply, JoinRequest, JoinStep, JoinToken, PeerServiceClient};
@@ -30,14 +30,13 @@ pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> any
         let reply = client.join(deadline_in(STEP_TIMEOUT), request).await;
         Ok::<_, anyhow::Error>(reply.with_context(|| format!("the survivor at {peer} did not answer; try again"))??)
     };
-    let JoinReply::Begun { cluster, epoch, pair_epoch, former, terms } = ask(JoinStep::Begin).await? else {
+    let JoinReply::Begun(begun) = ask(JoinStep::Begin).await? else {
         bail!("the survivor at {peer} answered another question");
     };
     // Nothing is written before the survivor has taken the token, and this as the master that it awaits.
     let mut draft = SledStore::draft(dir)?;
-    let (cluster, epoch) = (Some(cluster), Some(epoch));
-    let identity = Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, terms, awaiting: None };
-    draft.commit(&[Write::Identity(identity)], 0)?;
+    let (identity, caution) = first_writes(me, begun);
+    draft.commit(&[Write::Identity(identity), caution], 0)?;
     let (mut after, mut count) = (None, 0);
     loop {
         let JoinReply::Page { records, settings, last } = ask(JoinStep::Page { after }).await? else {

@@ -11,7 +11,7 @@ use common::terms::{ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::TokenType;
 use ipnet::IpNet;
-use master::lease::join::{declare_lost, taken_over};
+use master::lease::join::{declare_lost, first_writes, taken_over};
 use master::lease::{Alarm, Effects, Event, Identity, Ledger, Limits, Reply, RequestId, Write};
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
@@ -242,7 +242,7 @@ impl Script {
     pub(super) fn join(&mut self, id: MasterId) -> Result<String, Fail> {
         let mut out = String::new();
         let (mut records, mut taken_settings) = (Vec::new(), Vec::new());
-        let mut identity = None;
+        let mut begin = None;
         for step in [JoinStep::Begin, JoinStep::Page { after: None }, JoinStep::Done] {
             let request = RequestId(self.next_request);
             self.next_request += 1;
@@ -250,25 +250,15 @@ impl Script {
             self.joined = None;
             out += &self.event(id.other(), Event::Join { id: request, token: TOKEN, master: id, step })?;
             match self.joined.take() {
-                Some(JoinReply::Begun { cluster, epoch, pair_epoch, former, terms }) => {
-                    let (cluster, epoch) = (Some(cluster), Some(epoch));
-                    identity = Some(Identity {
-                        master: id,
-                        cluster,
-                        epoch,
-                        pair_epoch,
-                        former,
-                        paired: true,
-                        terms,
-                        awaiting: None,
-                    });
-                }
+                Some(JoinReply::Begun(begun)) => begin = Some(first_writes(id, begun)),
                 Some(JoinReply::Page { records: page, settings, .. }) => (records, taken_settings) = (page, settings),
                 Some(JoinReply::Done) => {
-                    let mut store = MemoryStore::format(identity.clone().ok_or("never begun")?)?;
+                    let (identity, caution) = begin.take().ok_or("never begun")?;
+                    let mut store = MemoryStore::format(identity)?;
                     let taken = std::mem::take(&mut records).into_iter();
                     let writes = taken.map(|(key, lease)| Write::Lease(key, taken_over(id, key, lease)));
                     let writes = writes.chain(std::mem::take(&mut taken_settings).into_iter().map(Write::Setting));
+                    let writes = writes.chain([caution]);
                     store.commit(&writes.collect::<Vec<_>>(), 0)?;
                     self.masters.retain(|master| master.id != id);
                     self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });

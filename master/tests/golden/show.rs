@@ -114,7 +114,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
             format!("has {}", rows.collect::<Vec<_>>().join(", "))
         }
         Reply::Join(Ok(reply)) => match reply {
-            JoinReply::Begun { pair_epoch, .. } => format!("joins pairing {pair_epoch}"),
+            JoinReply::Begun(begun) => format!("joins pairing {}", begun.pair_epoch),
             JoinReply::Page { records, .. } => format!("takes {} records", records.len()),
             JoinReply::Done => "has joined".to_owned(),
         },

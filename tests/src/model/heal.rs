@@ -13,7 +13,7 @@ use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use master::lease::join::taken_over;
 use master::lease::remedy::{after_revert, floor_of};
-use master::lease::{Caution, Effects, Event, Identity, Ledger, Reply, RequestId, Witness};
+use master::lease::{Effects, Event, Identity, Ledger, Reply, RequestId, Witness};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Beats until all is well again. Two for the first heartbeats, four for a closing that was refused once, some to spare.
@@ -82,7 +82,7 @@ fn replace(survivor: &mut Disk, now: Now) -> Option<Disk> {
     }
     let identity = Identity { master, awaiting: None, ..survivor.identity.clone() };
     let leases = survivor.leases.iter().map(|(key, lease)| (*key, taken_over(master, *key, lease.clone()))).collect();
-    let (witness, caution) = (Witness::default(), Caution::default());
+    let (witness, caution) = (Witness::default(), survivor.caution);
     Some(Disk { identity, permit_out: None, witness, caution, unmet: false, leases, preps: BTreeMap::new() })
 }
 

@@ -13,7 +13,7 @@ use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::{DAY_MS, WallMs};
 use common::token::{TokenKey, TokenType};
-use master::lease::join::{declare_lost, taken_over};
+use master::lease::join::{declare_lost, first_writes, taken_over};
 use master::lease::{Caution, Event, Identity, Reply, RequestId, Witness};
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
@@ -242,7 +242,7 @@ impl Masters {
         let (survivor, step) = match &world.joining {
             Joining::No => return None,
             Joining::Lost { survivor } => (*survivor, JoinStep::Begin),
-            Joining::Begun { survivor } => (*survivor, JoinStep::Page { after: None }),
+            Joining::Begun { survivor, .. } => (*survivor, JoinStep::Page { after: None }),
             Joining::Cut { survivor, .. } => (*survivor, JoinStep::Done),
         };
         let known = world.node(survivor)?.clone();
@@ -253,17 +253,18 @@ impl Masters {
         twins::after_join(self, &known.disk, &mut next.disk);
         let mut world = world;
         world.joining = match (stepped.reply, world.joining) {
-            (Some(Reply::Join(Ok(JoinReply::Begun { .. }))), _) => Joining::Begun { survivor },
-            (Some(Reply::Join(Ok(JoinReply::Page { mut records, .. }))), _) => {
+            (Some(Reply::Join(Ok(JoinReply::Begun(begun)))), _) => Joining::Begun { survivor, begun },
+            (Some(Reply::Join(Ok(JoinReply::Page { mut records, .. }))), Joining::Begun { begun, .. }) => {
                 records.iter_mut().for_each(|(_, lease)| node::plain(lease));
-                Joining::Cut { survivor, records }
+                Joining::Cut { survivor, begun, records }
             }
-            (Some(Reply::Join(Ok(JoinReply::Done))), Joining::Cut { records, .. }) => {
-                let identity = Identity { master, awaiting: None, ..next.disk.identity.clone() };
+            (Some(Reply::Join(Ok(JoinReply::Done))), Joining::Cut { records, begun, .. }) => {
+                let (identity, written) = first_writes(master, begun);
                 let leases = records.into_iter().map(|(key, lease)| (key, taken_over(master, key, lease))).collect();
                 let (permit_out, witness, preps) = (None, Witness::default(), BTreeMap::new());
                 let caution = Caution::default();
-                let disk = Disk { identity, permit_out, witness, caution, unmet: false, leases, preps };
+                let mut disk = Disk { identity, permit_out, witness, caution, unmet: false, leases, preps };
+                disk.apply(&[written]);
                 world.nodes.push(Shared::new(Node::new(disk, Serving::Alone)));
                 Joining::No
             }

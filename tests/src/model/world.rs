@@ -2,7 +2,7 @@
 
 use super::node::{Disk, Node};
 use common::lease::{Generation, Lease, LeaseState, Receipt};
-use common::rpc::peer::PeerFrame;
+use common::rpc::peer::{Begun, PeerFrame};
 use common::terms::{SessionId, Terms};
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -80,9 +80,9 @@ pub(super) enum Joining {
     /// The other master was declared lost on this one.
     Lost { survivor: usize },
     /// The new one asked for the ledger.
-    Begun { survivor: usize },
+    Begun { survivor: usize, begun: Begun },
     /// And has it.
-    Cut { survivor: usize, records: Vec<(TokenKey, Lease)> },
+    Cut { survivor: usize, begun: Begun, records: Vec<(TokenKey, Lease)> },
 }
 
 /// A state.

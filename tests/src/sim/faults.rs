@@ -30,6 +30,8 @@ const STEP_MAX: i64 = 400 * DAY_MS;
 const MINUTE_MS: i64 = 60_000;
 /// And by this at most.
 const MONTHS_MS: i64 = 150 * DAY_MS;
+/// Long enough for two masters to meet, and for all agents to show what they hold.
+const CALM: i64 = 5 * MINUTE_MS;
 /// Where floods come from: no agent of ours is there.
 const FLOOD_HOSTS: usize = 1 << 16;
 
@@ -41,6 +43,9 @@ impl World {
         }
         let gap = self.rng.range(1, 2 * self.swarm.fault_gap);
         self.after(gap, Event::Fault);
+        if self.t < self.calm_until {
+            return;
+        }
         let fault = self.swarm.fault(&mut self.rng);
         self.keep_backups();
         self.tell(|| format!("fault: {fault}"));
@@ -304,16 +309,43 @@ impl World {
         if !self.replaceable(one) || !self.replaceable(two) {
             return false;
         }
-        let down = self.outage(DAY_MS);
         self.oracle.forgotten = true;
         for (m, mut store) in backup {
             store.disturb();
             self.masters[m].die();
             self.masters[m].store = Some(store);
             (self.masters[m].restored, self.masters[m].tampered) = (true, true);
-            self.after(down, Event::StartMaster(m));
+        }
+        if self.all_are_heard() {
+            // Nobody notices, and every holder shows what it was promised.
+            let down = self.rng.range(1_000, 30_000);
+            self.calm_until = self.t + down + CALM;
+            self.current.into_iter().for_each(|m| self.after(down, Event::StartMaster(m)));
+        } else {
+            // A promise whose holder cannot be heard is what masters do not see: whoever puts both back says so at once.
+            self.say_both_are_old();
         }
         true
+    }
+
+    /// Whether every agent runs and reaches both masters, and all calendars are right.
+    fn all_are_heard(&self) -> bool {
+        let reached = |h: usize, m: usize| {
+            self.net.open(Node::Host(h), Node::Master(m), self.t)
+                && self.net.open(Node::Master(m), Node::Host(h), self.t)
+        };
+        let heard = |h: usize| {
+            let host = &self.hosts[h];
+            host.retired
+                || host.proc.is_some()
+                    && host.paused_until <= self.t
+                    && host.wall_off == 0
+                    && self.current.iter().all(|m| reached(h, *m))
+        };
+        let [one, two] = self.current.map(Node::Master);
+        let met = self.net.open(one, two, self.t) && self.net.open(two, one, self.t);
+        let up = |m: &usize| self.masters[*m].wall_off == 0 && self.masters[*m].paused_until <= self.t;
+        met && self.current.iter().all(up) && (0..self.hosts.len()).all(heard)
     }
 
     fn both_calendars(&mut self) {

@@ -38,6 +38,7 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::ReceiptsIgnored
         | Mutation::QuietSkipped
         | Mutation::FloorIgnored
+        | Mutation::CautionNotInherited
         | Mutation::LivesIgnored
         | Mutation::ChallengeSkipped => Expected::CaughtIn(Theme::Forgotten),
         Mutation::ClosingNotBumped => Expected::CaughtIn(Theme::Ended),

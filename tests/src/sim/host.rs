@@ -16,6 +16,12 @@ use std::collections::BTreeSet;
 const URGENT_MAX: i64 = 2 * HOUR_MS;
 /// The pause where no value is free, which only days will change.
 const PATIENT: (i64, i64) = (8 * HOUR_MS, 24 * HOUR_MS);
+/// An agent notices within so long that a master is there again.
+const CONNECTS: i64 = 20_000;
+/// So long after that hardly anything is thinned: it tries again in time to be heard before anything is granted.
+const SHOWS: i64 = 4 * 60_000;
+/// Between two such attempts, at least.
+const SHOW_GAP: i64 = 10_000;
 
 /// A machine.
 pub struct Host {
@@ -60,6 +66,8 @@ pub struct Proc {
     /// Only time will help.
     pub(super) patient: bool,
     urgent: u32,
+    /// Until then it shows what it holds as often as the product does.
+    shows_until: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -150,7 +158,7 @@ impl World {
         host.life += 1;
         let (life, jumps) = (host.life, minter.jumps);
         let proc =
-            Proc { session, minter, holder, jumps, link: None, turn, call: None, rpc: 0, patient: false, urgent: 0 };
+            Proc { session, minter, holder, jumps, link: None, turn, call: None, rpc: 0, patient: false, urgent: 0, shows_until: 0 };
         host.proc = Some(proc);
         self.tell(|| format!("agent {h} starts: {start}, session {session}"));
         self.note(mix(session.0 as u64));
@@ -245,12 +253,42 @@ impl World {
         }
     }
 
+    /// What the agent holds is renewed within moments, and its receipts shown.
+    pub(super) fn on_connected(&mut self, h: usize, life: u32) {
+        if self.hosts[h].life != life || self.hosts[h].paused_until > self.t {
+            return;
+        }
+        let (dice, t) = (self.rng.next(), self.t);
+        let done = self.with(h, |proc, shell| {
+            proc.shows_until = t + SHOWS;
+            proc.holder.handle(proc.minter.now(shell.os), dice, &HolderEvent::Connected);
+            Ok(())
+        });
+        if done.is_some() {
+            self.after(1, Event::Wake(h, life));
+        }
+    }
+
+    /// All agents that are there connect to a master that was started anew. That is left out but where what they show decides
+    /// something: where both masters have forgotten, and nobody noticed.
+    pub(super) fn connect_all(&mut self) {
+        for h in 0..self.hosts.len() {
+            let life = self.hosts[h].life;
+            let pause = self.rng.range(100, CONNECTS);
+            if self.hosts[h].proc.is_some() {
+                self.after(pause, Event::Connected(h, life));
+            }
+        }
+    }
+
     /// The next look. Signs of life are left out while nothing changes, as if the agent stood still.
     fn wait(&mut self, h: usize, life: u32, due: BootMs) {
         let os = self.hosts[h].os(self.t);
         let Some(proc) = &mut self.hosts[h].proc else { return };
         let due = (due - os.boot).0.max(1);
-        let delay = if proc.holds(os) {
+        let delay = if self.t < proc.shows_until {
+            due.max(SHOW_GAP)
+        } else if proc.holds(os) {
             proc.urgent = 0;
             let renew = self.swarm.renew.0;
             self.rng.range(renew / 4, renew / 2)

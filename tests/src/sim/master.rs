@@ -241,6 +241,9 @@ impl World {
         master.standing = Some(Standing::of(&ledger));
         master.ledger = Some(ledger);
         self.tell(|| format!("master {m} starts"));
+        if self.t < self.calm_until {
+            self.connect_all();
+        }
         self.unsettle();
         self.bend_start(m);
         self.step(m, LedgerEvent::Connected);

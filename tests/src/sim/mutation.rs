@@ -48,6 +48,8 @@ words! {
         QuietSkipped = "quiet-skipped",
         /// After both ledgers were put back, what they may have forgotten is granted at once.
         FloorIgnored = "floor-ignored",
+        /// A replacement is not told what keeps the survivor from granting.
+        CautionNotInherited = "caution-not-inherited",
         /// The starts of the other master are not compared.
         LivesIgnored = "lives-ignored",
         /// A greeting that may be old is acted on, without asking for it again.

@@ -10,7 +10,7 @@ use common::rpc::peer::{JoinReply, JoinStep};
 use common::terms::{ClusterId, EpochId, MasterId};
 use common::time::{DAY_MS, HOUR_MS};
 use common::token::TokenKey;
-use master::lease::join::taken_over;
+use master::lease::join::{first_writes, taken_over};
 use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
 
 /// How long the replacement of a master takes at most between two steps.
@@ -139,11 +139,11 @@ impl World {
             joining.step = JoinStep::Begin;
         }
         match reply {
-            Some(JoinReply::Begun { cluster, epoch, pair_epoch, former, terms }) => {
-                let (cluster, epoch) = (Some(cluster), Some(epoch));
-                let identity =
-                    Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, terms, awaiting: None };
+            Some(JoinReply::Begun(begun)) => {
+                let (identity, caution) = first_writes(me, begun);
                 joining.draft = Shelf::format(identity);
+                let inherited = !self.mutations.has(Mutation::CautionNotInherited);
+                joining.draft.commit(inherited.then_some(caution), 0);
                 joining.step = JoinStep::Page { after: None };
             }
             Some(JoinReply::Page { records, last, .. }) => {

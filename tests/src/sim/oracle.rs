@@ -74,8 +74,8 @@ pub struct Oracle {
     texts: HashSet<u64, BuildHasherDefault<Mixer>>,
     /// By generation; and by session too, because masters that have forgotten begin again with generations that were.
     promises: BTreeMap<TokenKey, BTreeMap<(Generation, SessionId), Promise>>,
-    /// Whether what both masters knew was ever put back or lost: then generations come twice, and rectangles must be disjoint
-    /// all the same.
+    /// Whether what both masters knew was ever put back or lost: then generations come twice, and a lease is closed at an end
+    /// that was known; rectangles must be disjoint all the same.
     pub forgotten: bool,
     /// IDs.
     pub ids: u64,
@@ -120,12 +120,14 @@ impl Oracle {
             grants.insert((g, session), Promise { from, until, closed: None });
             return self.check_rectangles(key, (g, session));
         };
-        if from.is_some_and(|from| from != known.from) {
+        if self.forgotten {
+            known.from = from.map_or(known.from, |from| from.min(known.from));
+        } else if from.is_some_and(|from| from != known.from) {
             return self.violated(|| format!("I1 {key} g{g} begins at two times"));
         }
         let longer = offset.day_ceil(until) > offset.day_ceil(known.until);
         known.until = known.until.max(until);
-        if let Some(closed) = known.closed.filter(|closed| until > *closed) {
+        if let Some(closed) = known.closed.filter(|closed| until > *closed && !self.forgotten) {
             self.violated(|| format!("I7 {key} g{g} is promised until {until}, but was closed with {closed}"));
         } else if longer {
             self.check_rectangles(key, (g, session));
@@ -168,7 +170,7 @@ impl Oracle {
         };
         known.closed = Some(known.closed.map_or(lease.until, |closed| closed.min(lease.until)));
         let promised = known.until;
-        if promised > lease.until {
+        if promised > lease.until && !self.forgotten {
             let (g, until) = (lease.g, lease.until);
             self.violated(|| format!("I7 {key} g{g} is closed with {until}, but was promised until {promised}"));
         }

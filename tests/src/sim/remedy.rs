@@ -44,20 +44,7 @@ impl World {
             return self.count_remedy("forget-clock");
         }
         if self.both_are_old() {
-            for m in self.current {
-                self.tell(|| format!("--after-revert on master {m}"));
-                self.masters[m].restored = false;
-                let ignored = self.mutations.has(Mutation::FloorIgnored);
-                self.mend(m, 1, |loaded| {
-                    let floor = floor_of(&loaded.identity.terms, now.max(loaded.witness.clock_high), None);
-                    let mut writes = after_revert(loaded, floor, operator(), now);
-                    if ignored {
-                        writes.push(Write::Caution(Caution::default()));
-                    }
-                    Some(writes)
-                });
-            }
-            return self.count_remedy("after-revert");
+            return self.say_both_are_old();
         }
         for m in self.current {
             let ledger = self.masters[m].ledger.as_ref();
@@ -73,10 +60,29 @@ impl World {
         }
     }
 
+    /// `--after-revert` on both masters.
+    pub(super) fn say_both_are_old(&mut self) {
+        let now = WallMs(self.t);
+        for m in self.current {
+            self.tell(|| format!("--after-revert on master {m}"));
+            self.masters[m].restored = false;
+            let ignored = self.mutations.has(Mutation::FloorIgnored);
+            self.mend(m, 1, |loaded| {
+                let floor = floor_of(&loaded.identity.terms, now.max(loaded.witness.clock_high), None);
+                let mut writes = after_revert(loaded, floor, operator(), now);
+                if ignored {
+                    writes.push(Write::Caution(Caution::default()));
+                }
+                Some(writes)
+            });
+        }
+        self.count_remedy("after-revert");
+    }
+
     /// Whoever has no disk, or one that was rolled back, is replaced.
     pub(super) fn replace_the_lost(&mut self) {
         for m in self.current {
-            if self.is_gone(m) || self.masters[m].condemned {
+            if self.is_gone(m) || self.masters[m].condemned || self.is_strange(m) {
                 self.declare_lost(m, false);
             }
             // Two stores of it were seen: all of them are stopped.
@@ -103,6 +109,14 @@ impl World {
     /// Whether nothing can go on from its store.
     fn is_gone(&mut self, m: usize) -> bool {
         self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back)
+    }
+
+    /// Whether it was put back to a time at which the other one was another, so that the two never meet: whoever put it back
+    /// knows which one to replace.
+    fn is_strange(&mut self, m: usize) -> bool {
+        let other = self.current[slot(self.masters[m].id.other())];
+        let waits = |m: usize| self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.mode() != Mode::Ready);
+        waits(m) && waits(other) && self.masters[m].restored && !self.masters[other].restored
     }
 
     /// Whether the masters say that both ledgers are old; or one is lost, and the operator knows that the other is old.

@@ -281,6 +281,11 @@ impl Swarm {
                 weights[fault as usize] = 0;
             }
         }
+        // What both promised by wrong calendars and have forgotten may reach further than any floor.
+        let reverts = weights[Fault::PairReverted as usize] > 0;
+        if reverts {
+            weights[Fault::BothCalendars as usize] = 0;
+        }
         weights[Fault::AgentKill as usize] += 5;
         for fault in Fault::ALL {
             if setup.without.has(*fault) {
@@ -308,7 +313,7 @@ impl Swarm {
                 _ => [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
             },
             kinds: vec![Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))],
-            both_clocks: rng.chance(0.25),
+            both_clocks: rng.chance(0.25) && !reverts,
             resume_after_reboot,
         }
     }

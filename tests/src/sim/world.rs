@@ -77,6 +77,8 @@ pub enum Event {
     Fault,
     /// Somebody looks after the masters.
     Operator,
+    /// A new connection of an agent to a master stands.
+    Connected(usize, u32),
     /// A master's process is started.
     StartMaster(usize),
     /// An agent's process is started.
@@ -143,6 +145,8 @@ pub struct World {
     pub faults: BTreeMap<&'static str, u64>,
     /// What operators did for masters so far, by kind.
     pub remedies: BTreeMap<&'static str, u64>,
+    /// Until then nothing goes wrong, and no mail is lost.
+    pub calm_until: i64,
     /// No faults any more.
     pub healed: bool,
     /// Of the history so far.
@@ -181,6 +185,7 @@ impl World {
             net: Net::default(),
             faults: BTreeMap::new(),
             remedies: BTreeMap::new(),
+            calm_until: BEGIN,
             healed: false,
             hash: seed,
             events: 0,
@@ -301,6 +306,7 @@ impl World {
             Event::Mint(h) => self.on_mint(h),
             Event::Fault => self.on_fault(),
             Event::Operator => self.on_operator(),
+            Event::Connected(h, life) => self.on_connected(h, life),
             Event::StartMaster(m) => self.start_master(m),
             Event::StartAgent(h) => self.start_agent(h),
             Event::MasterClockRight(m) => self.masters[m].wall_off = 0,
@@ -387,7 +393,7 @@ impl World {
     /// Whether a message is lost.
     pub fn lost(&mut self) -> bool {
         let p = self.swarm.loss;
-        !self.healed && self.rng.chance(p)
+        !self.healed && self.t >= self.calm_until && self.rng.chance(p)
     }
 
     /// When further copies of a message arrive, if there are any.
