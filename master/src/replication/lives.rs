@@ -10,8 +10,10 @@ use common::rpc::peer::Life;
 use serde::{Deserialize, Serialize};
 
 /// The most lives that are kept of starts that the other master has not accepted yet. Beyond it those in between are
-/// forgotten: the first is the one that it accepted, the last ones are the likeliest that it has met since.
-pub const LIVES_MAX: usize = 64;
+/// forgotten: the first is the one that it accepted, the last ones are the likeliest that it has met since. Should the other one
+/// have accepted one in between, this master is taken for a copy; that takes as many starts, without one in which it heard the
+/// other one.
+pub const LIVES_MAX: usize = 512;
 
 /// What a master remembers of its own and the other's starts. Not counted as a change of the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -179,6 +179,7 @@ impl World {
     fn call_failed(&mut self, h: usize, refusal: Option<Refusal>) {
         let dice = self.rng.next();
         self.tell(|| format!("agent {h} is refused: {refusal:?}"));
+        self.hosts[h].foreign |= matches!(refusal, Some(Refusal::ForeignCluster { .. }));
         let Some(proc) = &mut self.hosts[h].proc else { return };
         let Some(flight) = &mut proc.call else { return };
         let other_may_help = refusal.as_ref().is_none_or(|r| !matches!(r, Refusal::Retry | Refusal::Budget { .. }));

@@ -87,10 +87,13 @@ impl World {
                 self.mint_kind(h, at, 1, &mut false);
                 behind |= self.hosts[h].clock_behind;
             }
-            if behind && mends {
-                // Its clock is right, and its last IDs are of a time that is far away: a new serial file, a new token.
+            let foreign = std::mem::take(&mut self.hosts[h].foreign);
+            if (behind || foreign) && mends {
+                // Its clock is right, and its last IDs are of a time that is far away, or its file is of a cluster that is lost: a
+                // new serial file, a new token.
                 self.tell(|| format!("agent {h} is given a new serial file"));
                 self.format(h);
+                self.hosts[h].folder.lineage.take_if(|_| foreign);
                 self.hosts[h].proc = None;
                 self.after(1_000, Event::StartAgent(h));
             }

@@ -51,6 +51,8 @@ pub struct Host {
     pub served: Vec<Option<i64>>,
     /// Whether the last client was told that the clock is behind.
     pub clock_behind: bool,
+    /// Whether it was told that its serial file belongs to another cluster.
+    pub foreign: bool,
 }
 
 /// An agent's process.
@@ -114,6 +116,7 @@ impl World {
             retired: false,
             served: vec![None; self.swarm.kinds.len() + 1],
             clock_behind: false,
+            foreign: false,
         });
         let h = self.hosts.len() - 1;
         let wait = self.rng.range(0, 60_000);
@@ -157,8 +160,19 @@ impl World {
         let minter = Minter::new(opened, &self.swarm.kinds, holder.leases(), os, mutations);
         host.life += 1;
         let (life, jumps) = (host.life, minter.jumps);
-        let proc =
-            Proc { session, minter, holder, jumps, link: None, turn, call: None, rpc: 0, patient: false, urgent: 0, shows_until: 0 };
+        let proc = Proc {
+            session,
+            minter,
+            holder,
+            jumps,
+            link: None,
+            turn,
+            call: None,
+            rpc: 0,
+            patient: false,
+            urgent: 0,
+            shows_until: 0,
+        };
         host.proc = Some(proc);
         self.tell(|| format!("agent {h} starts: {start}, session {session}"));
         self.note(mix(session.0 as u64));

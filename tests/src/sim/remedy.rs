@@ -136,8 +136,8 @@ impl World {
         self.oracle.forgotten = true;
         let identities = self.draw_cluster();
         let floor = floor_of(&self.swarm.terms, WallMs(self.t), None);
+        self.masters.iter_mut().for_each(Master::die);
         for (m, identity) in self.current.into_iter().zip(identities) {
-            self.masters[m].die();
             self.masters[m].store = None;
             let mut store = Shelf::format(identity.clone());
             store.commit([Write::Caution(Caution { floor: Some(floor), ..Caution::default() })], 0);
