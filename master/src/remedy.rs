@@ -69,7 +69,9 @@ pub fn revert(args: &Args) -> Result<String, RemedyError> {
     confirmed(args, CONFIRM_REVERT, does)?;
     let (mut store, loaded) = SledStore::open(&args.data_dir)?;
     let now = Clock::new(args.test_clock).wall();
-    let floor = floor_of(&loaded.identity.terms, now, args.above.map(TokenValue));
+    // A calendar that stands behind what it once showed would make the floor too low.
+    let from = now.max(loaded.witness.clock_high);
+    let floor = floor_of(&loaded.identity.terms, from, args.above.map(TokenValue));
     let actor = Actor::new("operator", "uniq_master --after-revert");
     store.commit(&remedy::after_revert(&loaded, floor, actor, now), loaded.lsn.saturating_add(1))?;
     Ok(granted(&floor))

@@ -1,6 +1,7 @@
 //! What a mutation does to the masters: mail that is bent on its way, writes that do not reach the disk, rules that are
 //! not looked at. Where a rule is inside the ledger, its record is bent before the event and the ledger opened anew.
 
+use super::master::open;
 use super::mutation::{Mutation, Mutations};
 use super::shelf::Shelf;
 use super::world::{Call, Event, World};
@@ -13,7 +14,7 @@ use common::terms::EpochId;
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::ledger::Loaded;
-use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, Ledger, TokenHash, Write, join, rules};
+use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, TokenHash, Write, join, rules};
 use std::collections::BTreeMap;
 
 /// A proposal that was not answered after this long is given up where they are given up.
@@ -39,7 +40,7 @@ impl World {
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
         let Identity { cluster, epoch, terms, .. } = loaded.identity;
         let seen = loaded.witness.peer_lsn;
-        let mut ledger = Ledger::start(loaded, now, 0, None, String::new());
+        let mut ledger = open(loaded, now, 0);
         let mut fx = Effects::default();
         if ready {
             let (answer, version) = (false, String::new());

@@ -316,6 +316,9 @@ impl World {
             self.masters[m].store = Some(store);
             (self.masters[m].restored, self.masters[m].tampered) = (true, true);
         }
+        if self.rng.chance(0.5) {
+            self.quieten();
+        }
         if self.all_are_heard() {
             // Nobody notices, and every holder shows what it was promised.
             let down = self.rng.range(1_000, 30_000);
@@ -326,6 +329,21 @@ impl World {
             self.say_both_are_old();
         }
         true
+    }
+
+    /// A moment in which everybody runs and is reached.
+    fn quieten(&mut self) {
+        self.net.heal();
+        for m in self.current {
+            (self.masters[m].wall_off, self.masters[m].paused_until) = (0, self.t);
+        }
+        for h in 0..self.hosts.len() {
+            self.hosts[h].wall_off = 0;
+            self.go_on(h);
+            if !self.hosts[h].retired {
+                self.start_agent(h);
+            }
+        }
     }
 
     /// Whether every agent runs and reaches both masters, and all calendars are right.

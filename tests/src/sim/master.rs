@@ -212,6 +212,12 @@ impl Master {
     }
 }
 
+/// The product's ledger. The pools are so small, and all who ask so lawful, that nothing is kept from anybody.
+pub(super) fn open(loaded: Loaded, now: Now, salt: u64) -> Ledger {
+    let limits = Limits { kept_percent: 0, ..Limits::DEFAULT };
+    Ledger::start(loaded, now, salt, None, String::new()).with_limits(limits)
+}
+
 /// The place of a master in arrays.
 pub fn slot(id: MasterId) -> usize {
     usize::from(id.number()) - 1
@@ -235,9 +241,7 @@ impl World {
         }
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
         master.permit = (loaded.identity.epoch, loaded.permit_out);
-        // The pools are so small, and all who ask so lawful, that nothing is kept from anybody.
-        let limits = Limits { kept_percent: 0, ..Limits::DEFAULT };
-        let ledger = Ledger::start(loaded, now, salt, None, String::new()).with_limits(limits);
+        let ledger = open(loaded, now, salt);
         master.standing = Some(Standing::of(&ledger));
         master.ledger = Some(ledger);
         self.tell(|| format!("master {m} starts"));
