@@ -175,7 +175,8 @@ impl World {
         let notice = self.rng.magnitude(MOMENT, HOUR_MS);
         let survivor = if lost == m { there } else { here };
         self.net.cut(Node::Master(lost), survivor, self.t, self.t + notice + 1);
-        if self.rng.chance(0.3) {
+        let unanswered = if self.swarm.theme == Theme::Ended { 0.9 } else { 0.3 };
+        if self.rng.chance(unanswered) {
             self.net.cut(survivor, Node::Master(lost), self.t, self.t + notice + 1);
         }
         let zombie = self.zombie_comes();

@@ -33,9 +33,8 @@ pub fn expected(mutation: Mutation) -> Expected {
         Mutation::PrepsNotBumped | Mutation::PrepsKeptAtPeerLost | Mutation::PermitIgnored => {
             Expected::CaughtIn(Theme::Replaced)
         }
-        Mutation::StoreCopyBelieved => Expected::CaughtIn(Theme::RolledBack),
-        Mutation::UnprovenNotLifted
-        | Mutation::QuietSkipped
+        Mutation::StoreCopyBelieved | Mutation::UnprovenNotLifted => Expected::CaughtIn(Theme::RolledBack),
+        Mutation::QuietSkipped
         | Mutation::FloorIgnored
         | Mutation::CautionNotInherited
         | Mutation::ChallengeSkipped => Expected::CaughtIn(Theme::Forgotten),

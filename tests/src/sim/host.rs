@@ -19,9 +19,9 @@ const PATIENT: (i64, i64) = (8 * HOUR_MS, 24 * HOUR_MS);
 /// An agent notices within so long that a master is there again.
 const CONNECTS: i64 = 20_000;
 /// So long after that hardly anything is thinned: it tries again in time to be heard before anything is granted.
-const SHOWS: i64 = 4 * 60_000;
+const SHOWS: i64 = 3 * 60_000;
 /// Between two such attempts, at least.
-const SHOW_GAP: i64 = 10_000;
+const SHOW_GAP: i64 = 25_000;
 
 /// A machine.
 pub struct Host {

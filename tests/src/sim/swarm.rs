@@ -173,7 +173,8 @@ impl Theme {
             }
             Self::RolledBack => {
                 set(&[Fault::DiskLost], 0);
-                set(&[Fault::RolledBack, Fault::MasterCopy], 30);
+                set(&[Fault::PairReverted], 0);
+                set(&[Fault::RolledBack, Fault::MasterCopy, Fault::DiskPutBack, Fault::MasterReboot], 30);
                 set(&[Fault::AtAStep], 60);
             }
             Self::Agents => {
@@ -210,7 +211,8 @@ impl Theme {
                     0,
                 );
                 set(&[Fault::AgentReboot, Fault::Format, Fault::Release, Fault::MasterReboot], 2);
-                set(&[Fault::AtAStep, Fault::MasterClock], 60);
+                // A calendar that is days ahead is followed, and ends leases, from a start on.
+                set(&[Fault::AtAStep, Fault::MasterClock, Fault::MasterCrash], 60);
             }
         }
     }
