@@ -146,7 +146,9 @@ impl World {
         ];
         match self.swarm.theme {
             Theme::Replaced if self.rng.chance(0.8) => IN_DOUBT[self.rng.below(IN_DOUBT.len())],
-            Theme::RolledBack if self.rng.chance(0.8) => (Step::Renewed, Trap::RollsBack),
+            Theme::RolledBack if self.rng.chance(0.8) => {
+                (Step::Renewed, [Trap::RollsBack, Trap::PutBack][self.rng.below(2)])
+            }
             Theme::Ended => (Step::Closing, Trap::OtherLost),
             _ => (Step::ALL[self.rng.below(Step::ALL.len())], Trap::ALL[self.rng.below(Trap::ALL.len())]),
         }
@@ -165,6 +167,11 @@ impl World {
                 self.net.cut(here, there, self.t, self.t + MOMENT);
                 let wait = self.rng.magnitude(MOMENT, HOUR_MS);
                 return self.after(wait, Event::RollBack(m));
+            }
+            Trap::PutBack => {
+                let wait = self.rng.magnitude(MOMENT, HOUR_MS);
+                self.net.cut(here, there, self.t, self.t + wait + 1);
+                return self.after(wait, Event::PutBack(m));
             }
             Trap::Lost => m,
             Trap::OtherLost => other,
@@ -275,7 +282,10 @@ impl World {
     }
 
     /// A store is put back, and nobody thinks anything of it.
-    fn put_back(&mut self, m: usize) -> bool {
+    pub(super) fn put_back(&mut self, m: usize) -> bool {
+        if self.healed || !self.current.contains(&m) {
+            return false;
+        }
         // With the other one put back too, or rolled back, no store would know any more what was promised: the end of a
         // cluster, after which a new one begins (`--after-total-loss`).
         if !self.may_replace(m) {

@@ -84,13 +84,16 @@ pub enum Trap {
     OtherLost,
     /// Nothing of what it says about that gets through.
     Unheard,
-    /// Nor that, and its store is put back from a backup.
+    /// Nor that, and its store is put back from a backup, of which the other one has seen more.
     RollsBack,
+    /// The same, and the other one has perhaps seen no more.
+    PutBack,
 }
 
 impl Trap {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Dies, Self::Cut, Self::Lost, Self::OtherLost, Self::Unheard, Self::RollsBack];
+    pub const ALL: [Self; 7] =
+        [Self::Dies, Self::Cut, Self::Lost, Self::OtherLost, Self::Unheard, Self::RollsBack, Self::PutBack];
 }
 
 /// A machine with a master on it.

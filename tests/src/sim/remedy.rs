@@ -82,6 +82,10 @@ impl World {
     /// Whoever has no disk, or one that was rolled back, is replaced.
     pub(super) fn replace_the_lost(&mut self) {
         for m in self.current {
+            // Whoever has met the other one has forgotten nothing any more.
+            if self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.mode() == Mode::Ready) {
+                self.masters[m].restored = false;
+            }
             if self.is_gone(m) || self.masters[m].condemned || self.is_strange(m) {
                 self.declare_lost(m, false);
             }

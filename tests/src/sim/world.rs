@@ -89,6 +89,8 @@ pub enum Event {
     HostClockRight(usize),
     /// A master's store is put back.
     RollBack(usize),
+    /// The same, and the other one has perhaps seen no more.
+    PutBack(usize),
     /// An agent is killed.
     Kill(usize),
     /// A copy of a host is taken away.
@@ -312,6 +314,7 @@ impl World {
             Event::MasterClockRight(m) => self.masters[m].wall_off = 0,
             Event::HostClockRight(h) => self.hosts[h].wall_off = 0,
             Event::RollBack(m) => drop(self.rolled_back(m)),
+            Event::PutBack(m) => drop(self.put_back(m)),
             Event::Kill(h) => self.kill(h),
             Event::Retire(h) => self.retire(h),
             Event::DeclareLost { lost, zombie } => self.declare_lost(lost, zombie),
