@@ -34,6 +34,8 @@ pub(crate) async fn described(caller: &Caller) -> (Vec<Call>, Value) {
 pub(crate) fn pages(token: &str) -> Vec<String> {
     let routes = concat!(env!("CARGO_MANIFEST_DIR"), "/../web/src/routes.rs");
     let routes = std::fs::read_to_string(routes).unwrap();
+    // What is served while there is no place is described, and stands behind the pages.
+    let routes = routes.split("fn spare_router").next().unwrap();
     let all = routes.split(".route(\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
     let all = all.map(|path| path.replace("{type}", "uint2").replace("{token}", token).replace("{*page}", "leases"));
     let pages: Vec<String> = all.filter(|path| !path.starts_with("/assets")).collect();
