@@ -121,6 +121,9 @@ impl World {
                 if let Err(what) = fine {
                     self.oracle.violated(|| format!("agent {h} is granted what cannot be used: {what}"));
                 }
+                if let Some(session) = self.hosts[h].proc.as_ref().map(|proc| proc.session) {
+                    self.oracle.taken(grant.key, grant.g, session);
+                }
                 self.take_in(h, HolderEvent::Granted(grant));
             }
             Some(Told::Ledger(Reply::Rent(Ok(rent)))) => {

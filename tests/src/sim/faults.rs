@@ -1,6 +1,7 @@
 //! Everything that goes wrong.
 
 use super::disk::{Folder, Mishap, Plan, Point};
+use super::host::Host;
 use super::master::{Master, Step, Trap, slot};
 use super::net::Node;
 use super::shelf::Shelf;
@@ -8,7 +9,7 @@ use super::swarm::{Fault, Theme};
 use super::world::{Call, Caller, Event, SETTLE, World};
 use common::rpc::lease::{Mode, TokenRequest};
 use common::terms::SessionId;
-use common::time::{DAY_MS, HOUR_MS};
+use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::TokenType;
 
 /// Machines at most, copies included.
@@ -330,8 +331,10 @@ impl World {
         if self.rng.chance(0.5) {
             self.quieten();
         }
-        if self.all_are_heard() {
-            // Nobody notices, and every holder shows what it was promised.
+        let held: Vec<_> = self.hosts.iter().filter(|host| !host.retired).flat_map(Host::leases).collect();
+        if self.all_are_heard() && self.oracle.is_all_held(&held, WallMs(self.t - DAY_MS)) {
+            // Nobody notices, and every holder shows what it was promised; what nobody was told of is no promise.
+            self.oracle.forget_untaken();
             let down = self.rng.range(1_000, 30_000);
             self.calm_until = self.t + down + CALM;
             self.current.into_iter().for_each(|m| self.after(down, Event::StartMaster(m)));
@@ -366,7 +369,7 @@ impl World {
         let heard = |h: usize| {
             let host = &self.hosts[h];
             host.retired
-                || host.proc.is_some()
+                || host.proc.as_ref().is_some_and(|proc| proc.call.is_none())
                     && host.paused_until <= self.t
                     && host.wall_off == 0
                     && self.current.iter().all(|m| reached(h, *m))

@@ -41,6 +41,10 @@ impl World {
             let host = &mut self.hosts[h];
             (host.wall_off, host.folder.plan, host.dies_minting) = (0, None, false);
             self.go_on(h);
+            if !self.holds(h) {
+                // Its file may have been changed under it: better that it learns that now than with the first lease it is given.
+                self.hosts[h].proc = None;
+            }
             if h >= self.swarm.agents {
                 self.retire(h);
             }

@@ -6,10 +6,11 @@ use super::rng::mix;
 use super::world::{Call, Caller, Event, World};
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
 use agent::serial_file::{AfterReboot, Contents, Header, encode};
+use common::lease::Generation;
 use common::rpc::lease::TerminateRequest;
 use common::terms::{AgentId, SessionId};
 use common::time::{BootMs, HOUR_MS, Now, WallMs};
-use common::token::TokenType;
+use common::token::{TokenKey, TokenType};
 use std::collections::BTreeSet;
 
 /// The longest pause between two looks while an agent has nothing to mint with.
@@ -53,6 +54,17 @@ pub struct Host {
     pub clock_behind: bool,
     /// Whether it was told that its serial file belongs to another cluster.
     pub foreign: bool,
+}
+
+impl Host {
+    /// What its process holds.
+    pub fn leases(&self) -> impl Iterator<Item = (TokenKey, Generation, SessionId)> {
+        let held = |proc: &Proc| {
+            let session = proc.session;
+            proc.minter.holdings.leases.iter().map(move |grant| (grant.key, grant.g, session)).collect::<Vec<_>>()
+        };
+        self.proc.iter().flat_map(held)
+    }
 }
 
 /// An agent's process.

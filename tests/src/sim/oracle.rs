@@ -52,6 +52,8 @@ struct Promise {
     until: WallMs,
     /// The earliest end with which a master noted that it is closed.
     closed: Option<WallMs>,
+    /// Whether it reached its holder.
+    taken: bool,
 }
 
 /// Layouts do not share serials.
@@ -103,6 +105,25 @@ impl Oracle {
         }
     }
 
+    /// A promise has reached its holder.
+    pub fn taken(&mut self, key: TokenKey, g: Generation, session: SessionId) {
+        if let Some(known) = self.promises.get_mut(&key).and_then(|grants| grants.get_mut(&(g, session))) {
+            known.taken = true;
+        }
+    }
+
+    /// Whether all that ever reached a holder, and was not over at `at`, is among `held`.
+    pub fn is_all_held(&self, held: &[(TokenKey, Generation, SessionId)], at: WallMs) -> bool {
+        let each = self.promises.iter().flat_map(|(key, grants)| grants.iter().map(move |grant| (key, grant)));
+        let mut running = each.filter(|(_, (_, promise))| promise.taken && promise.until > at);
+        running.all(|(key, ((g, session), _))| held.contains(&(*key, *g, *session)))
+    }
+
+    /// What reached nobody never will, and is no promise.
+    pub fn forget_untaken(&mut self) {
+        self.promises.values_mut().for_each(|grants| grants.retain(|_, promise| promise.taken));
+    }
+
     /// An answer with a lease leaves a master.
     pub fn promised(&mut self, key: TokenKey, g: Generation, session: SessionId, from: Option<WallMs>, until: WallMs) {
         let offset = self.offset;
@@ -117,7 +138,7 @@ impl Oracle {
                 return self.violated(|| format!("I6 {key} g{g} is renewed, but was never promised or confirmed"));
             };
             self.reuses += u64::from(!grants.is_empty());
-            grants.insert((g, session), Promise { from, until, closed: None });
+            grants.insert((g, session), Promise { from, until, closed: None, taken: false });
             return self.check_rectangles(key, (g, session));
         };
         if self.forgotten {
