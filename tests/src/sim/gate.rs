@@ -33,7 +33,9 @@ pub fn expected(mutation: Mutation) -> Expected {
         Mutation::PrepsNotBumped | Mutation::PrepsKeptAtPeerLost | Mutation::PermitIgnored => {
             Expected::CaughtIn(Theme::Replaced)
         }
-        Mutation::StoreCopyBelieved | Mutation::UnprovenNotLifted => Expected::CaughtIn(Theme::RolledBack),
+        Mutation::StoreCopyBelieved | Mutation::UnprovenNotLifted | Mutation::RollbackBelieved => {
+            Expected::CaughtIn(Theme::RolledBack)
+        }
         Mutation::QuietSkipped
         | Mutation::FloorIgnored
         | Mutation::CautionNotInherited

@@ -4,6 +4,7 @@ use super::master::{Asker, Master, slot};
 use super::mutation::Mutation;
 use super::net::Node;
 use super::shelf::Shelf;
+use super::swarm::Theme;
 use super::world::{Event, World};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{JoinReply, JoinStep};
@@ -83,6 +84,12 @@ impl World {
             let long = self.rng.chance(0.5);
             let span = if long { self.rng.range(20 * DAY_MS, 50 * DAY_MS) } else { self.outage(15 * DAY_MS) };
             self.after(span, Event::EndZombie(lost));
+            // One that reaches the survivor is told at once that it was replaced; this one is of use only where it is not.
+            if self.swarm.theme == Theme::Replaced {
+                for (from, to) in [(survivor, lost), (lost, survivor)] {
+                    self.net.cut(Node::Master(from), Node::Master(to), self.t, self.t + span + 1);
+                }
+            }
         } else {
             self.masters[lost].die();
             self.masters[lost].store = None;

@@ -160,12 +160,24 @@ words! {
     }
 }
 
+/// By these masters forget, or may have; then leases are lifted and granting stands still, which covers much else.
+const FORGETTING: [Fault; 6] = [
+    Fault::MasterCopy,
+    Fault::MasterTwin,
+    Fault::MasterReboot,
+    Fault::DiskPutBack,
+    Fault::PairReverted,
+    Fault::BothCalendars,
+];
+
 impl Theme {
     fn weigh(self, weights: &mut [u32]) {
         let mut set = |faults: &[Fault], weight| faults.iter().for_each(|fault| weights[*fault as usize] = weight);
         match self {
             Self::Any => {}
             Self::Replaced => {
+                set(&FORGETTING, 0);
+                set(&[Fault::Flood], 0);
                 set(&[Fault::Restore, Fault::Touch, Fault::DiskLost, Fault::RolledBack], 0);
                 set(&[Fault::AgentReboot, Fault::Format], 2);
                 set(&[Fault::AtAStep], 60);
@@ -199,18 +211,9 @@ impl Theme {
             }
             Self::Ended => {
                 set(&[Fault::DiskLost, Fault::RolledBack, Fault::Restore, Fault::Touch], 0);
-                set(
-                    &[
-                        Fault::MasterCopy,
-                        Fault::MasterTwin,
-                        Fault::DiskPutBack,
-                        Fault::PairReverted,
-                        Fault::BothCalendars,
-                        Fault::Flood,
-                    ],
-                    0,
-                );
-                set(&[Fault::AgentReboot, Fault::Format, Fault::Release, Fault::MasterReboot], 2);
+                set(&FORGETTING, 0);
+                set(&[Fault::Flood], 0);
+                set(&[Fault::AgentReboot, Fault::Format, Fault::Release], 2);
                 // A calendar that is days ahead is followed, and ends leases, from a start on.
                 set(&[Fault::AtAStep, Fault::MasterClock, Fault::MasterCrash], 60);
             }
