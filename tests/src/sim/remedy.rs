@@ -120,7 +120,13 @@ impl World {
     fn is_strange(&mut self, m: usize) -> bool {
         let other = self.current[slot(self.masters[m].id.other())];
         let waits = |m: usize| self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.mode() != Mode::Ready);
-        waits(m) && waits(other) && self.masters[m].restored && !self.masters[other].restored
+        let known = self.masters[m].restored && !self.masters[other].restored;
+        waits(m) && waits(other) && (known || self.awaits_in_vain(m))
+    }
+
+    /// Whether it waits for a replacement that has joined long since.
+    fn awaits_in_vain(&mut self, m: usize) -> bool {
+        self.joining.is_none() && self.masters[m].loaded().is_some_and(|loaded| loaded.identity.awaiting.is_some())
     }
 
     /// Whether the masters say that both ledgers are old; or one is lost, and the operator knows that the other is old.
@@ -130,7 +136,9 @@ impl World {
         self.current.into_iter().any(|m| self.masters[m].loaded().is_some_and(|loaded| said(&loaded)))
             || [(one, two), (two, one)].into_iter().any(|(a, b)| {
                 let known = self.masters[b].restored;
-                self.is_gone(a) && known && self.masters[b].loaded().is_some_and(|loaded| loaded.proven.is_err())
+                (self.is_gone(a) || self.awaits_in_vain(a))
+                    && known
+                    && self.masters[b].loaded().is_some_and(|loaded| loaded.proven.is_err())
             })
     }
 
