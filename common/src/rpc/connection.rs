@@ -3,9 +3,9 @@
 //! tarpc bounds how many requests are under way, not what they weigh: it keeps finished answers in a queue, and their handlers
 //! in a second one, for as long as the other end reads nothing. Therefore
 //!
-//! - a frame's buffer grows with what has come of it, and beyond the first [`READ_LEN`] bytes only with the [`Budget`]; it
+//! - a frame's buffer grows with what has come of it, and beyond the first `READ_LEN` bytes only with the [`Budget`]; it
 //!   must be whole within [`FRAME_TIMEOUT`];
-//! - as long as [`UNSENT_MAX`] bytes wait to be sent no further request is taken from the connection;
+//! - as long as `UNSENT_MAX` bytes wait to be sent no further request is taken from the connection;
 //! - a call with a large answer takes its part of the budget before it is served, and a turn among those of its connection;
 //!   the [`Answer`] carries both until its last byte is with the kernel, or until it is dropped wherever tarpc has it;
 //! - a call that breaks a rule of what it holds is answered here, without tarpc;
