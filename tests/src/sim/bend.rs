@@ -14,7 +14,7 @@ use common::terms::EpochId;
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::ledger::Loaded;
-use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, TokenHash, Write, join, rules};
+use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, Standing, TokenHash, Write, join, rules};
 use std::collections::BTreeMap;
 
 /// A proposal that was not answered after this long is given up where they are given up.
@@ -74,6 +74,7 @@ impl World {
                 ledger.step(now, LedgerEvent::Mail(Box::new(frame)), &mut fx);
             }
         }
+        master.standing = Some(Standing::of(&ledger));
         master.ledger = Some(ledger);
         self.commit(m, &fx.writes);
     }

@@ -40,21 +40,11 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::FloorIgnored
         | Mutation::CautionNotInherited
         | Mutation::ChallengeSkipped => Expected::CaughtIn(Theme::Forgotten),
-        Mutation::ClosingNotBumped => Expected::CaughtIn(Theme::Ended),
-        Mutation::ReceiptsIgnored => Expected::Redundant(
-            "a holder that is heard is told that its lease is not known, and mints no more; that it may mint on, and that the proof \
-             of one protects those that are not heard, is what receipts add: tests/tests/put_back.rs and the model show it",
-        ),
+        Mutation::ClosingNotBumped | Mutation::NoRest => Expected::CaughtIn(Theme::Ended),
+        Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),
         Mutation::LivesIgnored => Expected::Redundant(
             "two stores that go on from the same past end at different changes as soon as one of them has promised something; \
              that both are stopped before is shown by tests/tests/copied_store.rs",
-        ),
-        Mutation::PermitKeptAfterJoin => Expected::Redundant(
-            "whoever declares a master lost lifts every open lease to what it permitted that one, and what that one permitted \
-             is later by an hour and the tolerated skew at most: less than the day of rest",
-        ),
-        Mutation::ServeBeforeSync => Expected::Redundant(
-            "a grant needs the other master's confirmation and an end its consent, and both look at the other's own table",
         ),
         Mutation::ConfirmBlindly => Expected::Redundant(
             "a home proposes nothing before it holds the end of the grant before, which the other master has consented to; \
@@ -71,23 +61,52 @@ pub fn expected(mutation: Mutation) -> Expected {
     }
 }
 
-/// Looks for a seed that shows that `mutation` is missing: the first of `seeds`, each with so many days of faults.
+/// Where the search for a mechanism begins: for those that few seeds show, at one that is known to, so that not all before
+/// it are tried each time. It goes on from there as from anywhere, for a change of the simulation moves them.
+fn known(mutation: Mutation) -> u64 {
+    match mutation {
+        Mutation::NoRest => 4,
+        Mutation::OverwriteOnSync => 18,
+        Mutation::UnprovenNotLifted => 24,
+        Mutation::FloorIgnored => 25,
+        Mutation::Mark96NotDurable => 33,
+        Mutation::SendBeforeCommit => 38,
+        Mutation::PrepNotDurable => 41,
+        Mutation::PrepsDroppedAtPeerLost => 53,
+        Mutation::BothPropose => 55,
+        Mutation::BucketsGoBack => 57,
+        Mutation::RollbackBelieved => 66,
+        Mutation::CautionNotInherited => 101,
+        Mutation::PrepsNotBumped | Mutation::PrepsKeptAtPeerLost => 132,
+        Mutation::QuietSkipped | Mutation::MintBeforeTheLease => 162,
+        Mutation::CloseIgnoresUntil => 249,
+        Mutation::ReceiptsIgnored => 347,
+        Mutation::ClosingNotBumped => 423,
+        Mutation::PermitKeptAfterJoin => 639,
+        _ => 1,
+    }
+}
+
+/// Looks for a seed that shows that `mutation` is missing: the first of `seeds` from the known one on, each with so many days
+/// of faults.
 ///
 /// All `threads` stop at the first one; which of several is told may differ between two runs with more than one thread.
 pub fn hunt(mutation: Mutation, theme: Option<Theme>, seeds: u64, days: i64, threads: usize) -> Option<Found> {
-    let (next, found) = (AtomicU64::new(1), Mutex::new(None::<Found>));
+    let from = known(mutation);
+    let end = from.saturating_add(seeds);
+    let (next, found) = (AtomicU64::new(from), Mutex::new(None::<Found>));
     let mutations = Mutations::of(&[mutation]);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > seeds {
+                    if seed >= end {
                         return;
                     }
                     let outcome = run(&Setup { mutations, theme, ..Setup::plain(seed, days) });
                     if !outcome.fine() {
-                        next.store(seeds + 1, Ordering::Relaxed);
+                        next.store(end, Ordering::Relaxed);
                         let what = outcome.told.into_iter().next().unwrap_or_default();
                         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                         if found.as_ref().is_none_or(|known| seed < known.seed) {

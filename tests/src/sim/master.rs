@@ -103,7 +103,7 @@ pub struct Master {
     /// The process; `None` while it is down.
     pub ledger: Option<Ledger>,
     /// What it answers signs of life with; follows the ledger after each commit.
-    standing: Option<Standing>,
+    pub(super) standing: Option<Standing>,
     /// The disk; `None` before the store is made, and after it was lost.
     pub store: Option<Shelf>,
     /// An earlier copy of the disk.

@@ -119,6 +119,13 @@ impl Oracle {
         running.all(|(key, ((g, session), _))| held.contains(&(*key, *g, *session)))
     }
 
+    /// Whether any of what reached a holder, and is not over at `at`, is of a later grant than these.
+    pub fn is_forgotten_by(&self, known: &BTreeMap<TokenKey, Generation>, at: WallMs) -> bool {
+        let each = self.promises.iter().flat_map(|(key, grants)| grants.iter().map(move |grant| (key, grant)));
+        let mut running = each.filter(|(_, (_, promise))| promise.taken && promise.until > at);
+        running.any(|(key, ((g, _), _))| known.get(key).is_none_or(|known| known < g))
+    }
+
     /// What reached nobody never will, and is no promise.
     pub fn forget_untaken(&mut self) {
         self.promises.values_mut().for_each(|grants| grants.retain(|_, promise| promise.taken));
