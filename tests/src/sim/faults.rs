@@ -331,7 +331,7 @@ impl World {
         let held: Vec<_> = self.hosts.iter().filter(|host| !host.retired).flat_map(Host::leases).collect();
         let unnoticed = self.all_are_heard() && self.oracle.is_all_held(&held, WallMs(self.t - DAY_MS));
         // Mostly where it matters: a later moment may have more to forget, and what is noticed holds up all grants for weeks.
-        if !(forgets && unnoticed) && !self.rng.chance(0.01) {
+        if !(forgets && unnoticed || self.rng.chance(0.01)) {
             self.pair_backup = Some(backup);
             return false;
         }
