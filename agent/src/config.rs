@@ -49,7 +49,7 @@ pub struct Args {
 
     /// With --format: how many generators the file has room for
     #[arg(long, env = "UNIQ_NUM_BLOCKS", default_value_t = NUM_BLOCKS_DEFAULT, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(i64::from(*NUM_BLOCKS.start())..=i64::from(*NUM_BLOCKS.end())))]
+          value_parser = settings::number(NUM_BLOCKS))]
     pub num_blocks: u32,
 
     /// The masters' --agent-listen addresses, comma-separated; needed to start
@@ -66,11 +66,11 @@ pub struct Args {
     pub agent_id: Option<AgentId>,
 
     /// Where IDs are served over HTTP
-    #[arg(long, env = "UNIQ_HTTP_LISTEN", default_value = "127.0.0.1:6200", value_name = "IP:PORT")]
+    #[arg(long, env = "UNIQ_HTTP_LISTEN", default_value = "127.0.0.1:6200", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub http_listen: SocketAddr,
 
     /// Where IDs are served over RPC (tarpc)
-    #[arg(long, env = "UNIQ_RPC_LISTEN", default_value = "127.0.0.1:6201", value_name = "IP:PORT")]
+    #[arg(long, env = "UNIQ_RPC_LISTEN", default_value = "127.0.0.1:6201", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub rpc_listen: SocketAddr,
 
     /// Names under which this agent is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
@@ -99,7 +99,7 @@ pub struct Args {
 
     /// The most IDs that one request gets
     #[arg(long, env = "UNIQ_BATCH_MAX", default_value_t = BATCH_MAX_DEFAULT, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(BATCH_MAX_LIMIT)))]
+          value_parser = settings::number(1..=BATCH_MAX_LIMIT))]
     pub batch_max: u32,
 
     /// Threads that serve HTTP and RPC
@@ -108,7 +108,7 @@ pub struct Args {
         env = "UNIQ_THREADS",
         value_name = "N",
         help = "Threads that serve HTTP and RPC [default: one for each core]",
-        value_parser = clap::value_parser!(u16).range(1..=i64::from(THREADS_MAX))
+        value_parser = settings::number(1..=THREADS_MAX)
     )]
     pub threads: Option<u16>,
 
@@ -202,8 +202,8 @@ impl Args {
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    let interval = humantime::parse_duration(text).map_err(|e| format!("{e}; write it as 30m or 1h"))?;
-    if RENEW_INTERVAL.contains(&interval) { Ok(interval) } else { Err("take a time from 1s to 12h".to_owned()) }
+    let interval = humantime::parse_duration(text).ok().filter(|interval| RENEW_INTERVAL.contains(interval));
+    interval.ok_or_else(|| "write a time from 1s to 12h, such as 30m or 1h".to_owned())
 }
 
 #[cfg(test)]
@@ -236,15 +236,20 @@ mod tests {
             (&["--masters", "a:1", "--rpc-listen", "[::]:6201"], "--insecure"),
             (&["--masters", "a:1", "--token-types", "uint3"], "uint2"),
             (&["--masters", "a:1", "--renew-interval", "13h"], "1s to 12h"),
-            (&["--masters", "a:1", "--batch-max", "0"], "1..=1000000"),
+            (&["--masters", "a:1", "--renew-interval", "5"], "such as 30m"),
+            (&["--masters", "a:1", "--http-listen", "6200"], "IP:PORT, such as"),
+            (&["--masters", "a:1", "--threads", "many"], "1 to 256"),
+            (&["--masters", "a:1", "--batch-max", "many"], "1 to 1000000"),
+            (&["--masters", "a:1", "--batch-max", "0"], "1 to 1000000"),
             (&["--masters", "a:1", "--agent-id", "a b"], "A-Z"),
-            (&["--format", "--num-blocks", "0"], "1..=10000"),
+            (&["--format", "--num-blocks", "0"], "1 to 10000"),
             (&["--format", "--inspect"], "cannot be used with"),
             (&["--masters", "a:1", "--colour"], "--colour"),
         ] {
             let error = parse(flags).expect_err("was taken");
             let line = common::settings::one_line(&error, "uniq_generator");
             assert!(line.contains(named) && !line.contains('\n') && error.exit_code() == 2, "{flags:?}: {line}");
+            assert!(!line.contains("invalid digit") && line.matches("--help").count() == 1, "{flags:?}: {line}");
         }
     }
 

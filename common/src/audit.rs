@@ -43,6 +43,27 @@ impl Actor {
     }
 }
 
+/// Whose doing a change of a lease is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cause {
+    /// Who, for the audit.
+    pub actor: Actor,
+    /// Whether an operator commanded it; otherwise it follows from what agents and masters did.
+    pub commanded: bool,
+}
+
+impl Cause {
+    /// An operator's command.
+    pub fn command(actor: Actor) -> Self {
+        Self { actor, commanded: true }
+    }
+
+    /// What an agent did, or what was seen of it.
+    pub fn event(actor: Actor) -> Self {
+        Self { actor, commanded: false }
+    }
+}
+
 /// `text` without control characters, cut to `chars_max` characters.
 fn cleared(text: &str, chars_max: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(chars_max).collect()
@@ -53,7 +74,7 @@ fn cleared(text: &str, chars_max: usize) -> String {
 pub enum Action {
     /// `lease.grant`: a token has a new holder.
     Grant,
-    /// `lease.deny`: a lease is not renewed any more: given back, terminated, or two live copies of its holder.
+    /// `lease.deny`: a lease is not renewed any more: its holder gave it back, or two live copies of it were seen.
     Deny,
     /// `lease.end`: a lease is over and its token rests.
     End,
@@ -87,6 +108,8 @@ pub enum Action {
     AfterRevert,
     /// `master.forget_clock`: an operator let a master forget the latest time that both calendars ever showed.
     ForgetClock,
+    /// `lease.terminate`: an operator terminated a lease. Lines of earlier versions say `lease.deny` for it.
+    Terminate,
 }
 
 impl Action {
@@ -111,6 +134,7 @@ impl Action {
             Self::Reverted => "master.reverted",
             Self::AfterRevert => "master.after_revert",
             Self::ForgetClock => "master.forget_clock",
+            Self::Terminate => "lease.terminate",
         }
     }
 }

@@ -10,7 +10,11 @@ use crate::hosts::HostNames;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::str::FromStr;
 
 /// The largest configuration file, in bytes.
 pub const FILE_LEN_MAX: u64 = 1 << 20;
@@ -33,18 +37,42 @@ pub fn parse(mut command: Command, argv: impl IntoIterator<Item = OsString>) -> 
     let layered = std::iter::once(program).chain(from_file).chain(rest.iter().cloned());
     // Without the file all was well, so it is the file that is not.
     command.try_get_matches_from_mut(layered).map_err(|e| {
-        let name = command.get_name().to_owned();
-        command.error(e.kind(), format!("{}: {}", path.display(), one_line(&e, &name)))
+        let why = format!("{}: {}", path.display(), cause(&e));
+        command.error(e.kind(), why)
     })
 }
 
 /// A usage error as one line, for the named program.
 pub fn one_line(error: &clap::Error, program: &str) -> String {
+    format!("{} (see {program} --help)", cause(error))
+}
+
+/// What a usage error says, without where to read more.
+fn cause(error: &clap::Error) -> String {
     let text = error.to_string();
     let cause = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let cause = cause.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let line = cause.collect::<Vec<_>>().join(" ");
-    format!("{} (see {program} --help)", line.strip_prefix("error: ").unwrap_or(&line))
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
+/// Reads the value of a flag that is a whole number within `range`. What it refuses it answers with the range.
+pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    move |text| match text.parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(format!("write a whole number from {} to {}", range.start(), range.end())),
+    }
+}
+
+/// The value of a flag that names where to listen.
+///
+/// # Errors
+/// A text that says how to write it.
+pub fn ip_port(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write it as IP:PORT, such as 127.0.0.1:7000 or [::1]:7000".to_owned())
 }
 
 /// The value of a flag that names where to connect.
@@ -204,6 +232,30 @@ mod tests {
         let masters = vec!["a:1".to_owned(), "b:2".to_owned()];
         assert_eq!(run("batch_max = 8\nmasters = [\"a:1\", \"b:2\"]\ninsecure = true", &[]), Ok((8, masters, true)));
         assert_eq!(run("batch_max = 8", &["--batch-max", "9"]), Ok((9, vec![], false)));
+    }
+
+    #[test]
+    fn a_number_is_refused_with_what_it_may_be() {
+        let port = number(1..=9_u8);
+        assert_eq!((port("1"), port("9")), (Ok(1), Ok(9)));
+        for bad in ["", "0", "10", "-1", "256", "many", "1.5"] {
+            assert_eq!(port(bad), Err("write a whole number from 1 to 9".to_owned()), "{bad}");
+        }
+        assert!(ip_port("[::1]:7101").is_ok() && ip_port("7101").unwrap_err().contains("IP:PORT"));
+    }
+
+    #[test]
+    fn where_to_read_more_is_said_once() {
+        let dir = std::env::temp_dir().join(format!("settings-once-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("config.toml");
+        std::fs::write(&path, "batch_max = \"many\"").unwrap();
+        let argv = ["test", "--config", path.to_str().unwrap()].map(OsString::from);
+        let error = parse(command(), argv).unwrap_err();
+        std::fs::remove_dir_all(&dir).unwrap();
+        let line = one_line(&error, "test");
+        assert_eq!(line.matches("--help").count(), 1, "{line}");
+        assert!(line.contains("config.toml: invalid value 'many'"), "{line}");
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub struct Args {
 
     /// The highest value of any family that may ever have been granted: values above it are granted at once (with
     /// --after-total-loss or --after-revert) [default: none are, until all that was promised is over]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = settings::number(0..=u32::MAX))]
     pub above: Option<u32>,
 
     /// Both calendars were once wrong: let this stopped master, and the other one, forget the latest time that they ever
@@ -87,7 +87,7 @@ pub struct Args {
 
     /// How many days a lease lasts, 1 to 30 (with --format) [default: 7]
     #[arg(long, env = "UNIQ_LEASE_DAYS", value_name = "DAYS",
-          value_parser = clap::value_parser!(u8).range(1..=30))]
+          value_parser = settings::number(Terms::LEASE_DAYS))]
     pub lease_days: Option<u8>,
 
     /// The one UTC offset in which this cluster counts hours and days (with --format) [default: +00:00]
@@ -95,15 +95,15 @@ pub struct Args {
     pub utc_offset: Option<UtcOffset>,
 
     /// The largest uint2 token; above 4095 for Uniq96 alone (with --format) [default: 4095]
-    #[arg(long, env = "UNIQ_UINT2_MAX", value_name = "N")]
+    #[arg(long, env = "UNIQ_UINT2_MAX", value_name = "N", value_parser = settings::number(0..=u16::MAX))]
     pub uint2_max: Option<u16>,
 
     /// Where agents connect
-    #[arg(long, env = "UNIQ_AGENT_LISTEN", default_value = "127.0.0.1:7101", value_name = "IP:PORT")]
+    #[arg(long, env = "UNIQ_AGENT_LISTEN", default_value = "127.0.0.1:7101", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub agent_listen: SocketAddr,
 
     /// Where the other master connects
-    #[arg(long, env = "UNIQ_PEER_LISTEN", default_value = "127.0.0.1:7201", value_name = "IP:PORT")]
+    #[arg(long, env = "UNIQ_PEER_LISTEN", default_value = "127.0.0.1:7201", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub peer_listen: SocketAddr,
 
     /// The other master's --peer-listen
@@ -111,7 +111,7 @@ pub struct Args {
     pub peer: Option<String>,
 
     /// Where the console is served
-    #[arg(long, env = "UNIQ_WEB_LISTEN", default_value = "127.0.0.1:7301", value_name = "IP:PORT")]
+    #[arg(long, env = "UNIQ_WEB_LISTEN", default_value = "127.0.0.1:7301", value_name = "IP:PORT", value_parser = settings::ip_port)]
     pub web_listen: SocketAddr,
 
     /// Names under which the console is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
@@ -127,29 +127,30 @@ pub struct Args {
     /// IPv4 addresses with so many leading bits in common count as one network in --network-share and
     /// --network-grants-per-hour
     #[arg(long, env = "UNIQ_NETWORK_V4_BITS", default_value = "32", value_name = "BITS",
-          value_parser = clap::value_parser!(u8).range(1..=32))]
+          value_parser = settings::number(1..=32_u8))]
     pub network_v4_bits: u8,
 
     /// The same for IPv6 addresses
     #[arg(long, env = "UNIQ_NETWORK_V6_BITS", default_value = "64", value_name = "BITS",
-          value_parser = clap::value_parser!(u8).range(1..=128))]
+          value_parser = settings::number(1..=128_u8))]
     pub network_v6_bits: u8,
 
     /// The part of a token type's pool, in percent, that the agents of one network may have open leases of; 100 is no bound.
     /// The same at both masters
     #[arg(long, env = "UNIQ_NETWORK_SHARE", default_value = "50", value_name = "PERCENT",
-          value_parser = clap::value_parser!(u8).range(1..=100))]
+          value_parser = settings::number(1..=100_u8))]
     pub network_share: u8,
 
     /// New leases of a token type that the agents of one network get within an hour; 0 is no bound. The same at both masters
-    #[arg(long, env = "UNIQ_NETWORK_GRANTS_PER_HOUR", default_value = "1024", value_name = "N")]
+    #[arg(long, env = "UNIQ_NETWORK_GRANTS_PER_HOUR", default_value = "1024", value_name = "N",
+          value_parser = settings::number(0..=u32::MAX))]
     pub network_grants_per_hour: u32,
 
     /// The part of each token type's pool, in percent, whose last free values are kept for agents and networks that have held a
     /// lease for an hour or longer, so that newcomers cannot take the place of who starts anew; 0 keeps nothing. The same at
     /// both masters
     #[arg(long, env = "UNIQ_POOL_RESERVE", default_value = "20", value_name = "PERCENT",
-          value_parser = clap::value_parser!(u8).range(0..=50))]
+          value_parser = settings::number(0..=50_u8))]
     pub pool_reserve: u8,
 
     /// The password of the first user, `admin`, is the first line of this file, as long as there are no users; without it
@@ -301,8 +302,13 @@ mod tests {
         for (flags, named) in [
             (&["--format"][..], "--id"),
             (&["--format", "--id", "3"], "1 or 2"),
-            (&["--format", "--id", "1", "--lease-days", "0"], "1..=30"),
-            (&["--format", "--id", "1", "--lease-days", "31"], "1..=30"),
+            (&["--format", "--id", "1", "--lease-days", "0"], "1 to 30"),
+            (&["--format", "--id", "1", "--lease-days", "31"], "1 to 30"),
+            (&["--format", "--id", "1", "--lease-days", "x"], "1 to 30"),
+            (&["--format", "--id", "1", "--uint2-max", "70000"], "0 to 65535"),
+            (&["--peer", "b:1", "--network-grants-per-hour", "many"], "0 to 4294967295"),
+            (&["--above", "x", "--format", "--id", "1"], "0 to 4294967295"),
+            (&["--peer", "b:1", "--web-listen", "7301"], "IP:PORT, such as"),
             (&[], "--peer"),
             (&["--peer", "nowhere"], "HOST:PORT"),
             (&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101"], "--insecure"),
@@ -322,6 +328,7 @@ mod tests {
             let error = parse(flags).expect_err("was taken");
             let line = common::settings::one_line(&error, "uniq_master");
             assert!(line.contains(named) && !line.contains('\n') && error.exit_code() == 2, "{flags:?}: {line}");
+            assert!(!line.contains("invalid digit") && line.matches("--help").count() == 1, "{flags:?}: {line}");
         }
         assert!(parse(&["--peer", "b:1", "--agent-listen", "0.0.0.0:7101", "--insecure"]).is_ok());
         assert_eq!(parse(&["--peer", "b:1"]).unwrap().limits(), Limits::DEFAULT);

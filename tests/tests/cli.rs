@@ -114,7 +114,8 @@ fn wrong_usage_of_the_agent_is_status_2_and_one_line() {
         (vec!["--format", "--num-blocks", "0", "--serial-file", "x"], "--num-blocks"),
         (vec!["--format", "--num-blocks", "-1", "--serial-file", "x"], "-1"),
         (vec!["--format", "--num-blocks", "4294967295", "--serial-file", "x"], "--num-blocks"),
-        (run_with(&["--http-listen", "nonsense"]), "--http-listen"),
+        (run_with(&["--http-listen", "nonsense"]), "write it as IP:PORT"),
+        (run_with(&["--batch-max", "many"]), "write a whole number from 1 to 1000000"),
         (run_with(&["--rpc-listen", "127.0.0.1:99999"]), "--rpc-listen"),
         (run_with(&["--renew-interval", "soon"]), "--renew-interval"),
         (run_with(&["--renew-interval", "0s"]), "--renew-interval"),
@@ -343,6 +344,10 @@ fn a_store_is_made_once_and_never_guessed() {
     let master = master().unwrap();
     let start = ["--data-dir", "d", "--peer", "127.0.0.1:1", "--web-listen", "127.0.0.1:0"];
     fails(&run(&master, &start, dir.path()).unwrap(), 1, "--format", "no store");
+    // Whoever has lost a store must not be told to make another cluster of it.
+    for remedy in ["If this cluster ran before", "--peer-lost", "--join"] {
+        fails(&run(&master, &start, dir.path()).unwrap(), 1, remedy, "no store");
+    }
     assert!(!dir.path().join("d").exists(), "a start made a store by itself");
     std::fs::create_dir(dir.path().join("d")).unwrap();
     fails(&run(&master, &start, dir.path()).unwrap(), 1, "--format", "an empty folder");

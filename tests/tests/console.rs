@@ -214,7 +214,7 @@ async fn a_lease_is_terminated_and_the_other_master_knows_who_did_it() {
         log_in(browser, &other, "admin", ADMIN_PASSWORD).await?;
         go(browser, &format!("{other}/leases?state=ending")).await?;
         page_has(browser, &row_of("uint2", &token)).await?;
-        go(browser, &format!("{other}/audit?action=lease.deny")).await?;
+        go(browser, &format!("{other}/audit?action=lease.terminate")).await?;
         let line =
             format!("/lease terminated\\s+uint2 {token}\\s+admin/.test(document.getElementById('lines').innerText)");
         page_has(browser, &line).await?;

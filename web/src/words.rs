@@ -343,7 +343,8 @@ words! {
     verify: "Verify the chain", "校验链";
     verify_done: "The audit is whole: {lines} lines, and each follows from the one before it.", "审计完整：共 {lines} 行，逐行相连。";
     act_grant: "lease granted", "授予租约";
-    act_deny: "lease terminated", "终止租约";
+    act_deny: "lease not renewed any more", "租约不再续期";
+    act_terminate: "lease terminated", "终止租约";
     act_end: "lease ended", "租约结束";
     act_renew: "lease renewed by hand", "手动续租";
     act_define: "namespace registered", "注册命名空间";

@@ -4,7 +4,7 @@
 //! message the other way: the call itself only says that the mail was taken in.
 
 use super::lease::{AgentReport, Mode, Refusal};
-use crate::audit::Actor;
+use crate::audit::{Actor, Cause};
 use crate::clock::TestClock;
 use crate::lease::{Caution, Floor, Generation, Lease, Prep};
 use crate::setting::{Change, Setting};
@@ -155,7 +155,7 @@ pub enum PeerMessage {
         /// The records.
         records: Vec<(TokenKey, Lease)>,
         /// The operator who wanted it, for the receiver's audit.
-        by: Option<Actor>,
+        by: Option<Cause>,
     },
     /// Somebody wants this change of a setting that is at home with you.
     AskSetting {

@@ -4,7 +4,7 @@
 use crate::replication::lives::Lives;
 use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash};
-use common::audit::{Action, Actor, Entry};
+use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Caution, Grant, Lease, Prep};
 use common::rpc::lease::{
     Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
@@ -376,7 +376,7 @@ pub struct Effects {
     /// When the event at hand happens, for the audit.
     pub(crate) at: WallMs,
     /// Which operator caused it, for the audit.
-    pub(crate) by: Option<Actor>,
+    pub(crate) by: Option<Cause>,
 }
 
 impl Effects {

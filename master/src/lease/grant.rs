@@ -4,7 +4,7 @@
 use super::event::{Alarm, Effects, Reply, RequestId, Write};
 use super::ledger::{Asked, CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
 use super::rules;
-use common::audit::Actor;
+use common::audit::{Actor, Cause};
 use common::lease::{Generation, Grant, Lease, LeaseState, Prep};
 use common::rpc::lease::{FORMER_MAX, Mode, Refusal, TokenRequest};
 use common::rpc::peer::PeerMessage;
@@ -113,7 +113,7 @@ impl Ledger {
             let ours = |lease: &&Lease| rules::is_of(lease, agent_id, session);
             let open = |lease: &&Lease| !lease.deny && lease.state == LeaseState::Held;
             let Some(denied) = self.table.lease(key).filter(ours).filter(open).cloned() else { continue };
-            fx.by = Some(Actor::new(agent_id.as_str(), address));
+            fx.by = Some(Cause::event(Actor::new(agent_id.as_str(), address)));
             self.put_lease(key, Lease { deny: true, ..denied }, fx);
             self.share(key, fx);
         }

@@ -12,7 +12,7 @@ use crate::replication::pair::Pair;
 use crate::setting::Book;
 use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash, User};
-use common::audit::{Actor, Entry};
+use common::audit::{Actor, Cause, Entry};
 use common::clock::TestClock;
 use common::lease::{Caution, Lease, LeaseState, Prep};
 use common::rpc::lease::{Mode, Refusal};
@@ -214,11 +214,11 @@ impl Ledger {
             }
             Event::Change { id, change, actor } => self.on_change(now, id, change, actor, fx),
             Event::Deny { id, key, actor } => {
-                fx.by = Some(actor);
+                fx.by = Some(Cause::command(actor));
                 self.on_deny(now, id, key, fx);
             }
             Event::Extend { id, key, actor } => {
-                fx.by = Some(actor);
+                fx.by = Some(Cause::command(actor));
                 let reply = self.on_extend(now, key, fx);
                 fx.reply(id, Reply::Ordered(reply));
             }
@@ -366,7 +366,7 @@ impl Ledger {
     }
 
     pub(super) fn put_lease(&mut self, key: TokenKey, lease: Lease, fx: &mut Effects) {
-        let by = || fx.by.clone().unwrap_or_else(|| Actor::master(self.identity.master));
+        let by = || fx.by.clone().unwrap_or_else(|| Cause::event(Actor::master(self.identity.master)));
         if let Some(entry) = rules::audited(key, self.table.lease(key), &lease, fx.at, by) {
             fx.writes.push(Write::Audit(entry));
         }

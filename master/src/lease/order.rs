@@ -8,7 +8,7 @@
 use super::event::{Effects, Reply, RequestId, Write};
 use super::ledger::{CONFIRM_WAIT, Ledger};
 use super::rules;
-use common::audit::{Action, Actor, Entry};
+use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Lease, LeaseState};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::PeerMessage;
@@ -25,7 +25,7 @@ const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
 pub(super) struct Order {
     /// Who waits for it; `None` if nobody does any more.
     id: Option<RequestId>,
-    by: Option<Actor>,
+    by: Option<Cause>,
     key: TokenKey,
     denied: Lease,
     give_up_at: BootMs,
@@ -120,7 +120,7 @@ impl Ledger {
         let lease = self.table.lease(key).filter(|lease| rules::still_good(lease, now)).ok_or(Refusal::NoLease)?;
         let until = rules::renewed_until(lease, now, &self.identity.terms, self.witness.permit_in);
         let renewed = Lease { until, renewed: lease.renewed.max(now.wall), ..lease.clone() };
-        let actor = fx.by.clone().unwrap_or_else(|| Actor::master(self.identity.master));
+        let actor = fx.by.clone().map_or_else(|| Actor::master(self.identity.master), |cause| cause.actor);
         let (subject, detail) = (format!("{} {key}", lease.token_type), format!("g{} until {until}", lease.g));
         fx.writes.push(Write::Audit(Entry::new(now.wall, actor, Action::Renew, &subject, &detail)));
         self.put_lease(key, renewed.clone(), fx);

@@ -8,7 +8,7 @@ use super::event::{Alarm, Effects};
 use super::ledger::Ledger;
 use crate::proof::{Proof, Purpose};
 use bincode::Options as _;
-use common::audit::Actor;
+use common::audit::{Actor, Cause};
 use common::lease::{Generation, Grant, Lease, LeaseState, Receipt};
 use common::rpc::lease::{Mode, Refusal, RentRequest};
 use common::terms::{EpochId, SessionId};
@@ -81,7 +81,7 @@ impl Ledger {
             }
             // What was granted in its place, by a ledger that had forgotten it, is not used any more.
             Some(lease) if lease.state != LeaseState::Closed && lease.from < receipt.until => {
-                fx.by = Some(Actor::new("another holder of the token, with a receipt", ""));
+                fx.by = Some(Cause::event(Actor::new("another holder of the token, with a receipt", "")));
                 self.put_lease(key, Lease { deny: true, ..lease }, fx);
                 self.share(key, fx);
             }

@@ -4,7 +4,7 @@
 use super::event::{Alarm, Effects};
 use super::ledger::Ledger;
 use super::rules;
-use common::audit::Actor;
+use common::audit::{Actor, Cause};
 use common::lease::{Lease, LeaseState};
 use common::rpc::lease::{LIST_MAX, ListRequest, ListedLease, Mode, Refusal, Rent, RentRequest, TerminateRequest};
 use common::time::Now;
@@ -33,7 +33,7 @@ impl Ledger {
             return Ok(Rent::Unrented);
         }
         if rules::two_live_copies(lease, request.rseq, request.attempt) {
-            fx.by = Some(Actor::new("two live copies of the holder", &lease.address));
+            fx.by = Some(Cause::event(Actor::new("two live copies of the holder", &lease.address)));
             let denied = Lease { deny: true, ..lease.clone() };
             self.put_lease(key, denied, fx);
             self.share(key, fx);
@@ -71,7 +71,7 @@ impl Ledger {
             return Err(Refusal::NotHolder);
         }
         if !lease.deny && lease.state == LeaseState::Held {
-            fx.by = Some(Actor::new(request.agent_id.as_str(), &lease.address));
+            fx.by = Some(Cause::event(Actor::new(request.agent_id.as_str(), &lease.address)));
             let denied = Lease { deny: true, ..lease.clone() };
             self.put_lease(request.key, denied, fx);
             self.share(request.key, fx);

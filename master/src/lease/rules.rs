@@ -1,7 +1,7 @@
 //! The protocol's rules as small total functions, each with the sentence it stands for.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::audit::{Action, Actor, Entry};
+use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Lease, LeaseState, Prep, UNPROVED_SPAN};
 use common::terms::{AgentId, MasterId, SessionId, Terms};
 use common::time::{Now, WallMs};
@@ -72,15 +72,18 @@ pub fn audited(
     known: Option<&Lease>,
     lease: &Lease,
     at: WallMs,
-    by: impl Fn() -> Actor,
+    by: impl Fn() -> Cause,
 ) -> Option<Entry> {
     let holder = || Actor::new(lease.agent_id.as_str(), &lease.address);
     let known = known.filter(|known| known.g == lease.g);
     let (action, actor) = match known {
         None if lease.state == LeaseState::Held => (Action::Grant, holder()),
-        None => (Action::End, by()),
-        Some(known) if lease.deny && !known.deny => (Action::Deny, by()),
-        Some(known) if known.state == LeaseState::Held && lease.state != LeaseState::Held => (Action::End, by()),
+        None => (Action::End, by().actor),
+        Some(known) if lease.deny && !known.deny => match by() {
+            Cause { actor, commanded: true } => (Action::Terminate, actor),
+            Cause { actor, commanded: false } => (Action::Deny, actor),
+        },
+        Some(known) if known.state == LeaseState::Held && lease.state != LeaseState::Held => (Action::End, by().actor),
         _ => return None,
     };
     let subject = format!("{} {key}", lease.token_type);

@@ -51,7 +51,9 @@ pub enum Room {
 pub enum StoreError {
     /// There is none.
     #[error(
-        "no master's store at {}: make one with `uniq_master --format --data-dir {} --id 1` (or 2 on the other machine)",
+        "no master's store at {}. If this cluster ran before, do not format it anew: run `uniq_master --peer-lost` on the other \
+         master, stopped, and --join here with the token that it prints. For the first start of a cluster make a store with \
+         `uniq_master --format --data-dir {} --id 1` (or 2 on the other machine)",
         .0.display(), .0.display()
     )]
     Missing(PathBuf),

@@ -58,9 +58,10 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 18] = [
+const ACTIONS: [Action; 19] = [
     Action::Grant,
     Action::Renew,
+    Action::Terminate,
     Action::Deny,
     Action::End,
     Action::Define,
@@ -83,6 +84,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
     match action {
         Action::Grant => w.act_grant,
         Action::Deny => w.act_deny,
+        Action::Terminate => w.act_terminate,
         Action::End => w.act_end,
         Action::Renew => w.act_renew,
         Action::Define => w.act_define,
@@ -183,7 +185,7 @@ impl Line {
     pub(super) fn new(row: AuditRow, look: &Look<'_>) -> Self {
         let tone = match row.action {
             Action::Grant | Action::Renew => "well",
-            Action::Deny | Action::PeerLost | Action::RolledBack | Action::Reverted => "bad",
+            Action::Deny | Action::Terminate | Action::PeerLost | Action::RolledBack | Action::Reverted => "bad",
             Action::End | Action::LogIn => "rest",
             Action::Whitelist | Action::User | Action::Key | Action::LockOut | Action::Vouch => "warn",
             Action::Define | Action::Retire | Action::Join | Action::AfterRevert | Action::ForgetClock => "wait",
@@ -220,7 +222,7 @@ fn shortened(text: &str) -> String {
 
 /// Where the page of what a line is about is, if it has one.
 fn href_of(action: Action, subject: &str) -> Option<String> {
-    if !matches!(action, Action::Grant | Action::Deny | Action::End | Action::Renew) {
+    if !matches!(action, Action::Grant | Action::Deny | Action::Terminate | Action::End | Action::Renew) {
         return None;
     }
     let (token_type, token) = subject.split_once(' ')?;
