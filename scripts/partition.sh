@@ -9,7 +9,7 @@ case ${1:-} in
 Usage: scripts/partition.sh [ROUNDS]
 
 Three pairs of masters with their agents, each process on a machine of its own (a network namespace), are cut from each
-other side by side: both ways, packets of one way, mail of one way; 20 rounds if nothing else is said, each cut for up to
+other side by side: both ways, packets of one way, messages of one way; 20 rounds if nothing else is said, each cut for up to
 20 seconds longer than it takes to see that nothing is granted and renewals go on. At the end no ID may have come twice.
 Needs root or user namespaces, ip (iproute2) and nft (nftables).
 HELP

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the steady state of many agents costs the masters: signs of life every minute, renewals every hour.
+# What the steady state of many agents costs the masters: heartbeats every minute, renewals every hour.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

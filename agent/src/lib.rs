@@ -1,13 +1,13 @@
 //! The agent: leases tokens from the masters and mints IDs by itself.
 //!
-//! The pure rooms decide ([`holder`], [`serial`], [`window`], [`uniq96`], [`emit`], [`timebase`]); [`serial_file`] and
+//! The pure rooms decide ([`holder`], [`serial`], [`window`], [`uniq96`], [`gate`], [`timebase`]); [`serial_file`] and
 //! [`minter`] make their decisions durable before they count; [`embed`] lets an
 //! application mint in its own process; [`heartbeat`], [`http`] and [`rpc`] talk, on the
 //! threads of [`workers`].
 
 pub mod config;
 pub mod embed;
-pub mod emit;
+pub mod gate;
 pub mod heartbeat;
 pub mod holder;
 pub mod http;

@@ -2,8 +2,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::namespace::{GeneratorKind, GeneratorName};
+use common::parameters::ClusterId;
 use common::rpc::mint::MintCode;
-use common::terms::ClusterId;
 use common::time::{SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 

@@ -1,18 +1,18 @@
 //! What a request gets: runs of IDs that differ in their serials only.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::emit::Stamp;
+use crate::gate::Prefix;
 use common::ids::{UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
 use common::template::CallerParts;
 
 /// Room for a string of the usual length.
 const TEXT_LEN_USUAL: usize = 32;
 
-/// IDs of one stamp with consecutive serials.
+/// IDs of one prefix with consecutive serials.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What they have in common.
-    pub stamp: Stamp,
+    pub prefix: Prefix,
     /// The counter of the first one.
     pub start: u64,
     /// How many there are.
@@ -66,8 +66,8 @@ impl Runs {
     /// The IDs, if they are Uniq64.
     pub fn uniq64(&self) -> impl Iterator<Item = Uniq64> {
         self.iter().flat_map(|run| {
-            let prefix = match run.stamp {
-                Stamp::Uniq64 { prefix } => Some(prefix),
+            let prefix = match run.prefix {
+                Prefix::Uniq64 { prefix } => Some(prefix),
                 _ => None,
             };
             prefix.into_iter().flat_map(|prefix| run.counters().map(move |counter| uniq64(prefix, counter)))
@@ -77,8 +77,8 @@ impl Runs {
     /// The IDs, if they are Uniq96.
     pub fn uniq96(&self) -> impl Iterator<Item = Uniq96> {
         self.iter().flat_map(|run| {
-            let prefix = match run.stamp {
-                Stamp::Uniq96 { prefix } => Some(prefix),
+            let prefix = match run.prefix {
+                Prefix::Uniq96 { prefix } => Some(prefix),
                 _ => None,
             };
             prefix.into_iter().flat_map(|prefix| run.counters().map(move |counter| uniq96(prefix, counter)))
@@ -89,7 +89,7 @@ impl Runs {
     pub fn texts(&self, caller: &CallerParts) -> Vec<String> {
         let mut texts = Vec::with_capacity(self.len());
         for run in self.iter() {
-            let Stamp::Text { bound, capacity } = &run.stamp else { continue };
+            let Prefix::Text { bound, capacity } = &run.prefix else { continue };
             for counter in run.counters() {
                 let mut text = Vec::with_capacity(TEXT_LEN_USUAL);
                 bound.write(caller, counter % capacity, &mut text);

@@ -4,7 +4,7 @@
 //! and never goes back. A millisecond whose serials are used up makes way for the next one.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::emit::UNIQ96_AHEAD_MAX;
+use crate::gate::UNIQ96_AHEAD_MAX;
 use common::calendar::UtcOffset;
 use common::lease::Grant;
 use common::time::{SpanMs, WallMs};

@@ -15,12 +15,12 @@ use std::ops::Range;
 /// each time, which would come to an end after some centuries.
 const CLOSED: u64 = 1 << 63;
 
-/// A range of serials with the stamp that they go with.
+/// A range of serials with the prefix that they go with.
 #[derive(Debug)]
 pub struct Window<S> {
     /// What all its IDs have in common: time and token.
-    pub stamp: S,
-    /// The bucket that the stamp carries.
+    pub prefix: S,
+    /// The bucket that the prefix carries.
     pub bucket: u32,
     /// On a cache line of its own: an addition takes the line away from all other threads, and they read the rest of this for
     /// each serial.
@@ -59,16 +59,16 @@ pub struct One {
 
 impl<S> Window<S> {
     /// A window over `serials`, good for instants before `valid_until`. Serials must lie below 2^62.
-    pub fn open(stamp: S, bucket: u32, serials: Range<u64>, valid_until: WallMs) -> Self {
+    pub fn open(prefix: S, bucket: u32, serials: Range<u64>, valid_until: WallMs) -> Self {
         let start = serials.start.min(CLOSED >> 1);
         let end = serials.end.clamp(start, CLOSED >> 1);
         let half = start + (end - start) / 2;
-        Self { stamp, bucket, next: AtomicU64::new(start).into(), end, half, valid_until }
+        Self { prefix, bucket, next: AtomicU64::new(start).into(), end, half, valid_until }
     }
 
     /// A window in which there is nothing.
-    pub fn closed(stamp: S) -> Self {
-        Self { stamp, bucket: 0, next: AtomicU64::new(CLOSED).into(), end: 0, half: 0, valid_until: WallMs(i64::MIN) }
+    pub fn closed(prefix: S) -> Self {
+        Self { prefix, bucket: 0, next: AtomicU64::new(CLOSED).into(), end: 0, half: 0, valid_until: WallMs(i64::MIN) }
     }
 
     /// The same window over other serials.
@@ -76,7 +76,7 @@ impl<S> Window<S> {
     where
         S: Clone,
     {
-        Self::open(self.stamp.clone(), self.bucket, serials, self.valid_until)
+        Self::open(self.prefix.clone(), self.bucket, serials, self.valid_until)
     }
 
     /// Takes `n` serials if `wall` is still in time. The caller owns what it gets for good, even if the window is

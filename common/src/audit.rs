@@ -1,9 +1,9 @@
-//! What the masters write down about every change of ownership and every order of an operator: who, from where, when, what.
+//! What the masters write down about every change of ownership and every command of an operator: who, from where, when, what.
 //!
 //! A line is made durable in the same commit as its effect, so no effect is ever seen without it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::terms::MasterId;
+use crate::parameters::MasterId;
 use crate::time::WallMs;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -4,7 +4,7 @@
 //! into an ID only if it lies in there, so uniqueness is a matter of sets, not of clocks.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::terms::{AgentId, SessionId};
+use crate::parameters::{AgentId, SessionId};
 use crate::time::{SpanMs, WallMs};
 use crate::token::{TokenKey, TokenType, TokenValue};
 use serde::{Deserialize, Serialize};

@@ -15,6 +15,7 @@ pub mod lease;
 pub mod namespace;
 #[cfg(feature = "rpc")]
 pub mod net;
+pub mod parameters;
 #[cfg(feature = "cli")]
 pub mod process;
 #[cfg(feature = "rpc")]
@@ -23,6 +24,5 @@ pub mod setting;
 #[cfg(feature = "cli")]
 pub mod settings;
 pub mod template;
-pub mod terms;
 pub mod time;
 pub mod token;

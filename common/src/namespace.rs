@@ -6,8 +6,8 @@
 
 use crate::digits::shown;
 use crate::ids::UNIQ64_SERIALS_PER_HOUR;
+use crate::parameters::ClusterId;
 use crate::template::{DEFAULT_TEMPLATE, Overlap, Template, TemplateError};
-use crate::terms::ClusterId;
 use crate::token::{TokenType, UnknownTokenType};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -5,7 +5,7 @@
 use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};
 use crate::audit::Actor;
 use crate::namespace::{EarlyNamespace, GeneratorKind, GeneratorName, Namespace, NamespaceError};
-use crate::terms::MasterId;
+use crate::parameters::MasterId;
 use crate::time::WallMs;
 use core::net::IpAddr;
 use ipnet::IpNet;

@@ -1,4 +1,4 @@
-//! What the console's door sees of this master: users and keys of the ledger, and the logins in its store.
+//! What the console's authentication sees of this master: users and keys of the ledger, and the logins in its store.
 
 use crate::admin::Admin;
 use crate::driver::{Driver, Refused};
@@ -19,7 +19,7 @@ const PROPOSE_AGAIN: Duration = Duration::from_secs(1);
 impl Accounts for Admin {
     fn users(&self) -> BoxFuture<'_, Result<Vec<User>, Unavailable>> {
         async move {
-            let known = self.look(|ledger, _| ledger.book().users().map(<[User]>::to_vec)).await?;
+            let known = self.look(|ledger, _| ledger.settings_table().users().map(<[User]>::to_vec)).await?;
             // Until both masters hold a first admin, whoever can read its password's file may look around here.
             Ok(known.unwrap_or_else(|| self.first_admin.iter().cloned().collect()))
         }
@@ -27,7 +27,7 @@ impl Accounts for Admin {
     }
 
     fn keys(&self) -> BoxFuture<'_, Result<Vec<ApiKey>, Unavailable>> {
-        self.look(|ledger, _| ledger.book().keys().to_vec())
+        self.look(|ledger, _| ledger.settings_table().keys().to_vec())
     }
 
     fn keep(

@@ -3,7 +3,7 @@
 use crate::agents;
 use crate::driver::{Counters, Driver, Refused};
 use crate::lease::{Alarm, Ledger};
-use crate::roll::Roll;
+use crate::registry::AgentRegistry;
 use crate::store::audit::Line;
 use crate::store::reserve::ROOM_MIN;
 use crate::store::sled::AuditLog;
@@ -11,10 +11,10 @@ use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
 use common::namespace::Namespace;
+use common::parameters::{ClusterParameters, SessionId};
 use common::process::log;
 use common::rpc::lease::Mode;
 use common::setting::predefined;
-use common::terms::{SessionId, Terms};
 use common::time::{Now, WallMs};
 use common::token::{POOL_LOW_PERCENT, TokenKey};
 use futures::FutureExt as _;
@@ -38,7 +38,7 @@ pub struct Admin {
     pub(crate) audit: AuditLog,
     /// Held by whoever has the audit walked.
     pub(crate) verifying: Arc<tokio::sync::Mutex<()>>,
-    roll: Roll,
+    registry: AgentRegistry,
     flags: Vec<FlagRow>,
     /// Who may log in as long as the ledger has no users.
     pub(crate) first_admin: Option<User>,
@@ -47,14 +47,14 @@ pub struct Admin {
 impl Admin {
     /// A view through this driver.
     pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: AuditLog) -> Self {
-        let (first_admin, roll, flags, verifying) = Default::default();
-        Self { driver, clock, counters, audit, verifying, first_admin, roll, flags }
+        let (first_admin, registry, flags, verifying) = Default::default();
+        Self { driver, clock, counters, audit, verifying, first_admin, registry, flags }
     }
 
     /// With what agents report, and with what this master was started with; none of that may be secret.
     #[must_use]
-    pub fn with_roll(self, roll: Roll, flags: Vec<FlagRow>) -> Self {
-        Self { roll, flags, ..self }
+    pub fn with_registry(self, registry: AgentRegistry, flags: Vec<FlagRow>) -> Self {
+        Self { registry, flags, ..self }
     }
 
     /// With somebody who may log in as long as the ledger has no users.
@@ -100,23 +100,23 @@ impl<'a> Taken<'a> {
         }
     }
 
-    fn row(&self, key: TokenKey, terms: &Terms) -> LeaseRow {
+    fn row(&self, key: TokenKey, parameters: &ClusterParameters) -> LeaseRow {
         match self {
-            Self::Proposed(prep) => LeaseRow::of_prep(prep, terms),
-            Self::Leased(lease, stage) => LeaseRow::of_lease(key, lease, *stage, terms),
+            Self::Proposed(prep) => LeaseRow::of_prep(prep, parameters),
+            Self::Leased(lease, stage) => LeaseRow::of_lease(key, lease, *stage, parameters),
         }
     }
 }
 
 /// Everything that is not free, ascending: one entry a value, its proposal rather than its last lease.
 fn taken(ledger: &Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, Taken<'_>)> {
-    let terms = ledger.identity().terms;
+    let parameters = ledger.identity().parameters;
     let table = ledger.table();
     let mut proposed = table.preps().peekable();
     let mut leased = table
         .leases()
         .filter(move |(key, _)| table.prep(*key).is_none())
-        .filter_map(move |(key, lease)| Some((key, lease, LeaseStage::of(lease, now, &terms)?)))
+        .filter_map(move |(key, lease)| Some((key, lease, LeaseStage::of(lease, now, &parameters)?)))
         .peekable();
     std::iter::from_fn(move || {
         let next_is_leased = match (proposed.peek(), leased.peek()) {
@@ -133,10 +133,10 @@ fn taken(ledger: &Ledger, now: WallMs) -> impl Iterator<Item = (TokenKey, Taken<
 }
 
 fn page_of(ledger: &Ledger, now: WallMs, filter: &LeaseFilter, page: Page) -> LeasePage {
-    let terms = ledger.identity().terms;
+    let parameters = ledger.identity().parameters;
     let seen = taken(ledger, now).map(|(key, entry)| (entry.seen(key), entry));
     let matching = seen.filter(|(seen, _)| filter.admits(seen));
-    page.cut(matching, |key, entry| entry.row(key, &terms))
+    page.cut(matching, |key, entry| entry.row(key, &parameters))
 }
 
 fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
@@ -148,7 +148,7 @@ fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
         last_heartbeat: Some(now.wall),
         lsn: Some(ledger.lsn()),
         clock_skew_ms: Some(0),
-        permit: ledger.witness().permit_in,
+        permit: ledger.observed().permit_in,
         version: Some(ledger.version().to_owned()),
         calendar_ahead_ms: ledger.calendar().ahead().map(|ahead| ahead.0),
     };
@@ -197,7 +197,7 @@ fn not_ready(ledger: &Ledger, now: Now) -> Option<String> {
         Mode::ReadyAlone if ledger.pair().heard(now) => Some(Alarm::NotHeard.to_string()),
         Mode::ReadyAlone => Some("the other master is silent: renewals only, no new leases".to_owned()),
         Mode::Ready if !ledger.pair().heard(now) => Some("the other master is silent: no new leases".to_owned()),
-        Mode::Ready if ledger.witness().permit_in.is_none() => {
+        Mode::Ready if ledger.observed().permit_in.is_none() => {
             Some("the other master has not allowed this one to renew alone yet: in a moment".to_owned())
         }
         Mode::Ready => None,
@@ -216,7 +216,7 @@ impl Masters for Admin {
     fn pools(&self) -> BoxFuture<'_, Result<Vec<PoolRow>, Unavailable>> {
         self.look(|ledger, now| {
             let taken = taken(ledger, now.wall).map(|(key, entry)| (key, entry.stage()));
-            count_pools(ledger.identity().terms.uint2_max(), taken)
+            count_pools(ledger.identity().parameters.uint2_max(), taken)
         })
     }
 
@@ -226,14 +226,14 @@ impl Masters for Admin {
 
     fn whitelist(&self) -> BoxFuture<'_, Result<Vec<NetworkRow>, Unavailable>> {
         self.look(|ledger, _| {
-            let networks = ledger.book().either_whitelist().into_iter();
+            let networks = ledger.settings_table().either_whitelist().into_iter();
             networks.map(|network| NetworkRow { network: network.to_string() }).collect()
         })
     }
 
     fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>> {
         self.look(|ledger, _| {
-            let registered = ledger.book().all().filter_map(|setting| {
+            let registered = ledger.settings_table().all().filter_map(|setting| {
                 Some(namespace_row(setting.value.namespace()?, setting.actor.who(), setting.value.is_retired()))
             });
             predefined().map(|namespace| namespace_row(&namespace, "", false)).chain(registered).collect()
@@ -241,8 +241,8 @@ impl Masters for Admin {
     }
 
     fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {
-        let roll = self.roll.clone();
-        self.look(move |ledger, now| agents::rows(ledger, now.wall, roll.all()))
+        let registry = self.registry.clone();
+        self.look(move |ledger, now| agents::rows(ledger, now.wall, registry.all()))
     }
 
     fn settings(&self) -> BoxFuture<'_, Result<SettingsRow, Unavailable>> {
@@ -337,8 +337,8 @@ fn render(
     counter("uniq_master_events_total", "Events the ledger took in.", counters.events.load(Ordering::Relaxed))?;
     let lockouts = counters.lockouts.load(Ordering::Relaxed);
     counter("uniq_master_lockouts_total", "Users and addresses that failed to log in too often.", lockouts)?;
-    let dropped = counters.mail_dropped.load(Ordering::Relaxed);
-    counter("uniq_master_mail_dropped_total", "Mail to the other master that found no place.", dropped)?;
+    let dropped = counters.messages_dropped.load(Ordering::Relaxed);
+    counter("uniq_master_mail_dropped_total", "Messages to the other master that found no place.", dropped)?;
     let room = counters.room.load(Ordering::Relaxed);
     if room < u64::MAX {
         writeln!(

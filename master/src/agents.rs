@@ -1,25 +1,25 @@
 //! What the console shows of the agents: what they reported, joined with what the ledger says they hold.
 
 use crate::lease::Ledger;
-use crate::roll::{Present, ROLL_MAX};
+use crate::registry::{Present, REGISTRY_MAX};
 use crate::store::audit::Line;
-use common::terms::{SessionId, Terms};
+use common::parameters::{ClusterParameters, SessionId};
 use common::time::WallMs;
 use common::token::TokenKey;
 use std::collections::BTreeMap;
 use web::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LeaseStage, ReportRow, SettingsRow};
 
-/// Rows at most: everybody who can be on the roll, and as many again who hold leases and do not report.
-const ROWS_MAX: usize = 2 * ROLL_MAX;
+/// Rows at most: everybody who can be in the registry, and as many again who hold leases and do not report.
+const ROWS_MAX: usize = 2 * REGISTRY_MAX;
 
-/// Everybody on the roll, and those who hold a lease without reporting, at most [`ROWS_MAX`]; by name, then by session.
-pub(crate) fn rows(ledger: &Ledger, now: WallMs, roll: Vec<Present>) -> Vec<AgentRow> {
-    let agents = roll.len();
+/// Everybody in the registry, and those who hold a lease without reporting, at most [`ROWS_MAX`]; by name, then by session.
+pub(crate) fn rows(ledger: &Ledger, now: WallMs, registry: Vec<Present>) -> Vec<AgentRow> {
+    let agents = registry.len();
     let mut rows: BTreeMap<SessionId, AgentRow> =
-        roll.into_iter().map(|present| (present.report.session, row_of(present, agents))).collect();
-    let terms = ledger.identity().terms;
+        registry.into_iter().map(|present| (present.report.session, row_of(present, agents))).collect();
+    let parameters = ledger.identity().parameters;
     for (key, lease) in ledger.table().leases() {
-        if LeaseStage::of(lease, now, &terms) != Some(LeaseStage::Held) {
+        if LeaseStage::of(lease, now, &parameters) != Some(LeaseStage::Held) {
             continue;
         }
         if !rows.contains_key(&lease.session) && rows.len() >= ROWS_MAX {
@@ -82,18 +82,18 @@ pub(crate) fn is_about(line: &Line, token: TokenKey) -> bool {
 /// What the cluster was made with.
 pub(crate) fn settings(ledger: &Ledger, flags: Vec<FlagRow>) -> SettingsRow {
     let identity = ledger.identity();
-    let terms = identity.terms;
+    let parameters = identity.parameters;
     SettingsRow {
         master: identity.master,
         version: ledger.version().to_owned(),
         cluster: identity.cluster.map(|cluster| cluster.to_string()),
         pair_epoch: identity.pair_epoch,
-        lease_days: terms.lease_days(),
-        grace_days: Terms::GRACE_DAYS,
-        solo_days: Terms::SOLO_DAYS,
-        budget: Terms::BUDGET,
-        utc_offset: terms.utc_offset().to_string(),
-        uint2_max: terms.uint2_max(),
+        lease_days: parameters.lease_days(),
+        grace_days: ClusterParameters::GRACE_DAYS,
+        solo_days: ClusterParameters::SOLO_DAYS,
+        budget: ClusterParameters::BUDGET,
+        utc_offset: parameters.utc_offset().to_string(),
+        uint2_max: parameters.uint2_max(),
         flags,
     }
 }

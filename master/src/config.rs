@@ -5,9 +5,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use common::calendar::UtcOffset;
 use common::clock::TestClock;
+use common::parameters::{ClusterParameters, MasterId};
 use common::rpc::peer::JoinToken;
 use common::settings::{self, LogFormat};
-use common::terms::{MasterId, Terms};
 use ipnet::IpNet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ pub struct Args {
 
     /// How many days a lease lasts, 1 to 30 (with --format) [default: 7]
     #[arg(long, env = "UNIQ_LEASE_DAYS", value_name = "DAYS",
-          value_parser = settings::number(Terms::LEASE_DAYS))]
+          value_parser = settings::number(ClusterParameters::LEASE_DAYS))]
     pub lease_days: Option<u8>,
 
     /// The one UTC offset in which this cluster counts hours and days (with --format) [default: +00:00]
@@ -271,11 +271,11 @@ impl Args {
     ///
     /// # Errors
     /// Those no cluster may have.
-    pub fn terms(&self) -> Result<Terms, common::terms::TermsError> {
-        Terms::new(
-            self.lease_days.unwrap_or(Terms::LEASE_DAYS_DEFAULT),
+    pub fn parameters(&self) -> Result<ClusterParameters, common::parameters::ParametersError> {
+        ClusterParameters::new(
+            self.lease_days.unwrap_or(ClusterParameters::LEASE_DAYS_DEFAULT),
             self.utc_offset.unwrap_or_default(),
-            self.uint2_max.unwrap_or(Terms::UINT2_MAX_DEFAULT),
+            self.uint2_max.unwrap_or(ClusterParameters::UINT2_MAX_DEFAULT),
         )
     }
 }

@@ -7,10 +7,10 @@
 //! A failed commit, one that does not return (`watchdog.rs`) and a panic in the ledger all end the process: after any of them
 //! nobody knows what is on the disk or in memory, and a restart reads a known state.
 //!
-//! While the disk has no room the loop stands still, as if the process were stopped: it steps nothing, drops mail, refuses
+//! While the disk has no room the loop stands still, as if the process were stopped: it steps nothing, drops messages, refuses
 //! requests, and can be looked at. Nothing is written then, so no write can fail for want of room.
 
-use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId, Standing, Write};
+use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId, Snapshot, Write};
 use crate::rpc::Whitelist;
 use crate::store::{Room, Store};
 use crate::watchdog::{self, EndOnPanic, Pulse};
@@ -30,8 +30,8 @@ use tokio::sync::{mpsc, oneshot};
 pub const QUEUE_MAX: usize = 16_384;
 /// Events that share one commit.
 pub const BATCH_MAX: usize = 4_096;
-/// Mail that waits for the link; more is dropped, as any mail may be.
-pub const MAIL_MAX: usize = 16_384;
+/// Messages that wait for the link; more are dropped, as any message may be.
+pub const OUTBOX_MAX: usize = 16_384;
 
 type Answer = Result<Reply, Refused>;
 type Query = Box<dyn FnOnce(&Ledger, &Clock) + Send>;
@@ -48,7 +48,7 @@ enum Input {
 pub struct Driver {
     queue: SyncSender<Input>,
     stopping: Arc<AtomicBool>,
-    standing: Arc<RwLock<Standing>>,
+    snapshot: Arc<RwLock<Snapshot>>,
     full: Arc<AtomicBool>,
 }
 
@@ -80,15 +80,15 @@ pub struct Counters {
     pub commits: AtomicU64,
     /// Events stepped.
     pub events: AtomicU64,
-    /// Mail that found no place in the queue to the link.
-    pub mail_dropped: AtomicU64,
+    /// Messages that found no place in the queue to the link.
+    pub messages_dropped: AtomicU64,
     /// Users and addresses that were locked out of the console.
     pub lockouts: AtomicU64,
     /// Bytes that are free on the store's disk, as far as that is known.
     pub room: AtomicU64,
 }
 
-/// Starts the loop. Mail to the other master comes out of the receiver; `whitelist` follows the ledger's.
+/// Starts the loop. Messages to the other master come out of the receiver; `whitelist` follows the ledger's.
 ///
 /// # Errors
 /// What the system says if it cannot start a thread.
@@ -100,11 +100,11 @@ pub fn start(
     whitelist: Whitelist,
 ) -> std::io::Result<(Driver, Running, mpsc::Receiver<PeerFrame>)> {
     let (queue, inbox) = sync_channel(QUEUE_MAX);
-    let (mail, outbox) = mpsc::channel(MAIL_MAX);
+    let (messages, outbox) = mpsc::channel(OUTBOX_MAX);
     let stopping = Arc::new(AtomicBool::new(false));
-    whitelist.set(ledger.book().whitelist());
-    let standing = Arc::new(RwLock::new(Standing::of(&ledger)));
-    let followed = Arc::clone(&standing);
+    whitelist.set(ledger.settings_table().whitelist());
+    let snapshot = Arc::new(RwLock::new(Snapshot::of(&ledger)));
+    let followed = Arc::clone(&snapshot);
     let (waiting, next_request) = (HashMap::new(), 0);
     let (full, pulse) = (Arc::new(AtomicBool::new(false)), Arc::new(Pulse::default()));
     watchdog::start(Arc::clone(&pulse))?;
@@ -112,12 +112,12 @@ pub fn start(
         ledger,
         store,
         clock,
-        mail,
+        messages,
         waiting,
         next_request,
         counters,
         whitelist,
-        standing: followed,
+        snapshot: followed,
         full: Arc::clone(&full),
         pulse,
     };
@@ -125,7 +125,7 @@ pub fn start(
         let _end_on_panic = EndOnPanic;
         state.run(&inbox);
     })?;
-    let driver = Driver { queue: queue.clone(), stopping: Arc::clone(&stopping), standing, full };
+    let driver = Driver { queue: queue.clone(), stopping: Arc::clone(&stopping), snapshot, full };
     Ok((driver, Running { thread, queue, stopping }, outbox))
 }
 
@@ -169,11 +169,11 @@ impl Driver {
         answered.await.map_err(|_| Refused::Stopping)
     }
 
-    /// The ledger's standing after its last commit, without the way to the loop. Never kept across an `await`: the loop waits
+    /// A snapshot of the ledger after its last commit, without the way to the loop. Never kept across an `await`: the loop waits
     /// for it.
-    pub fn standing(&self) -> RwLockReadGuard<'_, Standing> {
+    pub fn snapshot(&self) -> RwLockReadGuard<'_, Snapshot> {
         // A panic of the loop, the only one that writes, ends the process.
-        self.standing.read().unwrap_or_else(PoisonError::into_inner)
+        self.snapshot.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, input: Input) -> Result<(), Refused> {
@@ -202,13 +202,13 @@ struct Loop<S> {
     ledger: Ledger,
     store: S,
     clock: Clock,
-    mail: mpsc::Sender<PeerFrame>,
+    messages: mpsc::Sender<PeerFrame>,
     /// The answers that requests wait for.
     waiting: HashMap<RequestId, oneshot::Sender<Answer>>,
     next_request: u64,
     counters: Arc<Counters>,
     whitelist: Whitelist,
-    standing: Arc<RwLock<Standing>>,
+    snapshot: Arc<RwLock<Snapshot>>,
     full: Arc<AtomicBool>,
     pulse: Arc<Pulse>,
 }
@@ -310,14 +310,14 @@ impl<S: Store> Loop<S> {
             self.pulse.writing();
             self.counters.commits.fetch_add(1, Ordering::Relaxed);
             if fx.writes.iter().any(|write| matches!(write, Write::Setting(_))) {
-                self.whitelist.set(self.ledger.book().whitelist());
+                self.whitelist.set(self.ledger.settings_table().whitelist());
             }
         }
-        self.standing.write().unwrap_or_else(PoisonError::into_inner).follow(&self.ledger, &fx.writes);
-        for message in fx.mail {
+        self.snapshot.write().unwrap_or_else(PoisonError::into_inner).follow(&self.ledger, &fx.writes);
+        for message in fx.messages {
             let frame = self.frame(message);
-            if self.mail.try_send(frame).is_err() {
-                self.counters.mail_dropped.fetch_add(1, Ordering::Relaxed);
+            if self.messages.try_send(frame).is_err() {
+                self.counters.messages_dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
         for (id, reply) in fx.replies {

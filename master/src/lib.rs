@@ -2,22 +2,22 @@
 //!
 //! The rooms, from the inside out. [`lease`] is the ledger: what is promised to whom, a pure machine that takes events
 //! and hands back effects; [`setting`] is its part that says what names stand for and who may ask. [`replication`] is its view of the other master, pure too, and the link that carries the
-//! mail. [`store`] makes the ledger's writes durable. [`driver`] is the one loop that joins them: take events, step, make
-//! durable, and only then send and reply. [`rpc`] and [`admin`] decode, queue and await; they decide nothing. [`roll`] is
+//! messages. [`store`] makes the ledger's writes durable. [`driver`] is the one loop that joins them: take events, step, make
+//! durable, and only then send and reply. [`rpc`] and [`admin`] decode, queue and await; they decide nothing. [`registry`] is
 //! what agents said of themselves lately, for the operators' eyes.
 
 pub mod accounts;
 pub mod admin;
 mod agents;
+pub mod bootstrap;
+mod commands;
 pub mod config;
 pub mod driver;
-pub mod first;
 pub mod lease;
-mod orders;
 pub mod proof;
+pub mod registry;
 pub mod remedy;
 pub mod replication;
-pub mod roll;
 pub mod rpc;
 pub mod setting;
 pub mod store;

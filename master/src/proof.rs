@@ -6,7 +6,7 @@
 //! and no stranger can make it up.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::terms::EpochId;
+use common::parameters::EpochId;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;

@@ -9,7 +9,7 @@ use crate::store::{Store as _, StoreError};
 use common::audit::{Action, Actor, Entry};
 use common::clock::Clock;
 use common::lease::Floor;
-use common::terms::Terms;
+use common::parameters::ClusterParameters;
 use common::time::WallMs;
 use common::token::TokenValue;
 
@@ -50,9 +50,9 @@ fn granted(floor: &Floor) -> String {
 }
 
 /// The writes of a store that is formatted after both stores of its cluster were lost, and what they mean.
-pub fn total_loss(args: &Args, terms: &Terms) -> (Vec<Write>, String) {
+pub fn total_loss(args: &Args, parameters: &ClusterParameters) -> (Vec<Write>, String) {
     let now = Clock::new(args.test_clock).wall();
-    let floor = floor_of(terms, now, args.above.map(TokenValue));
+    let floor = floor_of(parameters, now, args.above.map(TokenValue));
     let actor = Actor::new("operator", "uniq_master --format --after-total-loss");
     let said = granted(&floor);
     let line = Entry::new(now, actor, Action::AfterRevert, "the ledger before this one", &said);
@@ -70,8 +70,8 @@ pub fn revert(args: &Args) -> Result<String, RemedyError> {
     let (mut store, loaded) = SledStore::open(&args.data_dir)?;
     let now = Clock::new(args.test_clock).wall();
     // A calendar that stands behind what it once showed would make the floor too low.
-    let from = now.max(loaded.witness.clock_high);
-    let floor = floor_of(&loaded.identity.terms, from, args.above.map(TokenValue));
+    let from = now.max(loaded.observed.clock_high);
+    let floor = floor_of(&loaded.identity.parameters, from, args.above.map(TokenValue));
     let actor = Actor::new("operator", "uniq_master --after-revert");
     store.commit(&remedy::after_revert(&loaded, floor, actor, now), loaded.lsn.saturating_add(1))?;
     Ok(granted(&floor))
@@ -86,7 +86,7 @@ pub fn forget_clock(args: &Args) -> Result<WallMs, RemedyError> {
                 were promised by it keep their ends";
     confirmed(args, CONFIRM_CLOCK, does)?;
     let (mut store, loaded) = SledStore::open(&args.data_dir)?;
-    let (now, was) = (Clock::new(args.test_clock).wall(), loaded.witness.clock_high);
+    let (now, was) = (Clock::new(args.test_clock).wall(), loaded.observed.clock_high);
     let actor = Actor::new("operator", "uniq_master --forget-clock");
     store.commit(&remedy::forget_clock(&loaded, actor, now), loaded.lsn)?;
     Ok(was)

@@ -2,12 +2,13 @@
 
 use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply};
-use crate::roll::Roll;
+use crate::registry::AgentRegistry;
 use arc_swap::ArcSwap;
 use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
 use common::net::places::{Place, Places};
+use common::parameters::MasterId;
 use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::lease::{
@@ -17,7 +18,6 @@ use common::rpc::lease::{
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, Setting, SettingKey};
-use common::terms::MasterId;
 use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -70,9 +70,9 @@ impl Whitelist {
 
 /// Where agents' reports go.
 #[derive(Clone)]
-pub struct Told {
-    /// The roll.
-    pub roll: Roll,
+pub struct ReportContext {
+    /// The registry.
+    pub registry: AgentRegistry,
     /// What time it is.
     pub clock: Clock,
     /// Which master this is.
@@ -85,14 +85,14 @@ pub async fn serve(
     connections_max: usize,
     driver: Driver,
     whitelist: Whitelist,
-    told: Told,
+    reporting: ReportContext,
     stop: CancellationToken,
 ) {
     let refused = Arc::new(Semaphore::new(REFUSED_MAX));
     let bounds = LIMITS.bounds();
     let handle = move |io, from: SocketAddr, place: Place| {
-        let (driver, told, seat) = (driver.clone(), told.clone(), place.clone());
-        let server = LeaseServer { driver, whitelist: whitelist.clone(), told, from, place: seat };
+        let (driver, reporting, seat) = (driver.clone(), reporting.clone(), place.clone());
+        let server = LeaseServer { driver, whitelist: whitelist.clone(), reporting, from, place: seat };
         let admitted = whitelist.admits(from.ip());
         let (refused, bounds) = (Arc::clone(&refused), bounds.clone());
         async move {
@@ -125,7 +125,7 @@ fn weight(request: &LeaseServiceRequest) -> usize {
 struct LeaseServer {
     driver: Driver,
     whitelist: Whitelist,
-    told: Told,
+    reporting: ReportContext,
     from: SocketAddr,
     /// Kept for whoever holds a lease: one connection for each session, so that a holder has no more than one of them.
     place: Place,
@@ -201,7 +201,7 @@ impl LeaseService for LeaseServer {
         let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
         let DefineRequest { cluster, namespace, .. } = request;
         let driver = &self.driver;
-        driver.standing().serves_cluster(cluster)?;
+        driver.snapshot().serves_cluster(cluster)?;
         let change = Change::Define(Box::new(namespace));
         ask!(driver, move |id| Event::Change { id, change, actor }, Reply::Change)
     }
@@ -209,9 +209,9 @@ impl LeaseService for LeaseServer {
     async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
         self.allowed()?;
         let NamespacesRequest { cluster, after } = request;
-        self.driver.standing().serves_cluster(cluster)?;
+        self.driver.snapshot().serves_cluster(cluster)?;
         let page = self.driver.look(move |ledger, _| {
-            let all = ledger.book().all().filter_map(registered);
+            let all = ledger.settings_table().all().filter_map(registered);
             let wanted = all.filter(|one| after.as_ref().is_none_or(|after| one.namespace.name() > after));
             wanted.take(NAMESPACES_PAGE_MAX).collect()
         });
@@ -221,10 +221,10 @@ impl LeaseService for LeaseServer {
     async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Refusal> {
         self.allowed()?;
         let FindRequest { cluster, names } = request;
-        self.driver.standing().serves_cluster(cluster)?;
+        self.driver.snapshot().serves_cluster(cluster)?;
         let found = self.driver.look(move |ledger, _| {
             let keys = names.into_iter().take(NAMESPACES_PAGE_MAX).map(SettingKey::Namespace);
-            keys.filter_map(|key| registered(ledger.book().get(&key)?)).collect()
+            keys.filter_map(|key| registered(ledger.settings_table().get(&key)?)).collect()
         });
         found.await.map_err(refusal)
     }
@@ -236,9 +236,9 @@ impl LeaseService for LeaseServer {
             return Err(Refusal::DiskFull);
         }
         let (answer, over) = {
-            let standing = self.driver.standing();
-            let over = standing.is_over(&request.retired) && standing.mode() != Mode::RolledBack;
-            (standing.answer(self.told.clock.link_now(), &request), over)
+            let snapshot = self.driver.snapshot();
+            let over = snapshot.is_over(&request.retired) && snapshot.mode() != Mode::RolledBack;
+            (snapshot.answer(self.reporting.clock.link_now(), &request), over)
         };
         if over {
             // The queue may be full; agents bring it again.
@@ -249,20 +249,20 @@ impl LeaseService for LeaseServer {
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Refusal> {
         self.allowed()?;
-        self.driver.standing().serves_cluster(report.cluster)?;
+        self.driver.snapshot().serves_cluster(report.cluster)?;
         let (agent_id, session) = (report.agent_id.clone(), report.session);
         let holds =
             self.driver.look(move |ledger, _| ledger.table().holds(&agent_id, session)).await.map_err(refusal)?;
-        let Told { roll, clock, master } = &self.told;
+        let ReportContext { registry, clock, master } = &self.reporting;
         let address = self.from.to_string();
         if holds {
             self.place.keep(session.0);
-            roll.take_in(report, &address, *master, clock.wall());
+            registry.take_in(report, &address, *master, clock.wall());
         } else {
             self.place.keep_no_more();
-            roll.take_in_newcomer(report, &address, *master, clock.wall());
+            registry.take_in_newcomer(report, &address, *master, clock.wall());
         }
-        Ok(report_interval_ms(roll.len()))
+        Ok(report_interval_ms(registry.len()))
     }
 }
 

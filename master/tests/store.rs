@@ -5,7 +5,7 @@
 use common::audit::{Action, Actor, Entry};
 use common::calendar::UtcOffset;
 use common::lease::{Generation, Lease, Prep};
-use common::terms::{ClusterId, MasterId, SessionId, Terms};
+use common::parameters::{ClusterId, ClusterParameters, MasterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Identity, Write};
@@ -24,7 +24,7 @@ fn identity() -> Identity {
         former: Vec::new(),
         paired: false,
         awaiting: None,
-        terms: Terms::new(7, UtcOffset::default(), 4095).unwrap(),
+        parameters: ClusterParameters::new(7, UtcOffset::default(), 4095).unwrap(),
     }
 }
 

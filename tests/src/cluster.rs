@@ -7,7 +7,7 @@ use crate::client::{ADMIN_PASSWORD, Answer, Client};
 use crate::ports::Ports;
 use crate::programs::{self, Daemon};
 use anyhow::{Context as _, Result, bail};
-use common::terms::SessionId;
+use common::parameters::SessionId;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -4,13 +4,13 @@ use crate::cluster::PATIENCE;
 use anyhow::{Result, bail};
 use common::clock::TestClock;
 use common::lease::{Generation, Grant};
+use common::parameters::{AgentId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
     AgentReport, HeartbeatReply, HeartbeatRequest, LeaseServiceClient, ListRequest, ListedLease, Refusal, Rent,
     RentRequest, RetiredProof, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::transport;
-use common::terms::{AgentId, SessionId};
 use common::token::{TokenKey, TokenType};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -125,7 +125,7 @@ async fn steps_of_the_calendar_repeat_no_id() {
     let session = cluster.agent_status(nth).await.unwrap().session;
     assert!(fetch(&cluster, nth, &oracle).await.is_empty());
 
-    // Under the running agent: its own time does not follow, and a master renews its leases. If a sign of life happens to
+    // Under the running agent: its own time does not follow, and a master renews its leases. If a heartbeat happens to
     // tell it meanwhile that it is more than five minutes off, it refuses until the next one.
     for by in STEPS {
         step(&cluster, nth, &oracle, &calendar, by).await;

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use anyhow::{Context as _, Result, ensure};
+use common::parameters::SessionId;
 use common::rpc::lease::{AgentReport, LeaseServiceClient};
 use common::rpc::transport;
-use common::terms::SessionId;
 use fantoccini::key::Key;
 use fantoccini::{Client as Browser, Locator};
 use serde_json::{Value, json};
@@ -296,7 +296,7 @@ async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters()
             let request = reqwest::Client::new().get(format!("{home}/api/me")).bearer_auth(key);
             Ok(request.send().await?.status().as_u16())
         };
-        ensure!(asked(&key).await? == 200, "the key opens the door");
+        ensure!(asked(&key).await? == 200, "the key is accepted");
         click(browser, "#key-grafana [data-open=remove-key]").await?;
         type_into(browser, "remove-key-confirm", "grafana").await?;
         click(browser, "#remove-key button[type=submit]").await?;
@@ -328,7 +328,7 @@ async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_passwords_lock_the_door_for_the_right_one_too() {
+async fn wrong_passwords_lock_out_the_right_one_too() {
     let mut cluster = Cluster::start(0, &[]).await.unwrap();
     in_browser(&mut cluster, async |cluster, _, browser| {
         let other = console_of(cluster, 1);

@@ -6,7 +6,7 @@ use common::audit::{Action, Actor, Entry};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::lease::{Generation, Lease, LeaseState, Prep};
-use common::terms::{ClusterId, EpochId, MasterId, SessionId, Terms};
+use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::time::{DAY_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::{Identity, Write};
@@ -57,7 +57,7 @@ fn fill(dir: &Path, master: MasterId, now: WallMs) {
         former: Vec::new(),
         paired: true,
         awaiting: None,
-        terms: Terms::new(7, UtcOffset::default(), u16::MAX).unwrap(),
+        parameters: ClusterParameters::new(7, UtcOffset::default(), u16::MAX).unwrap(),
     };
     let mut draft = SledStore::draft(dir).unwrap();
     draft.commit(&[Write::Identity(identity)], 0).unwrap();

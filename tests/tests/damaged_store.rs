@@ -1,7 +1,7 @@
 //! A master's store that is not what was written is never taken for a young one, whose values are free.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::terms::SessionId;
+use common::parameters::SessionId;
 use common::token::{TokenKey, TokenType};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

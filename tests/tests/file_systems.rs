@@ -12,7 +12,7 @@ use agent::serial_file::{
 };
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorKind;
-use common::terms::{ClusterId, SessionId};
+use common::parameters::{ClusterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
 use std::fs;
@@ -52,7 +52,7 @@ fn holdings() -> Holdings {
         until: WallMs(NOW.0 + 1),
         receipt: None,
     };
-    Holdings { cluster: Some(ClusterId(9)), terms: None, leases: vec![grant], rseq: 1, former: Vec::new() }
+    Holdings { cluster: Some(ClusterId(9)), parameters: None, leases: vec![grant], rseq: 1, former: Vec::new() }
 }
 
 fn serial(contents: &Contents) -> u64 {

@@ -2,8 +2,8 @@
 //! and a copy of a folder takes nothing from its living original.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use common::parameters::{ClusterParameters, SessionId};
 use common::rpc::lease::Refusal;
-use common::terms::{SessionId, Terms};
 use common::token::TokenType;
 use std::path::Path;
 use tests::client::{Kind, Media};
@@ -27,7 +27,7 @@ fn an_agent_has_a_lease_after_every_reboot() {
 }
 
 async fn reboots() {
-    assert!(REBOOTS > Terms::BUDGET.into());
+    assert!(REBOOTS > ClusterParameters::BUDGET.into());
     let mut cluster = Cluster::start(1, &[]).await.unwrap();
     let (client, oracle) = (cluster.client.clone(), Oracle::default());
     let boots = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ async fn what_one_name_gives_up_is_bounded() {
     let session = |nth: u8| SessionId(1_000 + u128::from(nth));
     let lessee = |nth: u8| Lessee { agent_id: "looping".parse().unwrap(), session: session(nth), test_clock: None };
     let mut last = None;
-    for nth in 0..=Terms::DENIED + Terms::BUDGET {
+    for nth in 0..=ClusterParameters::DENIED + ClusterParameters::BUDGET {
         let master = Lessee::connect(masters[usize::from(nth % 2)]).await.unwrap();
         lessee(nth).heartbeat(&master).await.unwrap().unwrap();
         let former: Vec<SessionId> = last.into_iter().collect();
@@ -79,7 +79,11 @@ async fn what_one_name_gives_up_is_bounded() {
         match answer {
             Ok(_) => last = Some(session(nth)),
             Err(Refusal::Budget { open, .. }) => {
-                assert_eq!((nth, open), (Terms::DENIED, Terms::DENIED.into()), "so many were granted");
+                assert_eq!(
+                    (nth, open),
+                    (ClusterParameters::DENIED, ClusterParameters::DENIED.into()),
+                    "so many were granted"
+                );
                 return;
             }
             Err(other) => panic!("{other}"),

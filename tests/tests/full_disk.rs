@@ -2,7 +2,7 @@
 //! store for damaged, and with room again all goes on.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::terms::SessionId;
+use common::parameters::SessionId;
 use common::token::{TokenKey, TokenType};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::collections::BTreeMap;

@@ -7,12 +7,12 @@
 use bincode::Options as _;
 use common::audit::Actor;
 use common::lease::{Lease, LeaseState};
+use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatRequest, LeaseServiceRequest, Mode, Refusal, TokenRequest};
 use common::rpc::peer::{Content, Hello, Life, Memory, PeerMessage, PeerServiceClient, Seal, SealedFrame};
 use common::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
 use common::setting::Change;
-use common::terms::{ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use rand::rngs::SmallRng;
@@ -270,18 +270,18 @@ async fn told_nothing(peer: &PeerServiceClient, sealed: SealedFrame) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_strangers_mail_between_the_masters_is_not_believed() {
+async fn a_strangers_messages_between_the_masters_is_not_believed() {
     let mut cluster = Cluster::start(1, &[]).await.unwrap();
     let before = cluster.leases(0, "agent=agent-1").await.unwrap();
     assert_eq!(before.len(), 2);
     let value = cluster.agent_status(0).await.unwrap().token("uint2").unwrap().parse().unwrap();
     let key = TokenKey { family: TokenType::Uint2.family(), value: common::token::TokenValue(value) };
     let g = common::lease::Generation(1);
-    let hello = |terms| {
+    let hello = |parameters| {
         PeerMessage::Hello(Hello {
             seen: u64::MAX,
             lsn: u64::MAX,
-            terms,
+            parameters,
             wall: WallMs(i64::MAX),
             test_clock: None,
             version: "x".repeat(1 << 12),
@@ -295,7 +295,7 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
             users: None,
         })
     };
-    let terms = |days| Terms::new(days, Default::default(), 4095).unwrap();
+    let parameters = |days| ClusterParameters::new(days, Default::default(), 4095).unwrap();
     // The agent's lease as if it were over: whoever believes it grants the token again.
     let closed = Lease {
         g,
@@ -313,8 +313,8 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
         renewed: WallMs(0),
     };
     let messages = [
-        hello(terms(7)),
-        hello(terms(1)),
+        hello(parameters(7)),
+        hello(parameters(1)),
         PeerMessage::Heartbeat {
             lsn: u64::MAX,
             wall: WallMs(i64::MIN),
@@ -371,7 +371,7 @@ async fn a_strangers_mail_between_the_masters_is_not_believed() {
                 }
             }
         }
-        assert_well(&mut cluster, &format!("a stranger's mail to master {}", nth + 1)).await;
+        assert_well(&mut cluster, &format!("a stranger's messages to master {}", nth + 1)).await;
     }
     for master in 0..2 {
         let after = cluster.leases(master, "agent=agent-1").await.unwrap();

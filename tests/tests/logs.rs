@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use bincode::Options as _;
+use common::parameters::MasterId;
 use common::rpc::PROTOCOL;
 use common::rpc::peer::{PeerServiceClient, Seal, SealedFrame};
 use common::rpc::transport::{connect, deadline_in};
-use common::terms::MasterId;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::Write as _;

@@ -3,7 +3,7 @@
 //! noticed. `scripts/model.sh` goes further.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::terms::MasterId;
+use common::parameters::MasterId;
 use stateright::{Checker, HasDiscoveries, Model};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,9 +26,9 @@ fn kept_pair() -> Bounds {
         revert: false,
         copied: None,
         release: false,
-        mail_max: 64,
+        messages_max: 64,
         every_clock: false,
-        keep_inert_mail: false,
+        keep_inert_messages: false,
         heal_every: 1,
         twins: vec![],
     }
@@ -71,7 +71,7 @@ fn a_pair_that_is_kept_promises_nothing_twice() {
 }
 
 #[test]
-fn the_clock_at_which_mail_arrives_changes_nothing() {
+fn the_clock_at_which_messages_arrives_changes_nothing() {
     assert_eq!(exhaust("every clock", Bounds { every_clock: true, ..kept_pair() }), 1_874);
 }
 
@@ -98,7 +98,7 @@ fn without_a_mechanism_a_kept_pair_promises_twice() {
 /// One disk is put back to any state it was in. Few frames are in flight at once: enough for the duplicate to be found where
 /// nothing is lifted.
 fn put_back(master: MasterId) -> Bounds {
-    Bounds { permit_until_day: 6, put_back: Some(master), heal_every: 64, mail_max: 3, ..kept_pair() }
+    Bounds { permit_until_day: 6, put_back: Some(master), heal_every: 64, messages_max: 3, ..kept_pair() }
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_disk_that_is_put_back_and_believed_promises_twice() {
 
 /// Both disks are put back to any state they were in together.
 fn reverted() -> Bounds {
-    Bounds { permit_until_day: 6, revert: true, heal_every: 64, mail_max: 3, ..kept_pair() }
+    Bounds { permit_until_day: 6, revert: true, heal_every: 64, messages_max: 3, ..kept_pair() }
 }
 
 #[test]
@@ -205,9 +205,9 @@ fn large() -> bool {
     std::env::var_os("MODEL").is_some_and(|size| size == "large")
 }
 
-/// Every state, without mail that can change nothing any more; and how many there were with it.
+/// Every state, without messages that can change nothing any more; and how many there were with it.
 fn states(bounds: Bounds) -> (BTreeSet<u64>, usize) {
-    let model = Masters::new(Bounds { mail_max: usize::MAX, heal_every: 0, ..bounds }).unwrap();
+    let model = Masters::new(Bounds { messages_max: usize::MAX, heal_every: 0, ..bounds }).unwrap();
     let hash = |world: &World| {
         let mut hasher = DefaultHasher::new();
         world.hash(&mut hasher);
@@ -224,14 +224,14 @@ fn states(bounds: Bounds) -> (BTreeSet<u64>, usize) {
                 queue.push(next);
             }
         }
-        all.insert(hash(&world.without_inert_mail()));
+        all.insert(hash(&world.without_inert_messages()));
     }
     (all, seen.len())
 }
 
-/// The states are the same whether such mail is kept in flight or taken out at once.
+/// The states are the same whether such messages are kept in flight or taken out at once.
 #[test]
-fn mail_that_is_taken_out_hides_no_state() {
+fn messages_that_is_taken_out_hides_no_state() {
     let mut sets = vec![
         (Bounds { generations: 1, ..kept_pair() }, (834, 3_330)),
         (kept_pair(), (1_874, 12_630)),
@@ -243,7 +243,7 @@ fn mail_that_is_taken_out_hides_no_state() {
     }
     for (bounds, counts) in sets {
         let (reduced, _) = states(bounds.clone());
-        let (whole, with_it) = states(Bounds { keep_inert_mail: true, ..bounds });
+        let (whole, with_it) = states(Bounds { keep_inert_messages: true, ..bounds });
         assert!(reduced == whole, "{} and {} states", reduced.len(), whole.len());
         assert_eq!((whole.len(), with_it), counts);
     }

@@ -43,7 +43,7 @@ enum Cut {
     /// No packet of the other reaches this one.
     Packets { deaf: usize },
     /// What the other has to say does not reach this one, which is heard.
-    Mail { deaf: usize },
+    Messages { deaf: usize },
 }
 
 impl Cut {
@@ -51,7 +51,7 @@ impl Cut {
     fn deaf(self) -> Vec<usize> {
         match self {
             Self::Both | Self::Packets { .. } => vec![0, 1],
-            Self::Mail { deaf } => vec![deaf],
+            Self::Messages { deaf } => vec![deaf],
         }
     }
 }
@@ -100,7 +100,7 @@ impl Pair {
                 two.deafen(one).unwrap();
             }
             Cut::Packets { deaf } => ends(deaf).0.deafen(ends(deaf).1).unwrap(),
-            Cut::Mail { deaf } => {
+            Cut::Messages { deaf } => {
                 let port = self.cluster.masters[deaf].peer_listen.port();
                 ends(deaf).0.deafen_port(ends(deaf).1, port).unwrap();
             }
@@ -282,7 +282,7 @@ impl Pair {
         daemon.set("--masters", &only);
         daemon.start().unwrap();
         until_status(&client, daemon, "/readyz", 200).await.unwrap();
-        self.cut(Cut::Mail { deaf: 1 });
+        self.cut(Cut::Messages { deaf: 1 });
         let daemon = &mut self.cluster.masters[0].daemon;
         daemon.kill_9();
         daemon.start().unwrap();
@@ -355,7 +355,7 @@ async fn cut_every_way() {
     let plans: [&[Cut]; 3] = [
         &[Cut::Both],
         &[Cut::Packets { deaf: 0 }, Cut::Packets { deaf: 1 }],
-        &[Cut::Mail { deaf: 0 }, Cut::Mail { deaf: 1 }],
+        &[Cut::Messages { deaf: 0 }, Cut::Messages { deaf: 1 }],
     ];
     // Side by side, because a cut is mostly waited for.
     let mut running = JoinSet::new();

@@ -4,11 +4,11 @@
 //! Beside the strangers there are always an honest agent and a gentle client, and they lose nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use common::parameters::SessionId;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatRequest, LeaseServiceRequest};
 use common::rpc::mint::{MintServiceClient, MintServiceRequest};
 use common::rpc::transport::{connect, deadline_in};
-use common::terms::SessionId;
 use common::token::TokenType;
 use reqwest::header::HeaderMap;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -3,11 +3,11 @@
 
 use common::clock::TestClock;
 use common::namespace::{GeneratorKind, Scope};
+use common::parameters::{ClusterId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, Refusal, RetiredProof};
 use common::rpc::mint::{MintCode, MintFailure, MintServiceClient};
 use common::rpc::transport::{connect, deadline_in};
-use common::terms::{ClusterId, SessionId};
 use common::token::TokenType;
 use futures::{SinkExt as _, StreamExt as _};
 use serde::Serialize;

@@ -6,7 +6,7 @@
 use agent::serial_file::{
     AfterReboot, Disk as _, Found, Holdings, Opened, OsDisk, Seen, StartKind, Stat, decode, format, judge, open,
 };
-use common::terms::{ClusterId, SessionId};
+use common::parameters::{ClusterId, SessionId};
 use common::time::WallMs;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! What agents that have their leases cost the masters: signs of life every minute, renewals every hour, reports as often as
+//! What agents that have their leases cost the masters: heartbeats every minute, renewals every hour, reports as often as
 //! the masters want them, and nothing else.
 //!
 //! The short form shows that a few agents' steady state is steady: nothing is refused, everything is renewed.
@@ -211,7 +211,7 @@ async fn agents_that_have_their_leases_cost_little() {
     let memory: Vec<u64> = cluster.masters.iter().map(|master| master.daemon.memory().unwrap() >> 20).collect();
     let reports = calls.reports.load(Relaxed);
     println!(
-        "{heartbeats} signs of life, {renewals} renewals and {reports} reports in {took:?}; masters have {memory:?} MiB in memory"
+        "{heartbeats} heartbeats, {renewals} renewals and {reports} reports in {took:?}; masters have {memory:?} MiB in memory"
     );
     println!(
         "agents={agents} seconds={:.0} master1={:.2}% master2={:.2}% both={:.2}% of a core",
@@ -221,6 +221,6 @@ async fn agents_that_have_their_leases_cost_little() {
         share(&used.iter().sum())
     );
     let expected = |interval: Duration| agents as u64 * (span.as_millis() / interval.as_millis()) as u64;
-    assert!(heartbeats >= expected(heartbeat), "{heartbeats} signs of life, not {}", expected(heartbeat));
+    assert!(heartbeats >= expected(heartbeat), "{heartbeats} heartbeats, not {}", expected(heartbeat));
     assert!(renewals >= expected(renewal), "{renewals} renewals, not {}", expected(renewal));
 }

@@ -2,9 +2,9 @@
 //! in due form.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use common::parameters::SessionId;
 use common::rpc::lease::{AgentReport, Refusal, report_interval_ms};
 use common::rpc::transport::deadline_in;
-use common::terms::SessionId;
 use common::token::TokenType;
 use std::net::{IpAddr, SocketAddr};
 use tests::cluster::{Cluster, until};

@@ -149,7 +149,7 @@ async fn a_lease_runs_out_or_is_denied_and_is_granted_again_only_when_its_rest_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_denied_agent_stops_at_its_next_sign_of_life() {
+async fn a_denied_agent_stops_at_its_next_heartbeat() {
     // A minute in a second, and twelve hours, the renewal that would tell it too, in twelve minutes: longer than this
     // test waits for anything.
     let (mut cluster, mut flags) = cluster_by(60, &["--uint2-max", "0"]).await;

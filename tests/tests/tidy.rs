@@ -1,4 +1,4 @@
-//! What no compiler checks: the pure rooms stay pure, the documents name every door, files stay of a readable size.
+//! What no compiler checks: the pure rooms stay pure, the documents name every endpoint, files stay of a readable size.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fs;
@@ -11,8 +11,8 @@ const PURE_ROOMS: [&str; 5] =
     ["common/src/ids", "common/src/template", "master/src/lease", "master/src/setting", "agent/src/holder"];
 const PURE_FILES: [&str; 22] = [
     "common/src/account.rs",
-    "web/src/door/lockout.rs",
-    "web/src/door/logins.rs",
+    "web/src/auth/lockout.rs",
+    "web/src/auth/logins.rs",
     "common/src/audit.rs",
     "common/src/setting.rs",
     "master/src/store/audit.rs",
@@ -21,13 +21,13 @@ const PURE_FILES: [&str; 22] = [
     "common/src/hosts.rs",
     "common/src/lease.rs",
     "common/src/namespace.rs",
-    "common/src/terms.rs",
+    "common/src/parameters.rs",
     "common/src/time.rs",
     "common/src/token.rs",
     "master/src/proof.rs",
     "master/src/replication/pair.rs",
     "master/src/store/record.rs",
-    "agent/src/emit.rs",
+    "agent/src/gate.rs",
     "agent/src/serial.rs",
     "agent/src/timebase.rs",
     "agent/src/window.rs",
@@ -92,11 +92,11 @@ fn addresses(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_door_is_in_the_documents() {
+fn every_endpoint_is_in_the_documents() {
     let api = read("docs/api.md");
     let agent = addresses(&read("agent/src/http/mod.rs"));
     let mut web = addresses(&read("web/src/routes.rs"));
-    let mut described = vec![root().join("web/src/door/login.rs")];
+    let mut described = vec![root().join("web/src/auth/login.rs")];
     rust_files(&root().join("web/src/api"), &mut described);
     for file in described {
         let source = fs::read_to_string(file).unwrap();

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use common::lease::Grant;
+use common::parameters::SessionId;
 use common::rpc::lease::Refusal;
-use common::terms::SessionId;
 use common::token::{TokenKey, TokenType};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -176,7 +176,7 @@ async fn a_session_that_asks_both_masters_at_once_shares_no_token_with_another()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_name_in_a_crash_loop_ends_at_its_budget_not_at_an_empty_pool() {
     let cluster = Cluster::start(0, &[]).await.unwrap();
-    let budget = usize::from(common::terms::Terms::BUDGET);
+    let budget = usize::from(common::parameters::ClusterParameters::BUDGET);
     for nth in 0..=budget {
         // A new session each time: what an agent that loses its file at each start looks like.
         let lessee = Lessee::new("forgetful").unwrap();

@@ -73,7 +73,7 @@ async fn main() -> std::io::Result<()> {
         role: web::Role::Admin,
         phc: web::hash(b"preview").unwrap_or_default(),
     };
-    let book = sample::Book { users: vec![user].into(), ..sample::Book::with_key() };
-    web::serve(listener, web::CONNECTIONS_MAX, sample, Arc::new(book).door(), std::future::pending()).await;
+    let accounts = sample::SampleAccounts { users: vec![user].into(), ..sample::SampleAccounts::with_key() };
+    web::serve(listener, web::CONNECTIONS_MAX, sample, Arc::new(accounts).auth(), std::future::pending()).await;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Rows about agents and about the cluster itself.
 
 use crate::masters::{as_number, as_number_or_null, as_shown, as_text, as_text_or_null};
+use common::parameters::{AgentId, MasterId, SessionId};
 use common::rpc::lease::report_interval_ms;
-use common::terms::{AgentId, MasterId, SessionId};
 use common::time::WallMs;
 use serde::Serialize;
 use std::time::Duration;

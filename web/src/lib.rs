@@ -7,10 +7,10 @@
 mod agents;
 mod api;
 mod ask;
-mod door;
+mod auth;
+mod commands;
 mod live;
 mod masters;
-mod orders;
 mod pages;
 mod problem;
 mod query;
@@ -21,20 +21,20 @@ mod text;
 mod words;
 
 pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_AFTER, LOST_AFTER, ReportRow, SettingsRow};
-pub use door::{
-    Accounts, Door, DoorSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash, verify,
+pub use auth::{
+    Accounts, Auth, AuthSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash, verify,
 };
+pub use commands::{AuditCheck, AuditFilter, Commands};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
     NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
 };
-pub use orders::{AuditCheck, AuditFilter, Orders};
 pub use serve::{CONNECTIONS_MAX, serve};
 
 use std::sync::Arc;
 
 /// All routes of the console, to be served by [`serve`] or asked directly in a test.
-pub fn router(masters: Arc<dyn Masters>, door: Arc<Door>) -> axum::Router {
-    let live = live::Live::new(Arc::clone(&masters), Arc::clone(&door));
-    routes::router(routes::Shared { masters, live, door })
+pub fn router(masters: Arc<dyn Masters>, auth: Arc<Auth>) -> axum::Router {
+    let live = live::Live::new(Arc::clone(&masters), Arc::clone(&auth));
+    routes::router(routes::Shared { masters, live, auth })
 }

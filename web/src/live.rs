@@ -5,9 +5,9 @@
 //! browser costs a seat and never memory. What a browser is sent is the difference to what it was sent before.
 
 use crate::ask;
-use crate::door::Door;
+use crate::auth::Auth;
 use crate::masters::Masters;
-use crate::pages::{self, Desk, Parts, View};
+use crate::pages::{self, Context, Parts, View};
 use crate::problem::Problem;
 use axum::response::sse::Event;
 use futures::stream::{self, Stream};
@@ -25,7 +25,7 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Those who watch, and what they watch.
 pub(crate) struct Live {
     masters: Arc<dyn Masters>,
-    door: Arc<Door>,
+    auth: Arc<Auth>,
     seats: Arc<Semaphore>,
     watched: Mutex<Watched>,
 }
@@ -42,8 +42,8 @@ struct Watched {
 }
 
 impl Live {
-    pub(crate) fn new(masters: Arc<dyn Masters>, door: Arc<Door>) -> Arc<Self> {
-        Arc::new(Self { masters, door, seats: Arc::new(Semaphore::new(WATCHERS_MAX)), watched: Mutex::default() })
+    pub(crate) fn new(masters: Arc<dyn Masters>, auth: Arc<Auth>) -> Arc<Self> {
+        Arc::new(Self { masters, auth, seats: Arc::new(Semaphore::new(WATCHERS_MAX)), watched: Mutex::default() })
     }
 
     /// Ends all event streams: whoever waits for open connections to finish would wait for ever otherwise.
@@ -120,10 +120,10 @@ impl Poller {
     }
 
     async fn round(&self, views: BTreeMap<View, watch::Sender<Newest>>) -> Result<(), Problem> {
-        let desk = Desk { masters: self.0.masters.as_ref(), orders: self.0.door.orders() };
-        let snapshot = ask::snapshot(desk.masters).await?;
+        let context = Context { masters: self.0.masters.as_ref(), commands: self.0.auth.commands() };
+        let snapshot = ask::snapshot(context.masters).await?;
         for (view, sender) in views {
-            let parts = pages::parts(&desk, &view, &snapshot).await?;
+            let parts = pages::parts(&context, &view, &snapshot).await?;
             sender.send_if_modified(|newest| {
                 let news = newest.as_deref() != Some(&parts);
                 *newest = Some(Arc::new(parts));

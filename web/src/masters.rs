@@ -10,8 +10,8 @@ use common::audit::Action;
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState, Prep};
 use common::namespace::{Definition, GeneratorName};
+use common::parameters::{AgentId, ClusterParameters, MasterId, SessionId};
 use common::rpc::lease::Mode;
-use common::terms::{AgentId, MasterId, SessionId, Terms};
 use common::time::WallMs;
 use common::token::{POOL_LOW_PERCENT, TokenKey, TokenType};
 use futures::future::BoxFuture;
@@ -311,9 +311,9 @@ impl LeaseStage {
     }
 
     /// Where `lease` is at `now`; `None` if its rest is over and the value is free.
-    pub fn of(lease: &Lease, now: WallMs, terms: &Terms) -> Option<Self> {
+    pub fn of(lease: &Lease, now: WallMs, parameters: &ClusterParameters) -> Option<Self> {
         match lease.state {
-            LeaseState::Closed => (now < terms.reuse_at(lease.until)).then_some(Self::Resting),
+            LeaseState::Closed => (now < parameters.reuse_at(lease.until)).then_some(Self::Resting),
             LeaseState::Held if !lease.deny && now < lease.until => Some(Self::Held),
             LeaseState::Held | LeaseState::Closing => Some(Self::Ending),
         }
@@ -367,7 +367,7 @@ impl LeaseFilter {
 
 impl LeaseRow {
     /// The row of a lease that is in `stage`.
-    pub fn of_lease(key: TokenKey, lease: &Lease, stage: LeaseStage, terms: &Terms) -> Self {
+    pub fn of_lease(key: TokenKey, lease: &Lease, stage: LeaseStage, parameters: &ClusterParameters) -> Self {
         Self {
             token_type: lease.token_type,
             token: key,
@@ -379,12 +379,12 @@ impl LeaseRow {
             from: lease.from,
             until: lease.until,
             renewed: Some(lease.renewed),
-            reuse_at: terms.reuse_at(lease.until),
+            reuse_at: parameters.reuse_at(lease.until),
         }
     }
 
     /// The row of a proposal that waits for its confirmation.
-    pub fn of_prep(prep: &Prep, terms: &Terms) -> Self {
+    pub fn of_prep(prep: &Prep, parameters: &ClusterParameters) -> Self {
         Self {
             token_type: prep.token_type,
             token: prep.key,
@@ -396,7 +396,7 @@ impl LeaseRow {
             from: prep.from,
             until: prep.until,
             renewed: None,
-            reuse_at: terms.reuse_at(prep.until),
+            reuse_at: parameters.reuse_at(prep.until),
         }
     }
 }

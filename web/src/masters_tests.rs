@@ -20,9 +20,9 @@ fn lease(state: LeaseState, until: WallMs, deny: bool) -> Lease {
 
 #[test]
 fn a_lease_is_held_while_it_can_be_renewed_and_rests_until_it_can_be_granted() {
-    let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
+    let parameters = ClusterParameters::new(7, UtcOffset::default(), 4095).unwrap();
     let until = WallMs(7 * DAY_MS + HOUR_MS);
-    let stage = |state, deny, now| LeaseStage::of(&lease(state, until, deny), WallMs(now), &terms);
+    let stage = |state, deny, now| LeaseStage::of(&lease(state, until, deny), WallMs(now), &parameters);
     assert_eq!(stage(LeaseState::Held, false, until.0 - 1), Some(LeaseStage::Held));
     assert_eq!(stage(LeaseState::Held, false, until.0), Some(LeaseStage::Ending));
     assert_eq!(stage(LeaseState::Held, true, 0), Some(LeaseStage::Ending));
@@ -33,12 +33,12 @@ fn a_lease_is_held_while_it_can_be_renewed_and_rests_until_it_can_be_granted() {
 
 #[test]
 fn pages_follow_each_other_without_gap_or_overlap() {
-    let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
+    let parameters = ClusterParameters::new(7, UtcOffset::default(), 4095).unwrap();
     let held = lease(LeaseState::Held, WallMs(DAY_MS), false);
     let seen = |value: u32| Seen::of_lease(key(value * 3), &held, LeaseStage::Held);
     let all = || (0..10).map(|value| (seen(value), &held));
     let cut = |page: Page| {
-        let page = page.cut(all(), |key, lease| LeaseRow::of_lease(key, lease, LeaseStage::Held, &terms));
+        let page = page.cut(all(), |key, lease| LeaseRow::of_lease(key, lease, LeaseStage::Held, &parameters));
         assert_eq!(page.total, 10);
         page.rows.iter().map(|row| row.token.value.0).collect::<Vec<_>>()
     };
@@ -71,7 +71,7 @@ fn a_value_counts_in_every_pool_it_belongs_to() {
 
 #[test]
 fn any_order_is_a_stable_cut_of_the_whole() {
-    let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
+    let parameters = ClusterParameters::new(7, UtcOffset::default(), 4095).unwrap();
     let leases: Vec<Lease> = (0..50)
         .map(|n| Lease {
             agent_id: format!("agent-{}", n * 7 % 5).parse().unwrap(),
@@ -86,7 +86,7 @@ fn any_order_is_a_stable_cut_of_the_whole() {
         let order = Order { by, descending };
         let cut = |skip, limit| {
             let page = Page { after: None, skip, limit, order };
-            page.cut(all(), |key, lease| LeaseRow::of_lease(key, lease, LeaseStage::Held, &terms)).rows
+            page.cut(all(), |key, lease| LeaseRow::of_lease(key, lease, LeaseStage::Held, &parameters)).rows
         };
         let whole = cut(0, 1_000);
         let pages: Vec<_> = (0..6).flat_map(|n| cut(n * 9, 9)).collect();

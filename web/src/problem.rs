@@ -1,7 +1,7 @@
 //! Errors as `application/problem+json` (RFC 9457) with a stable `code`, and for people as a page.
 
 use crate::masters::Unavailable;
-use crate::pages::Taste;
+use crate::pages::Preferences;
 use crate::words::Words;
 use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -46,8 +46,8 @@ impl Problem {
     }
 
     /// The same as a page for people.
-    pub(crate) fn into_page(self, taste: Taste) -> Response {
-        let w = taste.lang.words();
+    pub(crate) fn into_page(self, preferences: Preferences) -> Response {
+        let w = preferences.lang.words();
         let title = match self.status {
             StatusCode::BAD_REQUEST => w.error_400,
             StatusCode::FORBIDDEN => w.error_403,
@@ -55,7 +55,7 @@ impl Problem {
             StatusCode::SERVICE_UNAVAILABLE => w.error_503,
             _ => w.error_other,
         };
-        let (lang, theme) = (taste.lang.tag(), taste.theme.name());
+        let (lang, theme) = (preferences.lang.tag(), preferences.theme.name());
         let page = ErrorPage { w, lang, theme, title, detail: &self.detail };
         let mut response = match page.render() {
             Ok(html) => (self.status, Html(html)).into_response(),

@@ -1,8 +1,8 @@
 //! The query of a request, checked to the letter: what is not understood is refused, never ignored. A script with a
 //! misspelt filter must not take the whole table for its answer.
 
+use crate::commands::AuditFilter;
 use crate::masters::LeaseFilter;
-use crate::orders::AuditFilter;
 use crate::problem::Problem;
 use serde::Deserialize;
 use std::str::FromStr;

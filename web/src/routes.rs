@@ -1,10 +1,10 @@
 //! What stands at which address.
 
 use crate::api;
-use crate::door::{Door, guard};
+use crate::auth::{Auth, guard};
 use crate::live::Live;
 use crate::masters::Masters;
-use crate::pages::{self, Desk, Taste, View, Visitor, What};
+use crate::pages::{self, Context, Preferences, View, Visitor, What};
 use crate::problem::Problem;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
@@ -35,12 +35,12 @@ const BODY_LEN_MAX: usize = 64 * 1024;
 pub(crate) struct Shared {
     pub(crate) masters: Arc<dyn Masters>,
     pub(crate) live: Arc<Live>,
-    pub(crate) door: Arc<Door>,
+    pub(crate) auth: Arc<Auth>,
 }
 
-impl FromRef<Shared> for Arc<Door> {
+impl FromRef<Shared> for Arc<Auth> {
     fn from_ref(shared: &Shared) -> Self {
-        Arc::clone(&shared.door)
+        Arc::clone(&shared.auth)
     }
 }
 
@@ -56,7 +56,7 @@ struct Assets;
 
 /// All routes, with the headers that every answer carries.
 pub(crate) fn router(shared: Shared) -> axum::Router {
-    let door = Arc::clone(&shared.door);
+    let auth = Arc::clone(&shared.auth);
     let routes = axum::Router::new()
         .route("/", get(page))
         .route("/leases", get(page))
@@ -75,20 +75,20 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .fallback(nothing_here)
         .method_not_allowed_fallback(read_only)
         .with_state(shared)
-        .layer(middleware::from_fn_with_state(door, guard::guard));
+        .layer(middleware::from_fn_with_state(auth, guard::guard));
     dressed(routes)
 }
 
 /// What is answered while the console has no place: how this master is, and to everybody else to come back.
 pub(crate) fn spare_router(shared: Shared) -> axum::Router {
-    let door = Arc::clone(&shared.door);
+    let auth = Arc::clone(&shared.auth);
     let routes = axum::Router::new()
         .route("/healthz", get(api::read::healthz))
         .route("/readyz", get(api::read::readyz))
         .route("/metrics", get(api::read::metrics))
         .method_not_allowed_fallback(read_only)
         .with_state(shared)
-        .layer(middleware::from_fn_with_state(door, guard::guard))
+        .layer(middleware::from_fn_with_state(auth, guard::guard))
         .fallback(come_back);
     dressed(routes)
 }
@@ -117,42 +117,45 @@ fn always(name: header::HeaderName, value: &'static str) -> SetResponseHeaderLay
     SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
 }
 
-fn at<'a>(masters: &'a Arc<dyn Masters>, door: &'a Door) -> Desk<'a> {
-    Desk { masters: masters.as_ref(), orders: door.orders() }
+fn at<'a>(masters: &'a Arc<dyn Masters>, auth: &'a Auth) -> Context<'a> {
+    Context { masters: masters.as_ref(), commands: auth.commands() }
 }
 
 /// A page. Its errors are pages too.
 async fn page(
     State(masters): State<Arc<dyn Masters>>,
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     visitor: Visitor,
     what: Result<What, Problem>,
 ) -> Result<Html<String>, Response> {
-    let taste = visitor.taste;
-    let rendered = async { pages::page(&at(&masters, &door), &visitor, what?).await };
-    rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
+    let preferences = visitor.preferences;
+    let rendered = async { pages::page(&at(&masters, &auth), &visitor, what?).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(preferences))
 }
 
 /// `GET /explain?id=`.
 async fn explain(
     State(masters): State<Arc<dyn Masters>>,
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     visitor: Visitor,
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Result<Html<String>, Response> {
-    let taste = visitor.taste;
-    let rendered = async { pages::explained(&at(&masters, &door), &visitor, &checked(query)?.id).await };
-    rendered.await.map(Html).map_err(|problem| problem.into_page(taste))
+    let preferences = visitor.preferences;
+    let rendered = async { pages::explained(&at(&masters, &auth), &visitor, &checked(query)?.id).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(preferences))
 }
 
 /// `GET /users`: users and keys for admins, the own password for everybody.
 async fn users(
     State(masters): State<Arc<dyn Masters>>,
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     visitor: Visitor,
 ) -> Result<Html<String>, Response> {
-    let taste = visitor.taste;
-    pages::users(&at(&masters, &door), &door, &visitor).await.map(Html).map_err(|problem| problem.into_page(taste))
+    let preferences = visitor.preferences;
+    pages::users(&at(&masters, &auth), &auth, &visitor)
+        .await
+        .map(Html)
+        .map_err(|problem| problem.into_page(preferences))
 }
 
 /// `GET /events` and, with the path of a page behind it, the changes of that page, as server-sent events.
@@ -161,7 +164,7 @@ async fn events(
     visitor: Visitor,
     what: Result<What, Problem>,
 ) -> Result<Response, Problem> {
-    let events = shared.live.watch(View { lens: visitor.lens(), what: what? })?;
+    let events = shared.live.watch(View { key: visitor.key(), what: what? })?;
     let no_store = [(header::CACHE_CONTROL, "no-store")];
     Ok((no_store, Sse::new(events).keep_alive(KeepAlive::default())).into_response())
 }
@@ -176,7 +179,7 @@ struct ExplainQuery {
 
 /// `GET /assets/..`: what the page is made of. Kept by browsers, but asked about each time.
 async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
-    let Some(file) = Assets::get(&path) else { return Problem::not_found().into_page(Taste::default()) };
+    let Some(file) = Assets::get(&path) else { return Problem::not_found().into_page(Preferences::default()) };
     let hash = file.metadata.sha256_hash().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let tag = format!("\"{hash}\"");
     let cached = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
@@ -190,14 +193,18 @@ async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
 
 async fn nothing_here(uri: Uri, headers: HeaderMap) -> Response {
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
-    if is_api { Problem::not_found().into_response() } else { Problem::not_found().into_page(Taste::of(&headers)) }
+    if is_api {
+        Problem::not_found().into_response()
+    } else {
+        Problem::not_found().into_page(Preferences::of(&headers))
+    }
 }
 
 /// There is no place for this one: it is told so, and closed, so that the next one finds a place.
 async fn come_back(uri: Uri, headers: HeaderMap) -> Response {
     let why = Problem::overloaded("all of the console's connections are at work; close some, or come back");
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
-    let answer = if is_api { why.into_response() } else { why.into_page(Taste::of(&headers)) };
+    let answer = if is_api { why.into_response() } else { why.into_page(Preferences::of(&headers)) };
     ([(header::CONNECTION, HeaderValue::from_static("close"))], answer).into_response()
 }
 

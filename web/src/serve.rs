@@ -4,13 +4,13 @@
 //! at work, newcomers have one of [`SPARE_MAX`] further places, where machines that watch this master are answered and
 //! everybody else is told to come back: no console that is busy makes a master look dead.
 
-use crate::door::{Door, Source};
+use crate::auth::{Auth, Source};
 use crate::live::Live;
 use crate::masters::Masters;
 use crate::routes::{self, Shared};
 use axum::Router;
 use common::net::http::Heard;
-use common::net::io::Impatient;
+use common::net::io::WriteTimeout;
 use common::net::places::{Place, Places};
 use hyper::Request;
 use hyper::server::conn::http1;
@@ -58,11 +58,11 @@ pub async fn serve(
     listener: TcpListener,
     connections_max: usize,
     masters: Arc<dyn Masters>,
-    door: Arc<Door>,
+    auth: Arc<Auth>,
     stop: impl Future<Output = ()>,
 ) {
-    let live = Live::new(Arc::clone(&masters), Arc::clone(&door));
-    let shared = Shared { masters, live: Arc::clone(&live), door };
+    let live = Live::new(Arc::clone(&masters), Arc::clone(&auth));
+    let shared = Shared { masters, live: Arc::clone(&live), auth };
     let spare = (connections_max / SPARE_PART).clamp(1, SPARE_MAX);
     let site = Site {
         places: Places::new(connections_max.saturating_sub(spare).clamp(1, PLACES_MAX)),
@@ -116,7 +116,7 @@ async fn serve_connection(io: TcpStream, from: IpAddr, place: Place, router: Rou
     }));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);
-    let io = Impatient::new(io, WRITE_MAX, place.clone());
+    let io = WriteTimeout::new(io, WRITE_MAX, place.clone());
     if let Err(error) = common::net::http::serve(&http, io, service, &place, &stop).await {
         tracing::debug!(%error, "a console connection ended early");
     }

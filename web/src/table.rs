@@ -2,7 +2,7 @@
 
 use crate::masters::{LeaseRow, LeaseStage};
 use common::lease::{Lease, Prep};
-use common::terms::{AgentId, SessionId};
+use common::parameters::{AgentId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use std::fmt;

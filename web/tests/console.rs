@@ -9,7 +9,7 @@ use axum::http::{Method, Request, StatusCode};
 use common::time::DAY_MS;
 use common::token::TokenType;
 use sample::ask::{ask, console, few, get, json_of, next_parts, watch};
-use sample::{Book, KEY, Sample, lease, many};
+use sample::{KEY, Sample, SampleAccounts, lease, many};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -353,9 +353,9 @@ async fn stopping_ends_open_event_streams() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let door = Arc::new(Book::with_key()).door();
+    let auth = Arc::new(SampleAccounts::with_key()).auth();
     let server =
-        tokio::spawn(web::serve(listener, web::CONNECTIONS_MAX, Arc::new(few()), door, async { drop(stopped.await) }));
+        tokio::spawn(web::serve(listener, web::CONNECTIONS_MAX, Arc::new(few()), auth, async { drop(stopped.await) }));
 
     let mut browser = tokio::net::TcpStream::connect(address).await.unwrap();
     let head = format!("GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n\r\n");

@@ -8,7 +8,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use common::clock::TestClock;
 use sample::ask::{BODY_MAX, console, few, get, next_parts, watch};
-use sample::{Book, KEY, NOW, Sample};
+use sample::{KEY, NOW, Sample, SampleAccounts};
 use std::sync::Arc;
 use tower::ServiceExt as _;
 use web::{AuditRow, Role};
@@ -31,8 +31,8 @@ const PAGES: [&str; 10] = [
 
 #[tokio::test]
 async fn nothing_from_outside_becomes_markup() {
-    let (sample, book) = (Arc::new(few()), Arc::new(Book::with_key()));
-    let router = web::router(Arc::clone(&sample) as _, Arc::clone(&book).door());
+    let (sample, accounts) = (Arc::new(few()), Arc::new(SampleAccounts::with_key()));
+    let router = web::router(Arc::clone(&sample) as _, Arc::clone(&accounts).auth());
     let hostile = || HOSTILE.to_owned();
     sample.change(|state| {
         for lease in &mut state.leases {
@@ -50,7 +50,7 @@ async fn nothing_from_outside_becomes_markup() {
         (line.who, line.from, line.detail) = (hostile(), hostile(), hostile());
         let other = AuditRow { number: 2, subject: hostile(), ..line.clone() };
         state.audit = vec![line, other];
-        book.audit.lock().unwrap().clone_from(&state.audit);
+        accounts.audit.lock().unwrap().clone_from(&state.audit);
         let mut namespace = sample::namespace("orders", Some("{date:%Y%m%d}{token}{serial:8}"));
         namespace.registered_by = hostile();
         namespace.definition.token_type = Some(hostile());
@@ -160,11 +160,11 @@ async fn agents_show_how_they_fare_and_what_needs_a_look_comes_first() {
 
 #[tokio::test]
 async fn the_audit_can_be_filtered_and_read_to_its_beginning() {
-    let book = Arc::new(Book::with_key());
+    let accounts = Arc::new(SampleAccounts::with_key());
     let actions = [common::audit::Action::Grant, common::audit::Action::Deny];
     let lines = (1..=250).map(|n| sample::line(n, actions[usize::from(n % 5 == 0)], &format!("uint2 {n}")));
-    *book.audit.lock().unwrap() = lines.collect();
-    let router = web::router(Arc::new(few()), Arc::clone(&book).door());
+    *accounts.audit.lock().unwrap() = lines.collect();
+    let router = web::router(Arc::new(few()), Arc::clone(&accounts).auth());
     let rows = |html: &str| html.matches("<th role=\"rowheader\"").count();
     let (_, _, html) = get(&router, "/audit").await;
     assert!(rows(&html) == 100 && html.contains("id=\"line-250\"") && html.contains("before=151"), "{html}");
@@ -198,7 +198,7 @@ async fn buttons_are_there_for_those_who_may_press_them_and_wait_for_the_other_m
         [(Role::Viewer, false, false), (Role::Operator, true, false), (Role::Admin, true, true)]
     {
         let sample = Arc::new(few());
-        let router = web::router(Arc::clone(&sample) as _, Arc::new(Book::with_key_of(role)).door());
+        let router = web::router(Arc::clone(&sample) as _, Arc::new(SampleAccounts::with_key_of(role)).auth());
         let lease = get(&router, "/leases/uint2/6").await.2;
         assert_eq!(lease.contains("data-open=\"terminate\""), terminate, "{role}");
         assert_eq!(get(&router, "/whitelist").await.2.contains("data-api=\"POST /api/whitelist\""), allow, "{role}");
@@ -233,7 +233,7 @@ async fn a_name_that_is_used_no_more_can_be_retired_by_admins() {
             let retired = web::NamespaceRow { retired: true, ..sample::namespace("old", template) };
             state.namespaces = vec![predefined, retired, sample::namespace("orders", template)];
         });
-        let router = web::router(Arc::clone(&sample) as _, Arc::new(Book::with_key_of(role)).door());
+        let router = web::router(Arc::clone(&sample) as _, Arc::new(SampleAccounts::with_key_of(role)).auth());
         let page = get(&router, "/namespaces").await.2;
         assert_eq!(page.matches("data-open=\"retire\"").count(), usize::from(may), "{role}: {page}");
         assert_eq!(page.contains("data-api=\"POST /api/namespaces/{name}/retire\""), may, "{role}");

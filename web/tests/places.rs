@@ -5,7 +5,7 @@
 mod sample;
 
 use sample::ask::few;
-use sample::{Book, KEY};
+use sample::{KEY, SampleAccounts};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,19 +40,19 @@ async fn head(mut caller: TcpStream) -> (String, bool) {
 async fn a_console_that_is_busy_says_so_at_once_and_how_it_is() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let book = Arc::new(Book { endless: true, ..Book::with_key() });
+    let accounts = Arc::new(SampleAccounts { endless: true, ..SampleAccounts::with_key() });
     let server = tokio::spawn(web::serve(
         listener,
         web::CONNECTIONS_MAX,
         Arc::new(few()),
-        Arc::clone(&book).door(),
+        Arc::clone(&accounts).auth(),
         std::future::pending(),
     ));
     let mut busy = Vec::new();
     for _ in 0..CONNECTIONS_MAX {
         busy.push(ask(address, "/api/audit/verify").await);
     }
-    while book.asked.load(Ordering::SeqCst) < CONNECTIONS_MAX {
+    while accounts.asked.load(Ordering::SeqCst) < CONNECTIONS_MAX {
         tokio::task::yield_now().await;
     }
     for path in ["/healthz", "/readyz", "/metrics"] {

@@ -1,7 +1,7 @@
 //! A generator for one thread: serials in blocks, checked one by one.
 
 use super::{MintError, Shared, UniqGenerator};
-use crate::emit::Stamp;
+use crate::gate::Prefix;
 use crate::minter::Generator;
 use crate::run::uniq64_stretches;
 use crate::window::Take;
@@ -75,7 +75,7 @@ impl PerThread {
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
         let number = generator.windows_ended().load(Ordering::Acquire);
         let window = generator.window();
-        let Stamp::Uniq64 { prefix } = window.stamp else { return self.shared.get_uniq64() };
+        let Prefix::Uniq64 { prefix } = window.prefix else { return self.shared.get_uniq64() };
         let block = match window.take(BLOCK, self.shared.minter.wall()) {
             Take::All { start, half_used } => {
                 if half_used {

@@ -1,6 +1,6 @@
 //! Minting in the application's own process: no request, no copy, a few nanoseconds an ID.
 //!
-//! [`Embedded::start`] does what the program `uniq_generator` does, without its doors: it locks a serial file of its own,
+//! [`Embedded::start`] does what the program `uniq_generator` does, without its listeners: it locks a serial file of its own,
 //! leases tokens from the masters and keeps them. Its generators give IDs by the same rules, checked for every ID:
 //!
 //! * [`Shared`] may be used from any number of threads at once: one look at the time, one atomic addition, two comparisons.

@@ -1,8 +1,8 @@
 //! A generator for all threads.
 
 use super::{MintError, PerThread, Process, UniqGenerator};
-use crate::emit::Stamp;
-use crate::minter::{Generator, Minter, PassingTime};
+use crate::gate::Prefix;
+use crate::minter::{CachedClock, Generator, Minter};
 use crate::refusal::Refusal;
 use crate::run::{Runs, uniq64};
 use crate::window::{One, Window};
@@ -19,7 +19,7 @@ const REMEMBERED: usize = 4;
 /// itself when it is closed, used up or over.
 struct Known {
     id: u64,
-    window: Arc<Window<Stamp>>,
+    window: Arc<Window<Prefix>>,
 }
 
 thread_local! {
@@ -31,7 +31,7 @@ thread_local! {
 pub struct Shared {
     pub(super) minter: Arc<Minter>,
     pub(super) process: Process,
-    pub(super) time: Arc<PassingTime>,
+    pub(super) time: Arc<CachedClock>,
     numbers: Result<Arc<Generator>, Refusal>,
     /// The number of that generator, at hand: after an atomic addition each load that depends on another one is waited for.
     /// [`NONE`] if there is none.
@@ -47,7 +47,7 @@ impl Shared {
     /// what it takes to notice a fork, or a thread to write down the time.
     pub fn new(minter: &Arc<Minter>, name: &str) -> Result<Self, Refusal> {
         let process = Process::this().map_err(|_| Refusal::Overloaded("forks cannot be noticed"))?;
-        let time = minter.passing_time().map_err(|_| Refusal::Overloaded("no thread can be started"))?;
+        let time = minter.cached_clock().map_err(|_| Refusal::Overloaded("no thread can be started"))?;
         let of = |kind| minter.generator(kind, name).cloned();
         let (numbers, strings) = (of(GeneratorKind::Uniq64), of(GeneratorKind::String));
         match (&numbers, &strings) {
@@ -77,7 +77,7 @@ impl Shared {
             if known.id != self.number {
                 return None;
             }
-            let Stamp::Uniq64 { prefix } = known.window.stamp else { return None };
+            let Prefix::Uniq64 { prefix } = known.window.prefix else { return None };
             let One { serial, half_used } = known.window.take_one(wall)?;
             if half_used {
                 self.reserve_soon();
@@ -95,7 +95,7 @@ impl Shared {
 
     #[cold]
     fn unknown(&self, generator: &Arc<Generator>) -> Result<u64, MintError> {
-        let runs = self.minter.mint_here(generator, 1)?;
+        let runs = self.minter.mint_blocking(generator, 1)?;
         WINDOWS.with_borrow_mut(|windows| {
             if let Some(place) = windows.get_mut(generator.number() as usize % REMEMBERED) {
                 *place = Some(Known { id: generator.number(), window: generator.window() });
@@ -123,7 +123,7 @@ impl UniqGenerator for Shared {
 
     fn get_uniq96(&self) -> Result<u128, MintError> {
         self.process.check()?;
-        let runs = self.minter.mint_uniq96_here(1)?;
+        let runs = self.minter.mint_uniq96_blocking(1)?;
         let id = runs.uniq96().next().map(|id| id.bits());
         id.ok_or_else(|| Refusal::BadParameter("no Uniq96 came".to_owned()).into())
     }
@@ -135,13 +135,13 @@ impl UniqGenerator for Shared {
         let template = generator.namespace().template().ok_or_else(|| bad("this generator has no template".into()))?;
         let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let caller = template.check_caller(given(biz), given(custom)).map_err(|e| bad(e.to_string()))?;
-        let runs = self.minter.mint_here(generator, 1)?;
+        let runs = self.minter.mint_blocking(generator, 1)?;
         runs.texts(&caller).pop().ok_or_else(|| bad("this generator gives no strings".into()))
     }
 
     fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
         self.process.check()?;
-        let runs = self.minter.mint_here(self.numbers()?, n.max(1))?;
+        let runs = self.minter.mint_blocking(self.numbers()?, n.max(1))?;
         ids.extend(runs.uniq64().map(|id| id.bits()));
         Ok(())
     }

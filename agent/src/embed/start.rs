@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 use crate::serial_file::{self, AfterReboot, SerialFileError};
 use common::clock::Clock;
 use common::namespace::{GeneratorKind, GeneratorName, Namespace};
-use common::terms::{AgentId, SessionId};
+use common::parameters::{AgentId, SessionId};
 use common::time::SpanMs;
 use common::token::TokenType;
 use std::collections::BTreeSet;

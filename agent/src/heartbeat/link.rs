@@ -6,13 +6,13 @@ use crate::timebase::Answer;
 use common::clock::Clock;
 use common::lease::{Grant, Receipt};
 use common::namespace::{GeneratorName, Namespace};
+use common::parameters::{AgentId, ClusterId, ClusterParameters, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient,
     NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RetiredProof, TokenRequest,
 };
 use common::rpc::transport;
-use common::terms::{AgentId, ClusterId, SessionId, Terms};
 use common::time::{Now, SpanMs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,10 +110,10 @@ pub(super) struct Link {
     client: LeaseServiceClient,
     pub(super) address: String,
     cluster: ClusterId,
-    pub(super) terms: Terms,
+    pub(super) parameters: ClusterParameters,
 }
 
-/// A master's answer to a sign of life, with the moments around it.
+/// A master's answer to a heartbeat, with the moments around it.
 pub(super) struct Greeting {
     pub(super) reply: HeartbeatReply,
     pub(super) answer: Answer,
@@ -128,7 +128,7 @@ impl Link {
         minter: &Arc<Minter>,
     ) -> Result<(Self, Greeting), CallError> {
         let opened = Self::try_open(address, caller, minter).await;
-        strangers::told(address, minter, &opened).await;
+        strangers::note(address, minter, &opened).await;
         opened
     }
 
@@ -147,18 +147,18 @@ impl Link {
         })?;
         ours(&greeting.reply, membership).map_err(|refusal| refused(address, refusal))?;
         check(&greeting.reply, caller, membership).map_err(failed)?;
-        let (cluster, terms) = (greeting.reply.cluster, greeting.reply.terms);
-        if membership.cluster.is_none() || membership.terms.is_none() {
-            let joined = minter.in_turn(move |minter| minter.join(cluster, terms)).await;
+        let (cluster, parameters) = (greeting.reply.cluster, greeting.reply.parameters);
+        if membership.cluster.is_none() || membership.parameters.is_none() {
+            let joined = minter.in_turn(move |minter| minter.join(cluster, parameters)).await;
             joined.and_then(|joined| joined).map_err(|e| failed(e.to_string()))?;
-            tracing::info!(%cluster, %terms, "joined a cluster");
+            tracing::info!(%cluster, %parameters, "joined a cluster");
         }
-        Ok((Self { client, address: address.to_owned(), cluster, terms }, greeting))
+        Ok((Self { client, address: address.to_owned(), cluster, parameters }, greeting))
     }
 
     pub(super) async fn heartbeat(&self, caller: &Caller) -> Result<Greeting, CallError> {
         let greeting = greet(&self.client, &self.address, caller, Some(self.cluster)).await?;
-        let membership = Membership { cluster: Some(self.cluster), terms: Some(self.terms) };
+        let membership = Membership { cluster: Some(self.cluster), parameters: Some(self.parameters) };
         ours(&greeting.reply, membership).map_err(|refusal| refused(&self.address, refusal))?;
         check(&greeting.reply, caller, membership).map_err(|why| self.failed(why))?;
         Ok(greeting)
@@ -286,8 +286,10 @@ fn check(reply: &HeartbeatReply, caller: &Caller, ours: Membership) -> Result<()
     if reply.test_clock != caller.clock.test_clock() {
         return Err("it runs by another --test-clock".to_owned());
     }
-    match ours.terms {
-        Some(terms) if terms != reply.terms => Err(format!("its terms are {}, ours are {terms}", reply.terms)),
+    match ours.parameters {
+        Some(parameters) if parameters != reply.parameters => {
+            Err(format!("its parameters are {}, ours are {parameters}", reply.parameters))
+        }
         _ => Ok(()),
     }
 }
@@ -310,13 +312,13 @@ mod tests {
     }
     use common::calendar::UtcOffset;
     use common::clock::TestClock;
+    use common::parameters::MasterId;
     use common::rpc::lease::Mode;
-    use common::terms::MasterId;
     use common::time::WallMs;
 
     #[test]
     fn only_masters_of_the_same_cluster_terms_and_clock_are_ours() {
-        let terms = |days| Terms::new(days, UtcOffset::default(), 4_095).unwrap();
+        let parameters = |days| ClusterParameters::new(days, UtcOffset::default(), 4_095).unwrap();
         let caller = Caller {
             agent_id: "a".parse().unwrap(),
             session: SessionId(1),
@@ -326,7 +328,7 @@ mod tests {
         let reply = HeartbeatReply {
             master: MasterId::One,
             cluster: ClusterId(1),
-            terms: terms(7),
+            parameters: parameters(7),
             mode: Mode::Ready,
             wall: WallMs(0),
             test_clock: None,
@@ -334,14 +336,14 @@ mod tests {
             denied: Vec::new(),
             retired: Vec::new(),
         };
-        let member = Membership { cluster: Some(ClusterId(1)), terms: Some(terms(7)) };
+        let member = Membership { cluster: Some(ClusterId(1)), parameters: Some(parameters(7)) };
         assert_eq!(check(&reply, &caller, member), Ok(()));
         let stranger = HeartbeatReply { cluster: ClusterId(2), ..reply.clone() };
         assert_eq!((ours(&reply, member), ours(&stranger, Membership::default())), (Ok(()), Ok(())));
         assert_eq!(ours(&stranger, member), Err(Refusal::ForeignCluster { here: ClusterId(2) }));
         assert_eq!(check(&reply, &caller, Membership::default()), Ok(()), "a new session joins whom it meets first");
         for other in [
-            HeartbeatReply { terms: terms(8), ..reply.clone() },
+            HeartbeatReply { parameters: parameters(8), ..reply.clone() },
             HeartbeatReply { test_clock: Some(TestClock { scale: 2, epoch: WallMs(0) }), ..reply },
         ] {
             assert!(check(&other, &caller, member).is_err(), "{other:?}");

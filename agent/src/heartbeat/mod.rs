@@ -7,8 +7,8 @@ mod clocks;
 mod link;
 mod names;
 mod report;
+mod reporting;
 mod strangers;
-mod telling;
 
 pub use names::Names;
 pub use report::{LastRefusal, MasterInUse, Report};
@@ -17,8 +17,8 @@ use crate::holder::{Command, Event, Holder, LeaseView, Next, check_grant};
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::timebase::Heard;
+use common::parameters::AgentId;
 use common::rpc::lease::{DENIED_MAX, Rent};
-use common::terms::AgentId;
 use common::time::BootMs;
 use link::{CallError, Caller, Greeting, Link};
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,7 +176,7 @@ impl Task {
             match done {
                 Ok(event) => {
                     if event.is_some() {
-                        // A sign of life alone does not answer why there is no lease.
+                        // A heartbeat alone does not answer why there is no lease.
                         self.said.clear();
                         self.minter.explain(None);
                     }
@@ -258,7 +258,7 @@ impl Task {
     async fn heartbeat(&mut self) -> Result<(), CallError> {
         let caller = self.caller.clone();
         if self.link.is_none() {
-            // The introduction is a sign of life.
+            // The introduction is a heartbeat.
             return self.link().await.map(|_| ());
         }
         let greeting = self.link().await?.heartbeat(&caller).await?;
@@ -320,7 +320,7 @@ impl Task {
         let former = self.minter.in_turn(Minter::former).await.unwrap_or_default();
         let link = self.link().await?;
         let grant = link.request(&caller, token_type, former).await?;
-        check_grant(&grant, token_type, &link.terms)
+        check_grant(&grant, token_type, &link.parameters)
             .map_err(|why| link.failed(format!("it granted what cannot be used: {why}")))?;
         Ok(Event::Granted(grant))
     }

@@ -1,8 +1,8 @@
 //! What is known of the masters, for `/status`.
 
 use arc_swap::ArcSwapOption;
+use common::parameters::MasterId;
 use common::rpc::lease::Mode;
-use common::terms::MasterId;
 use common::time::WallMs;
 use std::sync::Arc;
 

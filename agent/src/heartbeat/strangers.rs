@@ -4,8 +4,8 @@ use super::Task;
 use super::link::{CallError, Caller, Link};
 use crate::holder::{Event, LeaseView};
 use crate::minter::Minter;
+use common::parameters::ClusterId;
 use common::rpc::lease::Refusal;
-use common::terms::ClusterId;
 use futures::future::join_all;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl CallError {
 }
 
 /// Lets minting know of which cluster the master at an address is, if that could be found out.
-pub(super) async fn told<T>(address: &str, minter: &Arc<Minter>, outcome: &Result<T, CallError>) {
+pub(super) async fn note<T>(address: &str, minter: &Arc<Minter>, outcome: &Result<T, CallError>) {
     match outcome {
         Ok(_) => minter.hear_own(address),
         Err(error) => {

@@ -2,18 +2,18 @@
 
 use super::*;
 use crate::holder::{LeaseView, Leases};
-use crate::minter::kit::{Kit, held, terms};
+use crate::minter::kit::{Kit, held, parameters};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::lease::{Generation, Grant};
 use common::namespace::{Definition, GeneratorKind, GeneratorName, Namespace};
 use common::net::places::{Place, Places};
+use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
     ListedLease, Mode, NamespacesRequest, Refusal as Said, Registered, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::transport;
-use common::terms::{ClusterId, MasterId, Terms};
 use common::time::{DAY_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use std::sync::Mutex;
@@ -24,8 +24,8 @@ use tokio::net::TcpListener;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a master says, and what it was asked.
-struct Book {
-    terms: Terms,
+struct Records {
+    parameters: ClusterParameters,
     grant: Result<u32, Said>,
     rent: Result<fn(WallMs) -> Rent, Said>,
     requests: Vec<TokenRequest>,
@@ -43,7 +43,7 @@ struct Book {
 }
 
 #[derive(Clone)]
-struct Master(Arc<Mutex<Book>>);
+struct Master(Arc<Mutex<Records>>);
 
 fn success(now: WallMs) -> Rent {
     Rent::Success { until: now + SpanMs(20 * DAY_MS), receipt: None }
@@ -52,8 +52,8 @@ fn success(now: WallMs) -> Rent {
 impl Master {
     fn new(grant: Result<u32, Said>) -> Self {
         let (requests, rents) = (Vec::new(), Vec::new());
-        Self(Arc::new(Mutex::new(Book {
-            terms: terms(),
+        Self(Arc::new(Mutex::new(Records {
+            parameters: parameters(),
             grant,
             rent: Ok(success),
             requests,
@@ -73,11 +73,11 @@ impl Master {
     /// The other one of the two, with its calendar off by as much.
     fn other(ahead: SpanMs) -> Self {
         let master = Self::new(Ok(1));
-        master.with(|book| (book.id, book.ahead) = (MasterId::Two, ahead));
+        master.with(|records| (records.id, records.ahead) = (MasterId::Two, ahead));
         master
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut Records) -> T) -> T {
         change(&mut self.0.lock().unwrap())
     }
 
@@ -106,16 +106,16 @@ impl Master {
 impl LeaseService for Master {
     async fn request_token(self, _: Context, request: TokenRequest) -> Result<Grant, Said> {
         let token_type = request.token_type;
-        self.with(|book| book.requests.push(request));
-        let value = self.with(|book| book.grant.clone())?;
+        self.with(|records| records.requests.push(request));
+        let value = self.with(|records| records.grant.clone())?;
         let from = UtcOffset::default().day_floor(Clock::system().wall());
         let key = token_type.key(TokenValue(value));
         Ok(Grant { token_type, key, g: Generation(1), from, until: from + SpanMs(7 * DAY_MS), receipt: None })
     }
 
     async fn rent_token(self, _: Context, request: RentRequest) -> Result<Rent, Said> {
-        self.with(|book| book.rents.push(request));
-        self.with(|book| book.rent.clone()).map(|rent| rent(Clock::system().wall()))
+        self.with(|records| records.rents.push(request));
+        self.with(|records| records.rent.clone()).map(|rent| rent(Clock::system().wall()))
     }
 
     async fn list_tokens(self, _: Context, _: ListRequest) -> Result<Vec<ListedLease>, Said> {
@@ -135,30 +135,30 @@ impl LeaseService for Master {
     }
 
     async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Said> {
-        self.with(|book| book.finds.push(request.names));
-        Ok(self.with(|book| book.registered.clone()))
+        self.with(|records| records.finds.push(request.names));
+        Ok(self.with(|records| records.registered.clone()))
     }
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Said> {
-        self.with(|book| {
-            book.reports.push(report);
-            if book.closing { Err(Said::ShuttingDown) } else { Ok(5_000) }
+        self.with(|records| {
+            records.reports.push(report);
+            if records.closing { Err(Said::ShuttingDown) } else { Ok(5_000) }
         })
     }
 
     async fn heartbeat(self, _: Context, _: HeartbeatRequest) -> Result<HeartbeatReply, Said> {
         Ok(HeartbeatReply {
-            master: self.with(|book| book.id),
-            cluster: self.with(|book| book.cluster),
-            terms: self.with(|book| book.terms),
+            master: self.with(|records| records.id),
+            cluster: self.with(|records| records.cluster),
+            parameters: self.with(|records| records.parameters),
             mode: Mode::Ready,
-            wall: self.with(|book| {
-                book.heartbeats += 1;
-                Clock::system().wall() + book.ahead
+            wall: self.with(|records| {
+                records.heartbeats += 1;
+                Clock::system().wall() + records.ahead
             }),
             test_clock: None,
             version: String::new(),
-            denied: self.with(|book| book.denied.clone()),
+            denied: self.with(|records| records.denied.clone()),
             retired: Vec::new(),
         })
     }
@@ -243,13 +243,13 @@ async fn the_reason_for_having_no_lease_is_what_each_master_said() {
 async fn a_master_with_other_terms_or_an_impossible_grant_is_not_believed() {
     let kit = Kit::new();
     let (other, greedy) = (Master::new(Ok(3)), Master::new(Ok(70_000)));
-    other.with(|book| book.terms = Terms::new(8, UtcOffset::default(), 65_535).unwrap());
+    other.with(|records| records.parameters = ClusterParameters::new(8, UtcOffset::default(), 65_535).unwrap());
     let minter = kit.start();
     let running = start(minter, vec![other.listen().await, greedy.listen().await], &[]);
     running.minter.set_leases(Leases::from([(TokenType::Uint2, LeaseView::Missing)]), 0).unwrap();
     let why = || running.minter.ready().unwrap_err().to_string();
-    until("both reasons", || why().contains("its terms are") && why().contains("cannot be used")).await;
-    assert!(other.with(|book| book.requests.is_empty()), "not asked after its introduction");
+    until("both reasons", || why().contains("its parameters are") && why().contains("cannot be used")).await;
+    assert!(other.with(|records| records.requests.is_empty()), "not asked after its introduction");
     assert_eq!(token(&running.minter), None);
 }
 
@@ -257,13 +257,13 @@ async fn a_master_with_other_terms_or_an_impossible_grant_is_not_believed() {
 async fn a_renewal_is_durable_first_and_the_same_at_the_other_master() {
     let kit = Kit::new();
     let (mute, can) = (Master::new(Ok(1)), Master::new(Ok(2)));
-    mute.with(|book| book.rent = Err(Said::Overloaded));
-    can.with(|book| book.rent = Err(Said::Overloaded));
+    mute.with(|records| records.rent = Err(Said::Overloaded));
+    can.with(|records| records.rent = Err(Said::Overloaded));
     let (leases, has) = numbers_only();
     let minter = kit.start();
     minter.set_leases(leases, 0).unwrap();
     let running = start(minter, vec![mute.listen().await, can.listen().await], &has);
-    let asked = |master: &Master| master.with(|book| book.rents.first().cloned());
+    let asked = |master: &Master| master.with(|records| records.rents.first().cloned());
     until("both asked", || asked(&mute).is_some() && asked(&can).is_some()).await;
     assert_eq!(asked(&mute), asked(&can));
     assert_eq!(running.minter.rseq(), asked(&can).unwrap().rseq);
@@ -278,8 +278,8 @@ async fn renewals_go_on_with_growing_numbers() {
     let minter = kit.start();
     minter.set_leases(leases, 0).unwrap();
     let running = start(minter, vec![master.listen().await], &has);
-    until("three renewals", || master.with(|book| book.rents.len()) >= 3).await;
-    let rseqs: Vec<_> = master.with(|book| book.rents.iter().map(|rent| rent.rseq).collect());
+    until("three renewals", || master.with(|records| records.rents.len()) >= 3).await;
+    let rseqs: Vec<_> = master.with(|records| records.rents.iter().map(|rent| rent.rseq).collect());
     assert!(rseqs.windows(2).all(|pair| pair[0] < pair[1]), "{rseqs:?}");
     let until_end = |minter: &Minter| match minter.leases().remove(&TokenType::Uint2) {
         Some(LeaseView::Held(grant)) => grant.until,
@@ -292,32 +292,32 @@ async fn renewals_go_on_with_growing_numbers() {
 async fn a_lease_that_is_over_is_replaced_by_another_token() {
     let kit = Kit::new();
     let master = Master::new(Ok(12));
-    master.with(|book| book.rent = Ok(|_| Rent::Unrented));
+    master.with(|records| records.rent = Ok(|_| Rent::Unrented));
     let (leases, has) = numbers_only();
     let minter = kit.start();
     minter.set_leases(leases, 0).unwrap();
     let running = start(minter, vec![master.listen().await], &has);
     until("the other token", || token(&running.minter) == Some(12)).await;
-    let request = master.with(|book| book.requests.first().cloned()).unwrap();
+    let request = master.with(|records| records.requests.first().cloned()).unwrap();
     assert_eq!(request.session, running.minter.session(), "the same session");
 }
 
 #[tokio::test]
-async fn a_denied_lease_ends_with_a_sign_of_life_though_renewals_would_succeed() {
+async fn a_denied_lease_ends_with_a_heartbeat_though_renewals_would_succeed() {
     let kit = Kit::new();
     let master = Master::new(Ok(12));
     let (leases, has) = numbers_only();
     // Of another grant of the same token, and of a token that we do not have, nothing follows.
     let other = TokenKey { value: TokenValue(8), ..has[0].key };
-    master.with(|book| book.denied = vec![(has[0].key, has[0].g.next()), (other, has[0].g)]);
+    master.with(|records| records.denied = vec![(has[0].key, has[0].g.next()), (other, has[0].g)]);
     let minter = kit.start();
     minter.set_leases(leases, 0).unwrap();
     let running = start(Arc::clone(&minter), vec![master.listen().await], &has);
-    until("a renewal", || !master.with(|book| book.rents.is_empty())).await;
+    until("a renewal", || !master.with(|records| records.rents.is_empty())).await;
     assert_eq!(token(&running.minter), Some(7));
     drop(running);
 
-    master.with(|book| book.denied = vec![(has[0].key, has[0].g)]);
+    master.with(|records| records.denied = vec![(has[0].key, has[0].g)]);
     let running = start(minter, vec![master.listen().await], &has);
     until("the other token", || token(&running.minter) == Some(12)).await;
 }
@@ -326,16 +326,16 @@ async fn a_denied_lease_ends_with_a_sign_of_life_though_renewals_would_succeed()
 async fn after_a_jump_of_the_clock_a_renewal_restores_minting() {
     let kit = Kit::new();
     let master = Master::new(Ok(1));
-    master.with(|book| book.rent = Err(Said::Overloaded));
+    master.with(|records| records.rent = Err(Said::Overloaded));
     let (leases, has) = numbers_only();
     let minter = kit.start();
     minter.set_leases(leases, 0).unwrap();
     let running = start(minter, vec![master.listen().await], &has);
-    until("a renewal that fails", || master.with(|book| !book.rents.is_empty())).await;
+    until("a renewal that fails", || master.with(|records| !records.rents.is_empty())).await;
     running.minter.pretend_jump();
     until("suspension", || matches!(running.minter.leases().get(&TokenType::Uint2), Some(LeaseView::Suspended(_))))
         .await;
-    master.with(|book| book.rent = Ok(success));
+    master.with(|records| records.rent = Ok(success));
     until("minting", || token(&running.minter) == Some(7)).await;
 }
 
@@ -352,7 +352,7 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     task.turn = 0;
     task.heartbeat().await.unwrap();
     task.tell().await;
-    let reports = first.with(|book| book.reports.clone());
+    let reports = first.with(|records| records.reports.clone());
     let [report] = reports.as_slice() else { panic!("one report, not {reports:?}") };
     assert_eq!((report.session, report.minted), (minter.session(), 0));
     assert!(report.not_ready.is_none(), "it has its leases: {report:?}");
@@ -360,15 +360,15 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
 
     minter.in_turn(Minter::suspend).await.unwrap().unwrap();
     task.tell().await;
-    assert!(first.with(|book| book.reports.last().unwrap().not_ready.is_some()), "now it may not use them");
+    assert!(first.with(|records| records.reports.last().unwrap().not_ready.is_some()), "now it may not use them");
 
     // A master that is going is noticed here, and not only when the next lease is due.
-    first.with(|book| book.closing = true);
+    first.with(|records| records.closing = true);
     task.tell().await;
     assert!(task.link.is_none());
     task.heartbeat().await.unwrap();
     task.tell().await;
-    assert_eq!(second.with(|book| book.reports.len()), 1);
+    assert_eq!(second.with(|records| records.reports.len()), 1);
 }
 
 const HOUR: SpanMs = SpanMs(3_600_000);
@@ -393,7 +393,7 @@ async fn task_at(kit: &Kit, masters: &[&Master]) -> Task {
 async fn one_masters_wrong_calendar_stops_nobody_as_long_as_the_other_says_so() {
     let kit = Kit::new();
     let (wrong, right) = (Master::new(Ok(1)), Master::other(SpanMs(0)));
-    wrong.with(|book| book.ahead = HOUR);
+    wrong.with(|records| records.ahead = HOUR);
     let mut task = task_at(&kit, &[&wrong, &right]).await;
     task.heartbeat().await.unwrap();
     assert_eq!(task.minter.ready(), Ok(()));
@@ -401,8 +401,8 @@ async fn one_masters_wrong_calendar_stops_nobody_as_long_as_the_other_says_so() 
     assert_eq!(task.report.master().map(|master| master.id), Some(MasterId::Two));
 
     // A calendar that goes wrong later, on a connection that stays.
-    wrong.with(|book| book.ahead = SpanMs(0));
-    right.with(|book| book.ahead = HOUR);
+    wrong.with(|records| records.ahead = SpanMs(0));
+    right.with(|records| records.ahead = HOUR);
     task.heartbeat().await.unwrap();
     assert_eq!((task.minter.ready(), task.report.master().map(|master| master.id)), (Ok(()), Some(MasterId::One)));
 }
@@ -411,22 +411,22 @@ async fn one_masters_wrong_calendar_stops_nobody_as_long_as_the_other_says_so() 
 async fn a_clock_that_all_masters_call_wrong_stops_minting_and_so_does_the_only_one_there_is() {
     let kit = Kit::new();
     let (one, other) = (Master::new(Ok(1)), Master::other(HOUR));
-    one.with(|book| book.ahead = HOUR);
+    one.with(|records| records.ahead = HOUR);
     let mut task = task_at(&kit, &[&one, &other]).await;
     task.heartbeat().await.unwrap();
     assert!(task.minter.ready().unwrap_err().to_string().contains("correct it"));
-    assert!(other.with(|book| book.heartbeats) > 0, "it was asked");
+    assert!(other.with(|records| records.heartbeats) > 0, "it was asked");
     drop(task);
 
     // The same master under another address is no second opinion.
     let twice = Master::new(Ok(1));
-    twice.with(|book| book.ahead = HOUR);
+    twice.with(|records| records.ahead = HOUR);
     let mut task = task_at(&kit, &[&twice, &twice]).await;
     task.masters.push(nobody().await);
     task.heartbeat().await.unwrap();
     assert!(task.minter.ready().is_err());
     // It was the masters' calendar, and it is mended: minutes later nobody needs to wait for that.
-    twice.with(|book| book.ahead = SpanMs(0));
+    twice.with(|records| records.ahead = SpanMs(0));
     task.heartbeat().await.unwrap();
     assert_eq!(task.minter.ready(), Ok(()));
 }
@@ -436,16 +436,16 @@ async fn a_clock_that_all_masters_call_wrong_stops_minting_and_so_does_the_only_
 async fn minting_goes_on_soon_after_the_calendars_agree_again() {
     let kit = Kit::new();
     let master = Master::new(Ok(1));
-    master.with(|book| book.ahead = HOUR);
+    master.with(|records| records.ahead = HOUR);
     let (leases, has) = numbers_only();
     let minter = kit.start();
     minter.set_leases(leases, 0).unwrap();
     let running = start(minter, vec![master.listen().await], &has);
     until("a refusal", || running.minter.ready().is_err()).await;
-    master.with(|book| book.ahead = SpanMs(0));
-    let before = master.with(|book| book.heartbeats);
+    master.with(|records| records.ahead = SpanMs(0));
+    let before = master.with(|records| records.heartbeats);
     until("minting", || running.minter.ready().is_ok()).await;
-    assert_eq!(master.with(|book| book.heartbeats), before + 1, "by the next sign of life");
+    assert_eq!(master.with(|records| records.heartbeats), before + 1, "by the next heartbeat");
 }
 
 /// A minter in a session that was resumed, with the lease that it had.
@@ -474,7 +474,7 @@ async fn a_resumed_session_mints_nothing_before_the_masters_have_heard_of_it() {
     let kit = Kit::new();
     let (minter, _, has) = resumed(&kit);
     let master = Master::new(Ok(12));
-    master.with(|book| book.rent = Ok(|_| Rent::Unrented));
+    master.with(|records| records.rent = Ok(|_| Rent::Unrented));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
     let generator = minter.generator(common::namespace::GeneratorKind::Uniq64, "default").unwrap();
     let id = loop {
@@ -506,10 +506,11 @@ async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
     let minter = kit.start_giving_up(&[77, 78]);
     let master = Master::new(Err(Said::PeerAway));
     let running = start(minter, vec![master.listen().await], &[]);
-    until("a request", || !master.with(|book| book.requests.is_empty())).await;
-    master.with(|book| book.grant = Ok(9));
+    until("a request", || !master.with(|records| records.requests.is_empty())).await;
+    master.with(|records| records.grant = Ok(9));
     until("a token", || token(&running.minter) == Some(9)).await;
-    let former = master.with(|book| book.requests.iter().map(|request| request.former.clone()).collect::<Vec<_>>());
+    let former =
+        master.with(|records| records.requests.iter().map(|request| request.former.clone()).collect::<Vec<_>>());
     assert!(former.len() > 1 && former.iter().all(|former| former.iter().map(|s| s.0).eq([77, 78])), "{former:?}");
     assert!(running.minter.former().is_empty(), "they were heard of");
 }
@@ -532,7 +533,7 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
     let mut ids = vec![minted(&minter).await.unwrap()];
 
     // Whoever asks it, for whatever reason.
-    other.with(|book| book.cluster = ClusterId(2));
+    other.with(|records| records.cluster = ClusterId(2));
     let names = Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system());
     for _ in 0..masters.len() {
         let _ = names.look_up(&"unknown".parse().unwrap()).await;
@@ -541,14 +542,16 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
     assert_eq!(minted(&minter).await, Err(MintCode::WrongCluster));
     let alarm = || minter.alarm().is_some_and(|alarm| alarm.starts_with("wrong_cluster: the master at "));
     assert!(alarm(), "{:?}", minter.alarm());
-    until("the operators are told", || ours.with(|book| book.reports.iter().any(|report| report.alarm.is_some())))
-        .await;
+    until("the operators are told", || {
+        ours.with(|records| records.reports.iter().any(|report| report.alarm.is_some()))
+    })
+    .await;
     drop((agent, names));
     until("nobody else has the file", || Arc::strong_count(&minter) == 1).await;
     drop(minter);
 
     // A restart goes on with the session and without the leases.
-    let asked = ours.with(|book| book.requests.len());
+    let asked = ours.with(|records| records.requests.len());
     let opened = kit.open();
     assert!(opened.holdings.leases.is_empty() && opened.holdings.cluster == Some(ClusterId(1)));
     drop(opened);
@@ -557,10 +560,14 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
     let agent = start(Arc::clone(&minter), masters, &[]);
     until("it is stopped again", || minter.wrong_cluster().is_some()).await;
     assert_eq!(minted(&minter).await, Err(MintCode::WrongCluster));
-    assert_eq!(ours.with(|book| book.requests.len()), asked, "no token is asked for while a master is a stranger");
+    assert_eq!(
+        ours.with(|records| records.requests.len()),
+        asked,
+        "no token is asked for while a master is a stranger"
+    );
 
     // The list leads to one cluster again: the session gets its lease again.
-    other.with(|book| book.cluster = ClusterId(1));
+    other.with(|records| records.cluster = ClusterId(1));
     until("ready again", || minter.ready().is_ok()).await;
     ids.push(minted(&minter).await.unwrap());
     assert!(ids[1] > ids[0] && minter.alarm().is_none());
@@ -585,11 +592,11 @@ async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_qu
     names.look_up(&name("orders")).await.unwrap();
     assert!(minter.generator(GeneratorKind::Uniq64, "orders").is_err());
     let namespace = Namespace::define(name("orders"), &definition).unwrap();
-    master.with(|book| book.registered.push(Registered { namespace, retired: false }));
+    master.with(|records| records.registered.push(Registered { namespace, retired: false }));
     names.look_up(&name("orders")).await.unwrap();
     assert!(minter.generator(GeneratorKind::Uniq64, "orders").is_ok(), "at once after it was registered");
 
-    let before = master.with(|book| book.finds.len());
+    let before = master.with(|records| records.finds.len());
     let flood = (0..1_000).map(|n| {
         let (names, name) = (Arc::clone(&names), name(&format!("n{n}")));
         tokio::spawn(async move { names.look_up(&name).await })
@@ -598,8 +605,8 @@ async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_qu
     for one in flood.collect::<Vec<_>>() {
         refused += usize::from(one.await.unwrap().is_err());
     }
-    let (asked, largest) = master.with(|book| {
-        let new = &book.finds[before..];
+    let (asked, largest) = master.with(|records| {
+        let new = &records.finds[before..];
         (new.len(), new.iter().map(Vec::len).max().unwrap())
     });
     assert!(asked < 20 && largest <= 200, "{asked} questions, the largest about {largest} names, {refused} refused");
@@ -623,7 +630,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
         scope: None,
     };
     let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
-    master.with(|book| book.registered.push(Registered { namespace: namespace.clone(), retired: false }));
+    master.with(|records| records.registered.push(Registered { namespace: namespace.clone(), retired: false }));
     // Whoever may write into the folder put a link in the way.
     let folder = kit.path().parent().unwrap().to_owned();
     let (target, new_file) = (folder.join("target"), folder.join("serial.generators.new"));
@@ -647,7 +654,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     new(&minter).recall().await;
     assert!(minter.start().to_string().starts_with("fresh") && !known(&minter));
     // It joins another cluster, in which the name stands for something else; the block of the old one does not count.
-    minter.join(ClusterId(2), terms()).unwrap();
+    minter.join(ClusterId(2), parameters()).unwrap();
     new(&minter).recall().await;
     assert!(!known(&minter), "another cluster's");
     let template = Some("{date:%Y%m%d}{token}{serial:7}".to_owned());

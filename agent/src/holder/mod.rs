@@ -16,20 +16,20 @@ mod view;
 pub use view::{LeaseView, Leases, grants, suspend, usable_before_durable};
 
 use common::lease::{Generation, Grant, Receipt};
-use common::terms::Terms;
+use common::parameters::ClusterParameters;
 use common::time::{BootMs, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Between two signs of life while nothing else is to be said.
+/// Between two heartbeats while nothing else is to be said.
 pub const HEARTBEAT_INTERVAL: SpanMs = SpanMs::seconds(60);
 /// Between attempts while there is something to wait for that stops minting: the shortest and the longest pause.
 pub const URGENT_RETRY: (SpanMs, SpanMs) = (SpanMs(SECOND_MS / 4), SpanMs::seconds(2));
-/// Between two signs of life while the masters' clocks say that ours is wrong: minting goes on as soon as they agree.
+/// Between two heartbeats while the masters' clocks say that ours is wrong: minting goes on as soon as they agree.
 pub const SKEWED_INTERVAL: SpanMs = SpanMs::seconds(5);
 /// Between attempts at a renewal, which has days of time.
 pub const RENEW_RETRY: (SpanMs, SpanMs) = (SpanMs::seconds(5), SpanMs::seconds(300));
-/// Between attempts at a sign of life.
+/// Between attempts at a heartbeat.
 pub const HEARTBEAT_RETRY: (SpanMs, SpanMs) = (SpanMs::seconds(1), SpanMs::seconds(30));
 /// After this long on a new connection what is held is renewed, and its receipts are shown.
 pub const SHOW_WITHIN: SpanMs = SpanMs::seconds(1);
@@ -79,7 +79,7 @@ pub enum Next {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A master answered a sign of life.
+    /// A master answered a heartbeat.
     HeartbeatAnswered,
     /// No master did.
     HeartbeatFailed,
@@ -121,7 +121,7 @@ pub enum Event {
     Connected,
     /// The calendar was stepped against the machine's time.
     ClockJumped,
-    /// A sign of life was answered, and the masters' calendar is too far from ours to mint.
+    /// A heartbeat was answered, and the masters' calendar is too far from ours to mint.
     ClockSkewed,
 }
 
@@ -379,19 +379,19 @@ impl Slot {
     }
 }
 
-/// Whether a grant is one that `terms` allow; a master that sends another one has a fault, and nothing may be minted
+/// Whether a grant is one that `parameters` allow; a master that sends another one has a fault, and nothing may be minted
 /// with it.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn check_grant(grant: &Grant, wanted: TokenType, terms: &Terms) -> Result<(), &'static str> {
+pub fn check_grant(grant: &Grant, wanted: TokenType, parameters: &ClusterParameters) -> Result<(), &'static str> {
     if grant.token_type != wanted || grant.key.family != wanted.family() {
         return Err("it is of another type");
     }
-    if !wanted.admits(grant.key.value, terms.uint2_max()) {
+    if !wanted.admits(grant.key.value, parameters.uint2_max()) {
         return Err("the cluster has no such token");
     }
-    if grant.from >= grant.until || terms.utc_offset().day_floor(grant.from) != grant.from {
+    if grant.from >= grant.until || parameters.utc_offset().day_floor(grant.from) != grant.from {
         return Err("its time is malformed");
     }
     Ok(())

@@ -36,7 +36,7 @@ fn next(holder: &mut Holder, ms: i64) -> Next {
     holder.next(at(ms), MIDDLE)
 }
 
-/// What it does at `ms` apart from signs of life, which are answered.
+/// What it does at `ms` apart from heartbeats, which are answered.
 fn does(holder: &mut Holder, ms: i64) -> Option<Command> {
     loop {
         match next(holder, ms) {
@@ -178,9 +178,9 @@ fn a_resumed_lease_of_a_type_no_longer_wanted_is_left_alone() {
 
 #[test]
 fn only_grants_that_the_terms_allow_are_taken() {
-    let terms = Terms::new(7, UtcOffset::default(), 4_095).unwrap();
+    let parameters = ClusterParameters::new(7, UtcOffset::default(), 4_095).unwrap();
     let good = grant(TokenType::Uint2, 4_095, 7);
-    let check = |grant: &Grant| check_grant(grant, TokenType::Uint2, &terms);
+    let check = |grant: &Grant| check_grant(grant, TokenType::Uint2, &parameters);
     assert_eq!(check(&good), Ok(()));
     let family = grant(TokenType::String2IncludeLetter, 5, 7).key;
     for bad in [
@@ -246,7 +246,7 @@ proptest! {
 }
 
 #[test]
-fn signs_of_life_go_on_beside_frequent_renewals() {
+fn heartbeats_go_on_beside_frequent_renewals() {
     let lease = grant(TokenType::Uint2, 5, 7);
     let wanted = BTreeSet::from([TokenType::Uint2]);
     let mut h = Holder::new(&wanted, std::slice::from_ref(&lease), 0, SpanMs::seconds(1), at(0));

@@ -8,7 +8,7 @@
 //!
 //! Bounds: the input of a connection holds one head of [`HEAD_LEN_MAX`]; the output is sent before it exceeds
 //! [`OUT_LEN`], however many requests or IDs are asked for, so that a caller who does not read stops us from reading too,
-//! and is dropped by [`Impatient`]. Nothing is held back while we wait for anything: what is written is sent first.
+//! and is dropped by [`WriteTimeout`]. Nothing is held back while we wait for anything: what is written is sent first.
 
 use super::accept::Media;
 use super::head::{self, Head, Plain};
@@ -21,7 +21,7 @@ use crate::refusal::Refusal;
 use crate::run::Runs;
 use bytes::BufMut as _;
 use common::clock::Clock;
-use common::net::io::{Impatient, Rewound};
+use common::net::io::{Rewind, WriteTimeout};
 use common::net::places::Place;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -76,7 +76,7 @@ fn give_back(out: &mut Vec<u8>) {
 
 /// A connection that has not asked for anything but IDs yet.
 pub(super) struct Front<'a> {
-    io: Impatient<TcpStream>,
+    io: WriteTimeout<TcpStream>,
     site: &'a Site,
     place: &'a Place,
     input: Vec<u8>,
@@ -105,7 +105,7 @@ enum Woken {
 }
 
 impl<'a> Front<'a> {
-    pub(super) fn new(io: Impatient<TcpStream>, site: &'a Site, place: &'a Place) -> Self {
+    pub(super) fn new(io: WriteTimeout<TcpStream>, site: &'a Site, place: &'a Place) -> Self {
         Self {
             io,
             site,
@@ -120,7 +120,10 @@ impl<'a> Front<'a> {
     }
 
     /// Answers until the connection ends, or until it asks for something else; then it is handed on.
-    pub(super) async fn serve(mut self, stop: &CancellationToken) -> io::Result<Option<Rewound<Impatient<TcpStream>>>> {
+    pub(super) async fn serve(
+        mut self,
+        stop: &CancellationToken,
+    ) -> io::Result<Option<Rewind<WriteTimeout<TcpStream>>>> {
         let stopped = pin!(stop.cancelled());
         let has_to_go = pin!(self.place.has_to_go());
         let look = pin!(sleep(LOOK));
@@ -131,7 +134,7 @@ impl<'a> Front<'a> {
             if !self.answer_all().await? {
                 let rest = self.input.split_off(self.begin);
                 self.place.rests();
-                return Ok(Some(Rewound::new(rest.into(), self.io)));
+                return Ok(Some(Rewind::new(rest.into(), self.io)));
             }
             match self.read(&mut ends).await? {
                 Woken::Input => {}
@@ -172,7 +175,7 @@ impl<'a> Front<'a> {
             };
             self.begin += len;
             self.place.works();
-            if !self.answer_at_once() {
+            if !self.try_answer() {
                 self.answer().await?;
             }
             self.answered += 1;
@@ -200,10 +203,10 @@ impl<'a> Front<'a> {
 
     /// Answers a request for one ID, which most are, if it can be had without waiting.
     #[inline]
-    fn answer_at_once(&mut self) -> bool {
+    fn try_answer(&mut self) -> bool {
         let Some(Plan { source: Source::Numbered(generator), n: 1, style }) = &self.plan else { return false };
         let minter = &self.site.agent.minter;
-        let Some(run) = minter.mint_one_at_once(generator) else { return false };
+        let Some(run) = minter.try_mint_one(generator) else { return false };
         style.write_whole(&run, &mut self.out, |len, out| write_head(style.media, len, minter.clock(), out));
         true
     }
@@ -278,7 +281,7 @@ impl Ends<'_, '_> {
 /// Mints at once if a window holds. Otherwise sends what is written already, and waits.
 async fn now_or_after(
     minting: impl Future<Output = Result<Runs, Refusal>>,
-    io: &mut Impatient<TcpStream>,
+    io: &mut WriteTimeout<TcpStream>,
     out: &mut Vec<u8>,
 ) -> io::Result<Result<Runs, Refusal>> {
     let mut minting = pin!(minting);
@@ -297,7 +300,7 @@ async fn send(
     mut runs: Runs,
     style: &Style,
     minter: &Minter,
-    io: &mut Impatient<TcpStream>,
+    io: &mut WriteTimeout<TcpStream>,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
     let len = style.len_of(&runs);
@@ -347,7 +350,7 @@ fn refuse(agent: &Agent, problem: &Problem, out: &mut Vec<u8>) {
     out.extend_from_slice(document.as_bytes());
 }
 
-async fn flush(io: &mut Impatient<TcpStream>, out: &mut Vec<u8>) -> io::Result<()> {
+async fn flush(io: &mut WriteTimeout<TcpStream>, out: &mut Vec<u8>) -> io::Result<()> {
     if !out.is_empty() {
         io.write_all(out).await?;
         out.clear();

@@ -6,7 +6,6 @@
 //! Queries and headers are read to the letter, answers are never cacheable, and every error is a problem document.
 //! Every bound is a constant here; what exceeds one is refused at once.
 
-mod about;
 mod accept;
 mod date;
 mod front;
@@ -19,6 +18,7 @@ mod problem;
 mod query;
 mod rate;
 mod render;
+mod status;
 
 use crate::heartbeat::{Names, Report};
 use crate::minter::Minter;
@@ -33,11 +33,11 @@ use axum::routing::{get, on, put};
 use bytes::Bytes;
 use common::hosts::HostNames;
 use common::net::http::Heard;
-use common::net::io::{Impatient, Rewound};
+use common::net::io::{Rewind, WriteTimeout};
 use common::net::places::{Place, Places};
+use common::parameters::AgentId;
 use common::process::descriptors::Port;
 use common::rpc::budget;
-use common::terms::AgentId;
 use common::time::BootMs;
 use front::Front;
 use hyper_util::rt::TokioTimer;
@@ -135,13 +135,13 @@ fn router(agent: Arc<Agent>) -> Router {
         .route("/uniq96", on(mint, mint::uniq96))
         .route("/string", on(mint, mint::string))
         .route("/string/{name}", on(mint, mint::string_named))
-        .route("/explain/{*id}", get(about::explained))
-        .route("/generators", get(about::generators))
+        .route("/explain/{*id}", get(status::explained))
+        .route("/generators", get(status::generators))
         .route("/generators/{name}", put(generators::define))
-        .route("/status", get(about::status))
-        .route("/healthz", get(about::healthz))
-        .route("/readyz", get(about::readyz))
-        .route("/metrics", get(about::metrics))
+        .route("/status", get(status::status))
+        .route("/healthz", get(status::healthz))
+        .route("/readyz", get(status::readyz))
+        .route("/metrics", get(status::metrics))
         .route("/openapi.json", get(openapi::description))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
@@ -251,7 +251,7 @@ fn welcome(io: TcpStream, from: IpAddr, site: &Arc<Site>, stop: &CancellationTok
 }
 
 async fn serve_connection(io: TcpStream, from: IpAddr, site: &Site, place: &Place, stop: &CancellationToken) {
-    let io = Impatient::new(io, WRITE_TIMEOUT, place.clone());
+    let io = WriteTimeout::new(io, WRITE_TIMEOUT, place.clone());
     match Front::new(io, site, place).serve(stop).await {
         Ok(None) => {}
         Ok(Some(io)) => serve_anything(io, from, site.router.clone(), place, stop).await,
@@ -261,7 +261,7 @@ async fn serve_connection(io: TcpStream, from: IpAddr, site: &Site, place: &Plac
 
 /// The rest of a connection that asked for something else than IDs.
 async fn serve_anything(
-    io: Rewound<Impatient<TcpStream>>,
+    io: Rewind<WriteTimeout<TcpStream>>,
     from: IpAddr,
     router: Router,
     place: &Place,

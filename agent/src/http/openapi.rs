@@ -1,6 +1,6 @@
 //! The description of the agent's API (OpenAPI 3.1), made from what stands at its handlers.
 
-use super::{about, body, generators, mint};
+use super::{body, generators, mint, status};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use std::sync::OnceLock;
@@ -92,13 +92,13 @@ pub(super) enum Minted {
         mint::uniq96,
         mint::string,
         mint::string_named,
-        about::explained,
-        about::generators,
+        status::explained,
+        status::generators,
         generators::define,
-        about::status,
-        about::healthz,
-        about::readyz,
-        about::metrics,
+        status::status,
+        status::healthz,
+        status::readyz,
+        status::metrics,
         description
     ),
     components(schemas(Ids, ProblemBody))

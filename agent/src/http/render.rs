@@ -3,7 +3,7 @@
 
 use super::accept::Media;
 use super::lines;
-use crate::emit::Stamp;
+use crate::gate::Prefix;
 use crate::run::{Run, Runs, uniq64, uniq64_stretches, uniq96};
 use common::ids::TextForm;
 use common::template::CallerParts;
@@ -80,18 +80,18 @@ impl Style {
             TextForm::Decimal | TextForm::Uri => (0, 30),
         };
         let between = self.between().len();
-        match &run.stamp {
-            Stamp::Void => 0,
-            Stamp::Uniq64 { .. } if self.media == Media::Packed => n * 8,
-            Stamp::Uniq96 { .. } if self.media == Media::Packed => n * 12,
-            Stamp::Uniq64 { prefix } if narrow == 0 => {
+        match &run.prefix {
+            Prefix::Void => 0,
+            Prefix::Uniq64 { .. } if self.media == Media::Packed => n * 8,
+            Prefix::Uniq96 { .. } if self.media == Media::Packed => n * 12,
+            Prefix::Uniq64 { prefix } if narrow == 0 => {
                 let digits: usize =
                     uniq64_stretches(*prefix, run.start, run.len).map(|(first, n)| lines::digits(first, n)).sum();
                 digits + n * between
             }
-            Stamp::Uniq64 { .. } => n * (narrow + between),
-            Stamp::Uniq96 { .. } => n * (wide + between),
-            Stamp::Text { .. } => n * (self.text_len + between),
+            Prefix::Uniq64 { .. } => n * (narrow + between),
+            Prefix::Uniq96 { .. } => n * (wide + between),
+            Prefix::Text { .. } => n * (self.text_len + between),
         }
     }
 
@@ -135,43 +135,43 @@ impl Style {
     /// Each ID with what stands behind it. No ID has a character that JSON would escape; templates refuse those.
     fn write(&self, run: &Run, out: &mut Vec<u8>) {
         let after = self.between();
-        match (&run.stamp, self.media, self.form) {
-            (Stamp::Void, ..) => {}
-            (Stamp::Uniq64 { prefix }, Media::Packed, _) => {
+        match (&run.prefix, self.media, self.form) {
+            (Prefix::Void, ..) => {}
+            (Prefix::Uniq64 { prefix }, Media::Packed, _) => {
                 for (first, n) in uniq64_stretches(*prefix, run.start, run.len) {
                     lines::packed(first, n, out);
                 }
             }
-            (Stamp::Uniq64 { prefix }, _, TextForm::Decimal) => {
+            (Prefix::Uniq64 { prefix }, _, TextForm::Decimal) => {
                 for (first, n) in uniq64_stretches(*prefix, run.start, run.len) {
                     lines::numbers(first, n, after, out);
                 }
             }
-            (Stamp::Uniq64 { prefix }, _, form) => {
+            (Prefix::Uniq64 { prefix }, _, form) => {
                 for counter in run.counters() {
                     uniq64(*prefix, counter).write_text(form, out);
                     out.extend_from_slice(after);
                 }
             }
-            (Stamp::Uniq96 { prefix }, Media::Packed, _) => {
+            (Prefix::Uniq96 { prefix }, Media::Packed, _) => {
                 for counter in run.counters() {
                     out.extend_from_slice(&uniq96(*prefix, counter).to_be_bytes());
                 }
             }
-            (Stamp::Uniq96 { prefix }, _, TextForm::Decimal) => {
+            (Prefix::Uniq96 { prefix }, _, TextForm::Decimal) => {
                 let high = lines::padded::<20>(*prefix);
                 // A window gives no counter that is no serial, so the run does not wrap.
                 lines::fields::<SERIAL96_DIGITS>(&high, run.start, run.len, after, out);
             }
-            (Stamp::Uniq96 { prefix }, _, form) => {
+            (Prefix::Uniq96 { prefix }, _, form) => {
                 for counter in run.counters() {
                     uniq96(*prefix, counter).write_text(form, out);
                     out.extend_from_slice(after);
                 }
             }
             // Strings have no packed form; the request was refused.
-            (Stamp::Text { .. }, Media::Packed, _) => {}
-            (Stamp::Text { bound, capacity }, ..) => {
+            (Prefix::Text { .. }, Media::Packed, _) => {}
+            (Prefix::Text { bound, capacity }, ..) => {
                 for counter in run.counters() {
                     bound.write(&self.caller, counter % capacity, out);
                     out.extend_from_slice(after);
@@ -205,13 +205,13 @@ mod tests {
         }
     }
 
-    fn check(stamp: &Stamp, parts: &[(u64, u32)], room: usize) {
+    fn check(prefix: &Prefix, parts: &[(u64, u32)], room: usize) {
         for media in [Media::Text, Media::Json, Media::Packed] {
             for form in TextForm::ALL {
                 let style = style(media, form);
                 let mut runs = Runs::default();
                 for (start, len) in parts {
-                    runs.push(Run { stamp: stamp.clone(), start: *start, len: *len });
+                    runs.push(Run { prefix: prefix.clone(), start: *start, len: *len });
                 }
                 let wanted = plainly(&style, &runs);
                 let rendered = style.render(&runs);
@@ -236,12 +236,12 @@ mod tests {
     #[test]
     fn a_run_over_the_last_serial_of_an_hour_and_over_a_digit_more() {
         let prefix = 26 << 57 | 11 << 53 | 20 << 48 | 13 << 43 | 7 << 31;
-        check(&Stamp::Uniq64 { prefix }, &[(UNIQ64_SERIALS_PER_HOUR - 7, 20), (5, 3)], 100);
+        check(&Prefix::Uniq64 { prefix }, &[(UNIQ64_SERIALS_PER_HOUR - 7, 20), (5, 3)], 100);
         // 10^19 lies within these: 19 digits, then 20.
         let ten_to_19 = 10_000_000_000_000_000_000u64;
         let (prefix, serial) = (ten_to_19 & !(UNIQ64_SERIALS_PER_HOUR - 1), ten_to_19 % UNIQ64_SERIALS_PER_HOUR);
-        check(&Stamp::Uniq64 { prefix }, &[(serial - 12_345, 30_000)], 64 << 10);
-        check(&Stamp::Uniq96 { prefix: u64::MAX - 5 }, &[(u64::from(u32::MAX) - 20_000, 20_001)], 64 << 10);
+        check(&Prefix::Uniq64 { prefix }, &[(serial - 12_345, 30_000)], 64 << 10);
+        check(&Prefix::Uniq96 { prefix: u64::MAX - 5 }, &[(u64::from(u32::MAX) - 20_000, 20_001)], 64 << 10);
     }
 
     proptest! {
@@ -253,8 +253,8 @@ mod tests {
         ) {
             // No ID is from before the year 2000's first month.
             let narrow = (prefix | 1 << 53) & !(UNIQ64_SERIALS_PER_HOUR - 1);
-            let stamp = if wide { Stamp::Uniq96 { prefix } } else { Stamp::Uniq64 { prefix: narrow } };
-            check(&stamp, &parts, room);
+            let prefix = if wide { Prefix::Uniq96 { prefix } } else { Prefix::Uniq64 { prefix: narrow } };
+            check(&prefix, &parts, room);
         }
     }
 }

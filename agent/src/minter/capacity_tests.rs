@@ -1,11 +1,11 @@
 //! The exact end of what a bucket holds: never one ID more, less, longer or equal to another.
 
-use super::kit::{Kit, held, set_wall, terms};
+use super::kit::{Kit, held, parameters, set_wall};
 use super::*;
 use crate::holder::LeaseView;
 use common::namespace::Definition;
+use common::parameters::ClusterId;
 use common::template::CallerParts;
-use common::terms::ClusterId;
 use common::time::DAY_MS;
 use common::token::TokenType;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
     };
     let namespace = Namespace::define("small".parse().unwrap(), &definition).unwrap();
     let minter = kit.start_with(vec![namespace]);
-    minter.join(ClusterId(1), terms()).unwrap();
+    minter.join(ClusterId(1), parameters()).unwrap();
     // One lease over all the days, as if it had been renewed each of them.
     let mut leases = held(7);
     for view in leases.values_mut() {
@@ -70,7 +70,7 @@ impl Got {
 fn mint_until_told(minter: &Arc<Minter>, generator: &Arc<Generator>, got: &Got, n: u32) {
     let mut mine = Vec::new();
     while !got.over.load(Ordering::Relaxed) {
-        match minter.mint_here(generator, n) {
+        match minter.mint_blocking(generator, n) {
             Ok(runs) => {
                 let texts = runs.texts(&CallerParts::default());
                 got.count.fetch_add(texts.len(), Ordering::Relaxed);
@@ -140,7 +140,7 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
     let kit = Kit::in_memory();
     let (minter, generator) = small(&kit);
     set_wall(&minter, WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS));
-    let mut count = minter.mint_here(&generator, 1).unwrap().len();
+    let mut count = minter.mint_blocking(&generator, 1).unwrap().len();
     // One asks for more than the window holds, takes all of it, and is held up; others use up the day. The window may grow
     // in the background between a look at it and the asking: then once more.
     let (part, n) = loop {
@@ -148,11 +148,11 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
         match minter.try_take(&generator, n) {
             Fast::Some(part) => break (part, n),
             Fast::All(run) => count += run.len as usize,
-            Fast::None => count += minter.mint_here(&generator, 1).unwrap().len(),
+            Fast::None => count += minter.mint_blocking(&generator, 1).unwrap().len(),
         }
     };
     let held_up = part.serials.clone();
-    while let Ok(runs) = minter.mint_here(&generator, 1) {
+    while let Ok(runs) = minter.mint_blocking(&generator, 1) {
         count += runs.len();
     }
     let kept = usize::try_from(held_up.end - held_up.start).unwrap();
@@ -160,8 +160,10 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
     let refused = minter.refill(&generator, Some(part), n);
     assert!(matches!(refused, Err(Refusal::SerialExhausted { .. })), "{refused:?}");
     let serials: Vec<String> = (0..kept)
-        .map(|_| minter.mint_here(&generator, 1).unwrap().texts(&CallerParts::default())[0][TEXT_LEN - 4..].to_owned())
+        .map(|_| {
+            minter.mint_blocking(&generator, 1).unwrap().texts(&CallerParts::default())[0][TEXT_LEN - 4..].to_owned()
+        })
         .collect();
     assert_eq!(serials, held_up.map(|serial| format!("{serial:04}")).collect::<Vec<_>>());
-    assert!(minter.mint_here(&generator, 1).is_err());
+    assert!(minter.mint_blocking(&generator, 1).is_err());
 }

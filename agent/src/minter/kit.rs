@@ -7,7 +7,7 @@ use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::lease::{Generation, Grant};
 use common::namespace::{GeneratorKind, Namespace};
-use common::terms::{ClusterId, SessionId, Terms};
+use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::time::{DAY_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 use std::path::PathBuf;
@@ -106,14 +106,14 @@ impl Kit {
     /// A start with a lease of each type, tokens 7 and "07".
     pub(crate) fn start(&self) -> Arc<Minter> {
         let minter = self.start_bare();
-        minter.join(ClusterId(1), terms()).unwrap();
+        minter.join(ClusterId(1), parameters()).unwrap();
         minter.set_leases(held(7), 0).unwrap();
         minter
     }
 }
 
-pub(crate) fn terms() -> Terms {
-    Terms::new(7, UtcOffset::default(), 65_535).unwrap()
+pub(crate) fn parameters() -> ClusterParameters {
+    ClusterParameters::new(7, UtcOffset::default(), 65_535).unwrap()
 }
 
 /// Leases of a week from today on.

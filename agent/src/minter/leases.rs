@@ -7,7 +7,7 @@ use crate::serial_file::Holdings;
 use crate::timebase::{Answer, Heard};
 use common::calendar::UtcOffset;
 use common::lease::Grant;
-use common::terms::{ClusterId, SessionId, Terms};
+use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::time::SpanMs;
 use common::token::TokenType;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub const SET_BACK_MAX: SpanMs = SpanMs::seconds(1);
 pub(super) struct Published {
     pub(super) leases: Leases,
     pub(super) cluster: Option<ClusterId>,
-    pub(super) terms: Option<Terms>,
+    pub(super) parameters: Option<ClusterParameters>,
     pub(super) skew: Option<SpanMs>,
     /// Masters of our list that belong to other clusters, by address.
     pub(super) strangers: BTreeMap<String, ClusterId>,
@@ -43,7 +43,7 @@ pub struct Membership {
     /// Which one.
     pub cluster: Option<ClusterId>,
     /// Its parameters.
-    pub terms: Option<Terms>,
+    pub parameters: Option<ClusterParameters>,
 }
 
 impl Minter {
@@ -63,10 +63,10 @@ impl Minter {
         let Some(view) = published.leases.get(&token_type) else {
             return Err(missing("this agent does not ask for that type; add it to --token-types".to_owned()));
         };
-        match (view, published.terms) {
-            (LeaseView::Held(grant), Some(terms)) => Ok((grant.clone(), terms.utc_offset())),
-            (LeaseView::Resumed(grant), Some(terms)) if self.may_resume_alone() => {
-                Ok((grant.clone(), terms.utc_offset()))
+        match (view, published.parameters) {
+            (LeaseView::Held(grant), Some(parameters)) => Ok((grant.clone(), parameters.utc_offset())),
+            (LeaseView::Resumed(grant), Some(parameters)) if self.may_resume_alone() => {
+                Ok((grant.clone(), parameters.utc_offset()))
             }
             (LeaseView::Resumed(_), _) => Err(missing(self.why_not_resumed())),
             (LeaseView::Suspended(_), _) => Err(Refusal::ClockSkew(ClockFault::Stepped)),
@@ -181,21 +181,23 @@ impl Minter {
     /// The cluster this agent belongs to.
     pub fn membership(&self) -> Membership {
         let published = self.published.load();
-        Membership { cluster: published.cluster, terms: published.terms }
+        Membership { cluster: published.cluster, parameters: published.parameters }
     }
 
     /// Joins a cluster: durable, and for the life of the session.
     ///
     /// # Errors
     /// If it cannot be written, or the session belongs to another cluster already.
-    pub fn join(&self, cluster: ClusterId, terms: Terms) -> Result<(), Refusal> {
+    pub fn join(&self, cluster: ClusterId, parameters: ClusterParameters) -> Result<(), Refusal> {
         let mut state = self.lock()?;
         let mut holdings = state.holdings.clone();
-        if *holdings.cluster.get_or_insert(cluster) != cluster || *holdings.terms.get_or_insert(terms) != terms {
+        if *holdings.cluster.get_or_insert(cluster) != cluster
+            || *holdings.parameters.get_or_insert(parameters) != parameters
+        {
             return Err(broken());
         }
         self.write_holdings(&mut state, holdings)?;
-        self.publish(|published| (published.cluster, published.terms) = (Some(cluster), Some(terms)));
+        self.publish(|published| (published.cluster, published.parameters) = (Some(cluster), Some(parameters)));
         Ok(())
     }
 

@@ -5,9 +5,9 @@
 //! passed again, what has to be durable is made durable, and only then a new window is opened.
 //!
 //! What nobody does here: hand out a serial, a bucket, a millisecond or a token that is not durable, or one that the
-//! gates in [`crate::emit`] have not let through.
+//! gates in [`crate::gate`] have not let through.
 
-mod here;
+mod blocking;
 mod leases;
 mod registry;
 mod state;
@@ -15,11 +15,11 @@ mod strangers;
 mod view;
 mod windows;
 
-pub use here::PassingTime;
+pub use blocking::CachedClock;
 pub use leases::{Membership, SET_BACK_MAX};
 pub use view::{Counters, GeneratorView, Kind};
 
-use crate::emit::{Make, Stamp, stamp_uniq96};
+use crate::gate::{Layout, Prefix, prefix_of_uniq96};
 use crate::holder::Leases;
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
@@ -30,7 +30,7 @@ use crate::window::{One, Take, Window};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use common::clock::Clock;
 use common::namespace::{GeneratorKind, Namespace};
-use common::terms::SessionId;
+use common::parameters::SessionId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
 use leases::Published;
@@ -69,8 +69,8 @@ pub struct Generator {
     id: usize,
     number: u64,
     namespace: Namespace,
-    make: Make,
-    window: ArcSwap<Window<Stamp>>,
+    layout: Layout,
+    window: ArcSwap<Window<Prefix>>,
     /// Counted before a window is closed for good, so that blocks cut from it end with it.
     windows_ended: AtomicU64,
     /// Nothing is minted by its name any more: the registry says why.
@@ -116,7 +116,7 @@ pub struct Minter {
     resumed_until: Option<BootMs>,
     /// Told when the leases have changed.
     leases_changed: Notify,
-    aside: here::Aside,
+    background: blocking::Background,
     gone: CancellationToken,
     gone_why: OnceLock<String>,
 }
@@ -129,7 +129,7 @@ enum Fast {
 
 /// The last serials of a window, fewer than were asked for.
 struct Part {
-    stamp: Stamp,
+    prefix: Prefix,
     bucket: u32,
     serials: Range<u64>,
 }
@@ -153,7 +153,7 @@ impl Minter {
         let published = Published {
             leases,
             cluster: holdings.cluster,
-            terms: holdings.terms,
+            parameters: holdings.parameters,
             skew: None,
             strangers: BTreeMap::new(),
         };
@@ -177,7 +177,7 @@ impl Minter {
             start,
             resumed_until: (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT),
             leases_changed: Notify::new(),
-            aside: here::Aside::default(),
+            background: blocking::Background::default(),
             gone: CancellationToken::new(),
             gone_why: OnceLock::new(),
         }))
@@ -213,14 +213,14 @@ impl Minter {
     /// One ID of a generator if its window holds; `None` where [`mint`](Self::mint) has to wait or to refuse. What `mint`
     /// gives is the same; being a task costs it more than the ID does.
     #[inline]
-    pub fn mint_one_at_once(self: &Arc<Self>, generator: &Arc<Generator>) -> Option<Run> {
+    pub fn try_mint_one(self: &Arc<Self>, generator: &Arc<Generator>) -> Option<Run> {
         let window = generator.window.load();
         let One { serial, half_used } = window.take_one(self.wall_coarse())?;
         if half_used {
             self.reserve_soon(generator);
         }
         self.counters.mint(generator.kind(), 1);
-        Some(Run { stamp: window.stamp.clone(), start: serial, len: 1 })
+        Some(Run { prefix: window.prefix.clone(), start: serial, len: 1 })
     }
 
     async fn mint_uncounted(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
@@ -271,10 +271,10 @@ impl Minter {
                     if half_used {
                         self.reserve_soon(generator);
                     }
-                    return Fast::All(Run { stamp: window.stamp.clone(), start, len: n });
+                    return Fast::All(Run { prefix: window.prefix.clone(), start, len: n });
                 }
                 Take::Some(serials) => {
-                    return Fast::Some(Part { stamp: window.stamp.clone(), bucket: window.bucket, serials });
+                    return Fast::Some(Part { prefix: window.prefix.clone(), bucket: window.bucket, serials });
                 }
                 Take::None => return Fast::None,
                 Take::Closed => std::hint::spin_loop(),
@@ -328,10 +328,10 @@ impl Minter {
                 (Take96::All { place, half_used }, Some(lease)) => {
                     if half_used {
                         let minter = Arc::clone(self);
-                        self.do_aside(move || minter.extend_uniq96());
+                        self.in_background(move || minter.extend_uniq96());
                     }
-                    let stamp = stamp_uniq96(window.offset, lease, place.ms)?;
-                    return Ok(Some(Run { stamp, start: u64::from(place.serial), len: n }));
+                    let prefix = prefix_of_uniq96(window.offset, lease, place.ms)?;
+                    return Ok(Some(Run { prefix, start: u64::from(place.serial), len: n }));
                 }
                 (Take96::Closed, _) => std::hint::spin_loop(),
                 _ => return Ok(None),
@@ -485,10 +485,10 @@ impl Minter {
 }
 
 fn generator(id: usize, namespace: Namespace) -> Generator {
-    let make = Make::of(&namespace);
-    let window = ArcSwap::from_pointee(Window::closed(Stamp::Void));
+    let layout = Layout::of(&namespace);
+    let window = ArcSwap::from_pointee(Window::closed(Prefix::Void));
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
-    Generator { id, number, namespace, make, window, windows_ended, ended: AtomicBool::new(false) }
+    Generator { id, number, namespace, layout, window, windows_ended, ended: AtomicBool::new(false) }
 }
 
 fn slow_disk() -> Refusal {

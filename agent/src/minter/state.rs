@@ -7,7 +7,7 @@ use crate::serial::{Marks, Serial};
 use crate::serial_file::{Block, Contents, Holdings, SerialFile, WriteError};
 use crate::uniq96::Place;
 use common::namespace::Namespace;
-use common::terms::ClusterId;
+use common::parameters::ClusterId;
 use common::time::{BootMs, WallMs};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -158,7 +158,7 @@ fn is_by(block: &Block, namespace: &Namespace, cluster: Option<ClusterId>) -> bo
 /// before blocks told their cluster counts if its definition is the same; marks that are too high cost serials, not IDs.
 fn resume(contents: &Contents, cluster: Option<ClusterId>, generator: &Arc<Generator>) -> Result<Serial, String> {
     let namespace = &generator.namespace;
-    let rules = generator.make.rules(namespace.everyday_reset());
+    let rules = generator.layout.rules(namespace.everyday_reset());
     let block = contents.blocks.iter().flatten().find(|block| is_of(Some(block), namespace));
     let fits = |block: &&Block| is_by(block, namespace, cluster);
     let foreign = |block: &&Block| cluster.is_some_and(|cluster| !Namespace::same_cluster(block.checksum, cluster));

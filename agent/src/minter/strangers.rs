@@ -7,7 +7,7 @@ use super::{Generator, Minter};
 use crate::refusal::Refusal;
 use crate::serial_file::Holdings;
 use common::namespace::Namespace;
-use common::terms::ClusterId;
+use common::parameters::ClusterId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

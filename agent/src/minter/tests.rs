@@ -298,7 +298,7 @@ async fn renewals_are_numbered_durably_and_leases_survive_a_restart() {
     drop(minter);
     let opened = kit.open();
     assert_eq!(opened.holdings.rseq, 5);
-    assert_eq!((opened.holdings.leases.len(), opened.holdings.terms), (2, Some(super::kit::terms())));
+    assert_eq!((opened.holdings.leases.len(), opened.holdings.parameters), (2, Some(super::kit::parameters())));
 }
 
 #[tokio::test]
@@ -494,7 +494,7 @@ fn in_process_a_resumed_session_waits_too() {
     let began = std::time::Instant::now();
     let minter = kit.start_resumed(false);
     let generator = Arc::clone(minter.generator(GeneratorKind::Uniq64, "default").unwrap());
-    assert_eq!(minter.mint_here(&generator, 3).unwrap().len(), 3);
+    assert_eq!(minter.mint_blocking(&generator, 3).unwrap().len(), 3);
     assert!(began.elapsed() >= RESUME_WAIT.to_std(), "it came at once");
 }
 

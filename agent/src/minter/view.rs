@@ -1,7 +1,7 @@
 //! What the minter tells about itself.
 
 use super::Minter;
-use crate::emit::Make;
+use crate::gate::Layout;
 use crate::refusal::Refusal;
 use common::namespace::{GeneratorKind, GeneratorName, Namespace};
 use common::rpc::mint::MintCode;
@@ -122,11 +122,11 @@ impl Minter {
 
     /// The templates of all string generators.
     pub fn templates(&self) -> Vec<Arc<Template>> {
-        let text = |make: &Make| match make {
-            Make::Text(template) => Some(Arc::clone(template)),
-            Make::Uniq64 => None,
+        let text = |layout: &Layout| match layout {
+            Layout::Text(template) => Some(Arc::clone(template)),
+            Layout::Uniq64 => None,
         };
-        self.generators.iter().filter_map(|g| text(&g.make)).collect()
+        self.generators.iter().filter_map(|g| text(&g.layout)).collect()
     }
 
     /// All generators. Waits for the disk if it is being written.
@@ -140,12 +140,12 @@ impl Minter {
 
     fn view_now(&self) -> Result<Vec<GeneratorView>, Refusal> {
         let mut state = self.lock()?;
-        let offset = self.membership().terms.map(|terms| terms.utc_offset()).unwrap_or_default();
+        let offset = self.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
         let wall = self.wall();
         let view = |generator: &Arc<super::Generator>| {
-            let (namespace, make) = (&generator.namespace, &generator.make);
+            let (namespace, layout) = (&generator.namespace, &generator.layout);
             let serial = state.serial(generator)?;
-            let bucket = make.bucket_at(offset, wall);
+            let bucket = layout.bucket_at(offset, wall);
             let lent = generator.window.load().left();
             let kept = if bucket > serial.bucket() { 0 } else { lent };
             Ok(GeneratorView {
@@ -157,9 +157,9 @@ impl Minter {
                 scope: namespace.scope().name(),
                 serial: serial.next().saturating_sub(lent),
                 step: serial.marks().step,
-                capacity: make.rules(false).capacity,
+                capacity: layout.rules(false).capacity,
                 capacity_left: serial.capacity_left(bucket).saturating_add(kept),
-                per: make.unit(),
+                per: layout.unit(),
             })
         };
         let mut views: Vec<GeneratorView> = self.generators.iter().map(view).collect::<Result<_, Refusal>>()?;

@@ -2,7 +2,7 @@
 
 use super::state::State;
 use super::{Generator, MARK_AHEAD, Minter, Part, RESTART_WAIT_MAX, broken};
-use crate::emit::{Bucket, Stamp, gate_uniq96, stamp_uniq96};
+use crate::gate::{Bucket, Prefix, gate_uniq96, prefix_of_uniq96};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use crate::serial::Plan;
@@ -38,14 +38,14 @@ impl Minter {
         let part = part.filter(|part| !serial.put_back(part.bucket, part.serials.clone()));
         let last = serial.bucket();
         let (lease, offset) = self.lease(generator.namespace.token_type())?;
-        let bucket = generator.make.gate(offset, &lease, last, self.wall()).map_err(|e| self.complete(e))?;
-        let stamp = generator.make.stamp(offset, &lease, &bucket)?;
+        let bucket = generator.layout.gate(offset, &lease, last, self.wall()).map_err(|e| self.complete(e))?;
+        let prefix = generator.layout.prefix(offset, &lease, &bucket)?;
         let mut missing = n;
         if let Some(Part { serials, .. }) = &part {
             missing -= u32::try_from(serials.end - serials.start).unwrap_or(n).min(n);
         }
         let taken = self.take_durably(&mut state, generator, &bucket, missing);
-        self.open_rest(&mut state, generator, &bucket, &stamp)?;
+        self.open_rest(&mut state, generator, &bucket, &prefix)?;
         let taken = match taken {
             Ok(taken) => taken,
             Err(refusal) => {
@@ -57,14 +57,14 @@ impl Minter {
                     _ => None,
                 };
                 // Of this bucket, and given to nobody under any token.
-                return spare.map(|start| Run { stamp, start, len: n }.into()).ok_or(refusal);
+                return spare.map(|start| Run { prefix, start, len: n }.into()).ok_or(refusal);
             }
         };
         let mut runs = Runs::default();
-        if let Some(Part { stamp, serials, .. }) = part {
-            runs.push(Run { stamp, start: serials.start, len: n - missing });
+        if let Some(Part { prefix, serials, .. }) = part {
+            runs.push(Run { prefix, start: serials.start, len: n - missing });
         }
-        runs.push(Run { stamp, start: taken.start, len: missing });
+        runs.push(Run { prefix, start: taken.start, len: missing });
         Ok(runs)
     }
 
@@ -80,9 +80,9 @@ impl Minter {
             Plan::Ready => {}
             Plan::Write(marks) => self.write_marks(state, generator, marks)?,
             Plan::Exhausted => {
-                let capacity = generator.make.rules(false).capacity;
+                let capacity = generator.layout.rules(false).capacity;
                 let retry = bucket.end() - self.wall();
-                return Err(Refusal::SerialExhausted { unit: generator.make.unit(), capacity, retry });
+                return Err(Refusal::SerialExhausted { unit: generator.layout.unit(), capacity, retry });
             }
         }
         Ok(state.serial(generator)?.take(n))
@@ -94,12 +94,12 @@ impl Minter {
         state: &mut State,
         generator: &Generator,
         bucket: &Bucket,
-        stamp: &Stamp,
+        prefix: &Prefix,
     ) -> Result<(), Refusal> {
         let ended = state.ended;
         let serial = state.serial(generator)?;
         if serial.bucket() == bucket.number() && !ended {
-            let window = Window::open(stamp.clone(), bucket.number(), serial.lend(), bucket.valid_until());
+            let window = Window::open(prefix.clone(), bucket.number(), serial.lend(), bucket.valid_until());
             generator.window.store(Arc::new(window));
         }
         Ok(())
@@ -163,8 +163,8 @@ impl Minter {
         let window = self.uniq96.load();
         match (window.take(n, wall), &window.lease) {
             (Take96::All { place, .. }, Some(lease)) => {
-                let stamp = stamp_uniq96(offset, lease, place.ms)?;
-                Ok(Refilled::Run(Run { stamp, start: u64::from(place.serial), len: n }))
+                let prefix = prefix_of_uniq96(offset, lease, place.ms)?;
+                Ok(Refilled::Run(Run { prefix, start: u64::from(place.serial), len: n }))
             }
             // The bound is the end of the lease, a millisecond away.
             _ => Err(self.expired(&window)),

@@ -18,7 +18,7 @@ use super::disk::{Access, Disk, FileKind, OsDisk};
 use super::layout::{self, Contents, Header, NUM_BLOCKS};
 use super::place::Place;
 use super::start::{failed, local_file_system};
-use common::terms::SessionId;
+use common::parameters::SessionId;
 use common::time::WallMs;
 use std::ffi::OsStr;
 use std::io;

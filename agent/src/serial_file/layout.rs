@@ -6,7 +6,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::namespace::{GeneratorKind, GeneratorName};
-use common::terms::SessionId;
+use common::parameters::SessionId;
 use common::time::WallMs;
 use std::collections::BTreeSet;
 use std::mem::{offset_of, size_of};

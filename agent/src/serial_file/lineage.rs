@@ -12,8 +12,8 @@
 
 use common::envelope::{self, EnvelopeError, Kind};
 use common::lease::{Generation, Grant};
+use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::lease::FORMER_MAX;
-use common::terms::{ClusterId, SessionId, Terms};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub struct Holdings {
     /// The cluster it belongs to, once known.
     pub cluster: Option<ClusterId>,
     /// That cluster's parameters, once known.
-    pub terms: Option<Terms>,
+    pub parameters: Option<ClusterParameters>,
     /// Its leases.
     pub leases: Vec<Grant>,
     /// The number of its newest renewal.
@@ -173,7 +173,7 @@ struct SeenV2 {
 #[derive(Deserialize)]
 struct HoldingsV2 {
     cluster: Option<ClusterId>,
-    terms: Option<Terms>,
+    parameters: Option<ClusterParameters>,
     leases: Vec<GrantV2>,
     rseq: u64,
 }
@@ -197,13 +197,13 @@ impl From<GrantV2> for Grant {
 impl From<LineageV2> for Lineage {
     fn from(old: LineageV2) -> Self {
         let SeenV2 { identity, write_counter, boot, session } = old.seen;
-        let HoldingsV2 { cluster, terms, leases, rseq } = old.holdings;
+        let HoldingsV2 { cluster, parameters, leases, rseq } = old.holdings;
         Self {
             seen: Seen { identity, write_counter, boot, session, file_system: None },
             next: old.next,
             holdings: Holdings {
                 cluster,
-                terms,
+                parameters,
                 leases: leases.into_iter().map(Into::into).collect(),
                 rseq,
                 former: Vec::new(),

@@ -19,10 +19,15 @@ fn whole() -> Found {
         until: WallMs(1),
         receipt: Some(Receipt { from: WallMs(0), until: WallMs(1), proof: [9; 32] }),
     };
-    let terms = Terms::new(7, common::calendar::UtcOffset::default(), 4095).unwrap();
+    let parameters = ClusterParameters::new(7, common::calendar::UtcOffset::default(), 4095).unwrap();
     let former = vec![SessionId(5), SessionId(4)];
-    let holdings =
-        Holdings { cluster: Some(ClusterId(1)), terms: Some(terms), leases: vec![grant], rseq: u64::MAX, former };
+    let holdings = Holdings {
+        cluster: Some(ClusterId(1)),
+        parameters: Some(parameters),
+        leases: vec![grant],
+        rseq: u64::MAX,
+        former,
+    };
     Found::Whole(Lineage { seen: SEEN, next: None, holdings })
 }
 

@@ -14,7 +14,7 @@ use super::file::Held;
 use super::lineage::{self, BootId, FileSystemId, Found, Identity, Next, Seen, given_up, judge};
 use super::place::Place;
 use super::{AfterReboot, Contents, Holdings, SerialFile, SerialFileError, StartKind, layout};
-use common::terms::SessionId;
+use common::parameters::SessionId;
 use std::fs::File;
 use std::io;
 use std::path::Path;

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 /// Fails a write that makes no progress for a while, or while its connection has to make room for another one.
-pub struct Impatient<IO> {
+pub struct WriteTimeout<IO> {
     io: IO,
     patience: Duration,
     place: Place,
@@ -26,7 +26,7 @@ struct Waiting {
     end: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Impatient<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> WriteTimeout<IO> {
     /// A connection that has this place, and an other end that may let a write wait for so long.
     pub fn new(io: IO, patience: Duration, place: Place) -> Self {
         Self { io, patience, place, waiting: None }
@@ -53,13 +53,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Impatient<IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Impatient<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for WriteTimeout<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Impatient<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
         self.or_time_out(cx, polled)
@@ -90,19 +90,19 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Impatient<IO> {
 }
 
 /// A connection of which something was read already.
-pub struct Rewound<IO> {
+pub struct Rewind<IO> {
     read: Bytes,
     io: IO,
 }
 
-impl<IO> Rewound<IO> {
+impl<IO> Rewind<IO> {
     /// `read` comes before what comes from `io`.
     pub fn new(read: Bytes, io: IO) -> Self {
         Self { read, io }
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Rewound<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for Rewind<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.read.is_empty() {
             return Pin::new(&mut self.io).poll_read(cx, buf);
@@ -113,7 +113,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Rewound<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Rewound<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for Rewind<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, buf)
     }
@@ -148,7 +148,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_read_already_is_read_again_first() {
         let (near, mut far) = tokio::io::duplex(64);
-        let mut near = Rewound::new(Bytes::from_static(b"GET /"), near);
+        let mut near = Rewind::new(Bytes::from_static(b"GET /"), near);
         far.write_all(b"uniq64").await.unwrap();
         let mut got = [0; 11];
         near.read_exact(&mut got).await.unwrap();
@@ -162,7 +162,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_does_not_read_is_dropped_and_who_reads_slowly_is_not() {
         let (near, mut far) = tokio::io::duplex(4);
-        let mut near = Impatient::new(near, Duration::from_secs(30), Places::new(1).take().unwrap());
+        let mut near = WriteTimeout::new(near, Duration::from_secs(30), Places::new(1).take().unwrap());
         let reader = tokio::spawn(async move {
             let mut got = [0; 8];
             for byte in &mut got {
@@ -185,7 +185,7 @@ mod tests {
         let places = Places::new(1);
         let place = places.take().unwrap();
         let asked = place.begin();
-        let mut near = Impatient::new(near, Duration::from_secs(3_600), place);
+        let mut near = WriteTimeout::new(near, Duration::from_secs(3_600), place);
         let writing = tokio::spawn(async move { near.write_all(b"not at all").await });
         let newcomer = loop {
             match places.take() {

@@ -3,7 +3,7 @@
 use crate::clock::TestClock;
 use crate::lease::{Generation, Grant, Receipt};
 use crate::namespace::{GeneratorKind, GeneratorName, Namespace};
-use crate::terms::{AgentId, ClusterId, MasterId, SessionId, Terms};
+use crate::parameters::{AgentId, ClusterId, ClusterParameters, MasterId, SessionId};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub const LIST_MAX: usize = 200;
 /// The most namespaces that one `list_namespaces` answers with; the rest by another call from the last name on.
 pub const NAMESPACES_PAGE_MAX: usize = 200;
 
-/// The most ended leases that one answer to a sign of life names: more than a session can have of all token types.
+/// The most ended leases that one answer to a heartbeat names: more than a session can have of all token types.
 pub const DENIED_MAX: usize = 64;
 
 /// The most sessions that a request for a token gives up.
@@ -54,7 +54,7 @@ pub trait LeaseService {
     async fn define_namespace(request: DefineRequest) -> Result<Changed, Refusal>;
     /// The registered namespaces in the order of their names, at most [`NAMESPACES_PAGE_MAX`].
     async fn list_namespaces(request: NamespacesRequest) -> Result<Vec<Registered>, Refusal>;
-    /// Who are you, how late is it, what are the terms. The first call on every connection.
+    /// Who are you, how late is it, what are the parameters. The first call on every connection.
     async fn heartbeat(request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal>;
     /// How the caller fares, for the operators' eyes: nothing depends on it, and nothing of it is kept on disk. The answer
     /// says after how many milliseconds of real time to report again, see [`report_interval_ms`].
@@ -179,7 +179,7 @@ pub struct NamespacesRequest {
     pub after: Option<GeneratorName>,
 }
 
-/// An agent's sign of life.
+/// An agent's heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeartbeatRequest {
     /// What the agent speaks.
@@ -206,7 +206,7 @@ pub struct HeartbeatReply {
     /// Of which cluster.
     pub cluster: ClusterId,
     /// The cluster's parameters.
-    pub terms: Terms,
+    pub parameters: ClusterParameters,
     /// What the master does at the moment.
     pub mode: Mode,
     /// What its calendar says.

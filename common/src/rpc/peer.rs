@@ -1,14 +1,14 @@
 //! `PeerService`: what one master tells the other.
 //!
 //! Every message stands by itself, may be lost, doubled, late or out of order, and is answered, if at all, by another
-//! message the other way: the call itself only says that the mail was taken in.
+//! message the other way: the call itself only says that the message was taken in.
 
 use super::lease::{AgentReport, Mode, Refusal};
 use crate::audit::{Actor, Cause};
 use crate::clock::TestClock;
 use crate::lease::{Caution, Floor, Generation, Lease, Prep};
+use crate::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use crate::setting::{Change, Setting};
-use crate::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
 use ipnet::IpNet;
@@ -271,7 +271,7 @@ pub struct Hello {
     /// The last change of the receiver that the sender has heard of: a receiver that is behind that was rolled back.
     pub seen: u64,
     /// The cluster's parameters, as the sender has them.
-    pub terms: Terms,
+    pub parameters: ClusterParameters,
     /// What its calendar says.
     pub wall: WallMs,
     /// The test clock it runs by, if any.
@@ -339,7 +339,7 @@ pub struct Begun {
     /// The pairings before it, the last one at the end.
     pub former: Vec<EpochId>,
     /// The cluster's parameters.
-    pub terms: Terms,
+    pub parameters: ClusterParameters,
     /// What keeps the survivor from promising keeps the new one from it too: it may be the survivor next.
     pub caution: Caution,
 }

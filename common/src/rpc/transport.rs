@@ -10,7 +10,7 @@
 
 use super::budget::Budget;
 use super::connection::Bounds;
-use crate::net::io::Impatient;
+use crate::net::io::WriteTimeout;
 use crate::net::places::{Place, Places};
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
@@ -245,7 +245,7 @@ pub async fn accept<H, F>(
     admit: impl Fn(SocketAddr) -> bool,
     handle: H,
 ) where
-    H: Fn(Impatient<TcpStream>, SocketAddr, Place) -> F,
+    H: Fn(WriteTimeout<TcpStream>, SocketAddr, Place) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
@@ -258,7 +258,7 @@ pub async fn accept<H, F>(
                 let Some(place) = places.take() else { continue };
                 let _ = io.set_nodelay(true);
                 let _ = keep_alive(&io);
-                let work = handle(Impatient::new(io, WRITE_TIMEOUT, place.clone()), from, place.clone());
+                let work = handle(WriteTimeout::new(io, WRITE_TIMEOUT, place.clone()), from, place.clone());
                 let stop = stop.clone();
                 tokio::spawn(async move {
                     tokio::select! {
@@ -282,7 +282,7 @@ pub async fn accept<H, F>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::AgentId;
+    use crate::parameters::AgentId;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// A deadline as tarpc writes it, with a body that says whether it was decoded.

@@ -4,30 +4,30 @@ use anyhow::{Context as _, bail};
 use common::account::{Login, SecretHash, User};
 use common::audit::Actor;
 use common::clock::Clock;
+use common::parameters::{ClusterId, EpochId, MasterId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
 use common::process::{end, log, signals};
 use common::rpc::peer::JoinToken;
 use common::setting::SettingValue;
 use common::settings;
-use common::terms::{ClusterId, EpochId, MasterId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use master::accounts;
 use master::admin::Admin;
+use master::bootstrap;
 use master::config::Args;
 use master::driver::{self, Counters};
-use master::first;
 use master::lease::join::declare_lost;
 use master::lease::ledger::Loaded;
 use master::lease::remedy::vouch as vouched;
 use master::lease::{Identity, Ledger, Write};
+use master::registry::AgentRegistry;
 use master::remedy;
 use master::replication::link::Inbox;
 use master::replication::places::Places;
 use master::replication::{joining, link};
-use master::roll::Roll;
-use master::rpc::{self, Told, Whitelist};
+use master::rpc::{self, ReportContext, Whitelist};
 use master::store::sled::SledStore;
 use master::store::{Store as _, check};
 use std::io::Read as _;
@@ -37,7 +37,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use web::{Accounts, Door, DoorSettings, FlagRow};
+use web::{Accounts, Auth, AuthSettings, FlagRow};
 
 /// Who was logged in when this master ended.
 type Logins = Vec<(SecretHash, Login)>;
@@ -109,23 +109,23 @@ fn format(args: &Args) -> anyhow::Result<()> {
         former: Vec::new(),
         paired: false,
         awaiting: None,
-        terms: args.terms()?,
+        parameters: args.parameters()?,
     };
-    let terms = identity.terms;
+    let parameters = identity.parameters;
     let mut writes = vec![Write::Identity(identity)];
     let mut note = "agents of an earlier cluster stop minting when they hear a master of this one (wrong_cluster); each goes on \
                     after `uniq_generator --format` with a new --serial-file. If they may still mint unheard, because both \
                     stores of that cluster were lost, remove this store and format both with --after-total-loss"
         .to_owned();
     if args.after_total_loss {
-        let (floor, said) = remedy::total_loss(args, &terms);
+        let (floor, said) = remedy::total_loss(args, &parameters);
         writes.extend(floor);
         note = format!("{said}: until then agents of the lost cluster may still mint. Format the other one alike");
     }
     let mut draft = SledStore::draft(&args.data_dir)?;
     draft.commit(&writes, 0)?;
     draft.publish()?;
-    end::say(&format!("made the store of master {id} in {}: {terms}\n{note}", args.data_dir.display()));
+    end::say(&format!("made the store of master {id} in {}: {parameters}\n{note}", args.data_dir.display()));
     Ok(())
 }
 
@@ -149,7 +149,7 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
     if !loaded.identity.paired {
         bail!("this master never met the other one: format both again instead");
     }
-    if loaded.witness.rolled_back {
+    if loaded.observed.rolled_back {
         bail!(
             "this master's own ledger is older than what the other one knows, so it must not go on alone: run \
              `uniq_master --peer-lost` on the other one, and let a new one --join in this one's place"
@@ -172,7 +172,7 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
     store.commit(&writes, loaded.lsn.saturating_add(1))?;
     let other = loaded.identity.master.other();
     end::say(&format!(
-        "master {other} counts as lost from now on, even if it still runs: its mail is refused. Start this master as usual,\n\
+        "master {other} counts as lost from now on, even if it still runs: its messages are refused. Start this master as usual,\n\
          and on the machine of the replacement run, once, with this master's --peer-listen as HOST:PORT:\n\
          uniq_master --join TOKEN --data-dir DIR --id {other} --peer HOST:PORT"
     ));
@@ -282,8 +282,8 @@ fn run(args: Args) -> anyhow::Result<()> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(1).thread_name("console").enable_all();
     let console = builder.build().context("cannot start the console's runtime")?;
-    let console_door = (logins, first_admin);
-    let done = runtime.block_on(serve(args, ledger, store, clock, console_door, console.handle(), stop));
+    let console_auth = (logins, first_admin);
+    let done = runtime.block_on(serve(args, ledger, store, clock, console_auth, console.handle(), stop));
     for runtime in [runtime, console] {
         runtime.shutdown_timeout(Duration::from_millis(200));
     }
@@ -300,9 +300,9 @@ fn first_admin(args: &Args, loaded: &Loaded) -> anyhow::Result<Option<User>> {
         _ => None,
     });
     let given = args.admin_password_file.as_deref();
-    let user = first::admin(&args.data_dir, given, loaded.identity.master, proposed.flatten())?;
+    let user = bootstrap::admin(&args.data_dir, given, loaded.identity.master, proposed.flatten())?;
     if user.is_some() && given.is_none() {
-        let file = args.data_dir.join(first::PASSWORD_FILE);
+        let file = args.data_dir.join(bootstrap::PASSWORD_FILE);
         tracing::info!("the console's first user is 'admin', with the password in {}", file.display());
     }
     Ok(user)
@@ -336,19 +336,19 @@ async fn serve(
     let flags = shown(&args);
     let peer = args.peer.context("--peer HOST:PORT is missing")?;
 
-    let (id, terms) = (ledger.identity().master, ledger.identity().terms);
+    let (id, parameters) = (ledger.identity().master, ledger.identity().parameters);
     let counters = Arc::new(Counters::default());
     let whitelist = Whitelist::new([]);
     let audit = store.audit();
-    let (driver, running, mail) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
-    let roll = Roll::default();
-    let told = Told { roll: roll.clone(), clock, master: id };
-    let (inbox, places) = (Inbox::new(driver.clone(), told.clone()), Places::default());
+    let (driver, running, messages) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
+    let registry = AgentRegistry::default();
+    let reporting = ReportContext { registry: registry.clone(), clock, master: id };
+    let (inbox, places) = (Inbox::new(driver.clone(), reporting.clone()), Places::default());
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
-    let admin = Arc::new(admin.with_roll(roll.clone(), flags));
-    let door = Door::new(
+    let admin = Arc::new(admin.with_registry(registry.clone(), flags));
+    let auth = Auth::new(
         Arc::clone(&admin) as Arc<dyn Accounts>,
-        DoorSettings {
+        AuthSettings {
             cookie: format!("uniq_master_{id}"),
             tls: false,
             loopback: args.web_listen.ip().is_loopback(),
@@ -360,13 +360,13 @@ async fn serve(
     let tasks = [
         tokio::spawn(over(
             "agents",
-            rpc::serve(agents, agents_max, driver.clone(), whitelist, told.clone(), stop.clone()).boxed(),
+            rpc::serve(agents, agents_max, driver.clone(), whitelist, reporting.clone(), stop.clone()).boxed(),
         )),
         tokio::spawn(over("peers", link::serve(peers, inbox.clone(), places.clone(), stop.clone()).boxed())),
-        tokio::spawn(over("link", link::run(peer, mail, inbox, places, roll, stop.clone()).boxed())),
+        tokio::spawn(over("link", link::run(peer, messages, inbox, places, registry, stop.clone()).boxed())),
         console_runtime.spawn(over(
             "console",
-            web::serve(console, console_max, admin, door, stop.clone().cancelled_owned()).boxed(),
+            web::serve(console, console_max, admin, auth, stop.clone().cancelled_owned()).boxed(),
         )),
     ];
     if let Some(user) = first_admin {
@@ -375,7 +375,7 @@ async fn serve(
     }
     tracing::info!(
         agents = %args.agent_listen, peer = %args.peer_listen, console = %format!("http://{}/", args.web_listen),
-        "master {id} started: {terms}"
+        "master {id} started: {parameters}"
     );
 
     stop.cancelled().await;

@@ -37,7 +37,7 @@ impl Ledger {
 
     /// What this master remembers, for the other one.
     pub(crate) fn memory(&self) -> Memory {
-        Memory { permitted: self.witness.permit_in, unmet: self.unmet(), floor: self.caution.floor }
+        Memory { permitted: self.observed.permit_in, unmet: self.unmet(), floor: self.caution.floor }
     }
 
     /// The other master says that it may have renewed leases that nobody knows of: none of them ends before what it was
@@ -118,7 +118,7 @@ impl Ledger {
             return Err(Refusal::Quiet);
         }
         match self.caution.floor {
-            Some(Floor { until, above: None }) if self.identity.terms.utc_offset().day_floor(now.wall) < until => {
+            Some(Floor { until, above: None }) if self.identity.parameters.utc_offset().day_floor(now.wall) < until => {
                 Err(Refusal::NotBefore { until })
             }
             _ => Ok(()),

@@ -6,12 +6,12 @@ use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Caution, Grant, Lease, Prep};
+use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
 use common::rpc::lease::{
     Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::setting::{Change, Setting, SettingKey};
-use common::terms::{ClusterId, EpochId, MasterId, Terms};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct Identity {
     /// Whether the two have ever met. From then on a freshly formatted peer is refused.
     pub paired: bool,
     /// The cluster's parameters.
-    pub terms: Terms,
+    pub parameters: ClusterParameters,
     /// The other master was declared lost and its replacement has not joined yet: the SHA-256 of the token it must show.
     pub awaiting: Option<TokenHash>,
 }
@@ -51,7 +51,7 @@ pub type TokenHash = [u8; 32];
 /// What this master remembers of the other one and of itself, beside the leases. None of it is counted as a change of the
 /// ledger: two masters that noted each other's notes would never come to rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Witness {
+pub struct PeerObservations {
     /// Until when the other allows this one to extend leases alone; `None` before its first permit, and once a new
     /// peer's snapshot was cut.
     pub permit_in: Option<WallMs>,
@@ -144,8 +144,8 @@ pub enum Event {
         /// Who did what to what, for this master's audit.
         note: Option<(Actor, Action, String)>,
     },
-    /// Mail from the other master.
-    Mail(Box<PeerFrame>),
+    /// A message from the other master.
+    Message(Box<PeerFrame>),
     /// A greeting from the other master, or one that was; what it is answered with goes back to whoever sent it.
     Greeting {
         /// Whom to answer.
@@ -177,7 +177,7 @@ pub enum Write {
     /// Until when the other master may extend leases alone; `None` in a new pairing. Durable before it is sent.
     PermitOut(Option<WallMs>),
     /// What this master remembers beside the leases.
-    Witness(Witness),
+    PeerObservations(PeerObservations),
     /// This master's and the other's starts.
     Lives(Lives),
     /// What keeps this master from promising.
@@ -197,7 +197,10 @@ pub enum Write {
 impl Write {
     /// Whether it counts as a change of the ledger.
     pub fn counted(&self) -> bool {
-        !matches!(self, Self::Witness(_) | Self::Lives(_) | Self::Caution(_) | Self::Audit(_) | Self::Login(..))
+        !matches!(
+            self,
+            Self::PeerObservations(_) | Self::Lives(_) | Self::Caution(_) | Self::Audit(_) | Self::Login(..)
+        )
     }
 }
 
@@ -217,7 +220,7 @@ pub enum Reply {
     /// To [`Event::Change`].
     Change(Result<Changed, Refusal>),
     /// To [`Event::Deny`] and [`Event::Extend`]: the lease as it is now.
-    Ordered(Result<Lease, Refusal>),
+    Commanded(Result<Lease, Refusal>),
     /// To [`Event::Greeting`].
     Greeted(Vec<PeerMessage>),
     /// To [`Event::Keep`]: it is durable.
@@ -365,8 +368,8 @@ pub enum Alarm {
 pub struct Effects {
     /// Durable changes.
     pub writes: Vec<Write>,
-    /// Mail to the other master; any of it may be lost.
-    pub mail: Vec<PeerMessage>,
+    /// Messages to the other master; any of them may be lost.
+    pub messages: Vec<PeerMessage>,
     /// What goes back to whoever sent the message at hand.
     pub(crate) answers: Vec<PeerMessage>,
     /// Answers.
@@ -381,7 +384,7 @@ pub struct Effects {
 
 impl Effects {
     pub(crate) fn send(&mut self, message: PeerMessage) {
-        self.mail.push(message);
+        self.messages.push(message);
     }
 
     pub(crate) fn answer(&mut self, message: PeerMessage) {

@@ -6,9 +6,9 @@ use super::ledger::{Asked, CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
 use super::rules;
 use common::audit::{Actor, Cause};
 use common::lease::{Generation, Grant, Lease, LeaseState, Prep};
+use common::parameters::{AgentId, ClusterParameters, SessionId};
 use common::rpc::lease::{FORMER_MAX, Mode, Refusal, TokenRequest};
 use common::rpc::peer::PeerMessage;
-use common::terms::{AgentId, SessionId, Terms};
 use common::time::{Now, SpanMs};
 use common::token::{TokenKey, TokenType};
 
@@ -87,7 +87,7 @@ impl Ledger {
             |key: TokenKey| self.table.prep(key).is_none() && self.table.lease(key).is_some_and(|lease| lease.deny);
         let of_type = self.table.of_agent(agent_id).filter(|(kind, _)| *kind == token_type);
         let (ended, open): (Vec<_>, Vec<_>) = of_type.partition(|(_, key)| denied(*key));
-        if open.len() < usize::from(Terms::BUDGET) && ended.len() < usize::from(Terms::DENIED) {
+        if open.len() < usize::from(ClusterParameters::BUDGET) && ended.len() < usize::from(ClusterParameters::DENIED) {
             return Ok(());
         }
         let open = u32::try_from(open.len() + ended.len()).unwrap_or(u32::MAX);
@@ -129,8 +129,8 @@ impl Ledger {
         address: String,
         fx: &mut Effects,
     ) -> bool {
-        let terms = self.identity.terms;
-        let today = terms.utc_offset().day_floor(now.wall);
+        let parameters = self.identity.parameters;
+        let today = parameters.utc_offset().day_floor(now.wall);
         let Ok(spared) = self.spared(agent_id, &address, token_type, today) else { return false };
         let allowed = |value| self.may_propose(value, spared, today);
         let Some(key) = self.table.pick(token_type, today, allowed) else { return false };
@@ -144,7 +144,7 @@ impl Ledger {
             address,
             granted: now.wall,
             from: today,
-            until: rules::first_until(now, &terms, must_prove),
+            until: rules::first_until(now, &parameters, must_prove),
         };
         fx.writes.push(Write::Prep(prep.clone()));
         self.table.put_prep(prep.clone());
@@ -181,8 +181,8 @@ impl Ledger {
 
     pub(super) fn on_propose(&mut self, now: Now, prep: Prep, fx: &mut Effects) {
         let key = prep.key;
-        let terms = self.identity.terms;
-        let plausible = rules::plausible(key, prep.token_type, prep.from, prep.until, &terms);
+        let parameters = self.identity.parameters;
+        let plausible = rules::plausible(key, prep.token_type, prep.from, prep.until, &parameters);
         if !plausible || rules::home(key) == self.identity.master {
             return fx.alarms.push(Alarm::Implausible(key));
         }
@@ -193,7 +193,7 @@ impl Ledger {
         let known = self.table.lease(key);
         if known.is_some_and(|lease| rules::same_grant(lease, &prep)) {
             fx.send(PeerMessage::Confirm { prep });
-        } else if rules::may_confirm(known, &prep, &terms) && self.above_floor(key, prep.from) {
+        } else if rules::may_confirm(known, &prep, &parameters) && self.above_floor(key, prep.from) {
             self.put_lease(key, Lease::from_prep(&prep), fx);
             fx.send(PeerMessage::Confirm { prep });
         } else {

@@ -21,8 +21,8 @@ impl Ledger {
         if self.mode() != Mode::Ready || !self.pair.heard(now) || self.calendar.far() {
             return;
         }
-        let terms = self.identity.terms;
-        let over = WallMs(now.wall.0.saturating_sub(terms.grace().0)) + SpanMs(1);
+        let parameters = self.identity.parameters;
+        let over = WallMs(now.wall.0.saturating_sub(parameters.grace().0)) + SpanMs(1);
         let due: Vec<TokenKey> = self
             .table
             .ended_before(over)
@@ -30,7 +30,7 @@ impl Ledger {
             .take(CLOSE_MAX)
             .collect();
         for key in due {
-            let Some(lease) = self.table.lease(key).filter(|lease| rules::may_close(lease, now, &terms)) else {
+            let Some(lease) = self.table.lease(key).filter(|lease| rules::may_close(lease, now, &parameters)) else {
                 continue;
             };
             fx.send(PeerMessage::Close { key, g: lease.g, until: lease.until });

@@ -3,19 +3,19 @@
 //! The operator declares it lost on the stopped survivor: a new pairing begins, every open lease is extended to what the
 //! lost one was permitted to promise, and every proposal of the survivor counts as confirmed and answered, because it may
 //! have been. Then a new store joins with a one-use token. Nothing of this needs the lost master to be really dead: it
-//! can extend nothing past the permit, and mail of its pairing is refused.
+//! can extend nothing past the permit, and messages of its pairing are refused.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::caution::lifted;
-use super::event::{Effects, FORMER_MAX, Identity, TokenHash, Witness, Write};
+use super::event::{Effects, FORMER_MAX, Identity, PeerObservations, TokenHash, Write};
 use super::ledger::{Ledger, Loaded};
 use super::rules;
 use crate::replication::lives::Lives;
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
+use common::parameters::{EpochId, MasterId};
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{Begun, JoinReply, JoinStep, PAGE_MAX};
-use common::terms::{EpochId, MasterId};
 use common::time::WallMs;
 use common::token::TokenKey;
 
@@ -49,16 +49,17 @@ pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: 
     writes.push(Write::PermitOut(None));
     // What the lost master permitted still stands: until a new one's snapshot is cut, this ledger alone knows what is
     // renewed by it.
-    writes.push(Write::Witness(Witness { peer_lsn: 0, ..survivor.witness }));
+    writes.push(Write::PeerObservations(PeerObservations { peer_lsn: 0, ..survivor.observed }));
     writes.push(Write::Lives(Lives { peer: None, peer_copied: false, ..survivor.lives.clone() }));
     writes
 }
 
 /// The first writes of the new store of master `me`: all that is no record.
 pub fn first_writes(me: MasterId, begun: Begun) -> (Identity, Write) {
-    let Begun { cluster, epoch, pair_epoch, former, terms, caution } = begun;
+    let Begun { cluster, epoch, pair_epoch, former, parameters, caution } = begun;
     let (cluster, epoch) = (Some(cluster), Some(epoch));
-    let identity = Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, terms, awaiting: None };
+    let identity =
+        Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, parameters, awaiting: None };
     (identity, Write::Caution(caution))
 }
 
@@ -89,25 +90,25 @@ impl Ledger {
         }
         match step {
             JoinStep::Begin => {
-                let begun = (identity.pair_epoch, identity.terms, identity.former.clone());
-                let (pair_epoch, terms, former) = begun;
+                let begun = (identity.pair_epoch, identity.parameters, identity.former.clone());
+                let (pair_epoch, parameters, former) = begun;
                 // Unproven, it may have renewed by its lost peer's permit what it does not know of any more.
                 if self.unmet() {
-                    for (key, lease) in lifted(self.table.leases(), self.witness.permit_in) {
+                    for (key, lease) in lifted(self.table.leases(), self.observed.permit_in) {
                         self.put_lease(key, lease, fx);
                     }
                 }
                 // From the cut on nothing is extended that the snapshot does not show.
-                self.put_witness(Witness { permit_in: None, ..self.witness }, fx);
+                self.put_observed(PeerObservations { permit_in: None, ..self.observed }, fx);
                 let caution = self.caution;
-                Ok(JoinReply::Begun(Begun { cluster, epoch, pair_epoch, former, terms, caution }))
+                Ok(JoinReply::Begun(Begun { cluster, epoch, pair_epoch, former, parameters, caution }))
             }
             JoinStep::Page { after } => {
                 let rows = self.table.leases_after(after).take(PAGE_MAX + 1);
                 let mut records: Vec<(TokenKey, Lease)> = rows.map(|(key, lease)| (key, lease.clone())).collect();
                 let last = records.len() <= PAGE_MAX;
                 records.truncate(PAGE_MAX);
-                let settings = if last { self.book.all().cloned().collect() } else { Vec::new() };
+                let settings = if last { self.settings_table.all().cloned().collect() } else { Vec::new() };
                 Ok(JoinReply::Page { records, settings, last })
             }
             JoinStep::Done => {

@@ -2,23 +2,23 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::calendar::Calendar;
-use super::event::{Alarm, Effects, Event, Identity, Reply, RequestId, Witness, Write};
-use super::order::Order;
+use super::command::Command;
+use super::event::{Alarm, Effects, Event, Identity, PeerObservations, Reply, RequestId, Write};
 use super::table::Table;
 use super::usage::Limits;
-use super::{rules, standing};
+use super::{rules, snapshot};
 use crate::replication::lives::Lives;
 use crate::replication::pair::Pair;
-use crate::setting::Book;
+use crate::setting::SettingsTable;
 use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash, User};
 use common::audit::{Actor, Cause, Entry};
 use common::clock::TestClock;
 use common::lease::{Caution, Lease, LeaseState, Prep};
+use common::parameters::{AgentId, ClusterId, SessionId};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::setting::Setting;
-use common::terms::{AgentId, ClusterId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use ipnet::IpNet;
@@ -42,14 +42,14 @@ pub struct Ledger {
     /// When that is looked at next.
     pub(super) look_at_pools_at: BootMs,
     /// Operators that wait for the other master's confirmation.
-    pub(super) orders: Vec<Order>,
+    pub(super) commands: Vec<Command>,
     /// When each proposal or closing was last sent, so that it is not sent again at once.
     pub(super) sent_at: BTreeMap<TokenKey, BootMs>,
     pub(crate) pair: Pair,
-    pub(crate) book: Book,
+    pub(crate) settings_table: SettingsTable,
     /// How far the other master may extend leases alone.
     pub(crate) permit_out: Option<WallMs>,
-    pub(crate) witness: Witness,
+    pub(crate) observed: PeerObservations,
     pub(crate) lives: Lives,
     /// Drawn at this start.
     mark: u64,
@@ -84,7 +84,7 @@ pub struct Loaded {
     /// How far the other master may extend leases alone.
     pub permit_out: Option<WallMs>,
     /// What is remembered beside the leases.
-    pub witness: Witness,
+    pub observed: PeerObservations,
     /// This master's and the other's starts.
     pub lives: Lives,
     /// Whether this is the store that this master last wrote, untouched: no copy, not put back, not on another disk; and
@@ -132,11 +132,11 @@ impl Ledger {
     /// others.
     pub fn start(loaded: Loaded, now: Now, salt: u64, test_clock: Option<TestClock>, version: String) -> Self {
         let Loaded {
-            identity, lsn, permit_out, witness, lives, caution, leases, preps, settings, setting_preps, ..
+            identity, lsn, permit_out, observed, lives, caution, leases, preps, settings, setting_preps, ..
         } = loaded;
-        let table = Table::new(identity.master, identity.terms, leases, preps);
+        let table = Table::new(identity.master, identity.parameters, leases, preps);
         let mut pair = Pair::start(now, salt, loaded.proven.err());
-        if witness.rolled_back {
+        if observed.rolled_back {
             pair.roll_back();
         }
         Self {
@@ -145,17 +145,17 @@ impl Ledger {
             waiting_count: 0,
             low: BTreeSet::new(),
             look_at_pools_at: now.boot,
-            orders: Vec::new(),
+            commands: Vec::new(),
             sent_at: BTreeMap::new(),
             pair,
-            book: Book::new(settings, setting_preps),
+            settings_table: SettingsTable::new(settings, setting_preps),
             permit_out,
-            witness,
+            observed,
             lives,
             mark: salt,
             begun: false,
             caution,
-            calendar: Calendar::start(now, witness.clock_high, test_clock.map_or(1, |test| test.scale.into())),
+            calendar: Calendar::start(now, observed.clock_high, test_clock.map_or(1, |test| test.scale.into())),
             quiet_since: now.boot,
             lsn,
             test_clock,
@@ -167,14 +167,14 @@ impl Ledger {
     /// The whitelist as long as none was ever written down (`--allow`).
     #[must_use]
     pub fn with_first_whitelist(mut self, networks: Vec<IpNet>) -> Self {
-        self.book.set_first_whitelist(networks);
+        self.settings_table.set_first_whitelist(networks);
         self
     }
 
     /// The user that this master proposes as the first one, as long as there are none.
     #[must_use]
     pub fn with_first_admin(mut self, user: Option<User>) -> Self {
-        self.book.set_first_admin(user);
+        self.settings_table.set_first_admin(user);
         self
     }
 
@@ -220,7 +220,7 @@ impl Ledger {
             Event::Extend { id, key, actor } => {
                 fx.by = Some(Cause::command(actor));
                 let reply = self.on_extend(now, key, fx);
-                fx.reply(id, Reply::Ordered(reply));
+                fx.reply(id, Reply::Commanded(reply));
             }
             Event::Keep { id, logins, note } => {
                 if let Some((actor, action, subject)) = note {
@@ -229,13 +229,13 @@ impl Ledger {
                 fx.writes.extend(logins.into_iter().map(|(hash, login)| Write::Login(hash, login)));
                 fx.reply(id, Reply::Kept);
             }
-            Event::Mail(frame) => {
-                self.on_mail(now, *frame, fx);
+            Event::Message(frame) => {
+                self.on_messages(now, *frame, fx);
                 let answers = std::mem::take(&mut fx.answers);
-                fx.mail.extend(answers);
+                fx.messages.extend(answers);
             }
             Event::Greeting { id, frame } => {
-                self.on_mail(now, *frame, fx);
+                self.on_messages(now, *frame, fx);
                 let answers = std::mem::take(&mut fx.answers);
                 fx.reply(id, Reply::Greeted(answers));
             }
@@ -275,7 +275,7 @@ impl Ledger {
         }
     }
 
-    fn on_mail(&mut self, now: Now, frame: PeerFrame, fx: &mut Effects) {
+    fn on_messages(&mut self, now: Now, frame: PeerFrame, fx: &mut Effects) {
         let Some(message) = self.admit(now, frame, fx) else { return };
         // A store that may be a copy consents to nothing before the tables are exchanged: the other master would end what the
         // original has renewed.
@@ -338,13 +338,13 @@ impl Ledger {
     }
 
     pub(super) fn same_cluster(&self, theirs: Option<ClusterId>) -> Result<(), Refusal> {
-        standing::same_cluster(self.identity.cluster, theirs)
+        snapshot::same_cluster(self.identity.cluster, theirs)
     }
 
     /// Merges what the other master knows; used by every message that carries records.
     pub(crate) fn merge_all(&mut self, now: Now, records: Vec<(TokenKey, Lease)>, fx: &mut Effects) {
         for (key, theirs) in records {
-            if !rules::plausible(key, theirs.token_type, theirs.from, theirs.until, &self.identity.terms) {
+            if !rules::plausible(key, theirs.token_type, theirs.from, theirs.until, &self.identity.parameters) {
                 fx.alarms.push(Alarm::Implausible(key));
                 continue;
             }
@@ -385,10 +385,10 @@ impl Ledger {
         self.identity = identity;
     }
 
-    pub(crate) fn put_witness(&mut self, witness: Witness, fx: &mut Effects) {
-        if witness != self.witness {
-            fx.writes.push(Write::Witness(witness));
-            self.witness = witness;
+    pub(crate) fn put_observed(&mut self, observed: PeerObservations, fx: &mut Effects) {
+        if observed != self.observed {
+            fx.writes.push(Write::PeerObservations(observed));
+            self.observed = observed;
         }
     }
 
@@ -444,8 +444,8 @@ impl Ledger {
     }
 
     /// What this master remembers beside the leases.
-    pub fn witness(&self) -> &Witness {
-        &self.witness
+    pub fn observed(&self) -> &PeerObservations {
+        &self.observed
     }
 
     /// What it remembers of both masters' starts.
@@ -468,7 +468,7 @@ impl Ledger {
     /// # Errors
     /// Why not.
     pub(crate) fn serves(&self) -> Result<(), Refusal> {
-        standing::serves(self.mode())
+        snapshot::serves(self.mode())
     }
 
     /// What it knows of the other master.

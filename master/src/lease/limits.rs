@@ -5,8 +5,8 @@
 use super::event::{Alarm, Effects};
 use super::ledger::{Asked, Ledger};
 use super::usage::RATE_SPAN;
+use common::parameters::AgentId;
 use common::rpc::lease::Refusal;
-use common::terms::AgentId;
 use common::time::{Now, SpanMs, WallMs};
 use common::token::{POOL_LOW_PERCENT, TokenType, TokenValue};
 
@@ -27,7 +27,7 @@ impl Ledger {
         let limits = usage.limits();
         let Some(network) = limits.network(address) else { return Ok(()) };
         let open = usage.open_of(network, token_type);
-        if open >= limits.share_of(token_type.size(self.identity.terms.uint2_max())) {
+        if open >= limits.share_of(token_type.size(self.identity.parameters.uint2_max())) {
             return Err(Refusal::NetworkShare { network: network.to_string(), open, token_type });
         }
         let (count, since) = (limits.grants_per_hour, WallMs(now.wall.0.saturating_sub(RATE_SPAN.0)));
@@ -49,7 +49,7 @@ impl Ledger {
         token_type: TokenType,
         today: WallMs,
     ) -> Result<Option<TokenType>, ()> {
-        let uint2_max = self.identity.terms.uint2_max();
+        let uint2_max = self.identity.parameters.uint2_max();
         let usage = self.table.usage();
         let network = usage.limits().network(address);
         let kept = |kind: TokenType| !usage.knows(agent_id, network) && self.table.is_nearly_empty(kind, today);
@@ -68,7 +68,7 @@ impl Ledger {
 
     /// Whether a value may be granted today: not one that somebody of a lost ledger may have, nor one that is spared.
     pub(super) fn may_propose(&self, value: TokenValue, spared: Option<TokenType>, today: WallMs) -> bool {
-        let uint2_max = self.identity.terms.uint2_max();
+        let uint2_max = self.identity.parameters.uint2_max();
         let floor = self.caution.floor;
         floor.is_none_or(|floor| floor.allows(value, today))
             && !spared.is_some_and(|kind| kind.admits(value, uint2_max))
@@ -76,7 +76,7 @@ impl Ledger {
 
     /// Why no value at home here could be proposed.
     pub(super) fn none_free(&self, now: Now, token_type: TokenType) -> Refusal {
-        let today = self.identity.terms.utc_offset().day_floor(now.wall);
+        let today = self.identity.parameters.utc_offset().day_floor(now.wall);
         match self.table.pick(token_type, today, |value| self.may_propose(value, None, today)) {
             Some(_) => Refusal::Kept { token_type },
             None => Refusal::PoolExhausted { token_type },
@@ -98,9 +98,9 @@ impl Ledger {
             return;
         }
         self.look_at_pools_at = now.boot + COUNT_INTERVAL;
-        let terms = self.identity.terms;
-        for (token_type, free) in self.table.free(terms.utc_offset().day_floor(now.wall)) {
-            let size = token_type.size(terms.uint2_max());
+        let parameters = self.identity.parameters;
+        for (token_type, free) in self.table.free(parameters.utc_offset().day_floor(now.wall)) {
+            let size = token_type.size(parameters.uint2_max());
             if u64::from(size - free) * 100 < u64::from(size) * u64::from(POOL_LOW_PERCENT) {
                 self.low.remove(&token_type);
             } else if self.low.insert(token_type) {

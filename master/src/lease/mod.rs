@@ -32,9 +32,9 @@
 //!
 //! # Shape
 //!
-//! [`Ledger::step`] takes the time and one event and fills [`Effects`]: writes, then mail and replies. It reads no
+//! [`Ledger::step`] takes the time and one event and fills [`Effects`]: writes, then messages and replies. It reads no
 //! clock, draws no number and fails never: a refusal is data. The caller must make all writes durable, atomically,
-//! before it sends any of the mail or replies. [`Ledger::next_deadline`] says when to come back without an event.
+//! before it sends any of the messages or replies. [`Ledger::next_deadline`] says when to come back without an event.
 //!
 //! # What it costs
 //!
@@ -43,25 +43,25 @@
 
 pub mod calendar;
 pub mod caution;
+mod command;
 pub mod event;
 mod grant;
 mod janitor;
 pub mod join;
 pub mod ledger;
 mod limits;
-mod order;
 pub mod receipt;
 pub mod remedy;
 mod renew;
 pub mod rules;
-pub mod standing;
+pub mod snapshot;
 pub mod table;
 pub mod usage;
 
 mod permit;
 pub use crate::replication::lives::Lives;
 pub use common::lease::Caution;
-pub use event::{Alarm, Effects, Event, Identity, Reply, RequestId, TokenHash, Witness, Write};
+pub use event::{Alarm, Effects, Event, Identity, PeerObservations, Reply, RequestId, TokenHash, Write};
 pub use ledger::Ledger;
-pub use standing::Standing;
+pub use snapshot::Snapshot;
 pub use usage::Limits;

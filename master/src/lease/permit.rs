@@ -1,7 +1,7 @@
 //! What one master allows the other to do alone, and what each remembers so that a rolled-back disk or clock is noticed.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Effects, Witness};
+use super::event::{Alarm, Effects, PeerObservations};
 use super::ledger::Ledger;
 use common::rpc::lease::{Mode, Refusal};
 use common::time::{HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
@@ -21,7 +21,7 @@ impl Ledger {
         if self.mode() != Mode::Ready || !self.pair.heard(now) || self.skewed() || self.calendar.far() {
             return;
         }
-        let wanted = now.wall + self.identity.terms.solo();
+        let wanted = now.wall + self.identity.parameters.solo();
         if self.permit_out.is_none_or(|permit| permit + PERMIT_STEP <= wanted) {
             self.put_permit_out(Some(wanted), fx);
         }
@@ -29,8 +29,8 @@ impl Ledger {
 
     /// The other master allows us to go on alone until then.
     pub(super) fn on_permit(&mut self, permit: Option<WallMs>, fx: &mut Effects) {
-        if permit > self.witness.permit_in && self.identity.awaiting.is_none() {
-            self.put_witness(Witness { permit_in: permit, ..self.witness }, fx);
+        if permit > self.observed.permit_in && self.identity.awaiting.is_none() {
+            self.put_observed(PeerObservations { permit_in: permit, ..self.observed }, fx);
         }
     }
 
@@ -38,17 +38,17 @@ impl Ledger {
     /// wrong clock alone shall not keep either from granting later.
     pub(super) fn note(&mut self, now: Now, theirs: WallMs, fx: &mut Effects) {
         let heard = self.pair.peer().map_or(0, |peer| peer.lsn);
-        let peer_lsn = self.witness.peer_lsn.max(heard);
+        let peer_lsn = self.observed.peer_lsn.max(heard);
         let agreed = now.wall.min(theirs);
-        let later = agreed >= self.witness.clock_high + CLOCK_STEP && self.calendar.steady();
-        let clock_high = if later { agreed } else { self.witness.clock_high };
+        let later = agreed >= self.observed.clock_high + CLOCK_STEP && self.calendar.steady();
+        let clock_high = if later { agreed } else { self.observed.clock_high };
         if self.pair.turn_behind(now.wall + self.tolerated(SKEW_MAX) < clock_high) {
             fx.alarms.push(Alarm::ClockBehind((clock_high - now.wall).0));
         }
-        self.put_witness(Witness { peer_lsn, clock_high, ..self.witness }, fx);
+        self.put_observed(PeerObservations { peer_lsn, clock_high, ..self.observed }, fx);
     }
 
-    /// A difference of two calendars, as wide as it looks by the clock we run by: on a test clock the time that mail is
+    /// A difference of two calendars, as wide as it looks by the clock we run by: on a test clock the time that messages are
     /// under way looks like hours.
     pub(crate) fn tolerated(&self, skew: SpanMs) -> SpanMs {
         let scale = self.test_clock().map_or(1, |test| i64::from(test.scale));
@@ -61,7 +61,7 @@ impl Ledger {
     }
 
     fn behind(&self, now: Now) -> bool {
-        now.wall + self.tolerated(SKEW_MAX) < self.witness.clock_high
+        now.wall + self.tolerated(SKEW_MAX) < self.observed.clock_high
     }
 
     /// Why nothing is granted by this calendar, with the remedy; for the operator.
@@ -78,14 +78,14 @@ impl Ledger {
             return Some(format!(
                 "this master started with a calendar far ahead of the latest time that both masters ever agreed on ({}), and \
                  nothing is granted: correct the calendar and start it again; if it is right, {forget}",
-                self.witness.clock_high
+                self.observed.clock_high
             ));
         }
         self.behind(now).then(|| {
             format!(
                 "both masters' calendars once showed {}, which is later than now, and nothing is granted: if they were wrong \
                  then, {forget}",
-                self.witness.clock_high
+                self.observed.clock_high
             )
         })
     }

@@ -10,8 +10,8 @@ use crate::proof::{Proof, Purpose};
 use bincode::Options as _;
 use common::audit::{Actor, Cause};
 use common::lease::{Generation, Grant, Lease, LeaseState, Receipt};
+use common::parameters::{EpochId, SessionId};
 use common::rpc::lease::{Mode, Refusal, RentRequest};
-use common::terms::{EpochId, SessionId};
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
 

@@ -2,12 +2,12 @@
 //! back, after both calendars were wrong, for a store that nothing but a human can vouch for. Each is audited.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Witness, Write};
+use super::event::{PeerObservations, Write};
 use super::ledger::Loaded;
 use crate::replication::lives::Lives;
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Caution, Floor, Lease};
-use common::terms::Terms;
+use common::parameters::ClusterParameters;
 use common::time::WallMs;
 use common::token::TokenValue;
 
@@ -30,19 +30,19 @@ pub fn after_revert(store: &Loaded, floor: Floor, actor: Actor, at: WallMs) -> V
 }
 
 /// The day from which on nothing that was promised until `now` can still be used, and what is granted meanwhile.
-pub fn floor_of(terms: &Terms, now: WallMs, above: Option<TokenValue>) -> Floor {
-    Floor { until: terms.reuse_at(now + terms.lease().max(terms.solo())), above }
+pub fn floor_of(parameters: &ClusterParameters, now: WallMs, above: Option<TokenValue>) -> Floor {
+    Floor { until: parameters.reuse_at(now + parameters.lease().max(parameters.solo())), above }
 }
 
 /// The writes of `--forget-clock`, on a stopped master: the latest time that both calendars ever showed was wrong. Leases that
 /// were promised by it keep their ends.
 pub fn forget_clock(store: &Loaded, actor: Actor, at: WallMs) -> Vec<Write> {
-    let detail = format!("it was {}", store.witness.clock_high);
+    let detail = format!("it was {}", store.observed.clock_high);
     let line = Entry::new(at, actor, Action::ForgetClock, "the latest time of both calendars", &detail);
-    let witness = Witness { clock_high: WallMs(0), ..store.witness };
+    let observed = PeerObservations { clock_high: WallMs(0), ..store.observed };
     // This write is no start, and proves nothing about what came before it.
     let lives = Lives { unproven: store.proven.is_err(), ..store.lives.clone() };
-    vec![Write::Witness(witness), Write::Lives(lives), Write::Audit(line)]
+    vec![Write::PeerObservations(observed), Write::Lives(lives), Write::Audit(line)]
 }
 
 /// The writes of `--vouch-untouched`, on a stopped master whose store is not proven to be the one that it last wrote: it is

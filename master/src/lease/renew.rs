@@ -40,7 +40,7 @@ impl Ledger {
             fx.alarms.push(Alarm::Clone(key));
             return Ok(Rent::Unrented);
         }
-        let until = rules::renewed_until(lease, now, &self.identity.terms, self.witness.permit_in);
+        let until = rules::renewed_until(lease, now, &self.identity.parameters, self.observed.permit_in);
         let renewed = Lease {
             until,
             renewed: lease.renewed.max(now.wall),

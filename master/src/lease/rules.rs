@@ -3,7 +3,7 @@
 
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Lease, LeaseState, Prep, UNPROVED_SPAN};
-use common::terms::{AgentId, MasterId, SessionId, Terms};
+use common::parameters::{AgentId, ClusterParameters, MasterId, SessionId};
 use common::time::{Now, WallMs};
 use common::token::{TokenKey, TokenType};
 
@@ -26,11 +26,13 @@ pub fn is_of(lease: &Lease, agent_id: &AgentId, session: SessionId) -> bool {
 
 /// The other master confirms a proposal only if it knows of no promise that reaches into it: an older grant must have
 /// ended here, and its last day must be over before the new one begins.
-pub fn may_confirm(known: Option<&Lease>, prep: &Prep, terms: &Terms) -> bool {
+pub fn may_confirm(known: Option<&Lease>, prep: &Prep, parameters: &ClusterParameters) -> bool {
     match known {
         None => true,
         Some(lease) => {
-            lease.g < prep.g && lease.state != LeaseState::Held && prep.from >= terms.utc_offset().day_ceil(lease.until)
+            lease.g < prep.g
+                && lease.state != LeaseState::Held
+                && prep.from >= parameters.utc_offset().day_ceil(lease.until)
         }
     }
 }
@@ -41,22 +43,22 @@ pub fn same_grant(lease: &Lease, prep: &Prep) -> bool {
 }
 
 /// Its time and its grace are over: the home may ask the other master to end it.
-pub fn may_close(lease: &Lease, now: Now, terms: &Terms) -> bool {
-    lease.state == LeaseState::Held && now.wall >= lease.until + terms.grace()
+pub fn may_close(lease: &Lease, now: Now, parameters: &ClusterParameters) -> bool {
+    lease.state == LeaseState::Held && now.wall >= lease.until + parameters.grace()
 }
 
 /// How far a grant reaches: a lease's length, or, where many grants were never followed up, to the end of the next day at most,
 /// until its holder renews it. Shorter is always safe: the holder mints inside what it was told.
-pub fn first_until(now: Now, terms: &Terms, must_prove: bool) -> WallMs {
-    let whole = now.wall + terms.lease();
-    let short = terms.utc_offset().day_floor(now.wall) + UNPROVED_SPAN;
+pub fn first_until(now: Now, parameters: &ClusterParameters, must_prove: bool) -> WallMs {
+    let whole = now.wall + parameters.lease();
+    let short = parameters.utc_offset().day_floor(now.wall) + UNPROVED_SPAN;
     if must_prove { whole.min(short) } else { whole }
 }
 
 /// How far a renewal reaches: never less than what was promised before, never further than the other master allows this
 /// one to go alone.
-pub fn renewed_until(lease: &Lease, now: Now, terms: &Terms, permit: Option<WallMs>) -> WallMs {
-    permit.map_or(lease.until, |permit| lease.until.max(permit.min(now.wall + terms.lease())))
+pub fn renewed_until(lease: &Lease, now: Now, parameters: &ClusterParameters, permit: Option<WallMs>) -> WallMs {
+    permit.map_or(lease.until, |permit| lease.until.max(permit.min(now.wall + parameters.lease())))
 }
 
 /// A holder counts its renewals durably and marks each with a random number, so the same count with another mark, or a
@@ -93,8 +95,14 @@ pub fn audited(
 }
 
 /// A record that a peer sends must at least be one that a peer could have.
-pub fn plausible(key: TokenKey, token_type: TokenType, from: WallMs, until: WallMs, terms: &Terms) -> bool {
-    token_type.family() == key.family && token_type.admits(key.value, terms.uint2_max()) && from <= until
+pub fn plausible(
+    key: TokenKey,
+    token_type: TokenType,
+    from: WallMs,
+    until: WallMs,
+    parameters: &ClusterParameters,
+) -> bool {
+    token_type.family() == key.family && token_type.admits(key.value, parameters.uint2_max()) && from <= until
 }
 
 /// What becomes of a record when the other master's view of the same value arrives. Higher `g` wins; within one grant
@@ -164,21 +172,21 @@ mod tests {
         TokenKey { family: TokenFamily::Uint, value: TokenValue(value) }
     }
 
-    fn fold(me: MasterId, mail: &[Lease]) -> Lease {
-        mail.iter().fold(None, |mine: Option<Lease>, theirs| merge(me, key(1), mine.as_ref(), theirs)).unwrap()
+    fn fold(me: MasterId, messages: &[Lease]) -> Lease {
+        messages.iter().fold(None, |mine: Option<Lease>, theirs| merge(me, key(1), mine.as_ref(), theirs)).unwrap()
     }
 
     proptest! {
-        /// Mail that is doubled or out of order ends in the same record.
+        /// Messages that are doubled or out of order end in the same record.
         #[test]
         fn merge_is_idempotent_and_commutative(
-            (mail, shuffled) in proptest::collection::vec(lease(), 1..6)
-                .prop_flat_map(|mail| (Just(mail.clone()), Just(mail).prop_shuffle())),
+            (messages, shuffled) in proptest::collection::vec(lease(), 1..6)
+                .prop_flat_map(|messages| (Just(messages.clone()), Just(messages).prop_shuffle())),
             home in any::<bool>(),
         ) {
             let me = if home { MasterId::One } else { MasterId::Two };
-            let doubled: Vec<Lease> = shuffled.iter().chain(mail.iter()).cloned().collect();
-            prop_assert_eq!(fold(me, &mail), fold(me, &doubled));
+            let doubled: Vec<Lease> = shuffled.iter().chain(messages.iter()).cloned().collect();
+            prop_assert_eq!(fold(me, &messages), fold(me, &doubled));
         }
 
         /// No promise gets shorter, no denial and no ending is forgotten.

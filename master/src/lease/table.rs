@@ -4,7 +4,7 @@
 use super::rules;
 use super::usage::{Limits, Usage, take_one, types_of};
 use common::lease::{Lease, LeaseState, Prep};
-use common::terms::{AgentId, MasterId, SessionId, Terms};
+use common::parameters::{AgentId, ClusterParameters, MasterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
     me: MasterId,
-    terms: Terms,
+    parameters: ClusterParameters,
     leases: BTreeMap<TokenKey, Lease>,
     preps: BTreeMap<TokenKey, Prep>,
     /// All values below this one that are at home here have been granted or proposed before. A value never becomes
@@ -37,13 +37,13 @@ impl Table {
     /// The table of master `me` with these records in it.
     pub fn new(
         me: MasterId,
-        terms: Terms,
+        parameters: ClusterParameters,
         leases: impl IntoIterator<Item = (TokenKey, Lease)>,
         preps: impl IntoIterator<Item = Prep>,
     ) -> Self {
         let mut table = Self {
             me,
-            terms,
+            parameters,
             leases: BTreeMap::new(),
             preps: BTreeMap::new(),
             granted_below: BTreeMap::new(),
@@ -52,7 +52,7 @@ impl Table {
             by_session: BTreeSet::new(),
             by_agent: BTreeSet::new(),
             touched: BTreeMap::new(),
-            usage: Usage::new(Limits::DEFAULT, terms.uint2_max()),
+            usage: Usage::new(Limits::DEFAULT, parameters.uint2_max()),
         };
         for (key, lease) in leases {
             table.put_lease(key, lease);
@@ -65,7 +65,7 @@ impl Table {
 
     /// From now on networks may have this much.
     pub fn set_limits(&mut self, limits: Limits) {
-        let mut usage = Usage::new(limits, self.terms.uint2_max());
+        let mut usage = Usage::new(limits, self.parameters.uint2_max());
         self.leases.iter().for_each(|(key, lease)| usage.add_lease(*key, lease));
         self.preps.values().for_each(|prep| usage.add_prep(prep));
         self.usage = usage;
@@ -137,9 +137,9 @@ impl Table {
     /// longest. `today` is the first instant of the present day.
     pub fn pick(&self, token_type: TokenType, today: WallMs, allowed: impl Fn(TokenValue) -> bool) -> Option<TokenKey> {
         let family = token_type.family();
-        let fits = |value: &TokenValue| token_type.admits(*value, self.terms.uint2_max()) && allowed(*value);
+        let fits = |value: &TokenValue| token_type.admits(*value, self.parameters.uint2_max()) && allowed(*value);
         let start = self.granted_below.get(&family).copied().unwrap_or_default();
-        let untouched = (start..family.size(self.terms.uint2_max()))
+        let untouched = (start..family.size(self.parameters.uint2_max()))
             .map(TokenValue)
             .find(|value| fits(value) && self.never_granted_at_home(TokenKey { family, value: *value }));
         let rested = || {
@@ -151,7 +151,7 @@ impl Table {
 
     /// Whether so few values of a type that are at home here are free that they are kept for who is known.
     pub(super) fn is_nearly_empty(&self, token_type: TokenType, today: WallMs) -> bool {
-        let uint2_max = self.terms.uint2_max();
+        let uint2_max = self.parameters.uint2_max();
         let size = token_type.size(uint2_max);
         // The even values, and with them 0, are at home with master 2.
         let at_home = if self.me == MasterId::Two { size.div_ceil(2) } else { size / 2 };
@@ -165,10 +165,10 @@ impl Table {
 
     /// How many values of each type are neither promised to anybody nor resting, at home here or not.
     pub fn free(&self, today: WallMs) -> BTreeMap<TokenType, u32> {
-        let uint2_max = self.terms.uint2_max();
+        let uint2_max = self.parameters.uint2_max();
         let mut free: BTreeMap<_, _> = TokenType::ALL.into_iter().map(|kind| (kind, kind.size(uint2_max))).collect();
         let promised = |(key, lease): (&TokenKey, &Lease)| {
-            let rested = lease.state == LeaseState::Closed && self.terms.reuse_at(lease.until) <= today;
+            let rested = lease.state == LeaseState::Closed && self.parameters.reuse_at(lease.until) <= today;
             (!rested && !self.preps.contains_key(key)).then_some(*key)
         };
         let taken = self.leases.iter().filter_map(promised).chain(self.preps.keys().copied());
@@ -182,7 +182,7 @@ impl Table {
 
     fn touch(&mut self, key: TokenKey) {
         if self.never_granted_at_home(key) {
-            types_of(key, self.terms.uint2_max()).for_each(|kind| *self.touched.entry(kind).or_default() += 1);
+            types_of(key, self.parameters.uint2_max()).for_each(|kind| *self.touched.entry(kind).or_default() += 1);
         }
     }
 
@@ -212,7 +212,7 @@ impl Table {
         self.unindex(key);
         let dropped = self.preps.remove(&key).is_some();
         if dropped && self.never_granted_at_home(key) {
-            types_of(key, self.terms.uint2_max()).for_each(|kind| take_one(&mut self.touched, &kind));
+            types_of(key, self.parameters.uint2_max()).for_each(|kind| take_one(&mut self.touched, &kind));
         }
         self.index(key);
     }
@@ -221,7 +221,7 @@ impl Table {
         if let Some(lease) = self.leases.get(&key) {
             self.usage.remove_lease(key, lease);
             if let Some(values) = self.resting.get_mut(&key.family) {
-                values.remove(&(self.terms.reuse_at(lease.until), key.value));
+                values.remove(&(self.parameters.reuse_at(lease.until), key.value));
             }
             self.ends.remove(&(lease.until, key));
             self.by_session.remove(&(lease.session, lease.token_type, key));
@@ -243,7 +243,7 @@ impl Table {
         match self.leases.get(&key) {
             None => {}
             Some(lease) if lease.state == LeaseState::Closed && at_home && prep.is_none() => {
-                let rested = (self.terms.reuse_at(lease.until), key.value);
+                let rested = (self.parameters.reuse_at(lease.until), key.value);
                 self.resting.entry(key.family).or_default().insert(rested);
             }
             Some(lease) if lease.state == LeaseState::Closed => {}
@@ -260,7 +260,7 @@ impl Table {
             self.by_session.insert((prep.session, prep.token_type, key));
             self.by_agent.insert((prep.agent_id.clone(), prep.token_type, key));
         }
-        let size = key.family.size(self.terms.uint2_max());
+        let size = key.family.size(self.parameters.uint2_max());
         let mut below = self.granted_below.get(&key.family).copied().unwrap_or_default();
         while below < size && !self.never_granted_at_home(TokenKey { family: key.family, value: TokenValue(below) }) {
             below += 1;
@@ -276,8 +276,8 @@ mod tests {
     use common::lease::Generation;
     use proptest::prelude::*;
 
-    fn terms() -> Terms {
-        Terms::new(7, UtcOffset::default(), 15).unwrap()
+    fn parameters() -> ClusterParameters {
+        ClusterParameters::new(7, UtcOffset::default(), 15).unwrap()
     }
 
     fn lease(state: LeaseState, agent: u8, until: i64) -> Lease {
@@ -320,7 +320,7 @@ mod tests {
         /// The indexes after any sequence of changes are those that a table built from the same records has.
         #[test]
         fn indexes_follow_the_records(changes in proptest::collection::vec(change(), 0..60)) {
-            let mut table = Table::new(MasterId::One, terms(), [], []);
+            let mut table = Table::new(MasterId::One, parameters(), [], []);
             for change in changes {
                 let key = |v: u32| TokenKey { family: TokenFamily::Uint, value: TokenValue(v) };
                 match change {
@@ -331,7 +331,7 @@ mod tests {
                         table.put_lease(key(v), lease(LeaseState::Held, a, 1));
                     }
                 }
-                let mut rebuilt = Table::new(MasterId::One, terms(), table.leases.clone(), table.preps.values().cloned());
+                let mut rebuilt = Table::new(MasterId::One, parameters(), table.leases.clone(), table.preps.values().cloned());
                 rebuilt.resting.retain(|_, values| !values.is_empty());
                 let mut found = table.clone();
                 found.resting.retain(|_, values| !values.is_empty());
@@ -345,7 +345,7 @@ mod tests {
             changes in proptest::collection::vec(change(), 0..60), today in 0i64..12,
         ) {
             let key = |v: u32| TokenKey { family: TokenFamily::Uint, value: TokenValue(v) };
-            let mut table = Table::new(MasterId::One, terms(), [], []);
+            let mut table = Table::new(MasterId::One, parameters(), [], []);
             for change in changes {
                 match change {
                     Change::Lease(v, a, s, u) => table.put_lease(key(v), lease(s, a, u)),
@@ -361,7 +361,7 @@ mod tests {
                 .filter(|v| v % 2 == 1 && table.prep(key(*v)).is_none())
                 .filter_map(|v| match table.lease(key(v)) {
                     None => Some((WallMs(i64::MIN), v)),
-                    Some(l) if l.state == LeaseState::Closed => Some((terms().reuse_at(l.until), v)),
+                    Some(l) if l.state == LeaseState::Closed => Some((parameters().reuse_at(l.until), v)),
                     Some(_) => None,
                 })
                 .filter(|(reuse_at, _)| *reuse_at <= today)

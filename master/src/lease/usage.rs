@@ -5,7 +5,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::lease::{Lease, LeaseState, Prep};
-use common::terms::{AgentId, Terms};
+use common::parameters::{AgentId, ClusterParameters};
 use common::time::{HOUR_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use core::net::{IpAddr, SocketAddr};
@@ -56,7 +56,7 @@ impl Limits {
             return u32::MAX;
         }
         let share = u64::from(size) * u64::from(self.share_percent) / 100;
-        u32::try_from(share).unwrap_or(u32::MAX).max(Terms::BUDGET.into())
+        u32::try_from(share).unwrap_or(u32::MAX).max(ClusterParameters::BUDGET.into())
     }
 }
 

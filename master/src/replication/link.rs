@@ -7,8 +7,8 @@ use super::places::{Place, Places};
 use super::seal::{self, NotBelieved, Opened, Own};
 use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply, TokenHash};
-use crate::roll::Roll;
-use crate::rpc::Told;
+use crate::registry::AgentRegistry;
+use crate::rpc::ReportContext;
 use common::net;
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{
@@ -52,18 +52,18 @@ const CONNECTIONS_MAX: usize = 2 * super::places::UNPROVED_MAX + super::places::
 #[derive(Clone)]
 pub struct Inbox {
     driver: Driver,
-    told: Told,
+    reporting: ReportContext,
     noted: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Inbox {
-    /// For the ledger behind this driver; agents' reports go where `told` says.
-    pub fn new(driver: Driver, told: Told) -> Self {
-        Self { driver, told, noted: Arc::default() }
+    /// For the ledger behind this driver; agents' reports go where `reporting` says.
+    pub fn new(driver: Driver, reporting: ReportContext) -> Self {
+        Self { driver, reporting, noted: Arc::default() }
     }
 
     fn own(&self) -> Own {
-        Own::from(&*self.driver.standing())
+        Own::from(&*self.driver.snapshot())
     }
 
     fn open(&self, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
@@ -93,7 +93,7 @@ impl Inbox {
     fn take_answer(&self, sealed: SealedFrame) {
         let Ok(Opened::Messages(frames)) = self.open(sealed) else { return };
         for frame in frames {
-            if self.driver.tell(Event::Mail(Box::new(frame))).is_err() {
+            if self.driver.tell(Event::Message(Box::new(frame))).is_err() {
                 return;
             }
         }
@@ -106,9 +106,9 @@ impl Inbox {
         let frames = match self.open(sealed) {
             Err(_) => return (refused, false),
             Ok(Opened::Reports(reports)) => {
-                let (at, from) = (self.told.clock.wall(), self.told.master.other());
+                let (at, from) = (self.reporting.clock.wall(), self.reporting.master.other());
                 for (report, address) in reports {
-                    self.told.roll.take_in(report, &address, from, at);
+                    self.reporting.registry.take_in(report, &address, from, at);
                 }
                 return (Delivered { taken: true, answer: None }, true);
             }
@@ -123,7 +123,7 @@ impl Inbox {
             if !is_proved {
                 // Nothing of it is believed; the ledger says why, now and then.
                 if greeting && self.may_note() {
-                    taken &= self.driver.tell(Event::Mail(Box::new(frame))).is_ok();
+                    taken &= self.driver.tell(Event::Message(Box::new(frame))).is_ok();
                 }
             } else if greeting {
                 match self.driver.ask(move |id| Event::Greeting { id, frame: Box::new(frame) }).await {
@@ -131,7 +131,7 @@ impl Inbox {
                     _ => taken = false,
                 }
             } else {
-                taken &= self.driver.tell(Event::Mail(Box::new(frame))).is_ok();
+                taken &= self.driver.tell(Event::Message(Box::new(frame))).is_ok();
             }
         }
         answers.truncate(BATCH_MAX);
@@ -140,13 +140,13 @@ impl Inbox {
     }
 }
 
-/// Connects to the other master at `address` (host:port) again and again, and delivers what comes out of `mail`.
+/// Connects to the other master at `address` (host:port) again and again, and delivers what comes out of `messages`.
 pub async fn run(
     address: String,
-    mut mail: mpsc::Receiver<PeerFrame>,
+    mut messages: mpsc::Receiver<PeerFrame>,
     inbox: Inbox,
     places: Places,
-    roll: Roll,
+    registry: AgentRegistry,
     stop: CancellationToken,
 ) {
     loop {
@@ -162,16 +162,16 @@ pub async fn run(
                     if inbox.driver.tell(Event::Connected).is_ok() {
                         tokio::select! {
                             () = stop.cancelled() => return,
-                            why = deliver_all(&client, &mut mail, &inbox) => tracing::info!(%address, "lost the other master: {why}"),
-                            () = pass_on(&client, &inbox, &roll) => {}
+                            why = deliver_all(&client, &mut messages, &inbox) => tracing::info!(%address, "lost the other master: {why}"),
+                            () = pass_on(&client, &inbox, &registry) => {}
                         }
                     }
                 }
                 Err(e) => tracing::debug!(%address, "the other master cannot be reached: {e}"),
             }
         }
-        // Stale mail is worth nothing to a peer that was away; greetings follow the next connection.
-        while mail.try_recv().is_ok() {}
+        // Stale messages are worth nothing to a peer that was away; greetings follow the next connection.
+        while messages.try_recv().is_ok() {}
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(RECONNECT_PAUSE) => {}
@@ -181,31 +181,31 @@ pub async fn run(
 
 /// Passes on what agents report here, for as long as the connection holds; first all of it, then what is new. What gets
 /// lost is followed by the agents' next reports.
-async fn pass_on(client: &PeerServiceClient, inbox: &Inbox, roll: &Roll) {
+async fn pass_on(client: &PeerServiceClient, inbox: &Inbox, registry: &AgentRegistry) {
     let mut after = 0;
     let mut rounds = tokio::time::interval(REPORTS_INTERVAL);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
         let own = inbox.own();
-        let (reports, last) = roll.news_of(own.master, after, REPORTS_MAX);
+        let (reports, last) = registry.news_of(own.master, after, REPORTS_MAX);
         if reports.is_empty() || !own.paired {
             continue;
         }
         let Some(sealed) = seal::seal(&own, own.epoch, &Content::Reports(reports)) else { continue };
-        // A connection that is broken is noticed, and ended, where the mail is delivered.
+        // A connection that is broken is noticed, and ended, where the messages are delivered.
         if client.deliver(deadline_in(DELIVER_TIMEOUT), sealed).await.is_ok_and(|delivered| delivered.taken) {
             after = last;
         }
     }
 }
 
-async fn deliver_all(client: &PeerServiceClient, mail: &mut mpsc::Receiver<PeerFrame>, inbox: &Inbox) -> String {
-    while let Some(first) = mail.recv().await {
+async fn deliver_all(client: &PeerServiceClient, messages: &mut mpsc::Receiver<PeerFrame>, inbox: &Inbox) -> String {
+    while let Some(first) = messages.recv().await {
         let mut weight = records(&first.message);
         let mut batch = vec![first.message];
         while batch.len() < BATCH_MAX && weight < RECORDS_MAX {
-            let Ok(frame) = mail.try_recv() else { break };
+            let Ok(frame) = messages.try_recv() else { break };
             weight += records(&frame.message);
             batch.push(frame.message);
         }

@@ -1,4 +1,4 @@
-//! The other master: what this one thinks of it ([`pair`], pure) and the connection that carries the mail ([`link`]);
+//! The other master: what this one thinks of it ([`pair`], pure) and the connection that carries the messages ([`link`]);
 //! [`joining`] fetches the ledger for a replacement.
 
 pub mod joining;

@@ -15,15 +15,15 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::lives::{Follows, Lives};
-use crate::lease::event::{Alarm, Effects, Identity, Witness};
+use crate::lease::event::{Alarm, Effects, Identity, PeerObservations};
 use crate::lease::ledger::Ledger;
 use crate::store::lineage::Unproven;
 use common::lease::Lease;
+use common::parameters::MasterId;
 use common::rpc;
 use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, PAGE_MAX, PeerFrame, PeerMessage};
 use common::setting::Setting;
-use common::terms::MasterId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 
@@ -237,8 +237,8 @@ impl Ledger {
     fn hello(&self, now: Now, answer: bool) -> Hello {
         Hello {
             lsn: self.lsn(),
-            seen: self.witness.peer_lsn,
-            terms: self.identity().terms,
+            seen: self.observed.peer_lsn,
+            parameters: self.identity().parameters,
             wall: now.wall,
             test_clock: self.test_clock(),
             version: self.version().to_owned(),
@@ -301,7 +301,7 @@ impl Ledger {
         self.note_refusal(why, false, fx);
     }
 
-    /// Mail of another pairing of this cluster. Whoever is left behind in an earlier one, restored from a backup or
+    /// Messages of another pairing of this cluster. Whoever is left behind in an earlier one, restored from a backup or
     /// replaced while it lived, is told so, on the connection by which it came; whoever is told stops for good, before an
     /// operator may think that it is the one to go on with. The id of the earlier pairing is the proof: only its masters
     /// know it.
@@ -326,7 +326,7 @@ impl Ledger {
     }
 
     fn stop_for_good(&mut self, fx: &mut Effects) {
-        self.put_witness(Witness { rolled_back: true, ..self.witness }, fx);
+        self.put_observed(PeerObservations { rolled_back: true, ..self.observed }, fx);
         self.pair.roll_back();
     }
 
@@ -334,7 +334,7 @@ impl Ledger {
     /// asked for just now, it is acted on; otherwise the greeting may be an old one, and the other master is asked to say it
     /// again. What it asks us to say again is said.
     fn undoubted(&mut self, now: Now, hello: &Hello, fx: &mut Effects) -> bool {
-        let doubt = self.doubt(hello, self.witness.peer_lsn, &self.lives);
+        let doubt = self.doubt(hello, self.observed.peer_lsn, &self.lives);
         let mut challenge = None;
         let mut answers = hello.challenge.is_some();
         match doubt {
@@ -374,7 +374,7 @@ impl Ledger {
         }
         self.pair.challenges = self.pair.challenges.wrapping_add(1);
         let number = self.pair.challenges;
-        let (peer_lsn, lives) = (self.witness.peer_lsn, self.lives.clone());
+        let (peer_lsn, lives) = (self.observed.peer_lsn, self.lives.clone());
         self.pair.challenge = Some(Challenge { number, at: now.boot, peer_lsn, lives });
         number
     }
@@ -411,7 +411,7 @@ impl Ledger {
                 self.stop_for_good(fx);
             }
             Doubt::TheirsBehind => {
-                let (there, seen) = (hello.lsn, self.witness.peer_lsn);
+                let (there, seen) = (hello.lsn, self.observed.peer_lsn);
                 let why = format!(
                     "its ledger ends at change {there}, but change {seen} of it was seen here: its disk was rolled back. \
                      Stop it, and run `uniq_master --peer-lost` here"
@@ -471,8 +471,8 @@ impl Ledger {
             return Some("this master waits for a replacement to join with its token".to_owned());
         }
         let PeerMessage::Hello(hello) = &frame.message else { return None };
-        if hello.terms != me.terms {
-            let (here, there) = (me.terms, hello.terms);
+        if hello.parameters != me.parameters {
+            let (here, there) = (me.parameters, hello.parameters);
             return Some(format!("it was formatted with other parameters ({there}) than this one ({here})"));
         }
         if hello.test_clock != self.test_clock() {
@@ -522,7 +522,7 @@ impl Ledger {
 
     pub(crate) fn on_peer_heartbeat(&mut self, now: Now, lsn: u64, wall: WallMs, mode: Mode, fx: &mut Effects) {
         let view = self.pair.view();
-        // Late mail does not make it younger.
+        // Late messages do not make it younger.
         view.lsn = view.lsn.max(lsn);
         view.mode = Some(mode);
         self.compare_clocks(now, wall, fx);
@@ -553,7 +553,7 @@ impl Ledger {
             self.table().leases_after(after).take(PAGE_MAX + 1).map(|(key, lease)| (key, lease.clone())).collect();
         let last = records.len() <= PAGE_MAX;
         records.truncate(PAGE_MAX);
-        let settings = if last { self.book().all().cloned().collect() } else { Vec::new() };
+        let settings = if last { self.settings_table().all().cloned().collect() } else { Vec::new() };
         let memory = self.memory();
         fx.send(PeerMessage::Page { exchange, after, records, settings, memory, last });
     }

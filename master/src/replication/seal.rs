@@ -7,13 +7,13 @@
 //! Before the first meeting there is nothing to prove anything with: master 1 tells the names that it drew to whoever is at
 //! `--peer` or asks at `--peer-listen`, and master 2 takes over the first that it hears.
 
-use crate::lease::Standing;
+use crate::lease::Snapshot;
 use crate::proof::{Proof, Purpose};
 use bincode::Options as _;
+use common::parameters::{ClusterId, EpochId, MasterId};
 use common::rpc::PROTOCOL;
 use common::rpc::peer::{BATCH_MAX, Content, PeerFrame, PeerMessage, REPORTS_MAX, Seal, SealedFrame};
 use common::rpc::transport::FRAME_LEN_MAX;
-use common::terms::{ClusterId, EpochId, MasterId};
 
 /// The longest body that is also tried with the ids of former pairings, in bytes: a greeting is much shorter, and nothing
 /// else of a former pairing is of use.
@@ -132,9 +132,9 @@ pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
     }
 }
 
-impl From<&Standing> for Own {
-    fn from(standing: &Standing) -> Self {
-        standing.own()
+impl From<&Snapshot> for Own {
+    fn from(snapshot: &Snapshot) -> Self {
+        snapshot.own()
     }
 }
 

@@ -5,7 +5,7 @@
 //! | `i` | `IDEN` 2: [`Identity`] |
 //! | `m` | `META` 2: [`Meta`], rewritten with every commit |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
-//! | `w` | `WITN` 1: [`Witness`] |
+//! | `w` | `WITN` 1: [`PeerObservations`] |
 //! | `v` | `LIVE` 1: [`Lives`] |
 //! | `c` | `CAUT` 1: [`Caution`]; absent: there is nothing to be careful about |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
@@ -19,7 +19,7 @@
 use super::audit::{Head, LINES_MAX};
 use super::lineage::Unproven;
 use crate::lease::ledger::Loaded;
-use crate::lease::{Caution, Identity, Lives, Witness, Write};
+use crate::lease::{Caution, Identity, Lives, PeerObservations, Write};
 use common::account::{Login, SecretHash};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use common::lease::{Lease, Prep};
@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
 const META: Kind = Kind { name: *b"META", version: 2 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
-const WITNESS: Kind = Kind { name: *b"WITN", version: 1 };
+const OBSERVED: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
 const CAUTION: Kind = Kind { name: *b"CAUT", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
@@ -45,7 +45,7 @@ pub const IDENTITY_KEY: &[u8] = b"i";
 /// The key of [`Meta`].
 pub const META_KEY: &[u8] = b"m";
 const PERMIT_KEY: &[u8] = b"o";
-const WITNESS_KEY: &[u8] = b"w";
+const OBSERVED_KEY: &[u8] = b"w";
 const LIVES_KEY: &[u8] = b"v";
 const CAUTION_KEY: &[u8] = b"c";
 const LEASE_TAG: u8 = b'l';
@@ -102,7 +102,7 @@ fn change(write: &Write) -> Result<Change, EnvelopeError> {
         Write::Prep(prep) => (row_key(PREP_TAG, prep.key), Some(encode(PREP, prep)?)),
         Write::DropPrep(key) => (row_key(PREP_TAG, *key), None),
         Write::PermitOut(permit) => (PERMIT_KEY.to_vec(), Some(encode(PERMIT, permit)?)),
-        Write::Witness(witness) => (WITNESS_KEY.to_vec(), Some(encode(WITNESS, witness)?)),
+        Write::PeerObservations(observed) => (OBSERVED_KEY.to_vec(), Some(encode(OBSERVED, observed)?)),
         Write::Lives(lives) => (LIVES_KEY.to_vec(), Some(encode(LIVES, lives)?)),
         Write::Caution(caution) => (CAUTION_KEY.to_vec(), Some(encode(CAUTION, caution)?)),
         Write::Identity(identity) => (IDENTITY_KEY.to_vec(), Some(encode(IDENTITY, identity)?)),
@@ -175,7 +175,7 @@ impl Meta {
 /// # Errors
 /// A sentence that says what is wrong.
 pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> Result<(Loaded, Meta), String> {
-    let (mut identity, mut meta, mut permit_out, mut witness) = (None, None, None, Witness::default());
+    let (mut identity, mut meta, mut permit_out, mut observed) = (None, None, None, PeerObservations::default());
     let mut caution = Caution::default();
     let (mut leases, mut preps, mut settings, mut setting_preps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut logins, mut last_line, mut lives) = (Vec::new(), None, Lives::default());
@@ -186,7 +186,9 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
             Some(b'i') if key == IDENTITY_KEY => identity = Some(decode::<Identity>(IDENTITY, &value).map_err(bad)?),
             Some(b'm') if key == META_KEY => meta = Some(decode::<Meta>(META, &value).map_err(bad)?),
             Some(b'o') if key == PERMIT_KEY => permit_out = decode::<Option<WallMs>>(PERMIT, &value).map_err(bad)?,
-            Some(b'w') if key == WITNESS_KEY => witness = decode::<Witness>(WITNESS, &value).map_err(bad)?,
+            Some(b'w') if key == OBSERVED_KEY => {
+                observed = decode::<PeerObservations>(OBSERVED, &value).map_err(bad)?
+            }
             Some(b'v') if key == LIVES_KEY => lives = decode::<Lives>(LIVES, &value).map_err(bad)?,
             Some(b'c') if key == CAUTION_KEY => caution = decode::<Caution>(CAUTION, &value).map_err(bad)?,
             Some(&LEASE_TAG) => {
@@ -240,7 +242,7 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
         identity,
         lsn,
         permit_out,
-        witness,
+        observed,
         lives,
         proven,
         caution,

@@ -5,9 +5,9 @@ use common::account::{Role, User};
 use common::calendar::UtcOffset;
 use common::lease::Grant;
 use common::namespace::{Definition, GeneratorKind, Namespace, Scope};
+use common::parameters::{AgentId, ClusterParameters, MasterId};
 use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
 use common::setting::{Change, Setting, SettingKey, SettingValue};
-use common::terms::{AgentId, MasterId, Terms};
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
 use common::token::TokenType;
 use master::lease::{Event, Limits, Lives, Write};
@@ -77,7 +77,7 @@ pub(super) enum Command {
     },
     /// Starts a master from what its store holds.
     Start(At),
-    /// Ends a master; its requests die with it, and so does mail on its connections.
+    /// Ends a master; its requests die with it, and so do the messages on its connections.
     Kill(At),
     /// Sets how far a master's calendar is off.
     Clock(At, Length),
@@ -97,7 +97,7 @@ pub(super) enum Command {
         #[arg(key)]
         from: Option<String>,
     },
-    /// So many sessions, each of an agent of its own, ask for a token, one after the other, and all mail is delivered.
+    /// So many sessions, each of an agent of its own, ask for a token, one after the other, and all messages are delivered.
     Flood {
         count: u32,
         #[arg(key = "type")]
@@ -148,19 +148,19 @@ pub(super) enum Command {
     Restore(At),
     /// The next start of a killed master cannot prove that its store is the one it last wrote.
     Unproven(At),
-    /// Delivers all mail, and what it causes, until nothing is left.
+    /// Delivers all messages, and those they cause, until none is left.
     Deliver {
         #[arg(key)]
         to: Option<At>,
     },
-    /// Loses all mail.
+    /// Loses all messages.
     Lose,
-    /// Takes all mail off the network.
+    /// Takes all messages off the network.
     Hold,
     /// Puts what was held back on the network.
-    ReleaseMail,
+    ReleaseMessages,
     /// Puts a copy of what was held back on the network.
-    CopyMail,
+    CopyMessages,
     /// An operator registers a namespace of kind string, or of kind uniq64 if no template is given.
     Define {
         name: String,
@@ -250,11 +250,12 @@ impl goldenscript::Runner for Script {
                 let share_percent = share.unwrap_or(usual.share_percent);
                 self.limits =
                     Limits { share_percent, grants_per_hour: per_hour.unwrap_or(usual.grants_per_hour), ..usual };
-                let terms = Terms::new(lease.unwrap_or(7), UtcOffset::default(), uint2_max.unwrap_or(4095))?;
+                let parameters =
+                    ClusterParameters::new(lease.unwrap_or(7), UtcOffset::default(), uint2_max.unwrap_or(4095))?;
                 self.now = DAWN;
                 let mut out = String::new();
                 for id in [MasterId::One, MasterId::Two] {
-                    self.format(id, 7, terms)?;
+                    self.format(id, 7, parameters)?;
                     out += &self.start(id)?;
                 }
                 out += &self.deliver(None)?;
@@ -265,14 +266,14 @@ impl goldenscript::Runner for Script {
                 if self.now == Now::default() {
                     self.now = DAWN;
                 }
-                let terms = Terms::new(lease.unwrap_or(7), UtcOffset::default(), 4095)?;
-                self.format(id.0, cluster.unwrap_or(7), terms)?;
+                let parameters = ClusterParameters::new(lease.unwrap_or(7), UtcOffset::default(), 4095)?;
+                self.format(id.0, cluster.unwrap_or(7), parameters)?;
             }
             Command::Start(id) => return self.start(id.0),
             Command::Kill(id) => {
                 self.master(id.0)?.ledger = None;
                 self.requests.clear();
-                self.mail.clear();
+                self.messages.clear();
             }
             Command::Clock(id, skew) => self.master(id.0)?.skew = skew.0,
             Command::Request { agent, at, token_type, name, former, from } => {
@@ -312,7 +313,7 @@ impl goldenscript::Runner for Script {
                 let master = self.master(id.0)?;
                 master.ledger = None;
                 master.store = master.backup.take().ok_or("no backup")?;
-                self.mail.clear();
+                self.messages.clear();
             }
             Command::Unproven(id) => {
                 let master = self.master(id.0)?;
@@ -326,15 +327,15 @@ impl goldenscript::Runner for Script {
             }
             Command::Deliver { to } => return self.deliver(to.map(|to| to.0)),
             Command::Lose => {
-                let lost = self.mail.len();
-                self.mail.clear();
+                let lost = self.messages.len();
+                self.messages.clear();
                 return Ok(format!("{lost} lost\n"));
             }
             Command::Hold => {
-                self.held_back.append(&mut self.mail);
+                self.held_back.append(&mut self.messages);
                 return Ok(format!("{} held back\n", self.held_back.len()));
             }
-            Command::ReleaseMail => self.mail.append(&mut self.held_back),
+            Command::ReleaseMessages => self.messages.append(&mut self.held_back),
             Command::Define { name, template, own, at } => {
                 let namespace = namespace(name, template.clone(), *own)?;
                 return self.change(at.0, Change::Define(Box::new(namespace)));
@@ -370,7 +371,7 @@ impl goldenscript::Runner for Script {
             }
             Command::Settings => return self.settings(),
             Command::Audited => self.audited = true,
-            Command::CopyMail => self.mail.extend(self.held_back.iter().cloned()),
+            Command::CopyMessages => self.messages.extend(self.held_back.iter().cloned()),
             Command::Pass { span, cut } => return self.pass(span.0, !cut),
             Command::Table => return self.table(),
             Command::Verbose => self.verbose = true,

@@ -1,4 +1,4 @@
-//! Golden scripts: two real ledgers, mail that the script delivers, loses, doubles or holds back, and clocks that the
+//! Golden scripts: two real ledgers, messages that the script delivers, loses, doubles or holds back, and clocks that the
 //! script sets. Each script under `scripts/` is named for what it claims; its expected output stands beside the input.
 //! After a change that is meant: `UPDATE_GOLDENFILES=1 cargo nextest run -p master`, and read the difference.
 
@@ -63,7 +63,7 @@ scripts! {
     a_calendar_that_jumps_is_not_followed
     a_disk_that_is_put_back_has_promised_what_was_permitted
     what_both_have_forgotten_freezes_granting
-    doubled_and_stale_mail_changes_nothing
+    doubled_and_stale_messages_change_nothing
     only_the_holder_may_renew
     sync_merges_and_never_overwrites
     names_proposed_by_their_former_home_are_registered

@@ -1,13 +1,13 @@
-//! What a script works on: two ledgers with their stores, the mail between them, and the time.
+//! What a script works on: two ledgers with their stores, the messages between them, and the time.
 
 use super::show::{show_message, show_reply, show_setting, show_write, span};
 use common::audit::Actor;
 use common::lease::Grant;
+use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::setting::Change;
-use common::terms::{ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::TokenType;
 use ipnet::IpNet;
@@ -36,7 +36,7 @@ pub(super) struct Master {
 pub(super) struct Script {
     masters: Vec<Master>,
     pub(super) now: Now,
-    pub(super) mail: Vec<(MasterId, PeerFrame)>,
+    pub(super) messages: Vec<(MasterId, PeerFrame)>,
     pub(super) held_back: Vec<(MasterId, PeerFrame)>,
     grants: BTreeMap<String, Grant>,
     pub(super) rseq: BTreeMap<String, u64>,
@@ -58,7 +58,7 @@ const TOKEN: [u8; 32] = [7; 32];
 pub(super) type Fail = Box<dyn Error>;
 
 impl Script {
-    fn identity(id: MasterId, cluster: u128, terms: Terms) -> Identity {
+    fn identity(id: MasterId, cluster: u128, parameters: ClusterParameters) -> Identity {
         let first = id == MasterId::One;
         Identity {
             master: id,
@@ -68,12 +68,12 @@ impl Script {
             former: Vec::new(),
             paired: false,
             awaiting: None,
-            terms,
+            parameters,
         }
     }
 
-    pub(super) fn format(&mut self, id: MasterId, cluster: u128, terms: Terms) -> Result<(), Fail> {
-        let store = MemoryStore::format(Self::identity(id, cluster, terms))?;
+    pub(super) fn format(&mut self, id: MasterId, cluster: u128, parameters: ClusterParameters) -> Result<(), Fail> {
+        let store = MemoryStore::format(Self::identity(id, cluster, parameters))?;
         self.masters.retain(|master| master.id != id);
         self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
         self.masters.sort_by_key(|master| master.id);
@@ -125,7 +125,7 @@ impl Script {
         for write in fx.writes.iter().filter(shown) {
             writeln!(out, "{id} writes {}", show_write(write))?;
         }
-        for message in fx.mail {
+        for message in fx.messages {
             let routine = matches!(
                 message,
                 PeerMessage::Heartbeat { .. }
@@ -139,7 +139,7 @@ impl Script {
             }
             let epoch = message.said_in(me.epoch);
             let frame = PeerFrame { protocol: PROTOCOL, from: id, cluster: me.cluster, epoch, message };
-            self.mail.push((id.other(), frame));
+            self.messages.push((id.other(), frame));
         }
         for (request, reply) in fx.replies {
             let agent = self.requests.remove(&request).ok_or("a reply to nobody")?;
@@ -164,12 +164,12 @@ impl Script {
     pub(super) fn deliver(&mut self, to: Option<MasterId>) -> Result<String, Fail> {
         let mut out = String::new();
         for _ in 0..10_000 {
-            let Some(at) = self.mail.iter().position(|(addressee, _)| to.is_none_or(|to| *addressee == to)) else {
+            let Some(at) = self.messages.iter().position(|(addressee, _)| to.is_none_or(|to| *addressee == to)) else {
                 return Ok(out);
             };
-            let (addressee, frame) = self.mail.remove(at);
+            let (addressee, frame) = self.messages.remove(at);
             if self.master(addressee)?.ledger.is_some() {
-                out += &self.event(addressee, Event::Mail(Box::new(frame)))?;
+                out += &self.event(addressee, Event::Message(Box::new(frame)))?;
             }
         }
         Err("the masters never stop writing to each other".into())
@@ -191,7 +191,7 @@ impl Script {
         self.grants.get(agent).cloned().ok_or_else(|| format!("{agent} has no grant").into())
     }
 
-    /// Lets time pass, with mail delivered if the network is up. On long ways the calendars jump to the last seconds
+    /// Lets time pass, with messages delivered if the network is up. On long ways the calendars jump to the last seconds
     /// before the end, which are then lived through beat by beat.
     pub(super) fn pass(&mut self, span: SpanMs, deliver: bool) -> Result<String, Fail> {
         let end = self.now.wall + span;
@@ -215,7 +215,7 @@ impl Script {
             if deliver {
                 out += &self.deliver(None)?;
             } else {
-                self.mail.clear();
+                self.messages.clear();
             }
         }
         Ok(out)
@@ -311,11 +311,11 @@ impl Script {
                 writeln!(out, "{} is down", master.id)?;
                 continue;
             };
-            writeln!(out, "{} allows {:?}", master.id, ledger.book().whitelist())?;
-            for setting in ledger.book().all() {
+            writeln!(out, "{} allows {:?}", master.id, ledger.settings_table().whitelist())?;
+            for setting in ledger.settings_table().all() {
                 writeln!(out, "  {}", show_setting(setting))?;
             }
-            for prep in ledger.book().preps() {
+            for prep in ledger.settings_table().preps() {
                 writeln!(out, "  proposed: {}", show_setting(prep))?;
             }
         }

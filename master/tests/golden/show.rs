@@ -1,4 +1,4 @@
-//! What the scripts print of writes, mail and replies.
+//! What the scripts print of writes, messages and replies.
 
 use super::script::DAY_0;
 use common::namespace::Scope;
@@ -31,9 +31,9 @@ pub(crate) fn show_write(write: &Write) -> String {
         Write::Identity(identity) => format!("cluster {:?}", identity.cluster.map(|c| c.0)),
         Write::PermitOut(permit) => format!("permit to the other: {}", permit.map_or("none".to_owned(), days)),
         Write::Caution(caution) => format!("caution {caution:?}"),
-        Write::Witness(witness) => {
-            let permit = witness.permit_in.map_or("none".to_owned(), days);
-            format!("permit {permit}, the other at {}, clock {}", witness.peer_lsn, days(witness.clock_high))
+        Write::PeerObservations(observed) => {
+            let permit = observed.permit_in.map_or("none".to_owned(), days);
+            format!("permit {permit}, the other at {}, clock {}", observed.peer_lsn, days(observed.clock_high))
         }
         Write::Lives(lives) => {
             let own: Vec<u64> = lives.own.iter().map(|life| life.start).collect();
@@ -121,7 +121,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
         Reply::Greeted(messages) => format!("{} messages", messages.len()),
         Reply::Change(Ok(changed)) => format!("{changed:?}"),
         Reply::Kept => "kept".to_owned(),
-        Reply::Ordered(Ok(lease)) => {
+        Reply::Commanded(Ok(lease)) => {
             let deny = if lease.deny { " denied" } else { "" };
             format!("{} {}{deny}", lease.agent_id, span(lease.from, lease.until))
         }
@@ -130,7 +130,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
         | Reply::Terminate(Err(e))
         | Reply::List(Err(e))
         | Reply::Change(Err(e))
-        | Reply::Ordered(Err(e))
+        | Reply::Commanded(Err(e))
         | Reply::Join(Err(e)) => {
             format!("refused: {e}")
         }

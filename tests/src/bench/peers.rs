@@ -5,7 +5,7 @@ use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::routing::get;
 use bytes::Bytes;
-use common::net::io::Impatient;
+use common::net::io::WriteTimeout;
 use common::net::places::{Place, Places};
 use common::rpc::connection::Bounds;
 use common::rpc::mint::MintFailure;
@@ -75,7 +75,7 @@ pub async fn serve(peer: Peer, listen: SocketAddr, len: usize) -> Result<()> {
                 memory_max: MEMORY_MAX,
             };
             let bounds = limits.bounds();
-            let handle = async move |io: Impatient<TcpStream>, place: Place, bounds: Bounds| {
+            let handle = async move |io: WriteTimeout<TcpStream>, place: Place, bounds: Bounds| {
                 common::serve_connection!(io, &place, &bounds, EchoServer.serve());
             };
             let stop = CancellationToken::new();

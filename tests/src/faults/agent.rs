@@ -15,9 +15,9 @@ use common::clock::Clock;
 use common::ids::{Uniq64, Uniq96};
 use common::lease::{Generation, Grant};
 use common::namespace::{GeneratorKind, Namespace};
+use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::mint::MintCode;
 use common::template::CallerParts;
-use common::terms::{ClusterId, SessionId, Terms};
 use common::time::{DAY_MS, HOUR_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 use std::collections::{BTreeSet, VecDeque};
@@ -44,7 +44,7 @@ const FEW: u32 = 10;
 
 /// What the next start must find, going by `docs/serial-file.md` and the calls that were done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum NextStart {
     /// No file.
     NoFile,
     /// The session goes on: the lineage is that of the file.
@@ -65,7 +65,7 @@ pub struct Agent {
     /// Where its IDs go.
     pub ledger: Arc<Ledger>,
     name: String,
-    standing: Standing,
+    next_start: NextStart,
     /// Whether the write under way has named its file in a lineage.
     announced: bool,
     sessions: u128,
@@ -127,7 +127,7 @@ impl Agent {
             minter: None,
             ledger: Arc::clone(ledger),
             name: format!("agent {nth}"),
-            standing: Standing::NoFile,
+            next_start: NextStart::NoFile,
             announced: false,
             sessions: 0,
             session: SessionId(0),
@@ -174,10 +174,10 @@ impl Agent {
     /// If it cannot be deleted.
     pub fn remove_file(&mut self) -> Result<()> {
         self.minter = None;
-        if self.standing != Standing::NoFile {
+        if self.next_start != NextStart::NoFile {
             std::fs::remove_file(self.path())?;
         }
-        self.standing = Standing::NoFile;
+        self.next_start = NextStart::NoFile;
         self.remember("the file is removed".to_owned());
         Ok(())
     }
@@ -188,7 +188,7 @@ impl Agent {
     /// # Errors
     /// If it cannot be made.
     pub fn put_a_copy_in_place(&mut self) -> Result<()> {
-        if self.standing == Standing::Fresh("file_copied") {
+        if self.next_start == NextStart::Fresh("file_copied") {
             return Ok(());
         }
         self.minter = None;
@@ -196,9 +196,9 @@ impl Agent {
         let copy = self.dir.path().join("copy");
         std::fs::copy(self.path(), &copy)?;
         std::fs::rename(&copy, self.path())?;
-        self.standing = match self.standing {
-            Standing::Resumes => Standing::Fresh("file_copied"),
-            Standing::ResumesAsNext => Standing::Fresh("lineage_behind"),
+        self.next_start = match self.next_start {
+            NextStart::Resumes => NextStart::Fresh("file_copied"),
+            NextStart::ResumesAsNext => NextStart::Fresh("lineage_behind"),
             other => other,
         };
         Ok(())
@@ -222,10 +222,10 @@ impl Agent {
 
     /// Which start comes next; `None` if there is no file.
     pub fn next_start(&self) -> Option<Op> {
-        match self.standing {
-            Standing::NoFile => None,
-            Standing::Resumes | Standing::ResumesAsNext => Some(Op::StartResumed),
-            Standing::Fresh(_) => Some(Op::StartFresh),
+        match self.next_start {
+            NextStart::NoFile => None,
+            NextStart::Resumes | NextStart::ResumesAsNext => Some(Op::StartResumed),
+            NextStart::Fresh(_) => Some(Op::StartFresh),
         }
     }
 
@@ -252,7 +252,7 @@ impl Agent {
         };
         if op.is_format() {
             let there = self.path().exists();
-            self.standing = if there { Standing::Fresh(self.after_format()) } else { Standing::NoFile };
+            self.next_start = if there { NextStart::Fresh(self.after_format()) } else { NextStart::NoFile };
         } else {
             let drawn = matches!(op, Op::StartFresh).then_some(self.session_of(drawn));
             for (call, done) in self.disk.calls() {
@@ -288,15 +288,15 @@ impl Agent {
             ("rename", "F.lineage.new F.lineage") => {
                 // A fresh start names its file to come in a lineage of the new session, while the old one is in place.
                 let early = drawn.is_some_and(|drawn| drawn != self.session);
-                self.standing = if early { Standing::Fresh("other_session") } else { Standing::Resumes };
+                self.next_start = if early { NextStart::Fresh("other_session") } else { NextStart::Resumes };
                 self.announced = true;
             }
             ("rename", "F.new F") => {
                 if let Some(drawn) = drawn {
                     (self.session, self.rseq) = (drawn, 0);
                 }
-                let behind = Standing::Fresh("lineage_behind");
-                self.standing = if self.announced { Standing::ResumesAsNext } else { behind };
+                let behind = NextStart::Fresh("lineage_behind");
+                self.next_start = if self.announced { NextStart::ResumesAsNext } else { behind };
             }
             _ => {}
         }
@@ -353,10 +353,10 @@ impl Agent {
     }
 
     fn check_start(&mut self, opened: &Opened, new_session: SessionId) {
-        let expected = match self.standing {
-            Standing::Resumes | Standing::ResumesAsNext => ("resumed".to_owned(), self.session),
-            Standing::Fresh(why) => (format!("fresh ({why})"), new_session),
-            Standing::NoFile => ("no file".to_owned(), new_session),
+        let expected = match self.next_start {
+            NextStart::Resumes | NextStart::ResumesAsNext => ("resumed".to_owned(), self.session),
+            NextStart::Fresh(why) => (format!("fresh ({why})"), new_session),
+            NextStart::NoFile => ("no file".to_owned(), new_session),
         };
         let found = (opened.start.to_string(), opened.contents.header.session);
         if found != expected {
@@ -394,7 +394,7 @@ impl Agent {
         let Some(minter) = self.minter.clone() else { return Ended::Killed };
         let (wall, before) = (minter.wall(), minter.leases());
         let done = match op {
-            Op::Join => minter.join(ClusterId(1), terms()),
+            Op::Join => minter.join(ClusterId(1), parameters()),
             Op::Lease => self.lease(&minter, wall),
             Op::Promise | Op::Again => {
                 let rseq = self.rseq + 1;
@@ -413,7 +413,7 @@ impl Agent {
             Op::Reserve => self.mint(&minter, GeneratorKind::Uniq64, (self.left() / 4 * 3).max(1)),
             Op::Mark | Op::Extend => {
                 self.set_time(wall + if op == Op::Mark { PAST_MARK } else { PAST_HALF });
-                let runs = minter.mint_uniq96_here(FEW);
+                let runs = minter.mint_uniq96_blocking(FEW);
                 runs.map(|runs| self.received(&runs))
             }
             Op::Format | Op::FormatAgain | Op::StartFresh | Op::StartResumed => Ok(()),
@@ -459,7 +459,7 @@ impl Agent {
 
     fn mint(&mut self, minter: &Arc<Minter>, kind: GeneratorKind, n: u32) -> Result<(), Refusal> {
         let generator: &Arc<Generator> = minter.generator(kind, "default")?;
-        let runs = minter.mint_here(generator, n)?;
+        let runs = minter.mint_blocking(generator, n)?;
         self.received(&runs);
         Ok(())
     }
@@ -514,25 +514,25 @@ impl Agent {
     }
 
     fn not_allowed(&mut self, run: &Run, flushed: &Contents) -> Option<String> {
-        use agent::emit::Stamp;
+        use agent::gate::Prefix;
         let end = run.start + u64::from(run.len);
-        let (kind, at) = match &run.stamp {
-            Stamp::Void => return Some("an ID that means nothing".to_owned()),
-            Stamp::Uniq96 { prefix } => {
+        let (kind, at) = match &run.prefix {
+            Prefix::Void => return Some("an ID that means nothing".to_owned()),
+            Prefix::Uniq96 { prefix } => {
                 let ms = milliseconds(*prefix);
                 self.next96 = self.next96.max(ms + SpanMs(1));
                 let mark = flushed.header.uniq96_mark;
                 return (ms >= mark).then(|| format!("a Uniq96 of {ms}, though only those before {mark} are durable"));
             }
-            Stamp::Uniq64 { .. } => (GeneratorKind::Uniq64, 0),
-            Stamp::Text { .. } => (GeneratorKind::String, 1),
+            Prefix::Uniq64 { .. } => (GeneratorKind::Uniq64, 0),
+            Prefix::Text { .. } => (GeneratorKind::String, 1),
         };
         let (bucket, mark) = mark(flushed, kind);
         if let Some(next) = self.next.get_mut(at) {
             *next = (*next).max((bucket, end));
         }
-        let hour = match run.stamp {
-            Stamp::Uniq64 { prefix } => hour(prefix),
+        let hour = match run.prefix {
+            Prefix::Uniq64 { prefix } => hour(prefix),
             _ => Some(bucket),
         };
         let allowed = end <= mark && hour == Some(bucket);
@@ -540,8 +540,9 @@ impl Agent {
     }
 }
 
-fn terms() -> Terms {
-    Terms::new(7, UtcOffset::default(), 4_095).unwrap_or_else(|_| unreachable!("the terms of every test"))
+fn parameters() -> ClusterParameters {
+    ClusterParameters::new(7, UtcOffset::default(), 4_095)
+        .unwrap_or_else(|_| unreachable!("the parameters of every test"))
 }
 
 /// The hour or day that is durable, and the serial below which all are.

@@ -1,7 +1,7 @@
 //! Every ID that was handed out, as ranges of serials: one run of millions takes as little room as one ID.
 
 use crate::oracle::{Ids, Oracle};
-use agent::emit::Stamp;
+use agent::gate::Prefix;
 use agent::run::Runs;
 use common::ids::{TextForm, UNIQ64_SERIALS_PER_HOUR};
 use common::template::CallerParts;
@@ -14,12 +14,12 @@ const UNIQ96_SERIALS: u64 = 1 << 32;
 const WHOLE: usize = 16;
 
 /// Everything of an ID but its serial: which layout it has, and its bits or its text with serial 0.
-type Prefix = (u8, Vec<u8>);
+type Series = (u8, Vec<u8>);
 
 #[derive(Default)]
 struct Inner {
     /// Ranges by their beginnings; those that meet are one.
-    given: BTreeMap<Prefix, BTreeMap<u64, u64>>,
+    given: BTreeMap<Series, BTreeMap<u64, u64>>,
     ids: u64,
     duplicates: u64,
     told: Vec<String>,
@@ -38,7 +38,7 @@ impl Ledger {
     pub fn note(&self, runs: &Runs, caller: &CallerParts, source: &str) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         for run in runs.iter() {
-            let (prefix, capacity) = prefix(&run.stamp, caller);
+            let (prefix, capacity) = series(&run.prefix, caller);
             let (start, len) = (run.start % capacity, u64::from(run.len));
             // A run that comes to the end of the serials goes on with the first.
             let straight = len.min(capacity - start);
@@ -74,12 +74,12 @@ impl Ledger {
     }
 }
 
-fn prefix(stamp: &Stamp, caller: &CallerParts) -> (Prefix, u64) {
-    match stamp {
-        Stamp::Void => ((0, Vec::new()), 1),
-        Stamp::Uniq64 { prefix } => ((1, prefix.to_be_bytes().to_vec()), UNIQ64_SERIALS_PER_HOUR),
-        Stamp::Uniq96 { prefix } => ((2, prefix.to_be_bytes().to_vec()), UNIQ96_SERIALS),
-        Stamp::Text { bound, capacity } => {
+fn series(prefix: &Prefix, caller: &CallerParts) -> (Series, u64) {
+    match prefix {
+        Prefix::Void => ((0, Vec::new()), 1),
+        Prefix::Uniq64 { prefix } => ((1, prefix.to_be_bytes().to_vec()), UNIQ64_SERIALS_PER_HOUR),
+        Prefix::Uniq96 { prefix } => ((2, prefix.to_be_bytes().to_vec()), UNIQ96_SERIALS),
+        Prefix::Text { bound, capacity } => {
             let mut text = Vec::new();
             bound.write(caller, 0, &mut text);
             ((3, text), *capacity)

@@ -122,7 +122,7 @@ impl Agent {
                     bail!("call {nth} of {op:?} is not {call} this time: {:?}", self.disk().calls());
                 };
                 coverage.note(op, &struck);
-                self.check_answer(op, *fault, &ended, op.is_aside());
+                self.check_answer(op, *fault, &ended, op.is_in_background());
                 self.afterwards(op, &ended)?;
                 if let Some(violation) = self.violations.first() {
                     bail!("after {fault:?} at call {nth} of {op:?}, {call}: {violation}");
@@ -132,9 +132,9 @@ impl Agent {
         Ok(calls.len())
     }
 
-    /// What is answered when a fault strikes, as `docs/serial-file.md` has it; `aside` says whether the write may have been
+    /// What is answered when a fault strikes, as `docs/serial-file.md` has it; `background` says whether the write may have been
     /// beside a request.
-    fn check_answer(&mut self, op: Op, fault: Fault, ended: &Ended, aside: bool) {
+    fn check_answer(&mut self, op: Op, fault: Fault, ended: &Ended, background: bool) {
         let path = self.path();
         let as_due = match (ended, op) {
             (Ended::Killed, _) => fault.kills(),
@@ -144,7 +144,7 @@ impl Agent {
                 named && !why.contains('\n') && (!op.is_format() || !path.exists())
             }
             // Minting goes on up to the old bounds; the next write says how it stands with the file.
-            (Ended::Well, _) if aside => self.ready() == Some(Err(MintCode::SerialFileIo)),
+            (Ended::Well, _) if background => self.ready() == Some(Err(MintCode::SerialFileIo)),
             (Ended::Refused(code), _) => *code == MintCode::SerialFileIo,
             _ => false,
         };

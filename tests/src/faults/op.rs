@@ -69,7 +69,7 @@ impl Op {
     }
 
     /// Whether the caller gets its IDs although this fails: it is done beside the request.
-    pub fn is_aside(self) -> bool {
+    pub fn is_in_background(self) -> bool {
         matches!(self, Self::Reserve | Self::Extend)
     }
 }

@@ -7,7 +7,7 @@ use super::process::{Doing, Process, What, format_file, minting};
 use super::run::{Run, disk, place};
 use super::world::{SERIALS, World};
 use agent::serial_file::{AfterReboot, SerialFileError, open_on};
-use common::terms::SessionId;
+use common::parameters::SessionId;
 
 /// A session that no other start drew.
 const SESSION: u8 = 200;

@@ -6,7 +6,7 @@ use crate::model::Shared;
 use agent::serial::{Marks, Plan, Rules, Serial};
 use agent::serial_file::{AfterReboot, Block, Contents, Holdings, Opened, SerialFile, WriteError, format_on, open_on};
 use common::namespace::GeneratorKind;
-use common::terms::SessionId;
+use common::parameters::SessionId;
 use common::time::{BootMs, WallMs};
 
 /// IDs of one day: so few that the product's rules reserve one at a time.

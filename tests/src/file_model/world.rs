@@ -3,7 +3,7 @@
 use super::folder::{Data, Folder};
 use super::process::Process;
 use crate::model::Shared;
-use common::terms::SessionId;
+use common::parameters::SessionId;
 
 /// Days and serials that the set of minted ones has room for, and sessions.
 pub(super) const DAYS: u32 = 2;

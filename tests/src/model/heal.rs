@@ -1,19 +1,19 @@
-//! Nothing is ever stuck: from any state, once both masters run, mail arrives and the calendar goes on, every value is
+//! Nothing is ever stuck: from any state, once both masters run, messages arrive and the calendar goes on, every value is
 //! granted again.
 
 use super::masters::{Masters, TOKEN, agent};
 use super::node::Disk;
 use super::world::{World, hash_of};
 use common::audit::Actor;
+use common::parameters::{MasterId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinStep, PeerFrame};
-use common::terms::{MasterId, SessionId};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use master::lease::join::taken_over;
 use master::lease::remedy::{after_revert, floor_of};
-use master::lease::{Effects, Event, Identity, Ledger, Reply, RequestId, Witness};
+use master::lease::{Effects, Event, Identity, Ledger, PeerObservations, Reply, RequestId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Beats until all is well again. Two for the first heartbeats, four for a closing that was refused once, some to spare.
@@ -23,7 +23,7 @@ const FRAMES_MAX: usize = 1_000;
 
 struct Pair {
     ledgers: Vec<Ledger>,
-    mail: VecDeque<PeerFrame>,
+    messages: VecDeque<PeerFrame>,
     granted: BTreeSet<TokenKey>,
     now: Now,
 }
@@ -39,7 +39,7 @@ pub(super) fn heals(model: &Masters, world: &World) -> bool {
     let mut disks: Vec<Disk> = world.current().filter_map(|at| world.node(at)).map(|node| node.disk.clone()).collect();
     // What an operator does after a revert that was shown.
     for disk in disks.iter_mut().filter(|_| world.reverted) {
-        let floor = floor_of(&model.terms, WallMs(0), None);
+        let floor = floor_of(&model.parameters, WallMs(0), None);
         let writes = after_revert(&disk.loaded(), floor, Actor::new("operator", ""), WallMs(0));
         disk.apply(&writes);
     }
@@ -48,7 +48,7 @@ pub(super) fn heals(model: &Masters, world: &World) -> bool {
         disks.iter().flat_map(|disk| disk.leases.values().map(|l| l.until).chain(disk.preps.values().map(|p| p.until)));
     // A meeting lifts what is open to what was permitted.
     let unmet = disks.iter().any(|disk| disk.unmet);
-    let permits = disks.iter().filter(|_| unmet).flat_map(|disk| disk.permit_out.max(disk.witness.permit_in));
+    let permits = disks.iter().filter(|_| unmet).flat_map(|disk| disk.permit_out.max(disk.observed.permit_in));
     let floors = disks.iter().filter_map(|disk| disk.caution.floor.map(|floor| floor.until));
     let wall = ends.chain(permits).chain(floors).max().unwrap_or_default() + SpanMs::days(3);
     let now = Now { wall, boot: BootMs(0) };
@@ -57,7 +57,7 @@ pub(super) fn heals(model: &Masters, world: &World) -> bool {
         disks.push(new);
     }
     let ledgers = disks.iter().map(|disk| Ledger::start(disk.loaded(), now, 0, None, String::new())).collect();
-    let mut pair = Pair { ledgers, mail: VecDeque::new(), granted: BTreeSet::new(), now };
+    let mut pair = Pair { ledgers, messages: VecDeque::new(), granted: BTreeSet::new(), now };
     for at in 0..pair.ledgers.len() {
         if !pair.step(at, Event::Connected) {
             return false;
@@ -82,12 +82,12 @@ fn replace(survivor: &mut Disk, now: Now) -> Option<Disk> {
     }
     let identity = Identity { master, awaiting: None, ..survivor.identity.clone() };
     let leases = survivor.leases.iter().map(|(key, lease)| (*key, taken_over(master, *key, lease.clone()))).collect();
-    let (witness, caution) = (Witness::default(), survivor.caution);
-    Some(Disk { identity, permit_out: None, witness, caution, unmet: false, leases, preps: BTreeMap::new() })
+    let (observed, caution) = (PeerObservations::default(), survivor.caution);
+    Some(Disk { identity, permit_out: None, observed, caution, unmet: false, leases, preps: BTreeMap::new() })
 }
 
 impl Pair {
-    /// A second later: both beat, all their mail arrives, and for each value somebody new asks. `false`: it never ends.
+    /// A second later: both beat, all their messages arrive, and for each value somebody new asks. `false`: it never ends.
     fn beat(&mut self, beat: i64) -> bool {
         self.now = Now { boot: self.now.boot + SpanMs::seconds(1), ..self.now };
         for at in 0..self.ledgers.len() {
@@ -108,10 +108,10 @@ impl Pair {
     fn step(&mut self, at: usize, event: Event) -> bool {
         self.one(at, event);
         for _ in 0..FRAMES_MAX {
-            let Some(frame) = self.mail.pop_front() else { return true };
+            let Some(frame) = self.messages.pop_front() else { return true };
             let to = self.ledgers.iter().position(|ledger| ledger.identity().master == frame.from.other());
             let Some(to) = to else { return false };
-            self.one(to, Event::Mail(Box::new(frame)));
+            self.one(to, Event::Message(Box::new(frame)));
         }
         false
     }
@@ -123,7 +123,7 @@ impl Pair {
         let me: &Identity = ledger.identity();
         let from: MasterId = me.master;
         let frame = |message| PeerFrame { protocol: PROTOCOL, from, cluster: me.cluster, epoch: me.epoch, message };
-        self.mail.extend(fx.mail.into_iter().map(frame));
+        self.messages.extend(fx.messages.into_iter().map(frame));
         for (_, reply) in fx.replies {
             if let Reply::Token(Ok(grant)) = reply {
                 self.granted.insert(grant.key);

@@ -1,4 +1,4 @@
-//! Mail that can change nothing any more is taken out of the state: records only grow, so once a frame is of no news to
+//! Messages that can change nothing any more are taken out of the state: records only grow, so once a frame is of no news to
 //! the master that would believe it, it never is again. A proposal or a closing is never inert: however old, it is answered
 //! with the record that there is by then.
 
@@ -11,17 +11,17 @@ use master::lease::rules;
 
 /// Takes out of `world` what is inert, and would be where copies of disks are put back.
 pub(super) fn take_out(world: &mut World) {
-    let mail = std::mem::take(&mut world.mail);
+    let messages = std::mem::take(&mut world.messages);
     let mut put_back = world.clone();
     for (at, disk) in &world.kept {
         put_back.put_node(*at, Node::new(Disk::clone(disk), Serving::Alone));
     }
-    let inert = |frame: &PeerFrame| inert(world, &mail, frame) && inert(&put_back, &mail, frame);
-    let kept: Vec<_> = mail.iter().filter(|frame| !inert(frame)).cloned().collect();
-    world.mail = kept;
+    let inert = |frame: &PeerFrame| inert(world, &messages, frame) && inert(&put_back, &messages, frame);
+    let kept: Vec<_> = messages.iter().filter(|frame| !inert(frame)).cloned().collect();
+    world.messages = kept;
 }
 
-fn inert(world: &World, mail: &[super::world::Shared<PeerFrame>], frame: &PeerFrame) -> bool {
+fn inert(world: &World, messages: &[super::world::Shared<PeerFrame>], frame: &PeerFrame) -> bool {
     let of_pairing = |node: &&Node| node.disk.identity.epoch == frame.epoch;
     let nodes = || world.nodes.iter().map(|node| &**node);
     let to = nodes().filter(|node| node.id() == frame.from.other()).find(of_pairing);
@@ -38,7 +38,7 @@ fn inert(world: &World, mail: &[super::world::Shared<PeerFrame>], frame: &PeerFr
                 (other.from, other.epoch) == (frame.from, frame.epoch)
                     && matches!(other.message, PeerMessage::Heartbeat { permit: p, .. } if p > *permit)
             };
-            to.disk.witness.permit_in >= *permit && mail.iter().any(|other| higher(other))
+            to.disk.observed.permit_in >= *permit && messages.iter().any(|other| higher(other))
         }
         PeerMessage::Sync { records, .. } => records.iter().all(|(key, lease)| no_news(&to.disk, *key, lease)),
         PeerMessage::Reject { key, record } => {

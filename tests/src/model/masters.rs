@@ -8,13 +8,13 @@ use super::{Bounds, heal, inert};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::lease::{Generation, Grant, LeaseState};
+use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::{Mode, Rent, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
-use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::{DAY_MS, WallMs};
 use common::token::{TokenKey, TokenType};
 use master::lease::join::{declare_lost, first_writes, taken_over};
-use master::lease::{Caution, Event, Identity, Reply, RequestId, Witness};
+use master::lease::{Caution, Event, Identity, PeerObservations, Reply, RequestId};
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -32,7 +32,7 @@ pub const BOTH_KNOW: &str = "I6: a grant is durable at both masters";
 /// A closed record covers all promises of its grant.
 pub const COVERED: &str = "I7: what is closed covers every promise of its grant";
 /// Nothing is ever stuck.
-pub const HEALS: &str = "once mail arrives again, every value is granted again";
+pub const HEALS: &str = "once messages arrive again, every value is granted again";
 
 /// All that always holds.
 pub const WHAT_HOLDS: [&str; 5] = [DISJOINT, SOUND, BOTH_KNOW, COVERED, HEALS];
@@ -52,7 +52,7 @@ pub enum Action {
     Release { at: usize, key: TokenKey, g: Generation, session: SessionId, wall: WallMs },
     /// A beat: a heartbeat goes out, proposals again, what is over is ended.
     Beat { at: usize, wall: WallMs },
-    /// Mail arrives.
+    /// Messages arrive.
     Deliver { at: usize, id: u64, frame: Box<PeerFrame>, wall: WallMs },
     /// The other master answers a page of its table to one that is alone.
     CutPage { at: usize, from: usize },
@@ -86,7 +86,7 @@ pub enum Action {
 pub struct Masters {
     /// How far it goes.
     pub bounds: Bounds,
-    pub(super) terms: Terms,
+    pub(super) parameters: ClusterParameters,
     steps: Arc<Steps>,
 }
 
@@ -96,8 +96,9 @@ impl Masters {
     /// # Errors
     /// Bounds that no cluster could have.
     pub fn new(bounds: Bounds) -> anyhow::Result<Self> {
-        let terms = Terms::new(bounds.lease_days, UtcOffset::default(), bounds.values.saturating_sub(1))?;
-        Ok(Self { bounds, terms, steps: Arc::new(Steps::new()) })
+        let parameters =
+            ClusterParameters::new(bounds.lease_days, UtcOffset::default(), bounds.values.saturating_sub(1))?;
+        Ok(Self { bounds, parameters, steps: Arc::new(Steps::new()) })
     }
 
     pub(super) fn has(&self, twin: Twin) -> bool {
@@ -112,13 +113,13 @@ impl Masters {
             pair_epoch: 1,
             former: Vec::new(),
             paired: true,
-            terms: self.terms,
+            parameters: self.parameters,
             awaiting: None,
         };
         let permit = Some(instant(self.bounds.permit_until_day));
-        let witness = Witness { permit_in: permit, ..Witness::default() };
+        let observed = PeerObservations { permit_in: permit, ..PeerObservations::default() };
         let (caution, leases, preps) = (Caution::default(), BTreeMap::new(), BTreeMap::new());
-        Disk { identity, permit_out: permit, witness, caution, unmet: false, leases, preps }
+        Disk { identity, permit_out: permit, observed, caution, unmet: false, leases, preps }
     }
 
     fn walls(&self) -> impl Iterator<Item = WallMs> {
@@ -144,9 +145,10 @@ impl Masters {
 
     fn deliveries(&self, world: &World, at: usize, node: &Node, actions: &mut Vec<Action>) {
         let other = node.id().other();
-        for mail in world.mail.iter().filter(|mail| mail.from == other) {
-            let by_the_clock = matches!(mail.message, PeerMessage::Heartbeat { .. });
-            let deliver = |wall| Action::Deliver { at, id: mail.id(), frame: Box::new(PeerFrame::clone(mail)), wall };
+        for messages in world.messages.iter().filter(|messages| messages.from == other) {
+            let by_the_clock = matches!(messages.message, PeerMessage::Heartbeat { .. });
+            let deliver =
+                |wall| Action::Deliver { at, id: messages.id(), frame: Box::new(PeerFrame::clone(messages)), wall };
             if self.bounds.every_clock {
                 actions.extend(self.walls().map(deliver));
             } else if by_the_clock {
@@ -176,7 +178,7 @@ impl Masters {
         if outcome.broken.is_some() {
             world.broken.clone_from(&outcome.broken);
         }
-        for frame in &outcome.mail {
+        for frame in &outcome.messages {
             world.post_shared(frame.clone());
         }
         if let Some((session, grant)) = &outcome.told {
@@ -191,7 +193,7 @@ impl Masters {
         Some(world)
     }
 
-    /// What comes of it, whatever the other master and the mail are like.
+    /// What comes of it, whatever the other master and the messages are like.
     fn outcome(&self, node: &Node, wall: WallMs, mut event: Event) -> Option<Outcome> {
         let known = twins::before(self, node.known(), &mut event);
         let own_event = event.clone();
@@ -204,7 +206,7 @@ impl Masters {
         if node.disk.permit_out.is_some() && permit < node.disk.permit_out {
             broken = Some("I8: a permit was taken back within a pairing".to_owned());
         }
-        for frame in &stepped.mail {
+        for frame in &stepped.messages {
             if matches!(frame.message, PeerMessage::Heartbeat { permit: sent, .. } if sent != permit) {
                 broken = Some("I8: a permit was sent that is not durable".to_owned());
             }
@@ -213,7 +215,7 @@ impl Masters {
             (Event::Token { request, .. }, Some(Reply::Token(Ok(grant)))) => Some((request.session, grant)),
             (Event::Rent { request, .. }, Some(Reply::Rent(Ok(Rent::Success { until, .. })))) => {
                 let before = known.leases.get(&request.key)?;
-                if until > before.until && known.witness.permit_in.is_none_or(|permit| until > permit) {
+                if until > before.until && known.observed.permit_in.is_none_or(|permit| until > permit) {
                     broken = Some("I5: a renewal reaches beyond the permit".to_owned());
                 }
                 let token_type = before.token_type;
@@ -222,8 +224,8 @@ impl Masters {
             }
             _ => None,
         };
-        let mail = stepped.mail.into_iter().map(Shared::new).collect();
-        Some(Outcome { next: Shared::new(next), mail, told, broken })
+        let messages = stepped.messages.into_iter().map(Shared::new).collect();
+        Some(Outcome { next: Shared::new(next), messages, told, broken })
     }
 
     fn peer_lost(&self, mut world: World, survivor: usize) -> Option<World> {
@@ -261,9 +263,9 @@ impl Masters {
             (Some(Reply::Join(Ok(JoinReply::Done))), Joining::Cut { records, begun, .. }) => {
                 let (identity, written) = first_writes(master, begun);
                 let leases = records.into_iter().map(|(key, lease)| (key, taken_over(master, key, lease))).collect();
-                let (permit_out, witness, preps) = (None, Witness::default(), BTreeMap::new());
+                let (permit_out, observed, preps) = (None, PeerObservations::default(), BTreeMap::new());
                 let caution = Caution::default();
-                let mut disk = Disk { identity, permit_out, witness, caution, unmet: false, leases, preps };
+                let mut disk = Disk { identity, permit_out, observed, caution, unmet: false, leases, preps };
                 disk.apply(&[written]);
                 world.nodes.push(Shared::new(Node::new(disk, Serving::Alone)));
                 Joining::No
@@ -279,8 +281,8 @@ impl Masters {
         let unmet = asking.disk.unmet && !self.has(Twin::NoLift);
         let pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet });
         let other = world.node(from)?.clone();
-        let stepped = node::step(other.known(), other.serving, self.last_wall(), Event::Mail(Box::new(pull)));
-        let page = stepped.mail.into_iter().find_map(|frame| match frame.message {
+        let stepped = node::step(other.known(), other.serving, self.last_wall(), Event::Message(Box::new(pull)));
+        let page = stepped.messages.into_iter().find_map(|frame| match frame.message {
             PeerMessage::Page { records, memory, .. } => Some((records, memory)),
             _ => None,
         })?;
@@ -295,7 +297,7 @@ impl Masters {
         let (records, memory) = node.page.clone()?;
         let settings = Vec::new();
         let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records, settings, memory, last: true };
-        self.step(world, at, self.last_wall(), Event::Mail(Box::new(other.frame(page))))
+        self.step(world, at, self.last_wall(), Event::Message(Box::new(other.frame(page))))
     }
 
     /// So do both. Agents that hold something have not shown it yet.
@@ -304,7 +306,7 @@ impl Masters {
             let disk = Disk { unmet: !self.has(Twin::PutBackBelieved), ..Disk::clone(&kept) };
             world.put_node(at, Node::new(disk, Serving::Alone));
         }
-        world.mail.clear();
+        world.messages.clear();
         world.unshown = Shared::new(world.promises.keys().copied().collect());
         world.reverted = true;
         world
@@ -317,7 +319,7 @@ impl Masters {
         let mut disk = Disk::clone(&kept);
         disk.unmet = !self.has(Twin::PutBackBelieved);
         let id = disk.identity.master;
-        world.mail.retain(|mail| mail.from != id);
+        world.messages.retain(|messages| messages.from != id);
         world.put_node(at, Node::new(disk, Serving::Alone));
         world.put_back = true;
         Some(world)
@@ -326,14 +328,15 @@ impl Masters {
     /// Within the bounds, and something new.
     fn kept(&self, before: &World, mut after: World) -> Option<World> {
         if self.bounds.heartbeat_days.is_empty() {
-            after.mail.retain(|mail| !matches!(mail.message, PeerMessage::Heartbeat { .. }));
+            after.messages.retain(|messages| !matches!(messages.message, PeerMessage::Heartbeat { .. }));
         }
         // Where a disk is put back, or another pairing believed, what was inert may matter again.
         let may_return = self.has(Twin::RolledBackDisk) || self.has(Twin::EpochIgnored);
-        if !self.bounds.keep_inert_mail && !may_return {
+        if !self.bounds.keep_inert_messages && !may_return {
             inert::take_out(&mut after);
         }
-        let within = after.generation_max() <= self.bounds.generations && after.mail.len() <= self.bounds.mail_max;
+        let within =
+            after.generation_max() <= self.bounds.generations && after.messages.len() <= self.bounds.messages_max;
         (within && after != *before).then_some(after)
     }
 }
@@ -346,7 +349,7 @@ impl Model for Masters {
         let disks = [MasterId::One, MasterId::Two].map(|id| self.first_disk(id));
         let mut world = World {
             nodes: Vec::new(),
-            mail: Vec::new(),
+            messages: Vec::new(),
             promises: Shared::new(Promises::new()),
             joining: Joining::No,
             replaced: 0,
@@ -447,7 +450,7 @@ impl Model for Masters {
                     if let PeerMessage::Heartbeat { wall: theirs, .. } = &mut frame.message {
                         *theirs = wall;
                     }
-                    self.step(world, at, wall, Event::Mail(frame))
+                    self.step(world, at, wall, Event::Message(frame))
                 }
             },
             Action::CutPage { at, from } => self.cut_page(world, at, from),
@@ -495,7 +498,7 @@ impl Model for Masters {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let mut all = vec![Property::always(DISJOINT, |model: &Self, world: &World| world.disjoint(&model.terms))];
+        let mut all = vec![Property::always(DISJOINT, |model: &Self, world: &World| world.disjoint(&model.parameters))];
         if self.bounds.twins.is_empty() {
             all.push(Property::always(SOUND, |_, world: &World| world.broken.is_none()));
             all.push(Property::always(BOTH_KNOW, |_, world: &World| world.both_know()));

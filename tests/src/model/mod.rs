@@ -6,9 +6,9 @@
 //!
 //! # What can happen
 //!
-//! Agents ask, renew and give back at any master, by any of the bounds' instants on its calendar. All mail ever sent may
+//! Agents ask, renew and give back at any master, by any of the bounds' instants on its calendar. All messages ever sent may
 //! arrive at any time, again and again, or never, at whoever bears the name it is for. Any master may crash and start
-//! again. An operator may declare a master lost that lives on, with its disk and its mail, and let a new one join in three
+//! again. An operator may declare a master lost that lives on, with its disk and its messages, and let a new one join in three
 //! steps with anything in between. Somebody may copy a disk, or both at one moment, and put the copies back later: a start without
 //! proven lineage. Where both were put back, agents show what they hold before anybody is granted anything, as the quiet time
 //! gives them to.
@@ -23,11 +23,11 @@
 //! * *What makes a master more careful*: skewed or old clocks, the other's LSN, the count of renewals, the budget of a name,
 //!   the share of a network. Each only
 //!   refuses, so that a forgotten clock can do nothing that is not tried here: any calendar at any step.
-//! * *Mail of a life before the disk was put back*: the connection ended with the process. A disk that is put back is a twin here: noticing it is what the LSN is for.
+//! * *Messages of a life before the disk was put back*: the connection ended with the process. A disk that is put back is a twin here: noticing it is what the LSN is for.
 //! * *Asking for a value of the other's* is what an agent's own request at the other does.
 //! * *What is for people*: addresses, when a lease was last renewed.
-//! * *When mail arrives*, except a permit: nothing else looks at the clock (a test shows that the states are the same).
-//! * *Mail that can change nothing any more* (`inert`): records only grow. A closing or a proposal of an older grant is
+//! * *When messages arrive*, except a permit: nothing else looks at the clock (a test shows that the states are the same).
+//! * *Messages that can change nothing any more* (`inert`): records only grow. A closing or a proposal of an older grant is
 //!   counted among it; its answer would only repeat a record that its own change had sent.
 //! * *The first meeting, settings, audit* have no part in promises.
 
@@ -44,7 +44,7 @@ pub use twins::Twin;
 pub use world::World;
 pub(crate) use world::{Shared, hash_of};
 
-use common::terms::MasterId;
+use common::parameters::MasterId;
 
 /// How far a model goes.
 #[derive(Clone, Debug)]
@@ -69,17 +69,17 @@ pub struct Bounds {
     pub put_back: Option<MasterId>,
     /// Whether both disks are put back, once, to any state they were in together.
     pub revert: bool,
-    /// A master whose folder may be copied once, and the copy started beside it. The copy hears the mail that is for the
+    /// A master whose folder may be copied once, and the copy started beside it. The copy hears the messages that are for the
     /// master of its name, agents ask it, and it exchanges no tables.
     pub copied: Option<MasterId>,
     /// Whether agents give back.
     pub release: bool,
     /// Frames in flight.
-    pub mail_max: usize,
-    /// All mail is received at every instant, not only what looks at the clock.
+    pub messages_max: usize,
+    /// All messages are received at every instant, not only what looks at the clock.
     pub every_clock: bool,
-    /// Keeps even mail that can change nothing any more.
-    pub keep_inert_mail: bool,
+    /// Keeps even messages that can change nothing any more.
+    pub keep_inert_messages: bool,
     /// In one state out of this many it is tried whether all heals; 0: in none.
     pub heal_every: u64,
     /// What is taken away.

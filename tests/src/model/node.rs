@@ -1,14 +1,14 @@
 //! One master of the model: what its disk holds, and the product's own `step` run on a ledger that was opened from it.
 
 use common::lease::{Lease, Prep};
+use common::parameters::MasterId;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
-use common::terms::MasterId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
-use master::lease::{Alarm, Caution, Effects, Event, Identity, Ledger, Lives, Reply, Witness, Write};
+use master::lease::{Alarm, Caution, Effects, Event, Identity, Ledger, Lives, PeerObservations, Reply, Write};
 use master::store::lineage::Unproven;
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) const EXCHANGE: u64 = 1;
 pub(super) struct Disk {
     pub(super) identity: Identity,
     pub(super) permit_out: Option<WallMs>,
-    pub(super) witness: Witness,
+    pub(super) observed: PeerObservations,
     pub(super) caution: Caution,
     /// Opened without proof, and not met since.
     pub(super) unmet: bool,
@@ -60,7 +60,7 @@ pub(super) type Page = (Vec<(TokenKey, Lease)>, Memory);
 /// What came of a step.
 pub(super) struct Stepped {
     pub(super) writes: Vec<Write>,
-    pub(super) mail: Vec<PeerFrame>,
+    pub(super) messages: Vec<PeerFrame>,
     pub(super) reply: Option<Reply>,
     pub(super) serving: Serving,
     /// An invariant of one master that does not hold.
@@ -73,7 +73,7 @@ impl Disk {
             identity: self.identity.clone(),
             lsn: 0,
             permit_out: self.permit_out,
-            witness: self.witness,
+            observed: self.observed,
             lives: Lives { unproven: self.unmet, ..Lives::default() },
             proven: if self.unmet { Err(Unproven::NotMetSince) } else { Ok(()) },
             caution: self.caution,
@@ -93,7 +93,7 @@ impl Disk {
                 Write::DropPrep(key) => drop(self.preps.remove(key)),
                 Write::Identity(identity) => self.identity = identity.clone(),
                 Write::PermitOut(permit) => self.permit_out = *permit,
-                Write::Witness(witness) => self.witness = *witness,
+                Write::PeerObservations(observed) => self.observed = *observed,
                 Write::Caution(caution) => self.caution = *caution,
                 Write::Lives(lives) => self.unmet = lives.unproven,
                 // The model has no settings, and the audit decides nothing.
@@ -110,7 +110,7 @@ impl Disk {
     fn is_all_of(&self, ledger: &Ledger) -> bool {
         ledger.identity() == &self.identity
             && ledger.permit_out() == self.permit_out
-            && ledger.witness() == &self.witness
+            && ledger.observed() == &self.observed
             && ledger.caution() == &self.caution
             && ledger.lives().unproven == self.unmet
             && ledger.table().leases().eq(self.leases.iter().map(|(key, lease)| (*key, lease)))
@@ -119,7 +119,7 @@ impl Disk {
 
     /// Takes away what no rule of the protocol looks at; see the module's text.
     fn plain(&mut self) {
-        self.witness = Witness { peer_lsn: 0, clock_high: WallMs(0), ..self.witness };
+        self.observed = PeerObservations { peer_lsn: 0, clock_high: WallMs(0), ..self.observed };
         self.leases.values_mut().for_each(plain);
     }
 }
@@ -128,7 +128,7 @@ pub(super) fn plain(lease: &mut Lease) {
     lease.renewed = lease.granted;
 }
 
-/// Mail as it is kept in flight: without what is for operators' eyes and what only makes a receiver more careful. `None`:
+/// A message as it is kept in flight: without what is for operators' eyes and what only makes a receiver more careful. `None`:
 /// it is not kept at all.
 fn posted(message: PeerMessage) -> Option<PeerMessage> {
     Some(match message {
@@ -203,12 +203,12 @@ impl Node {
 /// A ledger as it is opened from this disk by its product, led by its own events to where this master is.
 fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
     let id = known.identity.master;
-    let from_other = |message| Event::Mail(Box::new(frame(&known.identity, id.other(), message)));
+    let from_other = |message| Event::Message(Box::new(frame(&known.identity, id.other(), message)));
     let hello = |wall| {
         PeerMessage::Hello(Hello {
             lsn: 0,
             seen: 0,
-            terms: known.identity.terms,
+            parameters: known.identity.parameters,
             wall,
             test_clock: None,
             version: String::new(),
@@ -233,7 +233,7 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
         Serving::Ready => {
             // Becoming ready allows the other master more, and that was written down when it did. By this calendar there is
             // no more to allow.
-            let allowed = |permit: WallMs| wall.min(permit + SpanMs(-known.identity.terms.solo().0));
+            let allowed = |permit: WallMs| wall.min(permit + SpanMs(-known.identity.parameters.solo().0));
             let now = Now { wall: known.permit_out.map_or(wall, allowed), boot: STEP };
             // By the calendar of the step, so that it is no jump.
             let start = Now { wall: wall.max(now.wall), ..now };
@@ -271,8 +271,8 @@ pub(super) fn step(known: &Disk, serving: Serving, wall: WallMs, event: Event) -
         }
     }
     let identity = ledger.identity();
-    let mail =
-        fx.mail.into_iter().filter_map(posted).map(|message| frame(identity, identity.master, message)).collect();
+    let messages =
+        fx.messages.into_iter().filter_map(posted).map(|message| frame(identity, identity.master, message)).collect();
     let serving = if ledger.mode() == Mode::Ready { Serving::Ready } else { Serving::Alone };
-    Stepped { writes: fx.writes, mail, reply: fx.replies.pop().map(|(_, reply)| reply), serving, broken }
+    Stepped { writes: fx.writes, messages, reply: fx.replies.pop().map(|(_, reply)| reply), serving, broken }
 }

@@ -3,8 +3,8 @@
 use super::node::Node;
 use super::world::{Shared, hash_of};
 use common::lease::Grant;
+use common::parameters::SessionId;
 use common::rpc::peer::PeerFrame;
-use common::terms::SessionId;
 use common::time::WallMs;
 use master::lease::Event;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) next: Shared<Node>,
-    pub(super) mail: Vec<Shared<PeerFrame>>,
+    pub(super) messages: Vec<Shared<PeerFrame>>,
     /// What an agent was told.
     pub(super) told: Option<(SessionId, Grant)>,
     /// An invariant that does not hold.

@@ -5,13 +5,13 @@ use super::masters::{Masters, open};
 use super::node::{Disk, Node, Serving, Stepped};
 use super::world::{Joining, World};
 use common::lease::{Generation, Lease, LeaseState, Prep};
+use common::parameters::MasterId;
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{PeerFrame, PeerMessage};
-use common::terms::MasterId;
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::ledger::Loaded;
-use master::lease::{Event, Identity, Witness, Write, rules};
+use master::lease::{Event, Identity, PeerObservations, Write, rules};
 use std::collections::BTreeMap;
 
 /// What is taken away.
@@ -35,7 +35,7 @@ pub enum Twin {
     AbortedPrep,
     /// Any confirmation of a value confirms the proposal that stands.
     AnyConfirm,
-    /// Mail of another pairing is believed.
+    /// Messages of another pairing are believed.
     EpochIgnored,
     /// Declaring the other lost extends nothing.
     NoBump,
@@ -71,7 +71,7 @@ pub enum Twin {
     RolledBackDisk,
 }
 
-/// A disk of the other master of the same pairing, for mail in its name.
+/// A disk of the other master of the same pairing, for messages in its name.
 pub(super) fn other_of(disk: &Disk) -> Disk {
     let identity = Identity { master: disk.identity.master.other(), ..disk.identity.clone() };
     Disk { identity, ..disk.clone() }
@@ -83,7 +83,7 @@ pub(super) fn before(model: &Masters, known: &Disk, event: &mut Event) -> Disk {
     match event {
         Event::Rent { request, .. } => {
             if model.has(Twin::NoPermit) {
-                bent.witness.permit_in = Some(WallMs(i64::MAX));
+                bent.observed.permit_in = Some(WallMs(i64::MAX));
             }
             if model.has(Twin::RenewAfterClose)
                 && let Some(lease) = bent.leases.get_mut(&request.key)
@@ -91,21 +91,21 @@ pub(super) fn before(model: &Masters, known: &Disk, event: &mut Event) -> Disk {
                 lease.state = LeaseState::Held;
             }
         }
-        Event::Mail(frame) => {
+        Event::Message(frame) => {
             if model.has(Twin::CopyConsents) {
                 bent.unmet = false;
             }
             if model.has(Twin::EpochIgnored) {
                 frame.epoch = known.identity.epoch;
             }
-            before_mail(model, &mut bent, &mut frame.message);
+            before_messages(model, &mut bent, &mut frame.message);
         }
         _ => {}
     }
     bent
 }
 
-fn before_mail(model: &Masters, bent: &mut Disk, message: &mut PeerMessage) {
+fn before_messages(model: &Masters, bent: &mut Disk, message: &mut PeerMessage) {
     match message {
         PeerMessage::Sync { records, .. } | PeerMessage::Page { records, .. } if model.has(Twin::MergeOverwrites) => {
             for (key, _) in records {
@@ -132,16 +132,16 @@ fn before_mail(model: &Masters, bent: &mut Disk, message: &mut PeerMessage) {
 /// Bends what came of a step.
 pub(super) fn after(model: &Masters, known: &Disk, stepped: &mut Stepped) {
     for write in &mut stepped.writes {
-        if let Write::Witness(witness) = write
+        if let Write::PeerObservations(observed) = write
             && model.has(Twin::NoPermit)
         {
-            *witness = Witness { permit_in: known.witness.permit_in, ..*witness };
+            *observed = PeerObservations { permit_in: known.observed.permit_in, ..*observed };
         }
     }
     if !model.has(Twin::EndAlone) {
         return;
     }
-    for frame in &stepped.mail {
+    for frame in &stepped.messages {
         if let PeerMessage::Close { key, .. } = &frame.message
             && let Some(lease) = known.leases.get(key)
         {
@@ -155,7 +155,7 @@ pub(super) fn not_durable(model: &Masters, event: &Event) -> bool {
     match event {
         Event::Rent { .. } => model.has(Twin::RenewalsNotDurable),
         Event::Token { .. } => model.has(Twin::PrepNotDurable),
-        Event::Mail(frame) => {
+        Event::Message(frame) => {
             model.has(Twin::ConfirmBeforeDurable) && matches!(frame.message, PeerMessage::Propose { .. })
         }
         _ => false,
@@ -190,7 +190,7 @@ pub(super) fn after_declaring_lost(model: &Masters, disk: &Disk, writes: &mut Ve
 
 pub(super) fn after_join(model: &Masters, before: &Disk, after: &mut Disk) {
     if model.has(Twin::PermitKeptAfterJoin) {
-        after.witness.permit_in = before.witness.permit_in;
+        after.observed.permit_in = before.observed.permit_in;
     }
 }
 
@@ -219,8 +219,8 @@ pub(super) fn both_propose(
     let node = world.node(at).filter(|node| model.has(Twin::BothPropose) && node.id() == MasterId::One)?;
     let key = TokenType::Uint2.key(TokenValue(0));
     let known = node.known().leases.get(&key);
-    let today = model.terms.utc_offset().day_floor(wall);
-    let free = known.is_none_or(|lease| !open(lease.state) && model.terms.reuse_at(lease.until) <= today);
+    let today = model.parameters.utc_offset().day_floor(wall);
+    let free = known.is_none_or(|lease| !open(lease.state) && model.parameters.reuse_at(lease.until) <= today);
     if !free || node.known().preps.contains_key(&key) {
         return None;
     }
@@ -233,7 +233,7 @@ pub(super) fn both_propose(
         address: String::new(),
         granted: wall,
         from: today,
-        until: wall + model.terms.lease(),
+        until: wall + model.parameters.lease(),
     };
     let mut world = world.clone();
     world.post(node.frame(PeerMessage::Propose { prep: prep.clone() }));
@@ -248,7 +248,7 @@ pub(super) fn confirm_anywhere(model: &Masters, world: &World, at: usize, frame:
     let PeerMessage::Propose { prep } = &frame.message else { return None };
     let known = node.known().leases.get(&prep.key);
     let again = known.is_some_and(|lease| rules::same_grant(lease, prep));
-    if !again && !rules::may_confirm(known, prep, &model.terms) {
+    if !again && !rules::may_confirm(known, prep, &model.parameters) {
         return Some(world.clone());
     }
     let mut world = world.clone();

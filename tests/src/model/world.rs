@@ -1,9 +1,9 @@
-//! A state of the model: the masters, the mail in flight, and every promise ever made.
+//! A state of the model: the masters, the messages in flight, and every promise ever made.
 
 use super::node::{Disk, Node};
 use common::lease::{Generation, Lease, LeaseState, Receipt};
+use common::parameters::{ClusterParameters, SessionId};
 use common::rpc::peer::{Begun, PeerFrame};
-use common::terms::{SessionId, Terms};
 use common::time::WallMs;
 use common::token::TokenKey;
 use master::lease::receipt::receipt;
@@ -90,8 +90,8 @@ pub(super) enum Joining {
 pub struct World {
     /// The first two masters and, behind them, their replacements. All of them live on.
     pub(super) nodes: Vec<Shared<Node>>,
-    /// All mail that was ever sent, in the order of its hashes: any of it may arrive at any time, again and again, or never.
-    pub(super) mail: Vec<Shared<PeerFrame>>,
+    /// All messages that were ever sent, in the order of their hashes: any of them may arrive at any time, again and again, or never.
+    pub(super) messages: Vec<Shared<PeerFrame>>,
     pub(super) promises: Shared<Promises>,
     pub(super) joining: Joining,
     /// Copies of disks of one moment, to be put back.
@@ -126,14 +126,14 @@ impl World {
     }
 
     pub(super) fn post_shared(&mut self, frame: Shared<PeerFrame>) {
-        if let Err(place) = self.mail.binary_search_by_key(&frame.id(), Shared::id) {
-            self.mail.insert(place, frame);
+        if let Err(place) = self.messages.binary_search_by_key(&frame.id(), Shared::id) {
+            self.messages.insert(place, frame);
         }
     }
 
-    /// The same without mail that can change nothing any more.
+    /// The same without messages that can change nothing any more.
     #[must_use]
-    pub fn without_inert_mail(mut self) -> Self {
+    pub fn without_inert_messages(mut self) -> Self {
         super::inert::take_out(&mut self);
         self
     }
@@ -208,8 +208,8 @@ impl World {
     }
 
     /// I1: what was promised to different sessions is disjoint, after rounding out to days.
-    pub(super) fn disjoint(&self, terms: &Terms) -> bool {
-        let offset = terms.utc_offset();
+    pub(super) fn disjoint(&self, parameters: &ClusterParameters) -> bool {
+        let offset = parameters.utc_offset();
         let days = |span: &Span| (offset.day_floor(span.from), offset.day_ceil(span.until));
         let all: Vec<_> = self.promises.iter().collect();
         all.iter().enumerate().all(|(i, ((key, _, session), span))| {

@@ -1,4 +1,4 @@
-//! What a mutation does to the masters: mail that is bent on its way, writes that do not reach the disk, rules that are
+//! What a mutation does to the masters: messages that are bent on their way, writes that do not reach the disk, rules that are
 //! not looked at. Where a rule is inside the ledger, its record is bent before the event and the ledger opened anew.
 
 use super::master::open;
@@ -7,14 +7,14 @@ use super::shelf::Shelf;
 use super::world::{Call, Event, World};
 use common::audit::Actor;
 use common::lease::{Generation, Lease, LeaseState, Prep};
+use common::parameters::EpochId;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{Mode, TokenRequest};
 use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
-use common::terms::EpochId;
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::ledger::Loaded;
-use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, Standing, TokenHash, Write, join, rules};
+use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, Snapshot, TokenHash, Write, join, rules};
 use std::collections::BTreeMap;
 
 /// A proposal that was not answered after this long is given up where they are given up.
@@ -38,8 +38,8 @@ impl World {
         store.commit(writes, lsn);
         let loaded = store.load();
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
-        let Identity { cluster, epoch, terms, .. } = loaded.identity;
-        let seen = loaded.witness.peer_lsn;
+        let Identity { cluster, epoch, parameters, .. } = loaded.identity;
+        let seen = loaded.observed.peer_lsn;
         let mut ledger = open(loaded, now, 0);
         let mut fx = Effects::default();
         if ready {
@@ -48,7 +48,7 @@ impl World {
             let hello = Hello {
                 lsn: seen,
                 seen: 0,
-                terms,
+                parameters,
                 wall: now.wall,
                 test_clock: None,
                 version,
@@ -71,10 +71,10 @@ impl World {
             };
             for message in [PeerMessage::Hello(hello), page] {
                 let frame = PeerFrame { protocol: PROTOCOL, from: master.id.other(), cluster, epoch, message };
-                ledger.step(now, LedgerEvent::Mail(Box::new(frame)), &mut fx);
+                ledger.step(now, LedgerEvent::Message(Box::new(frame)), &mut fx);
             }
         }
-        master.standing = Some(Standing::of(&ledger));
+        master.snapshot = Some(Snapshot::of(&ledger));
         master.ledger = Some(ledger);
         self.commit(m, &fx.writes);
     }
@@ -96,8 +96,8 @@ impl World {
         }
     }
 
-    /// Before mail is taken in. `None`: it was dealt with.
-    pub(super) fn bend_mail(&mut self, m: usize, from: usize, mut frame: Box<PeerFrame>) -> Option<Box<PeerFrame>> {
+    /// Before messages are taken in. `None`: it was dealt with.
+    pub(super) fn bend_messages(&mut self, m: usize, from: usize, mut frame: Box<PeerFrame>) -> Option<Box<PeerFrame>> {
         if self.mutations == Mutations::NONE {
             return Some(frame);
         }
@@ -211,8 +211,8 @@ impl World {
     /// A master without a free value proposes one of the other's, or one of its own that has not rested.
     fn propose_anything(&mut self, m: usize, request: &TokenRequest) {
         let now = self.master_now(m);
-        let terms = self.swarm.terms;
-        let today = terms.utc_offset().day_floor(now.wall);
+        let parameters = self.swarm.parameters;
+        let today = parameters.utc_offset().day_floor(now.wall);
         let Some(ledger) = self.masters[m].ledger.as_ref().filter(|ledger| ledger.mode() == Mode::Ready) else {
             return;
         };
@@ -222,13 +222,13 @@ impl World {
         }
         let own = self.has(Mutation::NoRest);
         let free = |key: &TokenKey| {
-            let rested = |lease: &Lease| own || terms.reuse_at(lease.until) <= today;
+            let rested = |lease: &Lease| own || parameters.reuse_at(lease.until) <= today;
             (rules::home(*key) == self.masters[m].id) == own
                 && !self.masters[m].foreign.contains_key(key)
                 && ledger.table().prep(*key).is_none()
                 && ledger.table().lease(*key).is_none_or(|l| l.state == LeaseState::Closed && rested(l))
         };
-        let mut keys = (0..=u32::from(terms.uint2_max())).map(|value| TokenType::Uint2.key(TokenValue(value)));
+        let mut keys = (0..=u32::from(parameters.uint2_max())).map(|value| TokenType::Uint2.key(TokenValue(value)));
         let Some(key) = keys.find(free) else { return };
         let prep = Prep {
             key,
@@ -239,7 +239,7 @@ impl World {
             address: String::new(),
             granted: now.wall,
             from: today,
-            until: now.wall + terms.lease(),
+            until: now.wall + parameters.lease(),
         };
         if own {
             self.rewrite(m, vec![Write::Prep(prep.clone())]);
@@ -254,7 +254,7 @@ impl World {
         let Some(ledger) = &self.masters[m].ledger else { return };
         let known = ledger.table().lease(prep.key);
         let again = known.is_some_and(|lease| rules::same_grant(lease, &prep));
-        if !again && !rules::may_confirm(known, &prep, &self.swarm.terms) {
+        if !again && !rules::may_confirm(known, &prep, &self.swarm.parameters) {
             return;
         }
         if !again {
@@ -313,7 +313,7 @@ impl World {
         let Some((from, mut again)) = self.masters[m].greeting.clone() else { return };
         if let PeerMessage::Hello(hello) = &mut again.message {
             hello.echo = Some(*number);
-            self.after(0, Event::Mail(m, from, again));
+            self.after(0, Event::Message(m, from, again));
         }
     }
 
@@ -331,7 +331,7 @@ impl World {
         let Some(ledger) = &self.masters[m].ledger else { return false };
         let Identity { master, cluster, epoch, .. } = *ledger.identity();
         let frame = PeerFrame { protocol: PROTOCOL, from: master.other(), cluster, epoch, message: answer };
-        self.after(1, Event::Mail(m, m, Box::new(frame)));
+        self.after(1, Event::Message(m, m, Box::new(frame)));
         matches!(message, PeerMessage::Close { .. })
     }
 

@@ -2,7 +2,7 @@
 
 use super::disk::Failure;
 use super::host::InFlight;
-use super::master::Told;
+use super::master::Answered;
 use super::minter::Stop;
 use super::net::Node;
 use super::world::{Call, Caller, Event, World};
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// An answer, or none in time.
-    pub fn on_answer(&mut self, caller: Caller, reply: Option<Box<Told>>) {
+    pub fn on_answer(&mut self, caller: Caller, reply: Option<Box<Answered>>) {
         let h = caller.host;
         let host = &self.hosts[h];
         let waits = host.life == caller.life
@@ -115,9 +115,9 @@ impl World {
         }
         let Some(flight) = host.proc.as_ref().and_then(|proc| proc.call.clone()) else { return };
         match reply.map(|reply| *reply) {
-            Some(Told::Heartbeat(Ok(reply))) => self.greeted(h, &flight, &reply),
-            Some(Told::Ledger(Reply::Token(Ok(grant)))) => {
-                let fine = check_grant(&grant, TokenType::Uint2, &self.swarm.terms);
+            Some(Answered::Heartbeat(Ok(reply))) => self.greeted(h, &flight, &reply),
+            Some(Answered::Ledger(Reply::Token(Ok(grant)))) => {
+                let fine = check_grant(&grant, TokenType::Uint2, &self.swarm.parameters);
                 if let Err(what) = fine {
                     self.oracle.violated(|| format!("agent {h} is granted what cannot be used: {what}"));
                 }
@@ -126,7 +126,7 @@ impl World {
                 }
                 self.take_in(h, HolderEvent::Granted(grant));
             }
-            Some(Told::Ledger(Reply::Rent(Ok(rent)))) => {
+            Some(Answered::Ledger(Reply::Rent(Ok(rent)))) => {
                 let Command::Renew { key, g, .. } = flight.command else { return };
                 self.take_in(
                     h,
@@ -137,7 +137,8 @@ impl World {
                 );
             }
             Some(
-                Told::Heartbeat(Err(refusal)) | Told::Ledger(Reply::Token(Err(refusal)) | Reply::Rent(Err(refusal))),
+                Answered::Heartbeat(Err(refusal))
+                | Answered::Ledger(Reply::Token(Err(refusal)) | Reply::Rent(Err(refusal))),
             ) => {
                 self.call_failed(h, Some(refusal));
             }
@@ -148,12 +149,12 @@ impl World {
     fn greeted(&mut self, h: usize, flight: &InFlight, reply: &HeartbeatReply) {
         let dice = self.rng.next();
         let known = self.hosts[h].proc.as_ref().and_then(|proc| proc.minter.membership());
-        if known.is_some_and(|(cluster, terms)| cluster != reply.cluster || terms != reply.terms) {
+        if known.is_some_and(|(cluster, parameters)| cluster != reply.cluster || parameters != reply.parameters) {
             return self.oracle.violated(|| format!("agent {h} meets another cluster"));
         }
         let done = self.with(h, |proc, shell| {
             if known.is_none() {
-                proc.minter.join(shell, reply.cluster, reply.terms)?;
+                proc.minter.join(shell, reply.cluster, reply.parameters)?;
             }
             let round_trip = shell.os.boot - flight.sent.boot;
             proc.minter.hear(&Answer { sent: flight.sent, received: shell.os, round_trip, wall: reply.wall });

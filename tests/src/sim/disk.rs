@@ -10,7 +10,7 @@ use agent::serial_file::{
     AfterReboot, Block, BootId, Born, Contents, Found, HEADER_LEN, Holdings, Identity, Lineage, Next, Seen, StartKind,
     decode, encode, judge,
 };
-use common::terms::SessionId;
+use common::parameters::SessionId;
 
 /// Numbers that a file system has for its files: the next file gets one that the last but few had.
 const INODES: u64 = 4;

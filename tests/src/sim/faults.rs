@@ -7,8 +7,8 @@ use super::net::Node;
 use super::shelf::Shelf;
 use super::swarm::{Fault, Theme};
 use super::world::{Call, Caller, Event, SETTLE, World};
+use common::parameters::SessionId;
 use common::rpc::lease::{Mode, TokenRequest};
-use common::terms::SessionId;
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::TokenType;
 
@@ -406,7 +406,7 @@ impl World {
 
     /// Whoever wants more tokens than one agent may have takes a new name for each.
     fn flood(&mut self) {
-        let values = i64::from(self.swarm.terms.uint2_max()) + 1;
+        let values = i64::from(self.swarm.parameters.uint2_max()) + 1;
         let (names, span) = (self.rng.magnitude(2, 2 * values), self.rng.magnitude(1_000, HOUR_MS));
         self.newcomers(names, 0, span);
         self.busy(SETTLE);

@@ -3,8 +3,8 @@
 
 use super::CONVERGE_DAYS;
 use super::world::{Event, World};
+use common::parameters::ClusterParameters;
 use common::rpc::lease::Mode;
-use common::terms::Terms;
 use common::time::{DAY_MS, WallMs};
 use master::lease::rules;
 
@@ -78,7 +78,7 @@ impl World {
     fn farthest_promise(&self) -> WallMs {
         let ledgers = || self.current.iter().filter_map(|m| self.masters[*m].ledger.as_ref());
         let leases = ledgers().flat_map(|ledger| ledger.table().leases().map(|(_, lease)| lease.until));
-        let permits = ledgers().filter_map(|ledger| ledger.witness().permit_in.max(ledger.permit_out()));
+        let permits = ledgers().filter_map(|ledger| ledger.observed().permit_in.max(ledger.permit_out()));
         let floors = ledgers().filter_map(|ledger| ledger.caution().floor.map(|floor| floor.until));
         leases.chain(permits).chain(floors).max().unwrap_or_default()
     }
@@ -121,7 +121,7 @@ impl World {
         let here: Vec<usize> = (0..self.hosts.len()).filter(|h| !self.hosts[*h].retired).collect();
         let lately = |at: &Option<i64>| at.is_some_and(|at| at > self.t - DAY_MS);
         let idle: Vec<usize> = here.iter().copied().filter(|h| !self.hosts[*h].served.iter().all(lately)).collect();
-        let values = self.swarm.terms.uint2_max() as usize + 1;
+        let values = self.swarm.parameters.uint2_max() as usize + 1;
         let served = here.len() - idle.len();
         if served < here.len().min(values) {
             found.extend(idle.into_iter().map(|h| self.describe_idle(h, values)));
@@ -158,7 +158,7 @@ impl World {
             "stuck: agent {h} gave out Uniq64, strings, Uniq96 {}; it holds a lease: {holds}; its name has {open} of {} open \
              leases, and there are {values} values",
             served.join(", "),
-            Terms::BUDGET
+            ClusterParameters::BUDGET
         )
     }
 }

@@ -7,8 +7,8 @@ use super::world::{Call, Caller, Event, World};
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
 use agent::serial_file::{AfterReboot, Contents, Header, encode};
 use common::lease::Generation;
+use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::TerminateRequest;
-use common::terms::{AgentId, SessionId};
 use common::time::{BootMs, HOUR_MS, Now, WallMs};
 use common::token::{TokenKey, TokenType};
 use std::collections::BTreeSet;
@@ -307,7 +307,7 @@ impl World {
         }
     }
 
-    /// The next look. Signs of life are left out while nothing changes, as if the agent stood still.
+    /// The next look. Heartbeats are left out while nothing changes, as if the agent stood still.
     fn wait(&mut self, h: usize, life: u32, due: BootMs) {
         let os = self.hosts[h].os(self.t);
         let Some(proc) = &mut self.hosts[h].proc else { return };
@@ -374,7 +374,7 @@ impl World {
         // What was given out before something failed is out in the world too.
         for run in runs.iter().filter(|run| run.len > 0) {
             *gave = true;
-            self.note(run.prefix ^ mix(run.start));
+            self.note(run.high ^ mix(run.start));
             self.oracle.minted(run, session, wall);
         }
         let host = &mut self.hosts[h];
@@ -424,7 +424,7 @@ fn publish(proc: &mut Proc, shell: &mut Shell<'_>) -> Result<(), Stop> {
         return Ok(());
     }
     match proc.minter.set_leases(shell, leases, proc.jumps) {
-        // Told to the log; what was gained is not used.
+        // Answered to the log; what was gained is not used.
         Err(Stop::Disk(Failure::Io)) => Ok(()),
         done => done,
     }

@@ -6,15 +6,15 @@ use super::rng::mix;
 use super::shelf::Shelf;
 use super::world::{Caller, Event, World};
 use common::lease::{Generation, LeaseState, Prep};
+use common::parameters::{EpochId, MasterId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
-use common::terms::{EpochId, MasterId, SessionId};
 use common::time::{Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
 use master::lease::{
-    Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Limits, Reply, RequestId, Standing, Write,
+    Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Limits, Reply, RequestId, Snapshot, Write,
 };
 use std::collections::BTreeMap;
 
@@ -42,8 +42,8 @@ pub enum Asked {
 
 /// What an agent is answered.
 #[derive(Clone, Debug)]
-pub enum Told {
-    /// To its sign of life, by the master's standing.
+pub enum Answered {
+    /// To its heartbeat, by the master's snapshot.
     Heartbeat(Result<HeartbeatReply, Refusal>),
     /// To anything else, by its ledger.
     Ledger(Reply),
@@ -102,8 +102,8 @@ pub struct Master {
     pub id: MasterId,
     /// The process; `None` while it is down.
     pub ledger: Option<Ledger>,
-    /// What it answers signs of life with; follows the ledger after each commit.
-    pub(super) standing: Option<Standing>,
+    /// What it answers heartbeats with; follows the ledger after each commit.
+    pub(super) snapshot: Option<Snapshot>,
     /// The disk; `None` before the store is made, and after it was lost.
     pub store: Option<Shelf>,
     /// An earlier copy of the disk.
@@ -116,7 +116,7 @@ pub struct Master {
     pub tampered: bool,
     /// The newest greeting that it was sent; a mutation's only.
     pub(super) greeting: Option<(usize, Box<PeerFrame>)>,
-    /// It is on a machine that no master can be reached from: no mail of it, or to it, was ever on the way.
+    /// It is on a machine that no master can be reached from: no messages of it, or to it, was ever on the way.
     pub cut_off: bool,
     /// How wrong its calendar is.
     pub wall_off: i64,
@@ -143,7 +143,7 @@ impl Master {
         Self {
             id,
             ledger: None,
-            standing: None,
+            snapshot: None,
             store,
             backup: None,
             condemned: false,
@@ -168,8 +168,8 @@ impl Master {
     pub(super) fn skip_quiet_time(&mut self, quiet: SpanMs) {
         if let Some(ledger) = &mut self.ledger {
             ledger.skip_quiet_time(quiet);
-            if let Some(standing) = &mut self.standing {
-                standing.follow(ledger, &[]);
+            if let Some(snapshot) = &mut self.snapshot {
+                snapshot.follow(ledger, &[]);
             }
         }
     }
@@ -190,10 +190,10 @@ impl Master {
         self.waiting.contains_key(&id)
     }
 
-    /// Answers a sign of life; `None` while it is down.
-    pub fn hear(&self, now: Now, request: &HeartbeatRequest) -> Option<Told> {
-        let standing = self.standing.as_ref()?;
-        Some(Told::Heartbeat(standing.answer(now, request)))
+    /// Answers a heartbeat; `None` while it is down.
+    pub fn hear(&self, now: Now, request: &HeartbeatRequest) -> Option<Answered> {
+        let snapshot = self.snapshot.as_ref()?;
+        Some(Answered::Heartbeat(snapshot.answer(now, request)))
     }
 
     /// What its disk holds.
@@ -201,16 +201,16 @@ impl Master {
         self.store.as_mut().map(Shelf::load)
     }
 
-    /// Its standing after a commit.
+    /// Its snapshot after a commit.
     fn follow(&mut self, writes: &[Write]) {
-        if let Some((standing, ledger)) = self.standing.as_mut().zip(self.ledger.as_ref()) {
-            standing.follow(ledger, writes);
+        if let Some((snapshot, ledger)) = self.snapshot.as_mut().zip(self.ledger.as_ref()) {
+            snapshot.follow(ledger, writes);
         }
     }
 
     /// The process ends. Whoever waits for it gives up in its own time.
     pub fn die(&mut self) {
-        (self.ledger, self.standing) = (None, None);
+        (self.ledger, self.snapshot) = (None, None);
         self.waiting.clear();
     }
 }
@@ -245,7 +245,7 @@ impl World {
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
         master.permit = (loaded.identity.epoch, loaded.permit_out);
         let ledger = open(loaded, now, salt);
-        master.standing = Some(Standing::of(&ledger));
+        master.snapshot = Some(Snapshot::of(&ledger));
         master.ledger = Some(ledger);
         self.tell(|| format!("master {m} starts"));
         if self.t < self.calm_until {
@@ -266,15 +266,15 @@ impl World {
         }
     }
 
-    /// Mail is taken in.
+    /// Messages are taken in.
     pub fn receive(&mut self, m: usize, from: usize, frame: Box<PeerFrame>) {
-        let Some(frame) = self.bend_mail(m, from, frame) else { return };
+        let Some(frame) = self.bend_messages(m, from, frame) else { return };
         if matches!(frame.message, PeerMessage::Hello(_)) {
             let id = self.masters[m].draw();
             self.masters[m].wait(id, Asker::Peer(from));
             self.step(m, LedgerEvent::Greeting { id, frame });
         } else {
-            self.step(m, LedgerEvent::Mail(frame));
+            self.step(m, LedgerEvent::Message(frame));
         }
     }
 
@@ -283,7 +283,8 @@ impl World {
         let now = self.master_now(m);
         let Some(ledger) = &mut self.masters[m].ledger else { return };
         let mut fx = Effects::default();
-        let asked_for = matches!(&event, LedgerEvent::Mail(frame) if matches!(frame.message, PeerMessage::Ask { .. }));
+        let asked_for =
+            matches!(&event, LedgerEvent::Message(frame) if matches!(frame.message, PeerMessage::Ask { .. }));
         ledger.step(now, event, &mut fx);
         // Whatever it believes of a value changes only with a write.
         if !fx.writes.is_empty()
@@ -291,11 +292,11 @@ impl World {
         {
             self.oracle.violated(|| format!("master {m}: {what}"));
         }
-        let Effects { writes, mail, replies, alarms, .. } = &fx;
+        let Effects { writes, messages, replies, alarms, .. } = &fx;
         if writes.is_empty() {
             self.masters[m].follow(&[]);
         }
-        if !(writes.is_empty() && mail.is_empty() && replies.is_empty() && alarms.is_empty()) {
+        if !(writes.is_empty() && messages.is_empty() && replies.is_empty() && alarms.is_empty()) {
             self.carry_out(m, fx, asked_for);
         }
     }
@@ -323,15 +324,15 @@ impl World {
             if plan != Some(false) {
                 self.commit(m, &fx.writes);
                 self.masters[m].follow(&fx.writes);
-                self.check_standing(m);
+                self.check_snapshot(m);
             }
         }
         if let Some(trap) = trap {
             self.spring(m, trap);
         }
         if !dies || self.mutations.has(Mutation::SendBeforeCommit) {
-            let mail = std::mem::take(&mut fx.mail);
-            for message in mail {
+            let messages = std::mem::take(&mut fx.messages);
+            for message in messages {
                 self.send(m, message);
             }
             for (id, reply) in fx.replies {
@@ -344,14 +345,14 @@ impl World {
         }
     }
 
-    /// What signs of life are answered with is what the ledger holds, whatever way it came there.
-    fn check_standing(&mut self, m: usize) {
-        let Some((standing, ledger)) = self.masters[m].standing.as_ref().zip(self.masters[m].ledger.as_ref()) else {
+    /// What heartbeats are answered with is what the ledger holds, whatever way it came there.
+    fn check_snapshot(&mut self, m: usize) {
+        let Some((snapshot, ledger)) = self.masters[m].snapshot.as_ref().zip(self.masters[m].ledger.as_ref()) else {
             return;
         };
-        if *standing != Standing::of(ledger) {
-            let standing = format!("{standing:?}");
-            self.oracle.violated(|| format!("master {m} stands elsewhere than its ledger: {standing}"));
+        if *snapshot != Snapshot::of(ledger) {
+            let snapshot = format!("{snapshot:?}");
+            self.oracle.violated(|| format!("master {m} has another snapshot than its ledger: {snapshot}"));
         }
     }
 
@@ -436,12 +437,12 @@ impl World {
             // A stored copy may come to whoever is there by then, or to a former master that lives on.
             let other = if self.rng.chance(0.9) { to } else { self.rng.below(self.masters.len()) };
             let to = if self.masters[other].cut_off { to } else { other };
-            self.after(delay, Event::Mail(to, m, frame.clone()));
+            self.after(delay, Event::Message(to, m, frame.clone()));
         }
         let open = self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.lost();
         if open && self.masters[to].ledger.is_some() {
             let delay = self.latency();
-            self.after(delay, Event::Mail(to, m, frame));
+            self.after(delay, Event::Message(to, m, frame));
         } else if let PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } | PeerMessage::Confirm { .. } =
             frame.message
         {
@@ -459,7 +460,7 @@ impl World {
         let open = self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.masters[m].cut_off;
         if open && !self.lost() && self.masters[to].ledger.is_some() {
             let delay = self.latency();
-            self.after(delay, Event::Mail(to, m, frame));
+            self.after(delay, Event::Message(to, m, frame));
         }
     }
 
@@ -496,7 +497,7 @@ impl World {
             (Reply::Terminate(Ok(())), Asked::Terminate(key)) => self.free_at_once(key),
             _ => {}
         }
-        self.answer(m, caller, Some(Box::new(Told::Ledger(reply))));
+        self.answer(m, caller, Some(Box::new(Answered::Ledger(reply))));
     }
 
     /// I5: no promise exceeds the promiser's durable record.
@@ -509,7 +510,7 @@ impl World {
 }
 
 impl World {
-    /// The two masters greet each other, and this mail is neither lost nor late.
+    /// The two masters greet each other, and these messages are neither lost nor late.
     pub fn greet_now(&mut self, a: usize, b: usize) {
         for (from, to) in [(a, b), (b, a)] {
             let now = self.master_now(from);
@@ -517,7 +518,7 @@ impl World {
             let mut fx = Effects::default();
             ledger.step(now, LedgerEvent::Connected, &mut fx);
             let Identity { master, cluster, epoch, .. } = *ledger.identity();
-            for message in fx.mail {
+            for message in fx.messages {
                 let epoch = message.said_in(epoch);
                 let frame = PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message };
                 self.receive(to, from, Box::new(frame));

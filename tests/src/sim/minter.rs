@@ -5,7 +5,7 @@ use super::disk::{Failure, Folder, Opened, SerialFile};
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use super::series::{Kind, Series};
-use agent::emit::{Stamp, gate_uniq96, stamp_uniq96};
+use agent::gate::{Prefix, gate_uniq96, prefix_of_uniq96};
 use agent::holder::{self, LeaseView, Leases};
 use agent::minter::{MARK_AHEAD, RESTART_WAIT_MAX, SET_BACK_MAX};
 use agent::refusal::Refusal;
@@ -14,7 +14,7 @@ use agent::timebase::{Answer, Heard, Timebase};
 use agent::uniq96::{Place, Take96, Window96};
 use common::calendar::UtcOffset;
 use common::lease::Grant;
-use common::terms::{ClusterId, Terms};
+use common::parameters::{ClusterId, ClusterParameters};
 use common::time::{Now, SpanMs, WallMs};
 use common::token::TokenType;
 
@@ -22,9 +22,9 @@ use common::token::TokenType;
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What they are made by.
-    pub stamp: Stamp,
+    pub prefix: Prefix,
     /// Everything but the serial, as a number.
-    pub prefix: u64,
+    pub high: u64,
     /// Serials are written modulo this.
     pub capacity: u64,
     /// The counter of the first.
@@ -76,7 +76,7 @@ pub struct Minter {
     pub jumps: u64,
     leases: Leases,
     skew: Option<SpanMs>,
-    cluster: Option<(ClusterId, Terms)>,
+    cluster: Option<(ClusterId, ClusterParameters)>,
     pub(super) mutations: Mutations,
 }
 
@@ -97,7 +97,7 @@ impl Minter {
         let resume = |(at, kind)| Series::resume(kind, at, &contents, mutations);
         let series = kinds.iter().enumerate().map(resume).collect();
         let place96 = Place { ms: contents.header.uniq96_mark, serial: 0 };
-        let cluster = holdings.cluster.zip(holdings.terms);
+        let cluster = holdings.cluster.zip(holdings.parameters);
         Self {
             file,
             contents,
@@ -125,14 +125,14 @@ impl Minter {
         &self.leases
     }
 
-    /// The cluster and its terms.
-    pub fn membership(&self) -> Option<(ClusterId, Terms)> {
+    /// The cluster and its parameters.
+    pub fn membership(&self) -> Option<(ClusterId, ClusterParameters)> {
         self.cluster
     }
 
     pub(super) fn lease(&self) -> Result<(Grant, UtcOffset), Stop> {
         match (self.leases.get(&TokenType::Uint2), self.cluster) {
-            (Some(LeaseView::Held(grant)), Some((_, terms))) if self.skew.is_none() => {
+            (Some(LeaseView::Held(grant)), Some((_, parameters))) if self.skew.is_none() => {
                 let mut grant = grant.clone();
                 if self.mutations.has(Mutation::MintPastTheLease) {
                     grant.until = grant.until + SpanMs::days(15);
@@ -140,14 +140,14 @@ impl Minter {
                 if self.mutations.has(Mutation::MintBeforeTheLease) {
                     grant.from = grant.from + SpanMs::days(-15);
                 }
-                Ok((grant, terms.utc_offset()))
+                Ok((grant, parameters.utc_offset()))
             }
             _ => Err(Stop::Refused),
         }
     }
 
     pub(super) fn offset(&self) -> UtcOffset {
-        self.cluster.map_or_else(UtcOffset::default, |(_, terms)| terms.utc_offset())
+        self.cluster.map_or_else(UtcOffset::default, |(_, parameters)| parameters.utc_offset())
     }
 
     pub(super) fn write(&mut self, shell: &mut Shell<'_>, mut contents: Contents) -> Result<(), Stop> {
@@ -249,10 +249,15 @@ impl Minter {
     ///
     /// # Errors
     /// [`Stop`]
-    pub fn join(&mut self, shell: &mut Shell<'_>, cluster: ClusterId, terms: Terms) -> Result<(), Stop> {
-        let holdings = Holdings { cluster: Some(cluster), terms: Some(terms), ..self.holdings.clone() };
+    pub fn join(
+        &mut self,
+        shell: &mut Shell<'_>,
+        cluster: ClusterId,
+        parameters: ClusterParameters,
+    ) -> Result<(), Stop> {
+        let holdings = Holdings { cluster: Some(cluster), parameters: Some(parameters), ..self.holdings.clone() };
         self.write_holdings(shell, holdings)?;
-        self.cluster = Some((cluster, terms));
+        self.cluster = Some((cluster, parameters));
         Ok(())
     }
 
@@ -325,8 +330,8 @@ impl Minter {
 }
 
 fn run96(offset: UtcOffset, lease: &Grant, place: Place, n: u32) -> Result<Run, Stop> {
-    let stamp = stamp_uniq96(offset, lease, place.ms).map_err(|_| Stop::Refused)?;
-    let Stamp::Uniq96 { prefix } = stamp else { unreachable!("the stamp of Uniq96") };
+    let prefix = prefix_of_uniq96(offset, lease, place.ms).map_err(|_| Stop::Refused)?;
+    let Prefix::Uniq96 { prefix: high } = prefix else { unreachable!("the prefix of Uniq96") };
     let (start, time, lease) = (place.serial.into(), place.ms, lease.clone());
-    Ok(Run { stamp, prefix, capacity: 1 << 32, start, len: n.into(), time, lease })
+    Ok(Run { prefix, high, capacity: 1 << 32, start, len: n.into(), time, lease })
 }

@@ -9,7 +9,7 @@
 //!
 //! # What is thinned
 //! A minute in which nothing changes would cost as much as an eventful one, so masters beat every half hour while
-//! nothing changes, with their monotone clock standing still in between, and agents leave out signs of life.
+//! nothing changes, with their monotone clock standing still in between, and agents leave out heartbeats.
 //!
 //! # What is left out
 //! What two masters and a local file cannot prevent: a live copy of a process's memory, both masters declared lost by

@@ -34,7 +34,7 @@ words! {
         PermitIgnored = "permit-ignored",
         /// A survivor keeps the permit of its lost peer when the new one takes its snapshot.
         PermitKeptAfterJoin = "permit-kept-after-join",
-        /// Mail of another pairing is believed.
+        /// Messages of another pairing are believed.
         EpochIgnored = "epoch-ignored",
         /// A store that was rolled back is believed.
         RollbackBelieved = "rollback-believed",

@@ -6,9 +6,9 @@ use super::net::Node;
 use super::shelf::Shelf;
 use super::swarm::Theme;
 use super::world::{Event, World};
+use common::parameters::{ClusterId, EpochId, MasterId};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{JoinReply, JoinStep};
-use common::terms::{ClusterId, EpochId, MasterId};
 use common::time::{DAY_MS, HOUR_MS};
 use common::token::TokenKey;
 use master::lease::join::{first_writes, taken_over};
@@ -50,7 +50,7 @@ impl World {
                 pair_epoch: 1,
                 former: Vec::new(),
                 paired: false,
-                terms: self.swarm.terms,
+                parameters: self.swarm.parameters,
                 awaiting: None,
             }
         })
@@ -64,7 +64,7 @@ impl World {
         let whole = !self.masters[survivor].condemned
             && self.masters[survivor]
                 .loaded()
-                .is_some_and(|l| l.identity.paired && !l.witness.rolled_back && !(restored && l.proven.is_err()));
+                .is_some_and(|l| l.identity.paired && !l.observed.rolled_back && !(restored && l.proven.is_err()));
         self.current.contains(&lost) && self.joining.is_none() && whole
     }
 
@@ -199,10 +199,10 @@ impl World {
     fn ask_survivor(&mut self, survivor: usize, token: TokenHash, master: MasterId, step: JoinStep) {
         let id = self.masters[survivor].draw();
         self.masters[survivor].wait(id, Asker::Join);
-        let witness = self.masters[survivor].ledger.as_ref().map(|ledger| *ledger.witness());
+        let observed = self.masters[survivor].ledger.as_ref().map(|ledger| *ledger.observed());
         self.step(survivor, LedgerEvent::Join { id, token, master, step });
-        if let Some(witness) = witness.filter(|_| self.mutations.has(Mutation::PermitKeptAfterJoin)) {
-            self.rewrite(survivor, vec![Write::Witness(witness)]);
+        if let Some(observed) = observed.filter(|_| self.mutations.has(Mutation::PermitKeptAfterJoin)) {
+            self.rewrite(survivor, vec![Write::PeerObservations(observed)]);
         }
         self.busy(3_000);
     }
@@ -211,7 +211,7 @@ impl World {
     pub fn roll_back(&mut self, m: usize) -> bool {
         let other = self.current[slot(self.masters[m].id.other())];
         let seen = self.masters[other].ledger.as_ref().filter(|ledger| ledger.mode() == Mode::Ready);
-        let seen = seen.map_or(0, |ledger| ledger.witness().peer_lsn);
+        let seen = seen.map_or(0, |ledger| ledger.observed().peer_lsn);
         let fits = self.masters[m].backup.as_ref().is_some_and(|(lsn, _)| *lsn < seen);
         if !fits || !self.replaceable(m) {
             return false;

@@ -2,13 +2,13 @@
 
 use super::minter::Run;
 use super::rng::mix;
-use agent::emit::Stamp;
+use agent::gate::Prefix;
 use agent::run::Runs;
 use common::calendar::UtcOffset;
 use common::ids::{TextForm, Uniq64, Uniq96};
 use common::lease::{Generation, Lease, LeaseState};
+use common::parameters::SessionId;
 use common::template::CallerParts;
-use common::terms::SessionId;
 use common::time::WallMs;
 use common::token::TokenKey;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -57,11 +57,11 @@ struct Promise {
 }
 
 /// Layouts do not share serials.
-fn layout(stamp: &Stamp) -> u8 {
-    match stamp {
-        Stamp::Uniq64 { .. } => 0,
-        Stamp::Uniq96 { .. } => 1,
-        Stamp::Text { .. } | Stamp::Void => 2,
+fn layout(prefix: &Prefix) -> u8 {
+    match prefix {
+        Prefix::Uniq64 { .. } => 0,
+        Prefix::Uniq96 { .. } => 1,
+        Prefix::Text { .. } | Prefix::Void => 2,
     }
 }
 
@@ -233,15 +233,15 @@ impl Oracle {
     /// I3: under one grant, time and serial of each layout only grow, whatever happens to the agent meanwhile.
     fn check_growth(&mut self, run: &Run, session: SessionId) {
         let (key, g) = (run.lease.key, run.lease.g);
-        let place = (layout(&run.stamp), key.value.0, g.0, session);
-        let end = (run.prefix, run.start + run.len);
+        let place = (layout(&run.prefix), key.value.0, g.0, session);
+        let end = (run.high, run.start + run.len);
         let before = self.reached.insert(place, end);
-        if let Some((prefix, next)) = before.filter(|before| (run.prefix, run.start) < *before) {
+        if let Some((high, next)) = before.filter(|before| (run.high, run.start) < *before) {
             let (time, start) = (run.time, run.start);
             self.violated(|| {
                 format!(
-                    "I3 {key} g{g} goes back to {time} serial {start} ({:x}), from {prefix:x} serial {next}",
-                    run.prefix
+                    "I3 {key} g{g} goes back to {time} serial {start} ({:x}), from {high:x} serial {next}",
+                    run.high
                 )
             });
         }
@@ -252,7 +252,7 @@ impl Oracle {
         if len == 0 {
             return 0;
         }
-        let serials = self.minted.entry((layout(&run.stamp), run.prefix)).or_default();
+        let serials = self.minted.entry((layout(&run.prefix), run.high)).or_default();
         let end = start + len;
         // Serials come in ascending order unless something is wrong, so the end of the list is where to look first.
         match serials.last_mut() {
@@ -274,7 +274,7 @@ impl Oracle {
     }
 
     fn sample(&mut self, run: &Run, session: SessionId) {
-        if !mix(run.prefix ^ run.start).is_multiple_of(SAMPLE) {
+        if !mix(run.high ^ run.start).is_multiple_of(SAMPLE) {
             return;
         }
         for counter in [run.start, run.start + run.len - 1].into_iter().take(run.len.min(2) as usize) {
@@ -283,19 +283,19 @@ impl Oracle {
     }
 
     fn keep_text(&mut self, run: &Run, counter: u64, session: SessionId) {
-        let (text, read_back) = match &run.stamp {
-            Stamp::Uniq64 { prefix } => {
-                let text = agent::run::uniq64(*prefix, counter).text(TextForm::Decimal);
+        let (text, read_back) = match &run.prefix {
+            Prefix::Uniq64 { prefix: high } => {
+                let text = agent::run::uniq64(*high, counter).text(TextForm::Decimal);
                 let read = Uniq64::parse_form(&text, TextForm::Decimal).map(|id| id.text(TextForm::Decimal));
                 (text, read.ok())
             }
-            Stamp::Uniq96 { prefix } => {
-                let text = agent::run::uniq96(*prefix, counter).text(TextForm::Base32);
+            Prefix::Uniq96 { prefix: high } => {
+                let text = agent::run::uniq96(*high, counter).text(TextForm::Base32);
                 let read = Uniq96::parse_form(&text, TextForm::Base32).map(|id| id.text(TextForm::Base32));
                 (text, read.ok())
             }
-            stamp => {
-                let runs = Runs::from(agent::run::Run { stamp: stamp.clone(), start: counter, len: 1 });
+            prefix => {
+                let runs = Runs::from(agent::run::Run { prefix: prefix.clone(), start: counter, len: 1 });
                 let text = runs.texts(&CallerParts::default()).pop().unwrap_or_default();
                 (text.clone(), Some(text))
             }

@@ -68,7 +68,7 @@ impl World {
             self.masters[m].restored = false;
             let ignored = self.mutations.has(Mutation::FloorIgnored);
             self.mend(m, 1, |loaded| {
-                let floor = floor_of(&loaded.identity.terms, now.max(loaded.witness.clock_high), None);
+                let floor = floor_of(&loaded.identity.parameters, now.max(loaded.observed.clock_high), None);
                 let mut writes = after_revert(loaded, floor, operator(), now);
                 if ignored {
                     writes.push(Write::Caution(Caution::default()));
@@ -112,7 +112,7 @@ impl World {
 
     /// Whether nothing can go on from its store.
     fn is_gone(&mut self, m: usize) -> bool {
-        self.masters[m].loaded().is_none_or(|loaded| loaded.witness.rolled_back)
+        self.masters[m].loaded().is_none_or(|loaded| loaded.observed.rolled_back)
     }
 
     /// Whether it was put back to a time at which the other one was another, so that the two never meet: whoever put it back
@@ -147,7 +147,7 @@ impl World {
         self.tell(|| "the cluster begins anew".to_owned());
         self.oracle.forgotten = true;
         let identities = self.draw_cluster();
-        let floor = floor_of(&self.swarm.terms, WallMs(self.t), None);
+        let floor = floor_of(&self.swarm.parameters, WallMs(self.t), None);
         self.masters.iter_mut().for_each(Master::die);
         for (m, identity) in self.current.into_iter().zip(identities) {
             self.masters[m].store = None;
@@ -174,7 +174,7 @@ impl World {
     /// Whether it says that the calendars once showed a later time, or a far one now.
     fn calendar_holds_back(&mut self, m: usize) -> bool {
         let far = self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.calendar().far());
-        let high = self.masters[m].loaded().map(|loaded| loaded.witness.clock_high);
+        let high = self.masters[m].loaded().map(|loaded| loaded.observed.clock_high);
         far || high.is_some_and(|high| high > WallMs(self.t) + SKEW_MAX)
     }
 

@@ -3,7 +3,7 @@
 use super::disk::Failure;
 use super::minter::{Minter, Run, Shell, Stop};
 use super::mutation::{Mutation, Mutations};
-use agent::emit::{Make, Stamp};
+use agent::gate::{Layout, Prefix};
 use agent::serial::{Marks, Plan, Rules, Serial};
 use agent::serial_file::{Block, Contents};
 use agent::window::{Take, Window};
@@ -18,7 +18,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Kind {
     namespace: Namespace,
-    make: Make,
+    layout: Layout,
     checksum: u64,
     /// How its serials behave.
     pub rules: Rules,
@@ -26,9 +26,9 @@ pub struct Kind {
 
 impl Kind {
     fn new(namespace: Namespace) -> Self {
-        let make = Make::of(&namespace);
-        let (checksum, rules) = (namespace.checksum(), make.rules(namespace.everyday_reset()));
-        Self { namespace, make, checksum, rules }
+        let layout = Layout::of(&namespace);
+        let (checksum, rules) = (namespace.checksum(), layout.rules(namespace.everyday_reset()));
+        Self { namespace, layout, checksum, rules }
     }
 
     /// Uniq64.
@@ -74,7 +74,7 @@ impl Kind {
 pub struct Series {
     kind: Kind,
     pub(super) serial: Serial,
-    window: Window<Stamp>,
+    window: Window<Prefix>,
     lease: Option<Grant>,
 }
 
@@ -92,7 +92,7 @@ impl Series {
         if mutations.has(Mutation::WrapPastCapacity) {
             rules.capacity *= 4;
         }
-        let window = Window::closed(Stamp::Void);
+        let window = Window::closed(Prefix::Void);
         Self { kind: kind.clone(), serial: Serial::resume(rules, marks), window, lease: None }
     }
 
@@ -102,30 +102,30 @@ impl Series {
         self.serial.put_back(self.window.bucket, rest);
     }
 
-    fn run(&self, stamp: &Stamp, bucket: u32, offset: UtcOffset, lease: &Grant, start: u64, len: u64) -> Run {
-        let (prefix, time) = match stamp {
-            Stamp::Uniq64 { prefix } => (*prefix, offset.hour_start(HourBucket(bucket))),
+    fn run(&self, prefix: &Prefix, bucket: u32, offset: UtcOffset, lease: &Grant, start: u64, len: u64) -> Run {
+        let (high, time) = match prefix {
+            Prefix::Uniq64 { prefix: high } => (*high, offset.hour_start(HourBucket(bucket))),
             _ => {
-                let prefix = u64::from(bucket) << 32 | u64::from(lease.key.value.0);
-                (prefix, offset.day_start(DayBucket(bucket)))
+                let high = u64::from(bucket) << 32 | u64::from(lease.key.value.0);
+                (high, offset.day_start(DayBucket(bucket)))
             }
         };
-        let (stamp, capacity, lease) = (stamp.clone(), self.kind.rules.capacity, lease.clone());
-        Run { stamp, prefix, capacity, start, len, time, lease }
+        let (prefix, capacity, lease) = (prefix.clone(), self.kind.rules.capacity, lease.clone());
+        Run { prefix, high, capacity, start, len, time, lease }
     }
 
     fn run_of_window(&self, offset: UtcOffset, start: u64, len: u64) -> Run {
         let lease = self.lease.as_ref().expect("an open window has a lease");
-        self.run(&self.window.stamp, self.window.bucket, offset, lease, start, len)
+        self.run(&self.window.prefix, self.window.bucket, offset, lease, start, len)
     }
 }
 
 /// Strings are minted under the leases of numbers, the value written as two characters: one lease per agent instead of
 /// two, and as few values. One value has one text, so what is unique stays unique.
-fn spelled(make: &Make, lease: &Grant) -> Grant {
-    match make {
-        Make::Uniq64 => lease.clone(),
-        Make::Text(_) => {
+fn spelled(layout: &Layout, lease: &Grant) -> Grant {
+    match layout {
+        Layout::Uniq64 => lease.clone(),
+        Layout::Text(_) => {
             let key = TokenKey { family: TokenFamily::String2, value: lease.key.value };
             Grant { key, ..lease.clone() }
         }
@@ -173,11 +173,11 @@ impl Minter {
         series.take_back();
         let part = part.filter(|(bucket, serials, _)| !series.serial.put_back(*bucket, serials.clone()));
         let last = if self.mutations.has(Mutation::BucketsGoBack) { 0 } else { series.serial.bucket() };
-        let make = series.kind.make.clone();
+        let layout = series.kind.layout.clone();
         let (lease, offset) = self.lease()?;
         let wall = self.now(shell.os).wall;
-        let bucket = make.gate(offset, &lease, last, wall).map_err(|refusal| Stop::of(&refusal))?;
-        let stamp = make.stamp(offset, &spelled(&make, &lease), &bucket).map_err(|_| Stop::Refused)?;
+        let bucket = layout.gate(offset, &lease, last, wall).map_err(|refusal| Stop::of(&refusal))?;
+        let prefix = layout.prefix(offset, &spelled(&layout, &lease), &bucket).map_err(|_| Stop::Refused)?;
         let number = bucket.number();
         let mut missing = n;
         if let Some((_, serials, mut run)) = part {
@@ -187,7 +187,7 @@ impl Minter {
             out.push(run);
         }
         let taken = self.take_durably(shell, at, number, missing, |series, start| {
-            out.push(series.run(&stamp, number, offset, &lease, start, missing.into()));
+            out.push(series.run(&prefix, number, offset, &lease, start, missing.into()));
         });
         let series = &mut self.series[at];
         if series.serial.bucket() == number && !matches!(taken, Err(Stop::Disk(Failure::Taken))) {
@@ -196,7 +196,7 @@ impl Minter {
             if self.mutations.has(Mutation::WindowOutlivesLease) {
                 valid_until = bucket.end();
             }
-            series.window = Window::open(stamp, number, serials, valid_until);
+            series.window = Window::open(prefix, number, serials, valid_until);
             series.lease = Some(lease);
         }
         taken

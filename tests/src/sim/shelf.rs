@@ -18,7 +18,7 @@ use common::token::TokenKey;
 enum Place {
     Identity,
     Permit,
-    Witness,
+    PeerObservations,
     Lives,
     Caution,
     Lease(TokenKey),
@@ -49,7 +49,7 @@ impl Shelf {
             let place = match &write {
                 Write::Identity(_) => Place::Identity,
                 Write::PermitOut(_) => Place::Permit,
-                Write::Witness(_) => Place::Witness,
+                Write::PeerObservations(_) => Place::PeerObservations,
                 Write::Lives(_) => Place::Lives,
                 Write::Caution(_) => Place::Caution,
                 Write::Lease(key, _) => Place::Lease(*key),

@@ -4,7 +4,7 @@ use super::Setup;
 use super::rng::Rng;
 use super::series::Kind;
 use common::calendar::UtcOffset;
-use common::terms::Terms;
+use common::parameters::ClusterParameters;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
 use std::fmt;
 use std::str::FromStr;
@@ -225,7 +225,7 @@ impl Theme {
 #[derive(Clone, Debug)]
 pub struct Swarm {
     /// The cluster's parameters.
-    pub terms: Terms,
+    pub parameters: ClusterParameters,
     /// Agents at the beginning.
     pub agents: usize,
     /// Between an agent's renewals.
@@ -234,11 +234,11 @@ pub struct Swarm {
     pub mint: i64,
     /// Between two heartbeats of masters while nothing changes.
     pub idle_beat: i64,
-    /// Mail that is lost.
+    /// Messages that are lost.
     pub loss: f64,
-    /// Mail that comes twice.
+    /// Messages that come twice.
     pub doubled: f64,
-    /// Mail of which a copy is kept and delivered later.
+    /// Messages of which a copy is kept and delivered later.
     pub stored: f64,
     /// How much later at most.
     pub stored_max: i64,
@@ -268,7 +268,7 @@ impl Swarm {
         let lease_days = [1, 1, 2, 3, 5, 7][rng.below(6)];
         let uint2_max = [3, 5, 7, 9, 15, 31][rng.below(6)];
         let offset = UtcOffset::from_minutes([0, 0, 480, -210, 765][rng.below(5)]).expect("an offset");
-        let terms = Terms::new(lease_days, offset, uint2_max).expect("terms");
+        let parameters = ClusterParameters::new(lease_days, offset, uint2_max).expect("parameters");
         let resume_after_reboot = rng.chance(0.2);
         let mut weights: Vec<u32> = Fault::ALL
             .iter()
@@ -299,9 +299,9 @@ impl Swarm {
         }
         let rate = |rng: &mut Rng, max: f64| if rng.chance(0.3) { 0.0 } else { rng.unit() * rng.unit() * max };
         Self {
-            terms,
+            parameters,
             agents: rng.range(6, 12) as usize,
-            renew: SpanMs(terms.lease().0 / rng.range(4, 8)),
+            renew: SpanMs(parameters.lease().0 / rng.range(4, 8)),
             mint: rng.range(2, 12) * HOUR_MS,
             idle_beat: rng.range(20, 90) * 60_000,
             loss: rate(rng, 0.3),

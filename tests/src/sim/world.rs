@@ -2,7 +2,7 @@
 
 use super::Setup;
 use super::host::Host;
-use super::master::{Asked, Asker, Master, Told};
+use super::master::{Answered, Asked, Asker, Master};
 use super::mutation::Mutations;
 use super::net::{Net, Node};
 use super::operator::Joining;
@@ -29,7 +29,7 @@ const EVENTS_MAX: u64 = 5_000_000;
 /// What an agent asks a master.
 #[derive(Clone, Debug)]
 pub enum Call {
-    /// A sign of life.
+    /// A heartbeat.
     Heartbeat(HeartbeatRequest),
     /// For a token.
     Token(TokenRequest),
@@ -63,12 +63,12 @@ impl Caller {
 pub enum Event {
     /// The masters' clocks tick.
     Beat(u64),
-    /// Mail arrives at a master, by a connection from the second one.
-    Mail(usize, usize, Box<PeerFrame>),
+    /// Messages arrive at a master, by a connection from the second one.
+    Message(usize, usize, Box<PeerFrame>),
     /// A call arrives at a master.
     Call(usize, Caller, Box<Call>),
     /// An answer arrives at an agent; `None`: the connection failed, or it waits no longer.
-    Answer(Caller, Option<Box<Told>>),
+    Answer(Caller, Option<Box<Answered>>),
     /// An agent's task looks what there is to do.
     Wake(usize, u32),
     /// Clients want IDs.
@@ -147,7 +147,7 @@ pub struct World {
     pub faults: BTreeMap<&'static str, u64>,
     /// What operators did for masters so far, by kind.
     pub remedies: BTreeMap<&'static str, u64>,
-    /// Until then nothing goes wrong, and no mail is lost.
+    /// Until then nothing goes wrong, and no messages are lost.
     pub calm_until: i64,
     /// No faults any more.
     pub healed: bool,
@@ -164,7 +164,7 @@ impl World {
         let Setup { seed, mutations, trace, .. } = *setup;
         let mut rng = Rng::new(seed);
         let swarm = Swarm::draw(&mut rng, setup);
-        let oracle = Oracle::new(swarm.terms.utc_offset());
+        let oracle = Oracle::new(swarm.parameters.utc_offset());
         Self {
             rng,
             oracle,
@@ -212,9 +212,9 @@ impl World {
         self.queue.push(self.t + delay.max(0), event);
     }
 
-    /// Whatever is under way to masters arrives now, in its order: mail that is ten days late would be a fault.
+    /// Whatever is under way to masters arrives now, in its order: messages that are ten days late would be a fault.
     pub fn deliver_all(&mut self) {
-        self.queue.hasten(self.t + 1, |event| matches!(event, Event::Mail(..) | Event::Call(..)));
+        self.queue.hasten(self.t + 1, |event| matches!(event, Event::Message(..) | Event::Call(..)));
     }
 
     /// A short while.
@@ -301,7 +301,7 @@ impl World {
         match event {
             Event::Beat(number) if number == self.beat => self.on_beat(),
             Event::Beat(_) => {}
-            Event::Mail(m, from, frame) => self.on_mail(m, from, frame),
+            Event::Message(m, from, frame) => self.on_messages(m, from, frame),
             Event::Call(m, caller, call) => self.on_call(m, caller, *call),
             Event::Answer(caller, reply) => self.on_answer(caller, reply),
             Event::Wake(h, life) => self.wake(h, life),
@@ -342,10 +342,10 @@ impl World {
         self.schedule_beat(delay);
     }
 
-    fn on_mail(&mut self, m: usize, from: usize, frame: Box<PeerFrame>) {
+    fn on_messages(&mut self, m: usize, from: usize, frame: Box<PeerFrame>) {
         let paused = self.masters[m].paused_until - self.t;
         if paused > 0 {
-            return self.after(paused + 1, Event::Mail(m, from, frame));
+            return self.after(paused + 1, Event::Message(m, from, frame));
         }
         self.receive(m, from, frame);
     }
@@ -380,7 +380,7 @@ impl World {
     }
 
     /// Sends an answer on its way.
-    pub fn answer(&mut self, m: usize, caller: Caller, reply: Option<Box<Told>>) {
+    pub fn answer(&mut self, m: usize, caller: Caller, reply: Option<Box<Answered>>) {
         // Nobody waits for the answer to a copy.
         if caller.rpc == 0 {
             return;

@@ -1,7 +1,7 @@
 //! `POST /api/leases/..`: what an operator can do about a lease.
 
 use super::{From, ProblemBody, Refused, caller, path};
-use crate::door::{Door, Role, Who};
+use crate::auth::{Auth, Role, Who};
 use crate::masters::LeaseRow;
 use crate::problem::Problem;
 use axum::Json;
@@ -38,14 +38,14 @@ pub(crate) struct Termination {
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
 pub(crate) async fn renew(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
     named: Named,
 ) -> Result<Json<LeaseRow>, Problem> {
     let caller = caller(who, Role::Operator, from)?;
-    let (key, _) = known(&door, named).await?;
-    Ok(Json(door.orders().renew(key, caller.actor()).await?))
+    let (key, _) = known(&auth, named).await?;
+    Ok(Json(auth.commands().renew(key, caller.actor()).await?))
 }
 
 /// Ends a lease: no renewal any more. The token rests until `reuse_at`.
@@ -63,7 +63,7 @@ pub(crate) async fn renew(
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
 pub(crate) async fn terminate(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
     named: Named,
@@ -76,20 +76,20 @@ pub(crate) async fn terminate(
         b"" => Termination::default(),
         json => serde_json::from_slice(json).map_err(|e| Problem::bad_parameter(e.to_string()))?,
     };
-    let (key, named) = known(&door, named).await?;
+    let (key, named) = known(&auth, named).await?;
     if said.confirm != named && !(is_script && body.is_empty()) {
         return Err(Problem::bad_parameter(format!("confirm: to end this lease say {named} once more")));
     }
-    Ok(Json(door.orders().terminate(key, caller.actor()).await?))
+    Ok(Json(auth.commands().terminate(key, caller.actor()).await?))
 }
 
 /// The token that a path names, if somebody has it under that type; and its name.
-async fn known(door: &Door, named: Named) -> Result<(TokenKey, String), Problem> {
+async fn known(auth: &Auth, named: Named) -> Result<(TokenKey, String), Problem> {
     let (token_type, token) = path(named)?;
     let kind: TokenType = super::read_as("type", &token_type)?;
     let key = TokenKey::parse(kind.family(), &token)
         .ok_or_else(|| Problem::bad_parameter(format!("token: this is no token of the type {kind}")))?;
-    let known = door.orders().lease(key).await?.filter(|lease| lease.token_type == kind);
+    let known = auth.commands().lease(key).await?.filter(|lease| lease.token_type == kind);
     let none = || Problem::new(StatusCode::NOT_FOUND, "not_found", format!("nobody has the token {key} of {kind}"));
     known.map(|_| (key, format!("{kind}/{key}"))).ok_or_else(none)
 }

@@ -1,11 +1,11 @@
 //! The JSON API, and its description, which is made from the handlers and the types they answer with.
 
+mod accounts;
 mod lease;
-mod people;
 pub(crate) mod read;
 mod setting;
 
-use crate::door::{Role, Source, Who, login};
+use crate::auth::{Role, Source, Who, login};
 use crate::problem::Problem;
 use crate::routes::Shared;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
@@ -52,9 +52,9 @@ pub(crate) enum Refused {
 }
 
 /// Both ways in; the role that a call needs stands as its scope.
-struct Doors;
+struct SecuritySchemes;
 
-impl Modify for Doors {
+impl Modify for SecuritySchemes {
     fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
         let components = api.components.get_or_insert_default();
         let key =
@@ -74,7 +74,7 @@ impl Modify for Doors {
         description = "Leases, masters, settings, users and the audit of one cluster, as one of its two masters has them. \
                        Every error is an application/problem+json with a stable `code`."
     ),
-    modifiers(&Doors),
+    modifiers(&SecuritySchemes),
     components(schemas(ProblemBody))
 )]
 struct Description;
@@ -94,13 +94,13 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(setting::namespaces, setting::define))
         .routes(routes!(setting::retire))
         .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
-        .routes(routes!(people::me))
-        .routes(routes!(people::users, people::add_user))
-        .routes(routes!(people::remove_user))
-        .routes(routes!(people::set_password))
-        .routes(routes!(people::set_role))
-        .routes(routes!(people::keys, people::add_key))
-        .routes(routes!(people::remove_key))
+        .routes(routes!(accounts::me))
+        .routes(routes!(accounts::users, accounts::add_user))
+        .routes(routes!(accounts::remove_user))
+        .routes(routes!(accounts::set_password))
+        .routes(routes!(accounts::set_role))
+        .routes(routes!(accounts::keys, accounts::add_key))
+        .routes(routes!(accounts::remove_key))
         .routes(routes!(login::form, login::log_in))
         .routes(routes!(login::log_out))
         .routes(routes!(read::healthz))

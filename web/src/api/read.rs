@@ -3,9 +3,9 @@
 use super::{ProblemBody, path, query};
 use crate::agents::{AgentRow, SettingsRow};
 use crate::ask;
-use crate::door::Door;
+use crate::auth::Auth;
+use crate::commands::{AuditCheck, AuditFilter};
 use crate::masters::{AuditRow, LeaseFilter, LeasePage, LeaseRow, MasterRow, Masters, PoolRow};
-use crate::orders::{AuditCheck, AuditFilter};
 use crate::problem::Problem;
 use crate::query::{AuditQuery, FilterQuery};
 use axum::Json;
@@ -142,7 +142,7 @@ pub(crate) async fn explain(
 )]
 pub(crate) async fn audit(
     State(masters): State<Arc<dyn Masters>>,
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     asked: Result<Query<AuditQuery>, QueryRejection>,
 ) -> Result<Json<Vec<AuditRow>>, Problem> {
     let asked = query(asked)?;
@@ -151,7 +151,7 @@ pub(crate) async fn audit(
     let lines = if filter == AuditFilter::default() {
         masters.audit(before, count)
     } else {
-        door.orders().find_in_audit(filter, before, count)
+        auth.commands().find_in_audit(filter, before, count)
     };
     Ok(Json(ask::within(lines).await?))
 }
@@ -165,8 +165,8 @@ pub(crate) async fn audit(
     ),
     security(("login" = ["viewer"]), ("key" = ["viewer"]))
 )]
-pub(crate) async fn verify(State(door): State<Arc<Door>>) -> Result<Json<AuditCheck>, Problem> {
-    Ok(Json(door.orders().verify_audit().await?))
+pub(crate) async fn verify(State(auth): State<Arc<Auth>>) -> Result<Json<AuditCheck>, Problem> {
+    Ok(Json(auth.commands().verify_audit().await?))
 }
 
 /// Whether this program is alive.

@@ -2,7 +2,7 @@
 
 use super::{From, ProblemBody, Refused, body, caller, query, read_as};
 use crate::ask;
-use crate::door::{Door, Role, Who};
+use crate::auth::{Auth, Role, Who};
 use crate::masters::{Masters, NamespaceRow, NetworkRow};
 use crate::problem::Problem;
 use axum::Json;
@@ -78,7 +78,7 @@ pub(crate) async fn namespaces(State(masters): State<Arc<dyn Masters>>) -> Resul
     security(("login" = ["operator"]), ("key" = ["operator"]))
 )]
 pub(crate) async fn define(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
     who: Who,
     from: From,
@@ -90,7 +90,7 @@ pub(crate) async fn define(
     let name: GeneratorName = read_as("name", &name)?;
     let definition = Definition { kind, token_type, template, everyday_reset, step, scope };
     let namespace = Namespace::define(name.clone(), &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
-    let changed = door.orders().change(Change::Define(Box::new(namespace)), caller.actor()).await;
+    let changed = auth.commands().change(Change::Define(Box::new(namespace)), caller.actor()).await;
     let status = match changed {
         Ok(Changed::Done) => StatusCode::CREATED,
         Ok(Changed::AlreadySo) => StatusCode::OK,
@@ -129,7 +129,7 @@ pub(crate) struct Retirement {
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
 pub(crate) async fn retire(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
     who: Who,
     from: From,
@@ -147,7 +147,7 @@ pub(crate) async fn retire(
     if said.confirm != name.as_str() && !(is_script && body.is_empty()) {
         return Err(Problem::bad_parameter(format!("confirm: to retire this name for ever say {name} once more")));
     }
-    door.orders().change(Change::Retire(name.clone()), caller.actor()).await?;
+    auth.commands().change(Change::Retire(name.clone()), caller.actor()).await?;
     let all = ask::within(masters.namespaces()).await?;
     let row = all.into_iter().find(|row| row.name == name && row.retired);
     row.map(Json).ok_or_else(|| Refusal::Retry.into())
@@ -174,7 +174,7 @@ pub(crate) async fn whitelist(State(masters): State<Arc<dyn Masters>>) -> Result
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
 pub(crate) async fn allow(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
     who: Who,
     from: From,
@@ -182,7 +182,7 @@ pub(crate) async fn allow(
 ) -> Result<Json<Vec<NetworkRow>>, Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let network = network(&body(form)?.range)?;
-    door.orders().change(Change::Allow(network), caller.actor()).await?;
+    auth.commands().change(Change::Allow(network), caller.actor()).await?;
     whitelist(State(masters)).await
 }
 
@@ -197,7 +197,7 @@ pub(crate) async fn allow(
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
 pub(crate) async fn disallow(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     State(masters): State<Arc<dyn Masters>>,
     who: Who,
     from: From,
@@ -214,7 +214,7 @@ pub(crate) async fn disallow(
     if !known.iter().any(|row| row.network == network.to_string()) {
         return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", "this network is not on the whitelist"));
     }
-    door.orders().change(Change::Disallow(network), caller.actor()).await?;
+    auth.commands().change(Change::Disallow(network), caller.actor()).await?;
     whitelist(State(masters)).await
 }
 

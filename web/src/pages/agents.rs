@@ -3,7 +3,7 @@
 use super::frame::Choice;
 use super::leases::Pager;
 use super::picture::Spark;
-use super::{Frame, Look, Parts, rows};
+use super::{Frame, PageContext, Parts, rows};
 use crate::agents::{AgentRow, AgentState};
 use crate::problem::Problem;
 use crate::query::{PAGE_ROWS, escaped, page_number};
@@ -93,15 +93,15 @@ pub(super) fn page(frame: Frame, view: &AgentsView, parts: &Parts) -> Result<Str
     Page { frame, parts, search: view.search.clone(), states: states.into(), filtered }.render()
 }
 
-pub(super) async fn parts(look: &Look<'_>, view: &AgentsView, parts: &mut Parts) -> Result<(), Problem> {
-    let w = look.w;
-    let mut all = rows(look.masters.agents()).await?;
+pub(super) async fn parts(page: &PageContext<'_>, view: &AgentsView, parts: &mut Parts) -> Result<(), Problem> {
+    let w = page.w;
+    let mut all = rows(page.masters.agents()).await?;
     let count = all.len();
     all.retain(|row| view.admits(row));
     // What needs a look comes first; the names are in order already.
     all.sort_by_key(|row| row.state);
     let (matching, skip) = (all.len(), view.skip());
-    let shown: Vec<Row> = all.iter().skip(skip).take(PAGE_ROWS).map(|row| Row::new(row, look)).collect();
+    let shown: Vec<Row> = all.iter().skip(skip).take(PAGE_ROWS).map(|row| Row::new(row, page)).collect();
     let number = |n: usize| grouped(u64::try_from(n).unwrap_or(u64::MAX));
     let summary = fill(w.agents_shown, &[&number(matching), &number(count)]);
     let more = skip.saturating_add(PAGE_ROWS) < matching;
@@ -167,8 +167,8 @@ struct Left {
 }
 
 impl Row {
-    fn new(row: &AgentRow, look: &Look<'_>) -> Self {
-        let w = look.w;
+    fn new(row: &AgentRow, page: &PageContext<'_>) -> Self {
+        let w = page.w;
         let held = |held: &crate::agents::HeldRow| Held {
             text: held.token.clone(),
             token_type: held.token_type,
@@ -184,7 +184,7 @@ impl Row {
                 AgentState::Late => w.agent_late_text,
                 AgentState::Lost => w.agent_lost_text,
             },
-            heard: row.heard.map(|at| When::new(at, look.snapshot.now, Grain::Minute, w)),
+            heard: row.heard.map(|at| When::new(at, page.snapshot.now, Grain::Minute, w)),
             master: row.master.map(|master| fill(w.master, &[&master.to_string()])),
             address: row.address.clone(),
             session: row.session.shown(),

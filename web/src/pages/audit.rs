@@ -1,9 +1,9 @@
 //! The audit.
 
 use super::frame::Choice;
-use super::{Frame, Look, Parts, rows};
+use super::{Frame, PageContext, Parts, rows};
+use crate::commands::AuditFilter;
 use crate::masters::AuditRow;
-use crate::orders::AuditFilter;
 use crate::problem::Problem;
 use crate::query::{AUDIT_LINES, escaped};
 use crate::text::{When, grouped};
@@ -127,22 +127,22 @@ pub(super) fn page(frame: Frame, view: &AuditView, parts: &Parts) -> Result<Stri
     Page { frame, parts, actions: actions.into(), actor, about, filtered }.render()
 }
 
-pub(super) async fn parts(look: &Look<'_>, view: &AuditView, parts: &mut Parts) -> Result<(), Problem> {
+pub(super) async fn parts(page: &PageContext<'_>, view: &AuditView, parts: &mut Parts) -> Result<(), Problem> {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let filter = AuditFilter {
         actor: given(&view.actor),
         action: view.action.map(|action| action.code().to_owned()),
         about: given(&view.about),
     };
-    let lines = rows(look.orders.find_in_audit(filter, view.before, AUDIT_LINES)).await?;
+    let lines = rows(page.commands.find_in_audit(filter, view.before, AUDIT_LINES)).await?;
     let older = lines.last().filter(|line| lines.len() == AUDIT_LINES && line.number > 1).map(|line| {
         let action = view.action.map(Action::code).unwrap_or_default();
         let (actor, about) = (escaped(&view.actor), escaped(&view.about));
         format!("/audit?before={}&action={action}&actor={actor}&about={about}", line.number)
     });
     let newest = view.before.is_some();
-    parts.add("lines", &Lines { w: look.w, lines: lines.into_iter().map(|row| Line::new(row, look)).collect() })?;
-    parts.add("pager", &Older { w: look.w, older, newest })?;
+    parts.add("lines", &Lines { w: page.w, lines: lines.into_iter().map(|row| Line::new(row, page)).collect() })?;
+    parts.add("pager", &Older { w: page.w, older, newest })?;
     Ok(())
 }
 
@@ -182,7 +182,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(row: AuditRow, look: &Look<'_>) -> Self {
+    pub(super) fn new(row: AuditRow, page: &PageContext<'_>) -> Self {
         let tone = match row.action {
             Action::Grant | Action::Renew => "well",
             Action::Deny | Action::Terminate | Action::PeerLost | Action::RolledBack | Action::Reverted => "bad",
@@ -194,11 +194,11 @@ impl Line {
         Self {
             number: grouped(row.number),
             at: When::date(row.at),
-            ago: look.when(row.at),
+            ago: page.when(row.at),
             who: row.who,
             from: row.from,
             code: row.action.code(),
-            action: action_name(row.action, look.w),
+            action: action_name(row.action, page.w),
             tone,
             href: href_of(row.action, &row.subject),
             subject: row.subject,

@@ -233,12 +233,12 @@ impl Holder {
 /// The holder at `at` by a token's lines of the audit, newest first: the last who was granted it by then, if its lease
 /// had not ended.
 fn former(lines: &[AuditRow], at: WallMs, w: &'static Words) -> Option<Holder> {
-    let told = |line: &AuditRow| Told::read(&line.detail);
+    let detail = |line: &AuditRow| GrantDetail::read(&line.detail);
     let begun = |line: &&AuditRow| line.action == Action::Grant && day_of(line.at) <= at;
     let grant = lines.iter().find(begun)?;
-    let Told { g, agent, session, .. } = told(grant)?;
-    let end = lines.iter().find(|line| line.action == Action::End && told(line).is_some_and(|end| end.g == g));
-    let until = end.and_then(told).map(|end| end.until);
+    let GrantDetail { g, agent, session, .. } = detail(grant)?;
+    let end = lines.iter().find(|line| line.action == Action::End && detail(line).is_some_and(|end| end.g == g));
+    let until = end.and_then(detail).map(|end| end.until);
     let over = until.as_deref().is_some_and(|until| until <= at.to_string().as_str());
     (!over).then(|| Holder {
         agent,
@@ -256,14 +256,14 @@ fn day_of(at: WallMs) -> WallMs {
 }
 
 /// What a line about a lease tells: `g3 of edge-01, session .., until ..`.
-struct Told {
+struct GrantDetail {
     g: String,
     agent: String,
     session: String,
     until: String,
 }
 
-impl Told {
+impl GrantDetail {
     fn read(detail: &str) -> Option<Self> {
         let (g, rest) = detail.strip_prefix('g')?.split_once(" of ")?;
         let (agent, rest) = rest.split_once(", session ")?;

@@ -1,7 +1,7 @@
 //! What is around every page: the way to the others, who looks, how things are.
 
-use super::{Lens, Parts, Snapshot, Still, What};
-use crate::door::{Role, Who};
+use super::{Parts, Snapshot, Static, ViewKey, What};
+use crate::auth::{Role, Who};
 use crate::text::{When, grouped};
 use crate::words::{Lang, Words, fill};
 use axum::extract::FromRequestParts;
@@ -38,12 +38,12 @@ impl Theme {
 
 /// What somebody chose, by cookies and by what the browser asks for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taste {
+pub(crate) struct Preferences {
     pub(crate) lang: Lang,
     pub(crate) theme: Theme,
 }
 
-impl Taste {
+impl Preferences {
     pub(crate) fn of(headers: &axum::http::HeaderMap) -> Self {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let all: Vec<(&str, &str)> =
@@ -60,20 +60,20 @@ impl Taste {
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
     pub(crate) who: Who,
-    pub(crate) taste: Taste,
+    pub(crate) preferences: Preferences,
 }
 
 impl Visitor {
-    pub(crate) fn lens(&self) -> Lens {
-        Lens { lang: self.taste.lang, role: self.who.role }
+    pub(crate) fn key(&self) -> ViewKey {
+        ViewKey { lang: self.preferences.lang, role: self.who.role }
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Visitor {
     type Rejection = Response;
     async fn from_request_parts(head: &mut Head, state: &S) -> Result<Self, Response> {
-        let taste = Taste::of(&head.headers);
-        Ok(Self { who: Who::from_request_parts(head, state).await?, taste })
+        let preferences = Preferences::of(&head.headers);
+        Ok(Self { who: Who::from_request_parts(head, state).await?, preferences })
     }
 }
 
@@ -126,7 +126,7 @@ impl Frame {
         test_clock: Option<TestClock>,
         parts: &Parts,
     ) -> Self {
-        let (Taste { lang, theme }, who) = (visitor.taste, &visitor.who);
+        let (Preferences { lang, theme }, who) = (visitor.preferences, &visitor.who);
         let w = lang.words();
         let links = links(w, who.role, what);
         let title = links.iter().find(|link| link.here).map_or("", |link| link.name).to_owned();
@@ -190,14 +190,14 @@ fn links(w: &'static Words, role: Role, what: &What) -> Vec<Link> {
         link("/namespaces", w.namespaces, "namespaces", *what == What::Namespaces),
         link("/whitelist", w.whitelist, "whitelist", *what == What::Whitelist),
         link("/audit", w.audit, "audit", matches!(what, What::Audit(_))),
-        link("/explain", w.explain, "explain", *what == What::Still(Still::Explain)),
+        link("/explain", w.explain, "explain", *what == What::Static(Static::Explain)),
     ];
     if role >= Role::Admin {
-        links.push(link("/users", w.users, "users", *what == What::Still(Still::Users)));
+        links.push(link("/users", w.users, "users", *what == What::Static(Static::Users)));
     } else {
-        links.push(link("/users", w.own_password, "users", *what == What::Still(Still::Users)));
+        links.push(link("/users", w.own_password, "users", *what == What::Static(Static::Users)));
     }
-    links.push(link("/settings", w.settings, "settings", *what == What::Still(Still::Settings)));
+    links.push(link("/settings", w.settings, "settings", *what == What::Static(Static::Settings)));
     links
 }
 

@@ -2,8 +2,8 @@
 
 use super::audit::Line;
 use super::leases::stage_name;
-use super::{Frame, Look, Parts, rows, widest};
-use crate::door::Role;
+use super::{Frame, PageContext, Parts, rows, widest};
+use crate::auth::Role;
 use crate::masters::{LeaseFilter, LeaseRow, LeaseStage, Order, Page as Cut};
 use crate::problem::Problem;
 use crate::text::{When, grouped};
@@ -28,14 +28,14 @@ pub(super) fn page(frame: Frame, key: TokenKey, parts: &Parts) -> Result<String,
     Page { frame: frame.titled(title), parts }.render()
 }
 
-pub(super) async fn parts(look: &Look<'_>, key: TokenKey, parts: &mut Parts) -> Result<(), Problem> {
+pub(super) async fn parts(page: &PageContext<'_>, key: TokenKey, parts: &mut Parts) -> Result<(), Problem> {
     let filter = LeaseFilter { token: Some(key), ..LeaseFilter::default() };
     let cut = Cut { after: None, skip: 0, limit: 1, order: Order::default() };
-    let lease = rows(look.masters.leases(filter, cut)).await?.rows.into_iter().next();
-    let history = rows(look.masters.history(key, HISTORY_MAX)).await?;
-    parts.add("lease", &Detail::new(look, key, lease.as_ref()))?;
+    let lease = rows(page.masters.leases(filter, cut)).await?.rows.into_iter().next();
+    let history = rows(page.masters.history(key, HISTORY_MAX)).await?;
+    parts.add("lease", &Detail::new(page, key, lease.as_ref()))?;
     parts
-        .add("history", &History { w: look.w, lines: history.into_iter().map(|row| Line::new(row, look)).collect() })?;
+        .add("history", &History { w: page.w, lines: history.into_iter().map(|row| Line::new(row, page)).collect() })?;
     Ok(())
 }
 
@@ -81,8 +81,8 @@ struct Shown {
 }
 
 impl Detail {
-    fn new(look: &Look<'_>, key: TokenKey, lease: Option<&LeaseRow>) -> Self {
-        let w = look.w;
+    fn new(page: &PageContext<'_>, key: TokenKey, lease: Option<&LeaseRow>) -> Self {
+        let w = page.w;
         let (stage, name, explanation) = match lease.map(|row| row.stage) {
             None => ("free", w.state_free, w.state_free_text),
             Some(stage) => {
@@ -103,15 +103,15 @@ impl Detail {
             stage,
             stage_name: name,
             explanation,
-            shown: lease.map(|row| Shown::new(row, look)),
-            can_act: held && look.lens.role >= Role::Operator,
-            gated: look.snapshot.gated(),
+            shown: lease.map(|row| Shown::new(row, page)),
+            can_act: held && page.key.role >= Role::Operator,
+            gated: page.snapshot.gated(),
         }
     }
 }
 
 impl Shown {
-    fn new(row: &LeaseRow, look: &Look<'_>) -> Self {
+    fn new(row: &LeaseRow, page: &PageContext<'_>) -> Self {
         let whole = (row.reuse_at - row.from).0.max(1);
         let place = |at: common::time::WallMs| (at - row.from).0.clamp(0, whole).saturating_mul(SPAN_UNITS) / whole;
         Self {
@@ -120,13 +120,13 @@ impl Shown {
             session: row.session.shown(),
             address: row.address.clone(),
             g: grouped(row.g),
-            from: look.when(row.from),
-            until: look.when(row.until),
-            reuse_at: look.when(row.reuse_at),
+            from: page.when(row.from),
+            until: page.when(row.until),
+            reuse_at: page.when(row.reuse_at),
             reuse_date: When::date(row.reuse_at),
-            renewed: row.renewed.map(|at| look.when(at)),
+            renewed: row.renewed.map(|at| page.when(at)),
             until_at: place(row.until),
-            now_at: place(look.snapshot.now),
+            now_at: place(page.snapshot.now),
             from_date: When::date(row.from),
             until_date: When::date(row.until),
         }

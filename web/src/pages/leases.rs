@@ -1,7 +1,7 @@
 //! The table of leases.
 
 use super::frame::Choice;
-use super::{Frame, Look, Parts, lease_href, rows};
+use super::{Frame, PageContext, Parts, lease_href, rows};
 use crate::masters::{LeaseFilter, LeasePage, LeaseRow, LeaseStage, Order, Page as Cut, SortBy};
 use crate::problem::Problem;
 use crate::query::{FilterQuery, PAGE_NUMBER_MAX, PAGE_ROWS, escaped, page_number};
@@ -143,13 +143,13 @@ pub(super) fn page(frame: Frame, view: &LeasesView, parts: &Parts) -> Result<Str
     .render()
 }
 
-pub(super) async fn parts(look: &Look<'_>, view: &LeasesView, parts: &mut Parts) -> Result<(), Problem> {
+pub(super) async fn parts(page: &PageContext<'_>, view: &LeasesView, parts: &mut Parts) -> Result<(), Problem> {
     let cut = Cut { after: None, skip: view.skip(), limit: PAGE_ROWS, order: view.order };
-    let leases = rows(look.masters.leases(view.filter.clone(), cut)).await?;
+    let leases = rows(page.masters.leases(view.filter.clone(), cut)).await?;
     let (filtered, beyond) = (view.filter != LeaseFilter::default(), leases.total > 0);
-    let shown = leases.rows.iter().map(|row| Row::new(row, look)).collect();
-    parts.add("rows", &Rows { w: look.w, rows: shown, filtered, beyond })?;
-    parts.add("pager", &Pager::new(view, &leases, look.w))?;
+    let shown = leases.rows.iter().map(|row| Row::new(row, page)).collect();
+    parts.add("rows", &Rows { w: page.w, rows: shown, filtered, beyond })?;
+    parts.add("pager", &Pager::new(view, &leases, page.w))?;
     Ok(())
 }
 
@@ -181,7 +181,7 @@ struct Row {
 }
 
 impl Row {
-    fn new(row: &LeaseRow, look: &Look<'_>) -> Self {
+    fn new(row: &LeaseRow, page: &PageContext<'_>) -> Self {
         let token = row.token.text();
         Self {
             key: format!("lease-{:?}-{token}", row.token.family).to_lowercase(),
@@ -189,14 +189,14 @@ impl Row {
             token,
             token_type: row.token_type.name(),
             stage: row.stage.name(),
-            stage_name: stage_name(row.stage, look.w),
+            stage_name: stage_name(row.stage, page.w),
             agent: row.agent_id.to_string(),
             address: row.address.clone(),
             session: row.session.shown(),
-            until: look.when(row.until),
-            left: left(row, look.snapshot.now),
-            renewed: row.renewed.map(|at| look.when(at)),
-            reuse_at: look.when(row.reuse_at),
+            until: page.when(row.until),
+            left: left(row, page.snapshot.now),
+            renewed: row.renewed.map(|at| page.when(at)),
+            reuse_at: page.when(row.reuse_at),
         }
     }
 }

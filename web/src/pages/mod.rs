@@ -17,13 +17,13 @@ mod tables;
 mod users;
 
 use frame::Frame;
-pub(crate) use frame::{Choice, Taste, Visitor, langs, themes};
+pub(crate) use frame::{Choice, Preferences, Visitor, langs, themes};
 pub(crate) use users::users;
 
 use crate::ask;
-use crate::door::Role;
+use crate::auth::Role;
+use crate::commands::Commands;
 use crate::masters::{MasterRow, Masters, PoolRow, Unavailable};
-use crate::orders::Orders;
 use crate::problem::Problem;
 use crate::query::given;
 use crate::words::{Lang, Words};
@@ -37,7 +37,7 @@ use serde::de::DeserializeOwned;
 
 /// Through whose eyes a page is looked at, as far as that makes a difference to its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Lens {
+pub(crate) struct ViewKey {
     pub(crate) lang: Lang,
     pub(crate) role: Role,
 }
@@ -53,12 +53,12 @@ pub(crate) enum What {
     Whitelist,
     Audit(audit::AuditView),
     /// Pages of which only the frame changes by itself.
-    Still(Still),
+    Static(Static),
 }
 
 /// Pages that nothing happens on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Still {
+pub(crate) enum Static {
     Explain,
     Users,
     Settings,
@@ -67,7 +67,7 @@ pub(crate) enum Still {
 /// Somebody's look at something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct View {
-    pub(crate) lens: Lens,
+    pub(crate) key: ViewKey,
     pub(crate) what: What,
 }
 
@@ -111,30 +111,35 @@ impl Parts {
 }
 
 /// The parts of `view`, as they are now.
-pub(crate) async fn parts(desk: &Desk<'_>, view: &View, snapshot: &Snapshot) -> Result<Parts, Problem> {
+pub(crate) async fn parts(context: &Context<'_>, view: &View, snapshot: &Snapshot) -> Result<Parts, Problem> {
     let mut parts = Parts::default();
-    let look =
-        Look { masters: desk.masters, orders: desk.orders, snapshot, lens: view.lens, w: view.lens.lang.words() };
-    parts.add("status", &status::StatusPart::new(snapshot, look.w))?;
+    let page = PageContext {
+        masters: context.masters,
+        commands: context.commands,
+        snapshot,
+        key: view.key,
+        w: view.key.lang.words(),
+    };
+    parts.add("status", &status::StatusPart::new(snapshot, page.w))?;
     match &view.what {
-        What::Overview => overview::parts(&look, &mut parts).await?,
-        What::Leases(leases) => leases::parts(&look, leases, &mut parts).await?,
-        What::Lease(key) => lease::parts(&look, *key, &mut parts).await?,
-        What::Agents(agents) => agents::parts(&look, agents, &mut parts).await?,
-        What::Namespaces => tables::namespaces(&look, &mut parts).await?,
-        What::Whitelist => tables::whitelist(&look, &mut parts).await?,
-        What::Audit(audit) => audit::parts(&look, audit, &mut parts).await?,
-        What::Still(_) => {}
+        What::Overview => overview::parts(&page, &mut parts).await?,
+        What::Leases(leases) => leases::parts(&page, leases, &mut parts).await?,
+        What::Lease(key) => lease::parts(&page, *key, &mut parts).await?,
+        What::Agents(agents) => agents::parts(&page, agents, &mut parts).await?,
+        What::Namespaces => tables::namespaces(&page, &mut parts).await?,
+        What::Whitelist => tables::whitelist(&page, &mut parts).await?,
+        What::Audit(audit) => audit::parts(&page, audit, &mut parts).await?,
+        What::Static(_) => {}
     }
     Ok(parts)
 }
 
 /// The whole page.
-pub(crate) async fn page(desk: &Desk<'_>, visitor: &Visitor, what: What) -> Result<String, Problem> {
-    let view = View { lens: visitor.lens(), what };
-    let Desk { masters, .. } = *desk;
+pub(crate) async fn page(context: &Context<'_>, visitor: &Visitor, what: What) -> Result<String, Problem> {
+    let view = View { key: visitor.key(), what };
+    let Context { masters, .. } = *context;
     let snapshot = ask::snapshot(masters).await?;
-    let parts = parts(desk, &view, &snapshot).await?;
+    let parts = parts(context, &view, &snapshot).await?;
     let frame = Frame::new(visitor, &view.what, &snapshot, masters.test_clock(), &parts);
     Ok(match &view.what {
         What::Overview => overview::page(frame, &parts)?,
@@ -144,43 +149,43 @@ pub(crate) async fn page(desk: &Desk<'_>, visitor: &Visitor, what: What) -> Resu
         What::Namespaces => tables::namespaces_page(frame, &parts)?,
         What::Whitelist => tables::whitelist_page(frame, &parts)?,
         What::Audit(audit) => audit::page(frame, audit, &parts)?,
-        What::Still(Still::Settings) => settings::page(masters, frame).await?,
-        What::Still(Still::Explain | Still::Users) => return Err(Problem::not_found()),
+        What::Static(Static::Settings) => settings::page(masters, frame).await?,
+        What::Static(Static::Explain | Static::Users) => return Err(Problem::not_found()),
     })
 }
 
 /// `/explain?id=`.
-pub(crate) async fn explained(desk: &Desk<'_>, visitor: &Visitor, id: &str) -> Result<String, Problem> {
-    let frame = still_frame(desk, visitor, Still::Explain).await?;
-    explain::page(desk.masters, frame, id).await
+pub(crate) async fn explained(context: &Context<'_>, visitor: &Visitor, id: &str) -> Result<String, Problem> {
+    let frame = still_frame(context, visitor, Static::Explain).await?;
+    explain::page(context.masters, frame, id).await
 }
 
 /// The frame of a page that nothing happens on.
-async fn still_frame(desk: &Desk<'_>, visitor: &Visitor, still: Still) -> Result<Frame, Problem> {
-    let view = View { lens: visitor.lens(), what: What::Still(still) };
-    let Desk { masters, .. } = *desk;
+async fn still_frame(context: &Context<'_>, visitor: &Visitor, still: Static) -> Result<Frame, Problem> {
+    let view = View { key: visitor.key(), what: What::Static(still) };
+    let Context { masters, .. } = *context;
     let snapshot = ask::snapshot(masters).await?;
-    let parts = parts(desk, &view, &snapshot).await?;
+    let parts = parts(context, &view, &snapshot).await?;
     Ok(Frame::new(visitor, &view.what, &snapshot, masters.test_clock(), &parts))
 }
 
 /// Whom pages ask.
 #[derive(Clone, Copy)]
-pub(crate) struct Desk<'a> {
+pub(crate) struct Context<'a> {
     pub(crate) masters: &'a dyn Masters,
-    pub(crate) orders: &'a dyn Orders,
+    pub(crate) commands: &'a dyn Commands,
 }
 
 /// What a part is made from.
-struct Look<'a> {
+struct PageContext<'a> {
     masters: &'a dyn Masters,
-    orders: &'a dyn Orders,
+    commands: &'a dyn Commands,
     snapshot: &'a Snapshot,
-    lens: Lens,
+    key: ViewKey,
     w: &'static Words,
 }
 
-impl Look<'_> {
+impl PageContext<'_> {
     fn when(&self, at: WallMs) -> crate::text::When {
         crate::text::When::new(at, self.snapshot.now, crate::text::Grain::Minute, self.w)
     }
@@ -199,9 +204,9 @@ impl<S: Send + Sync> FromRequestParts<S> for What {
             "/namespaces" => Self::Namespaces,
             "/whitelist" => Self::Whitelist,
             "/audit" => Self::Audit(query::<audit::AuditViewQuery, S>(head, state).await?.try_into()?),
-            "/explain" => Self::Still(Still::Explain),
-            "/users" => Self::Still(Still::Users),
-            "/settings" => Self::Still(Still::Settings),
+            "/explain" => Self::Static(Static::Explain),
+            "/users" => Self::Static(Static::Users),
+            "/settings" => Self::Static(Static::Settings),
             _ => {
                 let token = path.strip_prefix("/leases/").and_then(|rest| rest.split_once('/'));
                 let (token_type, token) = token.ok_or_else(Problem::not_found)?;

@@ -4,7 +4,7 @@ use super::agents::state_name;
 use super::audit::Line;
 use super::picture::{Spark, pieces, sum};
 use super::status::MastersPart;
-use super::{Frame, Look, Parts, lease_href, rows};
+use super::{Frame, PageContext, Parts, lease_href, rows};
 use crate::agents::{AgentRow, AgentState};
 use crate::masters::{LeaseFilter, LeaseRow, LeaseStage, Order, Page as Cut, PoolRow, SortBy};
 use crate::problem::Problem;
@@ -35,18 +35,18 @@ pub(super) fn page(frame: Frame, parts: &Parts) -> Result<String, askama::Error>
     Page { frame, parts }.render()
 }
 
-pub(super) async fn parts(look: &Look<'_>, parts: &mut Parts) -> Result<(), Problem> {
-    let Look { masters, snapshot, w, .. } = *look;
+pub(super) async fn parts(page: &PageContext<'_>, parts: &mut Parts) -> Result<(), Problem> {
+    let PageContext { masters, snapshot, w, .. } = *page;
     let agents = rows(masters.agents()).await?;
     let held = LeaseFilter { stage: Some(LeaseStage::Held), ..LeaseFilter::default() };
     let order = Order { by: SortBy::Until, descending: false };
     let first = rows(masters.leases(held, Cut { after: None, skip: 0, limit: 1, order })).await?;
     let lines = rows(masters.audit(None, RECENT)).await?;
-    parts.add("alarms", &Alarms::new(look, &agents))?;
-    parts.add("tiles", &Tiles::new(look, &agents, first.rows.first()))?;
+    parts.add("alarms", &Alarms::new(page, &agents))?;
+    parts.add("tiles", &Tiles::new(page, &agents, first.rows.first()))?;
     parts.add("masters", &MastersPart::new(snapshot, w))?;
     parts.add("pools", &Pools { w, bars: snapshot.pools.iter().map(|row| Bar::new(row, w)).collect() })?;
-    parts.add("recent", &Recent { w, lines: lines.into_iter().map(|row| Line::new(row, look)).collect() })?;
+    parts.add("recent", &Recent { w, lines: lines.into_iter().map(|row| Line::new(row, page)).collect() })?;
     parts.add("busiest", &Busiest::new(&agents, w))?;
     Ok(())
 }
@@ -61,14 +61,14 @@ struct Alarms {
 }
 
 impl Alarms {
-    fn new(look: &Look<'_>, agents: &[AgentRow]) -> Self {
-        let w = look.w;
-        let low = look.snapshot.pools.iter().filter(|pool| pool.is_low());
+    fn new(page: &PageContext<'_>, agents: &[AgentRow]) -> Self {
+        let w = page.w;
+        let low = page.snapshot.pools.iter().filter(|pool| pool.is_low());
         let pools = low.map(|pool| match pool.free {
             0 => ("bad", fill(w.alarm_pool, &[pool.token_type.name()])),
             free => ("warn", fill(w.alarm_pool_low, &[&free.to_string(), pool.token_type.name()])),
         });
-        let agents = agents.iter().filter_map(|row| alarm_of(row, look));
+        let agents = agents.iter().filter_map(|row| alarm_of(row, page));
         let all: Vec<_> = pools.chain(agents).collect();
         let more = all.len().saturating_sub(ALARMS_MAX);
         let more = (more > 0).then(|| fill(w.alarm_more, &[&grouped(more as u64)]));
@@ -77,15 +77,15 @@ impl Alarms {
 }
 
 /// The worst that is to be said of an agent.
-fn alarm_of(row: &AgentRow, look: &Look<'_>) -> Option<(&'static str, String)> {
-    let (w, name) = (look.w, row.agent_id.as_str());
+fn alarm_of(row: &AgentRow, page: &PageContext<'_>) -> Option<(&'static str, String)> {
+    let (w, name) = (page.w, row.agent_id.as_str());
     // Who left and holds nothing any more is nobody's worry.
     let holds = !row.tokens.is_empty();
     let Some((report, heard)) = row.report.as_ref().zip(row.heard) else {
         return holds.then(|| ("warn", fill(w.alarm_agent_unheard, &[name])));
     };
     if row.state == AgentState::Lost {
-        let since = look.when(heard);
+        let since = page.when(heard);
         return holds.then(|| ("warn", fill(w.alarm_agent_lost, &[name, since.exact()])));
     }
     if let Some(why) = &report.not_ready {
@@ -126,7 +126,7 @@ struct Next {
 }
 
 impl Tiles {
-    fn new(look: &Look<'_>, agents: &[AgentRow], first: Option<&LeaseRow>) -> Self {
+    fn new(page: &PageContext<'_>, agents: &[AgentRow], first: Option<&LeaseRow>) -> Self {
         let here = || agents.iter().filter(|row| row.state != AgentState::Lost);
         let rates = sum(here().filter_map(|row| row.report.as_ref()).map(|report| report.rates.as_slice()));
         let spark = Spark::new(&rates);
@@ -140,23 +140,23 @@ impl Tiles {
             );
             is_whole && families.contains(&pool.token_type.family())
         };
-        let pools = || look.snapshot.pools.iter().filter(widest);
+        let pools = || page.snapshot.pools.iter().filter(widest);
         let held: u64 = pools().map(|pool| u64::from(pool.held)).sum();
         let size: u64 = pools().map(|pool| u64::from(pool.size)).sum();
         Self {
-            w: look.w,
+            w: page.w,
             rate: short(rates.last().copied().unwrap_or(0)),
-            peak: fill(look.w.peak, &[&short(spark.peak)]),
+            peak: fill(page.w.peak, &[&short(spark.peak)]),
             spark,
             well,
             late,
             lost,
             agents_bar: pieces(&[well, late, lost], well + late + lost),
             held: grouped(held),
-            size: fill(look.w.of_values, &[&grouped(size)]),
+            size: fill(page.w.of_values, &[&grouped(size)]),
             held_bar: pieces(&[held], size),
             next: first.map(|row| Next {
-                until: look.when(row.until),
+                until: page.when(row.until),
                 token: row.token.text(),
                 href: lease_href(row.token),
                 agent: row.agent_id.to_string(),

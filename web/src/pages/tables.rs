@@ -1,7 +1,7 @@
 //! Namespaces and the whitelist: short tables with what may be done to them.
 
-use super::{Frame, Look, Parts, rows};
-use crate::door::Role;
+use super::{Frame, PageContext, Parts, rows};
+use crate::auth::Role;
 use crate::masters::NamespaceRow;
 use crate::problem::Problem;
 use crate::text::{grouped, short};
@@ -30,12 +30,12 @@ pub(super) fn namespaces_page(frame: Frame, parts: &Parts) -> Result<String, ask
     NamespacesPage { frame, parts, types: types.collect() }.render()
 }
 
-pub(super) async fn namespaces(look: &Look<'_>, parts: &mut Parts) -> Result<(), Problem> {
-    let all = rows(look.masters.namespaces()).await?;
-    let offset = rows(look.masters.settings()).await?.utc_offset.parse().unwrap_or_default();
-    let shown = all.iter().map(|row| NamespaceShown::new(row, look, offset)).collect();
-    let (admin, gated) = (look.lens.role >= Role::Admin, look.snapshot.gated());
-    parts.add("rows", &NamespacesPart { w: look.w, rows: shown, admin, gated })?;
+pub(super) async fn namespaces(page: &PageContext<'_>, parts: &mut Parts) -> Result<(), Problem> {
+    let all = rows(page.masters.namespaces()).await?;
+    let offset = rows(page.masters.settings()).await?.utc_offset.parse().unwrap_or_default();
+    let shown = all.iter().map(|row| NamespaceShown::new(row, page, offset)).collect();
+    let (admin, gated) = (page.key.role >= Role::Admin, page.snapshot.gated());
+    parts.add("rows", &NamespacesPart { w: page.w, rows: shown, admin, gated })?;
     Ok(())
 }
 
@@ -70,8 +70,8 @@ impl NamespaceShown {
         !self.retired && !self.registered_by.is_empty()
     }
 
-    fn new(row: &NamespaceRow, look: &Look<'_>, offset: UtcOffset) -> Self {
-        let (w, definition) = (look.w, &row.definition);
+    fn new(row: &NamespaceRow, page: &PageContext<'_>, offset: UtcOffset) -> Self {
+        let (w, definition) = (page.w, &row.definition);
         let per = match definition.kind {
             GeneratorKind::Uniq64 => w.capacity_hour,
             GeneratorKind::String => w.capacity_day,
@@ -86,7 +86,7 @@ impl NamespaceShown {
             capacity_exact: grouped(row.capacity),
             resets: definition.everyday_reset.unwrap_or_default(),
             step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
-            example: example(row, look.snapshot.now, offset).unwrap_or_default(),
+            example: example(row, page.snapshot.now, offset).unwrap_or_default(),
             registered_by: row.registered_by.clone(),
             own: definition.scope == Some(Scope::Own),
             retired: row.retired,
@@ -122,11 +122,11 @@ pub(super) fn whitelist_page(frame: Frame, parts: &Parts) -> Result<String, aska
     WhitelistPage { frame, parts }.render()
 }
 
-pub(super) async fn whitelist(look: &Look<'_>, parts: &mut Parts) -> Result<(), Problem> {
-    let networks = rows(look.masters.whitelist()).await?;
+pub(super) async fn whitelist(page: &PageContext<'_>, parts: &mut Parts) -> Result<(), Problem> {
+    let networks = rows(page.masters.whitelist()).await?;
     let shown = networks.into_iter().map(|row| Network { size: size_of(&row.network), range: row.network });
-    let (admin, gated) = (look.lens.role >= Role::Admin, look.snapshot.gated());
-    parts.add("rows", &WhitelistPart { w: look.w, rows: shown.collect(), admin, gated })?;
+    let (admin, gated) = (page.key.role >= Role::Admin, page.snapshot.gated());
+    parts.add("rows", &WhitelistPart { w: page.w, rows: shown.collect(), admin, gated })?;
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Users, API keys, and the own password.
 
 use super::frame::role_name;
-use super::{Desk, Frame, Still, Visitor, rows, still_frame};
-use crate::door::{Door, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role};
+use super::{Context, Frame, Static, Visitor, rows, still_frame};
+use crate::auth::{Auth, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role};
 use crate::problem::Problem;
 use crate::words::{Words, fill};
 use askama::Template;
@@ -36,8 +36,8 @@ struct RoleShown {
 }
 
 /// `/users`.
-pub(crate) async fn users(desk: &Desk<'_>, door: &Door, visitor: &Visitor) -> Result<String, Problem> {
-    let frame = still_frame(desk, visitor, Still::Users).await?;
+pub(crate) async fn users(context: &Context<'_>, auth: &Auth, visitor: &Visitor) -> Result<String, Problem> {
+    let frame = still_frame(context, visitor, Static::Users).await?;
     let w = frame.w;
     let own = if visitor.who.csrf.is_some() { visitor.who.name.clone() } else { String::new() };
     let account =
@@ -45,9 +45,9 @@ pub(crate) async fn users(desk: &Desk<'_>, door: &Door, visitor: &Visitor) -> Re
     let (mut users, mut keys) = (Vec::new(), Vec::new());
     if frame.admin {
         users =
-            rows(door.accounts().users()).await?.into_iter().map(|it| account(it.name.to_string(), it.role)).collect();
+            rows(auth.accounts().users()).await?.into_iter().map(|it| account(it.name.to_string(), it.role)).collect();
         keys =
-            rows(door.accounts().keys()).await?.into_iter().map(|it| account(it.name.to_string(), it.role)).collect();
+            rows(auth.accounts().keys()).await?.into_iter().map(|it| account(it.name.to_string(), it.role)).collect();
     }
     let password_hint = fill(w.password_hint, &[&PASSWORD_CHARS_MIN.to_string()]);
     let (password_min, password_max) = (PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX);

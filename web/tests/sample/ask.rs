@@ -1,7 +1,7 @@
 //! Asks the console as a script with a key would.
 #![allow(clippy::expect_used, reason = "tests")]
 
-use super::{Book, KEY, Sample, lease};
+use super::{KEY, Sample, SampleAccounts, lease};
 use axum::Router;
 use axum::body::{Body, BodyDataStream, to_bytes};
 use axum::http::{Method, Request, Response, StatusCode};
@@ -16,7 +16,7 @@ pub(crate) const BODY_MAX: usize = 64 << 20;
 
 pub(crate) fn console(sample: Sample) -> (Arc<Sample>, Router) {
     let sample = Arc::new(sample);
-    (Arc::clone(&sample), web::router(sample, Arc::new(Book::with_key()).door()))
+    (Arc::clone(&sample), web::router(sample, Arc::new(SampleAccounts::with_key()).auth()))
 }
 
 pub(crate) fn few() -> Sample {

@@ -9,9 +9,9 @@ use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;
 use common::namespace::{Definition, GeneratorKind};
+use common::parameters::{MasterId, SessionId};
 use common::rpc::lease::{Changed, Mode, Refusal};
 use common::setting::{Change, Outcome, SettingKey, SettingValue};
-use common::terms::{MasterId, SessionId};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::BoxFuture;
@@ -19,9 +19,9 @@ use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
-    Accounts, AgentRow, AgentState, AuditCheck, AuditFilter, AuditRow, CapacityRow, Door, DoorSettings, FlagRow,
-    HeldRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow, NetworkRow,
-    Orders, Page, PoolRow, ReportRow, Role, Seen, SettingsRow, Unavailable,
+    Accounts, AgentRow, AgentState, AuditCheck, AuditFilter, AuditRow, Auth, AuthSettings, CapacityRow, Commands,
+    FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
+    NetworkRow, Page, PoolRow, ReportRow, Role, Seen, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -164,12 +164,12 @@ impl Masters for Sample {
     }
 }
 
-/// A key that opens every door of the sample.
+/// A key that may do everything in the sample.
 pub(crate) const KEY: &str = "uniq_0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Users and keys that exist only in memory.
 #[derive(Default)]
-pub(crate) struct Book {
+pub(crate) struct SampleAccounts {
     pub(crate) users: Mutex<Vec<User>>,
     pub(crate) keys: Mutex<Vec<ApiKey>>,
     /// What operators can do something about.
@@ -187,7 +187,7 @@ pub(crate) struct Book {
     pub(crate) asked: AtomicUsize,
 }
 
-impl Book {
+impl SampleAccounts {
     /// With [`KEY`] as the key of an admin.
     pub(crate) fn with_key() -> Self {
         Self::with_key_of(Role::Admin)
@@ -221,20 +221,20 @@ impl Book {
         Box::pin(std::future::ready(answer))
     }
 
-    /// Its door.
-    pub(crate) fn door(self: Arc<Self>) -> Arc<Door> {
-        let settings = DoorSettings {
+    /// Its authentication.
+    pub(crate) fn auth(self: Arc<Self>) -> Arc<Auth> {
+        let settings = AuthSettings {
             cookie: "sample".to_owned(),
             tls: false,
             loopback: true,
             hosts: common::hosts::HostNames::default(),
             logins: Vec::new(),
         };
-        Door::new(self, settings)
+        Auth::new(self, settings)
     }
 }
 
-impl Orders for Book {
+impl Commands for SampleAccounts {
     fn lease(&self, key: TokenKey) -> BoxFuture<'_, Result<Option<LeaseRow>, Unavailable>> {
         let found = self.leases.lock().unwrap().iter().find(|row| row.token == key).cloned();
         Box::pin(std::future::ready(Ok(found)))
@@ -304,7 +304,7 @@ impl Orders for Book {
     }
 }
 
-impl Accounts for Book {
+impl Accounts for SampleAccounts {
     fn users(&self) -> BoxFuture<'_, Result<Vec<User>, Unavailable>> {
         Box::pin(std::future::ready(Ok(self.users.lock().unwrap().clone())))
     }

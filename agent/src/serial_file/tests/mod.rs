@@ -14,7 +14,7 @@ use super::start::open_on;
 use super::*;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorKind;
-use common::terms::{ClusterId, SessionId};
+use common::parameters::{ClusterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
 use std::ffi::OsStr;
@@ -272,7 +272,7 @@ fn holdings(rseq: u64) -> Holdings {
         until: WallMs(NOW.0 + i64::try_from(rseq).unwrap()),
         receipt: None,
     };
-    Holdings { cluster: Some(ClusterId(9)), terms: None, leases: vec![grant], rseq, former: Vec::new() }
+    Holdings { cluster: Some(ClusterId(9)), parameters: None, leases: vec![grant], rseq, former: Vec::new() }
 }
 
 fn serial(contents: &Contents) -> u64 {

@@ -1,4 +1,4 @@
-//! The doors of the console, at two real masters: who is let in, what they may do, and that everybody else changes nothing.
+//! Access to the console, at two real masters: who is let in, what they may do, and that everybody else changes nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod caller;

@@ -16,7 +16,7 @@ pub(super) const WAITING_MAX: usize = 1_024;
 
 /// Settings, proposals of them, and who waits for what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Book {
+pub struct SettingsTable {
     settings: BTreeMap<SettingKey, Setting>,
     preps: BTreeMap<SettingKey, Setting>,
     pub(super) waiting: Vec<Waiter>,
@@ -39,7 +39,7 @@ pub(super) struct Waiter {
     pub(super) give_up_at: BootMs,
 }
 
-impl Book {
+impl SettingsTable {
     /// What a store held.
     pub(crate) fn new(settings: Vec<Setting>, preps: Vec<Setting>) -> Self {
         let by_key = |all: Vec<Setting>| all.into_iter().map(|setting| (setting.key.clone(), setting)).collect();
@@ -210,53 +210,57 @@ mod tests {
         Change::Define(Box::new(Namespace::define(name.parse().unwrap(), &definition).unwrap()))
     }
 
-    /// Does what a change makes of the book, as both masters would.
-    fn put(book: &mut Book, change: &Change) {
-        let Outcome::Becomes(value) = book.outcome(change) else { panic!("{change:?}: {:?}", book.outcome(change)) };
-        let version = book.get(&change.key()).map_or(1, |known| known.version + 1);
-        book.put(Setting { key: change.key(), version, value, actor: Actor::new("a", ""), at: WallMs(0) });
+    /// Does what a change makes of the settings table, as both masters would.
+    fn put(settings_table: &mut SettingsTable, change: &Change) {
+        let Outcome::Becomes(value) = settings_table.outcome(change) else {
+            panic!("{change:?}: {:?}", settings_table.outcome(change))
+        };
+        let version = settings_table.get(&change.key()).map_or(1, |known| known.version + 1);
+        settings_table.put(Setting { key: change.key(), version, value, actor: Actor::new("a", ""), at: WallMs(0) });
     }
 
     #[test]
     fn names_take_no_place_but_their_own_and_retired_ones_make_room() {
-        let mut book = Book::default();
+        let mut settings_table = SettingsTable::default();
         for n in 0..NAMESPACES_MAX {
-            put(&mut book, &define(format!("n{n}"), None));
+            put(&mut settings_table, &define(format!("n{n}"), None));
         }
-        assert_eq!(book.outcome(&define("more".to_owned(), None)), Outcome::TooMany);
-        put(&mut book, &Change::Allow("10.0.0.0/8".parse().unwrap()));
-        assert!(book.has_room_for(&SettingKey::Keys) && book.has_room_for(&SettingKey::Users));
-        put(&mut book, &Change::Retire("n7".parse().unwrap()));
-        put(&mut book, &define("more".to_owned(), None));
-        assert_eq!(book.outcome(&define("n7".to_owned(), None)), Outcome::Retired);
+        assert_eq!(settings_table.outcome(&define("more".to_owned(), None)), Outcome::TooMany);
+        put(&mut settings_table, &Change::Allow("10.0.0.0/8".parse().unwrap()));
+        assert!(settings_table.has_room_for(&SettingKey::Keys) && settings_table.has_room_for(&SettingKey::Users));
+        put(&mut settings_table, &Change::Retire("n7".parse().unwrap()));
+        put(&mut settings_table, &define("more".to_owned(), None));
+        assert_eq!(settings_table.outcome(&define("n7".to_owned(), None)), Outcome::Retired);
         for n in (0..=RETIRED_MAX).filter(|n| *n != 7) {
             let retire = Change::Retire(format!("n{n}").parse::<GeneratorName>().unwrap());
             if n == RETIRED_MAX {
-                put(&mut book, &define(format!("n{n}"), None));
-                assert_eq!(book.outcome(&retire), Outcome::TooMany);
+                put(&mut settings_table, &define(format!("n{n}"), None));
+                assert_eq!(settings_table.outcome(&retire), Outcome::TooMany);
             } else {
-                put(&mut book, &retire);
+                put(&mut settings_table, &retire);
             }
         }
     }
 
     #[test]
     fn a_template_is_compared_with_proposals_and_with_retired_names() {
-        let mut book = Book::default();
+        let mut settings_table = SettingsTable::default();
         let (one, two) = ("{date:%Y%m%d}{token}{serial:8}", "{date:%Y%m%d}{serial:8}{token}");
         let (one, two) = (define("one".to_owned(), Some(one.into())), define("two".to_owned(), Some(two.into())));
-        let Outcome::Becomes(value) = book.outcome(&one) else { panic!() };
+        let Outcome::Becomes(value) = settings_table.outcome(&one) else { panic!() };
         let prep = Setting { key: one.key(), version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) };
-        book.put_prep(prep.clone());
-        let collides = |book: &Book| {
-            let Outcome::Collides { name, example } = book.outcome(&two) else { panic!("{:?}", book.outcome(&two)) };
+        settings_table.put_prep(prep.clone());
+        let collides = |settings_table: &SettingsTable| {
+            let Outcome::Collides { name, example } = settings_table.outcome(&two) else {
+                panic!("{:?}", settings_table.outcome(&two))
+            };
             assert!(name.as_str() == "one" && example.len() == 18, "{example}");
         };
-        collides(&book);
-        book.drop_prep(&one.key());
-        book.put(prep);
-        collides(&book);
-        put(&mut book, &Change::Retire("one".parse().unwrap()));
-        collides(&book);
+        collides(&settings_table);
+        settings_table.drop_prep(&one.key());
+        settings_table.put(prep);
+        collides(&settings_table);
+        put(&mut settings_table, &Change::Retire("one".parse().unwrap()));
+        collides(&settings_table);
     }
 }

@@ -1,32 +1,32 @@
 //! What agents reported of themselves lately: for the operators' eyes, in memory only. Nothing is decided by it.
 //!
-//! Each agent reports to one master; the masters pass the reports on to each other, so both have the whole roll.
+//! Each agent reports to one master; the masters pass the reports on to each other, so both have the whole registry.
 
+use common::parameters::{MasterId, SessionId};
 use common::rpc::lease::{AgentReport, REPORT_CHARS_MAX};
-use common::terms::{MasterId, SessionId};
 use common::time::WallMs;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::{Duration, Instant};
 
-/// Sessions on the roll at most: as many as a master has connections. One more takes the place of the one that was
+/// Sessions in the registry at most: as many as a master has connections. One more takes the place of the one that was
 /// silent longest.
-pub const ROLL_MAX: usize = 8_192;
-/// Of those who report without holding a lease, so many are on the roll at most: nobody can check what they say, so they take
+pub const REGISTRY_MAX: usize = 8_192;
+/// Of those who report without holding a lease, so many are in the registry at most: nobody can check what they say, so they take
 /// nobody's place but each other's, are not passed on, and slow nobody's reports.
 pub const NEWCOMERS_MAX: usize = 64;
-/// After this long without a report a session is no longer on the roll.
+/// After this long without a report a session is no longer in the registry.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rates that are kept of each session: with a report every five seconds, as in clusters of up to 50 agents, those of the
 /// last five minutes.
 const RATES_MAX: usize = 60;
 
-/// The roll. Clones share it.
+/// The registry. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Roll(Arc<Mutex<Book>>);
+pub struct AgentRegistry(Arc<Mutex<Reports>>);
 
 #[derive(Debug, Default)]
-struct Book {
+struct Reports {
     entries: BTreeMap<SessionId, Entry>,
     /// Those who hold no lease.
     newcomers: BTreeMap<SessionId, Entry>,
@@ -45,7 +45,7 @@ struct Entry {
     news: u64,
 }
 
-/// A session on the roll, as it was when it was asked for.
+/// A session in the registry, as it was when it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
     /// What it last said.
@@ -62,18 +62,18 @@ pub struct Present {
     pub rates: Vec<u32>,
 }
 
-impl Roll {
+impl AgentRegistry {
     /// Takes in a report that came from `address` to the master `via`.
     pub fn take_in(&self, report: AgentReport, address: &str, via: MasterId, at: WallMs) {
         let report = cleared(report);
-        let mut book = self.book();
-        book.newcomers.remove(&report.session);
-        book.news += 1;
-        let (news, now) = (book.news, Instant::now());
-        if !book.entries.contains_key(&report.session) {
-            book.make_room(now);
+        let mut reports = self.reports();
+        reports.newcomers.remove(&report.session);
+        reports.news += 1;
+        let (news, now) = (reports.news, Instant::now());
+        if !reports.entries.contains_key(&report.session) {
+            reports.make_room(now);
         }
-        let known = book.entries.get(&report.session).and_then(|entry| entry.report.alarm.as_ref());
+        let known = reports.entries.get(&report.session).and_then(|entry| entry.report.alarm.as_ref());
         if let Some(alarm) = &report.alarm
             && known != Some(alarm)
         {
@@ -81,7 +81,8 @@ impl Roll {
         }
         let address = address.chars().take(REPORT_CHARS_MAX).collect();
         let entry = Entry { report, address, via, heard: now, heard_at: at, rates: VecDeque::new(), news };
-        book.entries
+        reports
+            .entries
             .entry(entry.report.session)
             .and_modify(|known| {
                 let mut entry = entry.clone();
@@ -102,23 +103,23 @@ impl Roll {
     /// Takes in a report of a session that holds no lease: it waits for its first one, or does not exist.
     pub fn take_in_newcomer(&self, report: AgentReport, address: &str, via: MasterId, at: WallMs) {
         let report = cleared(report);
-        let mut book = self.book();
-        book.entries.remove(&report.session);
-        if book.newcomers.len() >= NEWCOMERS_MAX
-            && !book.newcomers.contains_key(&report.session)
-            && let Some(oldest) = oldest(&book.newcomers)
+        let mut reports = self.reports();
+        reports.entries.remove(&report.session);
+        if reports.newcomers.len() >= NEWCOMERS_MAX
+            && !reports.newcomers.contains_key(&report.session)
+            && let Some(oldest) = oldest(&reports.newcomers)
         {
-            book.newcomers.remove(&oldest);
+            reports.newcomers.remove(&oldest);
         }
         let address = address.chars().take(REPORT_CHARS_MAX).collect();
-        let (heard, heard_at, news) = (Instant::now(), at, book.news);
+        let (heard, heard_at, news) = (Instant::now(), at, reports.news);
         let entry = Entry { report, address, via, heard, heard_at, rates: VecDeque::new(), news };
-        book.newcomers.insert(entry.report.session, entry);
+        reports.newcomers.insert(entry.report.session, entry);
     }
 
     /// How many sessions that hold leases there are.
     pub fn len(&self) -> usize {
-        self.book().entries.len()
+        self.reports().entries.len()
     }
 
     /// Whether there is none.
@@ -129,8 +130,9 @@ impl Roll {
     /// All sessions.
     pub fn all(&self) -> Vec<Present> {
         let now = Instant::now();
-        let book = self.book();
-        let recent = book.entries.values().chain(book.newcomers.values()).filter(|entry| now - entry.heard < FORGET);
+        let reports = self.reports();
+        let recent =
+            reports.entries.values().chain(reports.newcomers.values()).filter(|entry| now - entry.heard < FORGET);
         let present = recent.map(|entry| Present {
             report: entry.report.clone(),
             address: entry.address.clone(),
@@ -144,27 +146,27 @@ impl Roll {
 
     /// What `via` was told after the news numbered `after`, oldest first, at most `count`, and the number of the last.
     pub fn news_of(&self, via: MasterId, after: u64, count: usize) -> (Vec<(AgentReport, String)>, u64) {
-        let book = self.book();
-        let mut fresh: Vec<&Entry> = book.entries.values().filter(|e| e.via == via && e.news > after).collect();
+        let reports = self.reports();
+        let mut fresh: Vec<&Entry> = reports.entries.values().filter(|e| e.via == via && e.news > after).collect();
         fresh.sort_unstable_by_key(|entry| entry.news);
         fresh.truncate(count);
         let last = fresh.last().map_or(after, |entry| entry.news);
         (fresh.into_iter().map(|entry| (entry.report.clone(), entry.address.clone())).collect(), last)
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn reports(&self) -> MutexGuard<'_, Reports> {
         // Nothing in it can be half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
+impl Reports {
     fn make_room(&mut self, now: Instant) {
-        if self.entries.len() < ROLL_MAX {
+        if self.entries.len() < REGISTRY_MAX {
             return;
         }
         self.entries.retain(|_, entry| now - entry.heard < FORGET);
-        if self.entries.len() >= ROLL_MAX
+        if self.entries.len() >= REGISTRY_MAX
             && let Some(oldest) = oldest(&self.entries)
         {
             self.entries.remove(&oldest);
@@ -215,60 +217,60 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn rates_are_taken_between_reports_of_one_start() {
-        let roll = Roll::default();
+        let registry = AgentRegistry::default();
         for (minted, uptime_ms) in [(100, 5_000), (1_100, 10_000), (1_100, 15_000)] {
-            roll.take_in(report(1, minted, uptime_ms), "10.0.0.1:5", MasterId::One, WallMs(7));
+            registry.take_in(report(1, minted, uptime_ms), "10.0.0.1:5", MasterId::One, WallMs(7));
         }
-        let all = roll.all();
+        let all = registry.all();
         assert_eq!(all[0].rates, [200, 0]);
         assert!(all[0].report.version.len() <= REPORT_CHARS_MAX && !all[0].report.version.contains('\u{1b}'));
-        roll.take_in(report(1, 3, 1_000), "10.0.0.1:5", MasterId::Two, WallMs(8));
-        assert_eq!((roll.all()[0].rates.len(), roll.all()[0].via), (0, MasterId::Two));
+        registry.take_in(report(1, 3, 1_000), "10.0.0.1:5", MasterId::Two, WallMs(8));
+        assert_eq!((registry.all()[0].rates.len(), registry.all()[0].via), (0, MasterId::Two));
         for n in 0..200 {
-            roll.take_in(report(1, 3, 2_000 + n), "", MasterId::Two, WallMs(8));
+            registry.take_in(report(1, 3, 2_000 + n), "", MasterId::Two, WallMs(8));
         }
-        assert_eq!(roll.all()[0].rates.len(), RATES_MAX);
+        assert_eq!(registry.all()[0].rates.len(), RATES_MAX);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_roll_is_bounded_and_forgets_whom_it_heard_longest_ago() {
-        let roll = Roll::default();
-        for session in 0..=ROLL_MAX as u128 {
+        let registry = AgentRegistry::default();
+        for session in 0..=REGISTRY_MAX as u128 {
             tokio::time::advance(Duration::from_millis(1)).await;
-            roll.take_in(report(session, 0, 0), "", MasterId::One, WallMs(0));
+            registry.take_in(report(session, 0, 0), "", MasterId::One, WallMs(0));
         }
-        let all = roll.all();
-        assert_eq!((all.len(), all[0].report.session), (ROLL_MAX, SessionId(1)));
+        let all = registry.all();
+        assert_eq!((all.len(), all[0].report.session), (REGISTRY_MAX, SessionId(1)));
         tokio::time::advance(FORGET).await;
-        assert!(roll.all().is_empty());
+        assert!(registry.all().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_holds_no_lease_displaces_and_slows_nobody_who_does() {
-        let roll = Roll::default();
-        roll.take_in(report(1, 0, 0), "", MasterId::One, WallMs(0));
+        let registry = AgentRegistry::default();
+        registry.take_in(report(1, 0, 0), "", MasterId::One, WallMs(0));
         for session in 100..100 + 2 * NEWCOMERS_MAX as u128 {
             tokio::time::advance(Duration::from_millis(1)).await;
-            roll.take_in_newcomer(report(session, 0, 0), "", MasterId::One, WallMs(0));
+            registry.take_in_newcomer(report(session, 0, 0), "", MasterId::One, WallMs(0));
         }
-        assert_eq!((roll.len(), roll.all().len()), (1, 1 + NEWCOMERS_MAX));
-        assert_eq!(roll.news_of(MasterId::One, 0, 999).0.len(), 1);
+        assert_eq!((registry.len(), registry.all().len()), (1, 1 + NEWCOMERS_MAX));
+        assert_eq!(registry.news_of(MasterId::One, 0, 999).0.len(), 1);
         // One of them has a lease now.
         let last = 99 + 2 * NEWCOMERS_MAX as u128;
-        roll.take_in(report(last, 0, 0), "", MasterId::One, WallMs(0));
-        assert_eq!((roll.len(), roll.all().len()), (2, 1 + NEWCOMERS_MAX));
+        registry.take_in(report(last, 0, 0), "", MasterId::One, WallMs(0));
+        assert_eq!((registry.len(), registry.all().len()), (2, 1 + NEWCOMERS_MAX));
     }
 
     #[tokio::test]
     async fn only_what_was_told_here_is_passed_on_and_only_once() {
-        let roll = Roll::default();
+        let registry = AgentRegistry::default();
         for (session, via) in [(1, MasterId::One), (2, MasterId::Two), (3, MasterId::One)] {
-            roll.take_in(report(session, 0, 0), "", via, WallMs(0));
+            registry.take_in(report(session, 0, 0), "", via, WallMs(0));
         }
-        let (first, last) = roll.news_of(MasterId::One, 0, 1);
+        let (first, last) = registry.news_of(MasterId::One, 0, 1);
         assert_eq!(first[0].0.session, SessionId(1));
-        let (second, last) = roll.news_of(MasterId::One, last, 9);
+        let (second, last) = registry.news_of(MasterId::One, last, 9);
         assert_eq!((second.len(), second[0].0.session), (1, SessionId(3)));
-        assert_eq!(roll.news_of(MasterId::One, last, 9), (Vec::new(), last));
+        assert_eq!(registry.news_of(MasterId::One, last, 9), (Vec::new(), last));
     }
 }

@@ -1,7 +1,7 @@
 //! Users, their passwords and roles, and API keys.
 
 use super::{From, ProblemBody, Refused, body, caller, path, read_as};
-use crate::door::{Door, Role, Source, Who, acceptable, hash_of, new_key};
+use crate::auth::{Auth, Role, Source, Who, acceptable, hash_of, new_key};
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection};
@@ -109,9 +109,9 @@ pub(crate) async fn me(who: Who) -> Json<MeRow> {
     responses((status = 200, description = "All users, by name", body = [AccountRow])),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
-pub(crate) async fn users(State(door): State<Arc<Door>>, who: Who) -> Result<Json<Vec<AccountRow>>, Problem> {
+pub(crate) async fn users(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<AccountRow>>, Problem> {
     who.at_least(Role::Admin)?;
-    let users = door.accounts().users().await?;
+    let users = auth.accounts().users().await?;
     Ok(Json(users.into_iter().map(|user| AccountRow { name: user.name.to_string(), role: user.role }).collect()))
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn users(State(door): State<Arc<Door>>, who: Who) -> Result<Jso
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
 pub(crate) async fn add_user(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
     form: Form<UserForm>,
@@ -136,11 +136,11 @@ pub(crate) async fn add_user(
     let name: AccountName = read_as("name", &name)?;
     let role = read_as("role", &role)?;
     acceptable(&password, name.as_str()).map_err(Problem::bad_parameter)?;
-    if user_of(&door, &name).await?.is_some() {
+    if user_of(&auth, &name).await?.is_some() {
         return Err(taken("there is a user of this name"));
     }
-    let phc = door.hash(password).await?;
-    door.orders().change(Change::AddUser(User { name: name.clone(), role, phc }), caller.actor()).await?;
+    let phc = auth.hash(password).await?;
+    auth.commands().change(Change::AddUser(User { name: name.clone(), role, phc }), caller.actor()).await?;
     Ok((StatusCode::CREATED, Json(AccountRow { name: name.to_string(), role })))
 }
 
@@ -158,7 +158,7 @@ pub(crate) async fn add_user(
     security(("login" = ["viewer"]), ("key" = ["admin"]))
 )]
 pub(crate) async fn set_password(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
     named: Named,
@@ -171,12 +171,12 @@ pub(crate) async fn set_password(
     let caller = caller(who, needed, from)?;
     let PasswordForm { password, current } = body(form)?;
     acceptable(&password, name.as_str()).map_err(Problem::bad_parameter)?;
-    let user = user_of(&door, &name).await?.ok_or_else(no_such_user)?;
+    let user = user_of(&auth, &name).await?.ok_or_else(no_such_user)?;
     if is_own {
-        door.prove(name.as_str(), current.unwrap_or_default(), address).await?;
+        auth.prove(name.as_str(), current.unwrap_or_default(), address).await?;
     }
-    let phc = door.hash(password).await?;
-    changed(&door, &name, Change::SetPassword { name: name.clone(), phc }, caller.actor()).await?;
+    let phc = auth.hash(password).await?;
+    changed(&auth, &name, Change::SetPassword { name: name.clone(), phc }, caller.actor()).await?;
     Ok(Json(AccountRow { name: user.name.to_string(), role: user.role }))
 }
 
@@ -193,7 +193,7 @@ pub(crate) async fn set_password(
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
 pub(crate) async fn set_role(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
     named: Named,
@@ -202,7 +202,7 @@ pub(crate) async fn set_role(
     let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
     let role = read_as("role", &body(form)?.role)?;
-    changed(&door, &name, Change::SetRole { name: name.clone(), role }, caller.actor()).await?;
+    changed(&auth, &name, Change::SetRole { name: name.clone(), role }, caller.actor()).await?;
     Ok(Json(AccountRow { name: name.to_string(), role }))
 }
 
@@ -219,15 +219,15 @@ pub(crate) async fn set_role(
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
 pub(crate) async fn remove_user(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
     named: Named,
 ) -> Result<StatusCode, Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
-    user_of(&door, &name).await?.ok_or_else(no_such_user)?;
-    changed(&door, &name, Change::RemoveUser(name.clone()), caller.actor()).await?;
+    user_of(&auth, &name).await?.ok_or_else(no_such_user)?;
+    changed(&auth, &name, Change::RemoveUser(name.clone()), caller.actor()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -237,9 +237,9 @@ pub(crate) async fn remove_user(
     responses((status = 200, description = "All keys, by name", body = [AccountRow])),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
-pub(crate) async fn keys(State(door): State<Arc<Door>>, who: Who) -> Result<Json<Vec<AccountRow>>, Problem> {
+pub(crate) async fn keys(State(auth): State<Arc<Auth>>, who: Who) -> Result<Json<Vec<AccountRow>>, Problem> {
     who.at_least(Role::Admin)?;
-    let keys = door.accounts().keys().await?;
+    let keys = auth.accounts().keys().await?;
     Ok(Json(keys.into_iter().map(|key| AccountRow { name: key.name.to_string(), role: key.role }).collect()))
 }
 
@@ -254,7 +254,7 @@ pub(crate) async fn keys(State(door): State<Arc<Door>>, who: Who) -> Result<Json
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
 pub(crate) async fn add_key(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
     form: Form<KeyForm>,
@@ -266,7 +266,7 @@ pub(crate) async fn add_key(
     let key = new_key();
     let hash = hash_of(key.as_bytes());
     let change = Change::AddKey(ApiKey { name: name.clone(), role, hash });
-    door.orders().change(change, caller.actor()).await.map_err(|refusal| match refusal {
+    auth.commands().change(change, caller.actor()).await.map_err(|refusal| match refusal {
         common::rpc::lease::Refusal::NameTaken => taken("there is a key of this name"),
         other => other.into(),
     })?;
@@ -285,29 +285,29 @@ pub(crate) async fn add_key(
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
 pub(crate) async fn remove_key(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
     named: Named,
 ) -> Result<StatusCode, Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
-    if !door.accounts().keys().await?.iter().any(|key| key.name == name) {
+    if !auth.accounts().keys().await?.iter().any(|key| key.name == name) {
         return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", "there is no key of this name"));
     }
-    door.orders().change(Change::RemoveKey(name), caller.actor()).await?;
+    auth.commands().change(Change::RemoveKey(name), caller.actor()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Makes a change of a user, and ends the logins that it makes worthless.
-async fn changed(door: &Door, name: &AccountName, change: Change, by: Actor) -> Result<(), Problem> {
-    door.orders().change(change, by).await?;
-    door.end_logins_of(name).await?;
+async fn changed(auth: &Auth, name: &AccountName, change: Change, by: Actor) -> Result<(), Problem> {
+    auth.commands().change(change, by).await?;
+    auth.end_logins_of(name).await?;
     Ok(())
 }
 
-async fn user_of(door: &Door, name: &AccountName) -> Result<Option<User>, Problem> {
-    Ok(door.accounts().users().await?.into_iter().find(|user| user.name == *name))
+async fn user_of(auth: &Auth, name: &AccountName) -> Result<Option<User>, Problem> {
+    Ok(auth.accounts().users().await?.into_iter().find(|user| user.name == *name))
 }
 
 fn no_such_user() -> Problem {

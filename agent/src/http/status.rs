@@ -12,8 +12,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::ids::explain;
 use common::lease::Grant;
+use common::parameters::ClusterParameters;
 use common::process::log;
-use common::terms::Terms;
 use common::time::SECOND_MS;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -85,13 +85,13 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
         "ready": ready.is_ok(),
         "not_ready": ready.err(),
         "cluster": membership.cluster.map(|cluster| cluster.to_string()),
-        "terms": membership.terms.map(|terms| terms.to_string()),
+        "terms": membership.parameters.map(|parameters| parameters.to_string()),
         "leases": minter.leases().values().filter_map(lease).collect::<Vec<_>>(),
         "master": master,
         "clock_offset_ms": minter.clock_offset_ms(),
-        "layouts_end": layouts_end(membership.terms),
+        "layouts_end": layouts_end(membership.parameters),
         "uniq64_signed_until":
-            membership.terms.and_then(|terms| signed_end(terms.utc_offset())).map(|at| at.to_string()),
+            membership.parameters.and_then(|parameters| signed_end(parameters.utc_offset())).map(|at| at.to_string()),
         "last_refusal": refusal.as_ref().map(|refusal| &refusal.text),
         "last_refusal_at": refusal.as_ref().map(|refusal| refusal.at.to_string()),
         "test_clock": minter.clock().test_clock().map(|test| test.to_string()),
@@ -102,8 +102,8 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
 }
 
 /// The first instant that each layout cannot express; nothing before the cluster's calendar is known.
-fn layouts_end(terms: Option<Terms>) -> serde_json::Map<String, Value> {
-    let ends = terms.into_iter().flat_map(|terms| layout_ends(terms.utc_offset()));
+fn layouts_end(parameters: Option<ClusterParameters>) -> serde_json::Map<String, Value> {
+    let ends = parameters.into_iter().flat_map(|parameters| layout_ends(parameters.utc_offset()));
     ends.map(|end| (end.kind.to_string(), end.at.to_string().into())).collect()
 }
 
@@ -159,16 +159,16 @@ impl Agent {
             let left = (grant.until - minter.wall()).0.max(0) / SECOND_MS;
             let _ = writeln!(out, "uniq_lease_seconds_left{{type=\"{}\"}} {left}", grant.token_type);
         }
-        if let Some(terms) = minter.membership().terms {
+        if let Some(parameters) = minter.membership().parameters {
             let help = "Time until the layout's last year is over; past it there are no such IDs.";
             head(&mut out, "uniq_layout_seconds_left", "gauge", help);
-            for end in layout_ends(terms.utc_offset()) {
+            for end in layout_ends(parameters.utc_offset()) {
                 let left = (end.at - minter.wall()).0.max(0) / SECOND_MS;
                 let _ = writeln!(out, "uniq_layout_seconds_left{{kind=\"{}\"}} {left}", end.kind);
             }
             let help = "Time until a uniq64 is larger than a signed integer of 64 bits holds (BIGINT).";
             head(&mut out, "uniq_uniq64_signed_seconds_left", "gauge", help);
-            let left = signed_end(terms.utc_offset()).map_or(0, |at| (at - minter.wall()).0.max(0) / SECOND_MS);
+            let left = signed_end(parameters.utc_offset()).map_or(0, |at| (at - minter.wall()).0.max(0) / SECOND_MS);
             let _ = writeln!(out, "uniq_uniq64_signed_seconds_left {left}");
         }
         let plain: [(&str, &str, &str, i128); 5] = [

@@ -1,4 +1,4 @@
-//! Mail between the masters that arrives again, days late, in any order, also after one of them was replaced: nothing is
+//! Messages between the masters that arrive again, days late, in any order, also after one of them was replaced: nothing is
 //! forgotten, nothing comes back, nothing is granted that somebody has.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
@@ -22,7 +22,7 @@ use tests::recorder::{Recorder, replay};
 /// A day in two seconds.
 const SCALE: u32 = 43_200;
 
-/// What a frame says, as far as it is mail.
+/// What a frame says, as far as it is a message of the pair.
 fn messages(frame: &[u8]) -> Vec<PeerMessage> {
     let codec = bincode::DefaultOptions::new().with_limit(FRAME_LEN_MAX as u64);
     match codec.deserialize(&frame[4..]).unwrap() {
@@ -98,7 +98,7 @@ async fn replay_changes_nothing(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mail_that_comes_again_days_later_changes_nothing() {
+async fn messages_that_comes_again_days_later_changes_nothing() {
     let seed: u64 = std::env::var("UNIQ_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
     println!("UNIQ_SEED={seed}");
     let mut random = SmallRng::seed_from_u64(seed);
@@ -148,10 +148,10 @@ async fn mail_that_comes_again_days_later_changes_nothing() {
     // say so again, and an old one cannot.
     for master in &cluster.masters {
         let ready = client.get(&format!("http://{}/readyz", master.daemon.http)).await.unwrap();
-        assert_eq!(ready.status, 200, "old mail stopped it: {}", ready.text());
+        assert_eq!(ready.status, 200, "old messages stopped it: {}", ready.text());
     }
 
-    // Master 2 is replaced. Mail of the former pairing is nobody's now.
+    // Master 2 is replaced. Messages of the former pairing are nobody's now.
     cluster.masters[1].daemon.kill_9();
     cluster.masters[0].daemon.terminate().await.unwrap();
     let token = peer_lost(&cluster.masters[0]).unwrap();
@@ -166,7 +166,7 @@ async fn mail_that_comes_again_days_later_changes_nothing() {
     for (sender, sent) in frames.iter().enumerate() {
         replay_changes_nothing(&cluster, sent, at(1 - sender), &mut random).await;
         let ready = client.get(&format!("http://{}/readyz", at(1 - sender).1)).await.unwrap();
-        assert_eq!(ready.status, 200, "mail of another pairing stopped it: {}", ready.text());
+        assert_eq!(ready.status, 200, "messages of another pairing stopped it: {}", ready.text());
     }
     let goal = oracle.total() + 10_000;
     until("more IDs", || async { (oracle.total() > goal).then_some(()) }).await.unwrap();

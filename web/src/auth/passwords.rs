@@ -25,7 +25,7 @@ const WAITING_MAX: usize = 16;
 
 /// The one place where passwords are hashed.
 pub(crate) struct Passwords {
-    at_once: Arc<Semaphore>,
+    concurrent: Arc<Semaphore>,
     seats: Arc<Semaphore>,
     /// A hash of nothing anybody knows: unknown names take as long as known ones.
     dummy: String,
@@ -36,7 +36,7 @@ impl Passwords {
         let mut nobody = [0; 32];
         rand::fill(&mut nobody);
         Self {
-            at_once: Arc::new(Semaphore::new(AT_ONCE_MAX)),
+            concurrent: Arc::new(Semaphore::new(AT_ONCE_MAX)),
             seats: Arc::new(Semaphore::new(AT_ONCE_MAX + WAITING_MAX)),
             dummy: hash(&nobody).unwrap_or_default(),
         }
@@ -57,7 +57,7 @@ impl Passwords {
 
     async fn in_turn<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unavailable> {
         let seat = Arc::clone(&self.seats).try_acquire_owned().map_err(|_| Unavailable::Overloaded)?;
-        let turn = Arc::clone(&self.at_once).acquire_owned().await.map_err(|_| Unavailable::ShuttingDown)?;
+        let turn = Arc::clone(&self.concurrent).acquire_owned().await.map_err(|_| Unavailable::ShuttingDown)?;
         let done = tokio::task::spawn_blocking(move || {
             let result = work();
             // Held until here even if nobody waits for the answer any more.

@@ -1,4 +1,4 @@
-//! Somebody who asks a console, in all the ways that a door must tell apart.
+//! Somebody who asks a console, in all the ways that authentication must tell apart.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;

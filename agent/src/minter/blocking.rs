@@ -1,7 +1,7 @@
 //! Minting on the caller's own thread, for applications that mint in their own process.
 
 use super::{Fast, Generator, Minter, PATIENCE, windows};
-use crate::emit::Stamp;
+use crate::gate::Prefix;
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use crate::window::Window;
@@ -17,9 +17,9 @@ const TICK: Duration = Duration::from_millis(2);
 
 /// What time it was a moment ago.
 #[derive(Debug)]
-pub struct PassingTime(AtomicI64);
+pub struct CachedClock(AtomicI64);
 
-impl PassingTime {
+impl CachedClock {
     /// The minter's time, at most a few milliseconds late; later if the machine does not let us run.
     #[inline]
     pub fn wall(&self) -> WallMs {
@@ -29,9 +29,9 @@ impl PassingTime {
 
 /// Where work that waits for the disk is done, beside the callers.
 #[derive(Debug, Default)]
-pub(super) struct Aside {
+pub(super) struct Background {
     handle: OnceLock<Handle>,
-    time: OnceLock<Arc<PassingTime>>,
+    time: OnceLock<Arc<CachedClock>>,
 }
 
 impl Generator {
@@ -47,7 +47,7 @@ impl Generator {
     }
 
     /// The window that is open now, or was last.
-    pub(crate) fn window(&self) -> Arc<Window<Stamp>> {
+    pub(crate) fn window(&self) -> Arc<Window<Prefix>> {
         self.window.load_full()
     }
 
@@ -63,19 +63,19 @@ impl Minter {
     ///
     /// # Errors
     /// As [`mint`](Self::mint).
-    pub fn mint_here(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
+    pub fn mint_blocking(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
         match self.try_take(generator, n) {
             Fast::All(run) => Ok(run.into()),
             Fast::Some(part) => self.refill(generator, Some(part), n),
             Fast::None => {
-                self.resumed_here(generator.namespace.token_type());
+                self.resumed_blocking(generator.namespace.token_type());
                 self.refill(generator, None, n)
             }
         }
     }
 
     /// [`resumed`](Self::resumed), on this thread.
-    fn resumed_here(&self, token_type: TokenType) {
+    fn resumed_blocking(&self, token_type: TokenType) {
         let mut waited = Duration::ZERO;
         while waited < PATIENCE && self.resumption_left(token_type).is_some() {
             std::thread::sleep(TICK);
@@ -83,17 +83,17 @@ impl Minter {
         }
     }
 
-    /// `n` Uniq96, at least 1, as [`mint_here`](Self::mint_here).
+    /// `n` Uniq96, at least 1, as [`mint_blocking`](Self::mint_blocking).
     ///
     /// # Errors
     /// As [`mint_uniq96`](Self::mint_uniq96).
-    pub fn mint_uniq96_here(self: &Arc<Self>, n: u32) -> Result<Runs, Refusal> {
+    pub fn mint_uniq96_blocking(self: &Arc<Self>, n: u32) -> Result<Runs, Refusal> {
         let mut waited = Duration::ZERO;
         loop {
             if let Some(run) = self.try_take_uniq96(n)? {
                 return Ok(run.into());
             }
-            self.resumed_here(TokenType::Uint2);
+            self.resumed_blocking(TokenType::Uint2);
             match self.refill_uniq96(n)? {
                 windows::Refilled::Run(run) => return Ok(run.into()),
                 windows::Refilled::WaitFor(span) if waited > PATIENCE => {
@@ -111,19 +111,19 @@ impl Minter {
     /// Lets the background reserve run there when a window is half used on a thread that has no runtime.
     pub fn reserve_on(&self, handle: Handle) {
         // The first one stays.
-        let _ = self.aside.handle.set(handle);
+        let _ = self.background.handle.set(handle);
     }
 
-    /// Makes the next step of serials durable, aside.
+    /// Makes the next step of serials durable, in the background.
     #[cold]
     pub(crate) fn reserve_soon(self: &Arc<Self>, generator: &Arc<Generator>) {
         let (minter, generator) = (Arc::clone(self), Arc::clone(generator));
-        self.do_aside(move || minter.reserve(&generator));
+        self.in_background(move || minter.reserve(&generator));
     }
 
     /// Does what may wait for the disk where it keeps nobody, if there is such a place.
-    pub(super) fn do_aside(&self, work: impl FnOnce() + Send + 'static) {
-        match self.aside.handle.get().cloned().map_or_else(Handle::try_current, Ok) {
+    pub(super) fn in_background(&self, work: impl FnOnce() + Send + 'static) {
+        match self.background.handle.get().cloned().map_or_else(Handle::try_current, Ok) {
             Ok(handle) => drop(handle.spawn_blocking(work)),
             Err(_) => work(),
         }
@@ -133,15 +133,15 @@ impl Minter {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub(crate) fn passing_time(self: &Arc<Self>) -> std::io::Result<Arc<PassingTime>> {
-        if let Some(time) = self.aside.time.get() {
+    pub(crate) fn cached_clock(self: &Arc<Self>) -> std::io::Result<Arc<CachedClock>> {
+        if let Some(time) = self.background.time.get() {
             return Ok(Arc::clone(time));
         }
-        let time = Arc::new(PassingTime(AtomicI64::new(self.wall().0)));
+        let time = Arc::new(CachedClock(AtomicI64::new(self.wall().0)));
         let (minter, written) = (Arc::downgrade(self), Arc::clone(&time));
         std::thread::Builder::new().name("uniq-time".to_owned()).spawn(move || write_down(&minter, &written))?;
         // If two come here at once, both threads write, each its own.
-        Ok(Arc::clone(self.aside.time.get_or_init(|| time)))
+        Ok(Arc::clone(self.background.time.get_or_init(|| time)))
     }
 
     /// What time it is, as of the last tick of the kernel's timer.
@@ -151,7 +151,7 @@ impl Minter {
     }
 }
 
-fn write_down(minter: &Weak<Minter>, time: &PassingTime) {
+fn write_down(minter: &Weak<Minter>, time: &CachedClock) {
     while let Some(minter) = minter.upgrade() {
         time.0.store(minter.wall().0, Ordering::Relaxed);
         drop(minter);

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use common::account::{Role, User};
-use common::terms::MasterId;
+use common::parameters::MasterId;
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;

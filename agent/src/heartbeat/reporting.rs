@@ -19,13 +19,13 @@ impl Task {
     pub(super) fn warn_of_ends(&mut self) {
         let now = self.minter.now();
         let due = self.warned.is_none_or(|at| now.boot - at >= END_WARNING);
-        let Some(terms) = self.minter.membership().terms.filter(|_| due) else { return };
+        let Some(parameters) = self.minter.membership().parameters.filter(|_| due) else { return };
         self.warned = Some(now.boot);
-        for end in ending(terms.utc_offset(), now.wall) {
+        for end in ending(parameters.utc_offset(), now.wall) {
             let (kind, at) = (end.kind, end.at);
             tracing::warn!(%kind, %at, "this layout's last year ends then, and from then on there are no such IDs");
         }
-        if let Some(at) = signed_ending(terms.utc_offset(), now.wall) {
+        if let Some(at) = signed_ending(parameters.utc_offset(), now.wall) {
             tracing::warn!(
                 %at,
                 "from then on a uniq64 is larger than a signed BIGINT holds: keep it in an unsigned column, a \
@@ -34,7 +34,7 @@ impl Task {
         }
     }
 
-    /// Tells the master in use how we fare. One that is gone is left at once: the next sign of life goes to another.
+    /// Tells the master in use how we fare. One that is gone is left at once: the next heartbeat goes to another.
     pub(super) async fn tell(&mut self) {
         let wait_ms = self.tell_once().await.unwrap_or(REPORT_INTERVAL_MS);
         let wait_ms = wait_ms.clamp(REPORT_INTERVAL_MS, REPORT_INTERVAL_MAX_MS);

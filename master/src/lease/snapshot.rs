@@ -1,6 +1,6 @@
-//! What a sign of life is answered with: a small copy of the ledger's standing, as the last commit left it.
+//! What a heartbeat is answered with: a small snapshot of the ledger, as the last commit left it.
 //!
-//! Signs of life come from every agent every minute, and change nothing. Whoever has this copy answers them, without the
+//! Heartbeats come from every agent every minute, and change nothing. Whoever has this copy answers them, without the
 //! way to the ledger's thread and back, which costs several times the answer. The copy follows the ledger after each commit, so
 //! what it says is durable, like everything else a master says.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -12,16 +12,16 @@ use crate::proof::{Proof, Purpose};
 use crate::replication::seal::Own;
 use common::clock::TestClock;
 use common::lease::{Generation, Lease, LeaseState};
+use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc;
 use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, RETIRED_MAX, Refusal, RetiredProof};
-use common::terms::{AgentId, ClusterId, EpochId, MasterId, SessionId, Terms};
 use common::time::Now;
 use common::token::TokenKey;
 use std::collections::BTreeMap;
 
-/// One master's standing.
+/// What one master answers heartbeats from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Snapshot {
     master: MasterId,
     cluster: Option<ClusterId>,
     epoch: Option<EpochId>,
@@ -31,7 +31,7 @@ pub struct Standing {
     own_end: Option<RetiredProof>,
     /// Those of the last pairings before.
     ended: Vec<RetiredProof>,
-    terms: Terms,
+    parameters: ClusterParameters,
     mode: Mode,
     test_clock: Option<TestClock>,
     version: String,
@@ -42,11 +42,11 @@ pub struct Standing {
     holders: BTreeMap<TokenKey, SessionId>,
 }
 
-impl Standing {
+impl Snapshot {
     /// That of a ledger all of which is durable.
     pub fn of(ledger: &Ledger) -> Self {
         let identity = ledger.identity();
-        let mut standing = Self {
+        let mut snapshot = Self {
             master: identity.master,
             cluster: identity.cluster,
             epoch: identity.epoch,
@@ -54,7 +54,7 @@ impl Standing {
             former: identity.former.clone(),
             own_end: identity.epoch.map(end_of),
             ended: ended(&identity.former),
-            terms: identity.terms,
+            parameters: identity.parameters,
             mode: ledger.mode(),
             test_clock: ledger.test_clock(),
             version: ledger.version().to_owned(),
@@ -63,9 +63,9 @@ impl Standing {
             holders: BTreeMap::new(),
         };
         for (key, lease) in ledger.table().leases() {
-            standing.note(key, lease);
+            snapshot.note(key, lease);
         }
-        standing
+        snapshot
     }
 
     /// Takes over what changed by a step whose `writes` are durable now.
@@ -74,7 +74,8 @@ impl Standing {
         for write in writes {
             match write {
                 Write::Identity(identity) => {
-                    (self.cluster, self.epoch, self.terms) = (identity.cluster, identity.epoch, identity.terms);
+                    (self.cluster, self.epoch, self.parameters) =
+                        (identity.cluster, identity.epoch, identity.parameters);
                     (self.paired, self.former) = (identity.paired, identity.former.clone());
                     (self.own_end, self.ended) = (identity.epoch.map(end_of), ended(&identity.former));
                 }
@@ -99,7 +100,7 @@ impl Standing {
         }
     }
 
-    /// The answer to a sign of life at this instant.
+    /// The answer to a heartbeat at this instant.
     ///
     /// # Errors
     /// Why the two do not belong together, or [`Refusal::Syncing`] before the masters ever met.
@@ -115,7 +116,7 @@ impl Standing {
         Ok(HeartbeatReply {
             master: self.master,
             cluster,
-            terms: self.terms,
+            parameters: self.parameters,
             mode: self.mode,
             wall: self.calendar.shown(now),
             test_clock: self.test_clock,
@@ -125,7 +126,7 @@ impl Standing {
         })
     }
 
-    /// What a session has and shall not use any more. It hears of it at its next sign of life, because its next renewal
+    /// What a session has and shall not use any more. It hears of it at its next heartbeat, because its next renewal
     /// may be half a day away.
     fn denied_of(&self, agent_id: &AgentId, session: SessionId) -> Vec<(TokenKey, Generation)> {
         let its = self.denied.get(&session).into_iter().flatten();

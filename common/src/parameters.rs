@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The parameters that all members of a cluster share. Built only by [`Terms::new`], which checks them.
+/// The parameters that all members of a cluster share. Built only by [`ClusterParameters::new`], which checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "RawTerms", into = "RawTerms")]
-pub struct Terms {
+#[serde(try_from = "RawParameters", into = "RawParameters")]
+pub struct ClusterParameters {
     lease_days: u8,
     utc_offset: UtcOffset,
     uint2_max: u16,
 }
 
 #[derive(Serialize, Deserialize)]
-struct RawTerms {
+struct RawParameters {
     lease_days: u8,
     grace_days: u8,
     solo_days: u8,
@@ -31,16 +31,16 @@ struct RawTerms {
 
 /// Parameters that no cluster may have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TermsError {
+pub enum ParametersError {
     /// Outside 1..=30.
     #[error("a lease lasts 1 to 30 days, not {0}")]
     LeaseDays(u8),
     /// Made by a program with other constants.
-    #[error("these terms were made by a version of this program with other constants")]
+    #[error("these parameters were made by a version of this program with other constants")]
     Constants,
 }
 
-impl Terms {
+impl ClusterParameters {
     /// The shortest and the longest lease, in days (seed design).
     pub const LEASE_DAYS: std::ops::RangeInclusive<u8> = 1..=30;
     /// The lease when nothing else is said, in days (seed design).
@@ -58,13 +58,13 @@ impl Terms {
     /// The largest `uint2` value when nothing else is said: what fits the 12 bits of a Uniq64.
     pub const UINT2_MAX_DEFAULT: u16 = 4_095;
 
-    /// Terms with these parameters.
+    /// Checks and takes them.
     ///
     /// # Errors
-    /// [`TermsError::LeaseDays`] outside 1..=30.
-    pub fn new(lease_days: u8, utc_offset: UtcOffset, uint2_max: u16) -> Result<Self, TermsError> {
+    /// [`ParametersError::LeaseDays`] outside 1..=30.
+    pub fn new(lease_days: u8, utc_offset: UtcOffset, uint2_max: u16) -> Result<Self, ParametersError> {
         if !Self::LEASE_DAYS.contains(&lease_days) {
-            return Err(TermsError::LeaseDays(lease_days));
+            return Err(ParametersError::LeaseDays(lease_days));
         }
         Ok(Self { lease_days, utc_offset, uint2_max })
     }
@@ -107,33 +107,33 @@ impl Terms {
 }
 
 // A lone master can always give a full lease: a permit shorter than a lease would cut renewals short.
-const _: () = assert!(Terms::SOLO_DAYS >= 30);
+const _: () = assert!(ClusterParameters::SOLO_DAYS >= 30);
 
-impl From<Terms> for RawTerms {
-    fn from(terms: Terms) -> Self {
+impl From<ClusterParameters> for RawParameters {
+    fn from(parameters: ClusterParameters) -> Self {
         Self {
-            lease_days: terms.lease_days,
-            grace_days: Terms::GRACE_DAYS,
-            solo_days: Terms::SOLO_DAYS,
-            budget: Terms::BUDGET,
-            utc_offset_minutes: terms.utc_offset.minutes(),
-            uint2_max: terms.uint2_max,
+            lease_days: parameters.lease_days,
+            grace_days: ClusterParameters::GRACE_DAYS,
+            solo_days: ClusterParameters::SOLO_DAYS,
+            budget: ClusterParameters::BUDGET,
+            utc_offset_minutes: parameters.utc_offset.minutes(),
+            uint2_max: parameters.uint2_max,
         }
     }
 }
 
-impl TryFrom<RawTerms> for Terms {
-    type Error = TermsError;
-    fn try_from(raw: RawTerms) -> Result<Self, TermsError> {
+impl TryFrom<RawParameters> for ClusterParameters {
+    type Error = ParametersError;
+    fn try_from(raw: RawParameters) -> Result<Self, ParametersError> {
         if raw.grace_days != Self::GRACE_DAYS || raw.solo_days != Self::SOLO_DAYS || raw.budget != Self::BUDGET {
-            return Err(TermsError::Constants);
+            return Err(ParametersError::Constants);
         }
-        let offset = UtcOffset::from_minutes(raw.utc_offset_minutes).ok_or(TermsError::Constants)?;
+        let offset = UtcOffset::from_minutes(raw.utc_offset_minutes).ok_or(ParametersError::Constants)?;
         Self::new(raw.lease_days, offset, raw.uint2_max)
     }
 }
 
-impl fmt::Display for Terms {
+impl fmt::Display for ClusterParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "leases of {} d, UTC offset {}, uint2 up to {}", self.lease_days, self.utc_offset, self.uint2_max)
     }
@@ -211,7 +211,7 @@ random_id!(
     ClusterId
 );
 random_id!(
-    /// One pairing of two masters; a replacement starts another, and mail of the former is refused.
+    /// One pairing of two masters; a replacement starts another, and messages of the former are refused.
     EpochId
 );
 
@@ -286,18 +286,21 @@ mod tests {
     #[test]
     fn lease_days_are_1_to_30() {
         for days in [0, 31, 255] {
-            assert_eq!(Terms::new(days, UtcOffset::default(), 4095), Err(TermsError::LeaseDays(days)));
+            assert_eq!(ClusterParameters::new(days, UtcOffset::default(), 4095), Err(ParametersError::LeaseDays(days)));
         }
         for days in [1, 7, 30] {
-            assert_eq!(Terms::new(days, UtcOffset::default(), 4095).unwrap().lease(), SpanMs(i64::from(days) * DAY_MS));
+            assert_eq!(
+                ClusterParameters::new(days, UtcOffset::default(), 4095).unwrap().lease(),
+                SpanMs(i64::from(days) * DAY_MS)
+            );
         }
     }
 
     #[test]
     fn a_value_rests_to_the_end_of_its_last_day_and_one_more() {
-        let terms = Terms::new(7, UtcOffset::default(), 4095).unwrap();
-        assert_eq!(terms.reuse_at(WallMs(DAY_MS)), WallMs(2 * DAY_MS));
-        assert_eq!(terms.reuse_at(WallMs(DAY_MS + 1)), WallMs(3 * DAY_MS));
+        let parameters = ClusterParameters::new(7, UtcOffset::default(), 4095).unwrap();
+        assert_eq!(parameters.reuse_at(WallMs(DAY_MS)), WallMs(2 * DAY_MS));
+        assert_eq!(parameters.reuse_at(WallMs(DAY_MS + 1)), WallMs(3 * DAY_MS));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What every request passes first.
 
-use super::{Door, Entry, Role, Who};
+use super::{Auth, Entry, Role, Who};
 use crate::problem::Problem;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -30,12 +30,12 @@ fn is_own_affair(path: &str) -> bool {
 }
 
 /// Lets a request in with its [`Who`], or says why not.
-pub(crate) async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match admit(&door, request).await {
+pub(crate) async fn guard(State(auth): State<Arc<Auth>>, request: Request, next: Next) -> Response {
+    match admit(&auth, request).await {
         Ok((request, login)) => {
             let response = next.run(request).await;
             match login {
-                Some(login) if is_events(response.headers()) => ends_with_login(response, door, login),
+                Some(login) if is_events(response.headers()) => ends_with_login(response, auth, login),
                 _ => response,
             }
         }
@@ -43,8 +43,8 @@ pub(crate) async fn guard(State(door): State<Arc<Door>>, request: Request, next:
     }
 }
 
-async fn admit(door: &Door, mut request: Request) -> Result<(Request, Option<SecretHash>), Response> {
-    check_host(door, &request).map_err(IntoResponse::into_response)?;
+async fn admit(auth: &Auth, mut request: Request) -> Result<(Request, Option<SecretHash>), Response> {
+    check_host(auth, &request).map_err(IntoResponse::into_response)?;
     let path = request.uri().path();
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if !reads && !is_own_origin(request.headers()) {
@@ -54,10 +54,10 @@ async fn admit(door: &Door, mut request: Request) -> Result<(Request, Option<Sec
     if is_open(path) {
         return Ok((request, None));
     }
-    let (who, login) = match door.recognise(request.headers()).await.map_err(IntoResponse::into_response)? {
+    let (who, login) = match auth.recognise(request.headers()).await.map_err(IntoResponse::into_response)? {
         Entry::Key(who) => (who, None),
         Entry::Login(who, hash) => (who, Some(hash)),
-        Entry::Nobody => return Err(to_the_door(&request, reads)),
+        Entry::Nobody => return Err(to_login(&request, reads)),
     };
     // A form cannot send the header; the handler of /logout looks into the form.
     if !reads && path != "/logout" && !has_csrf_token(&who, request.headers()) {
@@ -74,10 +74,10 @@ async fn admit(door: &Door, mut request: Request) -> Result<(Request, Option<Sec
 }
 
 /// A page of another site may have a name that leads here: see [`common::hosts`].
-fn check_host(door: &Door, request: &Request) -> Result<(), Problem> {
+fn check_host(auth: &Auth, request: &Request) -> Result<(), Problem> {
     let named = request.headers().get_all(header::HOST).iter().map(HeaderValue::as_bytes);
     let target = request.uri().authority().map(|authority| authority.as_str());
-    let checked = door.hosts().check(request.version() == Version::HTTP_11, named, target);
+    let checked = auth.hosts().check(request.version() == Version::HTTP_11, named, target);
     checked.map_err(|why| match why {
         HostError::Count(_) => Problem::new(StatusCode::BAD_REQUEST, "bad_host", why.to_string()),
         HostError::Unknown(_) => Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", why.to_string()),
@@ -85,7 +85,7 @@ fn check_host(door: &Door, request: &Request) -> Result<(), Problem> {
 }
 
 /// People are led to the login and back; scripts, and the page's own requests, are told.
-fn to_the_door(request: &Request, reads: bool) -> Response {
+fn to_login(request: &Request, reads: bool) -> Response {
     let uri = request.uri();
     let is_api = uri.path() == "/api" || uri.path().starts_with("/api/");
     let accepts = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -135,11 +135,11 @@ fn is_events(headers: &HeaderMap) -> bool {
 }
 
 /// The same answer, but it ends when the login does: who was thrown out must not go on watching.
-fn ends_with_login(response: Response, door: Arc<Door>, login: SecretHash) -> Response {
+fn ends_with_login(response: Response, auth: Arc<Auth>, login: SecretHash) -> Response {
     let over = async move {
         loop {
             tokio::time::sleep(WATCH_AGAIN).await;
-            if matches!(door.recognise_login(login).await, Ok(Entry::Nobody)) {
+            if matches!(auth.recognise_login(login).await, Ok(Entry::Nobody)) {
                 return;
             }
         }

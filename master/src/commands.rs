@@ -14,7 +14,7 @@ use common::token::TokenKey;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use web::{AuditCheck, AuditFilter, AuditRow, LeaseRow, LeaseStage, Orders, Unavailable};
+use web::{AuditCheck, AuditFilter, AuditRow, Commands, LeaseRow, LeaseStage, Unavailable};
 
 /// Lines of the audit that are looked at for one question.
 const SCAN_MAX: usize = 100_000;
@@ -22,7 +22,7 @@ const SCAN_MAX: usize = 100_000;
 impl Admin {
     async fn ordered(&self, key: TokenKey, event: impl FnOnce(RequestId) -> Event + Send + 'static) -> Ordered {
         let lease = match self.driver.ask(event).await.map_err(refusal)? {
-            Reply::Ordered(lease) => lease?,
+            Reply::Commanded(lease) => lease?,
             other => return Err(unexpected(&other)),
         };
         let row = self.look(move |ledger, now| row(ledger, now, key, &lease)).await;
@@ -46,11 +46,11 @@ impl Admin {
 
 type Ordered = Result<LeaseRow, Refusal>;
 
-impl Orders for Admin {
+impl Commands for Admin {
     fn lease(&self, key: TokenKey) -> BoxFuture<'_, Result<Option<LeaseRow>, Unavailable>> {
         self.look(move |ledger, now| {
             let lease = ledger.table().lease(key)?;
-            LeaseStage::of(lease, now.wall, &ledger.identity().terms)?;
+            LeaseStage::of(lease, now.wall, &ledger.identity().parameters)?;
             Some(row(ledger, now, key, lease))
         })
     }
@@ -113,9 +113,9 @@ impl Orders for Admin {
 }
 
 fn row(ledger: &Ledger, now: Now, key: TokenKey, lease: &Lease) -> LeaseRow {
-    let terms = ledger.identity().terms;
-    let stage = LeaseStage::of(lease, now.wall, &terms).unwrap_or(LeaseStage::Resting);
-    LeaseRow::of_lease(key, lease, stage, &terms)
+    let parameters = ledger.identity().parameters;
+    let stage = LeaseStage::of(lease, now.wall, &parameters).unwrap_or(LeaseStage::Resting);
+    LeaseRow::of_lease(key, lease, stage, &parameters)
 }
 
 fn refusal(refused: Refused) -> Refusal {

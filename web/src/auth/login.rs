@@ -1,9 +1,9 @@
 //! `/login` and `/logout`.
 
 use super::guard::{CSRF_HEADER, is_token};
-use super::{Door, Source, Who, hash_of, proof, secret};
+use super::{Auth, Source, Who, hash_of, proof, secret};
 use crate::api::ProblemBody;
-use crate::pages::{self, Choice, Taste};
+use crate::pages::{self, Choice, Preferences};
 use crate::problem::Problem;
 use crate::words::{Words, fill};
 use askama::Template;
@@ -71,15 +71,15 @@ struct LoginPage<'a> {
     responses((status = 200, description = "The form"), (status = 303, description = "You are logged in already"))
 )]
 pub(crate) async fn form(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     query: Result<Query<Next>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
     let next = query.map(|Query(query)| query.next).unwrap_or_default();
-    let (next, taste) = (own_path(&next), Taste::of(&headers));
-    match door.recognise(&headers).await {
+    let (next, preferences) = (own_path(&next), Preferences::of(&headers));
+    match auth.recognise(&headers).await {
         Ok(super::Entry::Login(..)) => Redirect::to(next).into_response(),
-        _ => page(StatusCode::OK, next, "", "", taste),
+        _ => page(StatusCode::OK, next, "", "", preferences),
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) async fn form(
     )
 )]
 pub(crate) async fn log_in(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     source: Option<Extension<Source>>,
     headers: HeaderMap,
     form: Result<Form<LoginForm>, FormRejection>,
@@ -107,12 +107,12 @@ pub(crate) async fn log_in(
     // Without a connection there is nobody but a test.
     let from = source.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Extension(Source(from))| from);
     let next = own_path(&form.next);
-    match door.log_in(&form.user, form.password, from).await {
+    match auth.log_in(&form.user, form.password, from).await {
         Ok(cookie) => {
-            let set = door.set_cookie(&headers, &cookie, COOKIE_S);
+            let set = auth.set_cookie(&headers, &cookie, COOKIE_S);
             ([(header::SET_COOKIE, set)], Redirect::to(next)).into_response()
         }
-        Err(refused) => refused.answer(next, &form.user, Taste::of(&headers)),
+        Err(refused) => refused.answer(next, &form.user, Preferences::of(&headers)),
     }
 }
 
@@ -127,7 +127,7 @@ pub(crate) async fn log_in(
     security(("login" = ["viewer"]))
 )]
 pub(crate) async fn log_out(
-    State(door): State<Arc<Door>>,
+    State(auth): State<Arc<Auth>>,
     who: Who,
     headers: HeaderMap,
     form: Result<Form<LogoutForm>, FormRejection>,
@@ -137,13 +137,13 @@ pub(crate) async fn log_out(
     if who.csrf.as_deref().is_some_and(|token| !is_token(given, token)) {
         return Problem::new(StatusCode::FORBIDDEN, "bad_csrf", "logging out needs the page's token").into_response();
     }
-    if let Some(cookie) = door.cookie(&headers) {
-        let over = door.logins().close(hash_of(cookie.as_bytes()));
-        if let Err(why) = door.accounts.keep(over.into_iter().collect(), None).await {
+    if let Some(cookie) = auth.cookie(&headers) {
+        let over = auth.logins().close(hash_of(cookie.as_bytes()));
+        if let Err(why) = auth.accounts.keep(over.into_iter().collect(), None).await {
             return Problem::from(why).into_response();
         }
     }
-    ([(header::SET_COOKIE, door.set_cookie(&headers, "", 0))], Redirect::to("/login")).into_response()
+    ([(header::SET_COOKIE, auth.set_cookie(&headers, "", 0))], Redirect::to("/login")).into_response()
 }
 
 /// Why somebody was not let in.
@@ -154,22 +154,22 @@ enum Refused {
 }
 
 impl Refused {
-    fn answer(self, next: &str, user: &str, taste: Taste) -> Response {
-        let w = taste.lang.words();
+    fn answer(self, next: &str, user: &str, preferences: Preferences) -> Response {
+        let w = preferences.lang.words();
         match self {
-            Self::Wrong => page(StatusCode::UNAUTHORIZED, next, user, w.wrong_login, taste),
+            Self::Wrong => page(StatusCode::UNAUTHORIZED, next, user, w.wrong_login, preferences),
             Self::LockedOut { minutes } => {
                 let why = fill(w.locked_out, &[&minutes.to_string()]);
                 let retry_after = HeaderValue::from(minutes.saturating_mul(60));
-                let page = page(StatusCode::TOO_MANY_REQUESTS, next, user, &why, taste);
+                let page = page(StatusCode::TOO_MANY_REQUESTS, next, user, &why, preferences);
                 ([(header::RETRY_AFTER, retry_after)], page).into_response()
             }
-            Self::Unavailable(problem) => problem.into_page(taste),
+            Self::Unavailable(problem) => problem.into_page(preferences),
         }
     }
 }
 
-impl Door {
+impl Auth {
     /// A cookie for the right name and password.
     async fn log_in(&self, name: &str, password: String, from: IpAddr) -> Result<String, Refused> {
         let user = self.check(name, password, from).await?;
@@ -248,8 +248,8 @@ impl Door {
     }
 }
 
-fn page(status: StatusCode, next: &str, user: &str, problem: &str, taste: Taste) -> Response {
-    let Taste { lang, theme } = taste;
+fn page(status: StatusCode, next: &str, user: &str, problem: &str, preferences: Preferences) -> Response {
+    let Preferences { lang, theme } = preferences;
     let w = lang.words();
     let (langs, themes) = (pages::langs(lang), pages::themes(theme, w));
     let page = LoginPage { w, lang: lang.tag(), theme: theme.name(), langs, themes, next, user, problem };

@@ -22,7 +22,7 @@ pub const UNIQ96_AHEAD_MAX: SpanMs = SpanMs::seconds(600);
 
 /// What a generator's IDs are made by.
 #[derive(Clone, Debug)]
-pub enum Make {
+pub enum Layout {
     /// The layout of Uniq64, by the hour.
     Uniq64,
     /// A template, by the day.
@@ -31,7 +31,7 @@ pub enum Make {
 
 /// What all IDs of a window have in common.
 #[derive(Clone, Debug)]
-pub enum Stamp {
+pub enum Prefix {
     /// Nothing may be minted with this one.
     Void,
     /// Hour and token.
@@ -80,7 +80,7 @@ impl Bucket {
     }
 }
 
-impl Make {
+impl Layout {
     /// What that namespace's IDs are made by.
     pub fn of(namespace: &Namespace) -> Self {
         match (namespace.kind(), namespace.template()) {
@@ -143,18 +143,18 @@ impl Make {
         Ok(Bucket { number, valid_until: end.min(lease.until), end })
     }
 
-    /// The stamp of that bucket's IDs under that lease.
+    /// The prefix of that bucket's IDs under that lease.
     ///
     /// # Errors
     /// [`Refusal::TokenOutOfRange`], or [`Refusal::ClockSkew`] if the year does not fit.
-    pub fn stamp(&self, offset: UtcOffset, lease: &Grant, bucket: &Bucket) -> Result<Stamp, Refusal> {
+    pub fn prefix(&self, offset: UtcOffset, lease: &Grant, bucket: &Bucket) -> Result<Prefix, Refusal> {
         match self {
             Self::Uniq64 => Uniq64::prefix(offset, HourBucket(bucket.number), lease.key.value)
-                .map(|prefix| Stamp::Uniq64 { prefix })
+                .map(|prefix| Prefix::Uniq64 { prefix })
                 .map_err(|e| layout(&e, lease)),
             Self::Text(template) => template
                 .bind(offset, DayBucket(bucket.number), lease.key)
-                .map(|bound| Stamp::Text { bound: Arc::new(bound), capacity: template.capacity().max(1) })
+                .map(|bound| Prefix::Text { bound: Arc::new(bound), capacity: template.capacity().max(1) })
                 .map_err(|e| Refusal::ClockSkew(ClockFault::Year(e.to_string()))),
         }
     }
@@ -164,7 +164,7 @@ impl Make {
 /// later.
 ///
 /// # Errors
-/// As [`Make::gate`].
+/// As [`Layout::gate`].
 pub fn gate_uniq96(lease: &Grant, last: WallMs, wall: WallMs) -> Result<WallMs, Refusal> {
     let ms = last.max(wall);
     if wall >= lease.until {
@@ -182,12 +182,12 @@ pub fn gate_uniq96(lease: &Grant, last: WallMs, wall: WallMs) -> Result<WallMs, 
     Ok(ms)
 }
 
-/// The stamp of that millisecond's Uniq96.
+/// The prefix of that millisecond's Uniq96.
 ///
 /// # Errors
 /// [`Refusal::ClockSkew`] if the year does not fit.
-pub fn stamp_uniq96(offset: UtcOffset, lease: &Grant, ms: WallMs) -> Result<Stamp, Refusal> {
-    Uniq96::prefix(offset, ms, lease.key.value).map(|prefix| Stamp::Uniq96 { prefix }).map_err(|e| layout(&e, lease))
+pub fn prefix_of_uniq96(offset: UtcOffset, lease: &Grant, ms: WallMs) -> Result<Prefix, Refusal> {
+    Uniq96::prefix(offset, ms, lease.key.value).map(|prefix| Prefix::Uniq96 { prefix }).map_err(|e| layout(&e, lease))
 }
 
 fn expired(lease: &Grant) -> Refusal {
@@ -237,29 +237,29 @@ mod tests {
     fn a_bucket_is_the_clocks_and_never_before_the_last() {
         let lease = lease(100, 107 * DAY_MS);
         let noon = WallMs(100 * DAY_MS + 12 * HOUR_MS + 5);
-        let bucket = Make::Uniq64.gate(UTC, &lease, 0, noon).unwrap();
+        let bucket = Layout::Uniq64.gate(UTC, &lease, 0, noon).unwrap();
         assert_eq!((bucket.number(), bucket.valid_until()), (2_412, WallMs(100 * DAY_MS + 13 * HOUR_MS)));
         let stepped_back = WallMs(noon.0 - 1_000);
-        assert_eq!(Make::Uniq64.gate(UTC, &lease, 2_412, stepped_back).unwrap().number(), 2_412);
+        assert_eq!(Layout::Uniq64.gate(UTC, &lease, 2_412, stepped_back).unwrap().number(), 2_412);
     }
 
     #[test]
     fn the_end_of_the_lease_ends_the_bucket() {
         let until = 100 * DAY_MS + HOUR_MS / 2;
         let lease = lease(100, until);
-        let bucket = Make::Uniq64.gate(UTC, &lease, 0, WallMs(until - 1)).unwrap();
+        let bucket = Layout::Uniq64.gate(UTC, &lease, 0, WallMs(until - 1)).unwrap();
         assert_eq!(bucket.valid_until(), WallMs(until));
-        assert_eq!(code(Make::Uniq64.gate(UTC, &lease, 0, WallMs(until))), MintCode::LeaseExpired);
-        assert_eq!(code(Make::Uniq64.gate(UTC, &lease, 2_401, WallMs(until - 1))), MintCode::LeaseExpired);
+        assert_eq!(code(Layout::Uniq64.gate(UTC, &lease, 0, WallMs(until))), MintCode::LeaseExpired);
+        assert_eq!(code(Layout::Uniq64.gate(UTC, &lease, 2_401, WallMs(until - 1))), MintCode::LeaseExpired);
     }
 
     #[test]
     fn a_clock_before_the_lease_or_far_behind_the_last_bucket_is_refused() {
         let lease = lease(100, 107 * DAY_MS);
         let eve = WallMs(100 * DAY_MS - 20);
-        let Err(Refusal::ClockBehind { retry, .. }) = Make::Uniq64.gate(UTC, &lease, 0, eve) else { panic!() };
+        let Err(Refusal::ClockBehind { retry, .. }) = Layout::Uniq64.gate(UTC, &lease, 0, eve) else { panic!() };
         assert_eq!(retry, SpanMs(20));
-        let at = |ms: i64| Make::Uniq64.gate(UTC, &lease, 2_402, WallMs(100 * DAY_MS + ms));
+        let at = |ms: i64| Layout::Uniq64.gate(UTC, &lease, 2_402, WallMs(100 * DAY_MS + ms));
         assert!(at(HOUR_MS).is_ok(), "an hour ahead is allowed");
         assert_eq!(
             at(HOUR_MS - 1).unwrap_err(),
@@ -271,7 +271,7 @@ mod tests {
     fn where_the_last_id_lies_beyond_the_lease_and_far_ahead_the_clock_is_to_blame() {
         let lease = lease(100, 107 * DAY_MS);
         let now = WallMs(101 * DAY_MS);
-        assert_eq!(code(Make::Uniq64.gate(UTC, &lease, 200 * 24, now)), MintCode::ClockBehind);
+        assert_eq!(code(Layout::Uniq64.gate(UTC, &lease, 200 * 24, now)), MintCode::ClockBehind);
         assert_eq!(code(gate_uniq96(&lease, WallMs(200 * DAY_MS), now)), MintCode::ClockBehind);
     }
 
@@ -291,13 +291,13 @@ mod tests {
     fn tokens_and_years_beyond_the_layout_are_refused() {
         let mut wide = lease(0, i64::MAX);
         wide.key.value = TokenValue(4_096);
-        let bucket = Make::Uniq64.gate(UTC, &wide, 0, WallMs(1_700_000_000_000)).unwrap();
-        assert_eq!(code(Make::Uniq64.stamp(UTC, &wide, &bucket)), MintCode::TokenOutOfRange);
+        let bucket = Layout::Uniq64.gate(UTC, &wide, 0, WallMs(1_700_000_000_000)).unwrap();
+        assert_eq!(code(Layout::Uniq64.prefix(UTC, &wide, &bucket)), MintCode::TokenOutOfRange);
         let year_2128 = WallMs(4_985_971_200_000);
         let lease = lease(0, i64::MAX);
-        let bucket = Make::Uniq64.gate(UTC, &lease, 0, year_2128).unwrap();
-        assert_eq!(code(Make::Uniq64.stamp(UTC, &lease, &bucket)), MintCode::ClockSkew);
-        let before = Make::Uniq64.gate(UTC, &lease, 0, WallMs(year_2128.0 - 1)).unwrap();
-        assert!(Make::Uniq64.stamp(UTC, &lease, &before).is_ok());
+        let bucket = Layout::Uniq64.gate(UTC, &lease, 0, year_2128).unwrap();
+        assert_eq!(code(Layout::Uniq64.prefix(UTC, &lease, &bucket)), MintCode::ClockSkew);
+        let before = Layout::Uniq64.gate(UTC, &lease, 0, WallMs(year_2128.0 - 1)).unwrap();
+        assert!(Layout::Uniq64.prefix(UTC, &lease, &before).is_ok());
     }
 }

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 
 /// Changes, and what is asked before and after them.
-pub trait Orders: Send + Sync + 'static {
+pub trait Commands: Send + Sync + 'static {
     /// The lease of a token; `None` if it is free.
     ///
     /// # Errors

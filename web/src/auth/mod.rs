@@ -15,8 +15,8 @@ mod passwords;
 pub use common::account::Role;
 pub use passwords::{PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, acceptable, hash, verify};
 
+use crate::commands::Commands;
 use crate::masters::Unavailable;
-use crate::orders::Orders;
 use crate::problem::Problem;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What every API key begins with, so that one that lies about is recognised.
 const KEY_BEGIN: &str = "uniq_";
 
-/// Somebody who was let in. Every handler behind the door can take it from the request's extensions.
+/// Somebody who was let in. Every handler behind the guard can take it from the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     /// The user's name, or `key NAME`.
@@ -72,7 +72,7 @@ impl Who {
 }
 
 /// Where users, keys and logins are kept, and who carries out what is wanted.
-pub trait Accounts: Orders {
+pub trait Accounts: Commands {
     /// All users, by name.
     ///
     /// # Errors
@@ -96,9 +96,9 @@ pub trait Accounts: Orders {
     ) -> BoxFuture<'_, Result<(), Unavailable>>;
 }
 
-/// How a console's door is set up.
+/// How a console authenticates.
 #[derive(Clone, Debug)]
-pub struct DoorSettings {
+pub struct AuthSettings {
     /// The cookie's name: two masters on one machine must not take each other's for their own.
     pub cookie: String,
     /// The console is reached by TLS.
@@ -111,10 +111,10 @@ pub struct DoorSettings {
     pub logins: Vec<(SecretHash, Login)>,
 }
 
-/// The door of one master's console.
-pub struct Door {
+/// Who may come in at one master's console.
+pub struct Auth {
     accounts: Arc<dyn Accounts>,
-    settings: DoorSettings,
+    settings: AuthSettings,
     clock: Clock,
     logins: Mutex<Logins>,
     lockout: Mutex<Lockout>,
@@ -128,9 +128,9 @@ pub(crate) enum Entry {
     Nobody,
 }
 
-impl Door {
-    /// A door to these accounts.
-    pub fn new(accounts: Arc<dyn Accounts>, mut settings: DoorSettings) -> Arc<Self> {
+impl Auth {
+    /// For these accounts.
+    pub fn new(accounts: Arc<dyn Accounts>, mut settings: AuthSettings) -> Arc<Self> {
         let logins = Mutex::new(Logins::new(std::mem::take(&mut settings.logins)));
         // A login's hours are real ones, whatever clock the leases run by.
         let (clock, passwords) = (Clock::system(), Passwords::new());
@@ -143,7 +143,7 @@ impl Door {
     }
 
     /// Who carries out what is wanted.
-    pub(crate) fn orders(&self) -> &dyn Orders {
+    pub(crate) fn commands(&self) -> &dyn Commands {
         self.accounts.as_ref()
     }
 

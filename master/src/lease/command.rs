@@ -1,4 +1,4 @@
-//! What an operator orders about a lease.
+//! What an operator commands a lease to do: renew or end.
 //!
 //! A termination needs both masters: the one that is asked writes it down and shares it, the other one writes it down too and
 //! sends the record back, and only then the operator is answered. It is never taken back, and said again until the other has
@@ -15,14 +15,14 @@ use common::rpc::peer::PeerMessage;
 use common::time::{BootMs, Now, SpanMs};
 use common::token::TokenKey;
 
-/// Orders that the other master has not confirmed, at once; one more is refused.
-const ORDERS_MAX: usize = 256;
-/// An order that was not confirmed is said again after this long.
+/// Commands that the other master has not confirmed, at once; one more is refused.
+const COMMANDS_MAX: usize = 256;
+/// A command that was not confirmed is said again after this long.
 const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
 
 /// The end of a lease, ordered here and not confirmed by the other master.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Order {
+pub(super) struct Command {
     /// Who waits for it; `None` if nobody does any more.
     id: Option<RequestId>,
     by: Option<Cause>,
@@ -37,12 +37,12 @@ impl Ledger {
     pub(super) fn on_deny(&mut self, now: Now, id: RequestId, key: TokenKey, fx: &mut Effects) {
         let denied = match self.deniable(now, key) {
             Ok(lease) => Lease { deny: true, ..lease.clone() },
-            Err(refusal) => return fx.reply(id, Reply::Ordered(Err(refusal))),
+            Err(refusal) => return fx.reply(id, Reply::Commanded(Err(refusal))),
         };
         self.put_lease(key, denied.clone(), fx);
         self.share(key, fx);
         let (give_up_at, sent_at) = (now.boot + CONFIRM_WAIT, now.boot);
-        self.orders.push(Order { id: Some(id), by: fx.by.clone(), key, denied, give_up_at, sent_at });
+        self.commands.push(Command { id: Some(id), by: fx.by.clone(), key, denied, give_up_at, sent_at });
     }
 
     fn deniable(&self, now: Now, key: TokenKey) -> Result<&Lease, Refusal> {
@@ -50,14 +50,14 @@ impl Ledger {
         if self.mode() != Mode::Ready || !self.pair.heard(now) {
             return Err(Refusal::PeerAway);
         }
-        if self.orders.len() >= ORDERS_MAX {
+        if self.commands.len() >= COMMANDS_MAX {
             return Err(Refusal::Overloaded);
         }
         let open = self.table.lease(key).filter(|lease| !lease.deny && lease.state == LeaseState::Held);
         open.ok_or(Refusal::NoLease)
     }
 
-    /// The other master says by whose order it denies something: it is told that it is written down here too.
+    /// The other master says by whose command it denies something: it is told that it is written down here too.
     pub(super) fn confirm_orders(&self, keys: &[TokenKey], fx: &mut Effects) {
         let records: Vec<(TokenKey, Lease)> = keys
             .iter()
@@ -72,15 +72,15 @@ impl Ledger {
 
     /// Records as the other master has them: what was ordered here and stands in them is done.
     pub(super) fn settle_orders(&mut self, theirs: &[(TokenKey, Lease)], fx: &mut Effects) {
-        let holds = |order: &Order| {
+        let holds = |command: &Command| {
             theirs.iter().any(|(key, lease)| {
-                *key == order.key && (lease.g > order.denied.g || (lease.g == order.denied.g && lease.deny))
+                *key == command.key && (lease.g > command.denied.g || (lease.g == command.denied.g && lease.deny))
             })
         };
-        self.orders.retain(|order| {
-            let done = holds(order);
-            if done && let Some(id) = order.id {
-                fx.reply(id, Reply::Ordered(Ok(order.denied.clone())));
+        self.commands.retain(|command| {
+            let done = holds(command);
+            if done && let Some(id) = command.id {
+                fx.reply(id, Reply::Commanded(Ok(command.denied.clone())));
             }
             !done
         });
@@ -89,23 +89,23 @@ impl Ledger {
     /// At each beat: say again what was not confirmed, and give up on those who waited too long.
     pub(super) fn press_orders(&mut self, now: Now, fx: &mut Effects) {
         let heard = self.pair.heard(now);
-        // What both have ended, or granted to somebody else, needs no order any more.
+        // What both have ended, or granted to somebody else, needs no command any more.
         let table = &self.table;
-        let open = |order: &Order| {
-            let lease = table.lease(order.key);
-            lease.is_some_and(|lease| lease.g == order.denied.g && lease.state != LeaseState::Closed)
+        let open = |command: &Command| {
+            let lease = table.lease(command.key);
+            lease.is_some_and(|lease| lease.g == command.denied.g && lease.state != LeaseState::Closed)
         };
-        self.orders.retain(|order| order.id.is_some() || open(order));
+        self.commands.retain(|command| command.id.is_some() || open(command));
         let mut due = Vec::new();
-        for order in &mut self.orders {
-            if order.give_up_at <= now.boot
-                && let Some(id) = order.id.take()
+        for command in &mut self.commands {
+            if command.give_up_at <= now.boot
+                && let Some(id) = command.id.take()
             {
-                fx.reply(id, Reply::Ordered(Err(Refusal::Retry)));
+                fx.reply(id, Reply::Commanded(Err(Refusal::Retry)));
             }
-            if heard && now.boot - order.sent_at >= RESEND_AFTER {
-                order.sent_at = now.boot;
-                due.push((order.key, order.by.clone()));
+            if heard && now.boot - command.sent_at >= RESEND_AFTER {
+                command.sent_at = now.boot;
+                due.push((command.key, command.by.clone()));
             }
         }
         for (key, by) in due {
@@ -118,7 +118,7 @@ impl Ledger {
     pub(super) fn on_extend(&mut self, now: Now, key: TokenKey, fx: &mut Effects) -> Result<Lease, Refusal> {
         self.serves()?;
         let lease = self.table.lease(key).filter(|lease| rules::still_good(lease, now)).ok_or(Refusal::NoLease)?;
-        let until = rules::renewed_until(lease, now, &self.identity.terms, self.witness.permit_in);
+        let until = rules::renewed_until(lease, now, &self.identity.parameters, self.observed.permit_in);
         let renewed = Lease { until, renewed: lease.renewed.max(now.wall), ..lease.clone() };
         let actor = fx.by.clone().map_or_else(|| Actor::master(self.identity.master), |cause| cause.actor);
         let (subject, detail) = (format!("{} {key}", lease.token_type), format!("g{} until {until}", lease.g));
