@@ -8,8 +8,9 @@ usage() {
 Usage: scripts/versus.sh [--rounds N] REVISION
 
 Builds the programs of REVISION (in a work tree of git's below target/) and those of this folder as they are released, loads
-an agent of each in turn, and measures minting in process alike. Prints `RATIO name=value`: newer to older; above 1 the newer
-one is better. Takes some minutes beside the two builds.
+an agent of each in turn, starts agents and masters again, and measures minting in process alike. Prints
+`RATIO name=value (quartile to quartile)`, medians of all rounds, newer to older; above 1 the newer one is better. Takes some
+minutes beside the two builds.
 
   --rounds N   how often everything has its turn (15)
   --help       this text

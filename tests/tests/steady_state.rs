@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tests::cluster::Cluster;
 use tests::lessee::Lessee;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
 /// How often a real agent says that it is alive.
@@ -97,14 +97,14 @@ struct Calls {
 }
 
 impl Steady {
-    async fn start(nth: usize, masters: [SocketAddr; 2], shared: &[LeaseServiceClient]) -> Self {
+    async fn start(nth: usize, masters: [SocketAddr; 2], shared: &[OnceCell<LeaseServiceClient>]) -> Self {
         let lessee = Lessee::new(&format!("steady-{nth}")).unwrap();
         let grant = lessee.obtain(masters, TokenType::Uint2).await.unwrap();
-        // Half of them at each master, as chance would have it.
-        let master = match shared {
-            [] => Lessee::connect(masters[nth % 2]).await.unwrap(),
-            _ => shared[nth % shared.len()].clone(),
-        };
+        // Half of them at each master, as chance would have it. Made when its first agent is about to speak: a master ends a
+        // connection that says nothing for some seconds.
+        let connection = nth % shared.len();
+        let master = shared[connection].get_or_init(async || Lessee::connect(masters[connection % 2]).await.unwrap());
+        let master = master.await.clone();
         lessee.heartbeat(&master).await.unwrap().unwrap();
         Self { lessee, master, grant }
     }
@@ -175,14 +175,10 @@ async fn agents_that_have_their_leases_cost_little() {
     cluster.all_ready().await.unwrap();
     let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];
     let places = Arc::new(Semaphore::new(STARTING));
-    let mut shared = Vec::new();
     if connections < agents {
         println!("{descriptors} file descriptors: {agents} agents share {connections} connections");
-        for nth in 0..connections {
-            shared.push(Lessee::connect(masters[nth % 2]).await.unwrap());
-        }
     }
-    let shared = Arc::new(shared);
+    let shared: Arc<Vec<OnceCell<LeaseServiceClient>>> = Arc::new((0..connections).map(|_| OnceCell::new()).collect());
     let mut starting = JoinSet::new();
     let began = Instant::now();
     for nth in 0..agents {

@@ -7,15 +7,21 @@
 use super::compare::BATCH;
 use super::contenders::{GENERATOR_CORE, pin};
 use super::figures::Figures;
-use crate::cluster::Cluster;
-use crate::programs::BIN_DIR;
+use crate::client::Client;
+use crate::cluster::{Cluster, PATIENCE};
+use crate::programs::{BIN_DIR, Daemon};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::fmt;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Between two looks whether a program that was started anew serves.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// What is compared, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -40,8 +46,18 @@ struct Kept {
     pid: u32,
 }
 
+/// How long programs of a kept cluster took from their start to their service, in milliseconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Restarted {
+    /// An agent with both masters there, to its first ID.
+    agent: f64,
+    /// A master with the other one and the agent there, until it is ready to grant.
+    master: f64,
+}
+
 /// Starts two masters and an agent from the programs of this process, prints where the agent is, and keeps them until
 /// standard input ends. Each batch scenario has a generator of its own for each of `rounds`: an hour has 2^31 serials.
+/// For each line that comes in, the agent and then a master are ended and started again, and it prints how long that took.
 ///
 /// # Errors
 /// If something does not start.
@@ -69,13 +85,37 @@ pub async fn keep(rounds: usize) -> Result<()> {
     let pid = agent.daemon.pid().context("the agent has ended")?;
     let kept = Kept { http: agent.daemon.http, rpc: agent.rpc_listen, pid };
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&kept)?)?;
-    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
+    while tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await?? > 0 {
+        let (mints, grants) =
+            (cluster.agent_url(0, "uniq64")?, format!("http://{}/readyz", cluster.master(1)?.daemon.http));
+        let client = cluster.client.clone();
+        let agent = restart(&mut cluster.agent(0)?.daemon, &client, &mints).await?;
+        let master = restart(&mut cluster.master(1)?.daemon, &client, &grants).await?;
+        cluster.all_ready().await?;
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(&Restarted { agent, master })?)?;
+    }
     Ok(())
+}
+
+/// Ends a program and starts it again. Gives the milliseconds from the start until `url` answers 200.
+async fn restart(daemon: &mut Daemon, client: &Client, url: &str) -> Result<f64> {
+    daemon.terminate().await?;
+    let began = Instant::now();
+    daemon.start()?;
+    pin(daemon.pid().context("it has ended")?)?;
+    while !client.get(url).await.is_ok_and(|answer| answer.status == 200) {
+        if began.elapsed() > PATIENCE {
+            bail!("{url} is not served {PATIENCE:?} after a restart\n{}", daemon.log_tail(40));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(began.elapsed().as_secs_f64() * 1e3)
 }
 
 /// A version under load. Dropping it ends its processes.
 struct Version {
     keeper: Child,
+    says: BufReader<ChildStdout>,
     kept: Kept,
 }
 
@@ -85,10 +125,17 @@ impl Version {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["keep", "--rounds", &rounds.to_string()]).env(BIN_DIR, &programs);
         let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let mut line = String::new();
-        BufReader::new(keeper.stdout.take().context("no output")?).read_line(&mut line)?;
+        let (mut line, mut says) = (String::new(), BufReader::new(keeper.stdout.take().context("no output")?));
+        says.read_line(&mut line)?;
         let kept = serde_json::from_str(&line).with_context(|| format!("{} did not start", programs.display()))?;
-        Ok(Self { keeper, kept })
+        Ok(Self { keeper, says, kept })
+    }
+
+    fn restart(&mut self) -> Result<Restarted> {
+        writeln!(self.keeper.stdin.as_mut().context("no input")?)?;
+        let mut line = String::new();
+        self.says.read_line(&mut line)?;
+        serde_json::from_str(&line).context("it did not start again")
     }
 
     fn load(&self, lane: &Lane, round: usize, turn_ms: u64) -> Result<Figures> {
@@ -138,13 +185,13 @@ fn lanes() -> Vec<Lane> {
     ]
 }
 
-/// Measures both in turn and prints, for each scenario, `RATIO name=value`: newer to older of answers a second and, inverted,
-/// of processor time; above 1 the newer one is better.
+/// Measures both in turn and prints, for each scenario, `RATIO name=value` and the quartiles of its rounds: newer to older of
+/// answers a second and, inverted, of processor time and of the time from a start to service; above 1 the newer one is better.
 ///
 /// # Errors
 /// If something does not start, does not answer, or gives an ID twice.
 pub fn run(plan: &Plan) -> Result<()> {
-    let versions = [Version::start(&plan.old, plan.rounds)?, Version::start(&plan.new, plan.rounds)?];
+    let mut versions = [Version::start(&plan.old, plan.rounds)?, Version::start(&plan.new, plan.rounds)?];
     let mut rates: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut processor: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut twice = 0;
@@ -164,13 +211,35 @@ pub fn run(plan: &Plan) -> Result<()> {
             }
         }
     }
+    let (mut restarts, mut took) = (BTreeMap::new(), BTreeMap::new());
+    for round in 0..plan.rounds {
+        let [first, second] = &mut versions;
+        let (old, new) = if round % 2 == 0 {
+            (first.restart()?, second.restart()?)
+        } else {
+            let new = second.restart()?;
+            (first.restart()?, new)
+        };
+        for (key, old, new) in [("restart_agent", old.agent, new.agent), ("restart_master", old.master, new.master)] {
+            restarts.entry(key).or_insert_with(Vec::new).push(old / new);
+            let (olds, news): &mut (Vec<f64>, Vec<f64>) = took.entry(key).or_default();
+            olds.push(old);
+            news.push(new);
+        }
+    }
     drop(versions);
     let mut out = std::io::stdout().lock();
     for (key, values) in rates {
-        writeln!(out, "RATIO {key}={:.3}", median(values))?;
+        writeln!(out, "RATIO {key}={}", Spread(values))?;
     }
     for (key, values) in processor {
-        writeln!(out, "RATIO {key}_processor={:.3}", median(values))?;
+        writeln!(out, "RATIO {key}_processor={}", Spread(values))?;
+    }
+    for (key, values) in restarts {
+        writeln!(out, "RATIO {key}={}", Spread(values))?;
+    }
+    for (key, (old, new)) in took {
+        writeln!(out, "{key} in milliseconds: older {}; newer {}", Spread(old), Spread(new))?;
     }
     if let Some((old, new)) = &plan.in_process {
         let mut ns: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -185,7 +254,7 @@ pub fn run(plan: &Plan) -> Result<()> {
             }
         }
         for (name, values) in ns {
-            writeln!(out, "RATIO {name}={:.3}", median(values))?;
+            writeln!(out, "RATIO {name}={}", Spread(values))?;
         }
     }
     if twice > 0 {
@@ -214,7 +283,14 @@ fn in_process(bench: &Path) -> Result<BTreeMap<String, f64>> {
     Ok(found)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// What the rounds gave: shown as their median, and in brackets between what the middle half of them lies.
+struct Spread(Vec<f64>);
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut values = self.0.clone();
+        values.sort_by(f64::total_cmp);
+        let at = |quarters: usize| values.get(values.len() * quarters / 4).copied().unwrap_or(f64::NAN);
+        write!(f, "{:.3} ({:.3} to {:.3})", at(2), at(1), at(3))
+    }
 }
