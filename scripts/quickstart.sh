@@ -49,7 +49,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 readonly FARTHEST=1102
-case $port_base in '' | *[!0-9]*) wrong "--port-base '$port_base' is no port" ;; esac
+case $port_base in '' | *[!0-9]*) wrong "--port-base '$port_base' is not a port" ;; esac
 # Ten digits could mean something else to the shell's arithmetic, so the length is looked at first.
 if [ ${#port_base} -gt 5 ] || [ "$((10#$port_base))" -lt 1024 ] || [ "$((10#$port_base + FARTHEST))" -gt 65535 ]; then
   wrong "--port-base must be from 1024 to $((65535 - FARTHEST))"

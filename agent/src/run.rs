@@ -129,7 +129,7 @@ pub fn uniq64_stretches(prefix: u64, start: u64, len: u32) -> impl Iterator<Item
     stretches.into_iter().filter(|(_, n)| *n > 0)
 }
 
-/// The Uniq96 of that prefix and counter; a window gives no counter that is no serial.
+/// The Uniq96 of that prefix and counter; a window gives no counter that is not a serial.
 #[inline]
 pub fn uniq96(prefix: u64, counter: u64) -> Uniq96 {
     Uniq96::with_serial(prefix, (counter & u64::from(u32::MAX)) as u32)

@@ -52,7 +52,7 @@ pub enum Cause {
     /// It did not answer in time.
     #[error("no answer in time")]
     Timeout,
-    /// What came was no answer of an agent.
+    /// What came was not an answer of an agent.
     #[error("an answer that makes no sense: {0}")]
     Answer(String),
 }

@@ -99,9 +99,9 @@ impl Settings {
 /// Why there is no client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A text that is no agent's address.
+    /// A text that is not an agent's address.
     #[error(
-        "'{0}' is no agent's address: write http://HOST:PORT (its --http-listen) or tarpc://HOST:PORT (its --rpc-listen)"
+        "'{0}' is not an agent's address: write http://HOST:PORT (its --http-listen) or tarpc://HOST:PORT (its --rpc-listen)"
     )]
     Address(String),
     /// None, or too many.

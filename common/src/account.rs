@@ -63,7 +63,7 @@ impl FromStr for Role {
 #[serde(transparent)]
 pub struct AccountName(String);
 
-/// A text that is no account's name.
+/// A text that is not an account's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a name has 1 to {NAME_LEN_MAX} of a-z 0-9 . _ - and begins with a letter or a digit")]
 pub struct AccountNameError;

@@ -43,9 +43,9 @@ pub struct Civil {
     pub millisecond: u16,
 }
 
-/// Why a text is no UTC offset.
+/// Why a text is not a UTC offset.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no UTC offset: write it as +08:00 or -03:30, at most 23:59")]
+#[error("'{0}' is not a UTC offset: write it as +08:00 or -03:30, at most 23:59")]
 pub struct OffsetError(String);
 
 impl UtcOffset {

@@ -20,7 +20,7 @@ pub struct TestClock {
     pub epoch: WallMs,
 }
 
-/// A text that is no test clock.
+/// A text that is not a test clock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a test clock is written SCALE@EPOCH_MS with SCALE from 1 to {}", TestClock::SCALE_MAX)]
 pub struct TestClockError;

@@ -23,7 +23,7 @@ pub struct Kind {
     pub version: u16,
 }
 
-/// Why bytes are no record of the kind asked for.
+/// Why bytes are not a record of the kind asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// Fewer bytes than a header, or another length than it says.

@@ -74,7 +74,7 @@ impl HostNames {
     }
 }
 
-/// The host of `HOST` or `HOST:PORT`; `None` if what follows it is no port.
+/// The host of `HOST` or `HOST:PORT`; `None` if what follows it is not a port.
 fn without_port(host: &str) -> Option<&str> {
     let end = if host.starts_with('[') { host.find(']')? + 1 } else { host.find(':').unwrap_or(host.len()) };
     let (name, rest) = host.split_at_checked(end)?;

@@ -18,9 +18,9 @@ use std::str::FromStr;
 #[serde(try_from = "String", into = "String")]
 pub struct GeneratorName(String);
 
-/// A text that is no generator's name.
+/// A text that is not a generator's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no generator's name: write 1 to {max} of a-z 0-9 _ -", max = GeneratorName::LEN_MAX)]
+#[error("'{0}' is not a generator's name: write 1 to {max} of a-z 0-9 _ -", max = GeneratorName::LEN_MAX)]
 pub struct NameError(String);
 
 impl GeneratorName {
@@ -109,9 +109,9 @@ pub enum GeneratorKind {
     String = 2,
 }
 
-/// A number or a name that is no kind of generator.
+/// A number or a name that is not a kind of generator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no kind of generator; there are uniq64, string")]
+#[error("'{0}' is not a kind of generator; there are uniq64, string")]
 pub struct UnknownKind(String);
 
 impl GeneratorKind {
@@ -415,7 +415,7 @@ impl Namespace {
     ///
     /// FNV-1a of 64 bits over these bytes: `1 u8 version=1 · 1 u8 kind · 1 u8 token type's wire number · 1 u8
     /// everyday_reset (0, 1) · 1 u8 length of the name, the name · 2 u16 little-endian length of the template, the
-    /// template` (length 0 for Uniq64). The step is no part of it: it says how often the file is written, not which IDs
+    /// template` (length 0 for Uniq64). The step is not part of it: it says how often the file is written, not which IDs
     /// come out. It notices a block that belongs to another definition; it does not withstand someone who looks for two
     /// that collide, so masters compare the definitions themselves.
     pub fn checksum(&self) -> u64 {

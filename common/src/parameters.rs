@@ -233,7 +233,7 @@ impl SessionId {
 #[serde(try_from = "String", into = "String")]
 pub struct AgentId(String);
 
-/// A text that is no agent name.
+/// A text that is not an agent name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an agent's name has 1 to {} characters of A-Z a-z 0-9 . _ : -", AgentId::LEN_MAX)]
 pub struct AgentIdError;

@@ -200,7 +200,7 @@ pub enum Change {
     Retire(GeneratorName),
 }
 
-/// A text that is no network, or one that would not mean what it seems to.
+/// A text that is not a network, or one that would not mean what it seems to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// No network.

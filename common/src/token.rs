@@ -53,9 +53,9 @@ pub struct TokenKey {
     pub value: TokenValue,
 }
 
-/// A number or a name that is no token type.
+/// A number or a name that is not a token type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no token type; there are {names}", names = TokenType::NAMES.join(", "))]
+#[error("'{0}' is not a token type; there are {names}", names = TokenType::NAMES.join(", "))]
 pub struct UnknownTokenType(String);
 
 const RADIX: u32 = 36;

@@ -34,8 +34,9 @@ pub fn admin(
     let password = match given {
         Some(file) => {
             let password = read(file)?;
-            web::acceptable(&password, FIRST_ADMIN)
-                .map_err(|why| anyhow::anyhow!("the first line of {} is no password to set: {why}", file.display()))?;
+            web::acceptable(&password, FIRST_ADMIN).map_err(|why| {
+                anyhow::anyhow!("the first line of {} is not a password to set: {why}", file.display())
+            })?;
             password
         }
         None if drawn.exists() => read(&drawn)?,
@@ -57,7 +58,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
     opened.take(len_max).read_to_string(&mut text).with_context(|| format!("cannot read {}", file.display()))?;
     let password = text.lines().next().unwrap_or_default();
     if password.is_empty() || password.len() > web::PASSWORD_LEN_MAX {
-        bail!("the first line of {} is no password of at most {} bytes", file.display(), web::PASSWORD_LEN_MAX);
+        bail!("the first line of {} is not a password of at most {} bytes", file.display(), web::PASSWORD_LEN_MAX);
     }
     Ok(password.to_owned())
 }

@@ -135,13 +135,13 @@ pub struct Args {
           value_parser = settings::number(1..=128_u8))]
     pub network_v6_bits: u8,
 
-    /// The part of a token type's pool, in percent, that the agents of one network may have open leases of; 100 is no bound.
+    /// The part of a token type's pool, in percent, that the agents of one network may have open leases of; 100 means no limit.
     /// The same at both masters
     #[arg(long, env = "UNIQ_NETWORK_SHARE", default_value = "50", value_name = "PERCENT",
           value_parser = settings::number(1..=100_u8))]
     pub network_share: u8,
 
-    /// New leases of a token type that the agents of one network get within an hour; 0 is no bound. The same at both masters
+    /// New leases of a token type that the agents of one network get within an hour; 0 means no limit. The same at both masters
     #[arg(long, env = "UNIQ_NETWORK_GRANTS_PER_HOUR", default_value = "1024", value_name = "N",
           value_parser = settings::number(0..=u32::MAX))]
     pub network_grants_per_hour: u32,

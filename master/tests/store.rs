@@ -259,7 +259,7 @@ fn a_store_that_nobody_touched_is_proven_and_a_copy_is_not() {
     copy(&own, &other);
     assert_eq!(proven(&other), Err(Unproven::Copied));
     assert_eq!(proven(&own), Ok(()), "being copied does no harm");
-    // Where it lies is no part of it.
+    // Where it lies is not part of it.
     fs::rename(&own, dir.path().join("moved")).unwrap();
     assert_eq!(proven(&dir.path().join("moved")), Ok(()));
 }

@@ -125,7 +125,7 @@ impl Answer {
         if media == Media::Packed {
             return packed(kind, &self.body, self.whole);
         }
-        let body = std::str::from_utf8(&self.body).context("IDs that are no text")?;
+        let body = std::str::from_utf8(&self.body).context("IDs that are not text")?;
         let texts = match media {
             Media::Json if self.whole => json_texts(&self.json()?)?,
             Media::Json => quoted(body),
@@ -170,7 +170,7 @@ fn texts_as_ids(kind: Kind, texts: Vec<String>) -> Result<Ids> {
 /// # Errors
 /// If it is none.
 pub fn uniq64(id: &str) -> Result<u64> {
-    let bits = id.parse::<u64>().with_context(|| format!("'{id}' is no decimal Uniq64"))?;
+    let bits = id.parse::<u64>().with_context(|| format!("'{id}' is not a decimal Uniq64"))?;
     if bits.to_string() != id {
         bail!("'{id}' is not written as a plain number");
     }
@@ -187,7 +187,7 @@ pub fn uniq96(id: &str) -> Result<u128> {
         let digits = id.len() == 30 && id.bytes().all(|c| c.is_ascii_digit());
         digits.then_some((high.parse::<u64>().ok()?, low.parse::<u32>().ok()?))
     };
-    let (high, low) = halves().with_context(|| format!("'{id}' is no decimal Uniq96"))?;
+    let (high, low) = halves().with_context(|| format!("'{id}' is not a decimal Uniq96"))?;
     Ok((u128::from(high) << 32) | u128::from(low))
 }
 
@@ -198,7 +198,7 @@ fn packed(kind: Kind, body: &[u8], whole: bool) -> Result<Ids> {
         Kind::Text => bail!("strings have no packed form"),
     };
     if whole && !body.len().is_multiple_of(size) {
-        bail!("{} bytes are no whole number of {size}", body.len());
+        bail!("{} bytes are not a whole number of {size}", body.len());
     }
     let bits = |id: &[u8]| id.iter().fold(0u128, |bits, byte| (bits << 8) | u128::from(*byte));
     let ids = body.chunks_exact(size).map(bits);

@@ -215,7 +215,7 @@ impl Cluster {
     /// started.
     ///
     /// # Errors
-    /// If its folder's name is no text.
+    /// If its folder's name is not text.
     pub fn with_other_peer(&self, master: &Master, peer: SocketAddr) -> Result<Master> {
         let own = [master.agent_listen, master.peer_listen, master.daemon.http];
         let name = format!("master-{}-again", master.id);

@@ -34,7 +34,7 @@ impl Lessee {
     /// A new session for this name.
     ///
     /// # Errors
-    /// If it is no agent's name.
+    /// If it is not an agent's name.
     pub fn new(agent_id: &str) -> Result<Self> {
         Ok(Self { agent_id: agent_id.parse()?, session: SessionId(rand::random()), test_clock: None })
     }

@@ -68,7 +68,7 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>) ->
 /// If the kernel has no such file system, or does not let us.
 pub fn mount(kind: &str, options: &str, device: &str, at: &Path) -> Result<()> {
     std::fs::create_dir_all(at)?;
-    let at = at.to_str().context("a path that is no text")?;
+    let at = at.to_str().context("a path that is not text")?;
     run("mount", ["-t", kind, "-o", options, device, at]).map(drop)
 }
 

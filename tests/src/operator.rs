@@ -11,7 +11,7 @@ fn run(args: &[&str]) -> Result<Ended> {
 }
 
 fn data_dir(master: &Master) -> Result<&str> {
-    master.data_dir.to_str().context("the data directory's name is no text")
+    master.data_dir.to_str().context("the data directory's name is not text")
 }
 
 /// Declares the other master lost on a stopped one; gives the join token.

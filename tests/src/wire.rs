@@ -23,7 +23,7 @@ pub fn call(deadline: (u64, u32), id: u64, message: &impl Serialize) -> Vec<u8> 
 /// The number of the method that a request of a service is for, as it stands on the wire.
 ///
 /// # Panics
-/// If it is no such request.
+/// If it is not such a request.
 #[allow(clippy::expect_used)]
 pub fn method_of(request: &impl Serialize) -> u32 {
     let begin = bincode::DefaultOptions::new().allow_trailing_bytes();

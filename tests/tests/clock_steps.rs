@@ -159,7 +159,7 @@ async fn steps_of_the_calendar_repeat_no_id() {
         let client = cluster.client.clone();
         until_status(&client, &mut cluster.agent(nth).unwrap().daemon, "/healthz", 200).await.unwrap();
         let status = cluster.agent_status(nth).await.unwrap();
-        assert!(status.resumed && status.session == session, "a calendar is no reason to lose a token: {status:?}");
+        assert!(status.resumed && status.session == session, "a calendar is not a reason to lose a token: {status:?}");
         let before = oracle.total();
         let mut refused = std::collections::BTreeSet::new();
         for _ in 0..5 {

@@ -36,7 +36,7 @@ const ASKING: usize = 8;
 const IDS_BETWEEN: usize = 5_000;
 
 fn setting(name: &str, default: usize) -> usize {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 fn seed() -> u64 {

@@ -17,7 +17,7 @@ const KILLS: u64 = 200;
 const TOLD_EVERY: u64 = 1_000;
 
 fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 /// Calls of each operation. A new one is a new step at which a process can die: it belongs into the tables of

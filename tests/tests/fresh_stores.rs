@@ -110,7 +110,7 @@ async fn the_first_password_outlives_a_pair_that_is_parted_as_soon_as_it_has_met
     }
 }
 
-/// Who was proposed before anybody heard of it is no hindrance to another password.
+/// Who was proposed before anybody heard of it does not stand in the way of another password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_password_that_was_given_last_before_the_masters_met_is_the_first_one() {
     let mut cluster = Cluster::new().unwrap();

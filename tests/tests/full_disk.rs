@@ -225,7 +225,7 @@ async fn what_an_unfinished_write_left_is_no_damage_and_damage_is_still_told() {
     let in_use = check_store(&dir);
     assert!(in_use.status == Some(1) && in_use.err.contains("in use"), "{in_use:?}");
 
-    // An index that was whole once is no leftover.
+    // An index that was whole once is not a leftover.
     cluster.master(0).unwrap().daemon.kill_9();
     fs::write(sled.join("snap.7FFFFFFFFFFFFFFF"), "not an index").unwrap();
     let checked = check_store(&dir);

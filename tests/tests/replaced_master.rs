@@ -31,7 +31,7 @@ async fn a_dead_master_is_replaced() {
     let mut load = Load::start(&client, &agents, &oracle, 7);
     let before = (cluster.agent_status(0).await.unwrap(), cluster.agent_status(1).await.unwrap());
 
-    // Master 2 dies, and its disk with it. An empty store is no replacement.
+    // Master 2 dies, and its disk with it. An empty store is not a replacement.
     cluster.masters[1].daemon.kill_9();
     std::fs::remove_dir_all(&cluster.masters[1].data_dir).unwrap();
     let survivor = cluster.masters[0].peer_listen;

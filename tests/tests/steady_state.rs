@@ -29,7 +29,7 @@ const STARTING: usize = 64;
 const SHORT: (usize, Duration) = (32, Duration::from_secs(3));
 
 fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 /// Agents that a pool of uint2 tokens holds at most.

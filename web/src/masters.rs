@@ -325,7 +325,7 @@ impl FromStr for LeaseStage {
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|stage| stage.name() == name).ok_or_else(|| {
             let name: String = name.chars().take(64).collect();
-            format!("'{name}' is no state of a lease; there are granting, held, ending, resting")
+            format!("'{name}' is not a state of a lease; there are granting, held, ending, resting")
         })
     }
 }

@@ -391,7 +391,7 @@ words! {
     holder_now: "It holds the token now.", "当前仍持有该令牌。";
     holder_from_audit: "From the audit.", "来自审计记录。";
     holder_none: "No lease of this token at that time is known here: the ID is of another cluster, or the audit does not go back that far.", "此处没有该时间该令牌的租约记录：ID 属于其他集群，或审计未保留到那时。";
-    not_an_id: "This is no ID", "这不是 ID";
+    not_an_id: "This is not an ID", "这不是 ID";
 
     // Users and keys
     user: "User", "用户";

@@ -268,7 +268,7 @@ async fn a_watcher_gets_the_whole_view_and_then_what_changes() {
     assert_eq!(change.as_object().unwrap().keys().collect::<Vec<_>>(), ["status"]);
     assert!(change["status"].as_str().unwrap().contains("Master 2 is silent"));
 
-    // What is out of this watcher's view is no news to it.
+    // What is out of this watcher's view is not news to it.
     let mut overview = watch(&router, "/events").await;
     next_parts(&mut overview).await.unwrap();
     sample.change(|state| drop(state.leases.remove(0)));

@@ -100,7 +100,7 @@ impl Names {
     }
 
     /// Takes in what was kept from a former run, if that was of the cluster in which this session goes on: a name outlives
-    /// neither. It is no source of truth: a name whose serials are in the serial file is only taken with the definition
+    /// neither. It is not a source of truth: a name whose serials are in the serial file is only taken with the definition
     /// they were made by.
     pub async fn recall(&self) {
         let bytes = match std::fs::read(&self.kept_at) {

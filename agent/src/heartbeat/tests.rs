@@ -418,7 +418,7 @@ async fn a_clock_that_all_masters_call_wrong_stops_minting_and_so_does_the_only_
     assert!(other.with(|records| records.heartbeats) > 0, "it was asked");
     drop(task);
 
-    // The same master under another address is no second opinion.
+    // The same master under another address is not a second opinion.
     let twice = Master::new(Ok(1));
     twice.with(|records| records.ahead = HOUR);
     let mut task = task_at(&kit, &[&twice, &twice]).await;

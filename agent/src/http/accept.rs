@@ -76,7 +76,7 @@ fn fit(entry: &str, media: Media, nth: usize) -> Option<Fit> {
     Some(Fit { q: weight.unwrap_or(Some(1_000))?, specific, order: -i32::try_from(nth).unwrap_or(i32::MAX) })
 }
 
-/// `0.75` in thousandths, or `None` if it is no quality.
+/// `0.75` in thousandths, or `None` if it is not a quality.
 fn quality(text: &str) -> Option<u16> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = fraction.len() <= 3 && fraction.bytes().all(|b| b.is_ascii_digit());

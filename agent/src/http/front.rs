@@ -90,7 +90,7 @@ pub(super) struct Front<'a> {
 }
 
 /// What is waited for beside input. They are polled once at first and then only when the connection was woken and there
-/// was no input: a wake-up that is not the socket's is theirs.
+/// was not input: a wake-up that is not the socket's is theirs.
 struct Ends<'a, 'b> {
     stopped: Pin<&'a mut WaitForCancellationFuture<'b>>,
     has_to_go: Pin<&'a mut WaitForCancellationFuture<'b>>,

@@ -39,7 +39,7 @@ pub(super) async fn define(
     from: Option<Extension<CallerAddress>>,
     definition: Body,
 ) -> Result<Response, Problem> {
-    let Path(name) = name.map_err(|_| Problem::bad_parameter("the name is no text"))?;
+    let Path(name) = name.map_err(|_| Problem::bad_parameter("the name is not text"))?;
     let name: GeneratorName = name.parse().map_err(|e| Problem::bad_parameter(format!("{e}")))?;
     let too_long = |_| Problem::bad_parameter(format!("a definition has at most {DEFINITION_LEN_MAX} bytes"));
     let too_slow =

@@ -273,5 +273,5 @@ fn expected_request(name: &GeneratorName, template: &Template) -> String {
 }
 
 fn no_name() -> Problem {
-    Problem::unknown_generator("the name is no text")
+    Problem::unknown_generator("the name is not text")
 }

@@ -160,7 +160,7 @@ impl Style {
             }
             (Prefix::Uniq96 { prefix }, _, TextForm::Decimal) => {
                 let high = lines::padded::<20>(*prefix);
-                // A window gives no counter that is no serial, so the run does not wrap.
+                // A window gives no counter that is not a serial, so the run does not wrap.
                 lines::fields::<SERIAL96_DIGITS>(&high, run.start, run.len, after, out);
             }
             (Prefix::Uniq96 { prefix }, _, form) => {

@@ -37,12 +37,12 @@ pub(super) async fn readyz(State(agent): State<Arc<Agent>>) -> Result<Response, 
 }
 
 /// Takes an ID apart.
-#[utoipa::path(get, path = "/explain/{id}", tag = "program", params(("id" = String, Path, description = "The ID, in any of its text forms")), responses((status = 200, description = "Its fields"), (status = 400, description = "`bad_parameter`: it is no ID", body = ProblemBody, content_type = "application/problem+json")))]
+#[utoipa::path(get, path = "/explain/{id}", tag = "program", params(("id" = String, Path, description = "The ID, in any of its text forms")), responses((status = 200, description = "Its fields"), (status = 400, description = "`bad_parameter`: it is not an ID", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn explained(
     State(agent): State<Arc<Agent>>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
-    let Path(id) = id.map_err(|_| Problem::bad_parameter("the ID is no text"))?;
+    let Path(id) = id.map_err(|_| Problem::bad_parameter("the ID is not text"))?;
     let templates = agent.minter.templates();
     let templates: Vec<_> = templates.iter().map(Arc::as_ref).collect();
     let explained = explain(&id, &templates).map_err(|e| Problem::bad_parameter(e.to_string()))?;

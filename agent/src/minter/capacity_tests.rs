@@ -102,7 +102,7 @@ fn a_day_of_ten_thousand_has_exactly_those_over_a_hundred_midnights_with_the_clo
     std::thread::scope(|scope| {
         for nth in 0..THREADS {
             let (minter, generator, got) = (&minter, &generator, &got);
-            // Batches too. 10,000 is no multiple of 3: some thread is refused a batch and others use up what is left.
+            // Batches too. 10,000 is not a multiple of 3: some thread is refused a batch and others use up what is left.
             scope.spawn(move || mint_until_told(minter, generator, got, if nth % 8 == 0 { 3 } else { 1 }));
         }
         let until = |count: usize| got.until(|got| got.count.load(Ordering::Relaxed) >= count);

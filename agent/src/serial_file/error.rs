@@ -53,7 +53,7 @@ pub enum SerialFileError {
     Locked(PathBuf),
     /// Its bytes are not to be believed.
     #[error(
-        "{path} is no serial file to go on with: {reason}. Move it away and make a new one with `uniq_generator --format \
+        "{path} is not a serial file to go on with: {reason}. Move it away and make a new one with `uniq_generator --format \
          --serial-file {path}`"
     )]
     Damaged {

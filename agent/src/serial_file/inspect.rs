@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// A serial file, taken apart. Numbers are what stands in the bytes, read little-endian; those that are no quantities
+/// A serial file, taken apart. Numbers are what stands in the bytes, read little-endian; those that are not quantities
 /// (magic, session, a namespace's checksum) are hexadecimal text, with the most significant digit first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {

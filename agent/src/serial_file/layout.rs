@@ -121,7 +121,7 @@ pub struct Contents {
     pub blocks: Vec<Option<Block>>,
 }
 
-/// Why bytes are no serial file of this version, or contents cannot become one.
+/// Why bytes are not a serial file of this version, or contents cannot become one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// Not even a header.

@@ -108,7 +108,7 @@ fn a_lineage_of_the_version_before_is_resumed_once_a_master_has_renewed() {
     assert_eq!(lineage.holdings, Holdings { former: Vec::new(), ..new.holdings });
     assert!(lineage.next.is_some_and(|next| next.checksum == 7));
     assert_eq!(judge(&found, &SEEN, None, AfterReboot::Fresh), StartKind::Resumed);
-    assert!(renew_first(&found, &SEEN), "it does not say that this is no snapshot");
+    assert!(renew_first(&found, &SEEN), "it does not say that this is not a snapshot");
     let mut cut = bytes.clone();
     cut[60] ^= 1;
     assert!(matches!(Found::decode(&cut), Found::Damaged(_)));

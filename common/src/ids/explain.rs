@@ -5,7 +5,7 @@
 //! a Uniq96 in base32. Where a text reads in more than one way, all readings are given, the likeliest first: those of
 //! the years up to 2127 (no Uniq64 goes further) before those beyond; among these strings, by the templates in the order
 //! in which they were handed in, then Uniq64, then Uniq96, each in decimal, hex, base32, uri. Strings come first because
-//! a template asks most of a text: a date that exists, in its place. A time that does not exist is no reading.
+//! a template asks most of a text: a date that exists, in its place. A time that does not exist is not a reading.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{IdKind, ParseError, TextForm, Uniq64, Uniq96, Ymd};
@@ -100,13 +100,13 @@ pub struct TextForms {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
     /// Longer than any ID: [`TEXT_LEN_MAX`].
-    #[error("{bytes} bytes are no ID: the longest has {max}", max = Template::LEN_MAX)]
+    #[error("{bytes} bytes are not an ID: the longest has {max}", max = Template::LEN_MAX)]
     TooLong {
         /// Bytes there are.
         bytes: usize,
     },
     /// It is nearly an integer.
-    #[error("{error}; and it is no string by any of the {templates} templates known here")]
+    #[error("{error}; and it is not a string by any of the {templates} templates known here")]
     Nearly {
         /// What is wrong with it.
         error: ParseError,
@@ -115,7 +115,7 @@ pub enum ExplainError {
     },
     /// Nothing fits.
     #[error(
-        "'{text}' is no ID: no uniq64 or uniq96 in decimal, hex, base32 or uri, and no string by any of the {templates} \
+        "'{text}' is not an ID: no uniq64 or uniq96 in decimal, hex, base32 or uri, and no string by any of the {templates} \
          templates known here"
     )]
     Nothing {

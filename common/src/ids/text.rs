@@ -8,7 +8,7 @@
 //! | uri | `uniq64://2026-11-20_13/4095/1` | `uniq96://2026-11-20_13:05:06_999/65535/1` |
 //!
 //! Base32 is Douglas Crockford's alphabet (no I, L, O, U) in upper case. His aliases (`o` for 0, lower case) are not
-//! taken: a text that is no ID's own text would be a second name of that ID.
+//! taken: a text that is not an ID's own text would be a second name of that ID.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{CalendarError, IdKind};
@@ -35,12 +35,12 @@ pub enum TextForm {
     Uri,
 }
 
-/// A name that is no text form.
+/// A name that is not a text form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no text form; there are decimal, hex, base32, uri")]
+#[error("'{0}' is not a text form; there are decimal, hex, base32, uri")]
 pub struct UnknownTextForm(String);
 
-/// Why a text is no ID.
+/// Why a text is not an ID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// Not written that way.

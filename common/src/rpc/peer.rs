@@ -375,7 +375,7 @@ impl std::fmt::Display for JoinToken {
     }
 }
 
-/// A text that is no join token.
+/// A text that is not a join token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a join token has 64 hexadecimal digits, as `uniq_master --peer-lost` printed them")]
 pub struct JoinTokenError;

@@ -158,11 +158,11 @@ impl<Item: DeserializeOwned, SinkItem> Deserializer<Item> for Guarded<Item, Sink
 }
 
 /// What came to a server. A deadline that is none is refused before anything is decoded, and what is a call, but holds something
-/// that cannot be, is told from what is no call at all.
+/// that cannot be, is told from what is not a call at all.
 pub(super) fn receive<Req: DeserializeOwned>(bytes: &[u8]) -> io::Result<Received<Req>> {
     deadline_is_one(bytes).map_err(|why| invalid(&why))?;
     decode(bytes).map(Received::Message).or_else(|why| match (&*why, call_id(bytes)) {
-        // What serde and our types say of a value; everything else says that these bytes are no call.
+        // What serde and our types say of a value; everything else says that these bytes are not a call.
         (bincode::ErrorKind::Custom(rule), Some(id)) => {
             let why = rule.chars().take(UNREADABLE_CHARS_MAX).collect();
             Ok(Received::Unreadable { id, why })

@@ -3,7 +3,7 @@
 
 use super::{PartKind, Template};
 
-/// Why a text is no template, or why a template cannot be bound to a day and a token.
+/// Why a text is not a template, or why a template cannot be bound to a day and a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// More bytes than [`Template::SOURCE_LEN_MAX`].
@@ -32,7 +32,7 @@ pub enum TemplateError {
     },
     /// No such field.
     #[error(
-        "'{name}' is no field; there are {{date:%Y%m%d}}, {{biz:N}}, {{custom:N}}, {{token}}, {{serial:N}}, \
+        "'{name}' is not a field; there are {{date:%Y%m%d}}, {{biz:N}}, {{custom:N}}, {{token}}, {{serial:N}}, \
          {{serial:N:36}}, {{check:luhn}}, {{check:mod97}}"
     )]
     UnknownField {
@@ -136,7 +136,7 @@ pub enum CallerError {
     },
 }
 
-/// Why a text is no ID of a template.
+/// Why a text is not an ID of a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TakeApartError {
     /// Another number of characters.

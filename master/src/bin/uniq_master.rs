@@ -230,7 +230,7 @@ fn join_token(args: &Args) -> anyhow::Result<JoinToken> {
     };
     read.with_context(|| format!("cannot read the join token in {}", file.display()))?;
     let line = text.lines().next().unwrap_or_default().trim();
-    line.parse().with_context(|| format!("the first line of {} is no join token", file.display()))
+    line.parse().with_context(|| format!("the first line of {} is not a join token", file.display()))
 }
 
 fn join(args: &Args) -> anyhow::Result<()> {

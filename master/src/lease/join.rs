@@ -54,7 +54,7 @@ pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: 
     writes
 }
 
-/// The first writes of the new store of master `me`: all that is no record.
+/// The first writes of the new store of master `me`: all that is not a record.
 pub fn first_writes(me: MasterId, begun: Begun) -> (Identity, Write) {
     let Begun { cluster, epoch, pair_epoch, former, parameters, caution } = begun;
     let (cluster, epoch) = (Some(cluster), Some(epoch));

@@ -33,7 +33,7 @@
 //! # Shape
 //!
 //! [`Ledger::step`] takes the time and one event and fills [`Effects`]: writes, then messages and replies. It reads no
-//! clock, draws no number and fails never: a refusal is data. The caller must make all writes durable, atomically,
+//! clock, draws no random number and never fails: a refusal is data. The caller must make all writes durable, atomically,
 //! before it sends any of the messages or replies. [`Ledger::next_deadline`] says when to come back without an event.
 //!
 //! # What it costs

@@ -40,7 +40,7 @@ pub fn forget_clock(store: &Loaded, actor: Actor, at: WallMs) -> Vec<Write> {
     let detail = format!("it was {}", store.observed.clock_high);
     let line = Entry::new(at, actor, Action::ForgetClock, "the latest time of both calendars", &detail);
     let observed = PeerObservations { clock_high: WallMs(0), ..store.observed };
-    // This write is no start, and proves nothing about what came before it.
+    // This write is not a start, and proves nothing about what came before it.
     let lives = Lives { unproven: store.proven.is_err(), ..store.lives.clone() };
     vec![Write::PeerObservations(observed), Write::Lives(lives), Write::Audit(line)]
 }

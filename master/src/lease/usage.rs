@@ -28,9 +28,9 @@ pub struct Limits {
     pub v4_bits: u8,
     /// The same for IPv6, 1 to 128.
     pub v6_bits: u8,
-    /// The part of a type's tokens that one network may have open leases of, 1 to 100 percent; 100 is no bound.
+    /// The part of a type's tokens that one network may have open leases of, 1 to 100 percent; 100 means no limit.
     pub share_percent: u8,
-    /// New grants of a type that one network gets within [`RATE_SPAN`]; 0 is no bound.
+    /// New grants of a type that one network gets within [`RATE_SPAN`]; 0 means no limit.
     pub grants_per_hour: u32,
     /// The part of each pool that is kept for agents and networks that are known, 0 to 50 percent; 0 keeps nothing.
     pub kept_percent: u8,
@@ -42,7 +42,7 @@ impl Limits {
     pub const DEFAULT: Self =
         Self { v4_bits: 32, v6_bits: 64, share_percent: 50, grants_per_hour: 1_024, kept_percent: 20 };
 
-    /// The network of a caller; `None` if the text is no address with or without a port.
+    /// The network of a caller; `None` if the text is not an address with or without a port.
     pub fn network(&self, address: &str) -> Option<IpNet> {
         let ip: IpAddr = address.parse::<SocketAddr>().map(|a| a.ip()).or_else(|_| address.parse()).ok()?;
         let ip = ip.to_canonical();

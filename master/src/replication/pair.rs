@@ -646,7 +646,7 @@ impl Ledger {
                 let (id, after) = (exchange.id, exchange.after);
                 self.pair.exchange = Some(Exchange { id, after, asked_at: now.boot });
                 fx.send(PeerMessage::Pull { exchange: id, after, unmet: self.unmet() });
-                // It may refuse whatever is no greeting.
+                // It may refuse whatever is not a greeting.
                 if self.pair.unanswered(now) {
                     fx.send(PeerMessage::Hello(self.hello(now, true)));
                 }

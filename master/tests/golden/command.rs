@@ -38,7 +38,7 @@ pub(super) struct Length(SpanMs);
 impl FromStr for Length {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("'{text}' is no length of time: write 7d, 20h, 5m or 10s");
+        let bad = || format!("'{text}' is not a length of time: write 7d, 20h, 5m or 10s");
         let (number, unit) = text.split_at(text.len().saturating_sub(1));
         let number: i64 = number.parse().map_err(|_| bad())?;
         let unit = match unit {

@@ -60,7 +60,7 @@ impl Reader {
     /// Takes in a piece of a body.
     ///
     /// # Errors
-    /// If it is no list of IDs.
+    /// If it is not a list of IDs.
     pub fn read(&mut self, form: Form, piece: &[u8], seen: &mut Seen) -> Result<(), String> {
         match form {
             Form::Decimal => self.decimal(piece, seen),
@@ -140,6 +140,6 @@ mod tests {
         reader.read(Form::Packed(2), &packed[3..], &mut seen).unwrap();
         assert_eq!(seen.ranges, [(12, 13), (7, 7)]);
         assert!(Reader::default().read(Form::Decimal, b"<html>", &mut seen).is_err());
-        assert!(Reader::default().read(Form::Decimal, b"\n", &mut seen).is_err(), "an empty line is no ID");
+        assert!(Reader::default().read(Form::Decimal, b"\n", &mut seen).is_err(), "an empty line is not an ID");
     }
 }

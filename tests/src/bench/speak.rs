@@ -2,7 +2,7 @@
 
 use super::check::{Form, Reader, Seen};
 
-/// Heads that are longer are no answers.
+/// Heads that are longer are not answers.
 const HEAD_LEN_MAX: usize = 64 << 10;
 
 /// What a connection speaks.
@@ -70,7 +70,7 @@ impl Replies {
     /// Takes in what came and calls `done` at the end of each answer.
     ///
     /// # Errors
-    /// If it is no answer.
+    /// If it is not an answer.
     pub fn feed(&mut self, mut data: &[u8], seen: &mut Seen, mut done: impl FnMut(Reply)) -> Result<(), String> {
         while !data.is_empty() {
             data = match self.protocol {
@@ -161,7 +161,7 @@ impl Replies {
 }
 
 fn read_head(head: &[u8]) -> Result<(u16, usize), String> {
-    let text = std::str::from_utf8(head).map_err(|_| "a head that is no text".to_owned())?;
+    let text = std::str::from_utf8(head).map_err(|_| "a head that is not text".to_owned())?;
     let bad = || format!("no head of an answer with a length: {text:?}");
     let status = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).and_then(|status| status.parse().ok());
     let length = text.lines().filter_map(|line| line.split_once(':')).find_map(|(name, value)| {

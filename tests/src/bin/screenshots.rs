@@ -55,7 +55,7 @@ async fn cluster() -> Result<Cluster> {
         let dir = cluster.dir().join(name);
         std::fs::create_dir(&dir)?;
         let file = dir.join("uniq_generator.serial");
-        let file = file.to_str().context("the folder's name is no text")?;
+        let file = file.to_str().context("the folder's name is not text")?;
         tests::programs::run(&tests::programs::generator()?, &["--format", "--serial-file", file], &dir)?;
         let nth = cluster.add_agent_in(dir, name, &[])?;
         cluster.agent(nth)?.daemon.start()?;

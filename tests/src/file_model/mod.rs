@@ -23,7 +23,7 @@
 //!
 //! * *More blocks, other kinds, Uniq96*: each is one more number in the same bytes, raised by the same write.
 //! * *Leases and masters*: a session is what tokens are bound to; that two sessions share none is the other model's.
-//! * *Reading the boot id and the kind of file system* are no steps: they do not change while a process lives.
+//! * *Reading the boot id and the kind of file system* are not steps: they do not change while a process lives.
 //! * *Names of files half made* after a power cut: whoever makes one removes what is there, which a kill shows.
 
 mod files;

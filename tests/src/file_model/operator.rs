@@ -147,7 +147,7 @@ pub(super) fn act(model: &Files, mut world: World, deed: Deed) -> Option<World> 
     Some(world)
 }
 
-/// The machine of a folder loses its power; another folder that is no clone is on the same machine.
+/// The machine of a folder loses its power; another folder that is not a clone is on the same machine.
 fn power_cut(mut world: World, at: u8, choice: u32) -> Option<World> {
     let folder = world.folder(at)?.clone();
     let machine = folder.boot;

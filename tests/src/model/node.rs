@@ -235,7 +235,7 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
             // no more to allow.
             let allowed = |permit: WallMs| wall.min(permit + SpanMs(-known.identity.parameters.solo().0));
             let now = Now { wall: known.permit_out.map_or(wall, allowed), boot: STEP };
-            // By the calendar of the step, so that it is no jump.
+            // By the calendar of the step, so that it is not a jump.
             let start = Now { wall: wall.max(now.wall), ..now };
             let mut ledger = Ledger::start(known.loaded(), start, 0, None, String::new());
             let page = PeerMessage::Page {

@@ -343,7 +343,7 @@ impl World {
             (self.masters[m].restored, self.masters[m].tampered) = (true, true);
         }
         if unnoticed {
-            // Nobody notices, and every holder shows what it was promised; what nobody was told of is no promise.
+            // Nobody notices, and every holder shows what it was promised; what nobody was told of is not a promise.
             self.oracle.forget_untaken();
             let down = self.rng.range(1_000, 30_000);
             self.calm_until = self.t + down + CALM;

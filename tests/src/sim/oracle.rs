@@ -126,7 +126,7 @@ impl Oracle {
         running.any(|(key, ((g, _), _))| known.get(key).is_none_or(|known| known < g))
     }
 
-    /// What reached nobody never will, and is no promise.
+    /// What reached nobody never will, and is not a promise.
     pub fn forget_untaken(&mut self) {
         self.promises.values_mut().for_each(|grants| grants.retain(|_, promise| promise.taken));
     }

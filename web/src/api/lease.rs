@@ -88,7 +88,7 @@ async fn known(auth: &Auth, named: Named) -> Result<(TokenKey, String), Problem>
     let (token_type, token) = path(named)?;
     let kind: TokenType = super::read_as("type", &token_type)?;
     let key = TokenKey::parse(kind.family(), &token)
-        .ok_or_else(|| Problem::bad_parameter(format!("token: this is no token of the type {kind}")))?;
+        .ok_or_else(|| Problem::bad_parameter(format!("token: this is not a token of the type {kind}")))?;
     let known = auth.commands().lease(key).await?.filter(|lease| lease.token_type == kind);
     let none = || Problem::new(StatusCode::NOT_FOUND, "not_found", format!("nobody has the token {key} of {kind}"));
     known.map(|_| (key, format!("{kind}/{key}"))).ok_or_else(none)

@@ -114,7 +114,7 @@ pub(crate) async fn settings(State(masters): State<Arc<dyn Masters>>) -> Result<
     params(("id" = String, Path, description = "The ID in any of its text forms; slashes as %2F")),
     responses(
         (status = 200, description = "Its fields: kind, time, token, serial, for a string its template's parts"),
-        (status = 400, description = "`bad_parameter`: it is no ID", body = ProblemBody, content_type = "application/problem+json")
+        (status = 400, description = "`bad_parameter`: it is not an ID", body = ProblemBody, content_type = "application/problem+json")
     ),
     security(("login" = ["viewer"]), ("key" = ["viewer"]))
 )]

@@ -104,7 +104,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
-/// Whether a browser says that one of our own pages asks. What sends neither header is no browser.
+/// Whether a browser says that one of our own pages asks. What sends neither header is not a browser.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let text = |name: header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     if text(header::HeaderName::from_static("sec-fetch-site"))

@@ -175,7 +175,7 @@ impl Auth {
             let given = given.to_str().ok().and_then(|text| text.split_once(' '));
             let key = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());
             let wrong =
-                || Problem::new(StatusCode::UNAUTHORIZED, "login_required", "this is no API key of this cluster");
+                || Problem::new(StatusCode::UNAUTHORIZED, "login_required", "this is not an API key of this cluster");
             let hash =
                 key.filter(|key| key.starts_with(KEY_BEGIN)).map(|key| hash_of(key.as_bytes())).ok_or_else(wrong)?;
             let keys = self.accounts.keys().await?;
@@ -201,7 +201,7 @@ impl Auth {
         if let Some(news) = news
             && let Err(why) = self.accounts.keep(vec![news], None).await
         {
-            // It ends a little early after a restart; that is no reason to refuse the request.
+            // It ends a little early after a restart; that is not a reason to refuse the request.
             tracing::debug!(%why, "the time of a login's last use could not be written down");
         }
         Ok(Entry::Login(Who { name: user.name.to_string(), role: user.role, csrf: Some(login.csrf.to_string()) }, hash))

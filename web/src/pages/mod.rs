@@ -231,7 +231,7 @@ pub(crate) fn token_key(token_type: &str, token: &str) -> Result<TokenKey, Probl
     let token_type: TokenType =
         given("type", token_type)?.ok_or_else(|| Problem::bad_parameter("the type of the token is missing"))?;
     TokenKey::parse(token_type.family(), token)
-        .ok_or_else(|| Problem::bad_parameter(format!("this is no token of type {token_type}")))
+        .ok_or_else(|| Problem::bad_parameter(format!("this is not a token of type {token_type}")))
 }
 
 /// Waits for rows, but not for ever.

@@ -54,7 +54,10 @@ fn every_flipped_byte_stops_the_start() {
         damaged[at] ^= 0x01;
         fs::write(home.path(), &damaged).unwrap();
         let error = refused(&home);
-        assert!(error.contains("is no serial file to go on with") && error.contains("--format"), "byte {at}: {error}");
+        assert!(
+            error.contains("is not a serial file to go on with") && error.contains("--format"),
+            "byte {at}: {error}"
+        );
     }
     fs::write(home.path(), &bytes).unwrap();
     assert_eq!(serial(&home.open(THIRD).contents), 1000);
