@@ -9,7 +9,7 @@ use common::parameters::{AgentId, ClusterParameters, MasterId};
 use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
 use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
-use common::token::TokenType;
+use common::token::{TokenType, TokenValue};
 use master::lease::{Event, Limits, Lives, Write};
 use master::store::Store as _;
 use std::str::FromStr;
@@ -142,6 +142,13 @@ pub(super) enum Command {
     PeerLost(At),
     /// Makes a replacement from the running other master, with the token of its `peer_lost`.
     Join(At),
+    /// Says on a killed master that both disks were put back, and with which value it may go on at once, if with any.
+    AfterRevert {
+        id: At,
+        /// The highest value that may have been granted.
+        #[arg(key)]
+        above: Option<u32>,
+    },
     /// Copies a master's store away.
     Backup(At),
     /// Kills a master and puts its copied store back.
@@ -309,6 +316,7 @@ impl goldenscript::Runner for Script {
             }
             Command::PeerLost(id) => return self.peer_lost(id.0),
             Command::Join(id) => return self.join(id.0),
+            Command::AfterRevert { id, above } => return self.after_revert(id.0, above.map(TokenValue)),
             Command::Restore(id) => {
                 let master = self.master(id.0)?;
                 master.ledger = None;

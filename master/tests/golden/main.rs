@@ -49,6 +49,7 @@ scripts! {
     a_released_lease_rests_like_any_other
     a_renewal_elsewhere_is_never_cut_short
     a_replaced_master_that_lives_extends_nothing_past_its_permit
+    a_replacement_inherits_what_keeps_the_survivor_from_granting
     a_rolled_back_master_serves_nothing
     a_session_is_known_by_its_name
     a_session_that_asks_again_gets_the_same

@@ -1,6 +1,6 @@
 //! What a script works on: two ledgers with their stores, the messages between them, and the time.
 
-use super::show::{show_message, show_reply, show_setting, show_write, span};
+use super::show::{show_floor, show_message, show_reply, show_setting, show_write, span};
 use common::audit::Actor;
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
@@ -9,9 +9,10 @@ use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::setting::Change;
 use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
-use common::token::TokenType;
+use common::token::{TokenType, TokenValue};
 use ipnet::IpNet;
 use master::lease::join::{declare_lost, first_writes, taken_over};
+use master::lease::remedy::{after_revert, floor_of};
 use master::lease::{Alarm, Effects, Event, Identity, Ledger, Limits, Reply, RequestId, Write};
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
@@ -232,6 +233,18 @@ impl Script {
         let shown =
             writes.iter().filter(|write| write.counted()).map(|write| format!("{id} writes {}\n", show_write(write)));
         Ok(shown.collect())
+    }
+
+    /// Nothing that a forgotten ledger may have promised until now is granted by this master.
+    pub(super) fn after_revert(&mut self, id: MasterId, above: Option<TokenValue>) -> Result<String, Fail> {
+        let now = self.now_of(id)?.wall;
+        let master = self.master(id)?;
+        master.ledger = None;
+        let loaded = master.store.load()?;
+        let floor = floor_of(&loaded.identity.terms, now, above);
+        let writes = after_revert(&loaded, floor, Actor::new("operator", ""), now);
+        master.store.commit(&writes, loaded.lsn + 1)?;
+        Ok(format!("{id} grants {}\n", show_floor(floor)))
     }
 
     fn next_epoch(&mut self) -> u128 {

@@ -1,6 +1,7 @@
 //! What the scripts print of writes, messages and replies.
 
 use super::script::DAY_0;
+use common::lease::{Caution, Floor};
 use common::namespace::Scope;
 use common::rpc::lease::Rent;
 use common::rpc::peer::{JoinReply, PeerMessage};
@@ -49,6 +50,22 @@ pub(crate) fn show_write(write: &Write) -> String {
             format!("audit: {}{from} {} {}: {}", entry.actor.who(), entry.action, entry.subject, entry.detail)
         }
     }
+}
+
+pub(crate) fn show_floor(floor: Floor) -> String {
+    let until = days(floor.until);
+    floor.above.map_or_else(
+        || format!("nothing before {until}"),
+        |above| format!("only values above {} before {until}", above.0),
+    )
+}
+
+/// What keeps a replacement from granting; nothing if nothing does.
+fn show_caution(caution: &Caution) -> String {
+    let quiet = caution.quiet.then(|| "quiet".to_owned());
+    let frozen = caution.reverted.then(|| "frozen".to_owned());
+    let all: Vec<String> = quiet.into_iter().chain(frozen).chain(caution.floor.map(show_floor)).collect();
+    if all.is_empty() { String::new() } else { format!(" and grants: {}", all.join(", ")) }
 }
 
 pub(crate) fn show_setting(setting: &Setting) -> String {
@@ -114,7 +131,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
             format!("has {}", rows.collect::<Vec<_>>().join(", "))
         }
         Reply::Join(Ok(reply)) => match reply {
-            JoinReply::Begun(begun) => format!("joins pairing {}", begun.pair_epoch),
+            JoinReply::Begun(begun) => format!("joins pairing {}{}", begun.pair_epoch, show_caution(&begun.caution)),
             JoinReply::Page { records, .. } => format!("takes {} records", records.len()),
             JoinReply::Done => "has joined".to_owned(),
         },
