@@ -349,17 +349,24 @@ impl Ledger {
                 continue;
             }
             let mine = self.table.lease(key);
-            let Some(merged) = rules::merge(self.identity.master, key, mine, &theirs) else {
+            let Some(mut merged) = rules::merge(self.identity.master, key, mine, &theirs) else {
                 self.pair.freeze();
                 fx.alarms.push(Alarm::Conflict(key));
                 continue;
             };
+            // It may have been lifted to what the other one was permitted, and that one has forgotten its renewals.
+            let lifted = self.table.prep(key).filter(|prep| prep.g == merged.g && prep.until > merged.until);
+            let lifted = lifted.map(|prep| prep.until);
+            merged.until = lifted.unwrap_or(merged.until);
             let changed = mine != Some(&merged);
             if self.table.prep(key).is_some_and(|prep| prep.g <= merged.g) {
                 self.drop_prep(key, fx);
             }
             if changed {
                 self.put_lease(key, merged, fx);
+            }
+            if lifted.is_some() {
+                self.share(key, fx);
             }
             self.answer_waiting(now, key, fx);
         }
