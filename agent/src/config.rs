@@ -17,7 +17,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How often leases may be renewed: often enough for the shortest lease of a day, seldom enough for the masters.
-const RENEW_INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(12 * 3_600);
+pub(crate) const RENEW_INTERVALS: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(12 * 3_600);
 
 /// Mints order numbers, transaction and message IDs that never repeat.
 ///
@@ -74,7 +75,7 @@ pub struct Args {
     pub rpc_listen: SocketAddr,
 
     /// Names under which this agent is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
-    /// own name; * for any. A request for another name is refused: a web page could have made it in somebody's browser
+    /// own name; * for any. Requests for other names are refused, because a web page in somebody's browser may have made them
     #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME")]
     pub host_names: Vec<String>,
 
@@ -92,7 +93,7 @@ pub struct Args {
     #[arg(long, env = "UNIQ_RENEW_INTERVAL", default_value = "1h", value_parser = parse_interval, value_name = "TIME")]
     pub renew_interval: Duration,
 
-    /// What a reboot of this machine makes of the session: fresh (new tokens) or resume (safe only where disks are
+    /// What happens to the session when this machine reboots: fresh (new tokens) or resume (safe only where disks are
     /// never cloned and never reverted to a snapshot)
     #[arg(long, env = "UNIQ_AFTER_REBOOT", default_value_t = AfterReboot::Fresh, value_name = "fresh|resume")]
     pub after_reboot: AfterReboot,
@@ -112,7 +113,7 @@ pub struct Args {
     )]
     pub threads: Option<u16>,
 
-    /// Listen on addresses that are not loopback without TLS: anybody who reaches them can take IDs
+    /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can take IDs
     #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
     pub insecure: bool,
 
@@ -125,7 +126,8 @@ pub struct Args {
     pub log_format: LogFormat,
 
     /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,agent=debug. SIGHUP reads it anew
-    /// from --config. Of one kind of line above debug ten come at once, then one in 10 s, with the count of those left out
+    /// from --config. Of each kind of line above debug at most ten are written at once and then one every 10 s; those left out are
+    /// counted
     #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL")]
     pub log: String,
 
@@ -202,7 +204,7 @@ impl Args {
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    let interval = humantime::parse_duration(text).ok().filter(|interval| RENEW_INTERVAL.contains(interval));
+    let interval = humantime::parse_duration(text).ok().filter(|interval| RENEW_INTERVALS.contains(interval));
     interval.ok_or_else(|| "write a time from 1s to 12h, such as 30m or 1h".to_owned())
 }
 

@@ -241,6 +241,21 @@ pub struct Definition {
     pub scope: Option<Scope>,
 }
 
+impl Definition {
+    /// A generator of kind `string` with this template; everything else as in `default`.
+    pub fn string(template: impl Into<String>) -> Self {
+        Self { kind: GeneratorKind::String, template: Some(template.into()), ..Self::default() }
+    }
+}
+
+impl Default for Definition {
+    /// A generator of kind `uniq64`, as `default` is: the one kind that needs nothing to be said.
+    fn default() -> Self {
+        let kind = GeneratorKind::Uniq64;
+        Self { kind, token_type: None, template: None, everyday_reset: None, step: None, scope: None }
+    }
+}
+
 /// Why a definition is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NamespaceError {
@@ -504,6 +519,15 @@ mod tests {
 
     fn name(text: &str) -> GeneratorName {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_definition_is_as_in_default() {
+        let orders: GeneratorName = "orders".parse().unwrap();
+        let of = |definition: &Definition| Namespace::define(orders.clone(), definition).unwrap().definition();
+        assert_eq!(of(&Definition::default()), Namespace::default_of(GeneratorKind::Uniq64).definition());
+        let default = Namespace::default_of(GeneratorKind::String).definition();
+        assert_eq!(of(&Definition::string(DEFAULT_TEMPLATE)), default);
     }
 
     fn string(template: &str) -> Definition {

@@ -16,9 +16,10 @@ use common::process::log;
 use common::rpc::lease::Mode;
 use common::setting::predefined;
 use common::time::{Now, WallMs};
-use common::token::{POOL_LOW_PERCENT, TokenKey};
+use common::token::{POOL_LOW_PERCENT, TokenKey, TokenType};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -232,11 +233,16 @@ impl Masters for Admin {
     }
 
     fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>> {
-        self.look(|ledger, _| {
+        self.look(|ledger, now| {
+            let leased = leased_types(ledger, now.wall);
+            let row = |namespace: &Namespace, by: &str, retired| NamespaceRow {
+                leased: leased.contains(&namespace.token_type()),
+                ..namespace_row(namespace, by, retired)
+            };
             let registered = ledger.settings_table().all().filter_map(|setting| {
-                Some(namespace_row(setting.value.namespace()?, setting.actor.who(), setting.value.is_retired()))
+                Some(row(setting.value.namespace()?, setting.actor.who(), setting.value.is_retired()))
             });
-            predefined().map(|namespace| namespace_row(&namespace, "", false)).chain(registered).collect()
+            predefined().map(|namespace| row(&namespace, "", false)).chain(registered).collect()
         })
     }
 
@@ -321,7 +327,17 @@ fn namespace_row(namespace: &Namespace, registered_by: &str, retired: bool) -> N
         capacity: namespace.capacity(),
         registered_by: registered_by.to_owned(),
         retired,
+        leased: false,
     }
+}
+
+/// The token types of which somebody holds a lease.
+fn leased_types(ledger: &Ledger, now: WallMs) -> BTreeSet<TokenType> {
+    let held = taken(ledger, now).filter_map(|(_, entry)| match entry {
+        Taken::Leased(lease, LeaseStage::Held) => Some(lease.token_type),
+        _ => None,
+    });
+    held.collect()
 }
 
 fn render(

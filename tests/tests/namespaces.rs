@@ -123,3 +123,36 @@ async fn what_could_repeat_or_makes_no_sense_is_refused_with_the_reason() {
     assert_eq!(cluster.ask_agent(0, "uniq64/parcels?n=3").await.unwrap().text().lines().count(), 3);
     assert_eq!(cluster.ask_agent(0, "string/parcels").await.unwrap().status, 404, "the name is one of numbers");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_no_agent_can_serve_is_registered_with_a_warning() {
+    let mut cluster = Cluster::start(1, &[]).await.unwrap();
+    let served = put(&cluster, 0, "orders", ORDERS).await;
+    assert_eq!((served.status, served.json().unwrap().get("warning").cloned()), (201, None), "{}", served.text());
+    let wide = r#"{"kind":"string","template":"W{date:%Y%m%d}{token}{serial:6}","token_type":"string3-only-number"}"#;
+    for status in [201, 200] {
+        let answer = put(&cluster, 0, "wide", wide).await;
+        let warning = answer.json().unwrap()["warning"].as_str().unwrap_or_default().to_owned();
+        let says = ["string3-only-number", "--token-types", "no_lease"].iter().all(|word| warning.contains(word));
+        assert!(answer.status == status && says, "{}", answer.text());
+    }
+    let refused = cluster.ask_agent(0, "string/wide").await.unwrap();
+    assert_eq!((refused.status, refused.code().as_str()), (503, "no_lease"));
+
+    // The masters know of all agents: none leases that type, until one does.
+    let console = cluster.masters[0].daemon.http;
+    let leased = async |name: &str| {
+        let rows = cluster.client.console(console, "/api/namespaces").await.unwrap().json().unwrap();
+        rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap()["leased"].as_bool().unwrap()
+    };
+    assert!(leased("orders").await && !leased("wide").await);
+    let nth = cluster.add_agent(&["--token-types", "string3-only-number"]).unwrap();
+    cluster.all_ready().await.unwrap();
+    let console = cluster.masters[0].daemon.http;
+    let rows = || async {
+        let rows = cluster.client.console(console, "/api/namespaces").await.unwrap().json().unwrap();
+        rows.as_array().unwrap().iter().any(|row| row["name"] == "wide" && row["leased"] == true).then_some(())
+    };
+    until("the masters see that the type is leased", rows).await.unwrap();
+    assert_eq!(cluster.ask_agent(nth, "string/wide").await.unwrap().text().trim().len(), 1 + 8 + 3 + 6);
+}

@@ -276,6 +276,8 @@ pub struct NamespaceRow {
     pub registered_by: String,
     /// Whether it gives no more IDs.
     pub retired: bool,
+    /// Whether any agent holds a lease of its token type; if none does, every agent answers `no_lease` for it.
+    pub leased: bool,
 }
 
 /// How many values of a token type are in which stage. The types share values (`uint1` is a part of `uint2`), so these

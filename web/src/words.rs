@@ -303,6 +303,7 @@ words! {
     retire_text: "It gives no more IDs, at the latest a minute after an agent heard a master, and never stands for anything else. This cannot be undone; it does not count any more among the names there may be.", "它不再给出 ID（最迟在代理联系到主控一分钟后），且永不改作他用。此操作不可撤销；它不再计入名称的数量上限。";
     retire_done: "{name} gives no more IDs.", "{name} 不再给出 ID。";
     always_there: "always there", "内置";
+    not_leased: "no agent leases this type: start agents with it in --token-types", "没有代理租用此类令牌：请在代理的 --token-types 中加入该类型";
     register: "Register a namespace", "注册命名空间";
     register_button: "Register", "注册";
     name_hint: "1 to 15 of a-z 0-9 _ -", "1 至 15 个字符：a-z 0-9 _ -";

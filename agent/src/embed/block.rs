@@ -119,4 +119,8 @@ impl UniqGenerator for PerThread {
     fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
         self.shared.get_batch64(n, ids)
     }
+
+    fn get_batch_string(&self, n: u32, biz: &str, custom: &str, texts: &mut Vec<String>) -> Result<(), MintError> {
+        self.shared.get_batch_string(n, biz, custom, texts)
+    }
 }

@@ -18,7 +18,7 @@
 //! the C library's `fork` is noticed, not a bare system call.)
 //!
 //! ```no_run
-//! use agent::embed::{Embedded, Settings, UniqGenerator};
+//! use agent::embed::{Definition, Embedded, Namespace, Settings, UniqGenerator};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let settings = Settings::new("orders.serial", ["10.0.0.1:7101", "10.0.0.2:7101"], "orders-1".parse()?);
 //! let embedded = Embedded::start(settings)?;
@@ -26,6 +26,11 @@
 //! let generator = embedded.get_uniq_generator("default")?;
 //! let order = generator.get_uniq64()?;
 //! let text = generator.get_uniq_string("SHOP", "01")?;
+//!
+//! let invoices = Definition::string("INV{date:%Y%m%d}{token}{serial:6}");
+//! let invoices = embedded.create_uniq_generator(Namespace::define("invoices".parse()?, &invoices)?)?;
+//! let mut texts = Vec::new();
+//! invoices.get_batch_string(100, "", "", &mut texts)?;
 //! # Ok(())
 //! # }
 //! ```
@@ -40,7 +45,13 @@ pub use block::PerThread;
 pub use shared::Shared;
 pub use start::{Embedded, Settings, StartError};
 
-use crate::refusal::Refusal;
+// What the calls take and answer: an application needs no other crate of ours for them.
+pub use crate::refusal::Refusal;
+pub use crate::serial_file::{AfterReboot, SerialFileError};
+pub use common::namespace::{Definition, GeneratorKind, GeneratorName, Namespace, NamespaceError, Scope};
+pub use common::parameters::AgentId;
+pub use common::rpc::mint::MintCode;
+pub use common::token::TokenType;
 
 /// Gives IDs of one name, none of them twice.
 pub trait UniqGenerator {
@@ -67,6 +78,12 @@ pub trait UniqGenerator {
     /// # Errors
     /// [`MintError`]; then nothing was appended.
     fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError>;
+
+    /// Appends `n` strings, at least 1, in the order of their serials, all with the caller's parts.
+    ///
+    /// # Errors
+    /// [`MintError`]; then nothing was appended.
+    fn get_batch_string(&self, n: u32, biz: &str, custom: &str, texts: &mut Vec<String>) -> Result<(), MintError>;
 }
 
 /// Why no ID came.

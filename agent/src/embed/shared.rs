@@ -129,14 +129,8 @@ impl UniqGenerator for Shared {
     }
 
     fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError> {
-        self.process.check()?;
-        let generator = self.strings.as_ref().map_err(Refusal::clone)?;
-        let bad = |why: String| MintError::from(Refusal::BadParameter(why));
-        let template = generator.namespace().template().ok_or_else(|| bad("this generator has no template".into()))?;
-        let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
-        let caller = template.check_caller(given(biz), given(custom)).map_err(|e| bad(e.to_string()))?;
-        let runs = self.minter.mint_blocking(generator, 1)?;
-        runs.texts(&caller).pop().ok_or_else(|| bad("this generator gives no strings".into()))
+        let none = || Refusal::BadParameter("this generator gives no strings".to_owned());
+        self.strings(1, biz, custom)?.pop().ok_or_else(|| none().into())
     }
 
     fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
@@ -144,5 +138,22 @@ impl UniqGenerator for Shared {
         let runs = self.minter.mint_blocking(self.numbers()?, n.max(1))?;
         ids.extend(runs.uniq64().map(|id| id.bits()));
         Ok(())
+    }
+
+    fn get_batch_string(&self, n: u32, biz: &str, custom: &str, texts: &mut Vec<String>) -> Result<(), MintError> {
+        texts.append(&mut self.strings(n.max(1), biz, custom)?);
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn strings(&self, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, MintError> {
+        self.process.check()?;
+        let generator = self.strings.as_ref().map_err(Refusal::clone)?;
+        let bad = |why: String| MintError::from(Refusal::BadParameter(why));
+        let template = generator.namespace().template().ok_or_else(|| bad("this generator has no template".into()))?;
+        let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
+        let caller = template.check_caller(given(biz), given(custom)).map_err(|e| bad(e.to_string()))?;
+        Ok(self.minter.mint_blocking(generator, n)?.texts(&caller))
     }
 }

@@ -1,6 +1,7 @@
 //! Everything that an application needs to mint by itself: a serial file, leases, and the thread that keeps them.
 
 use super::{MintError, Process, Shared};
+use crate::config::RENEW_INTERVALS;
 use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, Report};
 use crate::holder::Holder;
 use crate::minter::Minter;
@@ -19,7 +20,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 /// How often leases are renewed if nothing else is said.
-const RENEW_INTERVAL: SpanMs = SpanMs::seconds(3_600);
+const RENEW_INTERVAL: Duration = Duration::from_secs(3_600);
 /// How often [`Embedded::wait_ready`] looks.
 const LOOK: Duration = Duration::from_millis(5);
 /// How long the end waits for what is under way.
@@ -36,8 +37,8 @@ pub struct Settings {
     pub agent_id: AgentId,
     /// The types of token to lease.
     pub token_types: BTreeSet<TokenType>,
-    /// How often leases are renewed.
-    pub renew_interval: SpanMs,
+    /// How often leases are renewed, 1 s to 12 h.
+    pub renew_interval: Duration,
     /// What a reboot makes of the session. To resume is safe only where disks are never cloned and never reverted to a
     /// snapshot.
     pub after_reboot: AfterReboot,
@@ -95,10 +96,14 @@ impl Embedded {
         if !(1..=MASTERS_MAX).contains(&settings.masters.len()) {
             return Err(StartError::Settings(format!("name 1 to {MASTERS_MAX} masters")));
         }
+        if !RENEW_INTERVALS.contains(&settings.renew_interval) {
+            return Err(StartError::Settings("renew_interval: take a time from 1 s to 12 h".to_owned()));
+        }
+        let renew_interval = SpanMs(i64::try_from(settings.renew_interval.as_millis()).unwrap_or(i64::MAX));
         let clock = Clock::system();
         let opened = serial_file::open(&settings.serial_file, settings.after_reboot, SessionId(rand::random()))?;
         let held = &opened.holdings;
-        let holder = Holder::new(&settings.token_types, &held.leases, held.rseq, settings.renew_interval, clock.now());
+        let holder = Holder::new(&settings.token_types, &held.leases, held.rseq, renew_interval, clock.now());
         let holder = holder.resumed();
         let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
         let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;

@@ -33,6 +33,14 @@ fn each_kind_comes_and_unknown_names_do_not() {
     let text = generator.get_uniq_string("SHOP", "xy").unwrap();
     assert!(text.len() == 24 && text.contains("SHOP07") && text.ends_with("xy"), "{text}");
     assert_eq!(code(generator.get_uniq_string("", "xy")), MintCode::BadParameter);
+    let mut texts = Vec::new();
+    generator.get_batch_string(3, "SHOP", "xy", &mut texts).unwrap();
+    generator.per_thread().get_batch_string(2, "SHOP", "xy", &mut texts).unwrap();
+    texts.push(text);
+    assert!(texts.iter().all(|text| text.len() == 24 && text.ends_with("xy")), "{texts:?}");
+    assert_eq!(texts.iter().collect::<BTreeSet<_>>().len(), 6, "{texts:?}");
+    assert_eq!(code(generator.get_batch_string(1, "", "xy", &mut texts)), MintCode::BadParameter);
+    assert_eq!(texts.len(), 6, "what is refused appends nothing");
     assert_eq!(Shared::new(&minter, "nosuch").err().map(|e| e.code()), Some(MintCode::UnknownGenerator));
 }
 

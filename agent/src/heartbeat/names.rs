@@ -237,7 +237,7 @@ impl Names {
     /// another name gives, or was retired; [`Refusal::GeneratorConflict`] if this agent knew it as something else;
     /// [`Refusal::MastersUnavailable`] if the two masters could not confirm it, or do so in time: ask again.
     pub async fn define(&self, namespace: Namespace) -> Result<bool, Refusal> {
-        let (kind, name) = (namespace.kind(), namespace.name().clone());
+        let (kind, name, token_type) = (namespace.kind(), namespace.name().clone(), namespace.token_type());
         let changed = match self.define_somewhere(&namespace).await {
             Ok(changed) => changed,
             Err(CallError::Refused { refusal: Said::NameTaken, .. }) => {
@@ -260,6 +260,9 @@ impl Names {
             _ => {
                 if let Err(why) = known {
                     tracing::debug!(%name, %why, "a name that was registered is served at its first request");
+                }
+                if let Some(why) = self.minter.never_leases(token_type) {
+                    tracing::warn!(%name, "registered, but {why}");
                 }
                 Ok(changed == Changed::Done)
             }

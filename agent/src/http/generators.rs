@@ -1,6 +1,6 @@
 //! `PUT /generators/NAME`: registering what a name stands for.
 
-use super::openapi::ProblemBody;
+use super::openapi::{Defined, ProblemBody};
 use super::problem::Problem;
 use super::rate::CallerAddress;
 use super::{Agent, body};
@@ -25,8 +25,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
     put, path = "/generators/{name}", tag = "ids", request_body = Definition,
     params(("name" = String, Path, description = "1..=15 of a-z 0-9 _ -")),
     responses(
-        (status = 201, description = "Registered"),
-        (status = 200, description = "It was so before"),
+        (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type", body = Defined),
+        (status = 200, description = "It was so before; the same", body = Defined),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings", body = ProblemBody, content_type = "application/problem+json"),
         (status = 429, description = "`quota_exceeded`: too many names from one address", body = ProblemBody, content_type = "application/problem+json"),
@@ -71,12 +71,15 @@ pub(super) async fn define(
     // As it is served, which may be as it was registered long ago.
     let known = agent.minter.definition(namespace.kind(), namespace.name());
     let namespace = known.unwrap_or(namespace);
-    let shown = json!({
+    let mut shown = json!({
         "name": namespace.name().as_str(),
         "definition": namespace.definition(),
         "capacity": namespace.capacity(),
         "per": if namespace.template().is_some() { "day" } else { "hour" },
     });
+    if let (Some(why), Some(shown)) = (agent.minter.never_leases(namespace.token_type()), shown.as_object_mut()) {
+        shown.insert("warning".to_owned(), why.into());
+    }
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok(body(status, HeaderValue::from_static("application/json"), shown.to_string().into()))
 }

@@ -3,6 +3,7 @@
 use super::{body, generators, mint, status};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use common::namespace::Definition;
 use std::sync::OnceLock;
 use utoipa::{IntoParams, IntoResponses, OpenApi, ToSchema};
 
@@ -11,8 +12,8 @@ use utoipa::{IntoParams, IntoResponses, OpenApi, ToSchema};
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "query.rs reads it; here it is described")]
 pub(super) struct NumberQuery {
-    /// How many IDs; 1 unless it is said. The most is --batch-max.
-    #[param(minimum = 1, maximum = 100_000)]
+    /// How many IDs; 1 unless it is said. The most is --batch-max: 100,000 unless it is set, 1,000,000 at most.
+    #[param(minimum = 1, maximum = 1_000_000)]
     n: Option<u32>,
     /// `decimal` (unless it is said), `hex`, `base32` or `uri`.
     format: Option<String>,
@@ -23,8 +24,8 @@ pub(super) struct NumberQuery {
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "query.rs reads it; here it is described")]
 pub(super) struct StringQuery {
-    /// How many IDs; 1 unless it is said. The most is --batch-max.
-    #[param(minimum = 1, maximum = 100_000)]
+    /// How many IDs; 1 unless it is said. The most is --batch-max: 100,000 unless it is set, 1,000,000 at most.
+    #[param(minimum = 1, maximum = 1_000_000)]
     n: Option<u32>,
     /// The template's `{biz}` part.
     biz: Option<String>,
@@ -39,7 +40,22 @@ pub(super) struct Ids {
     ids: Vec<String>,
 }
 
-/// An error (RFC 9457). None comes with an ID.
+/// What a name stands for.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "generators.rs writes it; here it is described")]
+pub(super) struct Defined {
+    name: String,
+    /// With nothing left out.
+    definition: Definition,
+    /// How many IDs one token gives in an hour or a day.
+    capacity: u64,
+    /// `hour` or `day`.
+    per: String,
+    /// Only if this agent does not serve the name: it leases no tokens of that type.
+    warning: Option<String>,
+}
+
+/// An error (RFC 9457). It never contains an ID.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "problem.rs writes it; here it is described")]
 pub(super) struct ProblemBody {
@@ -62,15 +78,12 @@ pub(super) enum Minted {
     /// The IDs: one a line; with `Accept: application/octet-stream` packed, big-endian.
     #[response(status = 200, content_type = "application/json")]
     Ids(Ids),
-    /// `bad_parameter`
+    /// `bad_parameter`, also for an `Accept` header that names none of the forms there are; `bad_host`
     #[response(status = 400, content_type = "application/problem+json")]
     BadParameter(#[to_schema] ProblemBody),
     /// `unknown_generator`
     #[response(status = 404, content_type = "application/problem+json")]
     Unknown(#[to_schema] ProblemBody),
-    /// No form that the caller accepts
-    #[response(status = 406, content_type = "application/problem+json")]
-    NotAcceptable(#[to_schema] ProblemBody),
     /// `serial_exhausted`, with Retry-After to the end of the hour or day
     #[response(status = 429, content_type = "application/problem+json")]
     Exhausted(#[to_schema] ProblemBody),
@@ -101,7 +114,7 @@ pub(super) enum Minted {
         status::metrics,
         description
     ),
-    components(schemas(Ids, ProblemBody))
+    components(schemas(Ids, Defined, ProblemBody))
 )]
 struct Description;
 
@@ -126,5 +139,19 @@ mod tests {
         routes.sort();
         assert_eq!(described, routes);
         assert_eq!(api["openapi"], "3.1.0");
+    }
+
+    #[test]
+    fn what_is_promised_of_ids_is_what_may_come() {
+        let api: serde_json::Value = serde_json::from_str(&Description::openapi().to_json().unwrap()).unwrap();
+        for path in ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}"] {
+            let call = &api["paths"][path]["get"];
+            // A form that is not there is a bad parameter: no answer has the status 406.
+            let statuses: Vec<&str> = call["responses"].as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(statuses, ["200", "400", "404", "429", "503"], "{path}");
+            let n = call["parameters"].as_array().unwrap().iter().find(|parameter| parameter["name"] == "n").unwrap();
+            let most = n["schema"]["maximum"].as_f64().unwrap();
+            assert!((most - f64::from(super::super::BATCH_MAX_LIMIT)).abs() < 0.5, "{path}: {n}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Errors as `application/problem+json` (RFC 9457) with a stable `code`. None of them comes with an ID.
+//! Errors as `application/problem+json` (RFC 9457) with a stable `code`. None of them contains an ID.
 
 use super::body;
 use crate::refusal::Refusal;

@@ -77,6 +77,17 @@ impl Minter {
         }
     }
 
+    /// What keeps this agent from ever minting by tokens of that type, if something does: it does not ask for any.
+    pub fn never_leases(&self, token_type: TokenType) -> Option<String> {
+        let asked = self.published.load().leases.contains_key(&token_type);
+        (!asked).then(|| {
+            format!(
+                "this agent leases no {token_type} tokens and answers no_lease for this name; agents that shall serve it need \
+                 {token_type} in --token-types"
+            )
+        })
+    }
+
     /// Whether a resumed session has waited long enough for the masters to mint without having heard of one.
     fn may_resume_alone(&self) -> bool {
         self.resumed_until.is_some_and(|until| self.real_boot() >= until)

@@ -62,6 +62,7 @@ struct NamespaceShown {
     registered_by: String,
     own: bool,
     retired: bool,
+    leased: bool,
 }
 
 impl NamespaceShown {
@@ -90,6 +91,7 @@ impl NamespaceShown {
             registered_by: row.registered_by.clone(),
             own: definition.scope == Some(Scope::Own),
             retired: row.retired,
+            leased: row.leased,
         }
     }
 }
@@ -191,6 +193,7 @@ mod tests {
                 capacity: 1,
                 registered_by: String::new(),
                 retired: false,
+                leased: true,
             };
             assert_eq!(example(&row, now, UtcOffset::default()).unwrap(), id);
         }

@@ -433,6 +433,7 @@ pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
         capacity: 100_000_000,
         registered_by: "jane".to_owned(),
         retired: false,
+        leased: true,
     }
 }
 
