@@ -55,12 +55,12 @@ pub struct Args {
     pub check_store: bool,
 
     /// With --format, where both stores of an earlier cluster are lost and agents of it may still mint: nothing is granted
-    /// before the longest that any of them can go on is over, or with --above only values above the highest one that was
-    /// ever granted. Say the same on both masters
+    /// before the last of them must have stopped, or with --above only values above the highest one that was ever granted.
+    /// Give the same flags on both masters
     #[arg(long)]
     pub after_total_loss: bool,
 
-    /// Both masters' disks were put back to an earlier state: say, on this stopped one and on the other, how to go on.
+    /// Both masters' disks were put back to an earlier state: decide, on this stopped one and on the other, how to go on.
     /// Nothing is granted before all that was promised since is over, or with --above only values above the mark. Needs
     /// --confirm
     #[arg(long, conflicts_with_all = ["format", "join", "peer_lost", "verify_audit"])]
@@ -71,8 +71,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = settings::number(0..=u32::MAX))]
     pub above: Option<u32>,
 
-    /// Both calendars were once wrong: let this stopped master, and the other one, forget the latest time that they ever
-    /// showed. Needs --confirm
+    /// Both calendars were wrong at some time: make this stopped master, and the other one, forget the latest time that they
+    /// ever showed. Needs --confirm
     #[arg(long, conflicts_with_all = ["format", "join", "peer_lost", "verify_audit", "after_revert"])]
     pub forget_clock: bool,
 
@@ -115,7 +115,7 @@ pub struct Args {
     pub web_listen: SocketAddr,
 
     /// Names under which the console is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
-    /// own name; * for any. A request for another name is refused: a web page could have made it in somebody's browser
+    /// own name; * for any. Requests for other names are refused, because a web page in somebody's browser may have made them
     #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME")]
     pub host_names: Vec<String>,
 
@@ -147,7 +147,7 @@ pub struct Args {
     pub network_grants_per_hour: u32,
 
     /// The part of each token type's pool, in percent, whose last free values are kept for agents and networks that have held a
-    /// lease for an hour or longer, so that newcomers cannot take the place of who starts anew; 0 keeps nothing. The same at
+    /// lease for an hour or longer, so that newcomers cannot displace agents that start anew; 0 keeps nothing. The same at
     /// both masters
     #[arg(long, env = "UNIQ_POOL_RESERVE", default_value = "20", value_name = "PERCENT",
           value_parser = settings::number(0..=50_u8))]
@@ -164,7 +164,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["format", "join", "verify_audit"])]
     pub vouch_untouched: bool,
 
-    /// Listen on addresses that are not loopback without TLS: anybody who reaches them can read and send
+    /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can read and send
     #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
     pub insecure: bool,
 
@@ -177,7 +177,8 @@ pub struct Args {
     pub log_format: LogFormat,
 
     /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,master=debug. SIGHUP reads it anew
-    /// from --config. Of one kind of line above debug ten come at once, then one in 10 s, with the count of those left out
+    /// from --config. Of each kind of line above debug at most ten are written at once and then one every 10 s; those left out are
+    /// counted
     #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL")]
     pub log: String,
 
