@@ -597,7 +597,7 @@ mod tests {
             (string("{date:%F}{token}"), "serial is missing"),
             (with("uint1", &UNIQ64), "it takes uint2"),
             (with("uint2", &short), "string3 types"),
-            (with("string4", &short), "no token type"),
+            (with("string4", &short), "not a token type"),
             (Definition { everyday_reset: Some(true), ..UNIQ64 }, "\"scope\":\"own\""),
             (Definition { step: Some(0), ..UNIQ64 }, "1 to 10000000"),
             (Definition { step: Some(Namespace::STEP_MAX + 1), ..UNIQ64 }, "1 to 10000000"),

@@ -16,8 +16,7 @@ use crate::store::{Room, Store};
 use crate::watchdog::{self, EndOnPanic, Pulse};
 use common::clock::Clock;
 use common::process::{end, strike};
-use common::rpc::PROTOCOL;
-use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::rpc::peer::PeerFrame;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -315,7 +314,7 @@ impl<S: Store> Loop<S> {
         }
         self.snapshot.write().unwrap_or_else(PoisonError::into_inner).follow(&self.ledger, &fx.writes);
         for message in fx.messages {
-            let frame = self.frame(message);
+            let frame = self.ledger.frame(message);
             if self.messages.try_send(frame).is_err() {
                 self.counters.messages_dropped.fetch_add(1, Ordering::Relaxed);
             }
@@ -326,11 +325,5 @@ impl<S: Store> Loop<S> {
                 let _ = answer.send(Ok(reply));
             }
         }
-    }
-
-    fn frame(&self, message: PeerMessage) -> PeerFrame {
-        let me = self.ledger.identity();
-        let epoch = message.said_in(me.epoch);
-        PeerFrame { protocol: PROTOCOL, from: me.master, cluster: me.cluster, epoch, message }
     }
 }

@@ -2,10 +2,11 @@
 //! promises alone, it promises only on the store that it last wrote itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::client::Kind;
+use tests::client::{Kind, Media};
 use tests::cluster::{Cluster, Master, until, until_status};
 use tests::load::{Load, Pace};
 use tests::operator::{join, peer_lost};
@@ -40,6 +41,16 @@ async fn holds_back(cluster: &Cluster, master: &mut Master) -> String {
     let answer = until_status(&cluster.client, &mut master.daemon, "/readyz", 503).await.unwrap();
     assert!(answer.text().contains(REMEDY), "{}", answer.text());
     answer.text()
+}
+
+/// Copies a master's folder while the process stands still, as a snapshot of its volume does.
+fn copy_while_it_runs(master: &mut Master, to: &Path) {
+    let pid = Pid::from_raw(i32::try_from(master.daemon.pid().unwrap()).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let seen = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).unwrap().unwrap();
+    assert!(seen.stopped(), "{seen:?}");
+    copy(&master.data_dir, to);
+    kill_process(pid, Signal::CONT).unwrap();
 }
 
 /// Waits until a master has this mode.
@@ -164,6 +175,43 @@ async fn two_copies_that_both_meet_the_other_master_both_stop() {
     assert_eq!(verdict.duplicates, 0, "{verdict}");
 }
 
+/// A copy of master 1's folder is started while master 1 runs. The copy greets master 2, which takes it for master 1 started
+/// again; master 1 keeps the connections that it has, over which nobody greets any more. What it says there is not believed,
+/// and so all three learn of it: else it would go on granting, and the copy, once master 2 is lost, would grant the same again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_a_running_master_is_noticed_though_nothing_is_connected_anew() {
+    let mut cluster = Cluster::start(1, &[]).await.unwrap();
+    let dir = cluster.dir().join("copied");
+    copy_while_it_runs(&mut cluster.masters[0], &dir);
+    let peer = cluster.masters[1].peer_listen;
+    let connected = |master: &Master| master.daemon.log_text().matches("connected to the other master").count();
+    let before = [0, 1].map(|nth| connected(&cluster.masters[nth]));
+    let mut twin = cluster.another_master("copy", 1, dir, peer).unwrap();
+    twin.daemon.start().unwrap();
+    for copy in [&twin, &cluster.masters[0]] {
+        until_mode(&cluster, copy, "rolled-back").await;
+    }
+    let said = "two stores of the other master are heard";
+    until("master 2 says so", || async { cluster.masters[1].daemon.log_text().contains(said).then_some(()) })
+        .await
+        .unwrap();
+    assert_eq!(
+        [0, 1].map(|nth| connected(&cluster.masters[nth])),
+        before,
+        "a new connection would have begun with a greeting"
+    );
+    // The agent, whose lease is as good as before, goes on.
+    let oracle = Oracle::default();
+    let url = cluster.agent_url(0, "uniq64?n=1000").unwrap();
+    oracle.note(
+        "uniq64",
+        "agent 0",
+        &cluster.client.get_as(&url, Media::Text).await.unwrap().ids(Kind::Uniq64, Media::Text).unwrap(),
+    );
+    let verdict = oracle.verdict();
+    assert_eq!((verdict.total(), verdict.duplicates), (1_000, 0), "{verdict}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn alone_the_untouched_store_goes_on_and_a_copy_waits_for_an_operators_word() {
     let mut cluster = Cluster::start(1, &["--renew-interval", "1s"]).await.unwrap();
@@ -218,6 +266,6 @@ async fn a_restarted_master_that_hears_and_is_not_heard_renews() {
     let before = end().await.unwrap();
     until("the lease is renewed", || async { end().await.filter(|end| *end > before) }).await.unwrap();
     let url = format!("http://{}/readyz", cluster.masters[0].daemon.http);
-    let said = cluster.client.get(&url).await.unwrap();
+    let said = cluster.client.get_as(&url, Media::Text).await.unwrap();
     assert!(said.status == 503 && said.text().contains("--peer here"), "{}", said.text());
 }

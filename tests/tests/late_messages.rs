@@ -29,7 +29,7 @@ fn messages(frame: &[u8]) -> Vec<PeerMessage> {
         ClientMessage::Request(tarpc::Request { message: PeerServiceRequest::Deliver { sealed }, .. }) => {
             let codec = bincode::DefaultOptions::new().with_limit(FRAME_LEN_MAX as u64);
             match codec.deserialize(&sealed.body).unwrap() {
-                Content::Messages(messages) => messages,
+                Content::Messages { messages, .. } => messages,
                 Content::Reports(_) => Vec::new(),
             }
         }

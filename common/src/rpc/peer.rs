@@ -63,8 +63,13 @@ pub enum Seal {
 /// What a sealed frame holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Content {
-    /// At most [`BATCH_MAX`] messages.
-    Messages(Vec<PeerMessage>),
+    /// What the sender has to say.
+    Messages {
+        /// The start of the sender's in which it says it.
+        life: Life,
+        /// At most [`BATCH_MAX`].
+        messages: Vec<PeerMessage>,
+    },
     /// What agents reported to the sender lately, at most [`REPORTS_MAX`], each with the address it came from: so that the
     /// operators of either master see all of them.
     Reports(Vec<(AgentReport, String)>),
@@ -90,8 +95,25 @@ pub struct PeerFrame {
     pub cluster: Option<ClusterId>,
     /// The pairing in whose name it is proved to be said, or before the first meeting is claimed to be; `None`: of none.
     pub epoch: Option<EpochId>,
+    /// The start of the sender's in which it says it. Proved like the message.
+    pub life: Life,
     /// What it says.
     pub message: PeerMessage,
+}
+
+impl PeerFrame {
+    /// Whether a master that accepted the life `accepted` of the other one last must not believe this: it is of another life,
+    /// which has to greet first. It may be late; or a copy of the sender's store has greeted meanwhile, and the sender, whose
+    /// connection still stands, knows nothing of it.
+    pub fn is_of_another_life(&self, accepted: Option<Life>) -> bool {
+        !matches!(self.message, PeerMessage::Hello(_)) && accepted.is_some_and(|accepted| accepted != self.life)
+    }
+
+    /// Whether a master that accepted the life `accepted` of the other one last may have an answer for whoever sent this, on
+    /// the connection it came by.
+    pub fn is_answered(&self, accepted: Option<Life>) -> bool {
+        matches!(self.message, PeerMessage::Hello(_)) || self.is_of_another_life(accepted)
+    }
 }
 
 impl PeerMessage {
@@ -244,7 +266,7 @@ pub enum PeerMessage {
 }
 
 /// A start of a master.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Life {
     /// How many starts of its store there were, this one among them.
     pub start: u64,

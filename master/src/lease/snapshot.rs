@@ -15,6 +15,7 @@ use common::lease::{Generation, Lease, LeaseState};
 use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc;
 use common::rpc::lease::{DENIED_MAX, HeartbeatReply, HeartbeatRequest, Mode, RETIRED_MAX, Refusal, RetiredProof};
+use common::rpc::peer::Life;
 use common::time::Now;
 use common::token::TokenKey;
 use std::collections::BTreeMap;
@@ -27,6 +28,9 @@ pub struct Snapshot {
     epoch: Option<EpochId>,
     paired: bool,
     former: Vec<EpochId>,
+    /// This start, and the last one of the other master that was accepted.
+    life: Life,
+    accepted: Option<Life>,
     /// The proof that would end this master's own pairing.
     own_end: Option<RetiredProof>,
     /// Those of the last pairings before.
@@ -52,6 +56,8 @@ impl Snapshot {
             epoch: identity.epoch,
             paired: identity.paired,
             former: identity.former.clone(),
+            life: ledger.lives().present(),
+            accepted: ledger.lives().peer,
             own_end: identity.epoch.map(end_of),
             ended: ended(&identity.former),
             parameters: identity.parameters,
@@ -79,6 +85,7 @@ impl Snapshot {
                     (self.paired, self.former) = (identity.paired, identity.former.clone());
                     (self.own_end, self.ended) = (identity.epoch.map(end_of), ended(&identity.former));
                 }
+                Write::Lives(lives) => (self.life, self.accepted) = (lives.present(), lives.peer),
                 Write::Lease(key, lease) => self.note(*key, lease),
                 _ => {}
             }
@@ -155,8 +162,8 @@ impl Snapshot {
 
     /// Who this master is to the other one.
     pub fn own(&self) -> Own {
-        let Self { master, cluster, epoch, paired, .. } = *self;
-        Own { master, cluster, epoch, paired, former: self.former.clone() }
+        let Self { master, cluster, epoch, paired, life, accepted, .. } = *self;
+        Own { master, cluster, epoch, paired, former: self.former.clone(), life, accepted }
     }
 }
 

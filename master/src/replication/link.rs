@@ -99,8 +99,8 @@ impl Inbox {
         }
     }
 
-    /// Takes in a delivery; greetings are answered, everything else is queued. Says also whether the sender proved that it
-    /// is, or was, the other master.
+    /// Takes in a delivery; greetings are answered, and so is a life of the other master that is not the accepted one, once;
+    /// everything else is queued. Says also whether the sender proved that it is, or was, the other master.
     async fn take(&self, sealed: SealedFrame) -> (Delivered, bool) {
         let refused = Delivered { taken: false, answer: None };
         let frames = match self.open(sealed) {
@@ -116,6 +116,7 @@ impl Inbox {
         };
         let own = self.own();
         let (mut taken, mut proved, mut answers) = (true, false, Vec::new());
+        let mut asked_to_greet = false;
         for frame in frames {
             let is_proved = frame.epoch.is_some() || !own.paired;
             proved |= is_proved;
@@ -125,7 +126,9 @@ impl Inbox {
                 if greeting && self.may_note() {
                     taken &= self.driver.tell(Event::Message(Box::new(frame))).is_ok();
                 }
-            } else if greeting {
+            } else if frame.is_of_another_life(own.accepted) && std::mem::replace(&mut asked_to_greet, true) {
+                // Nothing of it is believed, and whoever it is has been asked who it is.
+            } else if frame.is_answered(own.accepted) {
                 match self.driver.ask(move |id| Event::Greeting { id, frame: Box::new(frame) }).await {
                     Ok(Reply::Greeted(messages)) => answers.extend(messages),
                     _ => taken = false,
@@ -210,7 +213,9 @@ async fn deliver_all(client: &PeerServiceClient, messages: &mut mpsc::Receiver<P
             batch.push(frame.message);
         }
         let own = inbox.own();
-        let Some(sealed) = seal::seal(&own, own.epoch, &Content::Messages(batch)) else { continue };
+        let Some(sealed) = seal::seal(&own, own.epoch, &Content::Messages { life: own.life, messages: batch }) else {
+            continue;
+        };
         match client.deliver(deadline_in(DELIVER_TIMEOUT), sealed).await {
             // Not taken in: its box is full. Said again later by the ledger, like anything that gets lost.
             Ok(Delivered { answer: None, .. }) => {}

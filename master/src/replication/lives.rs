@@ -4,6 +4,11 @@
 //! A master keeps its lives since the last one that the other is known to have accepted, and shows them in its greeting.
 //! The other remembers the last life it accepted. If that is not among those shown, somebody has forgotten something: two
 //! stores go on from the same past, or the one that remembers was put back itself.
+//!
+//! Every message names the life in which it is said, and only the accepted one is believed. Else a master whose copy has
+//! greeted in its place, by another connection, would go on over the connection that it has: it greets there no more, and
+//! what it grants the copy never learns. Whoever speaks in another life is asked to greet, and that shows which of the two it
+//! is: one that was started again, or one of two.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::rpc::peer::Life;
@@ -53,6 +58,11 @@ impl Follows {
 }
 
 impl Lives {
+    /// This start of the master. The default before its store was ever opened.
+    pub fn present(&self) -> Life {
+        self.own.last().copied().unwrap_or_default()
+    }
+
     /// A start, with a random mark.
     pub(crate) fn begin(&mut self, mark: u64, proven: bool) {
         self.unproven |= !proven;

@@ -12,7 +12,7 @@ use crate::proof::{Proof, Purpose};
 use bincode::Options as _;
 use common::parameters::{ClusterId, EpochId, MasterId};
 use common::rpc::PROTOCOL;
-use common::rpc::peer::{BATCH_MAX, Content, PeerFrame, PeerMessage, REPORTS_MAX, Seal, SealedFrame};
+use common::rpc::peer::{BATCH_MAX, Content, Life, PeerFrame, PeerMessage, REPORTS_MAX, Seal, SealedFrame};
 use common::rpc::transport::FRAME_LEN_MAX;
 
 /// The longest body that is also tried with the ids of former pairings, in bytes: a greeting is much shorter, and nothing
@@ -32,6 +32,10 @@ pub struct Own {
     pub paired: bool,
     /// The pairings before, the last one at the end.
     pub former: Vec<EpochId>,
+    /// Its present start.
+    pub life: Life,
+    /// The last start of the other master that it accepted.
+    pub accepted: Option<Life>,
 }
 
 /// What a frame turned out to be.
@@ -92,7 +96,7 @@ pub fn seal(own: &Own, epoch: Option<EpochId>, content: &Content) -> Option<Seal
 /// Seals messages, all in the name of one pairing.
 pub fn seal_messages(own: &Own, messages: Vec<PeerMessage>) -> Option<SealedFrame> {
     let epoch = messages.first()?.said_in(own.epoch);
-    seal(own, epoch, &Content::Messages(messages))
+    seal(own, epoch, &Content::Messages { life: own.life, messages })
 }
 
 /// Opens a frame. Messages carry the pairing they are proved to be of: this one, or for greetings a former one. What is not
@@ -118,8 +122,8 @@ pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
     };
     let content = codec().deserialize::<Content>(&body).map_err(|_| NotBelieved::Contents)?;
     match content {
-        Content::Messages(messages) if messages.len() <= BATCH_MAX => {
-            let frame = |message| PeerFrame { protocol, from, cluster, epoch, message };
+        Content::Messages { life, messages } if messages.len() <= BATCH_MAX => {
+            let frame = |message| PeerFrame { protocol, from, cluster, epoch, life, message };
             Ok(Opened::Messages(messages.into_iter().map(frame).collect()))
         }
         Content::Reports(reports)
@@ -127,7 +131,7 @@ pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
         {
             Ok(Opened::Reports(reports))
         }
-        Content::Messages(_) => Err(NotBelieved::Contents),
+        Content::Messages { .. } => Err(NotBelieved::Contents),
         Content::Reports(_) => Err(NotBelieved::Proof),
     }
 }
@@ -144,7 +148,8 @@ mod tests {
 
     fn own(master: MasterId, epoch: u128, former: &[u128], paired: bool) -> Own {
         let former = former.iter().copied().map(EpochId).collect();
-        Own { master, cluster: Some(ClusterId(1)), epoch: Some(EpochId(epoch)), paired, former }
+        let (life, accepted) = (Life { start: 1, mark: 7 }, None);
+        Own { master, cluster: Some(ClusterId(1)), epoch: Some(EpochId(epoch)), paired, former, life, accepted }
     }
 
     fn pull() -> Vec<PeerMessage> {

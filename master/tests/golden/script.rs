@@ -4,7 +4,6 @@ use super::show::{show_floor, show_message, show_reply, show_setting, show_write
 use common::audit::Actor;
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
-use common::rpc::PROTOCOL;
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::setting::Change;
@@ -116,7 +115,7 @@ impl Script {
         if !fx.writes.is_empty() {
             master.store.commit(&fx.writes, ledger.lsn())?;
         }
-        let me = ledger.identity().clone();
+        let frames: Vec<_> = fx.messages.into_iter().map(|message| ledger.frame(message)).collect();
         let mut out = String::new();
         let audited = self.audited;
         let shown = |write: &&Write| match write {
@@ -126,9 +125,9 @@ impl Script {
         for write in fx.writes.iter().filter(shown) {
             writeln!(out, "{id} writes {}", show_write(write))?;
         }
-        for message in fx.messages {
+        for frame in frames {
             let routine = matches!(
-                message,
+                frame.message,
                 PeerMessage::Heartbeat { .. }
                     | PeerMessage::Hello(_)
                     | PeerMessage::Allows { .. }
@@ -136,10 +135,8 @@ impl Script {
                     | PeerMessage::Page { .. }
             );
             if self.verbose || !routine {
-                writeln!(out, "{id} -> {}: {}", id.other(), show_message(&message))?;
+                writeln!(out, "{id} -> {}: {}", id.other(), show_message(&frame.message))?;
             }
-            let epoch = message.said_in(me.epoch);
-            let frame = PeerFrame { protocol: PROTOCOL, from: id, cluster: me.cluster, epoch, message };
             self.messages.push((id.other(), frame));
         }
         for (request, reply) in fx.replies {
@@ -241,7 +238,7 @@ impl Script {
         let master = self.master(id)?;
         master.ledger = None;
         let loaded = master.store.load()?;
-        let floor = floor_of(&loaded.identity.terms, now, above);
+        let floor = floor_of(&loaded.identity.parameters, now, above);
         let writes = after_revert(&loaded, floor, Actor::new("operator", ""), now);
         master.store.commit(&writes, loaded.lsn + 1)?;
         Ok(format!("{id} grants {}\n", show_floor(floor)))

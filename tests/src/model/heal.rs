@@ -5,8 +5,7 @@ use super::masters::{Masters, TOKEN, agent};
 use super::node::Disk;
 use super::world::{World, hash_of};
 use common::audit::Actor;
-use common::parameters::{MasterId, SessionId};
-use common::rpc::PROTOCOL;
+use common::parameters::SessionId;
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinStep, PeerFrame};
 use common::time::{BootMs, Now, SpanMs, WallMs};
@@ -120,10 +119,7 @@ impl Pair {
         let Some(ledger) = self.ledgers.get_mut(at) else { return };
         let mut fx = Effects::default();
         ledger.step(self.now, event, &mut fx);
-        let me: &Identity = ledger.identity();
-        let from: MasterId = me.master;
-        let frame = |message| PeerFrame { protocol: PROTOCOL, from, cluster: me.cluster, epoch: me.epoch, message };
-        self.messages.extend(fx.messages.into_iter().map(frame));
+        self.messages.extend(fx.messages.into_iter().map(|message| ledger.frame(message)));
         for (_, reply) in fx.replies {
             if let Reply::Token(Ok(grant)) = reply {
                 self.granted.insert(grant.key);

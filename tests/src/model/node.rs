@@ -4,7 +4,7 @@ use common::lease::{Lease, Prep};
 use common::parameters::MasterId;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::Mode;
-use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
+use common::rpc::peer::{Hello, Life, Memory, PeerFrame, PeerMessage};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
@@ -154,7 +154,8 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
 }
 
 fn frame(identity: &Identity, from: MasterId, message: PeerMessage) -> PeerFrame {
-    PeerFrame { protocol: PROTOCOL, from, cluster: identity.cluster, epoch: identity.epoch, message }
+    let life = Life::default();
+    PeerFrame { protocol: PROTOCOL, from, cluster: identity.cluster, epoch: identity.epoch, life, message }
 }
 
 impl Node {

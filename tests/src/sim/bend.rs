@@ -44,7 +44,8 @@ impl World {
         let mut fx = Effects::default();
         if ready {
             let (answer, version) = (false, String::new());
-            let lives = ledger.lives().peer.into_iter().collect();
+            let life = ledger.lives().peer.unwrap_or_default();
+            let lives = vec![life];
             let hello = Hello {
                 lsn: seen,
                 seen: 0,
@@ -70,7 +71,7 @@ impl World {
                 last: true,
             };
             for message in [PeerMessage::Hello(hello), page] {
-                let frame = PeerFrame { protocol: PROTOCOL, from: master.id.other(), cluster, epoch, message };
+                let frame = PeerFrame { protocol: PROTOCOL, from: master.id.other(), cluster, epoch, life, message };
                 ledger.step(now, LedgerEvent::Message(Box::new(frame)), &mut fx);
             }
         }
@@ -107,6 +108,9 @@ impl World {
             frame.epoch = epoch;
         }
         let ours = frame.epoch == epoch;
+        if self.has(Mutation::AnyLifeBelieved) && ours {
+            frame.life = ledger.lives().peer.unwrap_or(frame.life);
+        }
         if self.has(Mutation::ChallengeSkipped) && ours && matches!(frame.message, PeerMessage::Hello(_)) {
             self.masters[m].greeting = Some((from, frame.clone()));
         }
@@ -329,8 +333,8 @@ impl World {
             _ => return false,
         };
         let Some(ledger) = &self.masters[m].ledger else { return false };
-        let Identity { master, cluster, epoch, .. } = *ledger.identity();
-        let frame = PeerFrame { protocol: PROTOCOL, from: master.other(), cluster, epoch, message: answer };
+        let life = ledger.lives().peer.unwrap_or_default();
+        let frame = PeerFrame { from: ledger.identity().master.other(), life, ..ledger.frame(answer) };
         self.after(1, Event::Message(m, m, Box::new(frame)));
         matches!(message, PeerMessage::Close { .. })
     }

@@ -7,15 +7,12 @@ use super::shelf::Shelf;
 use super::world::{Caller, Event, World};
 use common::lease::{Generation, LeaseState, Prep};
 use common::parameters::{EpochId, MasterId, SessionId};
-use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
 use common::time::{Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use master::lease::ledger::Loaded;
-use master::lease::{
-    Alarm, Effects, Event as LedgerEvent, Identity, Ledger, Limits, Reply, RequestId, Snapshot, Write,
-};
+use master::lease::{Alarm, Effects, Event as LedgerEvent, Ledger, Limits, Reply, RequestId, Snapshot, Write};
 use std::collections::BTreeMap;
 
 /// Who waits for an answer.
@@ -269,7 +266,8 @@ impl World {
     /// Messages are taken in.
     pub fn receive(&mut self, m: usize, from: usize, frame: Box<PeerFrame>) {
         let Some(frame) = self.bend_messages(m, from, frame) else { return };
-        if matches!(frame.message, PeerMessage::Hello(_)) {
+        let accepted = self.masters[m].ledger.as_ref().and_then(|ledger| ledger.lives().peer);
+        if frame.is_answered(accepted) {
             let id = self.masters[m].draw();
             self.masters[m].wait(id, Asker::Peer(from));
             self.step(m, LedgerEvent::Greeting { id, frame });
@@ -417,22 +415,22 @@ impl World {
 
     pub(super) fn send(&mut self, m: usize, message: PeerMessage) {
         let Some(ledger) = &self.masters[m].ledger else { return };
-        let Identity { master, cluster, epoch, .. } = *ledger.identity();
-        if let PeerMessage::Heartbeat { permit: Some(permit), .. } = &message
+        let other = ledger.identity().master.other();
+        let frame = Box::new(ledger.frame(message));
+        let message = &frame.message;
+        if let PeerMessage::Heartbeat { permit: Some(permit), .. } = message
             && self.mutations == Mutations::NONE
             && Some(*permit) > self.masters[m].permit.1
         {
             self.oracle.violated(|| format!("I8 master {m} sends a permit that is not durable"));
         }
-        if self.forge(m, &message) {
+        if self.forge(m, message) {
             return;
         }
         if self.masters[m].cut_off {
             return;
         }
-        let epoch = message.said_in(epoch);
-        let frame = Box::new(PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message });
-        let to = self.current[slot(master.other())];
+        let to = self.current[slot(other)];
         for delay in self.copies().into_iter().flatten() {
             // A stored copy may come to whoever is there by then, or to a former master that lives on.
             let other = if self.rng.chance(0.9) { to } else { self.rng.below(self.masters.len()) };
@@ -454,9 +452,7 @@ impl World {
     fn answer_greeting(&mut self, m: usize, to: usize, message: PeerMessage) {
         self.answer_challenge(m, &message);
         let Some(ledger) = &self.masters[m].ledger else { return };
-        let Identity { master, cluster, epoch, .. } = *ledger.identity();
-        let epoch = message.said_in(epoch);
-        let frame = Box::new(PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message });
+        let frame = Box::new(ledger.frame(message));
         let open = self.net.open(Node::Master(m), Node::Master(to), self.t) && !self.masters[m].cut_off;
         if open && !self.lost() && self.masters[to].ledger.is_some() {
             let delay = self.latency();
@@ -517,11 +513,9 @@ impl World {
             let Some(ledger) = &mut self.masters[from].ledger else { continue };
             let mut fx = Effects::default();
             ledger.step(now, LedgerEvent::Connected, &mut fx);
-            let Identity { master, cluster, epoch, .. } = *ledger.identity();
-            for message in fx.messages {
-                let epoch = message.said_in(epoch);
-                let frame = PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, message };
-                self.receive(to, from, Box::new(frame));
+            let frames: Vec<_> = fx.messages.into_iter().map(|message| Box::new(ledger.frame(message))).collect();
+            for frame in frames {
+                self.receive(to, from, frame);
             }
         }
     }

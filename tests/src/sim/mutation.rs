@@ -52,6 +52,8 @@ words! {
         CautionNotInherited = "caution-not-inherited",
         /// The starts of the other master are not compared.
         LivesIgnored = "lives-ignored",
+        /// A message is believed whichever of the other master's lives says it.
+        AnyLifeBelieved = "any-life-believed",
         /// A greeting that may be old is acted on, without asking for it again.
         ChallengeSkipped = "challenge-skipped",
         /// A replacement starts without the survivor's table.
