@@ -223,6 +223,27 @@ impl Ledger {
         if self.table.lease(key).is_some_and(|mine| behind.is_none_or(|theirs| theirs < mine.g)) {
             self.share(key, fx);
         }
+        self.end_if_never_confirmed(key, fx);
+    }
+
+    /// A proposal that nobody who knows what is known here would confirm: the grant before it was ended, and lifted by the other
+    /// master after that, to what this one may have promised and forgotten; or a floor was set since. It stands for ever
+    /// otherwise, and its value with it. It is not dropped, because the other one may have confirmed it, answered, and forgotten
+    /// that: it becomes a lease that nobody renews, and ends like any other.
+    fn end_if_never_confirmed(&mut self, key: TokenKey, fx: &mut Effects) {
+        let Some(prep) = self.table.prep(key) else { return };
+        let known = self.table.lease(key);
+        if rules::may_confirm(known, prep, &self.identity.parameters) && self.above_floor(key, prep.from) {
+            return;
+        }
+        let until = known.map_or(prep.until, |known| known.until.max(prep.until));
+        let granted = Lease { until, ..Lease::from_prep(prep) };
+        let asked = (prep.agent_id.clone(), prep.session, prep.token_type);
+        self.drop_prep(key, fx);
+        self.put_lease(key, granted.clone(), fx);
+        self.put_lease(key, Lease { deny: true, ..granted }, fx);
+        self.share(key, fx);
+        self.refuse_waiting(&asked, &Refusal::Retry, fx);
     }
 
     /// Answers everybody who waits for what `key` now is.

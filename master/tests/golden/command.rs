@@ -160,6 +160,8 @@ pub(super) enum Command {
         #[arg(key)]
         to: Option<At>,
     },
+    /// Lets a second pass; what the masters say then is on the network, and not delivered yet.
+    Beat,
     /// Loses all messages.
     Lose,
     /// Takes all messages off the network.
@@ -334,6 +336,7 @@ impl goldenscript::Runner for Script {
                 master.backup = Some(master.store.snapshot());
             }
             Command::Deliver { to } => return self.deliver(to.map(|to| to.0)),
+            Command::Beat => return self.beat(SpanMs(SECOND_MS)),
             Command::Lose => {
                 let lost = self.messages.len();
                 self.messages.clear();

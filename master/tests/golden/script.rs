@@ -203,17 +203,22 @@ impl Script {
         }
         let mut out = String::new();
         while self.now.wall < end {
-            let beat = SpanMs((end - self.now.wall).0.min(SECOND_MS));
-            self.now = Now { wall: self.now.wall + beat, boot: self.now.boot + beat };
-            for id in [MasterId::One, MasterId::Two] {
-                if self.master(id).is_ok_and(|master| master.ledger.is_some()) {
-                    out += &self.event(id, Event::Tick)?;
-                }
-            }
+            out += &self.beat(SpanMs((end - self.now.wall).0.min(SECOND_MS)))?;
             if deliver {
                 out += &self.deliver(None)?;
             } else {
                 self.messages.clear();
+            }
+        }
+        Ok(out)
+    }
+
+    pub(super) fn beat(&mut self, span: SpanMs) -> Result<String, Fail> {
+        let mut out = String::new();
+        self.now = Now { wall: self.now.wall + span, boot: self.now.boot + span };
+        for id in [MasterId::One, MasterId::Two] {
+            if self.master(id).is_ok_and(|master| master.ledger.is_some()) {
+                out += &self.event(id, Event::Tick)?;
             }
         }
         Ok(out)

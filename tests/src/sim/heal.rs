@@ -31,7 +31,9 @@ impl World {
             (self.masters[m].wall_off, self.masters[m].paused_until) = (0, self.t);
             (self.masters[m].fail_commit, self.masters[m].trap) = (None, None);
             if !self.current.contains(&m) && self.joining.as_ref().is_none_or(|joining| joining.new != m) {
+                // Switched off for good, also if it was down and about to be started again.
                 self.masters[m].die();
+                self.masters[m].store = None;
             }
         }
         for m in self.current {
