@@ -5,7 +5,7 @@ use super::event::{Alarm, Effects, Reply, RequestId, Write};
 use super::ledger::{Asked, CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
 use super::rules;
 use common::audit::{Actor, Cause};
-use common::lease::{Generation, Grant, Lease, LeaseState, Prep};
+use common::lease::{Caution, Generation, Grant, Lease, LeaseState, Prep};
 use common::parameters::{AgentId, ClusterParameters, SessionId};
 use common::rpc::lease::{FORMER_MAX, Mode, Refusal, TokenRequest};
 use common::rpc::peer::PeerMessage;
@@ -249,7 +249,7 @@ impl Ledger {
     /// Answers everybody who waits for what `key` now is.
     pub(super) fn answer_waiting(&mut self, now: Now, key: TokenKey, fx: &mut Effects) {
         let Some(lease) = self.table.lease(key) else { return };
-        if !rules::still_good(lease, now) {
+        if !self.may_hand_out(now, key, lease) {
             return;
         }
         let grant = self.grant_with_receipt(key, lease);
@@ -304,9 +304,18 @@ impl Ledger {
     fn held_by(&self, now: Now, agent_id: &AgentId, session: SessionId, token_type: TokenType) -> Option<Grant> {
         self.table.of_session(session, token_type).find_map(|key| {
             let lease = self.table.lease(key)?;
-            let holds = rules::is_of(lease, agent_id, session) && rules::still_good(lease, now);
+            let holds = rules::is_of(lease, agent_id, session) && self.may_hand_out(now, key, lease);
             holds.then(|| self.grant_with_receipt(key, lease))
         })
+    }
+
+    /// Whether a lease may be handed to its session, which does not have it or has lost it. Not while this ledger may have
+    /// forgotten what came after: that the lease ended, and that its value was granted to somebody else. Whoever holds it does
+    /// not ask for it, but renews it, and shows its receipt.
+    fn may_hand_out(&self, now: Now, key: TokenKey, lease: &Lease) -> bool {
+        let Caution { quiet, reverted, floor } = *self.caution();
+        let below = floor.is_some_and(|floor| now.wall < floor.until && !floor.allows(key.value, lease.from));
+        rules::still_good(lease, now) && !quiet && !reverted && !below
     }
 
     fn proposed_to(&self, agent_id: &AgentId, session: SessionId, token_type: TokenType) -> Option<Prep> {

@@ -43,6 +43,7 @@ scripts! {
     a_network_has_so_many_grants_an_hour
     a_grant_that_nobody_follows_up_ends_early
     a_late_confirmation_proves_nothing
+    who_asks_again_is_not_handed_what_may_have_ended
     a_proposal_that_nobody_confirms_any_more_ends
     only_the_life_that_greeted_last_is_believed
     a_master_left_behind_in_an_earlier_pairing_serves_nothing

@@ -161,6 +161,7 @@ impl World {
                     return None;
                 }
             }
+            PeerMessage::Reject { .. } if ours && self.has(Mutation::RejectionIgnored) => return None,
             PeerMessage::Close { key, g, until } if ours && self.has(Mutation::CloseIgnoresUntil) => {
                 let (key, g, until) = (*key, *g, *until);
                 self.rewrite_lease(m, key, |lease| {

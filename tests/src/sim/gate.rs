@@ -83,6 +83,7 @@ fn known(mutation: Mutation) -> u64 {
         Mutation::ReceiptsIgnored => 347,
         Mutation::ClosingNotBumped => 423,
         Mutation::PermitKeptAfterJoin => 639,
+        Mutation::RejectionIgnored => 10_971,
         Mutation::AnyLifeBelieved => 13_106,
         _ => 1,
     }

@@ -68,6 +68,8 @@ words! {
         ConfirmBlindly = "confirm-blindly",
         /// Any confirmation of a value confirms the proposal that stands.
         AnyConfirm = "any-confirm",
+        /// What the other master rejects goes on being proposed.
+        RejectionIgnored = "rejection-ignored",
         /// A proposal that is not answered at once is forgotten.
         PrepAborted = "prep-aborted",
         /// The home ends leases without the other.
