@@ -57,7 +57,7 @@ pub enum Refusal {
     #[error("more names are registered from {from} than one caller may: at most {max} at once, and one more each {} s", whole_seconds(*each))]
     TooManyNames {
         /// The caller's address.
-        from: std::net::IpAddr,
+        from: core::net::IpAddr,
         /// How many may come at once.
         max: u32,
         /// After how long another one may come.

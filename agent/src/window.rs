@@ -25,6 +25,7 @@ pub struct Window<S> {
     /// On a cache line of its own: an addition takes the line away from all other threads, and they read the rest of this for
     /// each serial.
     pub(crate) next: CachePadded<AtomicU64>,
+    start: u64,
     end: u64,
     half: u64,
     valid_until: WallMs,
@@ -63,12 +64,20 @@ impl<S> Window<S> {
         let start = serials.start.min(CLOSED >> 1);
         let end = serials.end.clamp(start, CLOSED >> 1);
         let half = start + (end - start) / 2;
-        Self { prefix, bucket, next: AtomicU64::new(start).into(), end, half, valid_until }
+        Self { prefix, bucket, next: AtomicU64::new(start).into(), start, end, half, valid_until }
     }
 
     /// A window in which there is nothing.
     pub fn closed(prefix: S) -> Self {
-        Self { prefix, bucket: 0, next: AtomicU64::new(CLOSED).into(), end: 0, half: 0, valid_until: WallMs(i64::MIN) }
+        Self {
+            prefix,
+            bucket: 0,
+            next: AtomicU64::new(CLOSED).into(),
+            start: 0,
+            end: 0,
+            half: 0,
+            valid_until: WallMs(i64::MIN),
+        }
     }
 
     /// The same window over other serials.
@@ -130,6 +139,22 @@ impl<S> Window<S> {
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.next.load(Ordering::Relaxed) >= CLOSED
+    }
+
+    /// How many serials there were in it.
+    pub fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether there never was one.
+    pub fn is_empty(&self) -> bool {
+        self.end == self.start
+    }
+
+    /// How many of them were taken so far; 0 once it is closed: whoever closes it knows then.
+    pub fn taken(&self) -> u64 {
+        let next = self.next.load(Ordering::Acquire);
+        if next >= CLOSED { 0 } else { next.min(self.end) - self.start }
     }
 
     /// How many serials are left in it.

@@ -6,8 +6,9 @@ use agent::refusal::Refusal;
 use common::namespace::{Definition, GeneratorKind, Namespace};
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
-use tests::cluster::{Cluster, PATIENCE};
+use tests::cluster::{Cluster, PATIENCE, until};
 use tests::programs;
 
 const TEMPLATE: &str = "{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}";
@@ -84,4 +85,53 @@ async fn a_name_made_in_process_is_everybodys_and_is_known_again_without_masters
     let unknown = again.get_uniq_generator("invoices").map(|_| ()).unwrap_err();
     assert!(matches!(&unknown, MintError::Refused(r) if matches!(**r, Refusal::MastersUnavailable(_))), "{unknown}");
     assert_eq!(seen.len(), 4 * BATCH);
+}
+
+/// Nobody stands where IDs of an application leave, on whichever way; the masters' operators see how many it were.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_console_shows_how_many_ids_an_application_minted() {
+    let cluster = Cluster::start(0, &[]).await.unwrap();
+    let masters: Vec<String> = cluster.masters.iter().map(|master| master.agent_listen.to_string()).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = Settings::new(format(dir.path()), &masters, "shop-1".parse().unwrap());
+    settings.token_types.insert("string2-include-letter".parse().unwrap());
+    let embedded = Embedded::start(settings).unwrap();
+    embedded.wait_ready(PATIENCE).unwrap();
+    let shared = embedded.get_uniq_generator("default").unwrap();
+    let mut ids = HashSet::new();
+    for _ in 0..1_000 {
+        ids.insert(shared.get_uniq64().unwrap());
+    }
+    let threads = [1_500, 2_500].map(|n| {
+        let generator = shared.clone();
+        std::thread::spawn(move || {
+            let block = generator.per_thread();
+            (0..n).map(|_| block.get_uniq64().unwrap()).collect::<Vec<_>>()
+        })
+    });
+    ids.extend(threads.into_iter().flat_map(|thread| thread.join().unwrap()));
+    let mut batch = Vec::new();
+    shared.get_batch64(300_000, &mut batch).unwrap();
+    ids.extend(batch);
+    for _ in 0..100 {
+        ids.insert(shared.get_uniq64().unwrap());
+    }
+    let mut texts = Vec::new();
+    shared.get_batch_string(40, "SHOP", "01", &mut texts).unwrap();
+    texts.push(shared.get_uniq_string("SHOP", "01").unwrap());
+    let wide: HashSet<_> = (0..7).map(|_| shared.get_uniq96().unwrap()).collect();
+    let given = ids.len() + texts.len() + wide.len();
+    assert_eq!(given, 1_000 + 1_500 + 2_500 + 300_000 + 100 + 41 + 7);
+
+    let last = Mutex::new(serde_json::Value::Null);
+    let shown = || async {
+        let console = cluster.masters[0].daemon.http;
+        let rows = cluster.client.console(console, "/api/agents").await.ok()?.json().ok()?;
+        let row = rows.as_array()?.iter().find(|row| row["agent_id"] == "shop-1")?.clone();
+        let exact = row["report"]["minted"].as_u64() == Some(given as u64);
+        *last.lock().unwrap() = row;
+        exact.then_some(())
+    };
+    let seen = until("the console shows all IDs", shown).await;
+    assert!(seen.is_ok(), "{given} IDs left, and the console says: {}", last.lock().unwrap());
 }

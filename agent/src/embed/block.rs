@@ -69,8 +69,7 @@ impl PerThread {
             }
         }
         self.shared.process.check()?;
-        self.end.set(0);
-        self.rest.set((0, 0));
+        self.leave();
         let generator = self.shared.numbers()?;
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
         let number = generator.windows_ended().load(Ordering::Acquire);
@@ -96,6 +95,26 @@ impl PerThread {
         self.next.set(first + 1);
         self.end.set(end);
         Ok(first)
+    }
+}
+
+impl PerThread {
+    /// What is left of the block is a gap. It was counted when the block was cut.
+    fn leave(&self) {
+        let rest = self.rest.take();
+        let left = self.end.get().saturating_sub(self.next.get()) + (rest.1 - rest.0);
+        self.end.set(0);
+        if left > 0
+            && let Some(generator) = &self.generator
+        {
+            generator.take_off(left);
+        }
+    }
+}
+
+impl Drop for PerThread {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

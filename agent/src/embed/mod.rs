@@ -14,6 +14,9 @@
 //! the machine lets that thread wait. No ID's uniqueness rests on it: an ID carries the hour of its window and a serial
 //! that is durably ours in that hour, whenever it is given out.
 //!
+//! What leaves is counted for the masters' console and costs these ways nothing: a window knows how many of its serials were
+//! taken. A thread's block counts as a whole when it is cut; what is left of it is taken off when the thread drops it.
+//!
 //! A process that forks does not take the right to mint into the child: every call there says [`MintError::Forked`]. (Only
 //! the C library's `fork` is noticed, not a bare system call.)
 //!

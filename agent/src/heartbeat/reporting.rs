@@ -74,7 +74,7 @@ impl Task {
             clock_offset_ms: minter.clock_offset_ms(),
             alarm: minter.alarm().map(|text| cut(&text)),
             not_ready: minter.ready().err().map(|refusal| cut(&refusal.to_string())),
-            minted: minter.counters().minted().map(|(_, n)| n).sum(),
+            minted: minter.minted().map(|(_, n)| n).sum(),
             // A disk that does not answer must not silence the rest.
             scarcest: scarcest(&minter.view().await.unwrap_or_default()),
         }

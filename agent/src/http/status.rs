@@ -147,7 +147,7 @@ impl Agent {
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
         };
         head(&mut out, "uniq_ids_minted_total", "counter", "IDs minted.");
-        for (kind, n) in counters.minted() {
+        for (kind, n) in minter.minted() {
             let _ = writeln!(out, "uniq_ids_minted_total{{kind=\"{}\"}} {n}", kind.name());
         }
         head(&mut out, "uniq_refusals_total", "counter", "Requests for IDs that were refused.");

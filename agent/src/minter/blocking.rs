@@ -91,11 +91,15 @@ impl Minter {
         let mut waited = Duration::ZERO;
         loop {
             if let Some(run) = self.try_take_uniq96(n)? {
+                self.counters.mint_uniq96(n);
                 return Ok(run.into());
             }
             self.resumed_blocking(TokenType::Uint2);
             match self.refill_uniq96(n)? {
-                windows::Refilled::Run(run) => return Ok(run.into()),
+                windows::Refilled::Run(run) => {
+                    self.counters.mint_uniq96(n);
+                    return Ok(run.into());
+                }
                 windows::Refilled::WaitFor(span) if waited > PATIENCE => {
                     return Err(Refusal::ClockBehind { behind: span, retry: span });
                 }

@@ -8,6 +8,7 @@
 //! gates in [`crate::gate`] have not let through.
 
 mod blocking;
+mod count;
 mod leases;
 mod registry;
 mod state;
@@ -33,6 +34,7 @@ use common::namespace::{GeneratorKind, Namespace};
 use common::parameters::SessionId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
+use count::Tally;
 use leases::Published;
 use registry::{Ended, Registry};
 use state::State;
@@ -73,6 +75,7 @@ pub struct Generator {
     window: ArcSwap<Window<Prefix>>,
     /// Counted before a window is closed for good, so that blocks cut from it end with it.
     windows_ended: AtomicU64,
+    tally: Tally,
     /// Nothing is minted by its name any more: the registry says why.
     ended: AtomicBool,
 }
@@ -203,11 +206,13 @@ impl Minter {
     /// if nobody else took serials meanwhile they are given back, but not by a request that found no place in the queue or
     /// waited too long. A gap lowers what is left of the hour or day; it repeats nothing.
     pub async fn mint(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
-        let runs = self.mint_uncounted(generator, n).await;
-        if runs.is_ok() {
-            self.counters.mint(generator.kind(), n);
-        }
-        runs
+        let part = match self.try_take(generator, n) {
+            Fast::All(run) => return Ok(run.into()),
+            Fast::Some(part) => Some(part),
+            Fast::None => None,
+        };
+        // Most calls never come here; those should not carry the room that waiting takes.
+        Box::pin(self.mint_waiting(generator, part, n)).await
     }
 
     /// One ID of a generator if its window holds; `None` where [`mint`](Self::mint) has to wait or to refuse. What `mint`
@@ -219,18 +224,7 @@ impl Minter {
         if half_used {
             self.reserve_soon(generator);
         }
-        self.counters.mint(generator.kind(), 1);
         Some(Run { prefix: window.prefix.clone(), start: serial, len: 1 })
-    }
-
-    async fn mint_uncounted(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
-        let part = match self.try_take(generator, n) {
-            Fast::All(run) => return Ok(run.into()),
-            Fast::Some(part) => Some(part),
-            Fast::None => None,
-        };
-        // Most calls never come here; those should not carry the room that waiting takes.
-        Box::pin(self.mint_waiting(generator, part, n)).await
     }
 
     async fn mint_waiting(
@@ -274,6 +268,8 @@ impl Minter {
                     return Fast::All(Run { prefix: window.prefix.clone(), start, len: n });
                 }
                 Take::Some(serials) => {
+                    // The request that wants more is not answered yet.
+                    generator.take_off(serials.end - serials.start);
                     return Fast::Some(Part { prefix: window.prefix.clone(), bucket: window.bucket, serials });
                 }
                 Take::None => return Fast::None,
@@ -289,7 +285,7 @@ impl Minter {
     /// Any [`Refusal`].
     pub async fn mint_uniq96(self: &Arc<Self>, n: u32) -> Result<Runs, Refusal> {
         let run = self.mint_uniq96_uncounted(n).await?;
-        self.counters.mint(Kind::Uniq96, n);
+        self.counters.mint_uniq96(n);
         Ok(run.into())
     }
 
@@ -488,7 +484,8 @@ fn generator(id: usize, namespace: Namespace) -> Generator {
     let layout = Layout::of(&namespace);
     let window = ArcSwap::from_pointee(Window::closed(Prefix::Void));
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
-    Generator { id, number, namespace, layout, window, windows_ended, ended: AtomicBool::new(false) }
+    let (tally, ended) = (Tally::default(), AtomicBool::new(false));
+    Generator { id, number, namespace, layout, window, windows_ended, tally, ended }
 }
 
 fn slow_disk() -> Refusal {

@@ -100,7 +100,7 @@ impl State {
         let window = generator.window.load();
         // First, so that no block cut from the window before it is closed outlives it.
         generator.windows_ended.fetch_add(1, Ordering::AcqRel);
-        let rest = window.close();
+        let rest = generator.close(&window);
         serial.put_back(window.bucket, rest);
         Ok(())
     }

@@ -38,17 +38,20 @@ impl Kind {
 /// What happened since the start.
 #[derive(Debug, Default)]
 pub struct Counters {
-    minted: [AtomicU64; Kind::ALL.len()],
+    /// The only ones that are counted one by one: their window knows milliseconds, not how many had serials.
+    uniq96: AtomicU64,
     refused: [AtomicU64; MintCode::ALL.len()],
     pub(super) writes: AtomicU64,
     pub(super) write_failures: AtomicU64,
 }
 
 impl Counters {
-    pub(super) fn mint(&self, kind: Kind, n: u32) {
-        if let Some(minted) = self.minted.get(kind as usize) {
-            minted.fetch_add(u64::from(n), Ordering::Relaxed);
-        }
+    pub(super) fn mint_uniq96(&self, n: u32) {
+        self.uniq96.fetch_add(u64::from(n), Ordering::Relaxed);
+    }
+
+    pub(super) fn uniq96(&self) -> u64 {
+        self.uniq96.load(Ordering::Relaxed)
     }
 
     /// Counts a request for IDs that was refused, for whatever reason. Whoever answers it calls this.
@@ -56,11 +59,6 @@ impl Counters {
         if let Some(refused) = self.refused.get(code as usize) {
             refused.fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    /// IDs minted, by kind.
-    pub fn minted(&self) -> impl Iterator<Item = (Kind, u64)> {
-        Kind::ALL.into_iter().zip(self.minted.iter().map(|n| n.load(Ordering::Relaxed)))
     }
 
     /// Requests refused, by code.

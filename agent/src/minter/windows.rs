@@ -57,7 +57,9 @@ impl Minter {
                     _ => None,
                 };
                 // Of this bucket, and given to nobody under any token.
-                return spare.map(|start| Run { prefix, start, len: n }.into()).ok_or(refusal);
+                let start = spare.ok_or(refusal)?;
+                generator.count(n);
+                return Ok(Run { prefix, start, len: n }.into());
             }
         };
         let mut runs = Runs::default();
@@ -65,6 +67,7 @@ impl Minter {
             runs.push(Run { prefix, start: serials.start, len: n - missing });
         }
         runs.push(Run { prefix, start: taken.start, len: missing });
+        generator.count(n);
         Ok(runs)
     }
 
@@ -123,7 +126,7 @@ impl Minter {
         self.write_marks(&mut state, generator, marks)?;
         let window = generator.window.load_full();
         let serial = state.serial(generator)?;
-        if serial.put_back(window.bucket, window.close()) {
+        if serial.put_back(window.bucket, generator.close(&window)) {
             let longer = window.with_serials(serial.lend());
             generator.window.store(Arc::new(longer));
         }

@@ -1,0 +1,98 @@
+//! How many IDs left a generator, told without touching the way on which they leave.
+//!
+//! A window counts by itself: taking serials moves the place where it goes on. So the sum is what its windows had when they
+//! ended, and what was taken of the one that is open now. Serials that were taken and not given out are taken off again:
+//! the rest of a window that was too small for a request, and the rest of a thread's block when the thread or the block's
+//! right ends. Until then a block counts as a whole.
+
+use super::view::Kind;
+use super::{Generator, Minter};
+use crate::gate::Prefix;
+use crate::window::Window;
+use std::ops::Range;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// What is counted of a generator.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// Of windows that have ended, and beside windows; less what was given back. Below 0 while that was taken of the window
+    /// that is open.
+    settled: AtomicI64,
+    /// The most that was ever said: a counter does not go back.
+    said: AtomicU64,
+}
+
+impl Tally {
+    fn add(&self, n: u64) {
+        self.settled.fetch_add(i64::try_from(n).unwrap_or(i64::MAX), Ordering::Release);
+    }
+
+    fn take_off(&self, n: u64) {
+        self.settled.fetch_sub(i64::try_from(n).unwrap_or(i64::MAX), Ordering::Release);
+    }
+
+    /// All so far, with what `open` says of the window that is open.
+    fn total(&self, open: impl FnOnce() -> u64) -> u64 {
+        // First: a window that ends meanwhile is missed for a moment, and never counted twice.
+        let settled = self.settled.load(Ordering::Acquire);
+        let sum = settled.saturating_add(i64::try_from(open()).unwrap_or(i64::MAX));
+        let sum = u64::try_from(sum).unwrap_or(0);
+        self.said.fetch_max(sum, Ordering::Relaxed).max(sum)
+    }
+}
+
+impl Generator {
+    /// IDs that left by its name; see above for what counts.
+    pub(super) fn minted(&self) -> u64 {
+        self.tally.total(|| self.window.load().taken())
+    }
+
+    /// `n` serials were given out that were not taken of a window, or were taken off.
+    pub(super) fn count(&self, n: u32) {
+        self.tally.add(n.into());
+    }
+
+    /// `n` serials that were taken of a window were not given out, or not yet.
+    pub(crate) fn take_off(&self, n: u64) {
+        self.tally.take_off(n);
+    }
+
+    /// Ends a window of this generator and gives back what nobody has taken. Only whoever has the state may do so.
+    pub(super) fn close(&self, window: &Window<Prefix>) -> Range<u64> {
+        let ended_before = window.is_closed();
+        let rest = window.close();
+        if !ended_before {
+            self.tally.add(window.len() - (rest.end - rest.start));
+        }
+        rest
+    }
+}
+
+impl Minter {
+    /// IDs minted since the start, by kind: all that left, on whichever way, in a request or within an application. A
+    /// thread's own block counts when it is taken, so up to 1,023 a thread are counted that were not given out yet.
+    pub fn minted(&self) -> impl Iterator<Item = (Kind, u64)> {
+        let of = |kind: Kind| match kind {
+            Kind::Uniq96 => self.counters.uniq96(),
+            _ => self.generators.iter().filter(|generator| generator.kind() == kind).map(|g| g.minted()).sum(),
+        };
+        Kind::ALL.into_iter().map(move |kind| (kind, of(kind)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_never_goes_back() {
+        let tally = Tally::default();
+        tally.take_off(300);
+        assert_eq!(tally.total(|| 0), 0, "not yet told by the window that is open");
+        assert_eq!(tally.total(|| 1_000), 700);
+        tally.add(1_000);
+        tally.take_off(200);
+        assert_eq!(tally.total(|| 0), 700, "it said so before");
+        assert_eq!(tally.total(|| 900), 1_400);
+    }
+}
