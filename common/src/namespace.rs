@@ -665,13 +665,8 @@ mod tests {
     /// The bytes are those that programs without scopes wrote.
     #[test]
     fn a_name_registered_before_there_were_scopes_has_its_own_and_may_be_asked_for_again() {
-        let mut old = Vec::new();
-        old.extend_from_slice(&6u64.to_le_bytes());
-        old.extend_from_slice(b"orders");
-        old.extend_from_slice(&0u32.to_le_bytes());
-        old.extend_from_slice(&bincode::serialize(&TokenType::Uint2).unwrap());
-        old.extend_from_slice(&[0, 0]);
-        old.extend_from_slice(&100_000u32.to_le_bytes());
+        let uint2 = bincode::serialize(&TokenType::Uint2).unwrap();
+        let old = [&6u64.to_le_bytes()[..], b"orders", &[0; 4], &uint2, &[0, 0], &100_000u32.to_le_bytes()].concat();
         let early: EarlyNamespace = bincode::deserialize(&old).unwrap();
         let known = Namespace::try_from(early).unwrap();
         assert_eq!(

@@ -11,9 +11,9 @@
 //! requests, and can be looked at. Nothing is written then, so no write can fail for want of room.
 
 use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId, Snapshot, Write};
-use crate::rpc::Whitelist;
 use crate::store::{Room, Store};
 use crate::watchdog::{self, EndOnPanic, Pulse};
+use crate::whitelist::Whitelist;
 use common::clock::Clock;
 use common::process::{end, strike};
 use common::rpc::peer::PeerFrame;

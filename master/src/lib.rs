@@ -22,3 +22,4 @@ pub mod rpc;
 pub mod setting;
 pub mod store;
 pub mod watchdog;
+pub mod whitelist;

@@ -3,7 +3,7 @@
 use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply};
 use crate::registry::AgentRegistry;
-use arc_swap::ArcSwap;
+use crate::whitelist::Whitelist;
 use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
@@ -18,8 +18,7 @@ use common::rpc::lease::{
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, Setting, SettingKey};
-use ipnet::IpNet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tarpc::context::Context;
@@ -43,30 +42,6 @@ pub const DESCRIPTORS: Port = Port { most: LIMITS.connections_max, least: 256 };
 const REFUSED_MAX: usize = 64;
 /// How long such a caller may stay.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Who may ask for leases: addresses in one of these networks. Clones share them, and follow the ledger's.
-#[derive(Clone, Debug)]
-pub struct Whitelist(Arc<ArcSwap<Vec<IpNet>>>);
-
-impl Whitelist {
-    /// Exactly these networks, until others are set.
-    pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(networks.into_iter().collect())))
-    }
-
-    /// From now on these.
-    pub fn set(&self, networks: &[IpNet]) {
-        // One that was written down before may be in the clothes of IPv6.
-        let networks = networks.iter().map(|network| common::setting::canonical(*network).unwrap_or(*network));
-        self.0.store(Arc::new(networks.collect()));
-    }
-
-    /// Whether this address may ask. An IPv4 address that arrives dressed as IPv6 counts as what it is.
-    pub fn admits(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.0.load().iter().any(|network| network.contains(&address))
-    }
-}
 
 /// Where agents' reports go.
 #[derive(Clone)]
@@ -263,21 +238,5 @@ impl LeaseService for LeaseServer {
             registry.take_in_newcomer(report, &address, *master, clock.wall());
         }
         Ok(report_interval_ms(registry.len()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_whitelist_sees_through_mapped_addresses() {
-        let list = Whitelist::new(["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
-        list.set(&["::ffff:127.0.0.0/104".parse().unwrap(), "::1/128".parse().unwrap()]);
-        for (address, fine) in
-            [("127.0.0.9", true), ("::ffff:127.0.0.1", true), ("::1", true), ("10.0.0.1", false), ("::2", false)]
-        {
-            assert_eq!(list.admits(address.parse().unwrap()), fine, "{address}");
-        }
     }
 }

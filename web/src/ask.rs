@@ -1,7 +1,7 @@
 //! Questions to the masters, none of which may hang a page.
 
-use crate::masters::{LeaseFilter, LeasePage, Masters, Order, Page, Unavailable};
-use crate::pages::Snapshot;
+use crate::masters::{LeaseFilter, LeasePage, MasterRow, Masters, Order, Page, PoolRow, Unavailable};
+use common::time::WallMs;
 use common::token::TokenKey;
 use futures::future::BoxFuture;
 use std::time::Duration;
@@ -10,6 +10,23 @@ use std::time::Duration;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Rows asked for at once when all are wanted: few enough to hold in memory, and each question passes over the table.
 pub(crate) const CHUNK_ROWS: usize = 4_000;
+
+/// What all views share, as it was at `now`.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) now: WallMs,
+    pub(crate) masters: Vec<MasterRow>,
+    pub(crate) pools: Vec<PoolRow>,
+    /// The reason why no lease can be granted, if so.
+    pub(crate) unready: Option<String>,
+}
+
+impl Snapshot {
+    /// Whether a change that both masters must confirm has to wait.
+    pub(crate) fn gated(&self) -> bool {
+        self.unready.is_some()
+    }
+}
 
 /// Waits for an answer, but not for ever.
 pub(crate) async fn within<T>(answer: BoxFuture<'_, Result<T, Unavailable>>) -> Result<T, Unavailable> {

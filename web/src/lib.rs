@@ -12,10 +12,12 @@ mod commands;
 mod live;
 mod masters;
 mod pages;
+mod preferences;
 mod problem;
 mod query;
 mod routes;
 mod serve;
+mod shared;
 mod table;
 mod text;
 mod words;
@@ -36,5 +38,5 @@ use std::sync::Arc;
 /// All routes of the console, to be served by [`serve`] or asked directly in a test.
 pub fn router(masters: Arc<dyn Masters>, auth: Arc<Auth>) -> axum::Router {
     let live = live::Live::new(Arc::clone(&masters), Arc::clone(&auth));
-    routes::router(routes::Shared { masters, live, auth })
+    routes::router(shared::Shared { masters, live, auth })
 }

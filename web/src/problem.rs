@@ -1,12 +1,13 @@
 //! Errors as `application/problem+json` (RFC 9457) with a stable `code`, and for people as a page.
 
 use crate::masters::Unavailable;
-use crate::pages::Preferences;
+use crate::preferences::Preferences;
 use crate::words::Words;
 use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use serde_json::json;
+use utoipa::ToSchema;
 
 /// What a caller is told when it is told to come back, in seconds.
 const RETRY_AFTER_S: u16 = 5;
@@ -116,4 +117,20 @@ impl IntoResponse for Problem {
         }
         response
     }
+}
+
+/// An error (RFC 9457).
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "it is only described: what is written stands above")]
+pub(crate) struct ProblemBody {
+    /// Always `about:blank`.
+    r#type: String,
+    /// The status in words.
+    title: String,
+    /// The status.
+    status: u16,
+    /// What is wrong and who can mend it, for people.
+    detail: String,
+    /// What is wrong, for programs: it never changes.
+    code: String,
 }

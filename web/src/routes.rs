@@ -2,12 +2,13 @@
 
 use crate::api;
 use crate::auth::{Auth, guard};
-use crate::live::Live;
 use crate::masters::Masters;
-use crate::pages::{self, Context, Preferences, View, Visitor, What};
+use crate::pages::{self, Context, View, Visitor, What};
+use crate::preferences::Preferences;
 use crate::problem::Problem;
+use crate::shared::Shared;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{DefaultBodyLimit, FromRef, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::sse::{KeepAlive, Sse};
@@ -29,26 +30,6 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The largest body of a request, in bytes: a form or a small JSON object.
 const BODY_LEN_MAX: usize = 64 * 1024;
-
-/// What every handler can have.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) masters: Arc<dyn Masters>,
-    pub(crate) live: Arc<Live>,
-    pub(crate) auth: Arc<Auth>,
-}
-
-impl FromRef<Shared> for Arc<Auth> {
-    fn from_ref(shared: &Shared) -> Self {
-        Arc::clone(&shared.auth)
-    }
-}
-
-impl FromRef<Shared> for Arc<dyn Masters> {
-    fn from_ref(shared: &Shared) -> Self {
-        Arc::clone(&shared.masters)
-    }
-}
 
 #[derive(RustEmbed)]
 #[folder = "assets/"]

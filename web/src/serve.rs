@@ -7,7 +7,8 @@
 use crate::auth::{Auth, Source};
 use crate::live::Live;
 use crate::masters::Masters;
-use crate::routes::{self, Shared};
+use crate::routes;
+use crate::shared::Shared;
 use axum::Router;
 use common::net::http::Heard;
 use common::net::io::WriteTimeout;

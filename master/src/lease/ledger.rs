@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::calendar::Calendar;
+use super::caution::Unproven;
 use super::command::Command;
 use super::event::{Alarm, Effects, Event, Identity, PeerObservations, Reply, RequestId, Write};
 use super::table::Table;
@@ -10,7 +11,6 @@ use super::{rules, snapshot};
 use crate::replication::lives::Lives;
 use crate::replication::pair::Pair;
 use crate::setting::SettingsTable;
-use crate::store::lineage::Unproven;
 use common::account::{Login, SecretHash, User};
 use common::audit::{Actor, Cause, Entry};
 use common::clock::TestClock;

@@ -40,6 +40,7 @@
 //!
 //! While one master is away there are no new leases and no ends. A value rests for at least a day after its lease, and
 //! a session that asks again while its proposal is unconfirmed waits.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod calendar;
 pub mod caution;
@@ -60,6 +61,7 @@ pub mod usage;
 
 mod permit;
 pub use crate::replication::lives::Lives;
+pub use caution::Unproven;
 pub use common::lease::Caution;
 pub use event::{Alarm, Effects, Event, Identity, PeerObservations, Reply, RequestId, TokenHash, Write};
 pub use ledger::Ledger;

@@ -15,9 +15,9 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::lives::{Follows, Lives};
+use crate::lease::caution::Unproven;
 use crate::lease::event::{Alarm, Effects, Identity, PeerObservations};
 use crate::lease::ledger::Ledger;
-use crate::store::lineage::Unproven;
 use common::lease::Lease;
 use common::parameters::MasterId;
 use common::rpc;

@@ -6,6 +6,7 @@
 //!
 //! Before the first meeting there is nothing to prove anything with: master 1 tells the names that it drew to whoever is at
 //! `--peer` or asks at `--peer-listen`, and master 2 takes over the first that it hears.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::lease::Snapshot;
 use crate::proof::{Proof, Purpose};

@@ -6,8 +6,8 @@ pub(crate) mod read;
 mod setting;
 
 use crate::auth::{Role, Source, Who, login};
-use crate::problem::Problem;
-use crate::routes::Shared;
+use crate::problem::{Problem, ProblemBody};
+use crate::shared::Shared;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Extension, Json, Path, Query};
 use axum::http::{StatusCode, header};
@@ -16,28 +16,12 @@ use common::audit::Actor;
 use common::rpc::lease::Refusal;
 use std::sync::OnceLock;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{IntoResponses, Modify, OpenApi, ToSchema};
+use utoipa::{IntoResponses, Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The description, as it is served.
 static DESCRIPTION: OnceLock<String> = OnceLock::new();
-
-/// An error (RFC 9457).
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "it is described here and written in problem.rs")]
-pub(crate) struct ProblemBody {
-    /// Always `about:blank`.
-    r#type: String,
-    /// The status in words.
-    title: String,
-    /// The status.
-    status: u16,
-    /// What is wrong and who can mend it, for people.
-    detail: String,
-    /// What is wrong, for programs: it never changes.
-    code: String,
-}
 
 /// What every change may be refused with, whatever else its handler says.
 #[derive(IntoResponses)]

@@ -2,9 +2,8 @@
 
 use super::guard::{CSRF_HEADER, is_token};
 use super::{Auth, Source, Who, hash_of, proof, secret};
-use crate::api::ProblemBody;
-use crate::pages::{self, Choice, Preferences};
-use crate::problem::Problem;
+use crate::preferences::{self, Choice, Preferences};
+use crate::problem::{Problem, ProblemBody};
 use crate::words::{Words, fill};
 use askama::Template;
 use axum::Form;
@@ -251,7 +250,7 @@ impl Auth {
 fn page(status: StatusCode, next: &str, user: &str, problem: &str, preferences: Preferences) -> Response {
     let Preferences { lang, theme } = preferences;
     let w = lang.words();
-    let (langs, themes) = (pages::langs(lang), pages::themes(theme, w));
+    let (langs, themes) = (preferences::langs(lang), preferences::themes(theme, w));
     let page = LoginPage { w, lang: lang.tag(), theme: theme.name(), langs, themes, next, user, problem };
     match page.render() {
         Ok(html) => (status, Html(html)).into_response(),

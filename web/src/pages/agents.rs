@@ -1,10 +1,10 @@
 //! The agents.
 
-use super::frame::Choice;
 use super::leases::Pager;
 use super::picture::Spark;
 use super::{Frame, PageContext, Parts, rows};
 use crate::agents::{AgentRow, AgentState};
+use crate::preferences::Choice;
 use crate::problem::Problem;
 use crate::query::{PAGE_ROWS, escaped, page_number};
 use crate::text::{Grain, When, grouped, percent, short, skew, span};

@@ -1,9 +1,9 @@
 //! The audit.
 
-use super::frame::Choice;
 use super::{Frame, PageContext, Parts, rows};
 use crate::commands::AuditFilter;
 use crate::masters::AuditRow;
+use crate::preferences::Choice;
 use crate::problem::Problem;
 use crate::query::{AUDIT_LINES, escaped};
 use crate::text::{When, grouped};

@@ -1,8 +1,8 @@
 //! The table of leases.
 
-use super::frame::Choice;
 use super::{Frame, PageContext, Parts, lease_href, rows};
 use crate::masters::{LeaseFilter, LeasePage, LeaseRow, LeaseStage, Order, Page as Cut, SortBy};
+use crate::preferences::Choice;
 use crate::problem::Problem;
 use crate::query::{FilterQuery, PAGE_NUMBER_MAX, PAGE_ROWS, escaped, page_number};
 use crate::text::{When, grouped};

@@ -17,13 +17,13 @@ mod tables;
 mod users;
 
 use frame::Frame;
-pub(crate) use frame::{Choice, Preferences, Visitor, langs, themes};
+pub(crate) use frame::Visitor;
 pub(crate) use users::users;
 
-use crate::ask;
+use crate::ask::{self, Snapshot};
 use crate::auth::Role;
 use crate::commands::Commands;
-use crate::masters::{MasterRow, Masters, PoolRow, Unavailable};
+use crate::masters::{Masters, Unavailable};
 use crate::problem::Problem;
 use crate::query::given;
 use crate::words::{Lang, Words};
@@ -69,23 +69,6 @@ pub(crate) enum Static {
 pub(crate) struct View {
     pub(crate) key: ViewKey,
     pub(crate) what: What,
-}
-
-/// What all views share, as it was at `now`.
-#[derive(Clone, Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) now: WallMs,
-    pub(crate) masters: Vec<MasterRow>,
-    pub(crate) pools: Vec<PoolRow>,
-    /// The reason why no lease can be granted, if so.
-    pub(crate) unready: Option<String>,
-}
-
-impl Snapshot {
-    /// Whether a change that both masters must confirm has to wait.
-    pub(crate) fn gated(&self) -> bool {
-        self.unready.is_some()
-    }
 }
 
 /// Pieces of HTML by their names.

@@ -1,6 +1,6 @@
 //! How the two masters are, in one sentence and in a card for each.
 
-use super::Snapshot;
+use crate::ask::Snapshot;
 use crate::masters::{MasterMode, MasterRow};
 use crate::text::{Grain, When, grouped, skew, span};
 use crate::words::{Words, fill};

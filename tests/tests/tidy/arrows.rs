@@ -1,0 +1,440 @@
+//! Which file uses which, and whether the map in `ARCHITECTURE.md` allows it.
+//!
+//! An arrow is a path that begins with `crate`, `super`, `self`, a module declared in the same file or a crate of ours,
+//! wherever it stands: in a `use`, with braces or without, or in the midst of code. It leads to the deepest module that the
+//! path names, which is a file. What only tests see (`#[cfg(test)]`, `tests.rs`) has no arrows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The text of each file, by its path from the workspace's folder.
+pub(crate) type Sources = BTreeMap<String, String>;
+/// What each file uses.
+pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
+
+/// The heading of the table.
+const HEADING: &str = "## Who may use whom";
+/// What stands for every room in the last column.
+const ALL: &str = "all";
+/// How a line begins that names a circle which is known.
+const CIRCLE: &str = "* Known circle: ";
+
+/// A row of the table.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) name: String,
+    /// P, S, N, V, as in the table of rooms.
+    pub(crate) kind: String,
+    /// Beginnings of paths. The longest that fits a file says where it belongs.
+    places: Vec<String>,
+    may_use: BTreeSet<String>,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Map {
+    pub(crate) rooms: Vec<Room>,
+    circles: BTreeSet<BTreeSet<String>>,
+}
+
+/// The texts between backticks.
+fn quoted(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// `a/{b,c}.rs` stands for two places.
+fn places(pattern: &str) -> Vec<String> {
+    match pattern.split_once('{').and_then(|(head, rest)| Some((head, rest.split_once('}')?))) {
+        Some((head, (names, tail))) => names.split(',').map(|name| format!("{head}{name}{tail}")).collect(),
+        None => vec![pattern.to_owned()],
+    }
+}
+
+impl Map {
+    /// Reads the table and the known circles out of the document.
+    pub(crate) fn read(document: &str) -> Self {
+        let part = document.split_once(HEADING).expect(HEADING).1;
+        let part = part.split("\n## ").next().unwrap_or_default();
+        let row = |line: &str| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let [_, name, kind, files, may_use, _] = cells[..] else { panic!("not a row of this table: {line}") };
+            Room {
+                name: name.to_owned(),
+                kind: kind.to_owned(),
+                places: quoted(files).iter().flat_map(|pattern| places(pattern)).collect(),
+                may_use: may_use.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+            }
+        };
+        let rows = part.lines().filter(|line| line.starts_with('|')).skip(2);
+        let circles = part.lines().filter_map(|line| line.strip_prefix(CIRCLE));
+        let circles =
+            circles.map(|line| quoted(line.split_once(':').map_or(line, |(rooms, _)| rooms)).into_iter().collect());
+        Self { rooms: rows.map(row).collect(), circles: circles.collect() }
+    }
+
+    /// The room that a file is in.
+    pub(crate) fn room_of(&self, file: &str) -> Option<&Room> {
+        let fits = |room: &&Room| room.places.iter().filter(|place| file.starts_with(*place)).map(String::len).max();
+        self.rooms.iter().filter(|room| fits(room).is_some()).max_by_key(fits)
+    }
+
+    fn named(&self, file: &str) -> &str {
+        self.room_of(file).map_or("", |room| room.name.as_str())
+    }
+}
+
+/// The words and signs of a source, without comments, texts and single characters.
+fn tokens(source: &str) -> Vec<String> {
+    let chars: Vec<char> = source.chars().collect();
+    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
+    let (mut found, mut i) = (Vec::new(), 0);
+    while i < chars.len() {
+        let c = at(i);
+        if c == '/' && at(i + 1) == '/' {
+            while i < chars.len() && at(i) != '\n' {
+                i += 1;
+            }
+        } else if c == '/' && at(i + 1) == '*' {
+            i += 2;
+            while i < chars.len() && !(at(i) == '*' && at(i + 1) == '/') {
+                i += 1;
+            }
+            i += 2;
+        } else if let Some(end) = raw_text(&chars, i) {
+            i = end;
+        } else if c == '"' {
+            i += 1;
+            while i < chars.len() && at(i) != '"' {
+                i += if at(i) == '\\' { 2 } else { 1 };
+            }
+            i += 1;
+        } else if c == '\'' && at(i + 1) == '\\' {
+            i += 3;
+            while i < chars.len() && at(i) != '\'' {
+                i += 1;
+            }
+            i += 1;
+        } else if c == '\'' && at(i + 2) == '\'' {
+            i += 3;
+        } else if c.is_alphanumeric() || c == '_' {
+            let start = i;
+            while at(i).is_alphanumeric() || at(i) == '_' {
+                i += 1;
+            }
+            found.push(chars[start..i].iter().collect());
+        } else if c == ':' && at(i + 1) == ':' {
+            found.push("::".to_owned());
+            i += 2;
+        } else {
+            if !c.is_whitespace() {
+                found.push(c.to_string());
+            }
+            i += 1;
+        }
+    }
+    found
+}
+
+/// The end of `r"..."`, `r#"..."#`, `br"..."`, if one begins here.
+fn raw_text(chars: &[char], start: usize) -> Option<usize> {
+    if start > 0 && (chars[start - 1].is_alphanumeric() || chars[start - 1] == '_') {
+        return None;
+    }
+    let mut i = start + usize::from(chars[start] == 'b');
+    if chars.get(i) != Some(&'r') {
+        return None;
+    }
+    i += 1;
+    let hashes = chars[i..].iter().take_while(|c| **c == '#').count();
+    i += hashes;
+    if chars.get(i) != Some(&'"') {
+        return None;
+    }
+    let ends =
+        |i: usize| chars[i] == '"' && chars[i + 1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes;
+    (i + 1..chars.len()).find(|i| ends(*i)).map(|i| i + 1 + hashes)
+}
+
+/// A source as it is in the product, and the modules that are there for tests alone.
+struct Product {
+    tokens: Vec<String>,
+    test_modules: Vec<String>,
+}
+
+fn product(source: &str) -> Product {
+    const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let all = tokens(source);
+    let (mut kept, mut test_modules, mut i) = (Vec::new(), Vec::new(), 0);
+    while i < all.len() {
+        if all[i..].iter().take(MARK.len()).map(String::as_str).eq(MARK) {
+            let (mut depth, start) = (0usize, i);
+            i += MARK.len();
+            while i < all.len() {
+                match all[i].as_str() {
+                    "{" => depth += 1,
+                    "}" => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                i += 1;
+                if depth == 0 && matches!(all[i - 1].as_str(), "}" | ";") {
+                    break;
+                }
+            }
+            test_modules.extend(declared(&all[start..i]));
+        } else {
+            kept.push(all[i].clone());
+            i += 1;
+        }
+    }
+    Product { tokens: kept, test_modules }
+}
+
+/// The modules that are declared and in a file of their own.
+fn declared(tokens: &[String]) -> Vec<String> {
+    let file = |three: &[String]| (three[0] == "mod" && three[2] == ";").then(|| three[1].clone());
+    tokens.windows(3).filter_map(file).collect()
+}
+
+/// A file as a module: its crate, and its path in it. A program in `bin/` is a crate of its own.
+fn module(file: &str) -> Option<(String, Vec<String>)> {
+    let (krate, rest) = file.split_once("/src/")?;
+    let mut path: Vec<String> = rest.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
+    if path.first().is_some_and(|first| first == "bin") {
+        return Some((file.to_owned(), Vec::new()));
+    }
+    if path.last().is_some_and(|last| last == "mod" || last == "lib") {
+        path.pop();
+    }
+    Some((krate.to_owned(), path))
+}
+
+type Modules = BTreeMap<(String, Vec<String>), String>;
+
+/// The files of the product as modules. What tests alone see is left out.
+fn modules(sources: &Sources, products: &BTreeMap<&String, Product>) -> Modules {
+    let of_tests: BTreeSet<(String, Vec<String>)> = products
+        .iter()
+        .filter_map(|(file, product)| Some((module(file)?, &product.test_modules)))
+        .flat_map(|((krate, path), names)| {
+            names.iter().map(move |name| (krate.clone(), path.iter().chain([name]).cloned().collect()))
+        })
+        .collect();
+    let seen_by_tests_alone = |krate: &String, path: &[String]| {
+        path.last().is_some_and(|name| name.ends_with("tests"))
+            || (1..=path.len()).any(|n| of_tests.contains(&(krate.clone(), path[..n].to_vec())))
+    };
+    let all = sources.keys().filter_map(|file| Some((module(file)?, file.clone())));
+    all.filter(|((krate, path), _)| !seen_by_tests_alone(krate, path)).collect()
+}
+
+/// The paths that a tree of `use` names, from just behind its first word on, and where it ends.
+fn tree(tokens: &[String], mut i: usize) -> (Vec<Vec<String>>, usize) {
+    let word = |i: usize| tokens.get(i).filter(|t| t.chars().all(|c| c.is_alphanumeric() || c == '_'));
+    let is = |i: usize, sign: &str| tokens.get(i).is_some_and(|t| t == sign);
+    let mut path = Vec::new();
+    while is(i, "::") {
+        if is(i + 1, "{") {
+            let mut all = Vec::new();
+            i += 2;
+            while i < tokens.len() && !is(i, "}") {
+                if let Some(first) = word(i) {
+                    let (rest, end) = tree(tokens, i + 1);
+                    all.extend(rest.into_iter().map(|rest| [path.clone(), vec![first.clone()], rest].concat()));
+                    i = if is(end, "as") { end + 2 } else { end };
+                } else {
+                    i += 1;
+                }
+            }
+            return (all, i + 1);
+        }
+        let Some(next) = word(i + 1) else { return (vec![path], i + 1) };
+        path.push(next.clone());
+        i += 2;
+    }
+    (vec![path], i)
+}
+
+/// Which file uses which.
+pub(crate) fn arrows(sources: &Sources) -> Arrows {
+    let products: BTreeMap<&String, Product> = sources.iter().map(|(file, text)| (file, product(text))).collect();
+    let modules = modules(sources, &products);
+    let crates: BTreeSet<&str> = sources.keys().filter_map(|file| Some(file.split_once("/src/")?.0)).collect();
+    let mut arrows = Arrows::new();
+    for ((krate, own), file) in &modules {
+        let Product { tokens, .. } = &products[file];
+        let children: BTreeSet<String> = declared(tokens).into_iter().collect();
+        let used = arrows.entry(file.clone()).or_default();
+        let mut i = 0;
+        while i + 1 < tokens.len() {
+            let (first, begins) = (tokens[i].as_str(), i == 0 || tokens[i - 1] != "::");
+            if !begins || tokens[i + 1] != "::" {
+                i += 1;
+                continue;
+            }
+            let parent = || own[..own.len().saturating_sub(1)].to_vec();
+            let (of, base) = match first {
+                "crate" => (krate.clone(), Vec::new()),
+                "self" => (krate.clone(), own.clone()),
+                "super" => (krate.clone(), parent()),
+                _ if children.contains(first) => (krate.clone(), [own.clone(), vec![first.to_owned()]].concat()),
+                _ if crates.contains(first) => (first.to_owned(), Vec::new()),
+                _ => {
+                    i += 1;
+                    continue;
+                }
+            };
+            let (paths, end) = tree(tokens, i + 1);
+            i = end;
+            for path in paths {
+                let mut full = base.clone();
+                for part in path {
+                    if part == "super" { drop(full.pop()) } else { full.push(part) }
+                }
+                let deepest = (0..=full.len()).rev().find_map(|n| modules.get(&(of.clone(), full[..n].to_vec())));
+                used.extend(deepest.filter(|used| *used != file).cloned());
+            }
+        }
+    }
+    arrows
+}
+
+/// All files that can be reached from one.
+fn reached<'a>(arrows: &'a Arrows, from: &'a str) -> BTreeSet<&'a str> {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(file) = next.pop() {
+        for used in arrows.get(file).into_iter().flatten() {
+            if seen.insert(used.as_str()) {
+                next.push(used);
+            }
+        }
+    }
+    seen
+}
+
+/// What the sources do and the map does not allow, and what the map says and is not so.
+pub(crate) fn violations(map: &Map, sources: &Sources) -> Vec<String> {
+    let arrows = arrows(sources);
+    let mut wrong = Vec::new();
+    for (file, used) in &arrows {
+        let Some(room) = map.room_of(file) else {
+            wrong.push(format!("{file} is in no room"));
+            continue;
+        };
+        for used in used {
+            let there = map.named(used);
+            if there != room.name && !room.may_use.contains(there) && !room.may_use.contains(ALL) {
+                wrong.push(format!("{file} ({}) uses {used} ({there}), which the map does not allow", room.name));
+            }
+        }
+    }
+    let reach: BTreeMap<&str, BTreeSet<&str>> =
+        arrows.keys().map(|file| (file.as_str(), reached(&arrows, file))).collect();
+    let back = |used: &str, file: &str| reach.get(used).is_some_and(|reached| reached.contains(file));
+    let mut circles: BTreeMap<BTreeSet<String>, BTreeSet<&str>> = BTreeMap::new();
+    for (file, reached) in &reach {
+        let circle: BTreeSet<&str> = reached.iter().copied().filter(|used| back(used, file)).collect();
+        let rooms: BTreeSet<String> = circle.iter().map(|file| map.named(file).to_owned()).collect();
+        if rooms.len() > 1 {
+            circles.entry(rooms).or_default().extend(circle);
+        }
+    }
+    for (rooms, files) in &circles {
+        if !map.circles.contains(rooms) {
+            wrong.push(format!("a circle between {rooms:?}: {files:?}"));
+        }
+    }
+    for known in map.circles.iter().filter(|known| !circles.contains_key(*known)) {
+        wrong.push(format!("{known:?} is not a circle any more: take it out of the map"));
+    }
+    let names: BTreeSet<&str> = map.rooms.iter().map(|room| room.name.as_str()).chain([ALL]).collect();
+    for room in &map.rooms {
+        let unknown = room.may_use.iter().filter(|name| !names.contains(name.as_str()));
+        wrong.extend(unknown.map(|name| format!("{} may use {name}, which is not a room", room.name)));
+        let empty = room.places.iter().filter(|place| !sources.keys().any(|file| file.starts_with(*place)));
+        wrong.extend(empty.map(|place| format!("nothing is at {place}, where {} is said to be", room.name)));
+    }
+    wrong
+}
+
+/// A map and sources of a made-up product.
+fn made_up() -> (Map, Sources) {
+    let map = Map::read(
+        "## Who may use whom\n\n| room | kind | files | may use |\n|---|---|---|---|\n\
+         | low | P | `common/src/` | |\n| high | N | `common/src/{net,door}` | low |\n| app | N | `agent/src/` | low, high |\n",
+    );
+    let files = [
+        ("common/src/lib.rs", "pub mod time; pub mod door; pub mod net;"),
+        ("common/src/time.rs", "pub struct Wall;"),
+        ("common/src/net/mod.rs", "mod io; pub use io::Io;"),
+        ("common/src/net/io.rs", "use super::super::time::Wall; use crate::door::Door;"),
+        ("common/src/door.rs", "use crate::{time::Wall as W, door::Door};"),
+        ("agent/src/lib.rs", "use common::{net::{Io, io}, time};"),
+    ];
+    (map, files.map(|(file, text)| (file.to_owned(), text.to_owned())).into())
+}
+
+#[test]
+fn each_way_to_name_another_file_is_an_arrow() {
+    let (map, sources) = made_up();
+    assert_eq!(violations(&map, &sources), Vec::<String>::new());
+    for planted in [
+        "use crate::net::Io;",
+        "use crate::{\n    time,\n    net::{self, Io as Other},\n};",
+        "use super::net;",
+        "fn f() -> Wall { let x = 'x'; crate::net::io::open::<u8>(\"//\") }",
+        "type It = Vec<super::net::Io>; // done",
+        "pub use super::super::common::net::Io; use crate::net::*;",
+        "const TEXT: &str = r#\"quoted \" text\"#; use crate::net::Io;",
+        "#[cfg(test)]\nmod tests {\n    fn g() {}\n}\nuse crate::net::Io;",
+    ] {
+        let mut sources = sources.clone();
+        sources.get_mut("common/src/time.rs").unwrap().push_str(planted);
+        let wrong = violations(&map, &sources);
+        assert!(
+            wrong.iter().any(|wrong| wrong.starts_with("common/src/time.rs (low) uses common/src/net/")),
+            "{planted}: {wrong:?}"
+        );
+        assert!(
+            wrong.iter().any(|wrong| wrong.starts_with("a circle between {\"high\", \"low\"}")),
+            "{planted}: {wrong:?}"
+        );
+    }
+    for harmless in [
+        "// use crate::net::Io;",
+        "/* use crate::net::Io; */",
+        "const TEXT: &str = \"use crate::net::Io;\";",
+        "const TEXT: &str = r\"use crate::net::Io;\";",
+        "#[cfg(test)]\nuse crate::net::Io;",
+        "#[cfg(test)]\nmod tests {\n    use crate::net::Io;\n}",
+        "fn f() { std::net::lookup(); other::net::io(); }",
+    ] {
+        let mut sources = sources.clone();
+        sources.get_mut("common/src/time.rs").unwrap().push_str(harmless);
+        assert_eq!(violations(&map, &sources), Vec::<String>::new(), "{harmless}");
+    }
+}
+
+#[test]
+fn a_circle_is_found_where_the_table_allows_both_arrows_and_must_be_named() {
+    let (_, mut sources) = made_up();
+    let table = "## Who may use whom\n\n| room | kind | files | may use |\n|---|---|---|---|\n\
+                 | low | P | `common/src/` | high |\n| high | N | `common/src/{net,door}` | low |\n| app | N | `agent/src/` | low, high |\n";
+    assert_eq!(violations(&Map::read(table), &sources), Vec::<String>::new());
+    sources.get_mut("common/src/time.rs").unwrap().push_str("use crate::net::Io;");
+    let wrong = violations(&Map::read(table), &sources);
+    assert!(wrong.len() == 1 && wrong[0].contains("common/src/net/io.rs"), "{wrong:?}");
+    let known = format!("{table}\n* Known circle: `low`, `high`: to be opened.\n");
+    assert_eq!(violations(&Map::read(&known), &sources), Vec::<String>::new());
+    let (_, opened) = made_up();
+    let wrong = violations(&Map::read(&known), &opened);
+    assert!(wrong.len() == 1 && wrong[0].contains("not a circle any more"), "{wrong:?}");
+}
+
+#[test]
+fn a_file_in_no_room_and_a_room_without_files_are_said() {
+    let (map, mut sources) = made_up();
+    sources.insert("web/src/lib.rs".to_owned(), "use common::time;".to_owned());
+    sources.remove("common/src/door.rs");
+    let wrong = violations(&map, &sources);
+    assert!(wrong.contains(&"web/src/lib.rs is in no room".to_owned()), "{wrong:?}");
+    assert!(wrong.contains(&"nothing is at common/src/door, where high is said to be".to_owned()), "{wrong:?}");
+}
