@@ -185,6 +185,13 @@ impl Ledger {
         self
     }
 
+    /// For models, which open the ledger of a running master anew at each step: this start is in the store already.
+    #[must_use]
+    pub fn already_begun(mut self) -> Self {
+        self.begun = true;
+        self
+    }
+
     /// Takes one event at one instant and adds what has to be done to `fx`. Events may come in any order.
     pub fn step(&mut self, now: Now, event: Event, fx: &mut Effects) {
         let writes_before = fx.writes.len();

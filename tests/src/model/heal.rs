@@ -2,7 +2,7 @@
 //! granted again.
 
 use super::masters::{Masters, TOKEN, agent};
-use super::node::Disk;
+use super::node::{Disk, no_starts};
 use super::world::{World, hash_of};
 use common::audit::Actor;
 use common::parameters::SessionId;
@@ -46,7 +46,7 @@ pub(super) fn heals(model: &Masters, world: &World) -> bool {
     let ends =
         disks.iter().flat_map(|disk| disk.leases.values().map(|l| l.until).chain(disk.preps.values().map(|p| p.until)));
     // A meeting lifts what is open to what was permitted.
-    let unmet = disks.iter().any(|disk| disk.unmet);
+    let unmet = disks.iter().any(|disk| disk.unmet());
     let permits = disks.iter().filter(|_| unmet).flat_map(|disk| disk.permit_out.max(disk.observed.permit_in));
     let floors = disks.iter().filter_map(|disk| disk.caution.floor.map(|floor| floor.until));
     let wall = ends.chain(permits).chain(floors).max().unwrap_or_default() + SpanMs::days(3);
@@ -61,6 +61,11 @@ pub(super) fn heals(model: &Masters, world: &World) -> bool {
         if !pair.step(at, Event::Connected) {
             return false;
         }
+    }
+    if unmet {
+        // What was lifted reaches as far as was permitted just before.
+        pair.pass(model.parameters.solo());
+        pair.pass(SpanMs::days(4));
     }
     (0..BEATS_MAX).any(|beat| pair.beat(beat) && pair.granted.len() == usize::from(model.bounds.values))
 }
@@ -82,10 +87,24 @@ fn replace(survivor: &mut Disk, now: Now) -> Option<Disk> {
     let identity = Identity { master, awaiting: None, ..survivor.identity.clone() };
     let leases = survivor.leases.iter().map(|(key, lease)| (*key, taken_over(master, *key, lease.clone()))).collect();
     let (observed, caution) = (PeerObservations::default(), survivor.caution);
-    Some(Disk { identity, permit_out: None, observed, caution, unmet: false, leases, preps: BTreeMap::new() })
+    Some(Disk {
+        identity,
+        permit_out: None,
+        observed,
+        caution,
+        lives: no_starts(false),
+        leases,
+        preps: BTreeMap::new(),
+    })
 }
 
 impl Pair {
+    /// Days in which nothing happens.
+    fn pass(&mut self, span: SpanMs) {
+        self.now = Now { wall: self.now.wall + span, ..self.now };
+        self.ledgers.iter_mut().for_each(|ledger| ledger.skip_quiet_time(span));
+    }
+
     /// A second later: both beat, all their messages arrive, and for each value somebody new asks. `false`: it never ends.
     fn beat(&mut self, beat: i64) -> bool {
         self.now = Now { boot: self.now.boot + SpanMs::seconds(1), ..self.now };

@@ -3,7 +3,7 @@
 //! with the record that there is by then.
 
 use super::node::{Disk, Node, Serving};
-use super::world::World;
+use super::world::{Link, World};
 use common::lease::{Lease, LeaseState};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::token::TokenKey;
@@ -24,13 +24,24 @@ pub(super) fn take_out(world: &mut World) {
 fn inert(world: &World, messages: &[super::world::Shared<PeerFrame>], frame: &PeerFrame) -> bool {
     let of_pairing = |node: &&Node| node.disk.identity.epoch == frame.epoch;
     let nodes = || world.nodes.iter().map(|node| &**node);
-    let to = nodes().filter(|node| node.id() == frame.from.other()).find(of_pairing);
-    let Some(to) = to else {
+    // A copy that meets nobody does nothing with what is of no news to its original.
+    let told_apart = if world.link == Link::All { 1 } else { usize::MAX };
+    let of_name = |id| nodes().filter(move |node| node.id() == id).filter(of_pairing).take(told_apart);
+    if of_name(frame.from.other()).next().is_none() {
         // All of that name have gone on to a later pairing, or the one it is for has not joined yet.
         let begun = nodes().filter(of_pairing).any(|node| node.id() == frame.from);
         return !(begun && world.newest_pairing() == pairing(frame));
-    };
-    let from = nodes().filter(|node| node.id() == frame.from).find(of_pairing);
+    }
+    let from: Vec<&Node> = of_name(frame.from).collect();
+    of_name(frame.from.other()).all(|to| inert_at(to, &from, messages, frame))
+}
+
+/// Whether it changes nothing at `to`, whoever of `from` has sent it.
+fn inert_at(to: &Node, from: &[&Node], messages: &[super::world::Shared<PeerFrame>], frame: &PeerFrame) -> bool {
+    if frame.is_of_another_life(to.disk.lives.peer) {
+        // Who is over never greets again. Who still lives in it may, or is asked to.
+        return from.iter().all(|from| from.disk.lives.present() != frame.life);
+    }
     let g_there = |key: &TokenKey| to.disk.leases.get(key).map(|lease| lease.g);
     match &frame.message {
         PeerMessage::Heartbeat { permit, .. } => {
@@ -53,7 +64,7 @@ fn inert(world: &World, messages: &[super::world::Shared<PeerFrame>], frame: &Pe
                     lease.g > *g || (lease.g == *g && lease.state == LeaseState::Closed && lease.until >= *until)
                 })
             };
-            g_there(key) > Some(*g) || (over(to) && from.is_some_and(over))
+            g_there(key) > Some(*g) || (over(to) && !from.is_empty() && from.iter().all(|from| over(from)))
         }
         _ => false,
     }

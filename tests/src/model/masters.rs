@@ -1,20 +1,21 @@
 //! What can happen to the masters, and what comes of it.
 
-use super::node::{self, Disk, EXCHANGE, Node, Serving};
+use super::greetings::{self, GREETINGS_MAX, Met};
+use super::node::{self, Disk, EXCHANGE, Node, Serving, no_starts};
 use super::steps::{Outcome, Steps};
 use super::twins::{self, Twin};
-use super::world::{Joining, Promises, Shared, Span, World};
+use super::world::{Joining, Link, Promises, Shared, Span, World};
 use super::{Bounds, heal, inert};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::lease::{Generation, Grant, LeaseState};
 use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::{Mode, Rent, RentRequest, TerminateRequest, TokenRequest};
-use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
+use common::rpc::peer::{JoinReply, JoinStep, Life, PeerFrame, PeerMessage};
 use common::time::{DAY_MS, WallMs};
 use common::token::{TokenKey, TokenType};
 use master::lease::join::{declare_lost, first_writes, taken_over};
-use master::lease::{Caution, Event, Identity, PeerObservations, Reply, RequestId};
+use master::lease::{Caution, Event, Identity, Lives, PeerObservations, Reply, RequestId};
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -34,8 +35,11 @@ pub const COVERED: &str = "I7: what is closed covers every promise of its grant"
 /// Nothing is ever stuck.
 pub const HEALS: &str = "once messages arrive again, every value is granted again";
 
+/// Whoever was replaced, and reaches the survivor from wherever, hears of it.
+pub const ANSWERED: &str = "a replaced master that has greeted the survivor serves nothing any more";
+
 /// All that always holds.
-pub const WHAT_HOLDS: [&str; 5] = [DISJOINT, SOUND, BOTH_KNOW, COVERED, HEALS];
+pub const WHAT_HOLDS: [&str; 6] = [DISJOINT, SOUND, BOTH_KNOW, COVERED, HEALS, ANSWERED];
 
 /// Something that can happen. Masters are counted: 0 and 1 are the first two, 2 and on their replacements.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -62,6 +66,8 @@ pub enum Action {
     Restart { at: usize },
     /// A master's folder is copied, and the copy started beside it.
     Copy { at: usize },
+    /// A master connects to another, and all greetings arrive, or only the first so many.
+    Greet { at: usize, with: usize, count: usize },
     /// The operator declares the other one lost.
     PeerLost { survivor: usize },
     /// The replacement joins, step by step.
@@ -119,7 +125,13 @@ impl Masters {
         let permit = Some(instant(self.bounds.permit_until_day));
         let observed = PeerObservations { permit_in: permit, ..PeerObservations::default() };
         let (caution, leases, preps) = (Caution::default(), BTreeMap::new(), BTreeMap::new());
-        Disk { identity, permit_out: permit, observed, caution, unmet: false, leases, preps }
+        // Where starts are part of the state, each has accepted the other's first.
+        let first = |id: MasterId| Life { start: 1, mark: u64::from(id.number()) - 1 };
+        let lives = match self.bounds.greetings.filter(|_| self.bounds.copied.is_some()) {
+            Some(_) => Lives { own: vec![first(master)], peer: Some(first(master.other())), ..no_starts(false) },
+            None => no_starts(false),
+        };
+        Disk { identity, permit_out: permit, observed, caution, lives, leases, preps }
     }
 
     fn walls(&self) -> impl Iterator<Item = WallMs> {
@@ -145,7 +157,8 @@ impl Masters {
 
     fn deliveries(&self, world: &World, at: usize, node: &Node, actions: &mut Vec<Action>) {
         let other = node.id().other();
-        for messages in world.messages.iter().filter(|messages| messages.from == other) {
+        let here = |frame: &&Shared<PeerFrame>| frame.from == other && world.reaches(at, frame.id());
+        for messages in world.messages.iter().filter(here) {
             let by_the_clock = matches!(messages.message, PeerMessage::Heartbeat { .. });
             let deliver =
                 |wall| Action::Deliver { at, id: messages.id(), frame: Box::new(PeerFrame::clone(messages)), wall };
@@ -178,8 +191,9 @@ impl Masters {
         if outcome.broken.is_some() {
             world.broken.clone_from(&outcome.broken);
         }
+        let by_link = self.bounds.copied == Some(node.disk.identity.master.other());
         for frame in &outcome.messages {
-            world.post_shared(frame.clone());
+            if by_link { world.post_by_link(frame.clone()) } else { world.post_shared(frame.clone()) }
         }
         if let Some((session, grant)) = &outcome.told {
             let span = Span { from: grant.from, until: grant.until };
@@ -215,7 +229,10 @@ impl Masters {
             (Event::Token { request, .. }, Some(Reply::Token(Ok(grant)))) => Some((request.session, grant)),
             (Event::Rent { request, .. }, Some(Reply::Rent(Ok(Rent::Success { until, .. })))) => {
                 let before = known.leases.get(&request.key)?;
-                if until > before.until && known.observed.permit_in.is_none_or(|permit| until > permit) {
+                // What a receipt shows was promised before.
+                let shown = request.receipt.is_some_and(|receipt| receipt.until >= until);
+                let longer = until > before.until && !shown;
+                if longer && known.observed.permit_in.is_none_or(|permit| until > permit) {
                     broken = Some("I5: a renewal reaches beyond the permit".to_owned());
                 }
                 let token_type = before.token_type;
@@ -229,13 +246,15 @@ impl Masters {
     }
 
     fn peer_lost(&self, mut world: World, survivor: usize) -> Option<World> {
-        let node = world.node(survivor)?.restarted();
+        let node = world.node(survivor)?.restarted(survivor);
         let pairing = u128::from(node.disk.identity.pair_epoch) + 1;
         let loaded = twins::loaded_for_declaring_lost(self, &node.disk);
         let mut writes = declare_lost(&loaded, EpochId(pairing), TOKEN, Actor::new("operator", ""), WallMs(0));
         twins::after_declaring_lost(self, &node.disk, &mut writes);
         world.put_node(survivor, node.after(&writes, Serving::Alone, false));
         world.joining = Joining::Lost { survivor };
+        // The replacement's connection leads to the survivor.
+        world.link = Link::All;
         world.replaced += 1;
         Some(world)
     }
@@ -265,7 +284,8 @@ impl Masters {
                 let leases = records.into_iter().map(|(key, lease)| (key, taken_over(master, key, lease))).collect();
                 let (permit_out, observed, preps) = (None, PeerObservations::default(), BTreeMap::new());
                 let caution = Caution::default();
-                let mut disk = Disk { identity, permit_out, observed, caution, unmet: false, leases, preps };
+                let lives = no_starts(false);
+                let mut disk = Disk { identity, permit_out, observed, caution, lives, leases, preps };
                 disk.apply(&[written]);
                 world.nodes.push(Shared::new(Node::new(disk, Serving::Alone)));
                 Joining::No
@@ -276,14 +296,96 @@ impl Masters {
         Some(world)
     }
 
+    /// Who may connect to whom.
+    fn greetings(&self, world: &World, at: usize, node: &Node, actions: &mut Vec<Action>) {
+        if self.bounds.greetings.is_none() {
+            return;
+        }
+        let newest = world.newest_pairing();
+        let replaced = node.disk.identity.pair_epoch < newest;
+        for (with, other) in world.nodes.iter().enumerate().filter(|(_, other)| other.disk.identity.master != node.id())
+        {
+            let survivor = replaced && other.disk.identity.pair_epoch == newest;
+            if survivor || self.bounds.copied.is_some() {
+                actions.extend((1..=GREETINGS_MAX).map(|count| Action::Greet { at, with, count }));
+            }
+        }
+    }
+
+    /// A master connects to another. On the connection messages follow only if all that is to be said first was said, and both
+    /// have taken the other's greeting in.
+    fn greet(&self, mut world: World, at: usize, with: usize, count: usize) -> Option<World> {
+        let met = self.meet(&mut world, at, with, count)?;
+        let taken = met.complete && met.greeted == [true, true];
+        match self.bounds.copied {
+            Some(copied) if copied == world.node(with)?.id() => {
+                let speaks = self.has(Twin::SpeaksUnanswered) && !world.node(at)?.disk.lives.peer_copied;
+                world.link = if taken || speaks { Link::To(with) } else { Link::Broken };
+            }
+            Some(_) => {}
+            None if met.complete => drop(world.answered.insert(at)),
+            None => {}
+        }
+        Some(world)
+    }
+
+    /// All that the two say to each other of who they are, or the first `count` frames of it, beginning with `at`.
+    fn meet(&self, world: &mut World, at: usize, with: usize, count: usize) -> Option<Arc<Met>> {
+        let (asker, other) = (world.nodes.get(at)?.clone(), world.nodes.get(with)?.clone());
+        let ends = [asker.id(), other.id()];
+        let wall = self.last_wall();
+        let met = self.steps.of_meeting(ends, count, || greetings::connect(self, &asker, &other, count, wall));
+        for (place, node) in [at, with].into_iter().zip(&met.nodes) {
+            if node.disk.lives.peer_copied {
+                world.link = Link::Broken;
+            }
+            if let Some(place) = world.nodes.get_mut(place) {
+                *place = node.clone();
+            }
+        }
+        Some(met)
+    }
+
+    /// Messages of a life of the other master that is not the accepted one are answered with a greeting on the connection they
+    /// came by, if who sent them still lives in it. `None`: they are not.
+    fn asked_to_greet(&self, world: &World, at: usize, frame: &PeerFrame) -> Option<World> {
+        let here = world.node(at)?;
+        let of_this_pairing = frame.epoch == here.disk.identity.epoch;
+        if self.has(Twin::AnyLifeBelieved) || !of_this_pairing || !frame.is_answered(here.known().lives.peer) {
+            return None;
+        }
+        let sent_it =
+            |node: &Shared<Node>| node.disk.identity.master == frame.from && node.disk.lives.present() == frame.life;
+        let sender = world.nodes.iter().position(sent_it)?;
+        let mut after = world.clone();
+        let met = self.meet(&mut after, at, sender, GREETINGS_MAX)?;
+        let [here, sender] = &met.nodes;
+        let accepted = here.disk.lives.peer == Some(sender.disk.lives.present());
+        let both_stopped = here.disk.lives.peer_copied && sender.disk.observed.rolled_back;
+        if met.complete && !accepted && !both_stopped && !here.disk.observed.rolled_back {
+            after.broken = Some("who was asked to greet is neither accepted nor stopped".to_owned());
+        }
+        Some(after)
+    }
+
+    /// Whether `at` may be answered its table by `from`: always where greetings are left out.
+    fn exchanges(&self, world: &World, at: usize, node: &Node, from: usize) -> bool {
+        match world.link {
+            Link::All => true,
+            Link::Broken => false,
+            Link::To(to) => node.greeted && (to == at || to == from),
+        }
+    }
+
     fn cut_page(&self, mut world: World, at: usize, from: usize) -> Option<World> {
         let asking = world.node(at)?.clone();
-        let unmet = asking.disk.unmet && !self.has(Twin::NoLift);
-        let pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet });
+        let unmet = asking.disk.unmet() && !self.has(Twin::NoLift);
+        let mut pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet });
         let other = world.node(from)?.clone();
+        twins::before_any(self, other.known(), &mut pull);
         let stepped = node::step(other.known(), other.serving, self.last_wall(), Event::Message(Box::new(pull)));
         let page = stepped.messages.into_iter().find_map(|frame| match frame.message {
-            PeerMessage::Page { records, memory, .. } => Some((records, memory)),
+            PeerMessage::Page { records, memory, .. } => Some((records, memory, frame.life)),
             _ => None,
         })?;
         world.put_node(from, other.after(&stepped.writes, other.serving, false));
@@ -293,17 +395,18 @@ impl Masters {
 
     fn take_page(&self, world: World, at: usize) -> Option<World> {
         let node = world.node(at)?;
-        let other = Node { disk: twins::other_of(&node.disk), ..node.clone() };
-        let (records, memory) = node.page.clone()?;
+        let other = Node { disk: node.disk.of_other(), ..node.clone() };
+        let (records, memory, life) = node.page.clone()?;
         let settings = Vec::new();
         let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records, settings, memory, last: true };
-        self.step(world, at, self.last_wall(), Event::Message(Box::new(other.frame(page))))
+        let frame = PeerFrame { life, ..other.frame(page) };
+        self.step(world, at, self.last_wall(), Event::Message(Box::new(frame)))
     }
 
     /// So do both. Agents that hold something have not shown it yet.
     fn revert(&self, mut world: World) -> World {
         for (at, kept) in std::mem::take(&mut world.kept) {
-            let disk = Disk { unmet: !self.has(Twin::PutBackBelieved), ..Disk::clone(&kept) };
+            let disk = Disk { lives: no_starts(!self.has(Twin::PutBackBelieved)), ..Disk::clone(&kept) };
             world.put_node(at, Node::new(disk, Serving::Alone));
         }
         world.messages.clear();
@@ -317,9 +420,16 @@ impl Masters {
     fn put_back(&self, mut world: World, at: usize) -> Option<World> {
         let (_, kept) = world.kept.pop()?;
         let mut disk = Disk::clone(&kept);
-        disk.unmet = !self.has(Twin::PutBackBelieved);
+        disk.lives.unproven = !self.has(Twin::PutBackBelieved);
         let id = disk.identity.master;
         world.messages.retain(|messages| messages.from != id);
+        // Nor is a page of its table taken in: the greeting of its next life begins another exchange.
+        for other in 0..world.nodes.len() {
+            let Some(node) = world.node(other).filter(|node| node.page.is_some() && other != at).cloned() else {
+                continue;
+            };
+            world.put_node(other, Node { page: None, ..node });
+        }
         world.put_node(at, Node::new(disk, Serving::Alone));
         world.put_back = true;
         Some(world)
@@ -330,11 +440,13 @@ impl Masters {
         if self.bounds.heartbeat_days.is_empty() {
             after.messages.retain(|messages| !matches!(messages.message, PeerMessage::Heartbeat { .. }));
         }
-        // Where a disk is put back, or another pairing believed, what was inert may matter again.
-        let may_return = self.has(Twin::RolledBackDisk) || self.has(Twin::EpochIgnored);
+        // Where a disk is put back, or another pairing or any life believed, what was inert may matter again.
+        let may_return =
+            [Twin::RolledBackDisk, Twin::EpochIgnored, Twin::AnyLifeBelieved].into_iter().any(|twin| self.has(twin));
         if !self.bounds.keep_inert_messages && !may_return {
             inert::take_out(&mut after);
         }
+        after.forget_sent();
         let within =
             after.generation_max() <= self.bounds.generations && after.messages.len() <= self.bounds.messages_max;
         (within && after != *before).then_some(after)
@@ -355,6 +467,13 @@ impl Model for Masters {
             replaced: 0,
             kept: Vec::new(),
             unshown: Shared::new(BTreeSet::new()),
+            link: match (self.bounds.greetings, self.bounds.copied) {
+                (Some(_), Some(copied)) => Link::To(usize::from(copied.number()) - 1),
+                _ => Link::All,
+            },
+            sent_to: Shared::new(BTreeMap::new()),
+            starts: 0,
+            answered: BTreeSet::new(),
             reverted: false,
             put_back: false,
             broken: None,
@@ -384,15 +503,19 @@ impl Model for Masters {
             self.requests(world, at, actions);
             actions.push(Action::Beat { at, wall: self.last_wall() });
             self.deliveries(world, at, node, actions);
-            actions.push(Action::Restart { at });
+            if self.bounds.copied.is_none() || self.bounds.greetings.is_none_or(|starts| world.starts < starts) {
+                actions.push(Action::Restart { at });
+            }
+            self.greetings(world, at, node, actions);
             if self.bounds.copied == Some(node.disk.identity.master) && world.nodes.len() == 2 {
                 actions.push(Action::Copy { at });
             }
-            // A copy exchanges no tables: the starts in the greetings, which are left out here, tell it from its original.
-            let is_copy = at >= 2 && self.bounds.copied.is_some();
+            // A copy exchanges no tables where greetings are left out: the starts in them tell it from its original.
+            let is_copy = at >= 2 && self.bounds.copied.is_some() && self.bounds.greetings.is_none();
             if node.serving == Serving::Alone && !is_copy {
                 let others = world.nodes.iter().enumerate().filter(|(_, other)| other.id() != node.id());
-                actions.extend(others.map(|(from, _)| Action::CutPage { at, from }));
+                let linked = |from: &usize| self.exchanges(world, at, node, *from);
+                actions.extend(others.map(|(from, _)| from).filter(linked).map(|from| Action::CutPage { at, from }));
                 actions.push(Action::TakePage { at });
             }
             if self.bounds.put_back == Some(node.disk.identity.master) && at < 2 && !world.put_back {
@@ -446,21 +569,31 @@ impl Model for Masters {
             Action::Beat { at, wall } => self.step(world, at, wall, Event::Tick),
             Action::Deliver { at, mut frame, wall, .. } => match twins::confirm_anywhere(self, &world, at, &frame) {
                 Some(confirmed) => Some(confirmed),
-                None => {
-                    if let PeerMessage::Heartbeat { wall: theirs, .. } = &mut frame.message {
-                        *theirs = wall;
+                None => match self.asked_to_greet(&world, at, &frame) {
+                    Some(greeted) => Some(greeted),
+                    None => {
+                        if let PeerMessage::Heartbeat { wall: theirs, .. } = &mut frame.message {
+                            *theirs = wall;
+                        }
+                        self.step(world, at, wall, Event::Message(frame))
                     }
-                    self.step(world, at, wall, Event::Message(frame))
-                }
+                },
             },
             Action::CutPage { at, from } => self.cut_page(world, at, from),
             Action::TakePage { at } => self.take_page(world, at),
             Action::Restart { at } => {
-                let restarted = world.node(at)?.restarted();
+                let restarted = world.node(at)?.restarted(at);
                 let mut world = world;
+                if self.bounds.copied.is_some() && self.bounds.greetings.is_some() {
+                    world.starts += 1;
+                    if world.link == Link::To(at) || self.bounds.copied == Some(restarted.id().other()) {
+                        world.link = Link::Broken;
+                    }
+                }
                 world.put_node(at, restarted);
                 Some(world)
             }
+            Action::Greet { at, with, count } => self.greet(world, at, with, count),
             Action::Keep { at } => {
                 let mut world = world;
                 world.kept = vec![(at, Shared::new(world.node(at)?.disk.clone()))];
@@ -484,8 +617,8 @@ impl Model for Masters {
             Action::Copy { at } => {
                 // Without its lineage a copy takes itself for what it was copied from.
                 let mut disk = world.node(at)?.disk.clone();
-                disk.unmet |= !self.has(Twin::CopyTrusted);
-                let copy = Node::new(disk, Serving::Alone);
+                disk.lives.unproven |= !self.has(Twin::CopyTrusted);
+                let copy = Node::started(disk, world.nodes.len());
                 let mut world = world;
                 world.nodes.push(Shared::new(copy));
                 Some(world)
@@ -501,9 +634,14 @@ impl Model for Masters {
         let mut all = vec![Property::always(DISJOINT, |model: &Self, world: &World| world.disjoint(&model.parameters))];
         if self.bounds.twins.is_empty() {
             all.push(Property::always(SOUND, |_, world: &World| world.broken.is_none()));
-            all.push(Property::always(BOTH_KNOW, |_, world: &World| world.both_know()));
             all.push(Property::always(COVERED, |_, world: &World| world.closed_covers()));
             all.push(Property::always(HEALS, heal::sampled));
+        }
+        if self.bounds.twins.is_empty() || self.has(Twin::AnyLifeBelieved) {
+            all.push(Property::always(BOTH_KNOW, |_, world: &World| world.both_know()));
+        }
+        if self.bounds.greetings.is_some() {
+            all.push(Property::always(ANSWERED, |_, world: &World| world.answered_stopped()));
         }
         all
     }
@@ -545,6 +683,8 @@ impl fmt::Debug for Action {
             Self::QuietEnds { at } => write!(f, "the quiet time of {at} is over"),
             Self::Restart { at } => write!(f, "{at} crashes and starts again"),
             Self::Copy { at } => write!(f, "{at} is copied"),
+            Self::Greet { at, with, count: GREETINGS_MAX } => write!(f, "{at} connects to {with}"),
+            Self::Greet { at, with, count } => write!(f, "{at} connects to {with}, and {count} greetings arrive"),
             Self::PeerLost { survivor } => write!(f, "the other one is declared lost at {survivor}"),
             Self::Join => write!(f, "the replacement joins, a step further"),
             Self::Twin { at, twin } => write!(f, "{at}: {twin:?}"),

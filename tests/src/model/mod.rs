@@ -12,25 +12,43 @@
 //! steps with anything in between. Somebody may copy a disk, or both at one moment, and put the copies back later: a start without
 //! proven lineage. Where both were put back, agents show what they hold before anybody is granted anything, as the quiet time
 //! gives them to.
-//! A master's folder may be copied, and the copy started beside it.
+//! A master's folder may be copied, and the copy started beside it. Where greetings are part of the state (`greetings`), each
+//! start is a life of its own, and all that is said names the life in which it was said: it arrives whenever, whoever greets
+//! meanwhile, or never greets again, and the product's own rule says whether it is believed; where it is not, its sender is asked
+//! to greet. The copy meets the other master like any other: each new connection begins with what the two say of their starts,
+//! all of it or only the first frames; the other master's connection leads to the copy or to the original, and what it sends
+//! reaches nobody else. A replaced master may greet the survivor, from whatever address, and is answered on that connection.
 //!
 //! # What was left out, and why that hides nothing
 //!
-//! * *Silence, greetings, the clock of the machine.* A master is alone or serves everything. One that is silent for a
-//!   while can do less than one that is not, so it is not told apart; the way from alone to serving everything is the
-//!   product's: a page of the other's table that was cut since the start.
+//! * *Silence, the clock of the machine, and greetings except those of copies and replaced masters.* A master is alone or serves
+//!   everything. One that is silent for a while can do less than one that is not, so it is not told apart; the way from alone to
+//!   serving everything is the product's: a page of the other's table that was cut since the start.
 //! * *Answers to requests that wait.* A request that is made again gets the same answer from the same record.
 //! * *What makes a master more careful*: skewed or old clocks, the other's LSN, the count of renewals, the budget of a name,
-//!   the share of a network. Each only
-//!   refuses, so that a forgotten clock can do nothing that is not tried here: any calendar at any step.
-//! * *Messages of a life before the disk was put back*: the connection ended with the process. A disk that is put back is a twin here: noticing it is what the LSN is for.
+//!   the share of a network. Each only refuses, so that a forgotten clock can do nothing that is not tried here: any calendar at
+//!   any step.
+//! * *Greetings that come late.* One of them alone is answered with a number, and stops nobody until it comes again with it; what
+//!   a late one says of starts only grows.
+//! * *Messages of a life before the disk was put back*, pages of its table too: the connection ended with the process, and the
+//!   greeting of its next life begins another exchange. A disk that is put back is a twin here: noticing it is what the LSN is for.
 //! * *Asking for a value of the other's* is what an agent's own request at the other does.
 //! * *What is for people*: addresses, when a lease was last renewed.
 //! * *When messages arrive*, except a permit: nothing else looks at the clock (a test shows that the states are the same).
 //! * *Messages that can change nothing any more* (`inert`): records only grow. A closing or a proposal of an older grant is
 //!   counted among it; its answer would only repeat a record that its own change had sent.
 //! * *The first meeting, settings, audit* have no part in promises.
+//!
+//! # Where it does not hold
+//!
+//! * *What a master says on a new connection before its greeting there was answered.* Here nothing is said before. A permit that
+//!   reaches the original of a copy that way, over a connection that leads there for a moment only, lets it promise more than
+//!   the copy knows of (`SpeaksUnanswered` is that).
+//! * *A confirmation that was forgotten*, by a master that was put back to before it, or whose copy is believed in its stead. It
+//!   is asked for again at the next beat. Should the other master be lost before that, nobody who goes on knows of the grant: so
+//!   there a grant may also be known by the proposal that still stands (I6), and no master is lost where one is put back.
 
+mod greetings;
 mod heal;
 mod inert;
 mod masters;
@@ -39,7 +57,8 @@ mod steps;
 mod twins;
 mod world;
 
-pub use masters::{Action, BOTH_KNOW, COVERED, DISJOINT, HEALS, Masters, SOUND, WHAT_HOLDS};
+pub use greetings::GREETINGS_MAX;
+pub use masters::{ANSWERED, Action, BOTH_KNOW, COVERED, DISJOINT, HEALS, Masters, SOUND, WHAT_HOLDS};
 pub use twins::Twin;
 pub use world::World;
 pub(crate) use world::{Shared, hash_of};
@@ -70,8 +89,11 @@ pub struct Bounds {
     /// Whether both disks are put back, once, to any state they were in together.
     pub revert: bool,
     /// A master whose folder may be copied once, and the copy started beside it. The copy hears the messages that are for the
-    /// master of its name, agents ask it, and it exchanges no tables.
+    /// master of its name, and agents ask it. Where greetings are no part of the state, it exchanges no tables.
     pub copied: Option<MasterId>,
+    /// Whether greetings are part of the state: those of a copy, of its original and of the other master, which then may restart
+    /// so often, and those of a replaced master to the survivor.
+    pub greetings: Option<u8>,
     /// Whether agents give back.
     pub release: bool,
     /// Frames in flight.

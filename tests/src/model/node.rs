@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const OPENED: BootMs = BootMs(-10_500);
 const ALONE: BootMs = BootMs(-500);
 const GREETED: BootMs = BootMs(-100);
-const STEP: BootMs = BootMs(0);
+pub(super) const STEP: BootMs = BootMs(0);
 /// A beat is due, and the other master was heard lately.
 const BEAT: BootMs = BootMs(1_000);
 /// The exchange that an opened ledger waits for a page of.
@@ -30,8 +30,9 @@ pub(super) struct Disk {
     pub(super) permit_out: Option<WallMs>,
     pub(super) observed: PeerObservations,
     pub(super) caution: Caution,
-    /// Opened without proof, and not met since.
-    pub(super) unmet: bool,
+    /// Its starts and the other's; where masters do not greet each other, only whether it was opened without proof and has not
+    /// met the other since.
+    pub(super) lives: Lives,
     pub(super) leases: BTreeMap<TokenKey, Lease>,
     pub(super) preps: BTreeMap<TokenKey, Prep>,
 }
@@ -52,10 +53,12 @@ pub(super) struct Node {
     pub(super) serving: Serving,
     /// A page of the other's table that was cut since this master started, and may arrive.
     pub(super) page: Option<Page>,
+    /// Whether it has taken in a greeting since it started.
+    pub(super) greeted: bool,
 }
 
-/// A page of a table, and what the one that answers remembers.
-pub(super) type Page = (Vec<(TokenKey, Lease)>, Memory);
+/// A page of a table, what the one that answers remembers, and in which life it answers.
+pub(super) type Page = (Vec<(TokenKey, Lease)>, Memory, Life);
 
 /// What came of a step.
 pub(super) struct Stepped {
@@ -67,15 +70,37 @@ pub(super) struct Stepped {
     pub(super) broken: Option<String>,
 }
 
+/// Nothing of the starts.
+pub(super) fn no_starts(unproven: bool) -> Lives {
+    Lives { unproven, ..Lives::default() }
+}
+
 impl Disk {
+    /// Whether it was opened without proof, and has not met the other one since.
+    pub(super) fn unmet(&self) -> bool {
+        self.lives.unproven
+    }
+
+    /// Whether the starts are part of the state.
+    pub(super) fn counts_starts(&self) -> bool {
+        !self.lives.own.is_empty()
+    }
+
+    /// A disk of the other master of this pairing, in the life that is believed here: for messages in its name.
+    pub(super) fn of_other(&self) -> Self {
+        let identity = Identity { master: self.identity.master.other(), ..self.identity.clone() };
+        let lives = Lives { own: self.lives.peer.into_iter().collect(), ..Lives::default() };
+        Self { identity, lives, ..self.clone() }
+    }
+
     pub(super) fn loaded(&self) -> Loaded {
         Loaded {
             identity: self.identity.clone(),
             lsn: 0,
             permit_out: self.permit_out,
             observed: self.observed,
-            lives: Lives { unproven: self.unmet, ..Lives::default() },
-            proven: if self.unmet { Err(Unproven::NotMetSince) } else { Ok(()) },
+            lives: self.lives.clone(),
+            proven: if self.unmet() { Err(Unproven::NotMetSince) } else { Ok(()) },
             caution: self.caution,
             leases: self.leases.iter().map(|(key, lease)| (*key, lease.clone())).collect(),
             preps: self.preps.values().cloned().collect(),
@@ -95,7 +120,8 @@ impl Disk {
                 Write::PermitOut(permit) => self.permit_out = *permit,
                 Write::PeerObservations(observed) => self.observed = *observed,
                 Write::Caution(caution) => self.caution = *caution,
-                Write::Lives(lives) => self.unmet = lives.unproven,
+                Write::Lives(lives) if self.counts_starts() => self.lives = lives.clone(),
+                Write::Lives(lives) => self.lives.unproven = lives.unproven,
                 // The model has no settings, and the audit decides nothing.
                 Write::Setting(_)
                 | Write::SettingPrep(_)
@@ -112,7 +138,8 @@ impl Disk {
             && ledger.permit_out() == self.permit_out
             && ledger.observed() == &self.observed
             && ledger.caution() == &self.caution
-            && ledger.lives().unproven == self.unmet
+            && ledger.lives().unproven == self.unmet()
+            && (!self.counts_starts() || ledger.lives() == &self.lives)
             && ledger.table().leases().eq(self.leases.iter().map(|(key, lease)| (*key, lease)))
             && ledger.table().preps().eq(self.preps.values())
     }
@@ -132,6 +159,7 @@ pub(super) fn plain(lease: &mut Lease) {
 /// it is not kept at all.
 fn posted(message: PeerMessage) -> Option<PeerMessage> {
     Some(match message {
+        // Greetings are steps of their own.
         PeerMessage::Hello(_) | PeerMessage::Pull { .. } => return None,
         PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } => return None,
         PeerMessage::Heartbeat { permit, .. } => {
@@ -153,14 +181,26 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
     })
 }
 
-fn frame(identity: &Identity, from: MasterId, message: PeerMessage) -> PeerFrame {
-    let life = Life::default();
-    PeerFrame { protocol: PROTOCOL, from, cluster: identity.cluster, epoch: identity.epoch, life, message }
+/// A message of the master that this is the disk of, in its present life.
+fn frame(disk: &Disk, message: PeerMessage) -> PeerFrame {
+    let Identity { master, cluster, epoch, .. } = disk.identity;
+    PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, life: disk.lives.present(), message }
 }
 
 impl Node {
     pub(super) fn new(disk: Disk, serving: Serving) -> Self {
-        Self { disk, beyond: None, serving, page: None }
+        Self { disk, beyond: None, serving, page: None, greeted: false }
+    }
+
+    /// A start, written down where starts are part of the state; `mark` tells it from others.
+    pub(super) fn started(mut disk: Disk, mark: usize) -> Self {
+        if disk.counts_starts() {
+            let mut ledger = start(&disk, Now { wall: WallMs(0), boot: STEP }, mark);
+            let mut fx = Effects::default();
+            ledger.step(Now { wall: WallMs(0), boot: STEP }, Event::Connected, &mut fx);
+            disk.apply(&fx.writes);
+        }
+        Self::new(disk, Serving::Alone)
     }
 
     pub(super) fn id(&self) -> MasterId {
@@ -173,12 +213,12 @@ impl Node {
     }
 
     pub(super) fn frame(&self, message: PeerMessage) -> PeerFrame {
-        frame(&self.disk.identity, self.id(), message)
+        frame(&self.disk, message)
     }
 
     /// A crash and a new start, and a silence long enough to go on alone.
-    pub(super) fn restarted(&self) -> Self {
-        Self::new(self.disk.clone(), Serving::Alone)
+    pub(super) fn restarted(&self, mark: usize) -> Self {
+        Self::started(self.disk.clone(), mark)
     }
 
     /// Makes writes durable, and notes how the master serves now. `lost_at_crash`: they only seem durable, which is a
@@ -201,10 +241,14 @@ impl Node {
     }
 }
 
+fn start(disk: &Disk, now: Now, mark: usize) -> Ledger {
+    Ledger::start(disk.loaded(), now, u64::try_from(mark).unwrap_or_default(), None, String::new())
+}
+
 /// A ledger as it is opened from this disk by its product, led by its own events to where this master is.
-fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
-    let id = known.identity.master;
-    let from_other = |message| Event::Message(Box::new(frame(&known.identity, id.other(), message)));
+pub(super) fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
+    let other = known.of_other();
+    let from_other = |message| Event::Message(Box::new(frame(&other, message)));
     let hello = |wall| {
         PeerMessage::Hello(Hello {
             lsn: 0,
@@ -215,7 +259,7 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
             version: String::new(),
             answer: false,
             retired: None,
-            lives: Vec::new(),
+            lives: known.lives.peer.into_iter().collect(),
             accepted: None,
             copied: false,
             challenge: None,
@@ -226,7 +270,7 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
     let mut unheard = Effects::default();
     match serving {
         Serving::Alone => {
-            let mut ledger = Ledger::start(known.loaded(), Now { wall, boot: OPENED }, 0, None, String::new());
+            let mut ledger = start(known, Now { wall, boot: OPENED }, 0).already_begun();
             ledger.step(Now { wall, boot: ALONE }, Event::Tick, &mut unheard);
             ledger.step(Now { wall, boot: GREETED }, from_other(hello(wall)), &mut unheard);
             ledger
@@ -238,7 +282,7 @@ fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
             let now = Now { wall: known.permit_out.map_or(wall, allowed), boot: STEP };
             // By the calendar of the step, so that it is not a jump.
             let start = Now { wall: wall.max(now.wall), ..now };
-            let mut ledger = Ledger::start(known.loaded(), start, 0, None, String::new());
+            let mut ledger = self::start(known, start, 0).already_begun();
             let page = PeerMessage::Page {
                 exchange: EXCHANGE,
                 after: None,
@@ -271,9 +315,7 @@ pub(super) fn step(known: &Disk, serving: Serving, wall: WallMs, event: Event) -
             broken = Some(alarm.to_string());
         }
     }
-    let identity = ledger.identity();
-    let messages =
-        fx.messages.into_iter().filter_map(posted).map(|message| frame(identity, identity.master, message)).collect();
+    let messages = fx.messages.into_iter().filter_map(posted).map(|message| ledger.frame(message)).collect();
     let serving = if ledger.mode() == Mode::Ready { Serving::Ready } else { Serving::Alone };
     Stepped { writes: fx.writes, messages, reply: fx.replies.pop().map(|(_, reply)| reply), serving, broken }
 }

@@ -11,7 +11,7 @@ use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::ledger::Loaded;
-use master::lease::{Event, Identity, PeerObservations, Write, rules};
+use master::lease::{Event, PeerObservations, Write, rules};
 use std::collections::BTreeMap;
 
 /// What is taken away.
@@ -67,14 +67,16 @@ pub enum Twin {
     CopyTrusted,
     /// It knows, and promises nothing, but consents to what the other master asks.
     CopyConsents,
+    /// What any life of the other master says is believed, whichever greeted last.
+    AnyLifeBelieved,
+    /// A master says more on a new connection before its greeting there was answered.
+    SpeaksUnanswered,
+    /// The starts in greetings are not compared.
+    LivesIgnored,
+    /// A replaced master that greets the survivor is answered at the address where the survivor expects its peer.
+    AnsweredElsewhere,
     /// A master's disk is put back to what it was at the beginning, and nobody notices.
     RolledBackDisk,
-}
-
-/// A disk of the other master of the same pairing, for messages in its name.
-pub(super) fn other_of(disk: &Disk) -> Disk {
-    let identity = Identity { master: disk.identity.master.other(), ..disk.identity.clone() };
-    Disk { identity, ..disk.clone() }
 }
 
 /// Bends what a step is given.
@@ -93,16 +95,24 @@ pub(super) fn before(model: &Masters, known: &Disk, event: &mut Event) -> Disk {
         }
         Event::Message(frame) => {
             if model.has(Twin::CopyConsents) {
-                bent.unmet = false;
+                bent.lives.unproven = false;
             }
-            if model.has(Twin::EpochIgnored) {
-                frame.epoch = known.identity.epoch;
-            }
+            before_any(model, known, frame);
             before_messages(model, &mut bent, &mut frame.message);
         }
         _ => {}
     }
     bent
+}
+
+/// Bends who says it.
+pub(super) fn before_any(model: &Masters, known: &Disk, frame: &mut PeerFrame) {
+    if model.has(Twin::EpochIgnored) {
+        frame.epoch = known.identity.epoch;
+    }
+    if model.has(Twin::AnyLifeBelieved) {
+        frame.life = known.lives.peer.unwrap_or_default();
+    }
 }
 
 fn before_messages(model: &Masters, bent: &mut Disk, message: &mut PeerMessage) {
@@ -127,6 +137,17 @@ fn before_messages(model: &Masters, bent: &mut Disk, message: &mut PeerMessage) 
         }
         _ => {}
     }
+}
+
+/// Bends a greeting before `known` takes it in; `false`: it never comes there.
+pub(super) fn before_greeting(model: &Masters, known: &Disk, frame: &mut PeerFrame) -> bool {
+    let PeerMessage::Hello(hello) = &mut frame.message else { return true };
+    if model.has(Twin::LivesIgnored) {
+        let newest = hello.lives.last().copied();
+        hello.lives.extend(known.lives.peer.into_iter().chain(newest));
+        (hello.accepted, hello.copied) = (None, false);
+    }
+    hello.retired.is_none() || !model.has(Twin::AnsweredElsewhere)
 }
 
 /// Bends what came of a step.

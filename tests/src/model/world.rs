@@ -2,7 +2,7 @@
 
 use super::node::{Disk, Node};
 use common::lease::{Generation, Lease, LeaseState, Receipt};
-use common::parameters::{ClusterParameters, SessionId};
+use common::parameters::{ClusterParameters, MasterId, SessionId};
 use common::rpc::peer::{Begun, PeerFrame};
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -85,6 +85,17 @@ pub(super) enum Joining {
     Cut { survivor: usize, begun: Begun, records: Vec<(TokenKey, Lease)> },
 }
 
+/// Where the connection of a master leads, the other of which was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Link {
+    /// To all of that name: greetings are left out.
+    All,
+    /// Nowhere.
+    Broken,
+    /// To this one, which was greeted on it.
+    To(usize),
+}
+
 /// A state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
@@ -104,6 +115,14 @@ pub struct World {
     pub(super) put_back: bool,
     /// Replacements that were begun.
     pub(super) replaced: usize,
+    /// Where the connection of the master that was not copied leads.
+    pub(super) link: Link,
+    /// To whom messages in flight were sent, where that matters.
+    pub(super) sent_to: Shared<BTreeMap<u64, BTreeSet<usize>>>,
+    /// Starts, where they are counted.
+    pub(super) starts: u8,
+    /// Replaced masters that have greeted the survivor and were answered.
+    pub(super) answered: BTreeSet<usize>,
     /// The first invariant, other than that of the promises, that did not hold.
     pub(super) broken: Option<String>,
 }
@@ -228,13 +247,63 @@ impl World {
         }
         // One whose disk was put back has forgotten, until it meets the other one.
         let nodes = self.current().filter_map(|at| self.node(at));
-        let current: Vec<&Disk> = nodes.map(|node| &node.disk).filter(|disk| !disk.unmet).collect();
+        let current: Vec<&Disk> = nodes.map(|node| &node.disk).filter(|disk| !disk.unmet()).collect();
+        let forgets = self.put_back || current.iter().any(|disk| disk.counts_starts());
         self.promises.keys().all(|(key, g, _)| {
-            current.iter().all(|disk| {
+            let knows = |disk: &&&Disk| {
                 disk.leases.get(key).is_some_and(|lease| lease.g >= *g)
                     || disk.preps.get(key).is_some_and(|prep| prep.g >= *g)
+            };
+            [MasterId::One, MasterId::Two].into_iter().all(|id| {
+                let of_it = || current.iter().filter(|disk| disk.identity.master == id);
+                let others = || current.iter().filter(|disk| disk.identity.master != id);
+                let believed = |disk: &&&Disk| others().any(|other| other.lives.peer == Some(disk.lives.present()));
+                // What it has forgotten, or its original confirmed, may be proposed still: that is said again at each beat.
+                let proposed = || {
+                    let stands = |disk: &&Disk| disk.preps.get(key).is_some_and(|prep| prep.g >= *g);
+                    forgets && others().any(stands)
+                };
+                // Of two copies the one that is believed does, and if none is, any.
+                match of_it().find(believed) {
+                    Some(disk) => knows(&disk) || proposed(),
+                    None => of_it().next().is_none() || of_it().any(|disk| knows(&disk)) || proposed(),
+                }
             })
         })
+    }
+
+    /// A replaced master that was answered serves nothing any more.
+    pub(super) fn answered_stopped(&self) -> bool {
+        self.answered.iter().all(|at| self.node(*at).is_some_and(|node| node.disk.observed.rolled_back))
+    }
+
+    /// Messages by that connection.
+    pub(super) fn post_by_link(&mut self, frame: Shared<PeerFrame>) {
+        match self.link {
+            Link::All => self.post_shared(frame),
+            Link::Broken => {}
+            Link::To(to) => {
+                let mut sent_to = BTreeMap::clone(&self.sent_to);
+                if sent_to.entry(frame.id()).or_default().insert(to) {
+                    self.sent_to = Shared::new(sent_to);
+                }
+                self.post_shared(frame);
+            }
+        }
+    }
+
+    /// Whether messages in flight may come to `at`.
+    pub(super) fn reaches(&self, at: usize, messages: u64) -> bool {
+        self.sent_to.get(&messages).is_none_or(|to| to.contains(&at))
+    }
+
+    /// Forgets to whom messages were sent that are in flight no more.
+    pub(super) fn forget_sent(&mut self) {
+        let in_flight = |id: &u64| self.messages.binary_search_by_key(id, Shared::id).is_ok();
+        if !self.sent_to.keys().all(in_flight) {
+            let kept = self.sent_to.iter().filter(|(id, _)| in_flight(id)).map(|(id, to)| (*id, to.clone())).collect();
+            self.sent_to = Shared::new(kept);
+        }
     }
 
     /// I7: what is closed anywhere carries an end that covers every promise of its grant.
