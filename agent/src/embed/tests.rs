@@ -126,6 +126,42 @@ fn blocks_the_shared_way_and_batches_never_meet_while_windows_come_and_go() {
     });
     let set: BTreeSet<_> = ids.iter().collect();
     assert_eq!((set.len(), ids.len()), (1_000_000, 1_000_000));
+    // What was taken and not given, of blocks and of windows that ended, is not counted.
+    assert_eq!(minted(&minter), [1_000_000, 0, 0]);
+}
+
+#[test]
+fn what_leaves_is_counted_on_every_way_and_a_block_as_a_whole_until_it_ends() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let generator = shared(&minter);
+    for _ in 0..10 {
+        generator.get_uniq64().unwrap();
+    }
+    assert_eq!(minted(&minter), [10, 0, 0]);
+    let block = generator.per_thread();
+    block.get_uniq64().unwrap();
+    assert_eq!(minted(&minter), [10 + 1_024, 0, 0], "a block of 1,024");
+    drop(block);
+    generator.get_batch64(2_000, &mut Vec::new()).unwrap();
+    generator.get_batch_string(5, "SHOP", "xy", &mut Vec::new()).unwrap();
+    generator.get_uniq_string("SHOP", "xy").unwrap();
+    generator.get_uniq96().unwrap();
+    assert_eq!(minted(&minter), [10 + 1 + 2_000, 1, 6], "the rest of the block was not given");
+    // Larger than what is left of the window, and then refused.
+    let step = common::namespace::Namespace::STEP_DEFAULT;
+    generator.get_batch64(step, &mut Vec::new()).unwrap();
+    let all = [u64::from(step) + 2_011, 1, 6];
+    assert_eq!(minted(&minter), all);
+    minter.suspend().unwrap();
+    assert_eq!(code(generator.get_batch64(step, &mut Vec::new())), MintCode::ClockSkew);
+    assert_eq!(minted(&minter), all, "what is refused is not counted");
+}
+
+/// Uniq64, Uniq96 and strings.
+fn minted(minter: &Minter) -> [u64; 3] {
+    let counted: Vec<u64> = minter.minted().map(|(_, n)| n).collect();
+    counted.try_into().unwrap()
 }
 
 #[test]
