@@ -184,7 +184,7 @@ fn copies_that_are_told_apart_by_their_starts_promise_nothing_twice() {
             exhaust("other copied, greetings, a restart", again(MasterId::One)),
             exhaust("home copied, greetings, a restart", again(MasterId::Two)),
         ];
-        assert_eq!(counts, [0, 0]);
+        assert_eq!(counts, [378_770, 531_355]);
     }
 }
 
@@ -395,16 +395,25 @@ fn nothing_is_promised_twice_within_large_bounds() {
     }
     let once = |lost| Bounds { generations: 1, ..replaced(lost) };
     let sets = [
-        ("other replaced, permits as they were", Bounds { days: &[0, 32], ..replaced_once() }, 53_262),
-        ("other replaced, one session", Bounds { sessions: 1, days: &[0, 32], ..once(&[MasterId::One]) }, 106_550),
-        ("other replaced, three instants", once(&[MasterId::One]), 312_458),
-        ("other replaced, two grants", Bounds { days: &[0, 32], ..replaced(&[MasterId::One]) }, 521_314),
-        ("other replaced, three instants, two grants", replaced(&[MasterId::One]), 727_222),
-        ("home replaced, two grants", Bounds { days: &[0, 32], ..replaced(&[MasterId::Two]) }, 1_486_311),
+        ("other replaced, permits as they were", Bounds { days: &[0, 32], ..replaced_once() }, Some(53_262)),
+        (
+            "other replaced, one session",
+            Bounds { sessions: 1, days: &[0, 32], ..once(&[MasterId::One]) },
+            Some(166_434),
+        ),
+        ("other replaced, three instants", once(&[MasterId::One]), Some(522_212)),
+        // Too many to be counted anew with each change of the protocol: what holds in them is looked at all the same.
+        ("other replaced, two grants", Bounds { days: &[0, 32], ..replaced(&[MasterId::One]) }, None),
+        ("other replaced, three instants, two grants", replaced(&[MasterId::One]), None),
+        ("home replaced, two grants", Bounds { days: &[0, 32], ..replaced(&[MasterId::Two]) }, None),
     ];
-    let counts = sets.map(|(name, bounds, states)| (exhaust(name, Bounds { heal_every: 256, ..bounds }), states));
-    assert_eq!(counts.map(|(found, _)| found), counts.map(|(_, states)| states));
-    println!("{} states of the masters", counts.map(|(found, _)| found).iter().sum::<usize>());
+    let mut all = 0;
+    for (name, bounds, counted) in sets {
+        let found = exhaust(name, Bounds { heal_every: 256, ..bounds });
+        assert_eq!(found, counted.unwrap_or(found), "{name}");
+        all += found;
+    }
+    println!("{all} states of the masters");
 }
 
 /// Whether there is time for what takes minutes.
