@@ -363,7 +363,8 @@ async fn a_strangers_messages_between_the_masters_is_not_believed() {
                 (master, Seal::Unmet { cluster: Some(truly), epoch: None }),
             ] {
                 for count in [1, 10, 300] {
-                    let body = Content::Messages { life: Life::default(), messages: vec![message.clone(); count] };
+                    let body =
+                        Content::Messages { life: Life::default(), to: None, messages: vec![message.clone(); count] };
                     let body = bincode::DefaultOptions::new().serialize(&body).unwrap();
                     let sealed = SealedFrame { protocol: PROTOCOL, from, seal: seal.clone(), body };
                     told_nothing(&peer, sealed.clone()).await;

@@ -147,6 +147,7 @@ async fn a_name_that_no_agent_can_serve_is_registered_with_a_warning() {
     };
     assert!(leased("orders").await && !leased("wide").await);
     let nth = cluster.add_agent(&["--token-types", "string3-only-number"]).unwrap();
+    cluster.agent(nth).unwrap().daemon.start().unwrap();
     cluster.all_ready().await.unwrap();
     let console = cluster.masters[0].daemon.http;
     let rows = || async {

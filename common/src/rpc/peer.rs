@@ -67,6 +67,8 @@ pub enum Content {
     Messages {
         /// The start of the sender's in which it says it.
         life: Life,
+        /// The start of the receiver's that the sender accepted last; `None` before their first meeting.
+        to: Option<Life>,
         /// At most [`BATCH_MAX`].
         messages: Vec<PeerMessage>,
     },
@@ -97,22 +99,24 @@ pub struct PeerFrame {
     pub epoch: Option<EpochId>,
     /// The start of the sender's in which it says it. Proved like the message.
     pub life: Life,
+    /// The start of the receiver's that the sender accepted last; `None` before their first meeting. Proved like the message.
+    pub to: Option<Life>,
     /// What it says.
     pub message: PeerMessage,
 }
 
 impl PeerFrame {
-    /// Whether a master that accepted the life `accepted` of the other one last must not believe this: it is of another life,
-    /// which has to greet first. It may be late; or a copy of the sender's store has greeted meanwhile, and the sender, whose
-    /// connection still stands, knows nothing of it.
-    pub fn is_of_another_life(&self, accepted: Option<Life>) -> bool {
-        !matches!(self.message, PeerMessage::Hello(_)) && accepted.is_some_and(|accepted| accepted != self.life)
+    /// Whether a master that lives in `own`, and accepted the life `accepted` of the other one last, must not take this in: it is
+    /// of another life than that, which has to greet first, or meant for another one than its own. It may be late; or a copy
+    /// of one of the two stores has greeted in its place, and who sent this, or who receives it, knows nothing of that.
+    pub fn is_between_others(&self, own: Life, accepted: Option<Life>) -> bool {
+        let other = |life: Option<Life>, known: Life| life.is_some_and(|life| life != known);
+        !matches!(self.message, PeerMessage::Hello(_)) && (other(accepted, self.life) || other(self.to, own))
     }
 
-    /// Whether a master that accepted the life `accepted` of the other one last may have an answer for whoever sent this, on
-    /// the connection it came by.
-    pub fn is_answered(&self, accepted: Option<Life>) -> bool {
-        matches!(self.message, PeerMessage::Hello(_)) || self.is_of_another_life(accepted)
+    /// Whether such a master may have an answer for whoever sent this, on the connection it came by.
+    pub fn is_answered(&self, own: Life, accepted: Option<Life>) -> bool {
+        matches!(self.message, PeerMessage::Hello(_)) || self.is_between_others(own, accepted)
     }
 }
 

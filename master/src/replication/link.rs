@@ -99,7 +99,7 @@ impl Inbox {
         }
     }
 
-    /// Takes in a delivery; greetings are answered, and so is a life of the other master that is not the accepted one, once;
+    /// Takes in a delivery; greetings are answered, and so is, once, what another life of the other master says, or says to another life of this one;
     /// everything else is queued. Says also whether the sender proved that it is, or was, the other master.
     async fn take(&self, sealed: SealedFrame) -> (Delivered, bool) {
         let refused = Delivered { taken: false, answer: None };
@@ -126,9 +126,9 @@ impl Inbox {
                 if greeting && self.may_note() {
                     taken &= self.driver.tell(Event::Message(Box::new(frame))).is_ok();
                 }
-            } else if frame.is_of_another_life(own.accepted) && std::mem::replace(&mut asked_to_greet, true) {
+            } else if frame.is_between_others(own.life, own.accepted) && std::mem::replace(&mut asked_to_greet, true) {
                 // Nothing of it is believed, and whoever it is has been asked who it is.
-            } else if frame.is_answered(own.accepted) {
+            } else if frame.is_answered(own.life, own.accepted) {
                 match self.driver.ask(move |id| Event::Greeting { id, frame: Box::new(frame) }).await {
                     Ok(Reply::Greeted(messages)) => answers.extend(messages),
                     _ => taken = false,
@@ -213,7 +213,9 @@ async fn deliver_all(client: &PeerServiceClient, messages: &mut mpsc::Receiver<P
             batch.push(frame.message);
         }
         let own = inbox.own();
-        let Some(sealed) = seal::seal(&own, own.epoch, &Content::Messages { life: own.life, messages: batch }) else {
+        let Some(sealed) =
+            seal::seal(&own, own.epoch, &Content::Messages { life: own.life, to: own.accepted, messages: batch })
+        else {
             continue;
         };
         match client.deliver(deadline_in(DELIVER_TIMEOUT), sealed).await {

@@ -8,7 +8,8 @@
 //! Every message names the life in which it is said, and only the accepted one is believed. Else a master whose copy has
 //! greeted in its place, by another connection, would go on over the connection that it has: it greets there no more, and
 //! what it grants the copy never learns. Whoever speaks in another life is asked to greet, and that shows which of the two it
-//! is: one that was started again, or one of two.
+//! is: one that was started again, or one of two. A message names the life that it is meant for, too: what is said to a copy
+//! does not count where a connection leads to the original still, as a permit that the copy would not know of.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::rpc::peer::Life;

@@ -234,11 +234,11 @@ impl Ledger {
         fx.send(PeerMessage::Hello(self.hello(now, true)));
     }
 
-    /// A message to the other master with who says it: of which pairing, and in which life.
+    /// A message to the other master with who says it to whom: of which pairing, and in which lives.
     pub fn frame(&self, message: PeerMessage) -> PeerFrame {
         let me = self.identity();
-        let (epoch, life) = (message.said_in(me.epoch), self.lives.present());
-        PeerFrame { protocol: rpc::PROTOCOL, from: me.master, cluster: me.cluster, epoch, life, message }
+        let (epoch, life, to) = (message.said_in(me.epoch), self.lives.present(), self.lives.peer);
+        PeerFrame { protocol: rpc::PROTOCOL, from: me.master, cluster: me.cluster, epoch, life, to, message }
     }
 
     fn hello(&self, now: Now, answer: bool) -> Hello {
@@ -262,7 +262,7 @@ impl Ledger {
 
     /// Believes a message only if it is proved to come from the other master of this pairing. A greeting may also come from
     /// one that we have never met, as long as we have met nobody. Whatever is not a greeting has to be of the life that greeted
-    /// last; whoever speaks in another one is asked to greet.
+    /// last, and meant for this one; whoever speaks in another one, or to another one, is asked to greet.
     pub(crate) fn admit(&mut self, now: Now, frame: PeerFrame, fx: &mut Effects) -> Option<PeerMessage> {
         let me = self.identity();
         let of_this_pairing = frame.from != me.master && me.epoch.is_some() && frame.epoch == me.epoch;
@@ -282,7 +282,7 @@ impl Ledger {
             self.adopt_cluster(&frame, hello.users.as_deref(), fx);
         } else if frame.epoch.is_none() || self.pair.refused.is_some() {
             return None;
-        } else if of_this_pairing && me.paired && frame.is_of_another_life(self.lives.peer) {
+        } else if of_this_pairing && me.paired && frame.is_between_others(self.lives.present(), self.lives.peer) {
             fx.answer(PeerMessage::Hello(self.hello(now, true)));
             return None;
         }

@@ -97,7 +97,7 @@ pub fn seal(own: &Own, epoch: Option<EpochId>, content: &Content) -> Option<Seal
 /// Seals messages, all in the name of one pairing.
 pub fn seal_messages(own: &Own, messages: Vec<PeerMessage>) -> Option<SealedFrame> {
     let epoch = messages.first()?.said_in(own.epoch);
-    seal(own, epoch, &Content::Messages { life: own.life, messages })
+    seal(own, epoch, &Content::Messages { life: own.life, to: own.accepted, messages })
 }
 
 /// Opens a frame. Messages carry the pairing they are proved to be of: this one, or for greetings a former one. What is not
@@ -123,8 +123,8 @@ pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
     };
     let content = codec().deserialize::<Content>(&body).map_err(|_| NotBelieved::Contents)?;
     match content {
-        Content::Messages { life, messages } if messages.len() <= BATCH_MAX => {
-            let frame = |message| PeerFrame { protocol, from, cluster, epoch, life, message };
+        Content::Messages { life, to, messages } if messages.len() <= BATCH_MAX => {
+            let frame = |message| PeerFrame { protocol, from, cluster, epoch, life, to, message };
             Ok(Opened::Messages(messages.into_iter().map(frame).collect()))
         }
         Content::Reports(reports)

@@ -38,7 +38,7 @@ fn inert(world: &World, messages: &[super::world::Shared<PeerFrame>], frame: &Pe
 
 /// Whether it changes nothing at `to`, whoever of `from` has sent it.
 fn inert_at(to: &Node, from: &[&Node], messages: &[super::world::Shared<PeerFrame>], frame: &PeerFrame) -> bool {
-    if frame.is_of_another_life(to.disk.lives.peer) {
+    if frame.is_between_others(to.disk.lives.present(), to.disk.lives.peer) {
         // Who is over never greets again. Who still lives in it may, or is asked to.
         return from.iter().all(|from| from.disk.lives.present() != frame.life);
     }

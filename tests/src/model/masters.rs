@@ -351,7 +351,10 @@ impl Masters {
     fn asked_to_greet(&self, world: &World, at: usize, frame: &PeerFrame) -> Option<World> {
         let here = world.node(at)?;
         let of_this_pairing = frame.epoch == here.disk.identity.epoch;
-        if self.has(Twin::AnyLifeBelieved) || !of_this_pairing || !frame.is_answered(here.known().lives.peer) {
+        if self.has(Twin::AnyLifeBelieved)
+            || !of_this_pairing
+            || !frame.is_answered(here.known().lives.present(), here.known().lives.peer)
+        {
             return None;
         }
         let sent_it =

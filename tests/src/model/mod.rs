@@ -41,9 +41,6 @@
 //!
 //! # Where it does not hold
 //!
-//! * *What a master says on a new connection before its greeting there was answered.* Here nothing is said before. A permit that
-//!   reaches the original of a copy that way, over a connection that leads there for a moment only, lets it promise more than
-//!   the copy knows of (`SpeaksUnanswered` is that).
 //! * *A confirmation that was forgotten*, by a master that was put back to before it, or whose copy is believed in its stead. It
 //!   is asked for again at the next beat. Should the other master be lost before that, nobody who goes on knows of the grant: so
 //!   there a grant may also be known by the proposal that still stands (I6), and no master is lost where one is put back.

@@ -181,10 +181,11 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
     })
 }
 
-/// A message of the master that this is the disk of, in its present life.
+/// A message of the master that this is the disk of, in its present life, to the life of the other one that it accepted last.
 fn frame(disk: &Disk, message: PeerMessage) -> PeerFrame {
     let Identity { master, cluster, epoch, .. } = disk.identity;
-    PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, life: disk.lives.present(), message }
+    let (life, to) = (disk.lives.present(), disk.lives.peer);
+    PeerFrame { protocol: PROTOCOL, from: master, cluster, epoch, life, to, message }
 }
 
 impl Node {

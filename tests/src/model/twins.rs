@@ -67,9 +67,9 @@ pub enum Twin {
     CopyTrusted,
     /// It knows, and promises nothing, but consents to what the other master asks.
     CopyConsents,
-    /// What any life of the other master says is believed, whichever greeted last.
+    /// What any life of the other master says is believed, whichever greeted last, and whomever it is meant for.
     AnyLifeBelieved,
-    /// A master says more on a new connection before its greeting there was answered.
+    /// A master says more on a new connection before its greeting there was answered, as it may.
     SpeaksUnanswered,
     /// The starts in greetings are not compared.
     LivesIgnored,
@@ -111,7 +111,7 @@ pub(super) fn before_any(model: &Masters, known: &Disk, frame: &mut PeerFrame) {
         frame.epoch = known.identity.epoch;
     }
     if model.has(Twin::AnyLifeBelieved) {
-        frame.life = known.lives.peer.unwrap_or_default();
+        (frame.life, frame.to) = (known.lives.peer.unwrap_or_default(), None);
     }
 }
 

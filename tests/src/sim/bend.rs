@@ -40,11 +40,11 @@ impl World {
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
         let Identity { cluster, epoch, parameters, .. } = loaded.identity;
         let seen = loaded.observed.peer_lsn;
-        let mut ledger = open(loaded, now, 0);
+        let mut ledger = open(loaded, now, 0).already_begun();
         let mut fx = Effects::default();
         if ready {
             let (answer, version) = (false, String::new());
-            let life = ledger.lives().peer.unwrap_or_default();
+            let (life, to) = (ledger.lives().peer.unwrap_or_default(), Some(ledger.lives().present()));
             let lives = vec![life];
             let hello = Hello {
                 lsn: seen,
@@ -71,7 +71,8 @@ impl World {
                 last: true,
             };
             for message in [PeerMessage::Hello(hello), page] {
-                let frame = PeerFrame { protocol: PROTOCOL, from: master.id.other(), cluster, epoch, life, message };
+                let frame =
+                    PeerFrame { protocol: PROTOCOL, from: master.id.other(), cluster, epoch, life, to, message };
                 ledger.step(now, LedgerEvent::Message(Box::new(frame)), &mut fx);
             }
         }
@@ -109,7 +110,7 @@ impl World {
         }
         let ours = frame.epoch == epoch;
         if self.has(Mutation::AnyLifeBelieved) && ours {
-            frame.life = ledger.lives().peer.unwrap_or(frame.life);
+            (frame.life, frame.to) = (ledger.lives().peer.unwrap_or(frame.life), None);
         }
         if self.has(Mutation::ChallengeSkipped) && ours && matches!(frame.message, PeerMessage::Hello(_)) {
             self.masters[m].greeting = Some((from, frame.clone()));
@@ -334,8 +335,8 @@ impl World {
             _ => return false,
         };
         let Some(ledger) = &self.masters[m].ledger else { return false };
-        let life = ledger.lives().peer.unwrap_or_default();
-        let frame = PeerFrame { from: ledger.identity().master.other(), life, ..ledger.frame(answer) };
+        let (life, to) = (ledger.lives().peer.unwrap_or_default(), Some(ledger.lives().present()));
+        let frame = PeerFrame { from: ledger.identity().master.other(), life, to, ..ledger.frame(answer) };
         self.after(1, Event::Message(m, m, Box::new(frame)));
         matches!(message, PeerMessage::Close { .. })
     }

@@ -266,8 +266,8 @@ impl World {
     /// Messages are taken in.
     pub fn receive(&mut self, m: usize, from: usize, frame: Box<PeerFrame>) {
         let Some(frame) = self.bend_messages(m, from, frame) else { return };
-        let accepted = self.masters[m].ledger.as_ref().and_then(|ledger| ledger.lives().peer);
-        if frame.is_answered(accepted) {
+        let lives = self.masters[m].ledger.as_ref().map(|ledger| (ledger.lives().present(), ledger.lives().peer));
+        if lives.is_some_and(|(own, accepted)| frame.is_answered(own, accepted)) {
             let id = self.masters[m].draw();
             self.masters[m].wait(id, Asker::Peer(from));
             self.step(m, LedgerEvent::Greeting { id, frame });
