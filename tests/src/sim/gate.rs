@@ -39,6 +39,7 @@ pub fn expected(mutation: Mutation) -> Expected {
         Mutation::QuietSkipped
         | Mutation::FloorIgnored
         | Mutation::CautionNotInherited
+        | Mutation::ReceiptsIgnored
         | Mutation::ChallengeSkipped => Expected::CaughtIn(Theme::Forgotten),
         Mutation::ClosingNotBumped | Mutation::NoRest => Expected::CaughtIn(Theme::Ended),
         Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),
@@ -65,26 +66,27 @@ pub fn expected(mutation: Mutation) -> Expected {
 /// it are tried each time. It goes on from there as from anywhere, for a change of the simulation moves them.
 fn known(mutation: Mutation) -> u64 {
     match mutation {
-        Mutation::NoRest => 4,
         Mutation::OverwriteOnSync => 18,
-        Mutation::FloorIgnored => 25,
-        Mutation::Mark96NotDurable => 33,
-        Mutation::SendBeforeCommit => 38,
-        Mutation::PrepNotDurable => 41,
-        Mutation::PrepsDroppedAtPeerLost => 53,
-        Mutation::BothPropose => 55,
-        Mutation::BucketsGoBack => 57,
-        Mutation::CautionNotInherited => 101,
-        Mutation::PrepsKeptAtPeerLost => 132,
-        Mutation::QuietSkipped | Mutation::MintBeforeTheLease => 162,
-        Mutation::CloseIgnoresUntil => 249,
-        Mutation::ClosingNotBumped => 423,
+        Mutation::FloorIgnored => 35,
+        Mutation::SendBeforeCommit => 41,
+        Mutation::RenewAfterClose => 48,
+        Mutation::PrepNotDurable | Mutation::PrepsDroppedAtPeerLost => 53,
+        Mutation::BucketsGoBack => 58,
+        Mutation::Mark96NotDurable => 98,
+        Mutation::BothPropose => 117,
+        Mutation::MintBeforeTheLease => 164,
+        Mutation::PrepsKeptAtPeerLost => 206,
+        Mutation::NoRest => 208,
+        Mutation::QuietSkipped => 355,
+        Mutation::CloseIgnoresUntil | Mutation::ClosedForged => 396,
+        Mutation::CautionNotInherited => 478,
+        Mutation::ClosingNotBumped => 552,
         Mutation::PermitKeptAfterJoin => 639,
         Mutation::ReceiptsIgnored => 835,
         Mutation::PrepsNotBumped => 843,
         Mutation::UnprovenNotLifted => 1_149,
         Mutation::RollbackBelieved => 3_063,
-        Mutation::RejectionIgnored => 10_971,
+        Mutation::RejectionIgnored => 11_013,
         Mutation::AnyLifeBelieved => 13_106,
         _ => 1,
     }
