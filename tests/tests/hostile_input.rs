@@ -328,6 +328,7 @@ async fn a_strangers_messages_between_the_masters_is_not_believed() {
             exchange: 1,
             after: None,
             records: Vec::new(),
+            proposals: Vec::new(),
             settings: Vec::new(),
             memory: Memory::default(),
             last: true,

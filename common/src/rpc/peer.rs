@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// The most messages in one delivery.
 pub const BATCH_MAX: usize = 256;
-/// The most records in one page of a table. With names and addresses of full length a page stays below a frame.
+/// The most records and proposals in one page of a table. With names and addresses of full length a page stays below a frame.
 pub const PAGE_MAX: usize = 256;
 
 /// The most reports of agents in one delivery.
@@ -169,6 +169,9 @@ pub enum PeerMessage {
         after: Option<TokenKey>,
         /// The records, ascending.
         records: Vec<(TokenKey, Lease)>,
+        /// For a receiver that is unmet: the sender's proposals of these values, ascending. The receiver may have confirmed
+        /// them, answered its agents, and forgotten both. With `records` at most [`PAGE_MAX`].
+        proposals: Vec<Prep>,
         /// With the last page: all settings.
         settings: Vec<Setting>,
         /// What the sender remembers of the two.

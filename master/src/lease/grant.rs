@@ -179,7 +179,7 @@ impl Ledger {
         fx.send(PeerMessage::NoneFree { agent_id: agent_id.clone(), session, token_type, why });
     }
 
-    pub(super) fn on_propose(&mut self, now: Now, prep: Prep, fx: &mut Effects) {
+    pub(crate) fn on_propose(&mut self, now: Now, prep: Prep, fx: &mut Effects) {
         let key = prep.key;
         let parameters = self.identity.parameters;
         let plausible = rules::plausible(key, prep.token_type, prep.from, prep.until, &parameters);
@@ -312,7 +312,7 @@ impl Ledger {
     /// Whether a lease may be handed to its session, which does not have it or has lost it. Not while this ledger may have
     /// forgotten what came after: that the lease ended, and that its value was granted to somebody else. Whoever holds it does
     /// not ask for it, but renews it, and shows its receipt.
-    fn may_hand_out(&self, now: Now, key: TokenKey, lease: &Lease) -> bool {
+    pub(super) fn may_hand_out(&self, now: Now, key: TokenKey, lease: &Lease) -> bool {
         let Caution { quiet, reverted, floor } = *self.caution();
         let below = floor.is_some_and(|floor| now.wall < floor.until && !floor.allows(key.value, lease.from));
         rules::still_good(lease, now) && !quiet && !reverted && !below

@@ -15,7 +15,7 @@ use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
 use common::parameters::{EpochId, MasterId};
 use common::rpc::lease::Refusal;
-use common::rpc::peer::{Begun, JoinReply, JoinStep, PAGE_MAX};
+use common::rpc::peer::{Begun, JoinReply, JoinStep};
 use common::time::WallMs;
 use common::token::TokenKey;
 
@@ -104,10 +104,7 @@ impl Ledger {
                 Ok(JoinReply::Begun(Begun { cluster, epoch, pair_epoch, former, parameters, caution }))
             }
             JoinStep::Page { after } => {
-                let rows = self.table.leases_after(after).take(PAGE_MAX + 1);
-                let mut records: Vec<(TokenKey, Lease)> = rows.map(|(key, lease)| (key, lease.clone())).collect();
-                let last = records.len() <= PAGE_MAX;
-                records.truncate(PAGE_MAX);
+                let (records, _, last) = self.table.page(after, false);
                 let settings = if last { self.settings_table.all().cloned().collect() } else { Vec::new() };
                 Ok(JoinReply::Page { records, settings, last })
             }

@@ -304,10 +304,10 @@ impl Ledger {
                 self.extend_permit(now, fx);
             }
             PeerMessage::Pull { exchange, after, unmet } => self.on_pull(now, exchange, after, unmet, fx),
-            PeerMessage::Page { exchange, after, records, settings, memory, last } => {
+            PeerMessage::Page { exchange, after, records, proposals, settings, memory, last } => {
                 self.merge_settings(now, settings, fx);
                 self.remember(now, exchange, &memory, fx);
-                self.on_page(now, exchange, after, records, last, fx);
+                self.on_page(now, (exchange, after), records, proposals, last, fx);
             }
             PeerMessage::Sync { records, by } => {
                 let ordered = by.is_some().then(|| records.iter().map(|(key, _)| *key).collect::<Vec<_>>());

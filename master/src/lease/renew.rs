@@ -29,7 +29,10 @@ impl Ledger {
             let taken = lease.state == LeaseState::Held && now.wall < lease.until;
             return Ok(if taken { Rent::Rented } else { Rent::Unrented });
         }
-        if !rules::still_good(lease, now) {
+        // By its own receipt the promise is over: only what was lifted here, after something was forgotten, seems to go on, and
+        // the value may be another's by now.
+        let over = || request.receipt.is_some_and(|receipt| receipt.until <= now.wall);
+        if !rules::still_good(lease, now) || (over() && !self.may_hand_out(now, key, lease)) {
             return Ok(Rent::Unrented);
         }
         if rules::two_live_copies(lease, request.rseq, request.attempt) {

@@ -5,9 +5,11 @@ use super::rules;
 use super::usage::{Limits, Usage, take_one, types_of};
 use common::lease::{Lease, LeaseState, Prep};
 use common::parameters::{AgentId, ClusterParameters, MasterId, SessionId};
+use common::rpc::peer::PAGE_MAX;
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// What one master knows of every value. The two maps are the truth; the sets are derived from them and change only
 /// with them, in [`Table::put_lease`], [`Table::put_prep`] and [`Table::drop_prep`].
@@ -92,8 +94,28 @@ impl Table {
 
     /// Leases after `after`, ascending.
     pub fn leases_after(&self, after: Option<TokenKey>) -> impl Iterator<Item = (TokenKey, &Lease)> {
-        let start = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        self.leases.range((start, std::ops::Bound::Unbounded)).map(|(key, lease)| (*key, lease))
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.leases.range((start, Bound::Unbounded)).map(|(key, lease)| (*key, lease))
+    }
+
+    /// What follows `after`, ascending: the records, the proposals if they are wanted too, and whether that was all. Not more
+    /// than [`PAGE_MAX`] of both together; whatever is said of one value is on one page.
+    pub fn page(&self, after: Option<TokenKey>, with_proposals: bool) -> (Vec<(TokenKey, Lease)>, Vec<Prep>, bool) {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let records = self.leases_after(after).take(PAGE_MAX + 1);
+        let mut records: Vec<_> = records.map(|(key, lease)| (key, lease.clone())).collect();
+        let wanted = if with_proposals { PAGE_MAX + 1 } else { 0 };
+        let mut proposals: Vec<_> =
+            self.preps.range((start, Bound::Unbounded)).take(wanted).map(|(_, prep)| prep.clone()).collect();
+        let mut keys: Vec<_> =
+            records.iter().map(|(key, _)| *key).chain(proposals.iter().map(|prep| prep.key)).collect();
+        keys.sort_unstable();
+        let next = keys.get(PAGE_MAX).copied();
+        if let Some(next) = next {
+            records.retain(|(key, _)| *key < next);
+            proposals.retain(|prep| prep.key < next);
+        }
+        (records, proposals, next.is_none())
     }
 
     /// All proposals, ascending.
@@ -314,6 +336,32 @@ mod tests {
             (0u32..16, 0u8..3).prop_map(|(v, a)| Change::Prep(v, a)),
             (0u32..16, 0u8..3).prop_map(|(v, a)| Change::Confirm(v, a)),
         ]
+    }
+
+    #[test]
+    fn pages_hold_every_record_and_every_proposal_once_and_not_more_than_fit() {
+        let parameters = ClusterParameters::new(7, UtcOffset::default(), 2_047).unwrap();
+        let key = |v: u32| TokenKey { family: TokenFamily::Uint, value: TokenValue(v) };
+        // Some values have a record, some a proposal, some both.
+        let records = (0..700).filter(|v| v % 3 != 0).map(|v| (key(v), lease(LeaseState::Closed, 1, 1)));
+        let proposals = (0..700).filter(|v| v % 3 != 1).map(|v| prep(key(v), 1, 1));
+        let table = Table::new(MasterId::One, parameters, records, proposals);
+        for with_proposals in [false, true] {
+            let (mut after, mut records, mut proposals) = (None, Vec::new(), Vec::new());
+            loop {
+                let (more, proposed, last) = table.page(after, with_proposals);
+                assert!((PAGE_MAX - 1..=PAGE_MAX).contains(&(more.len() + proposed.len())) || last);
+                after = more.last().map(|(key, _)| *key).max(proposed.last().map(|prep| prep.key));
+                records.extend(more);
+                proposals.extend(proposed);
+                if last {
+                    break;
+                }
+            }
+            assert!(records.iter().map(|(key, lease)| (*key, lease)).eq(table.leases()));
+            assert_eq!(proposals.len(), if with_proposals { table.preps.len() } else { 0 });
+            assert!(proposals.iter().zip(table.preps()).all(|(said, known)| said == known));
+        }
     }
 
     proptest! {

@@ -230,7 +230,7 @@ async fn deliver_all(client: &PeerServiceClient, messages: &mut mpsc::Receiver<P
 
 fn records(message: &PeerMessage) -> usize {
     match message {
-        PeerMessage::Page { records, settings, .. } => records.len() + settings.len(),
+        PeerMessage::Page { records, proposals, settings, .. } => records.len() + proposals.len() + settings.len(),
         PeerMessage::Sync { records, .. } => records.len(),
         _ => 1,
     }

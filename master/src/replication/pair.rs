@@ -18,11 +18,11 @@ use super::lives::{Follows, Lives};
 use crate::lease::caution::Unproven;
 use crate::lease::event::{Alarm, Effects, Identity, PeerObservations};
 use crate::lease::ledger::Ledger;
-use common::lease::Lease;
+use common::lease::{Lease, Prep};
 use common::parameters::MasterId;
 use common::rpc;
 use common::rpc::lease::Mode;
-use common::rpc::peer::{Hello, PAGE_MAX, PeerFrame, PeerMessage};
+use common::rpc::peer::{Hello, PeerFrame, PeerMessage};
 use common::setting::Setting;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
@@ -560,21 +560,20 @@ impl Ledger {
         if unmet && after.is_none() {
             self.lift_what_was_permitted(now, fx);
         }
-        let mut records: Vec<(TokenKey, Lease)> =
-            self.table().leases_after(after).take(PAGE_MAX + 1).map(|(key, lease)| (key, lease.clone())).collect();
-        let last = records.len() <= PAGE_MAX;
-        records.truncate(PAGE_MAX);
+        // Whoever may have forgotten a confirmation is handed the proposals too: no agent heard of any other grant that is not
+        // among the records.
+        let (records, proposals, last) = self.table().page(after, unmet);
         let settings = if last { self.settings_table().all().cloned().collect() } else { Vec::new() };
         let memory = self.memory();
-        fx.send(PeerMessage::Page { exchange, after, records, settings, memory, last });
+        fx.send(PeerMessage::Page { exchange, after, records, proposals, settings, memory, last });
     }
 
     pub(crate) fn on_page(
         &mut self,
         now: Now,
-        exchange: u64,
-        after: Option<TokenKey>,
+        (exchange, after): (u64, Option<TokenKey>),
         records: Vec<(TokenKey, Lease)>,
+        proposals: Vec<Prep>,
         last: bool,
         fx: &mut Effects,
     ) {
@@ -582,8 +581,13 @@ impl Ledger {
         if !asked {
             return;
         }
-        let next = records.last().map(|(key, _)| *key);
+        let next = records.last().map(|(key, _)| *key).max(proposals.last().map(|prep| prep.key));
         self.merge_all(now, records, fx);
+        if self.unmet() {
+            // Any of them may have been confirmed here, and its agent answered. Known before this master promises anything, and
+            // so before the other one can be lost without it.
+            proposals.into_iter().for_each(|prep| self.on_propose(now, prep, fx));
+        }
         match next.filter(|_| !last) {
             Some(next) => {
                 self.pair.exchange = Some(Exchange { id: exchange, after: Some(next), asked_at: now.boot });

@@ -1,5 +1,6 @@
-//! What can happen to the masters, and what comes of it.
+//! Two masters, and what comes of whatever happens to them.
 
+use super::action::Action;
 use super::greetings::{self, GREETINGS_MAX, Met};
 use super::node::{self, Disk, EXCHANGE, Node, Serving, no_starts};
 use super::steps::{Outcome, Steps};
@@ -8,17 +9,16 @@ use super::world::{Joining, Link, Promises, Shared, Span, World};
 use super::{Bounds, heal, inert};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
-use common::lease::{Generation, Grant, LeaseState};
+use common::lease::{Grant, LeaseState};
 use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::{Mode, Rent, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::{JoinReply, JoinStep, Life, PeerFrame, PeerMessage};
 use common::time::{DAY_MS, WallMs};
-use common::token::{TokenKey, TokenType};
+use common::token::TokenType;
 use master::lease::join::{declare_lost, first_writes, taken_over};
 use master::lease::{Caution, Event, Identity, Lives, PeerObservations, Reply, RequestId};
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 /// The hash of every join token in the model.
@@ -40,52 +40,6 @@ pub const ANSWERED: &str = "a replaced master that has greeted the survivor serv
 
 /// All that always holds.
 pub const WHAT_HOLDS: [&str; 6] = [DISJOINT, SOUND, BOTH_KNOW, COVERED, HEALS, ANSWERED];
-
-/// Something that can happen. Masters are counted: 0 and 1 are the first two, 2 and on their replacements.
-#[derive(Clone, PartialEq, Eq, Hash)]
-#[expect(
-    missing_docs,
-    reason = "the fields say what they are: at which master, who, for which value, by which calendar"
-)]
-pub enum Action {
-    /// An agent wants a token.
-    Request { at: usize, session: SessionId, wall: WallMs },
-    /// An agent renews what it was promised.
-    Renew { at: usize, key: TokenKey, g: Generation, session: SessionId, wall: WallMs },
-    /// An agent gives back what it was promised.
-    Release { at: usize, key: TokenKey, g: Generation, session: SessionId, wall: WallMs },
-    /// A beat: a heartbeat goes out, proposals again, what is over is ended.
-    Beat { at: usize, wall: WallMs },
-    /// Messages arrive.
-    Deliver { at: usize, id: u64, frame: Box<PeerFrame>, wall: WallMs },
-    /// The other master answers a page of its table to one that is alone.
-    CutPage { at: usize, from: usize },
-    /// That page arrives.
-    TakePage { at: usize },
-    /// A crash, and a new start.
-    Restart { at: usize },
-    /// A master's folder is copied, and the copy started beside it.
-    Copy { at: usize },
-    /// A master connects to another, and all greetings arrive, or only the first so many.
-    Greet { at: usize, with: usize, count: usize },
-    /// The operator declares the other one lost.
-    PeerLost { survivor: usize },
-    /// The replacement joins, step by step.
-    Join,
-    /// Somebody keeps a copy of this master's disk.
-    Keep { at: usize },
-    /// This master ends, its disk is put back to the copy, and it starts again: it cannot prove that its store is the one it
-    /// last wrote.
-    PutBack { at: usize },
-    /// Somebody keeps copies of both disks.
-    KeepBoth,
-    /// Both end, are put back to the copies, and start again.
-    Revert,
-    /// Agents have had time to show what they hold.
-    QuietEnds { at: usize },
-    /// Only what a twin does.
-    Twin { at: usize, twin: Twin },
-}
 
 /// Two masters, their replacements, and everything that may befall them within the bounds.
 #[derive(Clone, Debug)]
@@ -178,7 +132,8 @@ impl Masters {
         }
         let Some(lost) = self.bounds.lost.get(world.replaced) else { return };
         for survivor in world.current() {
-            if world.node(survivor).is_some_and(|node| node.id() != *lost) {
+            // `--peer-lost` takes no unproven store, unless somebody vouches for it.
+            if world.node(survivor).is_some_and(|node| node.id() != *lost && !node.disk.unmet()) {
                 actions.push(Action::PeerLost { survivor });
             }
         }
@@ -388,7 +343,10 @@ impl Masters {
         twins::before_any(self, other.known(), &mut pull);
         let stepped = node::step(other.known(), other.serving, self.last_wall(), Event::Message(Box::new(pull)));
         let page = stepped.messages.into_iter().find_map(|frame| match frame.message {
-            PeerMessage::Page { records, memory, .. } => Some((records, memory, frame.life)),
+            PeerMessage::Page { records, proposals, memory, .. } => {
+                let proposals = if self.has(Twin::ProposalsKeptBack) { Vec::new() } else { proposals };
+                Some((records, proposals, memory, frame.life))
+            }
             _ => None,
         })?;
         world.put_node(from, other.after(&stepped.writes, other.serving, false));
@@ -399,9 +357,10 @@ impl Masters {
     fn take_page(&self, world: World, at: usize) -> Option<World> {
         let node = world.node(at)?;
         let other = Node { disk: node.disk.of_other(), ..node.clone() };
-        let (records, memory, life) = node.page.clone()?;
+        let (records, proposals, memory, life) = node.page.clone()?;
         let settings = Vec::new();
-        let page = PeerMessage::Page { exchange: EXCHANGE, after: None, records, settings, memory, last: true };
+        let page =
+            PeerMessage::Page { exchange: EXCHANGE, after: None, records, proposals, settings, memory, last: true };
         let frame = PeerFrame { life, ..other.frame(page) };
         self.step(world, at, self.last_wall(), Event::Message(Box::new(frame)))
     }
@@ -521,7 +480,8 @@ impl Model for Masters {
                 actions.extend(others.map(|(from, _)| from).filter(linked).map(|from| Action::CutPage { at, from }));
                 actions.push(Action::TakePage { at });
             }
-            if self.bounds.put_back == Some(node.disk.identity.master) && at < 2 && !world.put_back {
+            let kept = self.bounds.put_back == Some(node.disk.identity.master) && at < 2;
+            if kept && !world.put_back && world.replaced == 0 {
                 actions.push(if !world.kept.is_empty() { Action::PutBack { at } } else { Action::Keep { at } });
             }
             actions.extend(self.bounds.twins.iter().map(|twin| Action::Twin { at, twin: *twin }));
@@ -661,36 +621,4 @@ pub(super) fn agent(session: SessionId) -> Option<AgentId> {
 /// Whether an agent could still be told of this record.
 pub(super) fn open(state: LeaseState) -> bool {
     state != LeaseState::Closed
-}
-
-impl fmt::Debug for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let day = |wall: &WallMs| wall.0.div_euclid(DAY_MS);
-        match self {
-            Self::Request { at, session, wall } => write!(f, "day {}: {} asks {at}", day(wall), session.0),
-            Self::Renew { at, key, g, session, wall } => {
-                write!(f, "day {}: {} renews {key} g{g} at {at}", day(wall), session.0)
-            }
-            Self::Release { at, key, g, session, .. } => write!(f, "{} gives back {key} g{g} at {at}", session.0),
-            Self::Beat { at, wall } => write!(f, "day {}: {at} beats", day(wall)),
-            Self::Deliver { at, frame, wall, .. } => {
-                let epoch = frame.epoch.map_or(0, |epoch| epoch.0);
-                write!(f, "day {}: {at} receives, of pairing {epoch}, {:?}", day(wall), frame.message)
-            }
-            Self::CutPage { at, from } => write!(f, "{from} answers its table to {at}"),
-            Self::TakePage { at } => write!(f, "that table arrives at {at}"),
-            Self::Keep { at } => write!(f, "somebody copies the disk of {at}"),
-            Self::PutBack { at } => write!(f, "the copy is put back at {at}, which starts again"),
-            Self::KeepBoth => write!(f, "somebody copies both disks"),
-            Self::Revert => write!(f, "both copies are put back, and both start again"),
-            Self::QuietEnds { at } => write!(f, "the quiet time of {at} is over"),
-            Self::Restart { at } => write!(f, "{at} crashes and starts again"),
-            Self::Copy { at } => write!(f, "{at} is copied"),
-            Self::Greet { at, with, count: GREETINGS_MAX } => write!(f, "{at} connects to {with}"),
-            Self::Greet { at, with, count } => write!(f, "{at} connects to {with}, and {count} greetings arrive"),
-            Self::PeerLost { survivor } => write!(f, "the other one is declared lost at {survivor}"),
-            Self::Join => write!(f, "the replacement joins, a step further"),
-            Self::Twin { at, twin } => write!(f, "{at}: {twin:?}"),
-        }
-    }
 }

@@ -41,10 +41,10 @@
 //!
 //! # Where it does not hold
 //!
-//! * *A confirmation that was forgotten*, by a master that was put back to before it, or whose copy is believed in its stead. It
-//!   is asked for again at the next beat. Should the other master be lost before that, nobody who goes on knows of the grant: so
-//!   there a grant may also be known by the proposal that still stands (I6), and no master is lost where one is put back.
+//! * *A survivor's disk that is put back to before the other was declared lost*, while that one lives: both are in a pairing that
+//!   is over, and nobody tells them before one of them hears of the replacement. So no disk is put back after that.
 
+mod action;
 mod greetings;
 mod heal;
 mod inert;
@@ -54,8 +54,9 @@ mod steps;
 mod twins;
 mod world;
 
+pub use action::Action;
 pub use greetings::GREETINGS_MAX;
-pub use masters::{ANSWERED, Action, BOTH_KNOW, COVERED, DISJOINT, HEALS, Masters, SOUND, WHAT_HOLDS};
+pub use masters::{ANSWERED, BOTH_KNOW, COVERED, DISJOINT, HEALS, Masters, SOUND, WHAT_HOLDS};
 pub use twins::Twin;
 pub use world::World;
 pub(crate) use world::{Shared, hash_of};

@@ -58,7 +58,7 @@ pub(super) struct Node {
 }
 
 /// A page of a table, what the one that answers remembers, and in which life it answers.
-pub(super) type Page = (Vec<(TokenKey, Lease)>, Memory, Life);
+pub(super) type Page = (Vec<(TokenKey, Lease)>, Vec<Prep>, Memory, Life);
 
 /// What came of a step.
 pub(super) struct Stepped {
@@ -169,9 +169,9 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
             PeerMessage::Sync { records, by: None }
         }
-        PeerMessage::Page { exchange, after, mut records, settings, memory, last } => {
+        PeerMessage::Page { exchange, after, mut records, proposals, settings, memory, last } => {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
-            PeerMessage::Page { exchange, after, records, settings, memory, last }
+            PeerMessage::Page { exchange, after, records, proposals, settings, memory, last }
         }
         PeerMessage::Reject { key, mut record } => {
             record.iter_mut().for_each(plain);
@@ -288,6 +288,7 @@ pub(super) fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
                 exchange: EXCHANGE,
                 after: None,
                 records: Vec::new(),
+                proposals: Vec::new(),
                 settings: Vec::new(),
                 memory: Memory::default(),
                 last: true,

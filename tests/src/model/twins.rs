@@ -63,6 +63,8 @@ pub enum Twin {
     NoReceipts,
     /// At the meeting after a start without proven lineage nothing is lifted.
     NoLift,
+    /// What a master that may have forgotten a confirmation is handed does not say what was proposed to it.
+    ProposalsKeptBack,
     /// A copy of a store does not know that it may be one.
     CopyTrusted,
     /// It knows, and promises nothing, but consents to what the other master asks.

@@ -248,7 +248,6 @@ impl World {
         // One whose disk was put back has forgotten, until it meets the other one.
         let nodes = self.current().filter_map(|at| self.node(at));
         let current: Vec<&Disk> = nodes.map(|node| &node.disk).filter(|disk| !disk.unmet()).collect();
-        let forgets = self.put_back || current.iter().any(|disk| disk.counts_starts());
         self.promises.keys().all(|(key, g, _)| {
             let knows = |disk: &&&Disk| {
                 disk.leases.get(key).is_some_and(|lease| lease.g >= *g)
@@ -258,15 +257,10 @@ impl World {
                 let of_it = || current.iter().filter(|disk| disk.identity.master == id);
                 let others = || current.iter().filter(|disk| disk.identity.master != id);
                 let believed = |disk: &&&Disk| others().any(|other| other.lives.peer == Some(disk.lives.present()));
-                // What it has forgotten, or its original confirmed, may be proposed still: that is said again at each beat.
-                let proposed = || {
-                    let stands = |disk: &&Disk| disk.preps.get(key).is_some_and(|prep| prep.g >= *g);
-                    forgets && others().any(stands)
-                };
                 // Of two copies the one that is believed does, and if none is, any.
                 match of_it().find(believed) {
-                    Some(disk) => knows(&disk) || proposed(),
-                    None => of_it().next().is_none() || of_it().any(|disk| knows(&disk)) || proposed(),
+                    Some(disk) => knows(&disk),
+                    None => of_it().next().is_none() || of_it().any(|disk| knows(&disk)),
                 }
             })
         })

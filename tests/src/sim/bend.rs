@@ -66,6 +66,7 @@ impl World {
                 exchange: 1,
                 after: None,
                 records: Vec::new(),
+                proposals: Vec::new(),
                 settings: Vec::new(),
                 memory: Memory::default(),
                 last: true,
