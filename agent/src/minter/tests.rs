@@ -29,8 +29,10 @@ async fn strings(minter: &Arc<Minter>, n: u32) -> Result<Vec<String>, Refusal> {
     Ok(minter.mint(&generator, n).await?.texts(&caller))
 }
 
+#[track_caller]
 fn code<T>(result: Result<T, Refusal>) -> MintCode {
-    result.map(|_| "minted").unwrap_err().code()
+    let Err(refusal) = result else { panic!("minted") };
+    refusal.code()
 }
 
 /// Tomorrow at noon: no test runs over the end of the hour, and no mark of a file just made lies ahead.
@@ -124,12 +126,15 @@ async fn what_the_lease_does_not_allow_is_refused_with_the_reason() {
     assert!(minter.ready().unwrap_err().to_string().contains("the other master is silent"));
     drop(minter);
 
-    // At noon: a clock that is set back by less than an hour before the lease begins goes on in the hour it was in.
+    // All kinds begin at noon: a clock that is set back to less than an hour before the lease begins goes on in the first hour
+    // and day of it, if nothing later was minted.
     let (minter, _) = start_at_noon(&kit);
     minter.regate().unwrap();
     assert_eq!(minter.ready(), Ok(()));
     let Some(LeaseView::Held(lease)) = minter.leases().remove(&TokenType::Uint2) else { panic!() };
     uniq64(&minter, 1).await.unwrap();
+    minter.mint_uniq96(1).await.unwrap();
+    strings(&minter, 1).await.unwrap();
     for (wall, wanted) in [(lease.from + SpanMs(-60_000), MintCode::ClockBehind), (lease.until, MintCode::LeaseExpired)]
     {
         set_wall(&minter, wall);
