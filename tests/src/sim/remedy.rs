@@ -63,6 +63,8 @@ impl World {
     /// `--after-revert` on both masters.
     pub(super) fn say_both_are_old(&mut self) {
         let now = WallMs(self.t);
+        // By the operator's word the two have forgotten grants: their generations come again, after the floor.
+        self.oracle.forgotten = true;
         for m in self.current {
             self.tell(|| format!("--after-revert on master {m}"));
             self.masters[m].restored = false;
