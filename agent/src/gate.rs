@@ -6,11 +6,11 @@
 
 use crate::refusal::{ClockFault, Refusal};
 use common::calendar::{DayBucket, HourBucket, UtcOffset};
-use common::ids::{LayoutError, UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
+use common::kind::{Bucket as Unit, Kind, LayoutError, UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
 use common::lease::Grant;
-use common::namespace::{GeneratorKind, Namespace};
+use common::namespace::Namespace;
 use common::template::{BoundTemplate, Template};
-use common::time::{SpanMs, WallMs};
+use common::time::{DAY_MS, SpanMs, WallMs};
 use std::sync::Arc;
 
 use crate::serial::Rules;
@@ -84,40 +84,37 @@ impl Layout {
     /// What that namespace's IDs are made by.
     pub fn of(namespace: &Namespace) -> Self {
         match (namespace.kind(), namespace.template()) {
-            (GeneratorKind::String, Some(template)) => Self::Text(Arc::new(template.clone())),
+            (Kind::String, Some(template)) => Self::Text(Arc::new(template.clone())),
             _ => Self::Uniq64,
         }
     }
 
     /// How its serials behave.
     pub fn rules(&self, everyday_reset: bool) -> Rules {
-        match self {
-            Self::Uniq64 => Rules { capacity: UNIQ64_SERIALS_PER_HOUR, buckets_per_day: 24, everyday_reset },
-            Self::Text(template) => Rules { capacity: template.capacity().max(1), buckets_per_day: 1, everyday_reset },
-        }
+        let capacity = match self {
+            Self::Uniq64 => UNIQ64_SERIALS_PER_HOUR,
+            Self::Text(template) => template.capacity().max(1),
+        };
+        let buckets_per_day = u32::try_from(DAY_MS / self.unit().span().0).unwrap_or(u32::MAX);
+        Rules { capacity, buckets_per_day, everyday_reset }
     }
 
-    /// The name of its bucket.
-    pub fn unit(&self) -> &'static str {
-        match self {
-            Self::Uniq64 => "hour",
-            Self::Text(_) => "day",
-        }
+    /// Its bucket.
+    pub fn unit(&self) -> Unit {
+        let kind = match self {
+            Self::Uniq64 => Kind::Uniq64,
+            Self::Text(_) => Kind::String,
+        };
+        kind.spec().unit
     }
 
     /// The bucket that an instant lies in.
     pub fn bucket_at(&self, offset: UtcOffset, t: WallMs) -> u32 {
-        match self {
-            Self::Uniq64 => offset.hour_bucket(t).0,
-            Self::Text(_) => offset.day_bucket(t).0,
-        }
+        offset.bucket(t, self.unit().span())
     }
 
     fn start(&self, offset: UtcOffset, number: u32) -> WallMs {
-        match self {
-            Self::Uniq64 => offset.hour_start(HourBucket(number)),
-            Self::Text(_) => offset.day_start(DayBucket(number)),
-        }
+        offset.bucket_start(number, self.unit().span())
     }
 
     /// Whether IDs may be minted now, and of which bucket: the clock's, or `last` if that is later.
@@ -210,7 +207,7 @@ mod tests {
     use super::*;
     use common::lease::Generation;
     use common::rpc::mint::MintCode;
-    use common::time::{DAY_MS, HOUR_MS};
+    use common::time::HOUR_MS;
     use common::token::{TokenType, TokenValue};
 
     const UTC: UtcOffset = match UtcOffset::from_minutes(0) {

@@ -1,7 +1,8 @@
 //! Why no ID came: one list for minting, HTTP and RPC.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::namespace::{GeneratorKind, GeneratorName};
+use common::kind::Kind;
+use common::namespace::GeneratorName;
 use common::parameters::ClusterId;
 use common::rpc::mint::MintCode;
 use common::time::{SECOND_MS, SpanMs, WallMs};
@@ -17,7 +18,7 @@ pub enum Refusal {
     #[error("there is no {kind} generator named '{name}'; GET /generators lists those there are")]
     UnknownGenerator {
         /// Of which kind.
-        kind: GeneratorKind,
+        kind: Kind,
         /// The name asked for, cut to a bounded length.
         name: String,
     },

@@ -5,7 +5,8 @@ use crate::minter::{Generator, Minter};
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
-use common::namespace::{GeneratorKind, GeneratorName, Namespace};
+use common::kind::Kind;
+use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::mint::{MintFailure, MintService, MintServiceRequest};
@@ -67,7 +68,7 @@ impl Server {
     }
 
     /// The generator of that kind and name, of which the masters may have heard by now.
-    async fn generator(&self, kind: GeneratorKind, name: &str) -> Result<&Arc<Generator>, Refusal> {
+    async fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
         let known = self.minter.generator(kind, name);
         match (&self.names, known.is_err()) {
             (Some(names), true) => {
@@ -103,13 +104,13 @@ impl Server {
         Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {max}")))
     }
 
-    async fn mint(&self, kind: GeneratorKind, name: &str, n: u32) -> Result<Runs, Refusal> {
+    async fn mint(&self, kind: Kind, name: &str, n: u32) -> Result<Runs, Refusal> {
         let generator = self.generator(kind, or_default(name)).await?;
         self.minter.mint(generator, n).await
     }
 
     async fn strings(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
-        let generator = self.generator(GeneratorKind::String, or_default(name)).await?;
+        let generator = self.generator(Kind::String, or_default(name)).await?;
         let Some(template) = generator.namespace().template() else {
             return Err(Refusal::BadParameter("this generator has no template".to_owned()));
         };
@@ -159,7 +160,7 @@ fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
 impl MintService for Server {
     async fn uniq64(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
         let minted = match self.check(n, U64_LEN_MAX) {
-            Ok(()) => self.mint(GeneratorKind::Uniq64, &name, n).await,
+            Ok(()) => self.mint(Kind::Uniq64, &name, n).await,
             Err(refusal) => Err(refusal),
         };
         minted.map(|runs| runs.uniq64().map(|id| id.bits()).collect()).map_err(|e| self.failure(&e))

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::gate::Prefix;
-use common::ids::{UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
+use common::kind::{UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
 use common::template::CallerParts;
 
 /// Room for a string of the usual length.

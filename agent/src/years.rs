@@ -3,7 +3,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::calendar::{Civil, UtcOffset};
-use common::ids::{IdKind, Uniq64, Uniq96};
+use common::kind::{Form, Kind, Uniq64};
 use common::time::{SpanMs, WallMs};
 
 /// How long before its end a layout is warned about.
@@ -16,15 +16,15 @@ const SIGNED_YEAR_END: i32 = Uniq64::YEAR_LAST - 63;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutEnd {
     /// Which one.
-    pub kind: IdKind,
+    pub kind: Kind,
     /// The first instant that it cannot express.
     pub at: WallMs,
 }
 
 /// The ends of all layouts with a field for the year, by the calendar of that offset.
 pub fn layout_ends(offset: UtcOffset) -> impl Iterator<Item = LayoutEnd> {
-    let after = [(IdKind::Uniq64, Uniq64::YEAR_LAST), (IdKind::Uniq96, Uniq96::YEAR_LAST)];
-    after.into_iter().filter_map(move |(kind, last)| {
+    Kind::ALL.into_iter().filter_map(move |kind| {
+        let Form::Number { year_last: last, .. } = kind.spec().form else { return None };
         let new_year =
             Civil { year: last.saturating_add(1), month: 1, day: 1, hour: 0, minute: 0, second: 0, millisecond: 0 };
         offset.instant(&new_year).map(|at| LayoutEnd { kind, at })
@@ -51,6 +51,7 @@ pub fn ending(offset: UtcOffset, now: WallMs) -> impl Iterator<Item = LayoutEnd>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::kind::Uniq96;
     use common::token::TokenValue;
 
     #[test]
@@ -58,7 +59,7 @@ mod tests {
         for minutes in [0, 480, -210] {
             let offset = UtcOffset::from_minutes(minutes).unwrap();
             let ends: Vec<LayoutEnd> = layout_ends(offset).collect();
-            assert_eq!(ends.iter().map(|end| end.kind).collect::<Vec<_>>(), [IdKind::Uniq64, IdKind::Uniq96]);
+            assert_eq!(ends.iter().map(|end| end.kind).collect::<Vec<_>>(), [Kind::Uniq64, Kind::Uniq96]);
             let before = |at: WallMs| WallMs(at.0 - 1);
             let hour = |at| Uniq64::prefix(offset, offset.hour_bucket(at), TokenValue(1));
             assert!(hour(before(ends[0].at)).is_ok() && hour(ends[0].at).is_err());
@@ -75,7 +76,7 @@ mod tests {
             assert_eq!(offset.civil(at).unwrap().year, 2064);
             let largest = |at| {
                 let prefix = Uniq64::prefix(offset, offset.hour_bucket(at), TokenValue(Uniq64::TOKEN_MAX)).unwrap();
-                prefix | (common::ids::UNIQ64_SERIALS_PER_HOUR - 1)
+                prefix | (common::kind::UNIQ64_SERIALS_PER_HOUR - 1)
             };
             assert!(i64::try_from(largest(WallMs(at.0 - 1))).is_ok() && i64::try_from(largest(at)).is_err());
             assert_eq!(signed_ending(offset, WallMs(at.0 - WARN_AHEAD.0 - 1)), None);
@@ -91,7 +92,7 @@ mod tests {
         let told = |now| ending(offset, now).map(|end| end.kind).collect::<Vec<_>>();
         assert_eq!(told(WallMs(end.at.0 - WARN_AHEAD.0 - 1)), []);
         for now in [end.at.0 - WARN_AHEAD.0, end.at.0 - 1, end.at.0, end.at.0 + 1] {
-            assert_eq!(told(WallMs(now)), [IdKind::Uniq64]);
+            assert_eq!(told(WallMs(now)), [Kind::Uniq64]);
         }
     }
 }

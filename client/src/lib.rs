@@ -32,7 +32,8 @@ mod prefetch;
 mod rpc;
 mod settings;
 
-pub use common::namespace::{Definition, GeneratorKind, GeneratorName, Namespace};
+pub use common::kind::Kind as GeneratorKind;
+pub use common::namespace::{Definition, GeneratorName, Namespace};
 pub use common::rpc::mint::MintCode;
 pub use error::{Attempt, Cause, Error};
 pub use settings::{AGENTS_MAX, Address, Prefetch, Settings, SettingsError};

@@ -84,27 +84,34 @@ impl UtcOffset {
 
     /// The day in which `t` lies; instants before 1970 count as its first day, those past the field as its last.
     pub fn day_bucket(self, t: WallMs) -> DayBucket {
-        DayBucket(self.bucket(t, DAY_MS))
+        DayBucket(self.bucket(t, SpanMs(DAY_MS)))
     }
 
     /// The hour in which `t` lies; instants before 1970 count as its first hour, those past the field as its last.
     pub fn hour_bucket(self, t: WallMs) -> HourBucket {
-        HourBucket(self.bucket(t, HOUR_MS))
+        HourBucket(self.bucket(t, SpanMs(HOUR_MS)))
     }
 
-    fn bucket(self, t: WallMs, unit: i64) -> u32 {
-        let n = t.0.saturating_add(self.ms()).div_euclid(unit);
+    /// Which `unit`, at least 1 ms, counted from 1970-01-01 in this offset, `t` lies in; instants before 1970 count as the
+    /// first one, those past the field as the last.
+    pub fn bucket(self, t: WallMs, unit: SpanMs) -> u32 {
+        let n = t.0.saturating_add(self.ms()).div_euclid(unit.0.max(1));
         u32::try_from(n.max(0)).unwrap_or(u32::MAX)
     }
 
     /// The first instant of `day`.
     pub fn day_start(self, day: DayBucket) -> WallMs {
-        WallMs(i64::from(day.0) * DAY_MS - self.ms())
+        self.bucket_start(day.0, SpanMs(DAY_MS))
     }
 
     /// The first instant of `hour`.
     pub fn hour_start(self, hour: HourBucket) -> WallMs {
-        WallMs(i64::from(hour.0) * HOUR_MS - self.ms())
+        self.bucket_start(hour.0, SpanMs(HOUR_MS))
+    }
+
+    /// The first instant of that bucket of `unit`, at most a day.
+    pub fn bucket_start(self, bucket: u32, unit: SpanMs) -> WallMs {
+        WallMs(i64::from(bucket) * unit.0 - self.ms())
     }
 
     /// The calendar fields of `t`, or `None` outside chrono's range of years.

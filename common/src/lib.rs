@@ -10,7 +10,7 @@ pub mod clock;
 mod digits;
 pub mod envelope;
 pub mod hosts;
-pub mod ids;
+pub mod kind;
 pub mod lease;
 pub mod namespace;
 #[cfg(feature = "rpc")]

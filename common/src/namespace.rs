@@ -4,11 +4,13 @@
 //! whole kind: no two names of a kind ever give equal IDs. A name whose scope is its own may give what others give.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::calendar::UtcOffset;
 use crate::digits::shown;
-use crate::ids::UNIQ64_SERIALS_PER_HOUR;
+use crate::kind::{Form, Kind, Spec};
 use crate::parameters::ClusterId;
-use crate::template::{DEFAULT_TEMPLATE, Overlap, Template, TemplateError};
-use crate::token::{TokenType, UnknownTokenType};
+use crate::template::{Overlap, Template, TemplateError};
+use crate::time::WallMs;
+use crate::token::{TokenKey, TokenType, TokenValue, UnknownTokenType};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -98,82 +100,12 @@ impl Scope {
     }
 }
 
-/// What a named generator mints. Uniq96 is not among them: it keeps no serial, so it has no names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[repr(u8)]
-pub enum GeneratorKind {
-    /// 64-bit numbers.
-    Uniq64 = 1,
-    /// Strings by a template.
-    String = 2,
-}
-
-/// A number or a name that is not a kind of generator.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a kind of generator; there are uniq64, string")]
-pub struct UnknownKind(String);
-
-impl GeneratorKind {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Uniq64, Self::String];
-
-    /// The number in the serial file's flags.
-    pub const fn number(self) -> u8 {
-        self as u8
-    }
-
-    /// The type of token it uses when nothing else is said.
-    pub const fn default_token_type(self) -> TokenType {
-        match self {
-            Self::Uniq64 => TokenType::Uint2,
-            Self::String => TokenType::String2IncludeLetter,
-        }
-    }
-
-    /// Whether the serial starts anew each day when nothing else is said: people read strings and expect it there.
-    const fn default_reset(self) -> bool {
-        match self {
-            Self::Uniq64 => false,
-            Self::String => true,
-        }
-    }
-
-    /// The name in URLs and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uniq64 => "uniq64",
-            Self::String => "string",
-        }
-    }
-}
-
-impl TryFrom<u8> for GeneratorKind {
-    type Error = UnknownKind;
-    fn try_from(number: u8) -> Result<Self, UnknownKind> {
-        Self::ALL.into_iter().find(|kind| kind.number() == number).ok_or_else(|| UnknownKind(number.to_string()))
-    }
-}
-
-impl FromStr for GeneratorKind {
-    type Err = UnknownKind;
-    fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownKind(shown(name)))
-    }
-}
-
-impl fmt::Display for GeneratorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// What a name stands for. Built only by checks, so the parts fit each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "RawNamespace", into = "RawNamespace")]
 pub struct Namespace {
     name: GeneratorName,
-    kind: GeneratorKind,
+    kind: Kind,
     token_type: TokenType,
     template: Option<Template>,
     everyday_reset: bool,
@@ -186,7 +118,7 @@ pub struct Namespace {
 #[derive(Serialize, Deserialize)]
 struct RawNamespace {
     name: GeneratorName,
-    kind: GeneratorKind,
+    kind: Kind,
     token_type: TokenType,
     template: Option<String>,
     everyday_reset: bool,
@@ -199,7 +131,7 @@ struct RawNamespace {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EarlyNamespace {
     name: GeneratorName,
-    kind: GeneratorKind,
+    kind: Kind,
     token_type: TokenType,
     template: Option<String>,
     everyday_reset: bool,
@@ -222,7 +154,7 @@ impl TryFrom<EarlyNamespace> for Namespace {
 pub struct Definition {
     /// What it mints.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub kind: GeneratorKind,
+    pub kind: Kind,
     /// The name of the token type; `uint2` for `uniq64`, one of the `string` types for `string`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_type: Option<String>,
@@ -244,14 +176,14 @@ pub struct Definition {
 impl Definition {
     /// A generator of kind `string` with this template; everything else as in `default`.
     pub fn string(template: impl Into<String>) -> Self {
-        Self { kind: GeneratorKind::String, template: Some(template.into()), ..Self::default() }
+        Self { kind: Kind::String, template: Some(template.into()), ..Self::default() }
     }
 }
 
 impl Default for Definition {
     /// A generator of kind `uniq64`, as `default` is: the one kind that needs nothing to be said.
     fn default() -> Self {
-        let kind = GeneratorKind::Uniq64;
+        let kind = Kind::Uniq64;
         Self { kind, token_type: None, template: None, everyday_reset: None, step: None, scope: None }
     }
 }
@@ -262,12 +194,26 @@ pub enum NamespaceError {
     /// The template is refused.
     #[error("the template cannot be taken: {0}")]
     Template(#[from] TemplateError),
-    /// A string needs a template.
-    #[error("a generator of kind string needs a template, e.g. {DEFAULT_TEMPLATE}")]
-    TemplateMissing,
-    /// A number has none.
-    #[error("a generator of kind uniq64 takes no template: leave it out, or take kind string")]
-    TemplateSuperfluous,
+    /// There are no names of that kind.
+    #[error("there are no generators of kind {kind}, which has no names")]
+    Nameless {
+        /// What it was to mint.
+        kind: Kind,
+    },
+    /// Its kind needs a template.
+    #[error("a generator of kind {kind} needs a template, e.g. {example}")]
+    TemplateMissing {
+        /// What it was to mint.
+        kind: Kind,
+        /// One that will do.
+        example: &'static str,
+    },
+    /// Its kind has none.
+    #[error("a generator of kind {kind} takes no template: leave it out, or take kind string")]
+    TemplateSuperfluous {
+        /// What it was to mint.
+        kind: Kind,
+    },
     /// No such token type.
     #[error(transparent)]
     UnknownTokenType(#[from] UnknownTokenType),
@@ -275,7 +221,7 @@ pub enum NamespaceError {
     #[error("a generator of kind {kind} cannot use {token_type} tokens: it takes {wanted}")]
     TokenType {
         /// What it mints.
-        kind: GeneratorKind,
+        kind: Kind,
         /// What it was to use.
         token_type: TokenType,
         /// What it can use.
@@ -283,10 +229,13 @@ pub enum NamespaceError {
     },
     /// A series that all names share does not restart for one of them.
     #[error(
-        "all uniq64 names of a token share one series of serials, which does not restart: leave everyday_reset out, or say \
+        "all {kind} names of a token share one series of serials, which does not restart: leave everyday_reset out, or say \
          \"scope\":\"own\" if it is fine that other names give equal IDs"
     )]
-    SharedReset,
+    SharedReset {
+        /// What it was to mint.
+        kind: Kind,
+    },
     /// A step of 0, or more than there are serials.
     #[error("a step of {step} does not fit: 1 to {max}")]
     Step {
@@ -309,45 +258,64 @@ impl Namespace {
     /// [`NamespaceError`], with the reason.
     pub fn define(name: GeneratorName, definition: &Definition) -> Result<Self, NamespaceError> {
         let kind = definition.kind;
+        let Spec { right, form, definition: definable, .. } = kind.spec();
+        let definable = definable.as_ref().ok_or(NamespaceError::Nameless { kind })?;
         let token_type = match &definition.token_type {
             Some(text) => text.parse()?,
-            None => kind.default_token_type(),
+            None => right.token_type,
         };
-        let wrong = |wanted| NamespaceError::TokenType { kind, token_type, wanted };
-        let template = match (kind, &definition.template) {
-            (GeneratorKind::Uniq64, Some(_)) => return Err(NamespaceError::TemplateSuperfluous),
-            (GeneratorKind::Uniq64, None) if token_type != TokenType::Uint2 => return Err(wrong("uint2")),
-            (GeneratorKind::Uniq64, None) => None,
-            (GeneratorKind::String, None) => return Err(NamespaceError::TemplateMissing),
-            (GeneratorKind::String, Some(_)) if token_type.family().width().is_none() => {
-                return Err(wrong("the string2 and string3 types"));
+        let template = match (form, &definition.template) {
+            (Form::Number { .. }, Some(_)) => return Err(NamespaceError::TemplateSuperfluous { kind }),
+            (Form::Template { default }, None) => {
+                return Err(NamespaceError::TemplateMissing { kind, example: default });
             }
-            (GeneratorKind::String, Some(source)) => Some(Template::parse(source, token_type.family())?),
+            _ if !right.token_types.contains(&token_type) => {
+                return Err(NamespaceError::TokenType { kind, token_type, wanted: right.wanted });
+            }
+            (_, None) => None,
+            (_, Some(source)) => Some(Template::parse(source, token_type.family())?),
         };
-        let capacity = template.as_ref().map_or(UNIQ64_SERIALS_PER_HOUR, Template::capacity);
+        let capacity = capacity_of(kind, template.as_ref());
         let max = u32::try_from(capacity).unwrap_or(u32::MAX).min(Self::STEP_MAX);
         let step = definition.step.unwrap_or(Self::STEP_DEFAULT.min(max));
         if !(1..=max).contains(&step) {
             return Err(NamespaceError::Step { step, max });
         }
-        let everyday_reset = definition.everyday_reset.unwrap_or(kind.default_reset());
+        let everyday_reset = definition.everyday_reset.unwrap_or(definable.everyday_reset);
         let scope = definition.scope.unwrap_or_default();
-        if (kind, scope, everyday_reset) == (GeneratorKind::Uniq64, Scope::Kind, true) {
-            return Err(NamespaceError::SharedReset);
+        if everyday_reset && scope == Scope::Kind && definable.shared_serials {
+            return Err(NamespaceError::SharedReset { kind });
         }
         Ok(Self { name, kind, token_type, template, everyday_reset, step, scope, early: false })
     }
 
     /// The namespace `default` of that kind.
-    pub fn default_of(kind: GeneratorKind) -> Self {
+    pub fn default_of(kind: Kind) -> Self {
         let token_type = kind.default_token_type();
-        let template = match kind {
-            GeneratorKind::Uniq64 => None,
-            GeneratorKind::String => Template::parse(DEFAULT_TEMPLATE, token_type.family()).ok(),
+        let template = match kind.spec().form {
+            Form::Number { .. } => None,
+            Form::Template { default } => Template::parse(default, token_type.family()).ok(),
         };
-        let everyday_reset = kind.default_reset();
+        let everyday_reset = kind.spec().definition.as_ref().is_some_and(|definable| definable.everyday_reset);
         let (name, step, scope) = (GeneratorName::default(), Self::STEP_DEFAULT, Scope::Kind);
         Self { name, kind, token_type, template, everyday_reset, step, scope, early: false }
+    }
+
+    /// An ID of that instant, token and serial, as this namespace writes it; the caller's parts are letters. `None` if they
+    /// do not fit.
+    pub fn example(&self, offset: UtcOffset, at: WallMs, token: TokenValue, serial: u32) -> Option<String> {
+        let template = match (&self.kind.spec().form, &self.template) {
+            (Form::Number { decimal, .. }, _) => return decimal(offset, at, token, serial).ok(),
+            (Form::Template { .. }, template) => template.as_ref()?,
+        };
+        let token = TokenKey { family: template.family(), value: token };
+        let bound = template.bind(offset, offset.day_bucket(at), token).ok()?;
+        let letters = |len: Option<u32>| len.map(|len| "A".repeat(len as usize));
+        let (biz, custom) = (letters(template.biz_len()), letters(template.custom_len()));
+        let caller = template.check_caller(biz.as_deref(), custom.as_deref()).ok()?;
+        let mut text = Vec::new();
+        bound.write(&caller, serial.into(), &mut text);
+        String::from_utf8(text).ok()
     }
 
     /// The definition as a person writes it, with nothing left out.
@@ -369,7 +337,8 @@ impl Namespace {
 
     /// Whether its IDs are those of `default`, which it is another name for: one series for all Uniq64 of a token.
     pub fn shares_serials(&self) -> bool {
-        (self.kind, self.scope) == (GeneratorKind::Uniq64, Scope::Kind) && !self.name.is_default()
+        let shared = self.kind.spec().definition.as_ref().is_some_and(|definable| definable.shared_serials);
+        shared && self.scope == Scope::Kind && !self.name.is_default()
     }
 
     /// Whether `known`, which is registered, is what this definition asks for. One that was registered before there were
@@ -391,7 +360,7 @@ impl Namespace {
     }
 
     /// What it mints.
-    pub fn kind(&self) -> GeneratorKind {
+    pub fn kind(&self) -> Kind {
         self.kind
     }
 
@@ -410,9 +379,9 @@ impl Namespace {
         self.everyday_reset
     }
 
-    /// How many IDs one token can give: in an hour for Uniq64, in a day for strings.
+    /// How many IDs one token can give in the kind's unit of time.
     pub fn capacity(&self) -> u64 {
-        self.template.as_ref().map_or(UNIQ64_SERIALS_PER_HOUR, Template::capacity)
+        capacity_of(self.kind, self.template.as_ref())
     }
 
     /// How many serials are reserved at once at first.
@@ -466,6 +435,13 @@ impl Namespace {
     }
 }
 
+fn capacity_of(kind: Kind, template: Option<&Template>) -> u64 {
+    match (&kind.spec().form, template) {
+        (Form::Number { serials, .. }, _) => *serials,
+        (Form::Template { .. }, template) => template.map_or(0, Template::capacity),
+    }
+}
+
 fn cluster_half(cluster: ClusterId) -> u64 {
     let bytes = cluster.0.to_le_bytes();
     fnv1a(std::iter::once(&CLUSTER_CHECKSUM_VERSION).chain(&bytes)) & u64::from(u32::MAX)
@@ -516,6 +492,7 @@ impl From<Namespace> for RawNamespace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::template::DEFAULT_TEMPLATE;
 
     fn name(text: &str) -> GeneratorName {
         text.parse().unwrap()
@@ -525,14 +502,14 @@ mod tests {
     fn what_is_left_out_of_a_definition_is_as_in_default() {
         let orders: GeneratorName = "orders".parse().unwrap();
         let of = |definition: &Definition| Namespace::define(orders.clone(), definition).unwrap().definition();
-        assert_eq!(of(&Definition::default()), Namespace::default_of(GeneratorKind::Uniq64).definition());
-        let default = Namespace::default_of(GeneratorKind::String).definition();
+        assert_eq!(of(&Definition::default()), Namespace::default_of(Kind::Uniq64).definition());
+        let default = Namespace::default_of(Kind::String).definition();
         assert_eq!(of(&Definition::string(DEFAULT_TEMPLATE)), default);
     }
 
     fn string(template: &str) -> Definition {
         Definition {
-            kind: GeneratorKind::String,
+            kind: Kind::String,
             token_type: None,
             template: Some(template.to_owned()),
             everyday_reset: None,
@@ -542,7 +519,7 @@ mod tests {
     }
 
     const UNIQ64: Definition = Definition {
-        kind: GeneratorKind::Uniq64,
+        kind: Kind::Uniq64,
         token_type: None,
         template: None,
         everyday_reset: None,
@@ -562,17 +539,8 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_their_numbers_and_names() {
-        assert_eq!(GeneratorKind::ALL.map(GeneratorKind::number), [1, 2]);
-        for kind in GeneratorKind::ALL {
-            assert_eq!((GeneratorKind::try_from(kind.number()), kind.to_string().parse()), (Ok(kind), Ok(kind)));
-        }
-        assert!(GeneratorKind::try_from(0).is_err() && "uniq96".parse::<GeneratorKind>().is_err());
-    }
-
-    #[test]
     fn the_defaults_are_what_their_definitions_define() {
-        let defaults = GeneratorKind::ALL.map(Namespace::default_of);
+        let defaults = Kind::NAMED.map(Namespace::default_of);
         for namespace in &defaults {
             assert_eq!(Namespace::define(namespace.name().clone(), &namespace.definition()).as_ref(), Ok(namespace));
         }
@@ -598,6 +566,7 @@ mod tests {
             (with("uint1", &UNIQ64), "it takes uint2"),
             (with("uint2", &short), "string3 types"),
             (with("string4", &short), "not a token type"),
+            (Definition { kind: Kind::Uniq96, ..UNIQ64 }, "no generators of kind uniq96"),
             (Definition { everyday_reset: Some(true), ..UNIQ64 }, "\"scope\":\"own\""),
             (Definition { step: Some(0), ..UNIQ64 }, "1 to 10000000"),
             (Definition { step: Some(Namespace::STEP_MAX + 1), ..UNIQ64 }, "1 to 10000000"),
@@ -641,7 +610,7 @@ mod tests {
     #[test]
     fn golden_checksums_of_the_defaults() {
         assert_eq!(
-            GeneratorKind::ALL.map(|kind| Namespace::default_of(kind).checksum()),
+            Kind::NAMED.map(|kind| Namespace::default_of(kind).checksum()),
             [0x5457_d825_34a3_0a6f, 0xde23_656b_a35c_c656]
         );
     }
@@ -658,7 +627,7 @@ mod tests {
         assert!(!Namespace::same_cluster(orders.checksum(), here), "one made before clusters were told apart");
         // It stands in serial files.
         assert_eq!(format!("{sum:016x}"), "9892ec446b65a730");
-        let default = Namespace::default_of(GeneratorKind::Uniq64);
+        let default = Namespace::default_of(Kind::Uniq64);
         assert_eq!(default.checksum_in(here), default.checksum());
     }
 
@@ -677,7 +646,7 @@ mod tests {
         for scope in [None, Some(Scope::Kind), Some(Scope::Own)] {
             assert!(asked(scope).is_met_by(&known), "{scope:?}");
         }
-        assert!(asked(None).shares_serials() && !Namespace::default_of(GeneratorKind::Uniq64).shares_serials());
+        assert!(asked(None).shares_serials() && !Namespace::default_of(Kind::Uniq64).shares_serials());
         assert!(!asked(None).is_met_by(&asked(Some(Scope::Own))) && !asked(Some(Scope::Own)).is_met_by(&asked(None)));
         let again = bincode::deserialize::<Namespace>(&bincode::serialize(&known).unwrap()).unwrap();
         assert_eq!(again, known);

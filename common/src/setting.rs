@@ -4,7 +4,8 @@
 
 use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};
 use crate::audit::Actor;
-use crate::namespace::{EarlyNamespace, GeneratorKind, GeneratorName, Namespace, NamespaceError};
+use crate::kind::Kind;
+use crate::namespace::{EarlyNamespace, GeneratorName, Namespace, NamespaceError};
 use crate::parameters::MasterId;
 use crate::time::WallMs;
 use core::net::IpAddr;
@@ -411,7 +412,7 @@ fn define(wanted: &Namespace, known: Option<&SettingValue>) -> Outcome {
 
 /// The namespaces that exist without being registered.
 pub fn predefined() -> impl Iterator<Item = Namespace> {
-    GeneratorKind::ALL.into_iter().map(Namespace::default_of)
+    Kind::NAMED.into_iter().map(Namespace::default_of)
 }
 
 #[cfg(test)]
@@ -427,7 +428,7 @@ mod tests {
     fn orders(step: u32, reset: bool) -> Box<Namespace> {
         let scope = Scope::Own;
         let definition = Definition {
-            kind: GeneratorKind::Uniq64,
+            kind: Kind::Uniq64,
             token_type: None,
             template: None,
             everyday_reset: Some(reset),

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use common::calendar::{Civil, UtcOffset};
-use common::ids::{TextForm, Uniq64, Uniq96, Ymd, explain};
+use common::kind::{TextForm, Uniq64, Uniq96, Ymd, explain};
 use common::time::WallMs;
 use common::token::TokenValue;
 use proptest::prelude::*;

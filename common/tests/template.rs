@@ -4,7 +4,7 @@
 
 use chrono::Datelike as _;
 use common::calendar::{DayBucket, UtcOffset};
-use common::ids::explain;
+use common::kind::explain;
 use common::template::{CallerError, CallerParts, DEFAULT_TEMPLATE, PartKind, Template, TemplateError};
 use common::token::{TokenFamily, TokenKey, TokenValue};
 use proptest::prelude::*;

@@ -3,7 +3,8 @@
 
 use agent::embed::{Embedded, MintError, Settings, UniqGenerator};
 use agent::refusal::Refusal;
-use common::namespace::{Definition, GeneratorKind, Namespace};
+use common::kind::Kind;
+use common::namespace::{Definition, Namespace};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Mutex;
@@ -16,7 +17,7 @@ const BATCH: usize = 1_000;
 
 fn orders(everyday_reset: bool) -> Namespace {
     let definition = Definition {
-        kind: GeneratorKind::String,
+        kind: Kind::String,
         token_type: Some("string2-only-number".to_owned()),
         template: Some(TEMPLATE.to_owned()),
         everyday_reset: Some(everyday_reset),

@@ -10,8 +10,8 @@ use agent::serial_file::{
     AfterReboot, Block, Contents, Holdings, Opened, Place as FilePlace, SerialFileError, Taken, WriteError, format,
     open, open_on,
 };
+use common::kind;
 use common::lease::{Generation, Grant};
-use common::namespace::GeneratorKind;
 use common::parameters::{ClusterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
@@ -30,7 +30,7 @@ const NOW: WallMs = WallMs(1_795_000_000_000);
 fn block(serial: u64) -> Block {
     Block {
         name: "default".parse().unwrap(),
-        kind: GeneratorKind::Uniq64,
+        kind: kind::Kind::Uniq64,
         everyday_reset: false,
         create_time: NOW,
         modification_time: NOW,

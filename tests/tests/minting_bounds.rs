@@ -9,8 +9,7 @@ use agent::embed::{Embedded, Settings, UniqGenerator as _};
 use agent::serial_file::{Contents, decode};
 use common::calendar::{DayBucket, UtcOffset};
 use common::clock::{Clock, TestClock};
-use common::ids::{TextForm, Uniq64, Uniq96};
-use common::namespace::GeneratorKind;
+use common::kind::{self, TextForm, Uniq64, Uniq96};
 use common::time::{DAY_MS, HOUR_MS, SECOND_MS, SpanMs, WallMs};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -87,17 +86,17 @@ fn on_disk(serial_file: &Path) -> Contents {
 
 /// Whether an ID's serial is below what is durable: whoever dies now must not come back to it.
 fn is_below_the_mark(contents: &Contents, offset: UtcOffset, id: &str, kind: Kind) -> bool {
-    let of_kind = |wanted: GeneratorKind| contents.blocks.iter().flatten().find(move |block| block.kind == wanted);
+    let of_kind = |wanted: kind::Kind| contents.blocks.iter().flatten().find(move |block| block.kind == wanted);
     let (wanted, bucket, serial) = match kind {
         Kind::Uniq64 => {
             let id = Uniq64::parse_form(id, TextForm::Decimal).unwrap();
             let fields = id.fields().unwrap();
-            (GeneratorKind::Uniq64, fields.bucket().unwrap().0, fields.serial.into())
+            (kind::Kind::Uniq64, fields.bucket().unwrap().0, fields.serial.into())
         }
         Kind::Text => {
             // Eight digits of the date, TEST, two of the token, the serial, two of the caller's.
             let serial: u64 = id[14..id.len() - 2].parse().unwrap();
-            (GeneratorKind::String, offset.day_bucket(own_time(offset, id, kind).0).0, serial)
+            (kind::Kind::String, offset.day_bucket(own_time(offset, id, kind).0).0, serial)
         }
         Kind::Uniq96 => return own_time(offset, id, kind).0 < contents.header.uniq96_mark,
     };

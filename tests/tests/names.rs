@@ -1,7 +1,8 @@
 //! Names across clusters, scopes and masters: two agents never give equal IDs by one name, or by two.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::namespace::{Definition, GeneratorKind, Namespace};
+use common::kind::Kind;
+use common::namespace::{Definition, Namespace};
 use common::rpc::lease::{Changed, DefineRequest, Refusal};
 use common::rpc::transport::deadline_in;
 use serde_json::{Value, json};
@@ -306,7 +307,7 @@ async fn no_two_names_of_a_kind_give_equal_ids_unless_one_says_so() {
 
 async fn define(cluster: &Cluster, master: usize, name: String, template: String) -> Result<Changed, Refusal> {
     let definition = Definition {
-        kind: GeneratorKind::String,
+        kind: Kind::String,
         token_type: None,
         template: Some(template),
         everyday_reset: None,

@@ -1,7 +1,7 @@
 //! A master is lost for good, or believed to be, and replaced: nothing is repeated, leases go on, new ones are granted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::ids::Uniq96;
+use common::kind::Uniq96;
 use common::rpc::lease::{Mode, RetiredProof};
 use common::token::TokenType;
 use std::sync::{Arc, Mutex};

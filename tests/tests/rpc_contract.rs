@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use common::clock::TestClock;
-use common::namespace::{GeneratorKind, Scope};
+use common::kind;
+use common::namespace::Scope;
 use common::parameters::{ClusterId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, Refusal, RetiredProof};
@@ -96,7 +97,7 @@ where
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
     type Heartbeat = (u32, (u32, String, SessionId, Option<ClusterId>, Option<TestClock>, String, Vec<RetiredProof>));
-    type Define = (u32, (String, GeneratorKind, TokenType, Option<String>, bool, u32, Scope, bool));
+    type Define = (u32, (String, kind::Kind, TokenType, Option<String>, bool, u32, Scope, bool));
     let cluster = Cluster::start(1, &[]).await.unwrap();
     let heartbeat = |name: &str| -> Heartbeat {
         const METHOD: u32 = 6;
@@ -104,7 +105,7 @@ async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
     };
     let define = |name: &str| -> Define {
         const METHOD: u32 = 3;
-        (METHOD, (name.to_owned(), GeneratorKind::Uniq64, TokenType::Uint2, None, false, 1_000, Scope::Kind, false))
+        (METHOD, (name.to_owned(), kind::Kind::Uniq64, TokenType::Uint2, None, false, 1_000, Scope::Kind, false))
     };
     // After each a well-formed one, on the same connection.
     let calls = MALFORMED.iter().flat_map(|name| [heartbeat(name), heartbeat("well-formed")]).collect();

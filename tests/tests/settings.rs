@@ -1,7 +1,8 @@
 //! What generators' names stand for, and the audit, at both masters of a real cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::namespace::{Definition, GeneratorKind, Namespace, Scope};
+use common::kind::Kind;
+use common::namespace::{Definition, Namespace, Scope};
 use common::rpc::lease::{Changed, DefineRequest, NamespacesRequest, Refusal};
 use common::rpc::transport::deadline_in;
 use common::token::TokenType;
@@ -13,7 +14,7 @@ const TEMPLATE: &str = "{date:%Y%m%d}{token}{serial:6}";
 
 fn namespace(name: &str, template: &str) -> Namespace {
     let definition = Definition {
-        kind: GeneratorKind::String,
+        kind: Kind::String,
         token_type: None,
         template: Some(template.to_owned()),
         everyday_reset: None,

@@ -91,7 +91,7 @@ fn an_upward_use_in_the_product_is_seen() {
     let map = arrows::Map::read(&read("ARCHITECTURE.md"));
     let planted = [
         ("common/src/time.rs", "use crate::rpc::lease::Mode;", "common/src/rpc/lease.rs"),
-        ("common/src/ids/mod.rs", "use crate::{token, clock::Clock};", "common/src/clock.rs"),
+        ("common/src/kind/mod.rs", "use crate::{token, clock::Clock};", "common/src/clock.rs"),
         ("agent/src/holder/mod.rs", "fn f() { crate::minter::Minter::now(); }", "agent/src/minter/mod.rs"),
         ("agent/src/window.rs", "use crate::serial_file::{self, Holdings};", "agent/src/serial_file/mod.rs"),
         ("agent/src/embed/mod.rs", "use master::lease::Ledger;", "master/src/lease/mod.rs"),

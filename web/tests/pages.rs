@@ -183,8 +183,8 @@ async fn the_audit_can_be_filtered_and_read_to_its_beginning() {
 #[tokio::test]
 async fn an_id_is_explained_with_who_held_its_token() {
     let (_, router) = console(few());
-    let id = common::ids::Uniq64::parse("uniq64://2026-11-20_13/6/42").unwrap();
-    let (_, _, html) = get(&router, &format!("/explain?id={}", id.text(common::ids::TextForm::Decimal))).await;
+    let id = common::kind::Uniq64::parse("uniq64://2026-11-20_13/6/42").unwrap();
+    let (_, _, html) = get(&router, &format!("/explain?id={}", id.text(common::kind::TextForm::Decimal))).await;
     for text in ["orders-01", "It holds the token now.", "uniq64://2026-11-20_13/6/42", "31 bits", "/leases/uint2/6"] {
         assert!(html.contains(text), "{text}: {html}");
     }

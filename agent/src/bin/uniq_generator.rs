@@ -10,8 +10,8 @@ use agent::serial_file::{self, Opened};
 use agent::workers;
 use anyhow::Context as _;
 use common::clock::Clock;
-use common::ids;
-use common::namespace::{GeneratorKind, Namespace};
+use common::kind::{self, Kind};
+use common::namespace::Namespace;
 use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
@@ -81,9 +81,9 @@ fn inspect(args: &Args) -> anyhow::Result<()> {
 }
 
 fn explain(id: &str, json: bool) -> anyhow::Result<()> {
-    let string = Namespace::default_of(GeneratorKind::String);
+    let string = Namespace::default_of(Kind::String);
     let templates: Vec<_> = string.template().into_iter().collect();
-    let explained = ids::explain(id, &templates)?;
+    let explained = kind::explain(id, &templates)?;
     if json { print(&serde_json::to_string_pretty(&explained)?) } else { print(&explained.to_string()) }
 }
 
@@ -141,7 +141,7 @@ async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToke
     let wanted = args.token_types.iter().copied().collect();
     let held = &opened.holdings;
     let holder = Holder::new(&wanted, &held.leases, held.rseq, args.renew_interval(), clock.now()).resumed();
-    let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+    let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
     let report = Arc::new(Report::default());
     let file = args.serial_file.as_path();

@@ -51,7 +51,8 @@ pub use start::{Embedded, Settings, StartError};
 // What the calls take and answer: an application needs no other crate of ours for them.
 pub use crate::refusal::Refusal;
 pub use crate::serial_file::{AfterReboot, SerialFileError};
-pub use common::namespace::{Definition, GeneratorKind, GeneratorName, Namespace, NamespaceError, Scope};
+pub use common::kind::Kind as GeneratorKind;
+pub use common::namespace::{Definition, GeneratorName, Namespace, NamespaceError, Scope};
 pub use common::parameters::AgentId;
 pub use common::rpc::mint::MintCode;
 pub use common::token::TokenType;

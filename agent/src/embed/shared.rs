@@ -6,7 +6,7 @@ use crate::minter::{CachedClock, Generator, Minter};
 use crate::refusal::Refusal;
 use crate::run::{Runs, uniq64};
 use crate::window::{One, Window};
-use common::namespace::GeneratorKind;
+use common::kind::Kind;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Shared {
         let process = Process::this().map_err(|_| Refusal::Overloaded("forks cannot be noticed"))?;
         let time = minter.cached_clock().map_err(|_| Refusal::Overloaded("no thread can be started"))?;
         let of = |kind| minter.generator(kind, name).cloned();
-        let (numbers, strings) = (of(GeneratorKind::Uniq64), of(GeneratorKind::String));
+        let (numbers, strings) = (of(Kind::Uniq64), of(Kind::String));
         match (&numbers, &strings) {
             (Err(unknown), Err(_)) => Err(unknown.clone()),
             _ => {

@@ -8,7 +8,8 @@ use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::serial_file::{self, AfterReboot, SerialFileError};
 use common::clock::Clock;
-use common::namespace::{GeneratorKind, GeneratorName, Namespace};
+use common::kind::Kind;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{AgentId, SessionId};
 use common::time::SpanMs;
 use common::token::TokenType;
@@ -105,7 +106,7 @@ impl Embedded {
         let held = &opened.holdings;
         let holder = Holder::new(&settings.token_types, &held.leases, held.rseq, renew_interval, clock.now());
         let holder = holder.resumed();
-        let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+        let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
         let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
         let process = Process::this().map_err(StartError::Settings)?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::minter::Minter;
 use crate::minter::kit::{Kit, held, set_wall};
-use common::ids::{UNIQ64_SERIALS_PER_HOUR, Uniq64};
+use common::kind::{UNIQ64_SERIALS_PER_HOUR, Uniq64};
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use std::collections::BTreeSet;

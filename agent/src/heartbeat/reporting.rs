@@ -5,7 +5,6 @@ use crate::holder::Event;
 use crate::minter::GeneratorView;
 use crate::serial_file::StartKind;
 use crate::years::{ending, signed_ending};
-use common::namespace::GeneratorKind;
 use common::rpc::lease::{AgentReport, Capacity, REPORT_CHARS_MAX, REPORT_INTERVAL_MAX_MS, REPORT_INTERVAL_MS};
 use common::time::{DAY_MS, SpanMs};
 use std::time::Duration;
@@ -87,7 +86,7 @@ fn scarcest(views: &[GeneratorView]) -> Option<Capacity> {
         u128::from(view.capacity_left) * u128::from(u64::MAX) / u128::from(view.capacity.max(1))
     };
     let view = views.iter().min_by_key(part)?;
-    let kind = GeneratorKind::ALL.into_iter().find(|kind| kind.name() == view.kind)?;
+    let kind = view.kind.parse().ok()?;
     Some(Capacity { name: view.name.clone(), kind, left: view.capacity_left, of: view.capacity })
 }
 

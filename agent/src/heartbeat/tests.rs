@@ -5,8 +5,9 @@ use crate::holder::{LeaseView, Leases};
 use crate::minter::kit::{Kit, held, parameters};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
+use common::kind::Kind;
 use common::lease::{Generation, Grant};
-use common::namespace::{Definition, GeneratorKind, GeneratorName, Namespace};
+use common::namespace::{Definition, GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::rpc::lease::{
@@ -476,7 +477,7 @@ async fn a_resumed_session_mints_nothing_before_the_masters_have_heard_of_it() {
     let master = Master::new(Ok(12));
     master.with(|records| records.rent = Ok(|_| Rent::Unrented));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
-    let generator = minter.generator(common::namespace::GeneratorKind::Uniq64, "default").unwrap();
+    let generator = minter.generator(Kind::Uniq64, "default").unwrap();
     let id = loop {
         match minter.mint(generator, 1).await {
             Ok(runs) => break runs.uniq64().next().unwrap().fields().unwrap(),
@@ -493,7 +494,7 @@ async fn a_resumed_session_goes_on_when_its_lease_was_renewed() {
     let (minter, _, has) = resumed(&kit);
     let master = Master::new(Ok(12));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
-    let generator = minter.generator(common::namespace::GeneratorKind::Uniq64, "default").unwrap();
+    let generator = minter.generator(Kind::Uniq64, "default").unwrap();
     let id = minter.mint(generator, 1).await.unwrap().uniq64().next().unwrap().fields().unwrap();
     assert_eq!(id.token, TokenValue(7));
     until("the lease is held", || token(&minter) == Some(7)).await;
@@ -517,7 +518,7 @@ async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
 
 /// What an agent says if it is asked for one Uniq64.
 async fn minted(minter: &Arc<Minter>) -> Result<u64, common::rpc::mint::MintCode> {
-    let generator = Arc::clone(minter.generator(GeneratorKind::Uniq64, "default").unwrap());
+    let generator = Arc::clone(minter.generator(Kind::Uniq64, "default").unwrap());
     let runs = minter.mint(&generator, 1).await.map_err(|refusal| refusal.code())?;
     Ok(runs.uniq64().next().unwrap().bits())
 }
@@ -582,7 +583,7 @@ async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_qu
     let names = Arc::new(Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system()));
     let name = |text: &str| text.parse::<GeneratorName>().unwrap();
     let definition = Definition {
-        kind: GeneratorKind::Uniq64,
+        kind: Kind::Uniq64,
         token_type: None,
         template: None,
         everyday_reset: None,
@@ -590,11 +591,11 @@ async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_qu
         scope: None,
     };
     names.look_up(&name("orders")).await.unwrap();
-    assert!(minter.generator(GeneratorKind::Uniq64, "orders").is_err());
+    assert!(minter.generator(Kind::Uniq64, "orders").is_err());
     let namespace = Namespace::define(name("orders"), &definition).unwrap();
     master.with(|records| records.registered.push(Registered { namespace, retired: false }));
     names.look_up(&name("orders")).await.unwrap();
-    assert!(minter.generator(GeneratorKind::Uniq64, "orders").is_ok(), "at once after it was registered");
+    assert!(minter.generator(Kind::Uniq64, "orders").is_ok(), "at once after it was registered");
 
     let before = master.with(|records| records.finds.len());
     let flood = (0..1_000).map(|n| {
@@ -622,7 +623,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
         Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(minter), &kit.path(), Clock::system())
     };
     let definition = Definition {
-        kind: GeneratorKind::String,
+        kind: Kind::String,
         token_type: None,
         template: Some("{date:%Y%m%d}{token}{serial:8}".to_owned()),
         everyday_reset: None,
@@ -640,7 +641,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "somebody's");
     drop(minter);
 
-    let known = |minter: &Arc<Minter>| minter.generator(GeneratorKind::String, "orders").is_ok();
+    let known = |minter: &Arc<Minter>| minter.generator(Kind::String, "orders").is_ok();
     let minter = kit.start_bare();
     new(&minter).recall().await;
     assert!(minter.start().to_string() == "resumed" && known(&minter));
@@ -660,7 +661,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     let template = Some("{date:%Y%m%d}{token}{serial:7}".to_owned());
     let other = Namespace::define("orders".parse().unwrap(), &Definition { template, ..definition }).unwrap();
     minter.define(other.clone()).unwrap();
-    assert_eq!(minter.definition(GeneratorKind::String, other.name()), Some(other));
+    assert_eq!(minter.definition(Kind::String, other.name()), Some(other));
     // Contradicted, by whatever definition, nothing is minted by it any more, and the agent is not ready.
     assert!(minter.define(namespace).is_err());
     assert_eq!(minter.ready().unwrap_err().code().as_str(), "generator_conflict");

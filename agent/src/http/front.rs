@@ -12,7 +12,7 @@
 
 use super::accept::Media;
 use super::head::{self, Head, Plain};
-use super::mint::{self, Plan, Source};
+use super::mint::{self, Plan};
 use super::problem::Problem;
 use super::render::Style;
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
@@ -204,7 +204,7 @@ impl<'a> Front<'a> {
     /// Answers a request for one ID, which most are, if it can be had without waiting.
     #[inline]
     fn try_answer(&mut self) -> bool {
-        let Some(Plan { source: Source::Numbered(generator), n: 1, style }) = &self.plan else { return false };
+        let Some(Plan { generator: Some(generator), n: 1, style }) = &self.plan else { return false };
         let minter = &self.site.agent.minter;
         let Some(run) = minter.try_mint_one(generator) else { return false };
         style.write_whole(&run, &mut self.out, |len, out| write_head(style.media, len, minter.clock(), out));
@@ -222,9 +222,9 @@ impl<'a> Front<'a> {
                 return Ok(());
             }
         };
-        let minted = match &plan.source {
-            Source::Numbered(generator) => now_or_after(agent.minter.mint(generator, plan.n), io, out).await?,
-            Source::Timed => now_or_after(agent.minter.mint_uniq96(plan.n), io, out).await?,
+        let minted = match &plan.generator {
+            Some(generator) => now_or_after(agent.minter.mint(generator, plan.n), io, out).await?,
+            None => now_or_after(agent.minter.mint_uniq96(plan.n), io, out).await?,
         };
         match minted {
             Ok(runs) => send(runs, &plan.style, &agent.minter, io, out).await,

@@ -75,7 +75,7 @@ pub(super) async fn define(
         "name": namespace.name().as_str(),
         "definition": namespace.definition(),
         "capacity": namespace.capacity(),
-        "per": if namespace.template().is_some() { "day" } else { "hour" },
+        "per": namespace.kind().spec().unit.name(),
     });
     if let (Some(why), Some(shown)) = (agent.minter.never_leases(namespace.token_type()), shown.as_object_mut()) {
         shown.insert("warning".to_owned(), why.into());

@@ -14,8 +14,8 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use common::ids::TextForm;
-use common::namespace::{GeneratorKind, GeneratorName, Namespace};
+use common::kind::{Form, Kind, TextForm};
+use common::namespace::{GeneratorName, Namespace};
 use common::template::{CallerParts, Template};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
@@ -35,17 +35,10 @@ const STRINGS: &[&str] = &["n", "biz", "custom"];
 
 type Name = Result<Path<String>, PathRejection>;
 
-/// Where IDs come from.
-pub(super) enum Source {
-    /// A generator that numbers them.
-    Numbered(Arc<Generator>),
-    /// Uniq96, which the clock numbers.
-    Timed,
-}
-
 /// A request for IDs, understood: what has to be done for it, however often it comes.
 pub(super) struct Plan {
-    pub(super) source: Source,
+    /// Where they come from; `None`: of Uniq96, which the clock numbers.
+    pub(super) generator: Option<Arc<Generator>>,
     pub(super) n: u32,
     pub(super) style: Style,
 }
@@ -54,27 +47,30 @@ impl Plan {
     /// What that request asks for. `None` if it is not for IDs, or not understood, or for a form whose length is only
     /// known when it is written; the router knows what to say to those.
     pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Option<Self> {
-        let (kind, name) = match uri.path().split_once("/string") {
-            Some(("", name)) => (Some(GeneratorKind::String), name),
-            _ if uri.path() == "/uniq96" => (None, ""),
-            _ => (Some(GeneratorKind::Uniq64), uri.path().strip_prefix("/uniq64")?),
-        };
-        let allowed = if kind == Some(GeneratorKind::String) { STRINGS } else { NUMBERS };
-        let name = if name.is_empty() { GeneratorName::DEFAULT } else { name.strip_prefix('/')? };
+        let path = uri.path().strip_prefix('/')?;
+        let (kind, name) = path.split_once('/').map_or((path, None), |(kind, name)| (kind, Some(name)));
+        let kind = Kind::ALL.into_iter().find(|known| known.name() == kind)?;
         let media = accept.map_or(Some(Media::default()), negotiate)?;
-        let asked = Asked { query: MintQuery::of(uri, allowed).ok()?, media };
+        let asked = Asked { query: MintQuery::of(uri, parameters(kind)).ok()?, media };
         let n = asked.query.count(agent.batch_max).ok()?;
-        let source = match kind {
-            Some(kind) => Source::Numbered(Arc::clone(agent.minter.generator(kind, name).ok()?)),
-            None => Source::Timed,
+        let generator = match (&kind.spec().definition, name) {
+            (Some(_), name) => Some(agent.minter.generator(kind, name.unwrap_or(GeneratorName::DEFAULT)).ok()?),
+            (None, None) => None,
+            (None, Some(_)) => return None,
         };
-        let style = match &source {
-            Source::Numbered(generator) if kind == Some(GeneratorKind::String) => {
-                string_style(&asked, generator.namespace()).ok()?
-            }
+        let style = match (&kind.spec().form, generator) {
+            (Form::Template { .. }, Some(generator)) => string_style(&asked, generator.namespace()).ok()?,
             _ => number_style(&asked).ok()?,
         };
-        (style.form != TextForm::Uri).then_some(Self { source, n, style })
+        (style.form != TextForm::Uri).then_some(Self { generator: generator.cloned(), n, style })
+    }
+}
+
+/// What a request for IDs of that kind may say.
+fn parameters(kind: Kind) -> &'static [&'static str] {
+    match kind.spec().form {
+        Form::Number { .. } => NUMBERS,
+        Form::Template { .. } => STRINGS,
     }
 }
 
@@ -94,55 +90,44 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(request: &Request, allowed: &[&str]) -> Result<Self, Problem> {
-        Ok(Self { query: MintQuery::of(request.uri(), allowed)?, media: media(request.headers())? })
+    fn of(request: &Request, kind: Kind) -> Result<Self, Problem> {
+        Ok(Self { query: MintQuery::of(request.uri(), parameters(kind))?, media: media(request.headers())? })
     }
 }
 
 /// Uniq64 of the generator `default`.
 #[utoipa::path(method(get, post), path = "/uniq64", tag = "ids", params(NumberQuery), responses(Minted))]
 pub(super) async fn uniq64(State(agent): State<Arc<Agent>>, request: Request) -> Response {
-    let asked = Asked::of(&request, NUMBERS);
-    agent.counted(agent.numbers(GeneratorName::DEFAULT, asked).await)
+    agent.ids(Kind::Uniq64, Some(GeneratorName::DEFAULT), request).await
 }
 
 /// Uniq64 of a generator.
 #[utoipa::path(method(get, post), path = "/uniq64/{name}", tag = "ids", params(("name" = String, Path, description = "The generator"), NumberQuery), responses(Minted))]
 pub(super) async fn uniq64_named(State(agent): State<Arc<Agent>>, name: Name, request: Request) -> Response {
-    let asked = Asked::of(&request, NUMBERS);
-    agent.counted(match name {
-        Ok(Path(name)) => agent.numbers(&name, asked).await,
-        Err(_) => Err(no_name()),
-    })
+    agent.ids(Kind::Uniq64, text(&name), request).await
 }
 
 /// Uniq96.
 #[utoipa::path(method(get, post), path = "/uniq96", tag = "ids", params(NumberQuery), responses(Minted))]
 pub(super) async fn uniq96(State(agent): State<Arc<Agent>>, request: Request) -> Response {
-    let asked = Asked::of(&request, NUMBERS);
-    agent.counted(agent.wide_numbers(asked).await)
+    agent.ids(Kind::Uniq96, Some(GeneratorName::DEFAULT), request).await
 }
 
 /// Strings of the generator `default`.
 #[utoipa::path(method(get, post), path = "/string", tag = "ids", params(StringQuery), responses(Minted))]
 pub(super) async fn string(State(agent): State<Arc<Agent>>, request: Request) -> Response {
-    let asked = Asked::of(&request, STRINGS);
-    agent.counted(agent.strings(GeneratorName::DEFAULT, asked).await)
+    agent.ids(Kind::String, Some(GeneratorName::DEFAULT), request).await
 }
 
 /// Strings of a generator.
 #[utoipa::path(method(get, post), path = "/string/{name}", tag = "ids", params(("name" = String, Path, description = "The generator"), StringQuery), responses(Minted))]
 pub(super) async fn string_named(State(agent): State<Arc<Agent>>, name: Name, request: Request) -> Response {
-    let asked = Asked::of(&request, STRINGS);
-    agent.counted(match name {
-        Ok(Path(name)) => agent.strings(&name, asked).await,
-        Err(_) => Err(no_name()),
-    })
+    agent.ids(Kind::String, text(&name), request).await
 }
 
 impl Agent {
     /// The generator of that kind and name, of which the masters may have heard by now.
-    async fn generator(&self, kind: GeneratorKind, name: &str) -> Result<&Arc<Generator>, Refusal> {
+    async fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
         let known = self.minter.generator(kind, name);
         match (&self.names, known.is_err()) {
             (Some(names), true) => {
@@ -154,40 +139,42 @@ impl Agent {
         }
     }
 
-    async fn numbers(&self, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
-        let asked = asked?;
-        let n = asked.query.count(self.batch_max)?;
-        let style = number_style(&asked)?;
-        let generator = self.generator(GeneratorKind::Uniq64, name).await.map_err(|e| self.refused(&e))?;
-        let room = self.room(n, &style)?;
-        let runs = self.minter.mint(generator, n).await.map_err(|e| self.refused(&e))?;
-        self.respond(runs, n, style, room).await
-    }
-
-    async fn wide_numbers(&self, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
-        let asked = asked?;
-        let n = asked.query.count(self.batch_max)?;
-        let style = number_style(&asked)?;
-        let room = self.room(n, &style)?;
-        let runs = self.minter.mint_uniq96(n).await.map_err(|e| self.refused(&e))?;
-        self.respond(runs, n, style, room).await
-    }
-
-    async fn strings(&self, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
-        let asked = asked?;
-        let n = asked.query.count(self.batch_max)?;
-        let generator = self.generator(GeneratorKind::String, name).await.map_err(|e| self.refused(&e))?;
-        let style = string_style(&asked, generator.namespace())?;
-        let room = self.room(n, &style)?;
-        let runs = self.minter.mint(generator, n).await.map_err(|e| self.refused(&e))?;
-        self.respond(runs, n, style, room).await
-    }
-
-    fn counted(&self, answer: Result<Response, Problem>) -> Response {
+    /// IDs of that kind and name, or the reason why not, which is counted.
+    async fn ids(&self, kind: Kind, name: Option<&str>, request: Request) -> Response {
+        let asked = Asked::of(&request, kind);
+        let answer = match name {
+            Some(name) => self.mint(kind, name, asked).await,
+            None => Err(Problem::unknown_generator("the name is not text")),
+        };
         if let Err(Problem { code: Some(code), .. }) = &answer {
             self.minter.counters().refuse(*code);
         }
         answer.into_response()
+    }
+
+    async fn mint(&self, kind: Kind, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
+        let asked = asked?;
+        let n = asked.query.count(self.batch_max)?;
+        let spec = kind.spec();
+        // A form that there is not is refused before a name that there is not; what a template takes, only its name tells.
+        let style = match spec.form {
+            Form::Number { .. } => Some(number_style(&asked)?),
+            Form::Template { .. } => None,
+        };
+        let generator = match spec.definition {
+            Some(_) => Some(self.generator(kind, name).await.map_err(|e| self.refused(&e))?),
+            None => None,
+        };
+        let style = match (style, generator) {
+            (None, Some(generator)) => string_style(&asked, generator.namespace())?,
+            (style, _) => style.map_or_else(|| number_style(&asked), Ok)?,
+        };
+        let room = self.room(n, &style)?;
+        let runs = match generator {
+            Some(generator) => self.minter.mint(generator, n).await,
+            None => self.minter.mint_uniq96(n).await,
+        };
+        self.respond(runs.map_err(|e| self.refused(&e))?, n, style, room).await
     }
 
     /// Memory for the answer; taken before the IDs, so that none is thrown away.
@@ -272,6 +259,6 @@ fn expected_request(name: &GeneratorName, template: &Template) -> String {
     if query.is_empty() { path } else { format!("{path}?{query}") }
 }
 
-fn no_name() -> Problem {
-    Problem::unknown_generator("the name is not text")
+fn text(name: &Name) -> Option<&str> {
+    name.as_ref().ok().map(|Path(name)| name.as_str())
 }

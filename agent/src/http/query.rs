@@ -4,7 +4,7 @@
 use super::problem::Problem;
 use axum::extract::Query;
 use axum::http::Uri;
-use common::ids::TextForm;
+use common::kind::TextForm;
 
 /// What a caller may say about the IDs it wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

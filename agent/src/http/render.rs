@@ -5,7 +5,7 @@ use super::accept::Media;
 use super::lines;
 use crate::gate::Prefix;
 use crate::run::{Run, Runs, uniq64, uniq64_stretches, uniq96};
-use common::ids::TextForm;
+use common::kind::TextForm;
 use common::template::CallerParts;
 
 /// Bytes that an ID takes at most in text, with what separates it from the next: a `uri` of Uniq96 is the longest.
@@ -184,7 +184,7 @@ impl Style {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::ids::UNIQ64_SERIALS_PER_HOUR;
+    use common::kind::UNIQ64_SERIALS_PER_HOUR;
     use proptest::prelude::*;
 
     fn style(media: Media, form: TextForm) -> Style {

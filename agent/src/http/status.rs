@@ -10,7 +10,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use common::ids::explain;
+use common::kind::explain;
 use common::lease::Grant;
 use common::parameters::ClusterParameters;
 use common::process::log;

@@ -2,7 +2,7 @@ use super::*;
 use crate::minter::kit::{Kit, held};
 use axum::body::to_bytes;
 use axum::http::{Method, Request};
-use common::ids::{Uniq64, Uniq96};
+use common::kind::{Uniq64, Uniq96};
 use common::rpc::mint::MintCode;
 use common::token::{TokenType, TokenValue};
 use serde_json::Value;
@@ -398,7 +398,7 @@ async fn get_raw(address: std::net::SocketAddr, path: &str) -> (String, String) 
 #[tokio::test]
 async fn the_last_five_hundred_serials_of_an_hour_and_then_the_next_hour() {
     use crate::minter::kit::set_wall;
-    use common::ids::UNIQ64_SERIALS_PER_HOUR;
+    use common::kind::UNIQ64_SERIALS_PER_HOUR;
     use common::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
     const LEFT: u64 = 500;
     let kit = Kit::new();

@@ -24,7 +24,7 @@ const STEP_BACK: SpanMs = SpanMs::seconds(20 * 60);
 
 fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
     let definition = Definition {
-        kind: GeneratorKind::String,
+        kind: Kind::String,
         token_type: None,
         template: Some(TEMPLATE.to_owned()),
         everyday_reset: Some(true),
@@ -42,7 +42,7 @@ fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
         }
     }
     minter.set_leases(leases, 0).unwrap();
-    let generator = Arc::clone(minter.generator(GeneratorKind::String, "small").unwrap());
+    let generator = Arc::clone(minter.generator(Kind::String, "small").unwrap());
     assert_eq!(generator.namespace().token_type(), TokenType::String2IncludeLetter);
     (minter, generator)
 }

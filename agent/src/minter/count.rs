@@ -5,10 +5,10 @@
 //! the rest of a window that was too small for a request, and the rest of a thread's block when the thread or the block's
 //! right ends. Until then a block counts as a whole.
 
-use super::view::Kind;
 use super::{Generator, Minter};
 use crate::gate::Prefix;
 use crate::window::Window;
+use common::kind::Kind;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

@@ -5,8 +5,9 @@ use crate::holder::{LeaseView, Leases};
 use crate::serial_file::{self, AfterReboot, Block, Contents, Opened};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
+use common::kind::Kind;
 use common::lease::{Generation, Grant};
-use common::namespace::{GeneratorKind, Namespace};
+use common::namespace::Namespace;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::time::{DAY_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
@@ -53,7 +54,7 @@ impl Kit {
 
     /// What a run leaves that began the hour of `at` with serial `base` and took `used` of them.
     pub(crate) fn preset_hour(&self, at: WallMs, base: u64, used: u64) {
-        let namespace = Namespace::default_of(GeneratorKind::Uniq64);
+        let namespace = Namespace::default_of(Kind::Uniq64);
         self.preset(|contents| {
             contents.blocks[3] = Some(Block {
                 name: namespace.name().clone(),
@@ -72,7 +73,7 @@ impl Kit {
 
     /// A start without leases.
     pub(crate) fn start_bare(&self) -> Arc<Minter> {
-        self.start_with(GeneratorKind::ALL.map(Namespace::default_of).to_vec())
+        self.start_with(Kind::NAMED.map(Namespace::default_of).to_vec())
     }
 
     /// A start without leases, with these generators.
@@ -87,7 +88,7 @@ impl Kit {
         let mut opened = self.open();
         opened.holdings.former = former.iter().copied().map(SessionId).collect();
         let wanted = [TokenType::Uint2].map(|t| (t, LeaseView::Missing)).into();
-        let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+        let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
         Minter::new(opened, namespaces, wanted, Clock::system()).unwrap()
     }
 
@@ -99,7 +100,7 @@ impl Kit {
             LeaseView::Held(grant) => (t, LeaseView::Resumed(grant)),
             other => (t, other),
         });
-        let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+        let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
         Minter::new(opened, namespaces, leases.collect(), Clock::system()).unwrap()
     }
 

@@ -18,7 +18,7 @@ mod windows;
 
 pub use blocking::CachedClock;
 pub use leases::{Membership, SET_BACK_MAX};
-pub use view::{Counters, GeneratorView, Kind};
+pub use view::{Counters, GeneratorView};
 
 use crate::gate::{Layout, Prefix, prefix_of_uniq96};
 use crate::holder::Leases;
@@ -30,7 +30,8 @@ use crate::uniq96::{Take96, Window96};
 use crate::window::{One, Take, Window};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use common::clock::Clock;
-use common::namespace::{GeneratorKind, Namespace};
+use common::kind::Kind;
+use common::namespace::Namespace;
 use common::parameters::SessionId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
@@ -87,10 +88,7 @@ impl Generator {
     }
 
     fn kind(&self) -> Kind {
-        match self.namespace.kind() {
-            GeneratorKind::Uniq64 => Kind::Uniq64,
-            GeneratorKind::String => Kind::Text,
-        }
+        self.namespace.kind()
     }
 }
 
@@ -148,6 +146,9 @@ impl Minter {
         let Opened { file, contents, holdings, start, renew_first } = opened;
         let generators = Registry::new();
         for namespace in namespaces {
+            if namespace.kind().spec().definition.is_none() {
+                return Err(format!("a generator of kind {} keeps no serials", namespace.kind()));
+            }
             let id = generators.next_id().ok_or("more generators than there may be")?;
             generators.add(Arc::new(generator(id, namespace)));
         }
@@ -191,7 +192,7 @@ impl Minter {
     /// # Errors
     /// [`Refusal::UnknownGenerator`], also for what could not be a name; [`Refusal::GeneratorConflict`],
     /// [`Refusal::GeneratorRetired`].
-    pub fn generator(&self, kind: GeneratorKind, name: &str) -> Result<&Arc<Generator>, Refusal> {
+    pub fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
         if let Some(ended) = self.generators.ended(name) {
             return Err(ended);
         }
@@ -299,7 +300,7 @@ impl Minter {
     async fn mint_uniq96_waiting(self: &Arc<Self>, n: u32) -> Result<Run, Refusal> {
         let mut waited = Duration::ZERO;
         loop {
-            let turn = self.queue_up(Some(TokenType::Uint2)).await?;
+            let turn = self.queue_up(Some(Kind::Uniq96.default_token_type())).await?;
             if let Some(run) = self.try_take_uniq96(n)? {
                 return Ok(run);
             }

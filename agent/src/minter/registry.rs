@@ -3,16 +3,17 @@
 use super::Generator;
 use crate::refusal::Refusal;
 use arc_swap::ArcSwap;
-use common::namespace::{GeneratorKind, GeneratorName, Namespace};
+use common::kind::Kind;
+use common::namespace::{GeneratorName, Namespace};
 use common::setting::{NAMESPACES_MAX, RETIRED_MAX};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// Those that always exist, and as many as the masters register and retire.
-const GENERATORS_MAX: usize = GeneratorKind::ALL.len() + NAMESPACES_MAX + RETIRED_MAX;
+const GENERATORS_MAX: usize = Kind::NAMED.len() + NAMESPACES_MAX + RETIRED_MAX;
 
 /// Which slot a generator is in, by kind and name. The names are texts here, because those of requests are.
-type Names = BTreeMap<GeneratorKind, BTreeMap<String, usize>>;
+type Names = BTreeMap<Kind, BTreeMap<String, usize>>;
 
 /// Why nothing is minted by a name that the masters know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,15 +52,15 @@ impl Registry {
         }
     }
 
-    pub(super) fn get(&self, kind: GeneratorKind, name: &str) -> Option<&Arc<Generator>> {
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Arc<Generator>> {
         let slot = *self.names.load().get(&kind)?.get(name)?;
         self.slots.get(slot)?.get()
     }
 
     /// The generator of its own that is served by that name, of whichever kind: the masters know one definition of a name.
     /// `default` exists for every kind.
-    pub(super) fn of_name(&self, kind: GeneratorKind, name: &GeneratorName) -> Option<&Arc<Generator>> {
-        let any = || GeneratorKind::ALL.into_iter().find_map(|kind| self.get(kind, name.as_str()));
+    pub(super) fn of_name(&self, kind: Kind, name: &GeneratorName) -> Option<&Arc<Generator>> {
+        let any = || Kind::NAMED.into_iter().find_map(|kind| self.get(kind, name.as_str()));
         let found = self.get(kind, name.as_str()).or_else(|| if name.is_default() { None } else { any() });
         found.filter(|generator| generator.namespace.name() == name)
     }

@@ -1,7 +1,7 @@
 use super::kit::{Kit, held, set_wall};
 use super::*;
 use crate::holder::LeaseView;
-use common::ids::{UNIQ64_SERIALS_PER_HOUR, Uniq64Fields};
+use common::kind::{UNIQ64_SERIALS_PER_HOUR, Uniq64Fields};
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS};
 use common::token::{TokenType, TokenValue};
@@ -12,19 +12,19 @@ use std::collections::HashSet;
 const STEP: u32 = Namespace::STEP_DEFAULT;
 
 async fn uniq64(minter: &Arc<Minter>, n: u32) -> Result<Vec<Uniq64Fields>, Refusal> {
-    let generator = Arc::clone(minter.generator(GeneratorKind::Uniq64, "default").unwrap());
+    let generator = Arc::clone(minter.generator(Kind::Uniq64, "default").unwrap());
     let runs = minter.mint(&generator, n).await?;
     assert_eq!(runs.len(), n as usize);
     Ok(runs.uniq64().map(|id| id.fields().unwrap()).collect())
 }
 
 async fn bits(minter: &Arc<Minter>, n: u32) -> Vec<u64> {
-    let runs = minter.mint(minter.generator(GeneratorKind::Uniq64, "default").unwrap(), n).await;
+    let runs = minter.mint(minter.generator(Kind::Uniq64, "default").unwrap(), n).await;
     runs.iter().flat_map(|runs| runs.uniq64().map(|id| id.bits()).collect::<Vec<_>>()).collect()
 }
 
 async fn strings(minter: &Arc<Minter>, n: u32) -> Result<Vec<String>, Refusal> {
-    let generator = Arc::clone(minter.generator(GeneratorKind::String, "default").unwrap());
+    let generator = Arc::clone(minter.generator(Kind::String, "default").unwrap());
     let caller = generator.namespace().template().unwrap().check_caller(Some("TEST"), Some("00")).unwrap();
     Ok(minter.mint(&generator, n).await?.texts(&caller))
 }
@@ -352,7 +352,7 @@ async fn one_request_too_many_in_the_queue_is_refused() {
 async fn under_load_and_change_no_id_comes_twice() {
     let kit = Kit::new();
     let (minter, noon) = start_at_noon(&kit);
-    let generator = Arc::clone(minter.generator(GeneratorKind::Uniq64, "default").unwrap());
+    let generator = Arc::clone(minter.generator(Kind::Uniq64, "default").unwrap());
     let clients: Vec<_> = (0..4u32)
         .map(|client| {
             let (minter, generator) = (Arc::clone(&minter), Arc::clone(&generator));
@@ -449,7 +449,7 @@ proptest! {
                         set_wall(&minter, wall);
                     }
                     Step::Regate => minter.regate().unwrap(),
-                    Step::Reserve => minter.reserve(minter.generator(GeneratorKind::Uniq64, "default").unwrap()),
+                    Step::Reserve => minter.reserve(minter.generator(Kind::Uniq64, "default").unwrap()),
                     Step::Token(value) => {
                         token = value;
                         minter.set_leases(held(token), 0).unwrap();
@@ -477,7 +477,7 @@ proptest! {
 /// comes after a write of the file, so that a copy made before that differs from now on.
 #[tokio::test]
 async fn a_resumed_session_without_masters_waits_for_a_moment_and_writes_its_file_first() {
-    for kind in [Kind::Uniq64, Kind::Uniq96, Kind::Text] {
+    for kind in [Kind::Uniq64, Kind::Uniq96, Kind::String] {
         let kit = Kit::new();
         let began = std::time::Instant::now();
         let minter = kit.start_resumed(false);
@@ -487,7 +487,7 @@ async fn a_resumed_session_without_masters_waits_for_a_moment_and_writes_its_fil
         match kind {
             Kind::Uniq64 => drop(uniq64(&minter, 1).await.unwrap()),
             Kind::Uniq96 => drop(minter.mint_uniq96(1).await.unwrap()),
-            Kind::Text => drop(strings(&minter, 1).await.unwrap()),
+            Kind::String => drop(strings(&minter, 1).await.unwrap()),
         }
         assert!(began.elapsed() >= RESUME_WAIT.to_std(), "it came at once");
         assert!(counter() > before, "nothing was written");
@@ -500,7 +500,7 @@ fn in_process_a_resumed_session_waits_too() {
     let kit = Kit::new();
     let began = std::time::Instant::now();
     let minter = kit.start_resumed(false);
-    let generator = Arc::clone(minter.generator(GeneratorKind::Uniq64, "default").unwrap());
+    let generator = Arc::clone(minter.generator(Kind::Uniq64, "default").unwrap());
     assert_eq!(minter.mint_blocking(&generator, 3).unwrap().len(), 3);
     assert!(began.elapsed() >= RESUME_WAIT.to_std(), "it came at once");
 }

@@ -3,37 +3,13 @@
 use super::Minter;
 use crate::gate::Layout;
 use crate::refusal::Refusal;
-use common::namespace::{GeneratorKind, GeneratorName, Namespace};
+use common::kind::Kind;
+use common::namespace::{GeneratorName, Namespace};
 use common::rpc::mint::MintCode;
 use common::template::Template;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A kind of ID, for counting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// 64 bits.
-    Uniq64,
-    /// 96 bits.
-    Uniq96,
-    /// By a template.
-    Text,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Uniq64, Self::Uniq96, Self::Text];
-
-    /// The name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uniq64 => "uniq64",
-            Self::Uniq96 => "uniq96",
-            Self::Text => "string",
-        }
-    }
-}
 
 /// What happened since the start.
 #[derive(Debug, Default)]
@@ -112,7 +88,7 @@ impl Minter {
     }
 
     /// What a name stands for here.
-    pub fn definition(&self, kind: GeneratorKind, name: &GeneratorName) -> Option<Namespace> {
+    pub fn definition(&self, kind: Kind, name: &GeneratorName) -> Option<Namespace> {
         let alias = self.generators.alias(name).filter(|alias| alias.kind() == kind);
         let own = || self.generators.get(kind, name.as_str()).map(|generator| generator.namespace.clone());
         alias.map(|alias| Namespace::clone(&alias)).or_else(own)
@@ -157,12 +133,12 @@ impl Minter {
                 step: serial.marks().step,
                 capacity: layout.rules(false).capacity,
                 capacity_left: serial.capacity_left(bucket).saturating_add(kept),
-                per: layout.unit(),
+                per: layout.unit().name(),
             })
         };
         let mut views: Vec<GeneratorView> = self.generators.iter().map(view).collect::<Result<_, Refusal>>()?;
         // Another name of `default` has all in common with it.
-        let default = |view: &&GeneratorView| view.name.is_default() && view.kind == GeneratorKind::Uniq64.name();
+        let default = |view: &&GeneratorView| view.name.is_default() && view.kind == Kind::Uniq64.name();
         if let Some(shared) = views.iter().find(default).cloned() {
             let aliases = self.generators.aliases();
             views.extend(aliases.keys().map(|name| GeneratorView { name: name.clone(), ..shared.clone() }));

@@ -85,7 +85,7 @@ impl Minter {
             Plan::Exhausted => {
                 let capacity = generator.layout.rules(false).capacity;
                 let retry = bucket.end() - self.wall();
-                return Err(Refusal::SerialExhausted { unit: generator.layout.unit(), capacity, retry });
+                return Err(Refusal::SerialExhausted { unit: generator.layout.unit().name(), capacity, retry });
             }
         }
         Ok(state.serial(generator)?.take(n))

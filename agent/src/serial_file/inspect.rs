@@ -5,7 +5,7 @@ use super::layout::{self, BLOCK_LEN, Block, HEADER_LEN, MAGIC, VERSION};
 use super::place::Place;
 use super::start::{Machine, damaged, failed, judge_file, read_lineage, refuse_what_is_no_file};
 use super::{AfterReboot, Contents, SerialFileError, StartKind};
-use common::namespace::GeneratorKind;
+use common::kind::Kind;
 use common::time::WallMs;
 use serde::Serialize;
 use std::fmt;
@@ -56,7 +56,7 @@ pub struct BlockView {
     /// The generator's name.
     pub name: String,
     /// What it makes.
-    pub kind: GeneratorKind,
+    pub kind: Kind,
     /// Whether its serial restarts at 0 with each new day.
     pub everyday_reset: bool,
     /// Milliseconds since 1970.

@@ -5,7 +5,8 @@
 //! would not see it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::namespace::{GeneratorKind, GeneratorName};
+use common::kind::Kind;
+use common::namespace::GeneratorName;
 use common::parameters::SessionId;
 use common::time::WallMs;
 use std::collections::BTreeSet;
@@ -93,7 +94,7 @@ pub struct Block {
     /// The generator's name.
     pub name: GeneratorName,
     /// What it makes.
-    pub kind: GeneratorKind,
+    pub kind: Kind,
     /// Whether its serial restarts at 0 with each new day.
     pub everyday_reset: bool,
     /// When the block was made.
@@ -309,7 +310,7 @@ fn block(index: usize, raw: &RawBlock) -> Result<Option<Block>, LayoutError> {
     let name: GeneratorName = text.trim_end_matches('\0').parse().map_err(|_| impossible("name"))?;
     let flags = raw.flags.get();
     let number = u8::try_from(flags >> FLAGS_KIND_SHIFT).map_err(|_| impossible("flag"))?;
-    let kind = GeneratorKind::try_from(number).map_err(|_| impossible("kind"))?;
+    let kind = Kind::try_from(number).map_err(|_| impossible("kind"))?;
     if flags & 0xff & !FLAG_EVERYDAY_RESET != 0 {
         return Err(impossible("flag"));
     }

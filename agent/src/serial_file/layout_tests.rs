@@ -9,7 +9,7 @@ fn name() -> impl Strategy<Value = GeneratorName> {
 prop_compose! {
     fn any_block()(
         name in name(),
-        kind in proptest::sample::select(GeneratorKind::ALL.to_vec()),
+        kind in proptest::sample::select(Kind::NAMED.to_vec()),
         everyday_reset in any::<bool>(),
         times in any::<(i64, i64)>(),
         bucket in any::<u32>(),
@@ -44,7 +44,7 @@ fn sample() -> Contents {
     let block = |name: &str, kind, serial| Block {
         name: name.parse().unwrap(),
         kind,
-        everyday_reset: kind == GeneratorKind::String,
+        everyday_reset: kind == Kind::String,
         create_time: WallMs(-2),
         modification_time: WallMs(1_795_000_000_000),
         bucket: 0x0102_0304,
@@ -60,9 +60,9 @@ fn sample() -> Contents {
             write_counter: 7,
         },
         blocks: vec![
-            Some(block("default", GeneratorKind::Uniq64, 0x31)),
+            Some(block("default", Kind::Uniq64, 0x31)),
             None,
-            Some(block("fifteen-letters", GeneratorKind::String, u64::MAX)),
+            Some(block("fifteen-letters", Kind::String, u64::MAX)),
         ],
     }
 }
@@ -165,7 +165,7 @@ fn one_generator_has_one_block() {
     bytes.copy_within(72..140, 140);
     assert_eq!(decode(&sealed(bytes)).map(drop), twins);
     // The name `default` exists for every kind.
-    contents.blocks[1].as_mut().unwrap().kind = GeneratorKind::String;
+    contents.blocks[1].as_mut().unwrap().kind = Kind::String;
     assert_eq!(decode(&encode(&contents).unwrap()), Ok(contents));
 }
 

@@ -1,8 +1,9 @@
 //! `LeaseService`: what agents ask of a master.
 
 use crate::clock::TestClock;
+use crate::kind::Kind;
 use crate::lease::{Generation, Grant, Receipt};
-use crate::namespace::{GeneratorKind, GeneratorName, Namespace};
+use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, MasterId, SessionId};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
@@ -264,7 +265,7 @@ pub struct Capacity {
     /// Its name.
     pub name: GeneratorName,
     /// What it mints.
-    pub kind: GeneratorKind,
+    pub kind: Kind,
     /// IDs left in this hour (`uniq64`) or day (`string`).
     pub left: u64,
     /// IDs that one token has in it.

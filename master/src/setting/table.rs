@@ -4,7 +4,8 @@
 use crate::lease::event::RequestId;
 use common::account::{ApiKey, User};
 use common::audit::Actor;
-use common::namespace::{GeneratorKind, Namespace, Scope};
+use common::kind::Kind;
+use common::namespace::{Namespace, Scope};
 use common::setting::{Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue};
 use common::template::Overlap;
 use common::time::BootMs;
@@ -158,11 +159,11 @@ impl SettingsTable {
 
     /// A new name must not give what another one gives, a retired one included, unless its scope is its own.
     fn collision(&self, wanted: &Namespace) -> Option<Outcome> {
-        if wanted.scope() == Scope::Own || wanted.kind() != GeneratorKind::String {
+        if wanted.scope() == Scope::Own || wanted.kind() != Kind::String {
             return None;
         }
         let key = SettingKey::Namespace(wanted.name().clone());
-        let default = Namespace::default_of(GeneratorKind::String);
+        let default = Namespace::default_of(Kind::String);
         let registered = self.others(&key).filter_map(|(_, value)| value.namespace());
         let found = std::iter::once(&default).chain(registered).find_map(|other| Some((other, wanted.overlap(other)?)));
         found.map(|(other, overlap)| {
@@ -204,7 +205,7 @@ mod tests {
     use common::time::WallMs;
 
     fn define(name: String, template: Option<String>) -> Change {
-        let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+        let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
         let (token_type, everyday_reset, step, scope) = (None, None, None, None);
         let definition = Definition { kind, token_type, template, everyday_reset, step, scope };
         Change::Define(Box::new(Namespace::define(name.parse().unwrap(), &definition).unwrap()))

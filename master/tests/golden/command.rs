@@ -3,8 +3,9 @@
 use super::script::{DAWN, Fail, Script, operator, session};
 use common::account::{Role, User};
 use common::calendar::UtcOffset;
+use common::kind::Kind;
 use common::lease::Grant;
-use common::namespace::{Definition, GeneratorKind, Namespace, Scope};
+use common::namespace::{Definition, Namespace, Scope};
 use common::parameters::{AgentId, ClusterParameters, MasterId};
 use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
 use common::setting::{Change, Setting, SettingKey, SettingValue};
@@ -392,7 +393,7 @@ impl goldenscript::Runner for Script {
 }
 
 fn namespace(name: &str, template: Option<String>, own: bool) -> Result<Namespace, Fail> {
-    let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+    let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
     let (token_type, everyday_reset, step) = (None, None, None);
     let scope = own.then_some(Scope::Own);
     Ok(Namespace::define(name.parse()?, &Definition { kind, token_type, template, everyday_reset, step, scope })?)

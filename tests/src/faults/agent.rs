@@ -12,9 +12,10 @@ use agent::timebase::Answer;
 use anyhow::{Context as _, Result};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
-use common::ids::{Uniq64, Uniq96};
+use common::kind::Kind;
+use common::kind::{Uniq64, Uniq96};
 use common::lease::{Generation, Grant};
-use common::namespace::{GeneratorKind, Namespace};
+use common::namespace::Namespace;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::mint::MintCode;
 use common::template::CallerParts;
@@ -115,7 +116,7 @@ impl Agent {
         let dir = tempfile::tempdir()?;
         let place = Arc::new(Place::resolve(&dir.path().join("F"))?);
         let disk = Arc::new(FaultyDisk::new(dir.path(), lie)?);
-        let caller = Namespace::default_of(GeneratorKind::String);
+        let caller = Namespace::default_of(Kind::String);
         let caller = caller.template().context("a template")?.check_caller(Some("TEST"), Some("00"))?;
         let count = 1_296 / agents.max(1);
         let time = UtcOffset::default().day_floor(Clock::system().wall()) + SpanMs(DAY_MS) + INTO;
@@ -341,7 +342,7 @@ impl Agent {
         let (held, rseq) = (opened.holdings.leases.clone(), opened.holdings.rseq);
         let wanted = BTreeSet::from(WANTED);
         let holder = Holder::new(&wanted, &held, rseq, SpanMs::seconds(3_600), clock.now());
-        let namespaces = GeneratorKind::ALL.map(Namespace::default_of).to_vec();
+        let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
         match Minter::new(opened, namespaces, holder.leases(), clock) {
             Ok(minter) => {
                 self.minter = Some(minter);
@@ -372,7 +373,7 @@ impl Agent {
             self.violated(format!("renewal {} was promised, {} is durable", self.rseq, opened.holdings.rseq));
         }
         self.rseq = opened.holdings.rseq;
-        for (kind, next) in GeneratorKind::ALL.into_iter().zip(self.next) {
+        for (kind, next) in Kind::NAMED.into_iter().zip(self.next) {
             let mark = mark(&opened.contents, kind);
             if mark < next {
                 self.violated(format!("goes on with {kind} at {mark:?}, though all before {next:?} may be given"));
@@ -403,14 +404,14 @@ impl Agent {
             Op::End => minter.end(),
             Op::Hour => {
                 self.set_time(WallMs(wall.0 / HOUR_MS * HOUR_MS + HOUR_MS) + INTO);
-                self.mint(&minter, GeneratorKind::Uniq64, FEW)
+                self.mint(&minter, Kind::Uniq64, FEW)
             }
             Op::Day => {
                 self.set_time(UtcOffset::default().day_ceil(wall + SpanMs(1)) + INTO);
-                self.mint(&minter, GeneratorKind::String, FEW)
+                self.mint(&minter, Kind::String, FEW)
             }
-            Op::More => self.mint(&minter, GeneratorKind::Uniq64, self.left() + 1),
-            Op::Reserve => self.mint(&minter, GeneratorKind::Uniq64, (self.left() / 4 * 3).max(1)),
+            Op::More => self.mint(&minter, Kind::Uniq64, self.left() + 1),
+            Op::Reserve => self.mint(&minter, Kind::Uniq64, (self.left() / 4 * 3).max(1)),
             Op::Mark | Op::Extend => {
                 self.set_time(wall + if op == Op::Mark { PAST_MARK } else { PAST_HALF });
                 let runs = minter.mint_uniq96_blocking(FEW);
@@ -429,7 +430,7 @@ impl Agent {
 
     /// Serials of numbers that are durable and not given.
     pub fn left(&self) -> u32 {
-        let mark = self.disk.flushed().map_or((0, 0), |contents| mark(&contents, GeneratorKind::Uniq64));
+        let mark = self.disk.flushed().map_or((0, 0), |contents| mark(&contents, Kind::Uniq64));
         u32::try_from(mark.1.saturating_sub(self.next[0].1)).unwrap_or(u32::MAX - 1)
     }
 
@@ -440,15 +441,15 @@ impl Agent {
 
     /// `n` numbers, in the hour that it is.
     pub fn mint_numbers(&mut self, n: u32) -> Ended {
-        self.mint_now(GeneratorKind::Uniq64, n)
+        self.mint_now(Kind::Uniq64, n)
     }
 
     /// Some strings, on the day that it is.
     pub fn mint_strings(&mut self) -> Ended {
-        self.mint_now(GeneratorKind::String, FEW)
+        self.mint_now(Kind::String, FEW)
     }
 
-    fn mint_now(&mut self, kind: GeneratorKind, n: u32) -> Ended {
+    fn mint_now(&mut self, kind: Kind, n: u32) -> Ended {
         let Some(minter) = self.minter.clone() else { return Ended::Killed };
         self.disk.begin();
         match self.mint(&minter, kind, n) {
@@ -457,7 +458,7 @@ impl Agent {
         }
     }
 
-    fn mint(&mut self, minter: &Arc<Minter>, kind: GeneratorKind, n: u32) -> Result<(), Refusal> {
+    fn mint(&mut self, minter: &Arc<Minter>, kind: Kind, n: u32) -> Result<(), Refusal> {
         let generator: &Arc<Generator> = minter.generator(kind, "default")?;
         let runs = minter.mint_blocking(generator, n)?;
         self.received(&runs);
@@ -524,8 +525,8 @@ impl Agent {
                 let mark = flushed.header.uniq96_mark;
                 return (ms >= mark).then(|| format!("a Uniq96 of {ms}, though only those before {mark} are durable"));
             }
-            Prefix::Uniq64 { .. } => (GeneratorKind::Uniq64, 0),
-            Prefix::Text { .. } => (GeneratorKind::String, 1),
+            Prefix::Uniq64 { .. } => (Kind::Uniq64, 0),
+            Prefix::Text { .. } => (Kind::String, 1),
         };
         let (bucket, mark) = mark(flushed, kind);
         if let Some(next) = self.next.get_mut(at) {
@@ -546,7 +547,7 @@ fn parameters() -> ClusterParameters {
 }
 
 /// The hour or day that is durable, and the serial below which all are.
-fn mark(contents: &Contents, kind: GeneratorKind) -> (u32, u64) {
+fn mark(contents: &Contents, kind: Kind) -> (u32, u64) {
     let block = contents.blocks.iter().flatten().find(|block| block.kind == kind);
     block.map_or((0, 0), |block| (block.bucket, block.serial))
 }

@@ -3,7 +3,7 @@
 use crate::oracle::{Ids, Oracle};
 use agent::gate::Prefix;
 use agent::run::Runs;
-use common::ids::{TextForm, UNIQ64_SERIALS_PER_HOUR};
+use common::kind::{TextForm, UNIQ64_SERIALS_PER_HOUR};
 use common::template::CallerParts;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -5,7 +5,7 @@ use super::{Bounds, Twin};
 use crate::model::Shared;
 use agent::serial::{Marks, Plan, Rules, Serial};
 use agent::serial_file::{AfterReboot, Block, Contents, Holdings, Opened, SerialFile, WriteError, format_on, open_on};
-use common::namespace::GeneratorKind;
+use common::kind::Kind;
 use common::parameters::SessionId;
 use common::time::{BootMs, WallMs};
 
@@ -220,7 +220,7 @@ impl Live {
         if let (Some(place), Ok(name)) = (contents.blocks.first_mut(), "default".parse()) {
             *place = Some(Block {
                 name,
-                kind: GeneratorKind::String,
+                kind: Kind::String,
                 everyday_reset: bounds.everyday_reset,
                 create_time: WallMs(0),
                 modification_time: WallMs(0),

@@ -5,7 +5,7 @@ use super::rng::mix;
 use agent::gate::Prefix;
 use agent::run::Runs;
 use common::calendar::UtcOffset;
-use common::ids::{TextForm, Uniq64, Uniq96};
+use common::kind::{TextForm, Uniq64, Uniq96};
 use common::lease::{Generation, Lease, LeaseState};
 use common::parameters::SessionId;
 use common::template::CallerParts;

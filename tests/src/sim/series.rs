@@ -8,8 +8,9 @@ use agent::serial::{Marks, Plan, Rules, Serial};
 use agent::serial_file::{Block, Contents};
 use agent::window::{Take, Window};
 use common::calendar::{DayBucket, HourBucket, UtcOffset};
+use common::kind;
 use common::lease::Grant;
-use common::namespace::{Definition, GeneratorKind, Namespace};
+use common::namespace::{Definition, Namespace};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
 use std::ops::Range;
@@ -33,13 +34,13 @@ impl Kind {
 
     /// Uniq64.
     pub fn uniq64() -> Self {
-        Self::new(Namespace::default_of(GeneratorKind::Uniq64))
+        Self::new(Namespace::default_of(kind::Kind::Uniq64))
     }
 
     /// Strings with a serial of so many digits.
     pub fn strings(width: usize, everyday_reset: bool) -> Self {
         let definition = Definition {
-            kind: GeneratorKind::String,
+            kind: kind::Kind::String,
             token_type: None,
             template: Some(format!("{{date:%Y%m%d}}{{token}}{{serial:{width}}}")),
             everyday_reset: Some(everyday_reset),

@@ -14,7 +14,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use common::ids::explain as take_apart;
+use common::kind::explain as take_apart;
 use common::namespace::Namespace;
 use futures::stream;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::leases::Pager;
 use super::picture::Spark;
-use super::{Frame, PageContext, Parts, rows};
+use super::{Frame, PageContext, Parts, rows, unit};
 use crate::agents::{AgentRow, AgentState};
 use crate::preferences::Choice;
 use crate::problem::Problem;
@@ -209,7 +209,7 @@ impl Reported {
             rate: short(report.rate().into()),
             spark: Spark::new(&rates),
             left: report.scarcest.as_ref().map(|it| {
-                let per = if it.kind == "uniq64" { w.hour } else { w.day };
+                let per = unit(it.kind, w);
                 let title = fill(w.capacity_long, &[&grouped(it.left), &grouped(it.of), per]);
                 let units = u64::try_from(u128::from(it.left) * 100 / u128::from(it.of.max(1))).unwrap_or(100);
                 Left { percent: percent(it.left, it.of), units, title: format!("{}/{}: {title}", it.kind, it.name) }

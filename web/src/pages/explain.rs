@@ -8,7 +8,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::audit::Action;
 use common::calendar::{Civil, UtcOffset};
-use common::ids::{Bucket, Reading, TokenText, explain};
+use common::kind::{Bucket, Reading, TokenText, explain};
 use common::namespace::Namespace;
 use common::template::{PartKind, Template as Made};
 use common::time::WallMs;

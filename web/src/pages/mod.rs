@@ -30,6 +30,7 @@ use crate::words::{Lang, Words};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts as Head;
+use common::kind::{Bucket, Kind};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use serde::Deserialize;
@@ -215,6 +216,14 @@ pub(crate) fn token_key(token_type: &str, token: &str) -> Result<TokenKey, Probl
         given("type", token_type)?.ok_or_else(|| Problem::bad_parameter("the type of the token is missing"))?;
     TokenKey::parse(token_type.family(), token)
         .ok_or_else(|| Problem::bad_parameter(format!("this is not a token of type {token_type}")))
+}
+
+/// The unit of time in which a token has so many IDs of a kind.
+fn unit(kind: &str, w: &'static Words) -> &'static str {
+    match kind.parse::<Kind>().map(|kind| kind.spec().unit) {
+        Ok(Bucket::Hour) => w.hour,
+        _ => w.day,
+    }
 }
 
 /// Waits for rows, but not for ever.

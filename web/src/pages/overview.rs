@@ -4,7 +4,7 @@ use super::agents::state_name;
 use super::audit::Line;
 use super::picture::{Spark, pieces, sum};
 use super::status::MastersPart;
-use super::{Frame, PageContext, Parts, lease_href, rows};
+use super::{Frame, PageContext, Parts, lease_href, rows, unit};
 use crate::agents::{AgentRow, AgentState};
 use crate::masters::{LeaseFilter, LeaseRow, LeaseStage, Order, Page as Cut, PoolRow, SortBy};
 use crate::problem::Problem;
@@ -95,7 +95,7 @@ fn alarm_of(row: &AgentRow, page: &PageContext<'_>) -> Option<(&'static str, Str
         return Some(("warn", fill(w.alarm_agent_skew, &[name, &skew(report.clock_offset_ms, w)])));
     }
     let scarce = report.scarcest.as_ref().filter(|it| it.left < it.of / SCARCE)?;
-    let per = if scarce.kind == "uniq64" { w.hour } else { w.day };
+    let per = unit(scarce.kind, w);
     let left = percent(scarce.left, scarce.of);
     Some(("warn", fill(w.alarm_agent_scarce, &[name, &scarce.name, &left, per])))
 }

@@ -8,10 +8,10 @@ use crate::text::{grouped, short};
 use crate::words::{Words, fill};
 use askama::Template;
 use common::calendar::UtcOffset;
-use common::ids::{TextForm, Uniq64};
-use common::namespace::{GeneratorKind, Namespace, Scope};
+use common::kind::Bucket;
+use common::namespace::{Namespace, Scope};
 use common::time::WallMs;
-use common::token::{TokenKey, TokenType, TokenValue};
+use common::token::{TokenType, TokenValue};
 
 /// The token and the serial of an example: the token is `12` as characters, which every type of string has.
 const EXAMPLE_TOKEN: u32 = 38;
@@ -73,9 +73,9 @@ impl NamespaceShown {
 
     fn new(row: &NamespaceRow, page: &PageContext<'_>, offset: UtcOffset) -> Self {
         let (w, definition) = (page.w, &row.definition);
-        let per = match definition.kind {
-            GeneratorKind::Uniq64 => w.capacity_hour,
-            GeneratorKind::String => w.capacity_day,
+        let per = match definition.kind.spec().unit {
+            Bucket::Day => w.capacity_day,
+            Bucket::Hour | Bucket::Millisecond => w.capacity_hour,
         };
         Self {
             key: format!("namespace-{}-{}", definition.kind, row.name),
@@ -99,18 +99,7 @@ impl NamespaceShown {
 /// An ID of today as this namespace writes it.
 fn example(row: &NamespaceRow, now: WallMs, offset: UtcOffset) -> Option<String> {
     let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
-    let Some(template) = namespace.template() else {
-        let prefix = Uniq64::prefix(offset, offset.hour_bucket(now), TokenValue(EXAMPLE_TOKEN)).ok()?;
-        return Some(Uniq64::with_serial(prefix, EXAMPLE_SERIAL).text(TextForm::Decimal));
-    };
-    let token = TokenKey { family: template.family(), value: TokenValue(EXAMPLE_TOKEN) };
-    let bound = template.bind(offset, offset.day_bucket(now), token).ok()?;
-    let letters = |len: Option<u32>| len.map(|len| "A".repeat(len as usize));
-    let (biz, custom) = (letters(template.biz_len()), letters(template.custom_len()));
-    let caller = template.check_caller(biz.as_deref(), custom.as_deref()).ok()?;
-    let mut text = Vec::new();
-    bound.write(&caller, EXAMPLE_SERIAL.into(), &mut text);
-    String::from_utf8(text).ok()
+    namespace.example(offset, now, TokenValue(EXAMPLE_TOKEN), EXAMPLE_SERIAL)
 }
 
 #[derive(Template)]
@@ -163,6 +152,7 @@ fn size_of(network: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::kind::Kind;
 
     #[test]
     fn networks_say_how_large_they_are() {
@@ -177,7 +167,7 @@ mod tests {
             (Some("string2-only-number"), Some("{date:%Y%m%d}{token}{serial:6}"), "2026112012000042"),
             (Some("string3-include-letter"), Some("{date:%Y%m%d}{biz:2}{token}{serial:6}"), "20261120AA012000042"),
         ] {
-            let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+            let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
             let [token_type, template] = [token_type, template].map(|text| text.map(str::to_owned));
             let definition = common::namespace::Definition {
                 kind,

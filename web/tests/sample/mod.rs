@@ -8,7 +8,8 @@ pub(crate) mod ask;
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;
-use common::namespace::{Definition, GeneratorKind};
+use common::kind::Kind;
+use common::namespace::Definition;
 use common::parameters::{MasterId, SessionId};
 use common::rpc::lease::{Changed, Mode, Refusal};
 use common::setting::{Change, Outcome, SettingKey, SettingValue};
@@ -418,7 +419,7 @@ pub(crate) fn line(number: u64, action: Action, subject: &str) -> AuditRow {
 
 /// A registered namespace.
 pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
-    let kind = if template.is_some() { GeneratorKind::String } else { GeneratorKind::Uniq64 };
+    let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
     let definition = Definition {
         kind,
         token_type: Some(kind.default_token_type().name().to_owned()),

@@ -20,7 +20,7 @@ fn the_json_says_what_the_bytes_say() {
     opened.contents.header.uniq96_mark = WallMs(NOW.0 + 1);
     opened.contents.blocks[2] = Some(Block {
         name: "orders".parse().unwrap(),
-        kind: GeneratorKind::String,
+        kind: Kind::String,
         everyday_reset: true,
         create_time: WallMs(1),
         modification_time: WallMs(2),

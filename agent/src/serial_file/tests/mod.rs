@@ -12,8 +12,8 @@ use super::lineage::{BootId, Born, Found, Lineage, Seen, judge};
 use super::place::Place;
 use super::start::open_on;
 use super::*;
+use common::kind::Kind;
 use common::lease::{Generation, Grant};
-use common::namespace::GeneratorKind;
 use common::parameters::{ClusterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
@@ -250,7 +250,7 @@ impl Home {
 fn block(serial: u64) -> Block {
     Block {
         name: "default".parse().unwrap(),
-        kind: GeneratorKind::Uniq64,
+        kind: Kind::Uniq64,
         everyday_reset: false,
         create_time: NOW,
         modification_time: NOW,

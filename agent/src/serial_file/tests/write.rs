@@ -30,7 +30,7 @@ fn what_was_written_is_what_the_next_start_finds() {
     let Opened { file, contents, .. } = &mut opened;
     contents.header.uniq96_mark = WallMs(NOW.0 + 3_000);
     contents.blocks[0] = Some(block(u64::MAX));
-    contents.blocks[2] = Some(Block { name: "orders".parse().unwrap(), kind: GeneratorKind::String, ..block(5) });
+    contents.blocks[2] = Some(Block { name: "orders".parse().unwrap(), kind: Kind::String, ..block(5) });
     file.write(contents, &holdings(2)).unwrap();
     file.write_holdings(&holdings(3)).unwrap();
     assert_eq!(contents.header.write_counter, 3);

@@ -2,10 +2,13 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::text::{self, Layout, ParseError, TextForm};
-use super::{CalendarError, IdKind, LayoutError, YEAR_FIRST, exists};
+use super::{
+    Bucket, CalendarError, Dated, Definable, Durable, Form, Kind, LayoutError, Reading, Right, Spec, TextForms,
+    YEAR_FIRST, Ymd, exists,
+};
 use crate::calendar::{Civil, HourBucket, UtcOffset};
 use crate::digits::read_decimal;
-use crate::token::TokenValue;
+use crate::token::{TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 
@@ -32,6 +35,37 @@ const SCHEME: &str = "uniq64://";
 
 /// How many IDs one token has in one hour.
 pub const UNIQ64_SERIALS_PER_HOUR: u64 = 1 << 31;
+
+pub(super) const SPEC: Spec = Spec {
+    name: "uniq64",
+    right: Right {
+        token_type: TokenType::Uint2,
+        token_types: &[TokenType::Uint2],
+        wanted: "uint2",
+        token_max: Some(Uniq64::TOKEN_MAX),
+    },
+    unit: Bucket::Hour,
+    durable: Durable::Block { number: 1 },
+    form: Form::Number {
+        year_last: Uniq64::YEAR_LAST,
+        serials: UNIQ64_SERIALS_PER_HOUR,
+        decimal: |offset, at, token, serial| {
+            let prefix = Uniq64::prefix(offset, offset.hour_bucket(at), token)?;
+            Ok(Uniq64::with_serial(prefix, serial).text(TextForm::Decimal))
+        },
+        refusal: |text| Uniq64::parse(text).err(),
+    },
+    definition: Some(Definable { everyday_reset: false, shared_serials: true }),
+    readings: |text, _| TextForm::ALL.into_iter().filter_map(|form| reading(text, form)).collect(),
+};
+
+fn reading(text: &str, form: TextForm) -> Option<Dated> {
+    let id = Uniq64::parse_form(text, form).ok()?;
+    let Uniq64Fields { year, month, day, hour, token, serial } = id.fields().ok()?;
+    let time = format!("{}T{hour:02}:00:00", Ymd { year, month, day });
+    let texts = TextForms::of(|form| id.text(form));
+    Some((year, Reading::integer(Kind::Uniq64, form, time, token.0, serial, texts)))
+}
 
 /// A 64-bit ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -81,10 +115,10 @@ impl Uniq64 {
     pub fn prefix(offset: UtcOffset, hour: HourBucket, token: TokenValue) -> Result<u64, LayoutError> {
         let civil = offset.civil(offset.hour_start(hour));
         let year = civil.map_or(i32::MAX, |c| c.year);
-        let refusal = LayoutError::YearOutOfRange { kind: IdKind::Uniq64, year, last: Self::YEAR_LAST };
+        let refusal = LayoutError::YearOutOfRange { kind: Kind::Uniq64, year, last: Self::YEAR_LAST };
         let civil = civil.filter(|c| (YEAR_FIRST..=Self::YEAR_LAST).contains(&c.year)).ok_or(refusal)?;
         if token.0 > Self::TOKEN_MAX {
-            return Err(LayoutError::TokenOutOfRange { kind: IdKind::Uniq64, token: token.0, max: Self::TOKEN_MAX });
+            return Err(LayoutError::TokenOutOfRange { kind: Kind::Uniq64, token: token.0, max: Self::TOKEN_MAX });
         }
         Ok(Self::pack(&civil, token.0))
     }
@@ -181,7 +215,7 @@ impl Uniq64Fields {
 }
 
 impl Layout for Uniq64 {
-    const KIND: IdKind = IdKind::Uniq64;
+    const KIND: Kind = Kind::Uniq64;
 
     fn wanted(form: TextForm) -> &'static str {
         match form {
@@ -299,11 +333,11 @@ mod tests {
             offset.hour_bucket(offset.instant(&civil).unwrap())
         };
         for year in [1970, 1999, 2128, 9999] {
-            let refusal = LayoutError::YearOutOfRange { kind: IdKind::Uniq64, year, last: 2127 };
+            let refusal = LayoutError::YearOutOfRange { kind: Kind::Uniq64, year, last: 2127 };
             assert_eq!(Uniq64::prefix(offset, hour(year), TokenValue(0)), Err(refusal));
         }
         assert!(Uniq64::prefix(offset, HourBucket(u32::MAX), TokenValue(0)).is_err());
-        let refusal = LayoutError::TokenOutOfRange { kind: IdKind::Uniq64, token: 4_096, max: 4_095 };
+        let refusal = LayoutError::TokenOutOfRange { kind: Kind::Uniq64, token: 4_096, max: 4_095 };
         assert_eq!(Uniq64::prefix(offset, hour(2026), TokenValue(4_096)), Err(refusal));
         assert!(Uniq64::prefix(offset, hour(2127), TokenValue(4_095)).is_ok());
     }

@@ -11,7 +11,7 @@
 //! taken: a text that is not an ID's own text would be a second name of that ID.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{CalendarError, IdKind};
+use super::{CalendarError, Kind};
 use crate::digits::{fill_digits, read_decimal, shown};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -47,7 +47,7 @@ pub enum ParseError {
     #[error("'{text}' is no {kind} in {form}, which is {wanted}")]
     Form {
         /// What it should be.
-        kind: IdKind,
+        kind: Kind,
         /// In which form.
         form: TextForm,
         /// How that form is written.
@@ -59,7 +59,7 @@ pub enum ParseError {
     #[error("'{text}' is no {kind} in any form (decimal, hex, base32, uri)")]
     NoForm {
         /// What it should be.
-        kind: IdKind,
+        kind: Kind,
         /// The text, cut to a bounded length.
         text: String,
     },
@@ -67,7 +67,7 @@ pub enum ParseError {
     #[error("'{text}' in {form} is no {kind} that was ever minted: {error}")]
     Calendar {
         /// What it should be.
-        kind: IdKind,
+        kind: Kind,
         /// In which form.
         form: TextForm,
         /// What does not exist.
@@ -79,7 +79,7 @@ pub enum ParseError {
     #[error("'{text}' is one {kind} in {first} and another in {second}: say which form it is")]
     Ambiguous {
         /// What it should be.
-        kind: IdKind,
+        kind: Kind,
         /// One form.
         first: TextForm,
         /// The other.
@@ -92,7 +92,7 @@ pub enum ParseError {
 /// What a layout needs to be written and read.
 pub(super) trait Layout: Copy + PartialEq {
     /// Its name in messages.
-    const KIND: IdKind;
+    const KIND: Kind;
 
     /// How a form is written, for messages.
     fn wanted(form: TextForm) -> &'static str;

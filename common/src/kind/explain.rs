@@ -8,11 +8,9 @@
 //! a template asks most of a text: a date that exists, in its place. A time that does not exist is not a reading.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{IdKind, ParseError, TextForm, Uniq64, Uniq96, Ymd};
-use crate::calendar::UtcOffset;
+use super::{Bucket, Form, Kind, ParseError, TextForm, Uniq64};
 use crate::digits::shown;
-use crate::template::{Part, PartKind, TakenApart, Template};
-use chrono::Datelike as _;
+use crate::template::{Part, PartKind, Template};
 use serde::Serialize;
 use std::fmt;
 
@@ -37,7 +35,7 @@ pub struct Explained {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reading {
     /// What it is.
-    pub kind: IdKind,
+    pub kind: Kind,
     /// The form it is written in; `None` for strings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<TextForm>,
@@ -59,18 +57,6 @@ pub struct Reading {
     /// What it consists of; empty for integers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-}
-
-/// The unit of time that an ID carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Bucket {
-    /// Strings.
-    Day,
-    /// Uniq64.
-    Hour,
-    /// Uniq96.
-    Millisecond,
 }
 
 /// A token: a number in integers, characters in strings.
@@ -115,8 +101,9 @@ pub enum ExplainError {
     },
     /// Nothing fits.
     #[error(
-        "'{text}' is not an ID: no uniq64 or uniq96 in decimal, hex, base32 or uri, and no string by any of the {templates} \
-         templates known here"
+        "'{text}' is not an ID: no {numbers} in decimal, hex, base32 or uri, and no string by any of the {templates} \
+         templates known here",
+        numbers = numbers()
     )]
     Nothing {
         /// The text, cut to a bounded length.
@@ -124,6 +111,12 @@ pub enum ExplainError {
         /// How many templates were tried.
         templates: usize,
     },
+}
+
+/// The kinds that are numbers.
+fn numbers() -> String {
+    let numbers = Kind::ALL.into_iter().filter(|kind| matches!(kind.spec().form, Form::Number { .. }));
+    numbers.map(Kind::name).collect::<Vec<_>>().join(" or ")
 }
 
 /// Every way in which `text` is an ID, by one of `templates`, as Uniq64 or as Uniq96, the likeliest first.
@@ -134,12 +127,9 @@ pub fn explain(text: &str, templates: &[&Template]) -> Result<Explained, Explain
     if text.len() > TEXT_LEN_MAX {
         return Err(ExplainError::TooLong { bytes: text.len() });
     }
-    let strings = templates.iter().filter_map(|template| Reading::string(text, template));
-    let uniq64 = TextForm::ALL.into_iter().filter_map(|form| Reading::uniq64(text, form));
-    let uniq96 = TextForm::ALL.into_iter().filter_map(|form| Reading::uniq96(text, form));
-    let mut readings: Vec<_> = strings.chain(uniq64).chain(uniq96).collect();
-    // Stable, so the order above holds within each half.
-    readings.sort_by_key(|(year, _)| *year > Uniq64::YEAR_LAST);
+    let mut readings: Vec<_> = Kind::ALL.into_iter().flat_map(|kind| (kind.spec().readings)(text, templates)).collect();
+    // Stable, so within each part the order is that of the kinds, and of what each gave.
+    readings.sort_by_key(|(year, reading)| (*year > Uniq64::YEAR_LAST, reading.template.is_none()));
     let mut readings = readings.into_iter().map(|(_, reading)| reading);
     match readings.next() {
         Some(reading) => Ok(Explained { id: text.to_owned(), reading, also: readings.collect() }),
@@ -149,53 +139,27 @@ pub fn explain(text: &str, templates: &[&Template]) -> Result<Explained, Explain
 
 /// The refusal that helps most: what is wrong with a text that is nearly an integer, else what was tried.
 fn reason(text: &str, templates: usize) -> ExplainError {
-    let refusals = [Uniq64::parse(text).err(), Uniq96::parse(text).err()];
+    let refusals = Kind::ALL.into_iter().filter_map(|kind| match kind.spec().form {
+        Form::Number { refusal, .. } => refusal(text),
+        Form::Template { .. } => None,
+    });
     let near = |e: &ParseError| match e {
         ParseError::Calendar { .. } => true,
         ParseError::Form { kind, .. } => text.starts_with(&format!("{kind}:")),
         ParseError::NoForm { .. } | ParseError::Ambiguous { .. } => false,
     };
     let nothing = ExplainError::Nothing { text: shown(text), templates };
-    refusals.into_iter().flatten().find(near).map_or(nothing, |error| ExplainError::Nearly { error, templates })
+    refusals.into_iter().find(near).map_or(nothing, |error| ExplainError::Nearly { error, templates })
 }
 
-/// Each with the year it carries.
 impl Reading {
-    fn uniq64(text: &str, form: TextForm) -> Option<(i32, Self)> {
-        let id = Uniq64::parse_form(text, form).ok()?;
-        let fields = id.fields().ok()?;
-        let date = Ymd { year: fields.year, month: fields.month, day: fields.day };
-        let time = format!("{date}T{:02}:00:00", fields.hour);
-        let texts = TextForms::of(|form| id.text(form));
-        let reading = Self::integer(IdKind::Uniq64, form, (time, Bucket::Hour), fields.token.0, fields.serial, texts);
-        Some((date.year, reading))
-    }
-
-    fn uniq96(text: &str, form: TextForm) -> Option<(i32, Self)> {
-        let id = Uniq96::parse_form(text, form).ok()?;
-        let fields = id.fields().ok()?;
-        let c = fields.civil;
-        let date = Ymd { year: c.year, month: c.month, day: c.day };
-        let time = format!("{date}T{:02}:{:02}:{:02}.{:03}", c.hour, c.minute, c.second, c.millisecond);
-        let texts = TextForms::of(|form| id.text(form));
-        let reading =
-            Self::integer(IdKind::Uniq96, form, (time, Bucket::Millisecond), fields.token.0, fields.serial, texts);
-        Some((date.year, reading))
-    }
-
-    fn integer(
-        kind: IdKind,
-        form: TextForm,
-        (time, bucket): (String, Bucket),
-        token: u32,
-        serial: u32,
-        texts: TextForms,
-    ) -> Self {
+    /// That of a number.
+    pub(super) fn integer(kind: Kind, form: TextForm, time: String, token: u32, serial: u32, texts: TextForms) -> Self {
         Self {
             kind,
             form: Some(form),
             time,
-            bucket,
+            bucket: kind.spec().unit,
             token: TokenText::Number(token),
             serial: serial.into(),
             texts: Some(texts),
@@ -203,44 +167,16 @@ impl Reading {
             parts: Vec::new(),
         }
     }
-
-    fn string(text: &str, template: &Template) -> Option<(i32, Self)> {
-        let TakenApart { day, token, serial, parts } = template.read(text).ok()?;
-        // A bucket counts local days, so any offset gives the same date.
-        let date = UtcOffset::default().date(day)?;
-        let reading = Self {
-            kind: IdKind::String,
-            form: None,
-            time: date.to_string(),
-            bucket: Bucket::Day,
-            token: TokenText::Characters(token.text()),
-            serial,
-            texts: None,
-            template: Some(template.source().to_owned()),
-            parts,
-        };
-        Some((date.year(), reading))
-    }
 }
 
 impl TextForms {
-    fn of(text: impl Fn(TextForm) -> String) -> Self {
+    pub(super) fn of(text: impl Fn(TextForm) -> String) -> Self {
         Self {
             decimal: text(TextForm::Decimal),
             hex: text(TextForm::Hex),
             base32: text(TextForm::Base32),
             uri: text(TextForm::Uri),
         }
-    }
-}
-
-impl fmt::Display for Bucket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Day => "day",
-            Self::Hour => "hour",
-            Self::Millisecond => "millisecond",
-        })
     }
 }
 
@@ -305,14 +241,14 @@ mod tests {
         for text in ["uniq64://2026-11-20_13/4095/1", "3851826724463443969", "35746fff80000001", "3AX3FZY000001"] {
             let explained = explain(text, &[]).unwrap();
             let reading = &explained.reading;
-            assert_eq!((reading.kind, reading.time.as_str()), (IdKind::Uniq64, "2026-11-20T13:00:00"));
+            assert_eq!((reading.kind, reading.time.as_str()), (Kind::Uniq64, "2026-11-20T13:00:00"));
             assert_eq!((&reading.token, reading.serial, reading.bucket), (&TokenText::Number(4_095), 1, Bucket::Hour));
             assert_eq!(reading.texts.as_ref().unwrap().base32, "3AX3FZY000001");
             assert!(explained.also.is_empty());
         }
         let explained = explain("001203693322717102070000000001", &[]).unwrap();
         assert_eq!(explained.reading.time, "2026-11-20T13:05:06.999");
-        assert_eq!((explained.reading.kind, explained.reading.form), (IdKind::Uniq96, Some(TextForm::Decimal)));
+        assert_eq!((explained.reading.kind, explained.reading.form), (Kind::Uniq96, Some(TextForm::Decimal)));
     }
 
     #[test]
@@ -320,7 +256,7 @@ mod tests {
         let template = default();
         let explained = explain("20261120abCDZ90000004277", &[&template]).unwrap();
         let reading = &explained.reading;
-        assert_eq!((reading.kind, reading.time.as_str(), reading.serial), (IdKind::String, "2026-11-20", 42));
+        assert_eq!((reading.kind, reading.time.as_str(), reading.serial), (Kind::String, "2026-11-20", 42));
         assert_eq!(reading.token, TokenText::Characters("Z9".to_owned()));
         let parts: Vec<_> = reading.parts.iter().map(|part| part.text.as_str()).collect();
         assert_eq!(parts, ["20261120", "abCD", "Z9", "00000042", "77"]);
@@ -339,14 +275,14 @@ mod tests {
             std::iter::once(&explained.reading).chain(&explained.also).map(|r| (r.kind, r.form)).collect()
         };
         let (hex, decimal) = (Some(TextForm::Hex), Some(TextForm::Decimal));
-        assert_eq!(forms("9288674231451648", &[]), [(IdKind::Uniq64, decimal), (IdKind::Uniq64, hex)]);
-        let base32 = (IdKind::Uniq96, Some(TextForm::Base32));
-        assert_eq!(forms("11111111111111111111", &[]), [(IdKind::Uniq64, decimal), base32]);
+        assert_eq!(forms("9288674231451648", &[]), [(Kind::Uniq64, decimal), (Kind::Uniq64, hex)]);
+        let base32 = (Kind::Uniq96, Some(TextForm::Base32));
+        assert_eq!(forms("11111111111111111111", &[]), [(Kind::Uniq64, decimal), base32]);
         let (bare, other) = ("{date:%Y%m%d}{token}{serial:6}", "{date:%Y%m%d}{token}{serial:5}{biz:1}");
         let [bare, other] = [bare, other].map(|source| Template::parse(source, TokenFamily::String2).unwrap());
-        let string = (IdKind::String, None);
+        let string = (Kind::String, None);
         let text = "2026112042000001";
-        assert_eq!(forms(text, &[&other, &bare]), [string, string, (IdKind::Uniq64, hex)]);
+        assert_eq!(forms(text, &[&other, &bare]), [string, string, (Kind::Uniq64, hex)]);
         let explained = explain(text, &[&other, &bare]).unwrap();
         assert_eq!(explained.reading.template.as_deref(), Some(other.source()));
     }
@@ -356,12 +292,12 @@ mod tests {
     #[test]
     fn the_likeliest_reading_comes_first() {
         let explained = explain("202611200001420000000177", &[&default()]).unwrap();
-        assert_eq!((explained.reading.kind, explained.reading.time.as_str()), (IdKind::String, "2026-11-20"));
-        assert_eq!(explained.also.iter().map(|r| r.kind).collect::<Vec<_>>(), [IdKind::Uniq96]);
+        assert_eq!((explained.reading.kind, explained.reading.time.as_str()), (Kind::String, "2026-11-20"));
+        assert_eq!(explained.also.iter().map(|r| r.kind).collect::<Vec<_>>(), [Kind::Uniq96]);
         let template = Template::parse("{date:%Y%m%d}{token}{serial:9}", TokenFamily::String2).unwrap();
         let explained = explain("3851010108594495488", &[&template]).unwrap();
-        assert_eq!((explained.reading.kind, &explained.reading.time[..4]), (IdKind::Uniq64, "2026"));
-        assert_eq!(explained.also.iter().map(|r| r.kind).collect::<Vec<_>>(), [IdKind::String]);
+        assert_eq!((explained.reading.kind, &explained.reading.time[..4]), (Kind::Uniq64, "2026"));
+        assert_eq!(explained.also.iter().map(|r| r.kind).collect::<Vec<_>>(), [Kind::String]);
     }
 
     #[test]

@@ -2,11 +2,14 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::text::{self, Layout, ParseError, TextForm};
-use super::{CalendarError, IdKind, LayoutError, YEAR_FIRST, exists};
+use super::{
+    Bucket, CalendarError, Dated, Durable, Form, Kind, LayoutError, Reading, Right, Spec, TextForms, YEAR_FIRST, Ymd,
+    exists,
+};
 use crate::calendar::{Civil, UtcOffset};
 use crate::digits::{fill_decimal, read_decimal};
 use crate::time::WallMs;
-use crate::token::TokenValue;
+use crate::token::{TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 
@@ -43,6 +46,35 @@ const SERIAL_DIGITS: usize = 10;
 const HALF_DIGITS: usize = 10;
 const HALF_BITS: u32 = 50;
 const _: () = assert!(HALF_DIGITS as u32 * 5 == HALF_BITS && 2 * HALF_BITS >= 96);
+
+pub(super) const SPEC: Spec = Spec {
+    name: "uniq96",
+    right: Right {
+        token_type: TokenType::Uint2,
+        token_types: &[TokenType::Uint2],
+        wanted: "uint2",
+        token_max: Some(Uniq96::TOKEN_MAX),
+    },
+    unit: Bucket::Millisecond,
+    durable: Durable::Mark,
+    form: Form::Number {
+        year_last: Uniq96::YEAR_LAST,
+        serials: 1 << SERIAL_BITS,
+        decimal: |offset, at, token, serial| Ok(Uniq96::new(offset, at, token, serial)?.text(TextForm::Decimal)),
+        refusal: |text| Uniq96::parse(text).err(),
+    },
+    definition: None,
+    readings: |text, _| TextForm::ALL.into_iter().filter_map(|form| reading(text, form)).collect(),
+};
+
+fn reading(text: &str, form: TextForm) -> Option<Dated> {
+    let id = Uniq96::parse_form(text, form).ok()?;
+    let Uniq96Fields { civil: c, token, serial } = id.fields().ok()?;
+    let date = Ymd { year: c.year, month: c.month, day: c.day };
+    let time = format!("{date}T{:02}:{:02}:{:02}.{:03}", c.hour, c.minute, c.second, c.millisecond);
+    let texts = TextForms::of(|form| id.text(form));
+    Some((c.year, Reading::integer(Kind::Uniq96, form, time, token.0, serial, texts)))
+}
 
 /// A 96-bit ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -103,10 +135,10 @@ impl Uniq96 {
     pub fn prefix(offset: UtcOffset, ms: WallMs, token: TokenValue) -> Result<u64, LayoutError> {
         let civil = offset.civil(ms);
         let year = civil.map_or(if ms.0 < 0 { i32::MIN } else { i32::MAX }, |c| c.year);
-        let refusal = LayoutError::YearOutOfRange { kind: IdKind::Uniq96, year, last: Self::YEAR_LAST };
+        let refusal = LayoutError::YearOutOfRange { kind: Kind::Uniq96, year, last: Self::YEAR_LAST };
         let civil = civil.filter(|c| (YEAR_FIRST..=Self::YEAR_LAST).contains(&c.year)).ok_or(refusal)?;
         if token.0 > Self::TOKEN_MAX {
-            return Err(LayoutError::TokenOutOfRange { kind: IdKind::Uniq96, token: token.0, max: Self::TOKEN_MAX });
+            return Err(LayoutError::TokenOutOfRange { kind: Kind::Uniq96, token: token.0, max: Self::TOKEN_MAX });
         }
         Ok(Self::pack(&civil, token.0))
     }
@@ -220,7 +252,7 @@ impl Uniq96 {
 }
 
 impl Layout for Uniq96 {
-    const KIND: IdKind = IdKind::Uniq96;
+    const KIND: Kind = Kind::Uniq96;
 
     fn wanted(form: TextForm) -> &'static str {
         match form {
@@ -350,13 +382,13 @@ mod tests {
         let offset = UtcOffset::default();
         let at = |year| offset.instant(&civil((year, 6, 1), (0, 0, 0, 0))).unwrap();
         for year in [-1, 1970, 1999, 6096, 9999] {
-            let refusal = LayoutError::YearOutOfRange { kind: IdKind::Uniq96, year, last: 6095 };
+            let refusal = LayoutError::YearOutOfRange { kind: Kind::Uniq96, year, last: 6095 };
             assert_eq!(Uniq96::new(offset, at(year), TokenValue(0), 0), Err(refusal));
         }
         for ms in [i64::MIN, i64::MAX] {
             assert!(Uniq96::new(offset, WallMs(ms), TokenValue(0), 0).is_err());
         }
-        let refusal = LayoutError::TokenOutOfRange { kind: IdKind::Uniq96, token: 65_536, max: 65_535 };
+        let refusal = LayoutError::TokenOutOfRange { kind: Kind::Uniq96, token: 65_536, max: 65_535 };
         assert_eq!(Uniq96::new(offset, at(2026), TokenValue(65_536), 0), Err(refusal));
     }
 

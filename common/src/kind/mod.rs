@@ -1,0 +1,357 @@
+//! The kinds of IDs: what each of them is, how it is written, and how it is taken apart again.
+//!
+//! What differs from kind to kind stands in a module of the kind's own, as a constant [`Spec`] and the functions in it:
+//! all others ask [`Kind::spec`] and name no kind. A further kind is such a module, a line in each of the lists here, and
+//! the code that mints it.
+//!
+//! | kind | right | unit of time | durable in the serial file | definition |
+//! |---|---|---|---|---|
+//! | [`Kind::Uniq64`] | a `uint2` token up to 4095 | hour | a block for all names, or for one whose scope is its own | no template |
+//! | [`Kind::String`] | a token of a string type | day | a block for each name | a template |
+//! | [`Kind::Uniq96`] | a `uint2` token | millisecond | the time mark in the header | none: it has no names |
+//!
+//! Two kinds are numbers, both packed from the most significant bit on, so that a larger number is never an earlier time:
+//!
+//! | number | fields and bits |
+//! |---|---|
+//! | [`Uniq64`] | year-2000: 7, month: 4, day: 5, hour: 5, token: 12, serial: 31 |
+//! | [`Uniq96`] | year-2000: 12, month: 4, day: 5, hour: 5, minute: 6, second: 6, millisecond: 10, token: 16, serial: 32 |
+//!
+//! Calendar fields are those of the cluster's one UTC offset, which the ID does not carry. A layout refuses what does
+//! not fit its fields: a year that wrapped would be an ID that came back.
+//!
+//! Text forms ([`TextForm`]) are exact both ways: what parses is what would be written, to the letter. All but the
+//! decimal Uniq64 have a fixed width, so the texts sort as the numbers do.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod explain;
+mod string;
+mod text;
+mod uniq64;
+mod uniq96;
+
+pub use explain::{ExplainError, Explained, Reading, TEXT_LEN_MAX, TextForms, TokenText, explain};
+pub use text::{ParseError, TextForm, UnknownTextForm};
+pub use uniq64::{UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq64Fields};
+pub use uniq96::{Uniq96, Uniq96Fields};
+
+use crate::calendar::{Civil, UtcOffset};
+use crate::digits::shown;
+use crate::template::Template;
+use crate::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
+use crate::token::{TokenType, TokenValue};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The year that both layouts count from.
+pub const YEAR_FIRST: i32 = 2000;
+
+/// A kind of ID. Those that have names come first: records keep a kind by its place here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Numbers of 64 bits.
+    Uniq64,
+    /// Characters by a template.
+    String,
+    /// Numbers of 96 bits. No record and no definition is of this kind: it keeps no serial, so it has no names.
+    #[serde(skip_deserializing)]
+    Uniq96,
+}
+
+/// What a kind is.
+#[derive(Debug)]
+pub struct Spec {
+    /// The name in URLs, JSON and metrics.
+    pub name: &'static str,
+    /// What an agent has to hold to mint it.
+    pub right: Right,
+    /// The unit of time that an ID carries: in it, token and serial are unique.
+    pub unit: Bucket,
+    /// What the serial file keeps of it.
+    pub durable: Durable,
+    /// How an ID is written.
+    pub form: Form,
+    /// What a definition may say; `None`: there are no names of this kind.
+    pub definition: Option<Definable>,
+    /// Every way in which a text is an ID of this kind, by one of the templates if it takes one, each with the year it
+    /// carries.
+    pub(crate) readings: fn(&str, &[&Template]) -> Vec<Dated>,
+}
+
+/// A reading, and the year it carries.
+pub(crate) type Dated = (i32, Reading);
+
+/// The right to mint a kind: a leased token.
+#[derive(Debug)]
+pub struct Right {
+    /// The type of token when nothing else is said.
+    pub token_type: TokenType,
+    /// The types that will do.
+    pub token_types: &'static [TokenType],
+    /// The same in words.
+    pub wanted: &'static str,
+    /// The largest value that fits; `None`: all of the type do.
+    pub token_max: Option<u32>,
+}
+
+/// What is durable of a kind before its IDs are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// Serials: a block for each series, with this number of the kind in its flags.
+    Block {
+        /// Not 0.
+        number: u8,
+    },
+    /// Time: the mark in the header.
+    Mark,
+}
+
+/// How the IDs of a kind are written.
+#[derive(Debug)]
+pub enum Form {
+    /// As numbers.
+    Number {
+        /// The last year that fits; what comes after it is refused.
+        year_last: i32,
+        /// IDs that one token has in a unit of time.
+        serials: u64,
+        /// The ID of an instant, a token and a serial, in decimal.
+        decimal: fn(UtcOffset, WallMs, TokenValue, u32) -> Result<String, LayoutError>,
+        /// Why a text is none in any form; `None` if it is one.
+        refusal: fn(&str) -> Option<ParseError>,
+    },
+    /// As a template says, which has a capacity of its own.
+    Template {
+        /// The template of `default`.
+        default: &'static str,
+    },
+}
+
+/// What a definition of a kind may say.
+#[derive(Debug)]
+pub struct Definable {
+    /// Whether the serial starts anew each day when nothing else is said.
+    pub everyday_reset: bool,
+    /// Whether all names whose scope is the kind draw from one series of serials.
+    pub shared_serials: bool,
+}
+
+/// A number or a name that is not a kind of generator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a kind of generator; there are {names}", names = Kind::NAMED.map(Kind::name).join(", "))]
+pub struct UnknownKind(String);
+
+impl Kind {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 3] = [Self::Uniq64, Self::Uniq96, Self::String];
+    /// Those that have names.
+    pub const NAMED: [Self; 2] = [Self::Uniq64, Self::String];
+
+    /// What it is.
+    pub const fn spec(self) -> &'static Spec {
+        match self {
+            Self::Uniq64 => &uniq64::SPEC,
+            Self::String => &string::SPEC,
+            Self::Uniq96 => &uniq96::SPEC,
+        }
+    }
+
+    /// The name in URLs, JSON and metrics.
+    pub const fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// The number in the serial file's flags; 0, which no block has, if it keeps none.
+    pub const fn number(self) -> u8 {
+        match self.spec().durable {
+            Durable::Block { number } => number,
+            Durable::Mark => 0,
+        }
+    }
+
+    /// The type of token it uses when nothing else is said.
+    pub const fn default_token_type(self) -> TokenType {
+        self.spec().right.token_type
+    }
+}
+
+impl TryFrom<u8> for Kind {
+    type Error = UnknownKind;
+    fn try_from(number: u8) -> Result<Self, UnknownKind> {
+        Self::NAMED.into_iter().find(|kind| kind.number() == number).ok_or_else(|| UnknownKind(number.to_string()))
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+    /// Only those that have names.
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        Self::NAMED.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownKind(shown(name)))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The unit of time that an ID carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bucket {
+    /// Strings.
+    Day,
+    /// Uniq64.
+    Hour,
+    /// Uniq96.
+    Millisecond,
+}
+
+impl Bucket {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Hour => "hour",
+            Self::Millisecond => "millisecond",
+        }
+    }
+
+    /// How long it is.
+    pub const fn span(self) -> SpanMs {
+        SpanMs(match self {
+            Self::Day => DAY_MS,
+            Self::Hour => HOUR_MS,
+            Self::Millisecond => 1,
+        })
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why an instant or a token does not fit a layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// The year is beyond its field.
+    #[error("the year {year} does not fit a {kind}, which holds {YEAR_FIRST} to {last}: correct the clock")]
+    YearOutOfRange {
+        /// The layout.
+        kind: Kind,
+        /// The year, of the Common Era; beyond the calendar's own range the nearest `i32`.
+        year: i32,
+        /// The last year that fits.
+        last: i32,
+    },
+    /// The token is beyond its field.
+    #[error("token {token} does not fit a {kind}, which holds tokens up to {max}")]
+    TokenOutOfRange {
+        /// The layout.
+        kind: Kind,
+        /// The token.
+        token: u32,
+        /// The largest token that fits.
+        max: u32,
+    },
+}
+
+/// Bits that name no instant, e.g. a month 13: whatever they are, no generator minted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {field} {value} ({date})")]
+pub struct CalendarError {
+    /// Which field: month, day, hour, minute, second or millisecond.
+    pub field: &'static str,
+    /// What stands in it.
+    pub value: u16,
+    /// The date it stands in.
+    pub date: Ymd,
+}
+
+/// Year, month and day as they stand in the bits, whether they exist or not; prints as 2026-11-20.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ymd {
+    /// Of the Common Era.
+    pub year: i32,
+    /// 1..=12 if it exists.
+    pub month: u8,
+    /// 1..=31 if it exists.
+    pub day: u8,
+}
+
+/// Whether the calendar has that instant. Leap seconds are not on the axis of the IDs.
+fn exists(civil: &Civil) -> Result<(), CalendarError> {
+    let date = Ymd { year: civil.year, month: civil.month, day: civil.day };
+    let refuse = |field, value| Err(CalendarError { field, value, date });
+    if !(1..=12).contains(&civil.month) {
+        return refuse("month", civil.month.into());
+    }
+    if chrono::NaiveDate::from_ymd_opt(civil.year, civil.month.into(), civil.day.into()).is_none() {
+        return refuse("day", civil.day.into());
+    }
+    for (field, value, count) in [
+        ("hour", civil.hour.into(), 24),
+        ("minute", civil.minute.into(), 60),
+        ("second", civil.second.into(), 60),
+        ("millisecond", civil.millisecond, 1_000),
+    ] {
+        if value >= count {
+            return refuse(field, value);
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Ymd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_their_numbers_and_names() {
+        assert_eq!(Kind::NAMED.map(Kind::number), [1, 2]);
+        assert_eq!(Kind::ALL.map(Kind::name), ["uniq64", "uniq96", "string"]);
+        for kind in Kind::NAMED {
+            assert_eq!((Kind::try_from(kind.number()), kind.to_string().parse()), (Ok(kind), Ok(kind)));
+        }
+        assert!(Kind::try_from(0).is_err());
+        let refusal = "uniq96".parse::<Kind>().unwrap_err().to_string();
+        assert_eq!(refusal, "'uniq96' is not a kind of generator; there are uniq64, string");
+    }
+
+    /// Records and messages hold these bytes, and definitions these words.
+    #[test]
+    fn only_kinds_with_names_are_read_back() {
+        for (kind, place) in Kind::NAMED.into_iter().zip([0u32, 1]) {
+            assert_eq!(bincode::serialize(&kind).unwrap(), place.to_le_bytes());
+            assert_eq!(bincode::deserialize::<Kind>(&place.to_le_bytes()).unwrap(), kind);
+            assert_eq!(serde_json::from_str::<Kind>(&format!("\"{kind}\"")).unwrap(), kind);
+        }
+        assert!(bincode::deserialize::<Kind>(&2u32.to_le_bytes()).is_err());
+        let refusal = serde_json::from_str::<Kind>("\"uniq96\"").unwrap_err().to_string();
+        assert!(refusal.starts_with("unknown variant `uniq96`, expected `uniq64` or `string`"), "{refusal}");
+    }
+
+    #[test]
+    fn what_the_lists_say_and_what_the_kinds_say_is_the_same() {
+        let mut named = Kind::ALL.to_vec();
+        named.retain(|kind| kind.spec().definition.is_some());
+        assert_eq!(named, Kind::NAMED);
+        for kind in Kind::ALL {
+            let Spec { right, durable, definition, unit, .. } = kind.spec();
+            assert!(right.token_types.contains(&right.token_type), "{kind}");
+            assert_eq!(matches!(durable, Durable::Block { .. }), definition.is_some(), "{kind}: a name is a series");
+            assert_eq!(DAY_MS % unit.span().0, 0, "{kind}: no unit crosses a day");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Strings: characters by a template, one token's serials per day.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{Bucket, Dated, Definable, Durable, Form, Kind, Reading, Right, Spec, TokenText};
+use crate::calendar::UtcOffset;
+use crate::template::{DEFAULT_TEMPLATE, TakenApart, Template};
+use crate::token::TokenType;
+use chrono::Datelike as _;
+
+pub(super) const SPEC: Spec = Spec {
+    name: "string",
+    right: Right {
+        token_type: TokenType::String2IncludeLetter,
+        token_types: &[
+            TokenType::String2IncludeLetter,
+            TokenType::String3IncludeLetter,
+            TokenType::String2OnlyNumber,
+            TokenType::String3OnlyNumber,
+        ],
+        wanted: "the string2 and string3 types",
+        token_max: None,
+    },
+    unit: Bucket::Day,
+    durable: Durable::Block { number: 2 },
+    form: Form::Template { default: DEFAULT_TEMPLATE },
+    // People read strings and expect the serial to start anew.
+    definition: Some(Definable { everyday_reset: true, shared_serials: false }),
+    readings: |text, templates| templates.iter().filter_map(|template| reading(text, template)).collect(),
+};
+
+fn reading(text: &str, template: &Template) -> Option<Dated> {
+    let TakenApart { day, token, serial, parts } = template.read(text).ok()?;
+    // A bucket counts local days, so any offset gives the same date.
+    let date = UtcOffset::default().date(day)?;
+    let reading = Reading {
+        kind: Kind::String,
+        form: None,
+        time: date.to_string(),
+        bucket: SPEC.unit,
+        token: TokenText::Characters(token.text()),
+        serial,
+        texts: None,
+        template: Some(template.source().to_owned()),
+        parts,
+    };
+    Some((date.year(), reading))
+}
