@@ -191,6 +191,13 @@ quickstart() {
   return "$status"
 }
 
+# What applications link builds without the program, and pulls nothing of it in.
+library_alone() {
+  cargo clippy --locked -p agent --lib --no-default-features -- -D warnings || return
+  ! cargo tree --locked -p agent --no-default-features --edges normal --prefix none |
+    grep -E '^(axum|clap|hyper|sled|toml|utoipa) '
+}
+
 step "format" cargo fmt --all --check
 if apt_install shellcheck shellcheck; then
   step "scripts" shellcheck .ci/run scripts/*.sh
@@ -198,6 +205,7 @@ else
   leave_out "scripts" "shellcheck cannot be installed here"
 fi
 step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
+step "library" library_alone
 if step "programs" cargo build --locked --bins; then
   step "tests" process_tests
   $namespaces || leave_out "partitions" "network namespaces with ip and nft cannot be had here"

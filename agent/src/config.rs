@@ -1,6 +1,6 @@
 //! The command line of `uniq_generator`.
 
-use crate::heartbeat::MASTERS_MAX;
+use crate::heartbeat::{MASTERS_MAX, RENEW_INTERVALS};
 use crate::http::{BATCH_MAX_DEFAULT, BATCH_MAX_LIMIT};
 use crate::serial_file::{AfterReboot, NUM_BLOCKS, NUM_BLOCKS_DEFAULT};
 use crate::workers::THREADS_MAX;
@@ -15,10 +15,6 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// How often leases may be renewed: often enough for the shortest lease of a day, seldom enough for the masters.
-pub(crate) const RENEW_INTERVALS: std::ops::RangeInclusive<Duration> =
-    Duration::from_secs(1)..=Duration::from_secs(12 * 3_600);
 
 /// Mints order numbers, transaction and message IDs that never repeat.
 ///

@@ -5,14 +5,17 @@
 //! application mint in its own process; [`heartbeat`], [`http`] and [`rpc`] talk, on the
 //! threads of [`workers`].
 
+#[cfg(feature = "server")]
 pub mod config;
 pub mod embed;
 pub mod gate;
 pub mod heartbeat;
 pub mod holder;
+#[cfg(feature = "server")]
 pub mod http;
 pub mod minter;
 pub mod refusal;
+#[cfg(feature = "server")]
 pub mod rpc;
 pub mod run;
 pub mod serial;
@@ -21,6 +24,7 @@ mod sync;
 pub mod timebase;
 pub mod uniq96;
 pub mod window;
+#[cfg(feature = "server")]
 pub mod workers;
 pub mod years;
 

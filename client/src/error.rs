@@ -7,6 +7,7 @@ use std::time::Duration;
 
 /// Why no ID came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// What no agent would answer differently: the question has to change.
     #[error("{code}: {detail}")]
@@ -35,6 +36,7 @@ pub struct Attempt {
 
 /// Why one agent gave nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Cause {
     /// It cannot mint now.
     #[error("{code}: {detail}")]

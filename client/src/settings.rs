@@ -98,6 +98,7 @@ impl Settings {
 
 /// Why there is no client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SettingsError {
     /// A text that is not an agent's address.
     #[error(

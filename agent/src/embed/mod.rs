@@ -92,6 +92,7 @@ pub trait UniqGenerator {
 
 /// Why no ID came.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MintError {
     /// This process was forked from the one that has the right.
     #[error("this process is a fork of the one that mints: start a generator here, on a serial file of its own")]

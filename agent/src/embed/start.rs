@@ -1,8 +1,7 @@
 //! Everything that an application needs to mint by itself: a serial file, leases, and the thread that keeps them.
 
 use super::{MintError, Process, Shared};
-use crate::config::RENEW_INTERVALS;
-use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, Report};
+use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, RENEW_INTERVALS, Report};
 use crate::holder::Holder;
 use crate::minter::Minter;
 use crate::refusal::Refusal;
@@ -65,6 +64,7 @@ impl Settings {
 
 /// Why there is no start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The serial file cannot be used.
     #[error(transparent)]

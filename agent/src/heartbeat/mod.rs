@@ -29,6 +29,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The most masters in the list; two are enough, more addresses may lead to the same two.
 pub const MASTERS_MAX: usize = 8;
+/// How often leases may be renewed: often enough for the shortest lease of a day, seldom enough for the masters.
+pub const RENEW_INTERVALS: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(12 * 3_600);
 /// After something failed, nothing is tried before this has passed in real time, however fast a test clock runs.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Texts that are remembered as logged.
