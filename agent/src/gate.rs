@@ -5,8 +5,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::refusal::{ClockFault, Refusal};
-use common::calendar::{DayBucket, HourBucket, UtcOffset};
-use common::kind::{Bucket as Unit, Kind, LayoutError, UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
+use common::calendar::{DayBucket, UtcOffset};
+use common::kind::{Bucket as Unit, Kind, LayoutError, Numbers, Uniq96};
 use common::lease::Grant;
 use common::namespace::Namespace;
 use common::template::{BoundTemplate, Template};
@@ -23,8 +23,8 @@ pub const UNIQ96_AHEAD_MAX: SpanMs = SpanMs::seconds(600);
 /// What a generator's IDs are made by.
 #[derive(Clone, Debug)]
 pub enum Layout {
-    /// The layout of Uniq64, by the hour.
-    Uniq64,
+    /// Numbers of 64 bits, by their kind's unit of time.
+    Number(&'static Numbers),
     /// A template, by the day.
     Text(Arc<Template>),
 }
@@ -34,10 +34,12 @@ pub enum Layout {
 pub enum Prefix {
     /// Nothing may be minted with this one.
     Void,
-    /// Hour and token.
-    Uniq64 {
+    /// Unit of time and token of a number of 64 bits.
+    Number {
         /// The ID with serial 0.
         prefix: u64,
+        /// What it is a number of.
+        numbers: &'static Numbers,
     },
     /// Millisecond and token.
     Uniq96 {
@@ -81,18 +83,18 @@ impl Bucket {
 }
 
 impl Layout {
-    /// What that namespace's IDs are made by.
-    pub fn of(namespace: &Namespace) -> Self {
-        match (namespace.kind(), namespace.template()) {
-            (Kind::String, Some(template)) => Self::Text(Arc::new(template.clone())),
-            _ => Self::Uniq64,
+    /// What that namespace's IDs are made by; `None` for a kind that keeps no serials.
+    pub fn of(namespace: &Namespace) -> Option<Self> {
+        match namespace.template() {
+            Some(template) => Some(Self::Text(Arc::new(template.clone()))),
+            None => namespace.kind().spec().numbers.map(Self::Number),
         }
     }
 
     /// How its serials behave.
     pub fn rules(&self, everyday_reset: bool) -> Rules {
         let capacity = match self {
-            Self::Uniq64 => UNIQ64_SERIALS_PER_HOUR,
+            Self::Number(numbers) => numbers.serial_mask + 1,
             Self::Text(template) => template.capacity().max(1),
         };
         let buckets_per_day = u32::try_from(DAY_MS / self.unit().span().0).unwrap_or(u32::MAX);
@@ -102,7 +104,7 @@ impl Layout {
     /// Its bucket.
     pub fn unit(&self) -> Unit {
         let kind = match self {
-            Self::Uniq64 => Kind::Uniq64,
+            Self::Number(numbers) => numbers.kind,
             Self::Text(_) => Kind::String,
         };
         kind.spec().unit
@@ -146,8 +148,8 @@ impl Layout {
     /// [`Refusal::TokenOutOfRange`], or [`Refusal::ClockSkew`] if the year does not fit.
     pub fn prefix(&self, offset: UtcOffset, lease: &Grant, bucket: &Bucket) -> Result<Prefix, Refusal> {
         match self {
-            Self::Uniq64 => Uniq64::prefix(offset, HourBucket(bucket.number), lease.key.value)
-                .map(|prefix| Prefix::Uniq64 { prefix })
+            Self::Number(numbers) => (numbers.prefix)(offset, bucket.number, lease.key.value)
+                .map(|prefix| Prefix::Number { prefix, numbers })
                 .map_err(|e| layout(&e, lease)),
             Self::Text(template) => template
                 .bind(offset, DayBucket(bucket.number), lease.key)
@@ -226,6 +228,10 @@ mod tests {
         }
     }
 
+    fn uniq64() -> Layout {
+        Layout::of(&Namespace::default_of(Kind::Uniq64)).unwrap()
+    }
+
     fn code<T: std::fmt::Debug>(result: Result<T, Refusal>) -> MintCode {
         result.unwrap_err().code()
     }
@@ -234,29 +240,29 @@ mod tests {
     fn a_bucket_is_the_clocks_and_never_before_the_last() {
         let lease = lease(100, 107 * DAY_MS);
         let noon = WallMs(100 * DAY_MS + 12 * HOUR_MS + 5);
-        let bucket = Layout::Uniq64.gate(UTC, &lease, 0, noon).unwrap();
+        let bucket = uniq64().gate(UTC, &lease, 0, noon).unwrap();
         assert_eq!((bucket.number(), bucket.valid_until()), (2_412, WallMs(100 * DAY_MS + 13 * HOUR_MS)));
         let stepped_back = WallMs(noon.0 - 1_000);
-        assert_eq!(Layout::Uniq64.gate(UTC, &lease, 2_412, stepped_back).unwrap().number(), 2_412);
+        assert_eq!(uniq64().gate(UTC, &lease, 2_412, stepped_back).unwrap().number(), 2_412);
     }
 
     #[test]
     fn the_end_of_the_lease_ends_the_bucket() {
         let until = 100 * DAY_MS + HOUR_MS / 2;
         let lease = lease(100, until);
-        let bucket = Layout::Uniq64.gate(UTC, &lease, 0, WallMs(until - 1)).unwrap();
+        let bucket = uniq64().gate(UTC, &lease, 0, WallMs(until - 1)).unwrap();
         assert_eq!(bucket.valid_until(), WallMs(until));
-        assert_eq!(code(Layout::Uniq64.gate(UTC, &lease, 0, WallMs(until))), MintCode::LeaseExpired);
-        assert_eq!(code(Layout::Uniq64.gate(UTC, &lease, 2_401, WallMs(until - 1))), MintCode::LeaseExpired);
+        assert_eq!(code(uniq64().gate(UTC, &lease, 0, WallMs(until))), MintCode::LeaseExpired);
+        assert_eq!(code(uniq64().gate(UTC, &lease, 2_401, WallMs(until - 1))), MintCode::LeaseExpired);
     }
 
     #[test]
     fn a_clock_before_the_lease_or_far_behind_the_last_bucket_is_refused() {
         let lease = lease(100, 107 * DAY_MS);
         let eve = WallMs(100 * DAY_MS - 20);
-        let Err(Refusal::ClockBehind { retry, .. }) = Layout::Uniq64.gate(UTC, &lease, 0, eve) else { panic!() };
+        let Err(Refusal::ClockBehind { retry, .. }) = uniq64().gate(UTC, &lease, 0, eve) else { panic!() };
         assert_eq!(retry, SpanMs(20));
-        let at = |ms: i64| Layout::Uniq64.gate(UTC, &lease, 2_402, WallMs(100 * DAY_MS + ms));
+        let at = |ms: i64| uniq64().gate(UTC, &lease, 2_402, WallMs(100 * DAY_MS + ms));
         assert!(at(HOUR_MS).is_ok(), "an hour ahead is allowed");
         assert_eq!(
             at(HOUR_MS - 1).unwrap_err(),
@@ -268,7 +274,7 @@ mod tests {
     fn where_the_last_id_lies_beyond_the_lease_and_far_ahead_the_clock_is_to_blame() {
         let lease = lease(100, 107 * DAY_MS);
         let now = WallMs(101 * DAY_MS);
-        assert_eq!(code(Layout::Uniq64.gate(UTC, &lease, 200 * 24, now)), MintCode::ClockBehind);
+        assert_eq!(code(uniq64().gate(UTC, &lease, 200 * 24, now)), MintCode::ClockBehind);
         assert_eq!(code(gate_uniq96(&lease, WallMs(200 * DAY_MS), now)), MintCode::ClockBehind);
     }
 
@@ -288,13 +294,13 @@ mod tests {
     fn tokens_and_years_beyond_the_layout_are_refused() {
         let mut wide = lease(0, i64::MAX);
         wide.key.value = TokenValue(4_096);
-        let bucket = Layout::Uniq64.gate(UTC, &wide, 0, WallMs(1_700_000_000_000)).unwrap();
-        assert_eq!(code(Layout::Uniq64.prefix(UTC, &wide, &bucket)), MintCode::TokenOutOfRange);
+        let bucket = uniq64().gate(UTC, &wide, 0, WallMs(1_700_000_000_000)).unwrap();
+        assert_eq!(code(uniq64().prefix(UTC, &wide, &bucket)), MintCode::TokenOutOfRange);
         let year_2128 = WallMs(4_985_971_200_000);
         let lease = lease(0, i64::MAX);
-        let bucket = Layout::Uniq64.gate(UTC, &lease, 0, year_2128).unwrap();
-        assert_eq!(code(Layout::Uniq64.prefix(UTC, &lease, &bucket)), MintCode::ClockSkew);
-        let before = Layout::Uniq64.gate(UTC, &lease, 0, WallMs(year_2128.0 - 1)).unwrap();
-        assert!(Layout::Uniq64.prefix(UTC, &lease, &before).is_ok());
+        let bucket = uniq64().gate(UTC, &lease, 0, year_2128).unwrap();
+        assert_eq!(code(uniq64().prefix(UTC, &lease, &bucket)), MintCode::ClockSkew);
+        let before = uniq64().gate(UTC, &lease, 0, WallMs(year_2128.0 - 1)).unwrap();
+        assert!(uniq64().prefix(UTC, &lease, &before).is_ok());
     }
 }

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::gate::Prefix;
-use common::kind::{UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
+use common::kind::{Kind, UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
 use common::template::CallerParts;
 
 /// Room for a string of the usual length.
@@ -67,7 +67,7 @@ impl Runs {
     pub fn uniq64(&self) -> impl Iterator<Item = Uniq64> {
         self.iter().flat_map(|run| {
             let prefix = match run.prefix {
-                Prefix::Uniq64 { prefix } => Some(prefix),
+                Prefix::Number { prefix, numbers } if numbers.kind == Kind::Uniq64 => Some(prefix),
                 _ => None,
             };
             prefix.into_iter().flat_map(|prefix| run.counters().map(move |counter| uniq64(prefix, counter)))
@@ -119,12 +119,14 @@ pub fn uniq64(prefix: u64, counter: u64) -> Uniq64 {
     Uniq64::with_serial(prefix, (counter % UNIQ64_SERIALS_PER_HOUR) as u32)
 }
 
-/// The Uniq64 of `len` counters from `start` on, as stretches of consecutive numbers: the first of each, and how many. The
-/// serial begins again at 0 where the counter passes what an hour has, at most once for as many as a request may ask for.
-pub fn uniq64_stretches(prefix: u64, start: u64, len: u32) -> impl Iterator<Item = (u64, u32)> {
-    let left = UNIQ64_SERIALS_PER_HOUR - start % UNIQ64_SERIALS_PER_HOUR;
+/// The numbers of `len` counters from `start` on, as stretches of consecutive ones: the first of each, and how many. The
+/// serial begins again at 0 where the counter passes what a unit of time has, at most once for as many as a request may ask
+/// for.
+#[inline]
+pub fn stretches(prefix: u64, serial_mask: u64, start: u64, len: u32) -> impl Iterator<Item = (u64, u32)> {
+    let left = serial_mask - (start & serial_mask) + 1;
     let first = len.min(u32::try_from(left).unwrap_or(u32::MAX));
-    let stretch = |start, len| (uniq64(prefix, start).bits(), len);
+    let stretch = |start, len| (prefix | (start & serial_mask), len);
     let stretches = [stretch(start, first), stretch(start + u64::from(first), len - first)];
     stretches.into_iter().filter(|(_, n)| *n > 0)
 }

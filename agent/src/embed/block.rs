@@ -3,7 +3,7 @@
 use super::{MintError, Shared, UniqGenerator};
 use crate::gate::Prefix;
 use crate::minter::Generator;
-use crate::run::uniq64_stretches;
+use crate::run::stretches;
 use crate::window::Take;
 use common::time::WallMs;
 use std::cell::Cell;
@@ -74,7 +74,7 @@ impl PerThread {
         // Looked at first: whoever closes the window counts on before, so a block of a closed window never looks new.
         let number = generator.windows_ended().load(Ordering::Acquire);
         let window = generator.window();
-        let Prefix::Uniq64 { prefix } = window.prefix else { return self.shared.get_uniq64() };
+        let Prefix::Number { prefix, numbers } = window.prefix else { return self.shared.get_uniq64() };
         let block = match window.take(BLOCK, self.shared.minter.wall()) {
             Take::All { start, half_used } => {
                 if half_used {
@@ -87,7 +87,8 @@ impl PerThread {
             Take::None | Take::Closed => return self.shared.get_uniq64(),
         };
         let len = u32::try_from(block.end - block.start).unwrap_or(BLOCK);
-        let mut stretches = uniq64_stretches(prefix, block.start, len).map(|(first, n)| (first, first + u64::from(n)));
+        let stretches = stretches(prefix, numbers.serial_mask, block.start, len);
+        let mut stretches = stretches.map(|(first, n)| (first, first + u64::from(n)));
         let Some((first, end)) = stretches.next() else { return self.shared.get_uniq64() };
         self.rest.set(stretches.next().unwrap_or_default());
         self.window.set(number);

@@ -77,7 +77,7 @@ impl Shared {
             if known.id != self.number {
                 return None;
             }
-            let Prefix::Uniq64 { prefix } = known.window.prefix else { return None };
+            let Prefix::Number { prefix, .. } = known.window.prefix else { return None };
             let One { serial, half_used } = known.window.take_one(wall)?;
             if half_used {
                 self.reserve_soon();

@@ -1,7 +1,6 @@
 //! The routes that give IDs.
 
 use super::accept::{Media, negotiate};
-use super::openapi::{Minted, NumberQuery, StringQuery};
 use super::problem::Problem;
 use super::query::MintQuery;
 use super::render::Style;
@@ -9,10 +8,12 @@ use super::{Agent, body};
 use crate::minter::Generator;
 use crate::refusal::Refusal;
 use crate::run::Runs;
+use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
 use common::kind::{Form, Kind, TextForm};
 use common::namespace::{GeneratorName, Namespace};
@@ -95,34 +96,28 @@ impl Asked {
     }
 }
 
-/// Uniq64 of the generator `default`.
-#[utoipa::path(method(get, post), path = "/uniq64", tag = "ids", params(NumberQuery), responses(Minted))]
-pub(super) async fn uniq64(State(agent): State<Arc<Agent>>, request: Request) -> Response {
-    agent.ids(Kind::Uniq64, Some(GeneratorName::DEFAULT), request).await
+/// The addresses of that kind's IDs: of the generator `default`, and of others if there are any.
+pub(super) fn addresses(kind: Kind) -> (String, Option<String>) {
+    (format!("/{kind}"), kind.spec().definition.as_ref().map(|_| format!("/{kind}/{{name}}")))
 }
 
-/// Uniq64 of a generator.
-#[utoipa::path(method(get, post), path = "/uniq64/{name}", tag = "ids", params(("name" = String, Path, description = "The generator"), NumberQuery), responses(Minted))]
-pub(super) async fn uniq64_named(State(agent): State<Arc<Agent>>, name: Name, request: Request) -> Response {
-    agent.ids(Kind::Uniq64, text(&name), request).await
-}
-
-/// Uniq96.
-#[utoipa::path(method(get, post), path = "/uniq96", tag = "ids", params(NumberQuery), responses(Minted))]
-pub(super) async fn uniq96(State(agent): State<Arc<Agent>>, request: Request) -> Response {
-    agent.ids(Kind::Uniq96, Some(GeneratorName::DEFAULT), request).await
-}
-
-/// Strings of the generator `default`.
-#[utoipa::path(method(get, post), path = "/string", tag = "ids", params(StringQuery), responses(Minted))]
-pub(super) async fn string(State(agent): State<Arc<Agent>>, request: Request) -> Response {
-    agent.ids(Kind::String, Some(GeneratorName::DEFAULT), request).await
-}
-
-/// Strings of a generator.
-#[utoipa::path(method(get, post), path = "/string/{name}", tag = "ids", params(("name" = String, Path, description = "The generator"), StringQuery), responses(Minted))]
-pub(super) async fn string_named(State(agent): State<Arc<Agent>>, name: Name, request: Request) -> Response {
-    agent.ids(Kind::String, text(&name), request).await
+/// `router` with the routes to the IDs of each kind.
+pub(super) fn routes(mut router: Router<Arc<Agent>>) -> Router<Arc<Agent>> {
+    let methods = MethodFilter::GET.or(MethodFilter::POST);
+    for kind in Kind::ALL {
+        let (default, named) = addresses(kind);
+        let mint = move |State(agent): State<Arc<Agent>>, request: Request| async move {
+            agent.ids(kind, Some(GeneratorName::DEFAULT), request).await
+        };
+        router = router.route(&default, on(methods, mint));
+        if let Some(named) = named {
+            let mint = move |State(agent): State<Arc<Agent>>, name: Name, request: Request| async move {
+                agent.ids(kind, text(&name), request).await
+            };
+            router = router.route(&named, on(methods, mint));
+        }
+    }
+    router
 }
 
 impl Agent {
@@ -245,14 +240,17 @@ fn string_style(asked: &Asked, namespace: &Namespace) -> Result<Style, Problem> 
     };
     let (biz, custom) = asked.query.parts();
     let caller = template.check_caller(biz, custom).map_err(|e| {
-        Problem::bad_parameter(format!("{e}; the request is {}", expected_request(namespace.name(), template)))
+        Problem::bad_parameter(format!(
+            "{e}; the request is {}",
+            expected_request(namespace.kind(), namespace.name(), template)
+        ))
     })?;
     Ok(Style { media: asked.media, form: TextForm::default(), caller, text_len: template.len() })
 }
 
 /// A request that would be understood, e.g. `/string?biz=AAAA&custom=AA`.
-fn expected_request(name: &GeneratorName, template: &Template) -> String {
-    let path = if name.is_default() { "/string".to_owned() } else { format!("/string/{name}") };
+fn expected_request(kind: Kind, name: &GeneratorName, template: &Template) -> String {
+    let path = if name.is_default() { format!("/{kind}") } else { format!("/{kind}/{name}") };
     let part = |name: &str, len: Option<u32>| len.map(|len| format!("{name}={}", "A".repeat(len as usize)));
     let parts = [part("biz", template.biz_len()), part("custom", template.custom_len())];
     let query = parts.into_iter().flatten().collect::<Vec<_>>().join("&");

@@ -29,7 +29,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, Version, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, on, put};
+use axum::routing::{get, put};
 use bytes::Bytes;
 use common::hosts::HostNames;
 use common::net::http::Heard;
@@ -127,14 +127,7 @@ impl Agent {
 
 /// All routes.
 fn router(agent: Arc<Agent>) -> Router {
-    use axum::routing::MethodFilter;
-    let mint = MethodFilter::GET.or(MethodFilter::POST);
-    Router::new()
-        .route("/uniq64", on(mint, mint::uniq64))
-        .route("/uniq64/{name}", on(mint, mint::uniq64_named))
-        .route("/uniq96", on(mint, mint::uniq96))
-        .route("/string", on(mint, mint::string))
-        .route("/string/{name}", on(mint, mint::string_named))
+    mint::routes(Router::new())
         .route("/explain/{*id}", get(status::explained))
         .route("/generators", get(status::generators))
         .route("/generators/{name}", put(generators::define))

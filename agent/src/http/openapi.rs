@@ -3,9 +3,17 @@
 use super::{body, generators, mint, status};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use common::kind::{Form, Kind};
 use common::namespace::Definition;
 use std::sync::OnceLock;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterIn};
+use utoipa::openapi::response::Responses;
+use utoipa::openapi::schema::{Object, Type};
 use utoipa::{IntoParams, IntoResponses, OpenApi, ToSchema};
+
+/// IDs come by either.
+const METHODS: [HttpMethod; 2] = [HttpMethod::Get, HttpMethod::Post];
 
 /// How many IDs, and how they are written.
 #[derive(IntoParams)]
@@ -100,11 +108,6 @@ pub(super) enum Minted {
         description = "IDs that never repeat, minted by this agent alone."
     ),
     paths(
-        mint::uniq64,
-        mint::uniq64_named,
-        mint::uniq96,
-        mint::string,
-        mint::string_named,
         status::explained,
         status::generators,
         generators::define,
@@ -118,11 +121,40 @@ pub(super) enum Minted {
 )]
 struct Description;
 
+/// The description of all routes.
+fn describe() -> utoipa::openapi::OpenApi {
+    let mut api = Description::openapi();
+    for kind in Kind::ALL {
+        let title = kind.spec().title;
+        let (default, named) = mint::addresses(kind);
+        let of_default =
+            if named.is_some() { format!("{title} of the generator `default`.") } else { format!("{title}.") };
+        let parameters = || match kind.spec().form {
+            Form::Number { .. } => NumberQuery::into_params(|| None),
+            Form::Template { .. } => StringQuery::into_params(|| None),
+        };
+        let operation = |id: String, summary: String| {
+            let operation = Operation::builder().tag("ids").summary(Some(summary)).operation_id(Some(id));
+            operation.responses(Responses::builder().responses_from_into_responses::<Minted>())
+        };
+        let operation_of_default = operation(kind.to_string(), of_default).parameters(Some(parameters()));
+        api.paths.add_path_operation(default, METHODS.to_vec(), operation_of_default);
+        if let Some(named) = named {
+            let name = Parameter::builder().name("name").parameter_in(ParameterIn::Path).required(Required::True);
+            let name = name.description(Some("The generator")).schema(Some(Object::with_type(Type::String)));
+            let operation = operation(format!("{kind}_named"), format!("{title} of a generator."));
+            let operation = operation.parameter(name).parameters(Some(parameters()));
+            api.paths.add_path_operation(named, METHODS.to_vec(), operation);
+        }
+    }
+    api
+}
+
 /// The description of this API.
 #[utoipa::path(get, path = "/openapi.json", tag = "program", responses((status = 200, description = "OpenAPI 3.1")))]
 pub(super) async fn description() -> Response {
     static TEXT: OnceLock<String> = OnceLock::new();
-    let text = TEXT.get_or_init(|| Description::openapi().to_json().unwrap_or_default());
+    let text = TEXT.get_or_init(|| describe().to_json().unwrap_or_default());
     body(StatusCode::OK, HeaderValue::from_static("application/json"), text.as_str().into())
 }
 
@@ -132,10 +164,12 @@ mod tests {
 
     #[test]
     fn every_route_is_described_and_nothing_else() {
-        let api: serde_json::Value = serde_json::from_str(&Description::openapi().to_json().unwrap()).unwrap();
+        let api: serde_json::Value = serde_json::from_str(&describe().to_json().unwrap()).unwrap();
         let described: Vec<&str> = api["paths"].as_object().unwrap().keys().map(String::as_str).collect();
         let routes = include_str!("mod.rs").split(".route(\"").skip(1);
         let mut routes: Vec<String> = routes.map(|rest| rest.split('"').next().unwrap().replace("{*", "{")).collect();
+        let minted = ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}"];
+        routes.extend(minted.map(str::to_owned));
         routes.sort();
         assert_eq!(described, routes);
         assert_eq!(api["openapi"], "3.1.0");
@@ -143,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_is_promised_of_ids_is_what_may_come() {
-        let api: serde_json::Value = serde_json::from_str(&Description::openapi().to_json().unwrap()).unwrap();
+        let api: serde_json::Value = serde_json::from_str(&describe().to_json().unwrap()).unwrap();
         for path in ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}"] {
             let call = &api["paths"][path]["get"];
             // A form that is not there is a bad parameter: no answer has the status 406.

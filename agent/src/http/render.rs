@@ -4,7 +4,7 @@
 use super::accept::Media;
 use super::lines;
 use crate::gate::Prefix;
-use crate::run::{Run, Runs, uniq64, uniq64_stretches, uniq96};
+use crate::run::{Run, Runs, stretches, uniq96};
 use common::kind::TextForm;
 use common::template::CallerParts;
 
@@ -82,14 +82,13 @@ impl Style {
         let between = self.between().len();
         match &run.prefix {
             Prefix::Void => 0,
-            Prefix::Uniq64 { .. } if self.media == Media::Packed => n * 8,
+            Prefix::Number { .. } if self.media == Media::Packed => n * 8,
             Prefix::Uniq96 { .. } if self.media == Media::Packed => n * 12,
-            Prefix::Uniq64 { prefix } if narrow == 0 => {
-                let digits: usize =
-                    uniq64_stretches(*prefix, run.start, run.len).map(|(first, n)| lines::digits(first, n)).sum();
-                digits + n * between
+            Prefix::Number { prefix, numbers } if narrow == 0 => {
+                let stretches = stretches(*prefix, numbers.serial_mask, run.start, run.len);
+                stretches.map(|(first, n)| lines::digits(first, n)).sum::<usize>() + n * between
             }
-            Prefix::Uniq64 { .. } => n * (narrow + between),
+            Prefix::Number { .. } => n * (narrow + between),
             Prefix::Uniq96 { .. } => n * (wide + between),
             Prefix::Text { .. } => n * (self.text_len + between),
         }
@@ -137,20 +136,13 @@ impl Style {
         let after = self.between();
         match (&run.prefix, self.media, self.form) {
             (Prefix::Void, ..) => {}
-            (Prefix::Uniq64 { prefix }, Media::Packed, _) => {
-                for (first, n) in uniq64_stretches(*prefix, run.start, run.len) {
-                    lines::packed(first, n, out);
-                }
-            }
-            (Prefix::Uniq64 { prefix }, _, TextForm::Decimal) => {
-                for (first, n) in uniq64_stretches(*prefix, run.start, run.len) {
-                    lines::numbers(first, n, after, out);
-                }
-            }
-            (Prefix::Uniq64 { prefix }, _, form) => {
-                for counter in run.counters() {
-                    uniq64(*prefix, counter).write_text(form, out);
-                    out.extend_from_slice(after);
+            (Prefix::Number { prefix, numbers }, media, form) => {
+                for (first, n) in stretches(*prefix, numbers.serial_mask, run.start, run.len) {
+                    match (media, form) {
+                        (Media::Packed, _) => lines::packed(first, n, out),
+                        (_, TextForm::Decimal) => lines::numbers(first, n, after, out),
+                        (_, form) => (numbers.write)(first, n, form, after, out),
+                    }
                 }
             }
             (Prefix::Uniq96 { prefix }, Media::Packed, _) => {
@@ -184,8 +176,12 @@ impl Style {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::kind::UNIQ64_SERIALS_PER_HOUR;
+    use common::kind::{Kind, UNIQ64_SERIALS_PER_HOUR};
     use proptest::prelude::*;
+
+    fn number(prefix: u64) -> Prefix {
+        Prefix::Number { prefix, numbers: Kind::Uniq64.spec().numbers.unwrap() }
+    }
 
     fn style(media: Media, form: TextForm) -> Style {
         Style { media, form, caller: CallerParts::default(), text_len: 0 }
@@ -236,11 +232,11 @@ mod tests {
     #[test]
     fn a_run_over_the_last_serial_of_an_hour_and_over_a_digit_more() {
         let prefix = 26 << 57 | 11 << 53 | 20 << 48 | 13 << 43 | 7 << 31;
-        check(&Prefix::Uniq64 { prefix }, &[(UNIQ64_SERIALS_PER_HOUR - 7, 20), (5, 3)], 100);
+        check(&number(prefix), &[(UNIQ64_SERIALS_PER_HOUR - 7, 20), (5, 3)], 100);
         // 10^19 lies within these: 19 digits, then 20.
         let ten_to_19 = 10_000_000_000_000_000_000u64;
         let (prefix, serial) = (ten_to_19 & !(UNIQ64_SERIALS_PER_HOUR - 1), ten_to_19 % UNIQ64_SERIALS_PER_HOUR);
-        check(&Prefix::Uniq64 { prefix }, &[(serial - 12_345, 30_000)], 64 << 10);
+        check(&number(prefix), &[(serial - 12_345, 30_000)], 64 << 10);
         check(&Prefix::Uniq96 { prefix: u64::MAX - 5 }, &[(u64::from(u32::MAX) - 20_000, 20_001)], 64 << 10);
     }
 
@@ -253,7 +249,7 @@ mod tests {
         ) {
             // No ID is from before the year 2000's first month.
             let narrow = (prefix | 1 << 53) & !(UNIQ64_SERIALS_PER_HOUR - 1);
-            let prefix = if wide { Prefix::Uniq96 { prefix } } else { Prefix::Uniq64 { prefix: narrow } };
+            let prefix = if wide { Prefix::Uniq96 { prefix } } else { number(narrow) };
             check(&prefix, &parts, room);
         }
     }

@@ -146,11 +146,9 @@ impl Minter {
         let Opened { file, contents, holdings, start, renew_first } = opened;
         let generators = Registry::new();
         for namespace in namespaces {
-            if namespace.kind().spec().definition.is_none() {
-                return Err(format!("a generator of kind {} keeps no serials", namespace.kind()));
-            }
             let id = generators.next_id().ok_or("more generators than there may be")?;
-            generators.add(Arc::new(generator(id, namespace)));
+            let nameless = format!("a generator of kind {} keeps no serials", namespace.kind());
+            generators.add(Arc::new(generator(id, namespace).ok_or(nameless)?));
         }
         let time = Timebase::start(clock.now());
         let session = contents.header.session;
@@ -471,7 +469,9 @@ impl Minter {
         if namespace.shares_serials() {
             return if self.generators.add_alias(namespace) { Ok(Defined::New) } else { Err(full()) };
         }
-        let generator = Arc::new(generator(self.generators.next_id().ok_or_else(full)?, namespace));
+        let kind = namespace.kind();
+        let generator = generator(self.generators.next_id().ok_or_else(full)?, namespace);
+        let generator = Arc::new(generator.ok_or_else(|| Refusal::UnknownGenerator { kind, name: name.to_string() })?);
         if state.add(&generator).is_err() {
             self.generators.end(&name, Ended::Contradicted);
             return Err(conflict());
@@ -481,12 +481,12 @@ impl Minter {
     }
 }
 
-fn generator(id: usize, namespace: Namespace) -> Generator {
-    let layout = Layout::of(&namespace);
+fn generator(id: usize, namespace: Namespace) -> Option<Generator> {
+    let layout = Layout::of(&namespace)?;
     let window = ArcSwap::from_pointee(Window::closed(Prefix::Void));
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
     let (tally, ended) = (Tally::default(), AtomicBool::new(false));
-    Generator { id, number, namespace, layout, window, windows_ended, tally, ended }
+    Some(Generator { id, number, namespace, layout, window, windows_ended, tally, ended })
 }
 
 fn slow_disk() -> Refusal {

@@ -36,7 +36,7 @@ impl Ended {
 pub(super) struct Registry {
     slots: Box<[OnceLock<Arc<Generator>>]>,
     names: ArcSwap<Names>,
-    /// Other names of the generator `default` of Uniq64, whose serials they share.
+    /// Other names of the generators `default`, whose serials they share.
     aliases: ArcSwap<BTreeMap<GeneratorName, Arc<Namespace>>>,
     /// Names by which nothing is minted any more; texts here, as in [`Names`].
     ended: ArcSwap<BTreeMap<String, (GeneratorName, Ended)>>,

@@ -98,7 +98,7 @@ impl Minter {
     pub fn templates(&self) -> Vec<Arc<Template>> {
         let text = |layout: &Layout| match layout {
             Layout::Text(template) => Some(Arc::clone(template)),
-            Layout::Uniq64 => None,
+            Layout::Number(_) => None,
         };
         self.generators.iter().filter_map(|g| text(&g.layout)).collect()
     }
@@ -138,10 +138,10 @@ impl Minter {
         };
         let mut views: Vec<GeneratorView> = self.generators.iter().map(view).collect::<Result<_, Refusal>>()?;
         // Another name of `default` has all in common with it.
-        let default = |view: &&GeneratorView| view.name.is_default() && view.kind == Kind::Uniq64.name();
-        if let Some(shared) = views.iter().find(default).cloned() {
-            let aliases = self.generators.aliases();
-            views.extend(aliases.keys().map(|name| GeneratorView { name: name.clone(), ..shared.clone() }));
+        let defaults: Vec<_> = views.iter().filter(|view| view.name.is_default()).cloned().collect();
+        for (name, alias) in self.generators.aliases().iter() {
+            let default = defaults.iter().find(|view| view.kind == alias.kind().name());
+            views.extend(default.map(|default| GeneratorView { name: name.clone(), ..default.clone() }));
         }
         Ok(views)
     }

@@ -1,8 +1,10 @@
 //! The kinds of IDs: what each of them is, how it is written, and how it is taken apart again.
 //!
 //! What differs from kind to kind stands in a module of the kind's own, as a constant [`Spec`] and the functions in it:
-//! all others ask [`Kind::spec`] and name no kind. A further kind is such a module, a line in each of the lists here, and
-//! the code that mints it.
+//! others ask [`Kind::spec`]. A further kind of numbers of 64 bits ([`Numbers`]) is such a module and a line in each of the
+//! lists here: agents mint it, HTTP, metrics, `explain` and the console know it by that. What is typed for each kind (calls by
+//! RPC, of clients, and in process) is written for it, and so is how a kind is minted that is neither numbers of 64 bits, nor
+//! a template, nor numbered by the clock.
 //!
 //! | kind | right | unit of time | durable in the serial file | definition |
 //! |---|---|---|---|---|
@@ -65,6 +67,8 @@ pub enum Kind {
 pub struct Spec {
     /// The name in URLs, JSON and metrics.
     pub name: &'static str,
+    /// What its IDs are called in sentences.
+    pub title: &'static str,
     /// What an agent has to hold to mint it.
     pub right: Right,
     /// The unit of time that an ID carries: in it, token and serial are unique.
@@ -73,6 +77,8 @@ pub struct Spec {
     pub durable: Durable,
     /// How an ID is written.
     pub form: Form,
+    /// What its IDs are made by, if they are numbers of 64 bits that end with the serial of a block.
+    pub numbers: Option<&'static Numbers>,
     /// What a definition may say; `None`: there are no names of this kind.
     pub definition: Option<Definable>,
     /// Every way in which a text is an ID of this kind, by one of the templates if it takes one, each with the year it
@@ -92,8 +98,6 @@ pub struct Right {
     pub token_types: &'static [TokenType],
     /// The same in words.
     pub wanted: &'static str,
-    /// The largest value that fits; `None`: all of the type do.
-    pub token_max: Option<u32>,
 }
 
 /// What is durable of a kind before its IDs are used.
@@ -115,6 +119,8 @@ pub enum Form {
     Number {
         /// The last year that fits; what comes after it is refused.
         year_last: i32,
+        /// Its fields and their bits, from the highest on.
+        fields: &'static [(Field, u32)],
         /// IDs that one token has in a unit of time.
         serials: u64,
         /// The ID of an instant, a token and a serial, in decimal.
@@ -127,6 +133,43 @@ pub enum Form {
         /// The template of `default`.
         default: &'static str,
     },
+}
+
+/// A field of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// Of the Common Era, less [`YEAR_FIRST`].
+    Year,
+    /// 1..=12.
+    Month,
+    /// Of the month, from 1 on.
+    Day,
+    /// Of the day.
+    Hour,
+    /// Of the hour.
+    Minute,
+    /// Of the minute.
+    Second,
+    /// Of the second.
+    Millisecond,
+    /// The leased token.
+    Token,
+    /// What counts within token and unit of time.
+    Serial,
+}
+
+/// How numbers of 64 bits are minted whose lowest bits are a serial. What is called here is called once a window or once
+/// a request, never once an ID.
+#[derive(Debug)]
+pub struct Numbers {
+    /// The kind.
+    pub kind: Kind,
+    /// The bits of the ID of that unit of time and token whose serial is 0.
+    pub prefix: fn(UtcOffset, u32, TokenValue) -> Result<u64, LayoutError>,
+    /// The bits of the serial: one less than a token has IDs in a unit of time.
+    pub serial_mask: u64,
+    /// Appends the texts of that many IDs, from the one with these bits on, each with what stands behind it.
+    pub write: fn(u64, u32, TextForm, &[u8], &mut Vec<u8>),
 }
 
 /// What a definition of a kind may say.
@@ -348,10 +391,21 @@ mod tests {
         named.retain(|kind| kind.spec().definition.is_some());
         assert_eq!(named, Kind::NAMED);
         for kind in Kind::ALL {
-            let Spec { right, durable, definition, unit, .. } = kind.spec();
+            let Spec { right, durable, definition, unit, form, numbers, .. } = kind.spec();
             assert!(right.token_types.contains(&right.token_type), "{kind}");
             assert_eq!(matches!(durable, Durable::Block { .. }), definition.is_some(), "{kind}: a name is a series");
             assert_eq!(DAY_MS % unit.span().0, 0, "{kind}: no unit crosses a day");
+            if let Form::Number { serials, fields, .. } = form {
+                let serial_bits = fields.last().map(|(_, bits)| 1u64 << bits);
+                assert_eq!(serial_bits, Some(*serials), "{kind}: the serial stands last");
+            }
+            if let Some(numbers) = numbers {
+                let Form::Number { serials, fields, .. } = form else { panic!("{kind} is no number") };
+                assert_eq!(
+                    (numbers.kind, numbers.serial_mask, fields.iter().map(|(_, bits)| bits).sum::<u32>()),
+                    (kind, serials - 1, 64)
+                );
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use chrono::Datelike as _;
 
 pub(super) const SPEC: Spec = Spec {
     name: "string",
+    title: "Strings",
     right: Right {
         token_type: TokenType::String2IncludeLetter,
         token_types: &[
@@ -18,11 +19,11 @@ pub(super) const SPEC: Spec = Spec {
             TokenType::String3OnlyNumber,
         ],
         wanted: "the string2 and string3 types",
-        token_max: None,
     },
     unit: Bucket::Day,
     durable: Durable::Block { number: 2 },
     form: Form::Template { default: DEFAULT_TEMPLATE },
+    numbers: None,
     // People read strings and expect the serial to start anew.
     definition: Some(Definable { everyday_reset: true, shared_serials: false }),
     readings: |text, templates| templates.iter().filter_map(|template| reading(text, template)).collect(),

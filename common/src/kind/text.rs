@@ -108,6 +108,14 @@ pub(super) trait Layout: Copy + PartialEq {
     fn check(self) -> Result<(), CalendarError>;
 }
 
+/// Appends the texts of IDs, each with what stands behind it.
+pub(super) fn write<L: Layout>(ids: impl Iterator<Item = L>, form: TextForm, after: &[u8], out: &mut Vec<u8>) {
+    for id in ids {
+        id.push_text(form, out);
+        out.extend_from_slice(after);
+    }
+}
+
 /// The ID whose text in that form is exactly `text`.
 pub(super) fn parse_form<L: Layout>(text: &str, form: TextForm) -> Result<L, ParseError> {
     let calendar = |error| ParseError::Calendar { kind: L::KIND, form, error, text: shown(text) };

@@ -3,8 +3,8 @@
 
 use super::text::{self, Layout, ParseError, TextForm};
 use super::{
-    Bucket, CalendarError, Dated, Definable, Durable, Form, Kind, LayoutError, Reading, Right, Spec, TextForms,
-    YEAR_FIRST, Ymd, exists,
+    Bucket, CalendarError, Dated, Definable, Durable, Field, Form, Kind, LayoutError, Numbers, Reading, Right, Spec,
+    TextForms, YEAR_FIRST, Ymd, exists,
 };
 use crate::calendar::{Civil, HourBucket, UtcOffset};
 use crate::digits::read_decimal;
@@ -38,16 +38,20 @@ pub const UNIQ64_SERIALS_PER_HOUR: u64 = 1 << 31;
 
 pub(super) const SPEC: Spec = Spec {
     name: "uniq64",
-    right: Right {
-        token_type: TokenType::Uint2,
-        token_types: &[TokenType::Uint2],
-        wanted: "uint2",
-        token_max: Some(Uniq64::TOKEN_MAX),
-    },
+    title: "Uniq64",
+    right: Right { token_type: TokenType::Uint2, token_types: &[TokenType::Uint2], wanted: "uint2" },
     unit: Bucket::Hour,
     durable: Durable::Block { number: 1 },
     form: Form::Number {
         year_last: Uniq64::YEAR_LAST,
+        fields: &[
+            (Field::Year, YEAR_BITS),
+            (Field::Month, MONTH_BITS),
+            (Field::Day, DAY_BITS),
+            (Field::Hour, HOUR_BITS),
+            (Field::Token, TOKEN_BITS),
+            (Field::Serial, SERIAL_BITS),
+        ],
         serials: UNIQ64_SERIALS_PER_HOUR,
         decimal: |offset, at, token, serial| {
             let prefix = Uniq64::prefix(offset, offset.hour_bucket(at), token)?;
@@ -55,6 +59,14 @@ pub(super) const SPEC: Spec = Spec {
         },
         refusal: |text| Uniq64::parse(text).err(),
     },
+    numbers: Some(&Numbers {
+        kind: Kind::Uniq64,
+        prefix: |offset, hour, token| Uniq64::prefix(offset, HourBucket(hour), token),
+        serial_mask: UNIQ64_SERIALS_PER_HOUR - 1,
+        write: |first, n, form, after, out| {
+            text::write((0..n.into()).map(|i: u64| Uniq64(first + i)), form, after, out)
+        },
+    }),
     definition: Some(Definable { everyday_reset: false, shared_serials: true }),
     readings: |text, _| TextForm::ALL.into_iter().filter_map(|form| reading(text, form)).collect(),
 };

@@ -3,8 +3,8 @@
 
 use super::text::{self, Layout, ParseError, TextForm};
 use super::{
-    Bucket, CalendarError, Dated, Durable, Form, Kind, LayoutError, Reading, Right, Spec, TextForms, YEAR_FIRST, Ymd,
-    exists,
+    Bucket, CalendarError, Dated, Durable, Field, Form, Kind, LayoutError, Reading, Right, Spec, TextForms, YEAR_FIRST,
+    Ymd, exists,
 };
 use crate::calendar::{Civil, UtcOffset};
 use crate::digits::{fill_decimal, read_decimal};
@@ -49,20 +49,28 @@ const _: () = assert!(HALF_DIGITS as u32 * 5 == HALF_BITS && 2 * HALF_BITS >= 96
 
 pub(super) const SPEC: Spec = Spec {
     name: "uniq96",
-    right: Right {
-        token_type: TokenType::Uint2,
-        token_types: &[TokenType::Uint2],
-        wanted: "uint2",
-        token_max: Some(Uniq96::TOKEN_MAX),
-    },
+    title: "Uniq96",
+    right: Right { token_type: TokenType::Uint2, token_types: &[TokenType::Uint2], wanted: "uint2" },
     unit: Bucket::Millisecond,
     durable: Durable::Mark,
     form: Form::Number {
         year_last: Uniq96::YEAR_LAST,
+        fields: &[
+            (Field::Year, YEAR_BITS),
+            (Field::Month, MONTH_BITS),
+            (Field::Day, DAY_BITS),
+            (Field::Hour, HOUR_BITS),
+            (Field::Minute, MINUTE_BITS),
+            (Field::Second, SECOND_BITS),
+            (Field::Millisecond, MILLISECOND_BITS),
+            (Field::Token, TOKEN_BITS),
+            (Field::Serial, SERIAL_BITS),
+        ],
         serials: 1 << SERIAL_BITS,
         decimal: |offset, at, token, serial| Ok(Uniq96::new(offset, at, token, serial)?.text(TextForm::Decimal)),
         refusal: |text| Uniq96::parse(text).err(),
     },
+    numbers: None,
     definition: None,
     readings: |text, _| TextForm::ALL.into_iter().filter_map(|form| reading(text, form)).collect(),
 };

@@ -525,7 +525,7 @@ impl Agent {
                 let mark = flushed.header.uniq96_mark;
                 return (ms >= mark).then(|| format!("a Uniq96 of {ms}, though only those before {mark} are durable"));
             }
-            Prefix::Uniq64 { .. } => (Kind::Uniq64, 0),
+            Prefix::Number { .. } => (Kind::Uniq64, 0),
             Prefix::Text { .. } => (Kind::String, 1),
         };
         let (bucket, mark) = mark(flushed, kind);
@@ -533,7 +533,7 @@ impl Agent {
             *next = (*next).max((bucket, end));
         }
         let hour = match run.prefix {
-            Prefix::Uniq64 { prefix } => hour(prefix),
+            Prefix::Number { prefix, .. } => hour(prefix),
             _ => Some(bucket),
         };
         let allowed = end <= mark && hour == Some(bucket);

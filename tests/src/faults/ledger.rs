@@ -77,7 +77,7 @@ impl Ledger {
 fn series(prefix: &Prefix, caller: &CallerParts) -> (Series, u64) {
     match prefix {
         Prefix::Void => ((0, Vec::new()), 1),
-        Prefix::Uniq64 { prefix } => ((1, prefix.to_be_bytes().to_vec()), UNIQ64_SERIALS_PER_HOUR),
+        Prefix::Number { prefix, .. } => ((1, prefix.to_be_bytes().to_vec()), UNIQ64_SERIALS_PER_HOUR),
         Prefix::Uniq96 { prefix } => ((2, prefix.to_be_bytes().to_vec()), UNIQ96_SERIALS),
         Prefix::Text { bound, capacity } => {
             let mut text = Vec::new();

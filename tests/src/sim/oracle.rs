@@ -59,7 +59,7 @@ struct Promise {
 /// Layouts do not share serials.
 fn layout(prefix: &Prefix) -> u8 {
     match prefix {
-        Prefix::Uniq64 { .. } => 0,
+        Prefix::Number { .. } => 0,
         Prefix::Uniq96 { .. } => 1,
         Prefix::Text { .. } | Prefix::Void => 2,
     }
@@ -284,7 +284,7 @@ impl Oracle {
 
     fn keep_text(&mut self, run: &Run, counter: u64, session: SessionId) {
         let (text, read_back) = match &run.prefix {
-            Prefix::Uniq64 { prefix: high } => {
+            Prefix::Number { prefix: high, .. } => {
                 let text = agent::run::uniq64(*high, counter).text(TextForm::Decimal);
                 let read = Uniq64::parse_form(&text, TextForm::Decimal).map(|id| id.text(TextForm::Decimal));
                 (text, read.ok())

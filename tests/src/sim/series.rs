@@ -27,7 +27,7 @@ pub struct Kind {
 
 impl Kind {
     fn new(namespace: Namespace) -> Self {
-        let layout = Layout::of(&namespace);
+        let layout = Layout::of(&namespace).expect("a kind with serials");
         let (checksum, rules) = (namespace.checksum(), layout.rules(namespace.everyday_reset()));
         Self { namespace, layout, checksum, rules }
     }
@@ -105,7 +105,7 @@ impl Series {
 
     fn run(&self, prefix: &Prefix, bucket: u32, offset: UtcOffset, lease: &Grant, start: u64, len: u64) -> Run {
         let (high, time) = match prefix {
-            Prefix::Uniq64 { prefix: high } => (*high, offset.hour_start(HourBucket(bucket))),
+            Prefix::Number { prefix: high, .. } => (*high, offset.hour_start(HourBucket(bucket))),
             _ => {
                 let high = u64::from(bucket) << 32 | u64::from(lease.key.value.0);
                 (high, offset.day_start(DayBucket(bucket)))
@@ -125,7 +125,7 @@ impl Series {
 /// two, and as few values. One value has one text, so what is unique stays unique.
 fn spelled(layout: &Layout, lease: &Grant) -> Grant {
     match layout {
-        Layout::Uniq64 => lease.clone(),
+        Layout::Number(_) => lease.clone(),
         Layout::Text(_) => {
             let key = TokenKey { family: TokenFamily::String2, value: lease.key.value };
             Grant { key, ..lease.clone() }

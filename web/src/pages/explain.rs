@@ -8,7 +8,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::audit::Action;
 use common::calendar::{Civil, UtcOffset};
-use common::kind::{Bucket, Reading, TokenText, explain};
+use common::kind::{Field, Form, Reading, TokenText, explain};
 use common::namespace::Namespace;
 use common::template::{PartKind, Template as Made};
 use common::time::WallMs;
@@ -140,36 +140,23 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
         };
         return reading.parts.iter().map(piece).collect();
     }
-    let number = |from: usize, to: usize| reading.time.get(from..to).unwrap_or_default().to_owned();
-    let date = |name, text, bits: u32| ("date", name, text, bits);
-    let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
-    let mut fields = match reading.bucket {
-        Bucket::Millisecond => vec![
-            date(w.field_year, year, 12),
-            date(w.field_month, month, 4),
-            date(w.field_day, day, 5),
-            date(w.field_hour, number(11, 13), 5),
-            date(w.field_minute, number(14, 16), 6),
-            date(w.field_second, number(17, 19), 6),
-            date(w.field_ms, number(20, 23), 10),
-        ],
-        Bucket::Hour | Bucket::Day => vec![
-            date(w.field_year, year, 7),
-            date(w.field_month, month, 4),
-            date(w.field_day, day, 5),
-            date(w.field_hour, number(11, 13), 5),
-        ],
+    let Form::Number { fields, .. } = reading.kind.spec().form else { return Vec::new() };
+    let digits = |from: usize, to: usize| reading.time.get(from..to).unwrap_or_default().to_owned();
+    let piece = |(field, bits): &(Field, u32)| {
+        let (kind, name, text) = match field {
+            Field::Year => ("date", w.field_year, digits(0, 4)),
+            Field::Month => ("date", w.field_month, digits(5, 7)),
+            Field::Day => ("date", w.field_day, digits(8, 10)),
+            Field::Hour => ("date", w.field_hour, digits(11, 13)),
+            Field::Minute => ("date", w.field_minute, digits(14, 16)),
+            Field::Second => ("date", w.field_second, digits(17, 19)),
+            Field::Millisecond => ("date", w.field_ms, digits(20, 23)),
+            Field::Token => ("token", w.field_token, reading.token.to_string()),
+            Field::Serial => ("serial", w.field_serial, reading.serial.to_string()),
+        };
+        Piece { kind, name, text, bits: Some(fill(w.bits, &[&bits.to_string()])) }
     };
-    let (token_bits, serial_bits) = if reading.bucket == Bucket::Millisecond { (16, 32) } else { (12, 31) };
-    fields.push(("token", w.field_token, reading.token.to_string(), token_bits));
-    fields.push(("serial", w.field_serial, reading.serial.to_string(), serial_bits));
-    let piece = |(kind, name, text, bits): (_, _, _, u32)| Piece {
-        kind,
-        name,
-        text,
-        bits: Some(fill(w.bits, &[&bits.to_string()])),
-    };
-    fields.into_iter().map(piece).collect()
+    fields.iter().map(piece).collect()
 }
 
 /// The token, in the family that its kind or its template says.
