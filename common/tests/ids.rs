@@ -11,7 +11,7 @@ use proptest::prelude::*;
 /// From 2000-01-02 to 2127-12-30, so that no UTC offset leaves the years of a Uniq64.
 const UNIQ64_MS: std::ops::Range<i64> = 946_771_200_000..4_985_884_800_000;
 /// From 2000-01-02 to 6095-12-30.
-const UNIQ96_MS: std::ops::Range<i64> = 946_771_200_000..130_207_910_400_000;
+const UNIQ96_MS: std::ops::Range<i64> = 946_771_200_000..130_203_936_000_000;
 /// Forms whose texts all have one length.
 const UNIQ64_FIXED: [TextForm; 2] = [TextForm::Hex, TextForm::Base32];
 const UNIQ96_FIXED: [TextForm; 3] = [TextForm::Decimal, TextForm::Hex, TextForm::Base32];
