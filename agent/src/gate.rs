@@ -262,6 +262,7 @@ mod tests {
         let eve = WallMs(100 * DAY_MS - 20);
         let Err(Refusal::ClockBehind { retry, .. }) = uniq64().gate(UTC, &lease, 0, eve) else { panic!() };
         assert_eq!(retry, SpanMs(20));
+        assert_eq!(uniq64().gate(UTC, &lease, 0, lease.from).unwrap().number(), 2_400, "its first hour");
         let at = |ms: i64| uniq64().gate(UTC, &lease, 2_402, WallMs(100 * DAY_MS + ms));
         assert!(at(HOUR_MS).is_ok(), "an hour ahead is allowed");
         assert_eq!(
@@ -284,10 +285,14 @@ mod tests {
         let t = |ms: i64| WallMs(101 * DAY_MS + ms);
         assert_eq!(gate_uniq96(&lease, t(0), t(5)), Ok(t(5)));
         assert_eq!(gate_uniq96(&lease, t(600_000), t(0)), Ok(t(600_000)));
-        assert_eq!(code(gate_uniq96(&lease, t(600_001), t(0))), MintCode::ClockBehind);
-        assert_eq!(code(gate_uniq96(&lease, lease.until, WallMs(lease.until.0 - 1))), MintCode::LeaseExpired);
+        let behind = |behind, retry| Err(Refusal::ClockBehind { behind: SpanMs(behind), retry: SpanMs(retry) });
+        assert_eq!(gate_uniq96(&lease, t(600_001), t(0)), behind(600_001, 1), "until it is ten minutes ahead again");
+        let before_its_end = WallMs(lease.until.0 - 1);
+        assert_eq!(gate_uniq96(&lease, WallMs(0), before_its_end), Ok(before_its_end));
+        assert_eq!(code(gate_uniq96(&lease, lease.until, before_its_end)), MintCode::LeaseExpired);
         assert_eq!(code(gate_uniq96(&lease, WallMs(0), lease.until)), MintCode::LeaseExpired);
-        assert_eq!(code(gate_uniq96(&lease, WallMs(0), WallMs(lease.from.0 - 1))), MintCode::ClockBehind);
+        assert_eq!(gate_uniq96(&lease, WallMs(0), lease.from), Ok(lease.from), "its first millisecond");
+        assert_eq!(gate_uniq96(&lease, WallMs(0), WallMs(lease.from.0 - 1)), behind(1, 1));
     }
 
     #[test]
