@@ -310,12 +310,14 @@ impl Ledger {
     }
 
     /// Whether a lease may be handed to its session, which does not have it or has lost it. Not while this ledger may have
-    /// forgotten what came after: that the lease ended, and that its value was granted to somebody else. Whoever holds it does
-    /// not ask for it, but renews it, and shows its receipt.
+    /// forgotten what came after: that the lease ended, and that its value was granted to somebody else; nor ever after the end
+    /// that it had before it was lifted, because whoever it was granted to then may not have shown it. Whoever holds it does not
+    /// ask for it, but renews it, and shows its receipt.
     pub(super) fn may_hand_out(&self, now: Now, key: TokenKey, lease: &Lease) -> bool {
         let Caution { quiet, reverted, floor } = *self.caution();
         let below = floor.is_some_and(|floor| now.wall < floor.until && !floor.allows(key.value, lease.from));
-        rules::still_good(lease, now) && !quiet && !reverted && !below
+        let known = rules::still_good(lease, now) && rules::goes_on_by_itself(lease, now, &self.identity.parameters);
+        known && !quiet && !reverted && !below
     }
 
     fn proposed_to(&self, agent_id: &AgentId, session: SessionId, token_type: TokenType) -> Option<Prep> {

@@ -61,6 +61,12 @@ pub fn renewed_until(lease: &Lease, now: Now, parameters: &ClusterParameters, pe
     permit.map_or(lease.until, |permit| lease.until.max(permit.min(now.wall + parameters.lease())))
 }
 
+/// Whether what the holder was last promised, as far as this record knows, goes on: after that only what the record was lifted
+/// to since, for what may have been forgotten, makes it look as if it did.
+pub fn goes_on_by_itself(lease: &Lease, now: Now, parameters: &ClusterParameters) -> bool {
+    now.wall < lease.renewed + parameters.lease()
+}
+
 /// A holder counts its renewals durably and marks each with a random number, so the same count with another mark, or a
 /// lower count, comes from a second live copy of it: a clone of a running machine's memory.
 pub fn two_live_copies(lease: &Lease, rseq: u64, attempt: u64) -> bool {

@@ -313,9 +313,13 @@ impl SerialFile {
         Lineage { seen, next, holdings: holdings.clone() }.encode().expect("few holdings")
     }
 
+    /// Whether the file by its name is the one that is held open, and not another that was put in its place.
+    pub fn is_in_place(&self, folder: &Folder) -> bool {
+        !self.taken && folder.file.as_ref().is_some_and(|file| file.identity == self.held)
+    }
+
     fn check_ours(&mut self, folder: &Folder) -> Result<(), Failure> {
-        let ours = folder.file.as_ref().is_some_and(|file| file.identity == self.held);
-        self.taken |= !ours;
+        self.taken |= !self.is_in_place(folder);
         if self.taken { Err(Failure::Taken) } else { Ok(()) }
     }
 }

@@ -372,7 +372,7 @@ impl World {
         }
     }
 
-    /// Whether every agent runs and reaches both masters, and all calendars are right.
+    /// Whether every agent runs, reaches both masters, has what it was promised still on its disk, and all calendars are right.
     fn all_are_heard(&self) -> bool {
         let reached = |h: usize, m: usize| {
             self.net.open(Node::Host(h), Node::Master(m), self.t)
@@ -381,7 +381,10 @@ impl World {
         let heard = |h: usize| {
             let host = &self.hosts[h];
             host.retired
-                || host.proc.as_ref().is_some_and(|proc| proc.call.is_none())
+                || host
+                    .proc
+                    .as_ref()
+                    .is_some_and(|proc| proc.call.is_none() && proc.minter.file.is_in_place(&host.folder))
                     && host.paused_until <= self.t
                     && host.wall_off == 0
                     && self.current.iter().all(|m| reached(h, *m))

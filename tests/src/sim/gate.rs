@@ -40,6 +40,7 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::FloorIgnored
         | Mutation::CautionNotInherited
         | Mutation::ReceiptsIgnored
+        | Mutation::RejectionIgnored
         | Mutation::ChallengeSkipped => Expected::CaughtIn(Theme::Forgotten),
         Mutation::ClosingNotBumped | Mutation::NoRest => Expected::CaughtIn(Theme::Ended),
         Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),
@@ -72,21 +73,23 @@ fn known(mutation: Mutation) -> u64 {
         Mutation::RenewAfterClose => 48,
         Mutation::PrepNotDurable | Mutation::PrepsDroppedAtPeerLost => 53,
         Mutation::BucketsGoBack => 58,
+        Mutation::PrepAborted => 71,
+        Mutation::ConfirmForged => 94,
         Mutation::Mark96NotDurable => 98,
         Mutation::BothPropose => 117,
         Mutation::MintBeforeTheLease => 164,
         Mutation::PrepsKeptAtPeerLost => 206,
         Mutation::NoRest => 208,
-        Mutation::QuietSkipped => 355,
+        Mutation::QuietSkipped => 735,
         Mutation::CloseIgnoresUntil | Mutation::ClosedForged => 396,
-        Mutation::CautionNotInherited => 478,
+        Mutation::CautionNotInherited => 632,
         Mutation::ClosingNotBumped => 552,
         Mutation::PermitKeptAfterJoin => 639,
         Mutation::ReceiptsIgnored => 835,
         Mutation::PrepsNotBumped => 843,
         Mutation::UnprovenNotLifted => 1_149,
         Mutation::RollbackBelieved => 3_063,
-        Mutation::RejectionIgnored => 11_013,
+        Mutation::RejectionIgnored => 1_040,
         Mutation::AnyLifeBelieved => 13_106,
         _ => 1,
     }

@@ -63,7 +63,7 @@ impl From<Failure> for Stop {
 
 /// The leases, the serials and what is durable of them.
 pub struct Minter {
-    file: SerialFile,
+    pub(super) file: SerialFile,
     pub(super) contents: Contents,
     /// As they are durable.
     pub holdings: Holdings,
