@@ -9,6 +9,7 @@
 //!
 //! Waiting is measured in newcomers, not in time: no clock is read for a request.
 
+use futures::FutureExt as _;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -261,13 +262,13 @@ impl Place {
     }
 
     /// The same work, as that of a request which has just come.
-    pub fn while_asked<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+    pub fn while_asked<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         let asked = self.begin();
-        async move {
-            let done = work.await;
+        // No async block: it would have room for the work twice.
+        work.map(move |done| {
             drop(asked);
             done
-        }
+        })
     }
 }
 
@@ -292,7 +293,6 @@ impl Drop for Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::FutureExt as _;
 
     fn stays(place: &Place) -> bool {
         place.has_to_go().now_or_never().is_none()

@@ -230,7 +230,12 @@ macro_rules! serve_connection {
         channel
             .max_concurrent_requests(bounds.requests_max)
             .execute(service)
-            .for_each_concurrent(None, |request| place.while_asked(request))
+            .for_each(|request| {
+                // A task for each: what all of a connection are polled by costs more with every one that is under way. tarpc
+                // aborts them with the channel.
+                ::tokio::spawn(place.while_asked(request));
+                ::futures::future::ready(())
+            })
             .await;
     }};
 }
