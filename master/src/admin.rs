@@ -2,7 +2,8 @@
 
 use crate::agents;
 use crate::driver::{Counters, Driver, Refused};
-use crate::lease::{Alarm, Ledger};
+use crate::lease::Alarm;
+use crate::ledger::Ledger;
 use crate::registry::AgentRegistry;
 use crate::store::audit::Line;
 use crate::store::reserve::ROOM_MIN;

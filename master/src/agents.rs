@@ -1,6 +1,6 @@
 //! What the console shows of the agents: what they reported, joined with what the ledger says they hold.
 
-use crate::lease::Ledger;
+use crate::ledger::Ledger;
 use crate::registry::{Present, REGISTRY_MAX};
 use crate::store::audit::Line;
 use common::parameters::{ClusterParameters, SessionId};

@@ -2,7 +2,8 @@
 
 use crate::admin::{Admin, audit_row};
 use crate::driver::Refused;
-use crate::lease::{Event, Ledger, Reply, RequestId};
+use crate::lease::{Event, Reply, RequestId};
+use crate::ledger::Ledger;
 use crate::store::StoreError;
 use crate::store::audit::Line;
 use common::audit::Actor;

@@ -10,7 +10,8 @@
 //! While the disk has no room the loop stands still, as if the process were stopped: it steps nothing, drops messages, refuses
 //! requests, and can be looked at. Nothing is written then, so no write can fail for want of room.
 
-use crate::lease::{Alarm, Effects, Event, Ledger, Reply, RequestId, Snapshot, Write};
+use crate::lease::{Alarm, Effects, Event, Reply, RequestId, Write};
+use crate::ledger::{Ledger, Snapshot};
 use crate::store::{Room, Store};
 use crate::watchdog::{self, EndOnPanic, Pulse};
 use crate::whitelist::Whitelist;

@@ -1,7 +1,8 @@
 //! A master: half of the pair that leases tokens.
 //!
-//! The rooms, from the inside out. [`lease`] is the ledger: what is promised to whom, a pure machine that takes events
-//! and hands back effects; [`setting`] is its part that says what names stand for and who may ask. [`replication`] is its view of the other master, pure too, and the link that carries the
+//! The rooms, from the inside out. [`ledger`] decides what is promised to whom: a pure machine that takes events and hands
+//! back effects. What it is made of lies below it, pure too: [`lease`], the events, records and rules of leases; [`setting`],
+//! what names stand for and who may ask; [`replication`], its view of the other master, and beside that the link that carries the
 //! messages. [`store`] makes the ledger's writes durable. [`driver`] is the one loop that joins them: take events, step, make
 //! durable, and only then send and reply. [`rpc`] and [`admin`] decode, queue and await; they decide nothing. [`registry`] is
 //! what agents said of themselves lately, for the operators' eyes.
@@ -14,6 +15,7 @@ mod commands;
 pub mod config;
 pub mod driver;
 pub mod lease;
+pub mod ledger;
 pub mod proof;
 pub mod registry;
 pub mod remedy;

@@ -94,9 +94,21 @@ fn an_upward_use_in_the_product_is_seen() {
         ("common/src/kind/mod.rs", "use crate::{token, clock::Clock};", "common/src/clock.rs"),
         ("agent/src/holder/mod.rs", "fn f() { crate::minter::Minter::now(); }", "agent/src/minter/mod.rs"),
         ("agent/src/window.rs", "use crate::serial_file::{self, Holdings};", "agent/src/serial_file/mod.rs"),
-        ("agent/src/embed/mod.rs", "use master::lease::Ledger;", "master/src/lease/mod.rs"),
+        ("agent/src/embed/mod.rs", "use master::ledger::Ledger;", "master/src/ledger/mod.rs"),
         ("master/src/lease/rules.rs", "use crate::driver::Driver;", "master/src/driver.rs"),
-        ("master/src/lease/grant.rs", "use super::super::store::SledStore;", "master/src/store/mod.rs"),
+        ("master/src/lease/table.rs", "use crate::ledger::Ledger;", "master/src/ledger/mod.rs"),
+        ("master/src/replication/pair.rs", "use crate::lease::Alarm;", "master/src/lease/mod.rs"),
+        (
+            "master/src/ledger/state.rs",
+            "impl Ledger { fn f(&mut self) { self.beat(now, fx) } }",
+            "master/src/ledger/exchange.rs",
+        ),
+        (
+            "master/src/ledger/grant.rs",
+            "impl Ledger { fn f(&mut self) { self.on_time(now, fx) } }",
+            "master/src/ledger/step.rs",
+        ),
+        ("master/src/ledger/renew.rs", "use super::super::store::SledStore;", "master/src/store/mod.rs"),
         ("web/src/masters.rs", "use crate::pages::{Parts, View};", "web/src/pages/mod.rs"),
         ("web/src/auth/guard.rs", "use tests::oracle::Oracle;", "tests/src/oracle.rs"),
     ];

@@ -40,7 +40,7 @@ pub struct Calendar {
 
 impl Calendar {
     /// The calendar at a start; `agreed` is the latest time that both masters ever agreed on, 0 if none.
-    pub(super) fn start(now: Now, agreed: WallMs, scale: i64) -> Self {
+    pub(crate) fn start(now: Now, agreed: WallMs, scale: i64) -> Self {
         let longest = SpanMs(STANDSTILL_MAX.0.saturating_mul(scale));
         let explained = agreed + longest;
         let far_after = (agreed > WallMs(0) && now.wall > explained).then_some(explained);
@@ -62,7 +62,7 @@ impl Calendar {
     }
 
     /// Takes in a reading. Returns it with the calendar to go by, and how far the calendar is ahead if that begins now.
-    pub(super) fn follow(&mut self, now: Now) -> (Now, Option<SpanMs>) {
+    pub(crate) fn follow(&mut self, now: Now) -> (Now, Option<SpanMs>) {
         self.read = now;
         if self.jumped(now) {
             let wall = self.expected(self.last, now);
@@ -91,7 +91,7 @@ impl Calendar {
     }
 
     /// For simulations, which leave out the hours in which nothing happens: the machine's own clock ran on too.
-    pub(super) fn skip(&mut self, span: SpanMs) {
+    pub(crate) fn skip(&mut self, span: SpanMs) {
         for reading in [&mut self.last, &mut self.high, &mut self.read] {
             reading.wall = reading.wall + span;
         }
@@ -99,7 +99,7 @@ impl Calendar {
 
     /// The other master, whose own calendar neither jumped nor stood still for long, shows `theirs`: if this one's reading
     /// is the same, it is right.
-    pub(super) fn confirm(&mut self, theirs: WallMs) {
+    pub(crate) fn confirm(&mut self, theirs: WallMs) {
         let apart = (theirs - self.read.wall).0.saturating_abs();
         if apart <= JUMP_MAX.0.saturating_mul(self.scale) && !self.steady() {
             (self.last, self.high, self.ahead, self.far_after) = (self.read, self.read, None, None);

@@ -1,8 +1,7 @@
 //! What goes into the ledger and what comes out.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::caution::Unproven;
-use crate::replication::lives::Lives;
+use crate::replication::lives::{Lives, Unproven};
 use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Caution, Grant, Lease, Prep};

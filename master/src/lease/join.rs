@@ -6,16 +6,13 @@
 //! can extend nothing past the permit, and messages of its pairing are refused.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::caution::lifted;
-use super::event::{Effects, FORMER_MAX, Identity, PeerObservations, TokenHash, Write};
-use super::ledger::{Ledger, Loaded};
-use super::rules;
+use super::event::{FORMER_MAX, Identity, PeerObservations, TokenHash, Write};
+use super::{Loaded, rules};
 use crate::replication::lives::Lives;
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
 use common::parameters::{EpochId, MasterId};
-use common::rpc::lease::Refusal;
-use common::rpc::peer::{Begun, JoinReply, JoinStep};
+use common::rpc::peer::Begun;
 use common::time::WallMs;
 use common::token::TokenKey;
 
@@ -68,55 +65,4 @@ pub fn first_writes(me: MasterId, begun: Begun) -> (Identity, Write) {
 pub fn taken_over(me: MasterId, key: TokenKey, lease: Lease) -> Lease {
     let closed = rules::home(key) == me && lease.state == LeaseState::Closing;
     Lease { state: if closed { LeaseState::Closed } else { lease.state }, ..lease }
-}
-
-impl Ledger {
-    pub(super) fn on_join(
-        &mut self,
-        token: TokenHash,
-        master: MasterId,
-        step: JoinStep,
-        fx: &mut Effects,
-    ) -> Result<JoinReply, Refusal> {
-        let identity = &self.identity;
-        let (Some(awaited), Some(cluster), Some(epoch)) = (identity.awaiting, identity.cluster, identity.epoch) else {
-            return Err(Refusal::JoinToken);
-        };
-        if awaited != token {
-            return Err(Refusal::JoinToken);
-        }
-        if master != identity.master.other() {
-            return Err(Refusal::JoinId(identity.master));
-        }
-        match step {
-            JoinStep::Begin => {
-                let begun = (identity.pair_epoch, identity.parameters, identity.former.clone());
-                let (pair_epoch, parameters, former) = begun;
-                // Unproven, it may have renewed by its lost peer's permit what it does not know of any more.
-                if self.unmet() {
-                    for (key, lease) in lifted(self.table.leases(), self.observed.permit_in) {
-                        self.put_lease(key, lease, fx);
-                    }
-                }
-                // From the cut on nothing is extended that the snapshot does not show.
-                self.put_observed(PeerObservations { permit_in: None, ..self.observed }, fx);
-                let caution = self.caution;
-                Ok(JoinReply::Begun(Begun { cluster, epoch, pair_epoch, former, parameters, caution }))
-            }
-            JoinStep::Page { after } => {
-                let (records, _, last) = self.table.page(after, false);
-                let settings = if last { self.settings_table.all().cloned().collect() } else { Vec::new() };
-                Ok(JoinReply::Page { records, settings, last })
-            }
-            JoinStep::Done => {
-                let actor = Actor::master(identity.master.other());
-                let detail = format!("pairing {}", identity.pair_epoch);
-                let entry = Entry::new(fx.at, actor, Action::Join, &format!("master {master}"), &detail);
-                fx.writes.push(Write::Audit(entry));
-                let joined = Identity { awaiting: None, ..identity.clone() };
-                self.put_identity(joined, fx);
-                Ok(JoinReply::Done)
-            }
-        }
-    }
 }

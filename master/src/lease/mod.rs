@@ -1,69 +1,19 @@
-//! The ledger: which token is promised to whom, and until when.
-//!
-//! # States
-//!
-//! A value is *absent* (never granted), or has a record of its newest grant `g`:
-//!
-//! ```text
-//!   home:   absent/Closed --prep--> (prep) --Confirm--> Held --Closed--> Closed --rest--> grantable again
-//!   other:  absent/Closed/Closing ------Propose-------> Held --Close--> Closing --Sync--> Closed
-//! ```
-//!
-//! Each value has one *home* master (by parity), which alone proposes it and alone starts its end. A grant and an end are
-//! changes of ownership and need both masters; a renewal needs one.
-//!
-//! # Messages
-//!
-//! `Propose` and `Confirm` grant, `Close` and `Closed` end, `Reject` answers either with a better record, `Sync` and
-//! `Page` carry records to be merged, `Ask` and `NoneFree` let a master whose own values are all in use borrow from
-//! the other's. Any of them may be lost, doubled, late or out of order.
-//!
-//! # Guarantees
-//!
-//! * The rectangles (token x `[from, until)`) that were ever promised to different sessions are disjoint, after rounding
-//!   out to whole days. So an agent that mints only inside its rectangle repeats nothing, whatever any clock says.
-//! * A grant changes only when both masters hold it durably; a proposal is never dropped and never aborted, because the
-//!   other master may have confirmed it and even answered the agent.
-//! * `until` only grows within one grant, and a value that is `Closed` anywhere carries an `until` that covers every
-//!   promise either master made.
-//! * A master extends leases alone only up to the other's *permit*, so whoever replaces a lost master knows a bound of
-//!   everything it can have promised, even if it is not dead at all.
-//! * Merging another view of a record is idempotent and commutative; nothing is ever overwritten.
-//!
-//! # Shape
-//!
-//! [`Ledger::step`] takes the time and one event and fills [`Effects`]: writes, then messages and replies. It reads no
-//! clock, draws no random number and never fails: a refusal is data. The caller must make all writes durable, atomically,
-//! before it sends any of the messages or replies. [`Ledger::next_deadline`] says when to come back without an event.
-//!
-//! # What it costs
-//!
-//! While one master is away there are no new leases and no ends. A value rests for at least a day after its lease, and
-//! a session that asks again while its proposal is unconfirmed waits.
+//! What the ledger is made of: its events and effects, its records with their indexes, and the protocol's rules as small
+//! functions. Nothing here knows of the ledger itself ([`crate::ledger`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod calendar;
-pub mod caution;
-mod command;
 pub mod event;
-mod grant;
-mod janitor;
 pub mod join;
-pub mod ledger;
-mod limits;
+mod loaded;
 pub mod receipt;
 pub mod remedy;
-mod renew;
 pub mod rules;
-pub mod snapshot;
 pub mod table;
 pub mod usage;
 
-mod permit;
-pub use crate::replication::lives::Lives;
-pub use caution::Unproven;
+pub use crate::replication::lives::{Lives, Unproven};
 pub use common::lease::Caution;
 pub use event::{Alarm, Effects, Event, Identity, PeerObservations, Reply, RequestId, TokenHash, Write};
-pub use ledger::Ledger;
-pub use snapshot::Snapshot;
+pub use loaded::Loaded;
 pub use usage::Limits;

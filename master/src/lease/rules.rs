@@ -3,7 +3,8 @@
 
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Lease, LeaseState, Prep, UNPROVED_SPAN};
-use common::parameters::{AgentId, ClusterParameters, MasterId, SessionId};
+use common::parameters::{AgentId, ClusterId, ClusterParameters, MasterId, SessionId};
+use common::rpc::lease::{Mode, Refusal};
 use common::time::{Now, WallMs};
 use common::token::{TokenKey, TokenType};
 
@@ -141,6 +142,39 @@ pub fn merge(me: MasterId, key: TokenKey, mine: Option<&Lease>, theirs: &Lease) 
         });
     }
     None
+}
+
+/// The open ones of `leases` that end before `bound`, lifted to it.
+pub(crate) fn lifted<'a>(
+    leases: impl Iterator<Item = (TokenKey, &'a Lease)>,
+    bound: Option<WallMs>,
+) -> Vec<(TokenKey, Lease)> {
+    let Some(until) = bound else { return Vec::new() };
+    let short = |lease: &Lease| lease.state != LeaseState::Closed && lease.until < until;
+    leases.filter(|(_, lease)| short(lease)).map(|(key, lease)| (key, Lease { until, ..lease.clone() })).collect()
+}
+
+/// Whether a master in this mode serves at all.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn serves(mode: Mode) -> Result<(), Refusal> {
+    match mode {
+        Mode::Syncing => Err(Refusal::Syncing),
+        Mode::RolledBack => Err(Refusal::RolledBack),
+        Mode::Ready | Mode::ReadyAlone => Ok(()),
+    }
+}
+
+/// Whether two belong to the same cluster, as far as both know theirs.
+///
+/// # Errors
+/// [`Refusal::ForeignCluster`].
+pub(crate) fn same_cluster(here: Option<ClusterId>, there: Option<ClusterId>) -> Result<(), Refusal> {
+    match (here, there) {
+        (Some(here), Some(there)) if here != there => Err(Refusal::ForeignCluster { here }),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

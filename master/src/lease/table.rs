@@ -73,7 +73,7 @@ impl Table {
         self.usage = usage;
     }
 
-    pub(super) fn usage(&self) -> &Usage {
+    pub(crate) fn usage(&self) -> &Usage {
         &self.usage
     }
 
@@ -172,7 +172,7 @@ impl Table {
     }
 
     /// Whether so few values of a type that are at home here are free that they are kept for who is known.
-    pub(super) fn is_nearly_empty(&self, token_type: TokenType, today: WallMs) -> bool {
+    pub(crate) fn is_nearly_empty(&self, token_type: TokenType, today: WallMs) -> bool {
         let uint2_max = self.parameters.uint2_max();
         let size = token_type.size(uint2_max);
         // The even values, and with them 0, are at home with master 2.

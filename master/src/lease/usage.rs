@@ -68,7 +68,7 @@ impl Default for Limits {
 
 /// The counts. Derived from the table's records, and changed with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     limits: Limits,
     uint2_max: u16,
     /// What is not closed, by network, by the type it was asked for under, and by when.
@@ -87,7 +87,7 @@ impl Usage {
         Self { limits, uint2_max, ..Self::default() }
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
@@ -162,18 +162,18 @@ impl Usage {
     }
 
     /// Whether so many leases of a network were never renewed that the next one has to be proved wanted.
-    pub(super) fn must_prove(&self, address: &str) -> bool {
+    pub(crate) fn must_prove(&self, address: &str) -> bool {
         let keys = self.limits.network(address).and_then(|network| self.unproved.get(&network));
         keys.is_some_and(|keys| keys.len() >= UNPROVED_MAX as usize)
     }
 
     /// How many values of a type a network has.
-    pub(super) fn open_of(&self, network: IpNet, token_type: TokenType) -> u32 {
+    pub(crate) fn open_of(&self, network: IpNet, token_type: TokenType) -> u32 {
         self.open.get(&(network, token_type)).copied().unwrap_or_default()
     }
 
     /// Whether a network was granted `count` or more of a type since an instant.
-    pub(super) fn were_granted(&self, network: IpNet, token_type: TokenType, since: WallMs, count: u32) -> bool {
+    pub(crate) fn were_granted(&self, network: IpNet, token_type: TokenType, since: WallMs, count: u32) -> bool {
         let first = TokenKey { family: common::token::TokenFamily::String2, value: common::token::TokenValue(0) };
         let recent = self.granted.range((network, token_type, since, first)..);
         let recent = recent.take_while(|(n, t, ..)| (*n, *t) == (network, token_type));
@@ -181,7 +181,7 @@ impl Usage {
     }
 
     /// Whether this agent or this network has held a lease for a while, ever.
-    pub(super) fn knows(&self, agent_id: &AgentId, network: Option<IpNet>) -> bool {
+    pub(crate) fn knows(&self, agent_id: &AgentId, network: Option<IpNet>) -> bool {
         self.agents.contains_key(agent_id) || network.is_some_and(|network| self.networks.contains_key(&network))
     }
 }

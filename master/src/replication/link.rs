@@ -63,7 +63,7 @@ impl Inbox {
     }
 
     fn own(&self) -> Own {
-        Own::from(&*self.driver.snapshot())
+        self.driver.snapshot().own()
     }
 
     fn open(&self, sealed: SealedFrame) -> Result<Opened, NotBelieved> {

@@ -34,6 +34,32 @@ pub struct Lives {
     pub unproven: bool,
 }
 
+/// Why a store is not proven to be the untouched one that its master last wrote. It may be all the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Unproven {
+    /// Written by a version that kept no lineage, or the lineage was removed.
+    #[error("it has no lineage: an older version wrote it, or the file `lineage` was removed")]
+    Missing,
+    /// The lineage is not to be believed.
+    #[error("its lineage is not to be believed: {0}")]
+    Damaged(String),
+    /// The machine was started since, or it is another one.
+    #[error("the machine was rebooted since, or it is another one")]
+    Rebooted,
+    /// The anchor is another file.
+    #[error("it is a copy, or was put back from one")]
+    Copied,
+    /// The anchor was touched.
+    #[error("it was touched since its master last wrote it: put back in place, linked, or its mode or owner changed")]
+    Touched,
+    /// Anchor and lineage are of different commits.
+    #[error("a part of it was put back: its anchor and its lineage are of different commits")]
+    Mixed,
+    /// An earlier start was not proven, and has not met the other master since.
+    #[error("an earlier start of it was not proven, and it has not met the other master since")]
+    NotMetSince,
+}
+
 /// Whether a row of lives goes on from one that is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follows {

@@ -8,7 +8,6 @@
 //! `--peer` or asks at `--peer-listen`, and master 2 takes over the first that it hears.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::lease::Snapshot;
 use crate::proof::{Proof, Purpose};
 use bincode::Options as _;
 use common::parameters::{ClusterId, EpochId, MasterId};
@@ -134,12 +133,6 @@ pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
         }
         Content::Messages { .. } => Err(NotBelieved::Contents),
         Content::Reports(_) => Err(NotBelieved::Proof),
-    }
-}
-
-impl From<&Snapshot> for Own {
-    fn from(snapshot: &Snapshot) -> Self {
-        snapshot.own()
     }
 }
 

@@ -7,10 +7,10 @@ use common::namespace::Scope;
 use common::setting::{Setting, SettingValue};
 
 /// A line: what was done, to what, and how.
-pub(super) type Line = (Action, String, String);
+pub(crate) type Line = (Action, String, String);
 
 /// The lines for a setting that follows `known`.
-pub(super) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line> {
+pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line> {
     let subject = setting.key.to_string();
     match &setting.value {
         SettingValue::Whitelist(networks) => {

@@ -13,16 +13,16 @@ use ipnet::IpNet;
 use std::collections::BTreeMap;
 
 /// Changes that wait for the other master at once; one more is refused.
-pub(super) const WAITING_MAX: usize = 1_024;
+pub(crate) const WAITING_MAX: usize = 1_024;
 
 /// Settings, proposals of them, and who waits for what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SettingsTable {
     settings: BTreeMap<SettingKey, Setting>,
     preps: BTreeMap<SettingKey, Setting>,
-    pub(super) waiting: Vec<Waiter>,
+    pub(crate) waiting: Vec<Waiter>,
     /// When each proposal was last sent.
-    pub(super) sent_at: BTreeMap<SettingKey, BootMs>,
+    pub(crate) sent_at: BTreeMap<SettingKey, BootMs>,
     /// The whitelist as long as none was ever written down.
     first_whitelist: Vec<IpNet>,
     /// The other master's, where it differs.
@@ -33,11 +33,11 @@ pub struct SettingsTable {
 
 /// Somebody who wants a change and has not been answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Waiter {
-    pub(super) id: RequestId,
-    pub(super) change: Change,
-    pub(super) actor: Actor,
-    pub(super) give_up_at: BootMs,
+pub(crate) struct Waiter {
+    pub(crate) id: RequestId,
+    pub(crate) change: Change,
+    pub(crate) actor: Actor,
+    pub(crate) give_up_at: BootMs,
 }
 
 impl SettingsTable {
@@ -55,7 +55,7 @@ impl SettingsTable {
         self.first_admin = user;
     }
 
-    pub(super) fn take_first_admin(&mut self) -> Option<User> {
+    pub(crate) fn take_first_admin(&mut self) -> Option<User> {
         self.first_admin.take()
     }
 
@@ -103,7 +103,7 @@ impl SettingsTable {
     }
 
     /// Notes the other master's; `true` if that is news, and another one.
-    pub(super) fn note_other_first_whitelist(&mut self, networks: &[IpNet]) -> bool {
+    pub(crate) fn note_other_first_whitelist(&mut self, networks: &[IpNet]) -> bool {
         let sorted = |networks: &[IpNet]| networks.iter().map(IpNet::trunc).collect::<std::collections::BTreeSet<_>>();
         let theirs = sorted(networks);
         let differs = theirs != sorted(&self.first_whitelist);
@@ -130,7 +130,7 @@ impl SettingsTable {
     }
 
     /// What a change would make of what is known now.
-    pub(super) fn outcome(&self, change: &Change) -> Outcome {
+    pub(crate) fn outcome(&self, change: &Change) -> Outcome {
         let known = self.settings.get(&change.key());
         let outcome = change.outcome(known.map(|setting| &setting.value), &self.either_whitelist());
         match &outcome {
@@ -177,22 +177,22 @@ impl SettingsTable {
 
     /// Whether there is room for a record that the other master sends. Of names as many as two masters can have
     /// registered together: each of them counts on its own.
-    pub(super) fn has_room_for(&self, key: &SettingKey) -> bool {
+    pub(crate) fn has_room_for(&self, key: &SettingKey) -> bool {
         let names = self.settings.keys().filter(|key| matches!(key, SettingKey::Namespace(_))).count();
         !matches!(key, SettingKey::Namespace(_))
             || self.settings.contains_key(key)
             || names < NAMESPACES_MAX + RETIRED_MAX
     }
 
-    pub(super) fn put(&mut self, setting: Setting) {
+    pub(crate) fn put(&mut self, setting: Setting) {
         self.settings.insert(setting.key.clone(), setting);
     }
 
-    pub(super) fn put_prep(&mut self, prep: Setting) {
+    pub(crate) fn put_prep(&mut self, prep: Setting) {
         self.preps.insert(prep.key.clone(), prep);
     }
 
-    pub(super) fn drop_prep(&mut self, key: &SettingKey) {
+    pub(crate) fn drop_prep(&mut self, key: &SettingKey) {
         self.preps.remove(key);
         self.sent_at.remove(key);
     }

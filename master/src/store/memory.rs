@@ -2,8 +2,8 @@
 
 use super::record::{self, Counted, Meta};
 use super::{Store, StoreError};
+use crate::lease::Loaded;
 use crate::lease::Write;
-use crate::lease::ledger::Loaded;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

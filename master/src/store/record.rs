@@ -18,7 +18,7 @@
 
 use super::audit::{Head, LINES_MAX};
 use super::lineage::Unproven;
-use crate::lease::ledger::Loaded;
+use crate::lease::Loaded;
 use crate::lease::{Caution, Identity, Lives, PeerObservations, Write};
 use common::account::{Login, SecretHash};
 use common::envelope::{EnvelopeError, Kind, decode, encode};

@@ -17,7 +17,7 @@ use super::lineage::LineageFile;
 use super::record::{self, Meta};
 use super::reserve::{self, Reserve};
 use super::{Room, Store, StoreError, debris, io};
-use crate::lease::ledger::Loaded;
+use crate::lease::Loaded;
 use crate::lease::{Identity, Write};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use std::fs::File;

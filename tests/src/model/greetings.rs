@@ -7,7 +7,8 @@ use super::twins;
 use super::world::Shared;
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::{Now, WallMs};
-use master::lease::{Effects, Event, Ledger, Reply, RequestId, Write};
+use master::lease::{Effects, Event, Reply, RequestId, Write};
+use master::ledger::Ledger;
 use std::collections::VecDeque;
 
 /// So many greetings are on the way on one connection at most. What is left of it is said on the next one.

@@ -12,7 +12,8 @@ use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use master::lease::join::taken_over;
 use master::lease::remedy::{after_revert, floor_of};
-use master::lease::{Effects, Event, Identity, Ledger, PeerObservations, Reply, RequestId};
+use master::lease::{Effects, Event, Identity, PeerObservations, Reply, RequestId};
+use master::ledger::Ledger;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Beats until all is well again. Two for the first heartbeats, four for a closing that was refused once, some to spare.

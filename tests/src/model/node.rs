@@ -7,8 +7,9 @@ use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, Life, Memory, PeerFrame, PeerMessage};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
-use master::lease::ledger::Loaded;
-use master::lease::{Alarm, Caution, Effects, Event, Identity, Ledger, Lives, PeerObservations, Reply, Write};
+use master::lease::Loaded;
+use master::lease::{Alarm, Caution, Effects, Event, Identity, Lives, PeerObservations, Reply, Write};
+use master::ledger::Ledger;
 use master::store::lineage::Unproven;
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType, TokenValue};
-use master::lease::ledger::Loaded;
+use master::lease::Loaded;
 use master::lease::{Event, PeerObservations, Write, rules};
 use std::collections::BTreeMap;
 

@@ -13,8 +13,9 @@ use common::rpc::lease::{Mode, TokenRequest};
 use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
-use master::lease::ledger::Loaded;
-use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, Snapshot, TokenHash, Write, join, rules};
+use master::lease::Loaded;
+use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, TokenHash, Write, join, rules};
+use master::ledger::Snapshot;
 use std::collections::BTreeMap;
 
 /// A proposal that was not answered after this long is given up where they are given up.

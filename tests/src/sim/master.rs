@@ -11,8 +11,9 @@ use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
 use common::time::{Now, SpanMs, WallMs};
 use common::token::TokenKey;
-use master::lease::ledger::Loaded;
-use master::lease::{Alarm, Effects, Event as LedgerEvent, Ledger, Limits, Reply, RequestId, Snapshot, Write};
+use master::lease::Loaded;
+use master::lease::{Alarm, Effects, Event as LedgerEvent, Limits, Reply, RequestId, Write};
+use master::ledger::{Ledger, Snapshot};
 use std::collections::BTreeMap;
 
 /// Who waits for an answer.

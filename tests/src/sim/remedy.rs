@@ -10,7 +10,7 @@ use agent::timebase::SKEW_MAX;
 use common::audit::Actor;
 use common::rpc::lease::Mode;
 use common::time::{DAY_MS, HOUR_MS, WallMs};
-use master::lease::ledger::Loaded;
+use master::lease::Loaded;
 use master::lease::remedy::{after_revert, floor_of, forget_clock, vouch};
 use master::lease::{Caution, Write};
 

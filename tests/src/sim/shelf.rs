@@ -3,7 +3,7 @@
 //! Between two starts of a master nobody looks at its disk, and most records are written over many times: each is
 //! encoded, checksummed and decoded by the product's own code, but once per start instead of once per commit.
 
-use master::lease::ledger::Loaded;
+use master::lease::Loaded;
 use master::lease::{Identity, Write};
 use master::store::Store as _;
 use master::store::lineage::Unproven;

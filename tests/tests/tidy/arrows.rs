@@ -2,7 +2,8 @@
 //!
 //! An arrow is a path that begins with `crate`, `super`, `self`, a module declared in the same file or a crate of ours,
 //! wherever it stands: in a `use`, with braces or without, or in the midst of code. It leads to the deepest module that the
-//! path names, which is a file. What only tests see (`#[cfg(test)]`, `tests.rs`) has no arrows.
+//! path names, which is a file. Where the methods of one type are in several files, a call of one on `self` is an arrow to the
+//! file that has it. What only tests see (`#[cfg(test)]`, `tests.rs`) has no arrows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +16,6 @@ pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 const HEADING: &str = "## Who may use whom";
 /// What stands for every room in the last column.
 const ALL: &str = "all";
-/// How a line begins that names a circle which is known.
-const CIRCLE: &str = "* Known circle: ";
 
 /// A row of the table.
 #[derive(Debug)]
@@ -33,7 +32,6 @@ pub(crate) struct Room {
 #[derive(Debug)]
 pub(crate) struct Map {
     pub(crate) rooms: Vec<Room>,
-    circles: BTreeSet<BTreeSet<String>>,
 }
 
 /// The texts between backticks.
@@ -50,7 +48,7 @@ fn places(pattern: &str) -> Vec<String> {
 }
 
 impl Map {
-    /// Reads the table and the known circles out of the document.
+    /// Reads the table out of the document.
     pub(crate) fn read(document: &str) -> Self {
         let part = document.split_once(HEADING).expect(HEADING).1;
         let part = part.split("\n## ").next().unwrap_or_default();
@@ -65,10 +63,7 @@ impl Map {
             }
         };
         let rows = part.lines().filter(|line| line.starts_with('|')).skip(2);
-        let circles = part.lines().filter_map(|line| line.strip_prefix(CIRCLE));
-        let circles =
-            circles.map(|line| quoted(line.split_once(':').map_or(line, |(rooms, _)| rooms)).into_iter().collect());
-        Self { rooms: rows.map(row).collect(), circles: circles.collect() }
+        Self { rooms: rows.map(row).collect() }
     }
 
     /// The room that a file is in.
@@ -253,16 +248,57 @@ fn tree(tokens: &[String], mut i: usize) -> (Vec<Vec<String>>, usize) {
     (vec![path], i)
 }
 
+/// What a file has to do with the methods of one type: those that stand there, and those that are called on `self`.
+#[derive(Default)]
+struct Methods {
+    here: BTreeSet<String>,
+    called: BTreeSet<String>,
+}
+
+/// The methods of each type in a file, by `impl Type { ... }`.
+fn methods(tokens: &[String]) -> BTreeMap<String, Methods> {
+    let at = |i: usize| tokens.get(i).map_or("", String::as_str);
+    let mut found: BTreeMap<String, Methods> = BTreeMap::new();
+    for i in (0..tokens.len()).filter(|i| at(*i) == "impl" && at(i + 2) == "{") {
+        let its = found.entry(at(i + 1).to_owned()).or_default();
+        let (mut depth, mut i) = (0, i + 2);
+        while i < tokens.len() {
+            match (at(i), at(i + 1)) {
+                ("{", _) => depth += 1,
+                ("}", _) => depth -= 1,
+                ("fn", name) if depth == 1 => drop(its.here.insert(name.to_owned())),
+                ("self", ".") | ("Self", "::") if at(i + 3) == "(" => drop(its.called.insert(at(i + 2).to_owned())),
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+            i += 1;
+        }
+    }
+    found
+}
+
 /// Which file uses which.
 pub(crate) fn arrows(sources: &Sources) -> Arrows {
     let products: BTreeMap<&String, Product> = sources.iter().map(|(file, text)| (file, product(text))).collect();
     let modules = modules(sources, &products);
     let crates: BTreeSet<&str> = sources.keys().filter_map(|file| Some(file.split_once("/src/")?.0)).collect();
     let mut arrows = Arrows::new();
+    let mut homes = BTreeMap::new();
+    for ((krate, _), file) in &modules {
+        for (of, its) in methods(&products[file].tokens) {
+            homes.extend(its.here.into_iter().map(|name| ((krate, of.clone(), name), file)));
+        }
+    }
     for ((krate, own), file) in &modules {
         let Product { tokens, .. } = &products[file];
         let children: BTreeSet<String> = declared(tokens).into_iter().collect();
         let used = arrows.entry(file.clone()).or_default();
+        for (of, its) in methods(tokens) {
+            let home = |name| homes.get(&(krate, of.clone(), name)).filter(|home| **home != file);
+            used.extend(its.called.into_iter().filter_map(home).map(|home| (*home).clone()));
+        }
         let mut i = 0;
         while i + 1 < tokens.len() {
             let (first, begins) = (tokens[i].as_str(), i == 0 || tokens[i - 1] != "::");
@@ -337,14 +373,7 @@ pub(crate) fn violations(map: &Map, sources: &Sources) -> Vec<String> {
             circles.entry(rooms).or_default().extend(circle);
         }
     }
-    for (rooms, files) in &circles {
-        if !map.circles.contains(rooms) {
-            wrong.push(format!("a circle between {rooms:?}: {files:?}"));
-        }
-    }
-    for known in map.circles.iter().filter(|known| !circles.contains_key(*known)) {
-        wrong.push(format!("{known:?} is not a circle any more: take it out of the map"));
-    }
+    wrong.extend(circles.iter().map(|(rooms, files)| format!("a circle between {rooms:?}: {files:?}")));
     let names: BTreeSet<&str> = map.rooms.iter().map(|room| room.name.as_str()).chain([ALL]).collect();
     for room in &map.rooms {
         let unknown = room.may_use.iter().filter(|name| !names.contains(name.as_str()));
@@ -414,7 +443,7 @@ fn each_way_to_name_another_file_is_an_arrow() {
 }
 
 #[test]
-fn a_circle_is_found_where_the_table_allows_both_arrows_and_must_be_named() {
+fn a_circle_is_found_though_the_table_allows_each_arrow() {
     let (_, mut sources) = made_up();
     let table = "## Who may use whom\n\n| room | kind | files | may use |\n|---|---|---|---|\n\
                  | low | P | `common/src/` | high |\n| high | N | `common/src/{net,door}` | low |\n| app | N | `agent/src/` | low, high |\n";
@@ -422,11 +451,26 @@ fn a_circle_is_found_where_the_table_allows_both_arrows_and_must_be_named() {
     sources.get_mut("common/src/time.rs").unwrap().push_str("use crate::net::Io;");
     let wrong = violations(&Map::read(table), &sources);
     assert!(wrong.len() == 1 && wrong[0].contains("common/src/net/io.rs"), "{wrong:?}");
-    let known = format!("{table}\n* Known circle: `low`, `high`: to be opened.\n");
-    assert_eq!(violations(&Map::read(&known), &sources), Vec::<String>::new());
-    let (_, opened) = made_up();
-    let wrong = violations(&Map::read(&known), &opened);
-    assert!(wrong.len() == 1 && wrong[0].contains("not a circle any more"), "{wrong:?}");
+}
+
+#[test]
+fn a_call_of_a_method_that_stands_in_another_file_is_an_arrow() {
+    let (map, mut sources) = made_up();
+    let io =
+        "use crate::time::Wall; impl Wall { fn send(&self) { if self.is_late() { Self::put(self.next.send()) } } }";
+    let time = "impl Wall { fn is_late(&self) -> bool { true } fn put() {} }";
+    for (file, text) in [("common/src/net/io.rs", io), ("common/src/time.rs", time)] {
+        sources.get_mut(file).unwrap().push_str(text);
+    }
+    assert_eq!(violations(&map, &sources), Vec::<String>::new(), "downwards, and of another type");
+    for planted in ["self.send()", "Self::send(&it)"] {
+        let mut sources = sources.clone();
+        let upward = format!("impl Wall {{ fn planted(&self) {{ {{ let it = {planted}; }} }} }}");
+        sources.get_mut("common/src/time.rs").unwrap().push_str(&upward);
+        let wrong = violations(&map, &sources);
+        let arrow = "common/src/time.rs (low) uses common/src/net/io.rs (high)";
+        assert!(wrong.iter().any(|wrong| wrong.starts_with(arrow)), "{planted}: {wrong:?}");
+    }
 }
 
 #[test]

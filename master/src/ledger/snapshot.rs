@@ -5,9 +5,10 @@
 //! what it says is durable, like everything else a master says.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::calendar::Calendar;
-use super::event::Write;
-use super::ledger::Ledger;
+use super::state::Ledger;
+use crate::lease::Write;
+use crate::lease::calendar::Calendar;
+use crate::lease::rules::{same_cluster, serves};
 use crate::proof::{Proof, Purpose};
 use crate::replication::seal::Own;
 use common::clock::TestClock;
@@ -175,27 +176,4 @@ fn end_of(pairing: EpochId) -> RetiredProof {
 /// The proofs that the last of these pairings are over.
 fn ended(former: &[EpochId]) -> Vec<RetiredProof> {
     former.iter().rev().take(RETIRED_MAX).map(|pairing| end_of(*pairing)).collect()
-}
-
-/// Whether a master in this mode serves at all.
-///
-/// # Errors
-/// Why not.
-pub(super) fn serves(mode: Mode) -> Result<(), Refusal> {
-    match mode {
-        Mode::Syncing => Err(Refusal::Syncing),
-        Mode::RolledBack => Err(Refusal::RolledBack),
-        Mode::Ready | Mode::ReadyAlone => Ok(()),
-    }
-}
-
-/// Whether two belong to the same cluster, as far as both know theirs.
-///
-/// # Errors
-/// [`Refusal::ForeignCluster`].
-pub(super) fn same_cluster(here: Option<ClusterId>, there: Option<ClusterId>) -> Result<(), Refusal> {
-    match (here, there) {
-        (Some(here), Some(there)) if here != there => Err(Refusal::ForeignCluster { here }),
-        _ => Ok(()),
-    }
 }

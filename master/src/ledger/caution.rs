@@ -6,10 +6,10 @@
 //! every open lease to what it permitted, and the table that it hands over shows it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Effects, Write};
-use super::ledger::Ledger;
+use super::state::Ledger;
+use crate::lease::{Alarm, Effects, Write, rules};
 use common::audit::{Action, Actor, Entry};
-use common::lease::{Caution, Floor, Lease, LeaseState, Prep};
+use common::lease::{Caution, Floor, Prep};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::Memory;
 use common::time::{Now, SpanMs, WallMs};
@@ -17,58 +17,17 @@ use common::token::TokenKey;
 
 /// After a meeting of two masters neither of which can prove its store, agents have this long to show what they hold before
 /// anything is granted: longer than an agent waits between two heartbeats, and until it tries a lost connection again.
-pub const QUIET: SpanMs = SpanMs::seconds(90);
-
-/// Why a store is not proven to be the untouched one that its master last wrote. It may be all the same.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
-pub enum Unproven {
-    /// Written by a version that kept no lineage, or the lineage was removed.
-    #[error("it has no lineage: an older version wrote it, or the file `lineage` was removed")]
-    Missing,
-    /// The lineage is not to be believed.
-    #[error("its lineage is not to be believed: {0}")]
-    Damaged(String),
-    /// The machine was started since, or it is another one.
-    #[error("the machine was rebooted since, or it is another one")]
-    Rebooted,
-    /// The anchor is another file.
-    #[error("it is a copy, or was put back from one")]
-    Copied,
-    /// The anchor was touched.
-    #[error("it was touched since its master last wrote it: put back in place, linked, or its mode or owner changed")]
-    Touched,
-    /// Anchor and lineage are of different commits.
-    #[error("a part of it was put back: its anchor and its lineage are of different commits")]
-    Mixed,
-    /// An earlier start was not proven, and has not met the other master since.
-    #[error("an earlier start of it was not proven, and it has not met the other master since")]
-    NotMetSince,
-}
-
-/// The open ones of `leases` that end before `bound`, lifted to it.
-pub(super) fn lifted<'a>(
-    leases: impl Iterator<Item = (TokenKey, &'a Lease)>,
-    bound: Option<WallMs>,
-) -> Vec<(TokenKey, Lease)> {
-    let Some(until) = bound else { return Vec::new() };
-    let short = |lease: &Lease| lease.state != LeaseState::Closed && lease.until < until;
-    leases.filter(|(_, lease)| short(lease)).map(|(key, lease)| (key, Lease { until, ..lease.clone() })).collect()
-}
+const QUIET: SpanMs = SpanMs::seconds(90);
 
 impl Ledger {
-    /// Whether this start could not prove its store, and has not met the other master yet.
-    pub(crate) fn unmet(&self) -> bool {
-        self.pair.unproven().is_some()
-    }
-
     /// What this master remembers, for the other one.
-    pub(crate) fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> Memory {
         Memory { permitted: self.observed.permit_in, unmet: self.unmet(), floor: self.caution.floor }
     }
 
     /// The other master says that it may have renewed leases that nobody knows of: none of them ends before what it was
     /// permitted, nor does what it may have confirmed and answered before it forgot. Durable before it is handed the table.
-    pub(crate) fn lift_what_was_permitted(&mut self, now: Now, fx: &mut Effects) {
+    pub(super) fn lift_what_was_permitted(&mut self, now: Now, fx: &mut Effects) {
         if self.unmet() {
             self.begin_quiet(now, fx);
         }
@@ -76,11 +35,9 @@ impl Ledger {
         let short = |prep: &&Prep| prep.until < until;
         let preps: Vec<Prep> = self.table.preps().filter(short).cloned().collect();
         for prep in preps {
-            let prep = Prep { until, ..prep };
-            fx.writes.push(Write::Prep(prep.clone()));
-            self.table.put_prep(prep);
+            self.put_prep(Prep { until, ..prep }, fx);
         }
-        for (key, lease) in lifted(self.table.leases(), Some(until)) {
+        for (key, lease) in rules::lifted(self.table.leases(), Some(until)) {
             self.put_lease(key, lease, fx);
         }
     }

@@ -2,13 +2,13 @@
 //! for who is known.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Effects};
-use super::ledger::{Asked, Ledger};
-use super::usage::RATE_SPAN;
-use common::parameters::AgentId;
+use super::state::Ledger;
+use crate::lease::usage::RATE_SPAN;
+use crate::lease::{Alarm, Effects};
+use common::parameters::{AgentId, ClusterParameters};
 use common::rpc::lease::Refusal;
 use common::time::{Now, SpanMs, WallMs};
-use common::token::{POOL_LOW_PERCENT, TokenType, TokenValue};
+use common::token::{POOL_LOW_PERCENT, TokenKey, TokenType, TokenValue};
 
 /// How often the pools are counted.
 const COUNT_INTERVAL: SpanMs = SpanMs::seconds(10);
@@ -35,6 +35,20 @@ impl Ledger {
             return Err(Refusal::NetworkRate { network: network.to_string(), count, token_type });
         }
         Ok(())
+    }
+
+    /// Open leases and denied ones have a bound each: what an agent gives up is not in the way of what it needs, and yet
+    /// no agent empties the pool by giving up again and again.
+    fn within_budget(&self, agent_id: &AgentId, token_type: TokenType) -> Result<(), Refusal> {
+        let denied =
+            |key: TokenKey| self.table.prep(key).is_none() && self.table.lease(key).is_some_and(|lease| lease.deny);
+        let of_type = self.table.of_agent(agent_id).filter(|(kind, _)| *kind == token_type);
+        let (ended, open): (Vec<_>, Vec<_>) = of_type.partition(|(_, key)| denied(*key));
+        if open.len() < usize::from(ClusterParameters::BUDGET) && ended.len() < usize::from(ClusterParameters::DENIED) {
+            return Ok(());
+        }
+        let open = u32::try_from(open.len() + ended.len()).unwrap_or(u32::MAX);
+        Err(Refusal::Budget { agent_id: agent_id.clone(), open })
     }
 
     /// Which narrower type's values must not be taken for a lease of `token_type`: those that this agent would not get under
@@ -81,15 +95,6 @@ impl Ledger {
             Some(_) => Refusal::Kept { token_type },
             None => Refusal::PoolExhausted { token_type },
         }
-    }
-
-    /// The other master has none for somebody who asked here.
-    pub(super) fn on_none_free(&mut self, now: Now, asked: Asked, why: Refusal, fx: &mut Effects) {
-        let why = match why {
-            Refusal::PoolExhausted { .. } => self.none_free(now, asked.2),
-            other => other,
-        };
-        self.refuse_waiting(&asked, &why, fx);
     }
 
     /// Tells operators, once, when most of a pool is in use.

@@ -1,9 +1,8 @@
 //! Renewing, giving back, listing: what one master can do alone.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Effects};
-use super::ledger::Ledger;
-use super::rules;
+use super::state::Ledger;
+use crate::lease::{Alarm, Effects, rules};
 use common::audit::{Actor, Cause};
 use common::lease::{Lease, LeaseState};
 use common::rpc::lease::{LIST_MAX, ListRequest, ListedLease, Mode, Refusal, Rent, RentRequest, TerminateRequest};

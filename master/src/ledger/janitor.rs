@@ -2,10 +2,9 @@
 //! closed: a renewal that the other master gave in the meantime is never cut short.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::Effects;
 use super::grant::RESEND_AFTER;
-use super::ledger::Ledger;
-use super::rules;
+use super::state::Ledger;
+use crate::lease::{Effects, rules};
 use common::lease::{Generation, Lease, LeaseState};
 use common::rpc::lease::Mode;
 use common::rpc::peer::PeerMessage;

@@ -5,32 +5,20 @@
 //! it: whoever is told to look again later finds it done.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Effects, Reply, RequestId, Write};
-use super::ledger::{CONFIRM_WAIT, Ledger};
-use super::rules;
-use common::audit::{Action, Actor, Cause, Entry};
+use super::state::{CONFIRM_WAIT, Command, Ledger};
+use crate::lease::rules;
+use crate::lease::{Effects, Reply, RequestId, Write};
+use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::PeerMessage;
-use common::time::{BootMs, Now, SpanMs};
+use common::time::{Now, SpanMs};
 use common::token::TokenKey;
 
 /// Commands that the other master has not confirmed, at once; one more is refused.
 const COMMANDS_MAX: usize = 256;
 /// A command that was not confirmed is said again after this long.
 const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
-
-/// The end of a lease, ordered here and not confirmed by the other master.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Command {
-    /// Who waits for it; `None` if nobody does any more.
-    id: Option<RequestId>,
-    by: Option<Cause>,
-    key: TokenKey,
-    denied: Lease,
-    give_up_at: BootMs,
-    sent_at: BootMs,
-}
 
 impl Ledger {
     /// An operator's denial, of whoever's lease.

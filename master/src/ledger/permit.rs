@@ -1,22 +1,22 @@
 //! What one master allows the other to do alone, and what each remembers so that a rolled-back disk or clock is noticed.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Effects, PeerObservations};
-use super::ledger::Ledger;
+use super::state::Ledger;
+use crate::lease::{Alarm, Effects, PeerObservations};
 use common::rpc::lease::{Mode, Refusal};
 use common::time::{HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
 
 /// A permit is renewed when it could be this much longer.
 pub(super) const PERMIT_STEP: SpanMs = SpanMs(HOUR_MS);
 /// Two calendars further apart than this grant nothing.
-pub(crate) const SKEW_MAX: SpanMs = SpanMs::seconds(300);
+pub(super) const SKEW_MAX: SpanMs = SpanMs::seconds(300);
 /// How often the highest time seen is written down.
 const CLOCK_STEP: SpanMs = SpanMs::seconds(60);
 
 impl Ledger {
     /// At each of its heartbeats: allow the other master to go on alone for a while longer. Durable before it is sent,
     /// because whatever was allowed bounds what a lost master may have promised.
-    pub(crate) fn extend_permit(&mut self, now: Now, fx: &mut Effects) {
+    pub(super) fn extend_permit(&mut self, now: Now, fx: &mut Effects) {
         // One that is behind allows less, which harms nobody; a joined master shall not wait for it.
         if self.mode() != Mode::Ready || !self.pair.heard(now) || self.skewed() || self.calendar.far() {
             return;
@@ -50,7 +50,7 @@ impl Ledger {
 
     /// A difference of two calendars, as wide as it looks by the clock we run by: on a test clock the time that messages are
     /// under way looks like hours.
-    pub(crate) fn tolerated(&self, skew: SpanMs) -> SpanMs {
+    pub(super) fn tolerated(&self, skew: SpanMs) -> SpanMs {
         let scale = self.test_clock().map_or(1, |test| i64::from(test.scale));
         SpanMs(skew.0.saturating_mul(scale))
     }

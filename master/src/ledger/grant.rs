@@ -1,12 +1,12 @@
 //! Granting: a change of ownership, which both masters make durable before the agent hears of it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{Alarm, Effects, Reply, RequestId, Write};
-use super::ledger::{Asked, CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
-use super::rules;
+use super::state::{Asked, CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
+use crate::lease::rules;
+use crate::lease::{Alarm, Effects, Reply, RequestId};
 use common::audit::{Actor, Cause};
 use common::lease::{Caution, Generation, Grant, Lease, LeaseState, Prep};
-use common::parameters::{AgentId, ClusterParameters, SessionId};
+use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::{FORMER_MAX, Mode, Refusal, TokenRequest};
 use common::rpc::peer::PeerMessage;
 use common::time::{Now, SpanMs};
@@ -80,20 +80,6 @@ impl Ledger {
         Ok(())
     }
 
-    /// Open leases and denied ones have a bound each: what an agent gives up is not in the way of what it needs, and yet
-    /// no agent empties the pool by giving up again and again.
-    pub(super) fn within_budget(&self, agent_id: &AgentId, token_type: TokenType) -> Result<(), Refusal> {
-        let denied =
-            |key: TokenKey| self.table.prep(key).is_none() && self.table.lease(key).is_some_and(|lease| lease.deny);
-        let of_type = self.table.of_agent(agent_id).filter(|(kind, _)| *kind == token_type);
-        let (ended, open): (Vec<_>, Vec<_>) = of_type.partition(|(_, key)| denied(*key));
-        if open.len() < usize::from(ClusterParameters::BUDGET) && ended.len() < usize::from(ClusterParameters::DENIED) {
-            return Ok(());
-        }
-        let open = u32::try_from(open.len() + ended.len()).unwrap_or(u32::MAX);
-        Err(Refusal::Budget { agent_id: agent_id.clone(), open })
-    }
-
     /// A fresh start shows the sessions that its serial file had before: nobody uses their leases any more, so they are
     /// denied, as if they had been released. Their values rest like any other.
     fn give_up(
@@ -146,8 +132,7 @@ impl Ledger {
             from: today,
             until: rules::first_until(now, &parameters, must_prove),
         };
-        fx.writes.push(Write::Prep(prep.clone()));
-        self.table.put_prep(prep.clone());
+        self.put_prep(prep.clone(), fx);
         self.sent_at.insert(key, now.boot);
         fx.send(PeerMessage::Propose { prep });
         true
@@ -179,7 +164,16 @@ impl Ledger {
         fx.send(PeerMessage::NoneFree { agent_id: agent_id.clone(), session, token_type, why });
     }
 
-    pub(crate) fn on_propose(&mut self, now: Now, prep: Prep, fx: &mut Effects) {
+    /// The other master has none for somebody who asked here.
+    pub(super) fn on_none_free(&mut self, now: Now, asked: Asked, why: Refusal, fx: &mut Effects) {
+        let why = match why {
+            Refusal::PoolExhausted { .. } => self.none_free(now, asked.2),
+            other => other,
+        };
+        self.refuse_waiting(&asked, &why, fx);
+    }
+
+    pub(super) fn on_propose(&mut self, now: Now, prep: Prep, fx: &mut Effects) {
         let key = prep.key;
         let parameters = self.identity.parameters;
         let plausible = rules::plausible(key, prep.token_type, prep.from, prep.until, &parameters);
@@ -224,6 +218,37 @@ impl Ledger {
             self.share(key, fx);
         }
         self.end_if_never_confirmed(key, fx);
+    }
+
+    /// Merges what the other master knows; used by every message that carries records.
+    pub(super) fn merge_all(&mut self, now: Now, records: Vec<(TokenKey, Lease)>, fx: &mut Effects) {
+        for (key, theirs) in records {
+            if !rules::plausible(key, theirs.token_type, theirs.from, theirs.until, &self.identity.parameters) {
+                fx.alarms.push(Alarm::Implausible(key));
+                continue;
+            }
+            let mine = self.table.lease(key);
+            let Some(mut merged) = rules::merge(self.identity.master, key, mine, &theirs) else {
+                self.pair.freeze();
+                fx.alarms.push(Alarm::Conflict(key));
+                continue;
+            };
+            // It may have been lifted to what the other one was permitted, and that one has forgotten its renewals.
+            let lifted = self.table.prep(key).filter(|prep| prep.g == merged.g && prep.until > merged.until);
+            let lifted = lifted.map(|prep| prep.until);
+            merged.until = lifted.unwrap_or(merged.until);
+            let changed = mine != Some(&merged);
+            if self.table.prep(key).is_some_and(|prep| prep.g <= merged.g) {
+                self.drop_prep(key, fx);
+            }
+            if changed {
+                self.put_lease(key, merged, fx);
+            }
+            if lifted.is_some() {
+                self.share(key, fx);
+            }
+            self.answer_waiting(now, key, fx);
+        }
     }
 
     /// A proposal that nobody who knows what is known here would confirm: the grant before it was ended, and lifted by the other

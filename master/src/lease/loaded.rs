@@ -1,0 +1,40 @@
+//! A store's contents.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::event::{Identity, PeerObservations};
+use crate::replication::lives::{Lives, Unproven};
+use common::account::{Login, SecretHash};
+use common::lease::{Caution, Lease, Prep};
+use common::setting::Setting;
+use common::time::WallMs;
+use common::token::TokenKey;
+
+/// What a store held when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Who this master is.
+    pub identity: Identity,
+    /// The last durable change.
+    pub lsn: u64,
+    /// How far the other master may extend leases alone.
+    pub permit_out: Option<WallMs>,
+    /// What is remembered beside the leases.
+    pub observed: PeerObservations,
+    /// This master's and the other's starts.
+    pub lives: Lives,
+    /// Whether this is the store that this master last wrote, untouched: no copy, not put back, not on another disk; and
+    /// met the other master since it was last not so.
+    pub proven: Result<(), Unproven>,
+    /// What keeps it from promising.
+    pub caution: Caution,
+    /// Leases.
+    pub leases: Vec<(TokenKey, Lease)>,
+    /// Proposals without confirmation.
+    pub preps: Vec<Prep>,
+    /// Settings.
+    pub settings: Vec<Setting>,
+    /// Proposals of settings without confirmation.
+    pub setting_preps: Vec<Setting>,
+    /// Who was logged in at this master's console. The ledger has no part in it.
+    pub logins: Vec<(SecretHash, Login)>,
+}

@@ -1,0 +1,176 @@
+//! Meeting the other master: the tables are exchanged, heartbeats go to and fro, and its silence is noticed
+//! ([`crate::replication::pair`]).
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::state::Ledger;
+use crate::lease::{Alarm, Effects, Lives};
+use crate::replication::pair::{Exchange, PAGE_WAIT, SILENCE, SILENCE_ALONE, SKEW_ALARM};
+use common::lease::{Lease, Prep};
+use common::rpc::lease::Mode;
+use common::rpc::peer::{Hello, PeerMessage};
+use common::time::{Now, WallMs};
+use common::token::TokenKey;
+
+impl Ledger {
+    pub(super) fn on_hello(&mut self, now: Now, hello: &Hello, fx: &mut Effects) {
+        if hello.answer {
+            fx.answer(PeerMessage::Hello(self.hello(now, false)));
+        }
+        if !self.identity().paired {
+            return;
+        }
+        let mut lives = self.lives.clone();
+        if let Some(accepted) = hello.accepted {
+            lives.accepted(accepted);
+        }
+        lives.peer = hello.lives.last().copied().or(lives.peer);
+        self.put_lives(lives, fx);
+        let view = self.pair.view();
+        view.lsn = hello.lsn;
+        view.version.clone_from(&hello.version);
+        self.compare_clocks(now, hello.wall, fx);
+        self.tell_first_whitelist(fx);
+        self.begin_exchange(now, fx);
+    }
+
+    pub(super) fn on_peer_heartbeat(&mut self, now: Now, lsn: u64, wall: WallMs, mode: Mode, fx: &mut Effects) {
+        let view = self.pair.view();
+        // Late messages do not make it younger.
+        view.lsn = view.lsn.max(lsn);
+        view.mode = Some(mode);
+        self.compare_clocks(now, wall, fx);
+    }
+
+    fn compare_clocks(&mut self, now: Now, theirs: WallMs, fx: &mut Effects) {
+        let skew = theirs - now.wall;
+        self.pair.view().skew = skew;
+        let skewed = skew.0.saturating_abs() > self.tolerated(SKEW_ALARM).0;
+        if skewed && !self.pair.skewed {
+            fx.alarms.push(Alarm::ClockSkew(skew.0));
+        }
+        self.pair.skewed = skewed;
+    }
+
+    fn begin_exchange(&mut self, now: Now, fx: &mut Effects) {
+        self.pair.exchanges = self.pair.exchanges.wrapping_add(1);
+        let id = self.pair.exchanges;
+        self.pair.exchange = Some(Exchange { id, after: None, asked_at: now.boot });
+        fx.send(PeerMessage::Pull { exchange: id, after: None, unmet: self.unmet() });
+    }
+
+    pub(super) fn on_pull(&mut self, now: Now, exchange: u64, after: Option<TokenKey>, unmet: bool, fx: &mut Effects) {
+        if unmet && after.is_none() {
+            self.lift_what_was_permitted(now, fx);
+        }
+        // Whoever may have forgotten a confirmation is handed the proposals too: no agent heard of any other grant that is not
+        // among the records.
+        let (records, proposals, last) = self.table().page(after, unmet);
+        let settings = if last { self.settings_table().all().cloned().collect() } else { Vec::new() };
+        let memory = self.memory();
+        fx.send(PeerMessage::Page { exchange, after, records, proposals, settings, memory, last });
+    }
+
+    pub(super) fn on_page(
+        &mut self,
+        now: Now,
+        (exchange, after): (u64, Option<TokenKey>),
+        records: Vec<(TokenKey, Lease)>,
+        proposals: Vec<Prep>,
+        last: bool,
+        fx: &mut Effects,
+    ) {
+        let asked = self.pair.exchange.as_ref().is_some_and(|x| x.id == exchange && x.after == after);
+        if !asked {
+            return;
+        }
+        let next = records.last().map(|(key, _)| *key).max(proposals.last().map(|prep| prep.key));
+        self.merge_all(now, records, fx);
+        if self.unmet() {
+            // Any of them may have been confirmed here, and its agent answered. Known before this master promises anything, and
+            // so before the other one can be lost without it.
+            proposals.into_iter().for_each(|prep| self.on_propose(now, prep, fx));
+        }
+        match next.filter(|_| !last) {
+            Some(next) => {
+                self.pair.exchange = Some(Exchange { id: exchange, after: Some(next), asked_at: now.boot });
+                fx.send(PeerMessage::Pull { exchange, after: Some(next), unmet: self.unmet() });
+            }
+            None => {
+                self.pair.exchange = None;
+                self.pair.synced = true;
+                self.met(fx);
+                if self.pair.mode != Mode::RolledBack {
+                    self.pair.mode = Mode::Ready;
+                    // The other one may be alone in a moment: allow it to go on without waiting for the next beat.
+                    self.extend_permit(now, fx);
+                    self.say_alive(now, fx);
+                }
+            }
+        }
+    }
+
+    /// The tables are exchanged: whatever this store lacks, the other master had.
+    fn met(&mut self, fx: &mut Effects) {
+        self.pair.unproven = None;
+        self.pair.unanswered_since = None;
+        self.put_lives(Lives { unproven: false, ..self.lives.clone() }, fx);
+    }
+
+    pub(super) fn watch_peer(&mut self, now: Now, fx: &mut Effects) {
+        let since = self.pair.heard.unwrap_or(self.pair.started);
+        let silence = now.boot - since;
+        let silent = silence >= SILENCE;
+        if silent != self.pair.silent {
+            fx.alarms.push(if silent { Alarm::PeerSilent } else { Alarm::PeerHeard });
+            self.pair.silent = silent;
+        }
+        // Heard, but what this one asks is not answered: it is not heard itself.
+        let unanswered = self.pair.mode == Mode::Syncing
+            && self.pair.unanswered(now)
+            && self.pair.doubted.is_none_or(|at| now.boot - at >= SILENCE_ALONE);
+        if (silence < SILENCE_ALONE && !unanswered) || !self.identity().paired || self.pair.mode == Mode::RolledBack {
+            return;
+        }
+        if silence >= SILENCE_ALONE {
+            // The next meeting begins with a greeting again: one that refuses us takes nothing else.
+            self.pair.synced = false;
+            self.pair.exchange = None;
+            self.pair.unanswered_since = None;
+        }
+        if let Some(why) = &self.pair.unproven {
+            if !self.pair.unproven_said {
+                fx.alarms.push(Alarm::Unproven(why.clone()));
+                self.pair.unproven_said = true;
+            }
+            return;
+        }
+        if silence < SILENCE_ALONE {
+            fx.alarms.push(Alarm::NotHeard);
+        }
+        self.pair.mode = Mode::ReadyAlone;
+    }
+
+    fn say_alive(&self, now: Now, fx: &mut Effects) {
+        let (lsn, mode, permit) = (self.lsn(), self.mode(), self.permit_out);
+        let (steady, reverted) = (self.calendar().steady(), self.caution.reverted);
+        fx.send(PeerMessage::Heartbeat { lsn, wall: now.wall, mode, permit, steady, reverted });
+    }
+
+    pub(super) fn beat(&mut self, now: Now, fx: &mut Effects) {
+        self.say_alive(now, fx);
+        match &self.pair.exchange {
+            Some(exchange) if now.boot - exchange.asked_at >= PAGE_WAIT => {
+                let (id, after) = (exchange.id, exchange.after);
+                self.pair.exchange = Some(Exchange { id, after, asked_at: now.boot });
+                fx.send(PeerMessage::Pull { exchange: id, after, unmet: self.unmet() });
+                // It may refuse whatever is not a greeting.
+                if self.pair.unanswered(now) {
+                    fx.send(PeerMessage::Hello(self.hello(now, true)));
+                }
+            }
+            Some(_) => {}
+            None if !self.pair.synced => fx.send(PeerMessage::Hello(self.hello(now, true))),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Comparing what agents can prove ([`crate::lease::receipt`]) with what this ledger knows.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::state::Ledger;
+use crate::lease::receipt::{receipt, said};
+use crate::lease::{Alarm, Effects};
+use crate::proof::{Proof, Purpose};
+use common::audit::{Actor, Cause};
+use common::lease::{Grant, Lease, LeaseState, Receipt};
+use common::rpc::lease::{Mode, Refusal, RentRequest};
+use common::time::Now;
+use common::token::TokenKey;
+
+impl Ledger {
+    /// The receipt for a lease as it stands.
+    pub(super) fn receipt_for(&self, key: TokenKey, lease: &Lease) -> Option<Receipt> {
+        receipt(self.identity.epoch?, key, lease.g, lease.session, (lease.from, lease.until))
+    }
+
+    /// What the holder of a lease is told, with its receipt.
+    pub(super) fn grant_with_receipt(&self, key: TokenKey, lease: &Lease) -> Grant {
+        Grant { receipt: self.receipt_for(key, lease), ..lease.grant(key) }
+    }
+
+    /// Whether a master of this pairing, or of one before it, promised that.
+    fn promised(&self, request: &RentRequest, receipt: &Receipt) -> bool {
+        let Some(said) = said(request.key, request.g, request.session, receipt.from, receipt.until) else {
+            return false;
+        };
+        let proof = Proof::from(receipt.proof);
+        let pairings = self.identity.epoch.iter().chain(self.identity.former.iter().rev());
+        pairings.into_iter().any(|pairing| proof.proves(*pairing, Purpose::Receipt, &said))
+    }
+
+    /// Compares what the holder of a lease can prove with what this ledger knows, once the tables are exchanged.
+    ///
+    /// # Errors
+    /// [`Refusal::Reverted`] if both ledgers have forgotten it. The holder goes on with what it has.
+    pub(super) fn compare_receipt(&mut self, now: Now, request: &RentRequest, fx: &mut Effects) -> Result<(), Refusal> {
+        let Some(receipt) = request.receipt.filter(|_| self.mode() == Mode::Ready) else { return Ok(()) };
+        let key = request.key;
+        // The other master confirmed it and answered, and its confirmation is under way.
+        let proposed = self.table.prep(key).is_some_and(|prep| (prep.g, prep.session) == (request.g, request.session));
+        let known = self.table.lease(key);
+        let agrees = |lease: &Lease| {
+            (lease.g, lease.session) == (request.g, request.session) && receipt.until <= lease.until
+                || lease.g > request.g && receipt.until <= lease.from
+        };
+        // Nearly always so; a proof costs more than a look.
+        if proposed || known.is_some_and(agrees) || !self.promised(request, &receipt) {
+            return Ok(());
+        }
+        match known.cloned() {
+            Some(lease) if (lease.g, lease.session) == (request.g, request.session) => {
+                fx.alarms.push(Alarm::LongerPromise(key, receipt.until));
+                self.put_lease(key, Lease { until: receipt.until, ..lease }, fx);
+                self.share(key, fx);
+                return Ok(());
+            }
+            // What was granted in its place, by a ledger that had forgotten it, is not used any more.
+            Some(lease) if lease.state != LeaseState::Closed && lease.from < receipt.until => {
+                fx.by = Some(Cause::event(Actor::new("another holder of the token, with a receipt", "")));
+                self.put_lease(key, Lease { deny: true, ..lease }, fx);
+                self.share(key, fx);
+            }
+            _ => {}
+        }
+        // A floor expects just this.
+        let floor = self.caution.floor.filter(|floor| now.wall < floor.until);
+        if floor.is_none_or(|floor| receipt.until > floor.until || floor.allows(key.value, now.wall)) {
+            self.on_reverted(Alarm::Reverted(key), fx);
+        }
+        Err(Refusal::Reverted)
+    }
+}
