@@ -91,7 +91,7 @@ impl Server {
                 common::serve_connection!(io, &place, &bounds, server.serve(), weigh);
             }
         };
-        transport::accept(listener, places, stop, |_| true, handle).await;
+        transport::accept(listener, places, stop, handle).await;
     }
 
     /// Whether `n` IDs of so many bytes may be asked for: within our bounds, and within a frame.

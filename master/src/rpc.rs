@@ -83,7 +83,7 @@ pub async fn serve(
             let _ = tokio::time::timeout(REFUSED_PATIENCE, told).await;
         }
     };
-    accept(listener, Places::new(connections_max), stop, |_| true, handle).await;
+    accept(listener, Places::new(connections_max), stop, handle).await;
 }
 
 /// What the answer to a request takes at most until it is sent, in bytes; 0 if that is little.

@@ -11,6 +11,7 @@ use common::time::{DAY_MS, HOUR_MS, WallMs};
 use sample::{NOW, Sample};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
@@ -74,6 +75,6 @@ async fn main() -> std::io::Result<()> {
         phc: web::hash(b"preview").unwrap_or_default(),
     };
     let accounts = sample::SampleAccounts { users: vec![user].into(), ..sample::SampleAccounts::with_key() };
-    web::serve(listener, web::CONNECTIONS_MAX, sample, Arc::new(accounts).auth(), std::future::pending()).await;
+    web::serve(listener, web::CONNECTIONS_MAX, sample, Arc::new(accounts).auth(), CancellationToken::new()).await;
     Ok(())
 }

@@ -10,21 +10,15 @@ use crate::masters::Masters;
 use crate::routes;
 use crate::shared::Shared;
 use axum::Router;
-use common::net::http::Heard;
-use common::net::io::WriteTimeout;
+use common::net::io::{ByteStream, WriteTimeout};
 use common::net::places::{Place, Places};
-use hyper::Request;
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioTimer;
+use common::net::{http, listener};
 use hyper_util::service::TowerToHyperService;
-use std::net::IpAddr;
-use std::pin::pin;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
 
 /// The most connections at a time, if there are descriptors for them.
 pub const CONNECTIONS_MAX: usize = PLACES_MAX + SPARE_MAX;
@@ -42,8 +36,6 @@ const WRITE_MAX: Duration = Duration::from_secs(30);
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// How long requests may take to finish once the process is told to stop.
 const STOP_MAX: Duration = Duration::from_secs(2);
-/// The pause after an `accept` that failed: it fails when descriptors run out, and they come back.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Which connections there are, and what each is served.
 struct Site {
@@ -53,14 +45,14 @@ struct Site {
     spare: Router,
 }
 
-/// Serves the console on `listener` until `stop` resolves, so many connections at a time; then event streams end, and open
-/// requests within 2 s.
+/// Serves the console on `listener` until `stop`, so many connections at a time; then event streams end, and open requests
+/// within 2 s.
 pub async fn serve(
     listener: TcpListener,
     connections_max: usize,
     masters: Arc<dyn Masters>,
     auth: Arc<Auth>,
-    stop: impl Future<Output = ()>,
+    stop: CancellationToken,
 ) {
     let live = Live::new(Arc::clone(&masters), Arc::clone(&auth));
     let shared = Shared { masters, live: Arc::clone(&live), auth };
@@ -71,31 +63,14 @@ pub async fn serve(
         spare_places: Places::new(spare),
         spare: routes::spare_router(shared),
     };
-    let stopped = CancellationToken::new();
-    let mut connections = JoinSet::new();
-    let mut stop = pin!(stop);
-    loop {
-        while connections.try_join_next().is_some() {}
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = &mut stop => break,
-        };
-        match accepted {
-            Ok((io, address)) => {
-                let Some((place, router)) = site.welcome() else { continue };
-                connections.spawn(serve_connection(io, address.ip(), place, router, stopped.clone()));
-                site.places.settle().await;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the console could not accept a connection; trying again");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    stopped.cancel();
+    let welcome = |io, from: SocketAddr| {
+        let (place, router) = site.welcome()?;
+        Some(serve_connection(io, from.ip(), place, router, stop.clone()))
+    };
+    let failed = |error| tracing::warn!(%error, "the console could not accept a connection; trying again");
+    let connections = listener::accept(listener, &site.places, &stop, welcome, failed).await;
     live.close();
-    let ended = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(STOP_MAX, ended).await.is_err() {
+    if listener::end(connections, STOP_MAX).await > 0 {
         tracing::debug!("some console requests did not finish in time");
     }
 }
@@ -108,17 +83,10 @@ impl Site {
     }
 }
 
-async fn serve_connection(io: TcpStream, from: IpAddr, place: Place, router: Router, stop: CancellationToken) {
-    // Without it an answer may wait for the acknowledgement of the one before.
-    let _ = io.set_nodelay(true);
-    let service = TowerToHyperService::new(router.map_request(move |mut request: Request<Heard>| {
-        request.extensions_mut().insert(Source(from));
-        request
-    }));
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);
+async fn serve_connection(io: impl ByteStream, from: IpAddr, place: Place, router: Router, stop: CancellationToken) {
     let io = WriteTimeout::new(io, WRITE_MAX, place.clone());
-    if let Err(error) = common::net::http::serve(&http, io, service, &place, &stop).await {
+    let (http, service) = (http::bounded(HEAD_MAX, HEAD_BYTES_MAX), TowerToHyperService::new(router));
+    if let Err(error) = http::serve(&http, io, Source(from), service, &place, &stop).await {
         tracing::debug!(%error, "a console connection ended early");
     }
 }

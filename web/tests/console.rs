@@ -352,10 +352,9 @@ async fn a_panic_behind_the_trait_costs_one_answer() {
 async fn stopping_ends_open_event_streams() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let stop = tokio_util::sync::CancellationToken::new();
     let auth = Arc::new(SampleAccounts::with_key()).auth();
-    let server =
-        tokio::spawn(web::serve(listener, web::CONNECTIONS_MAX, Arc::new(few()), auth, async { drop(stopped.await) }));
+    let server = tokio::spawn(web::serve(listener, web::CONNECTIONS_MAX, Arc::new(few()), auth, stop.clone()));
 
     let mut browser = tokio::net::TcpStream::connect(address).await.unwrap();
     let head = format!("GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n\r\n");
@@ -364,7 +363,7 @@ async fn stopping_ends_open_event_streams() {
     while !String::from_utf8_lossy(&seen).contains("event: parts") {
         assert_ne!(browser.read_buf(&mut seen).await.unwrap(), 0, "{}", String::from_utf8_lossy(&seen));
     }
-    stop.send(()).unwrap();
+    stop.cancel();
     // The chunked body is ended properly: a browser sees an end, not a broken connection.
     browser.read_to_end(&mut seen).await.unwrap();
     assert!(seen.ends_with(b"0\r\n\r\n"));

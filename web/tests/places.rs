@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 
 /// What of `web::CONNECTIONS_MAX` is served everything.
 const CONNECTIONS_MAX: usize = 256;
@@ -46,7 +47,7 @@ async fn a_console_that_is_busy_says_so_at_once_and_how_it_is() {
         web::CONNECTIONS_MAX,
         Arc::new(few()),
         Arc::clone(&accounts).auth(),
-        std::future::pending(),
+        CancellationToken::new(),
     ));
     let mut busy = Vec::new();
     for _ in 0..CONNECTIONS_MAX {

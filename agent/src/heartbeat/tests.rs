@@ -99,7 +99,7 @@ impl Master {
                 common::serve_connection!(io, &place, &bounds, master.serve());
             }
         };
-        tokio::spawn(transport::accept(listener, Places::new(8), CancellationToken::new(), |_| true, handle));
+        tokio::spawn(transport::accept(listener, Places::new(8), CancellationToken::new(), handle));
         address
     }
 }

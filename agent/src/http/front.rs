@@ -8,7 +8,8 @@
 //!
 //! Bounds: the input of a connection holds one head of [`HEAD_LEN_MAX`]; the output is sent before it exceeds
 //! [`OUT_LEN`], however many requests or IDs are asked for, so that a caller who does not read stops us from reading too,
-//! and is dropped by [`WriteTimeout`]. Nothing is held back while we wait for anything: what is written is sent first.
+//! and is dropped by [`WriteTimeout`](common::net::io::WriteTimeout). Nothing is held back while we wait for anything: what is
+//! written is sent first.
 
 use super::accept::Media;
 use super::head::{self, Head, Plain};
@@ -21,17 +22,15 @@ use crate::refusal::Refusal;
 use crate::run::Runs;
 use bytes::BufMut as _;
 use common::clock::Clock;
-use common::net::io::{Rewind, WriteTimeout};
+use common::net::io::{ByteStream, Rewind};
 use common::net::places::Place;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::io::poll_read_buf;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
@@ -75,8 +74,8 @@ fn give_back(out: &mut Vec<u8>) {
 }
 
 /// A connection that has not asked for anything but IDs yet.
-pub(super) struct Front<'a> {
-    io: WriteTimeout<TcpStream>,
+pub(super) struct Front<'a, IO> {
+    io: IO,
     site: &'a Site,
     place: &'a Place,
     input: Vec<u8>,
@@ -104,8 +103,8 @@ enum Woken {
     Look,
 }
 
-impl<'a> Front<'a> {
-    pub(super) fn new(io: WriteTimeout<TcpStream>, site: &'a Site, place: &'a Place) -> Self {
+impl<'a, IO: ByteStream> Front<'a, IO> {
+    pub(super) fn new(io: IO, site: &'a Site, place: &'a Place) -> Self {
         Self {
             io,
             site,
@@ -120,10 +119,7 @@ impl<'a> Front<'a> {
     }
 
     /// Answers until the connection ends, or until it asks for something else; then it is handed on.
-    pub(super) async fn serve(
-        mut self,
-        stop: &CancellationToken,
-    ) -> io::Result<Option<Rewind<WriteTimeout<TcpStream>>>> {
+    pub(super) async fn serve(mut self, stop: &CancellationToken) -> io::Result<Option<Rewind<IO>>> {
         let stopped = pin!(stop.cancelled());
         let has_to_go = pin!(self.place.has_to_go());
         let look = pin!(sleep(LOOK));
@@ -281,7 +277,7 @@ impl Ends<'_, '_> {
 /// Mints at once if a window holds. Otherwise sends what is written already, and waits.
 async fn now_or_after(
     minting: impl Future<Output = Result<Runs, Refusal>>,
-    io: &mut WriteTimeout<TcpStream>,
+    io: &mut impl ByteStream,
     out: &mut Vec<u8>,
 ) -> io::Result<Result<Runs, Refusal>> {
     let mut minting = pin!(minting);
@@ -300,7 +296,7 @@ async fn send(
     mut runs: Runs,
     style: &Style,
     minter: &Minter,
-    io: &mut WriteTimeout<TcpStream>,
+    io: &mut impl ByteStream,
     out: &mut Vec<u8>,
 ) -> io::Result<()> {
     let len = style.len_of(&runs);
@@ -350,19 +346,21 @@ fn refuse(agent: &Agent, problem: &Problem, out: &mut Vec<u8>) {
     out.extend_from_slice(document.as_bytes());
 }
 
-async fn flush(io: &mut WriteTimeout<TcpStream>, out: &mut Vec<u8>) -> io::Result<()> {
+async fn flush(io: &mut impl ByteStream, out: &mut Vec<u8>) -> io::Result<()> {
     if !out.is_empty() {
         io.write_all(out).await?;
+        // A socket has sent it by now; what encrypts may not have.
+        io.flush().await?;
         out.clear();
     }
     Ok(())
 }
 
 /// Tells a caller that there are too many, and closes.
-pub(super) async fn turn_away(mut io: TcpStream, agent: Arc<Agent>) {
+pub(super) async fn turn_away(mut io: impl ByteStream, agent: &Agent) {
     let problem = agent.overloaded("there are too many connections; close some, or ask another agent");
     let mut out = Vec::new();
-    refuse(&agent, &problem, &mut out);
+    refuse(agent, &problem, &mut out);
     if io.write_all(&out).await.is_ok() && io.shutdown().await.is_ok() {
         // Closed with a request unread, the kernel would throw our answer away.
         let mut sink = [0; IN_LEN];

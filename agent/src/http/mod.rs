@@ -32,24 +32,21 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, put};
 use bytes::Bytes;
 use common::hosts::HostNames;
-use common::net::http::Heard;
-use common::net::io::{Rewind, WriteTimeout};
+use common::net::io::{ByteStream, Rewind, WriteTimeout};
+use common::net::listener;
 use common::net::places::{Place, Places};
 use common::parameters::AgentId;
 use common::process::descriptors::Port;
-use common::rpc::budget;
 use common::time::BootMs;
 use front::Front;
-use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use problem::Problem;
 use rate::{CallerAddress, NameRate};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// The most IDs in one answer when nothing else is said.
@@ -79,8 +76,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long open requests may take to end when the agent stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long the listener waits after an error such as too many open files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const _: () = assert!(BODY_MEMORY_MAX / mint::BODY_UNIT <= Semaphore::MAX_PERMITS);
 
@@ -200,50 +195,40 @@ impl Site {
 /// threads may serve the same site, each on a listener of its own.
 pub async fn serve(listener: TcpListener, site: Site, stop: CancellationToken) {
     let site = Arc::new(site);
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-            Some(_) = connections.join_next() => continue,
-        };
-        match accepted {
-            Ok((io, from)) => {
-                // Without it an answer may wait for the acknowledgement of the one before.
-                let _ = io.set_nodelay(true);
-                welcome(io, from.ip(), &site, &stop, &mut connections);
-                site.places.settle().await;
-            }
-            Err(error) => {
-                budget::note_failed_accept();
-                tracing::debug!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+    let welcome = |io, from: SocketAddr| welcome(io, from.ip(), &site, &stop);
+    let failed = |error| tracing::debug!(%error, "a connection could not be accepted");
+    let connections = listener::accept(listener, &site.places, &stop, welcome, failed).await;
+    let cut = listener::end(connections, DRAIN_TIMEOUT).await;
+    if cut > 0 {
+        tracing::warn!(connections = cut, "connections that did not end in time are dropped");
+    }
+}
+
+/// What is done for a connection: it is served if there is a place for it, and otherwise told so, at once.
+fn welcome<IO: ByteStream>(
+    io: IO,
+    from: IpAddr,
+    site: &Arc<Site>,
+    stop: &CancellationToken,
+) -> Option<impl Future<Output = ()> + use<IO>> {
+    let place = match site.places.take() {
+        Some(place) => Ok(place),
+        None => Err(Arc::clone(&site.turned_away).try_acquire_owned().ok()?),
+    };
+    let (site, stop) = (Arc::clone(site), stop.clone());
+    Some(async move {
+        match place {
+            Ok(place) => serve_connection(io, from, &site, &place, &stop).await,
+            Err(_among_them) => {
+                // Boxed: every connection would have room for what few need.
+                let told = Box::pin(front::turn_away(io, &site.agent));
+                let _ = tokio::time::timeout(TURN_AWAY_TIMEOUT, told).await;
             }
         }
-    }
-    drop(listener);
-    let drained = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
-        tracing::warn!(connections = connections.len(), "connections that did not end in time are dropped");
-        connections.shutdown().await;
-    }
+    })
 }
 
-/// Serves a connection if there is a place for it; otherwise says so, at once.
-fn welcome(io: TcpStream, from: IpAddr, site: &Arc<Site>, stop: &CancellationToken, connections: &mut JoinSet<()>) {
-    if let Some(place) = site.places.take() {
-        let (site, stop) = (Arc::clone(site), stop.clone());
-        connections.spawn(async move { serve_connection(io, from, &site, &place, &stop).await });
-    } else if let Ok(place) = Arc::clone(&site.turned_away).try_acquire_owned() {
-        let agent = Arc::clone(&site.agent);
-        connections.spawn(async move {
-            let _ = tokio::time::timeout(TURN_AWAY_TIMEOUT, front::turn_away(io, agent)).await;
-            drop(place);
-        });
-    }
-}
-
-async fn serve_connection(io: TcpStream, from: IpAddr, site: &Site, place: &Place, stop: &CancellationToken) {
+async fn serve_connection<IO: ByteStream>(io: IO, from: IpAddr, site: &Site, place: &Place, stop: &CancellationToken) {
     let io = WriteTimeout::new(io, WRITE_TIMEOUT, place.clone());
     match Front::new(io, site, place).serve(stop).await {
         Ok(None) => {}
@@ -253,23 +238,18 @@ async fn serve_connection(io: TcpStream, from: IpAddr, site: &Site, place: &Plac
 }
 
 /// The rest of a connection that asked for something else than IDs.
-async fn serve_anything(
-    io: Rewind<WriteTimeout<TcpStream>>,
+async fn serve_anything<IO: ByteStream>(
+    io: Rewind<WriteTimeout<IO>>,
     from: IpAddr,
     router: Router,
     place: &Place,
     stop: &CancellationToken,
 ) {
-    let router = TowerToHyperService::new(router);
-    let service = hyper::service::service_fn(move |mut request: hyper::Request<Heard>| {
-        request.extensions_mut().insert(CallerAddress(from));
-        hyper::service::Service::call(&router, request)
-    });
-    let mut http = hyper::server::conn::http1::Builder::new();
-    // Not `pipeline_flush`: it copies the answers to all requests that came together into one buffer without a bound,
-    // and sends none while part of another request is there, not even the one that says what is wrong with it.
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX).max_headers(HEADERS_MAX);
-    if let Err(error) = common::net::http::serve(&http, io, service, place, stop).await {
+    let mut http = common::net::http::bounded(HEAD_TIMEOUT, HEAD_LEN_MAX);
+    http.max_headers(HEADERS_MAX);
+    let served =
+        common::net::http::serve(&http, io, CallerAddress(from), TowerToHyperService::new(router), place, stop);
+    if let Err(error) = served.await {
         tracing::trace!(%error, "a connection ended with an error");
     }
 }

@@ -7,6 +7,7 @@ use common::rpc::mint::MintCode;
 use common::token::{TokenType, TokenValue};
 use serde_json::Value;
 use std::collections::HashSet;
+use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
 struct App {
@@ -457,6 +458,60 @@ async fn too_many_connections_are_told_so_at_once_and_the_others_go_on() {
     assert!(get_raw(address, "/uniq64").await.0.starts_with("HTTP/1.1 200 OK"), "idle ones make room");
     drop(taken);
     assert!(get_raw(address, "/uniq64").await.0.starts_with("HTTP/1.1 200 OK"));
+}
+
+/// What is no socket, and sends what is written to it only when it is flushed, as TLS may: the short way serves it, hands it to the
+/// router, and ends.
+#[tokio::test]
+async fn any_stream_of_bytes_is_served() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufStream, DuplexStream};
+    const LAST: &str = "\n";
+    const PIPE: usize = 64 << 10;
+    let app = App::new();
+    let (site, stop) = (Arc::new(app.site.clone()), CancellationToken::new());
+    let call = || {
+        let (near, far) = tokio::io::duplex(PIPE);
+        let work = welcome(BufStream::new(near), std::net::Ipv4Addr::LOCALHOST.into(), &site, &stop).unwrap();
+        (tokio::spawn(work), far)
+    };
+    async fn ask(far: &mut DuplexStream, paths: &[&str], until: impl Fn(&str) -> bool) -> String {
+        let requests = paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        far.write_all(requests.collect::<String>().as_bytes()).await.unwrap();
+        let mut got = Vec::new();
+        while !std::str::from_utf8(&got).is_ok_and(&until) {
+            got.reserve(PIPE);
+            assert_ne!(far.read_buf(&mut got).await.unwrap(), 0, "{}", String::from_utf8_lossy(&got));
+        }
+        String::from_utf8(got).unwrap()
+    }
+    let ids = |got: &str| got.lines().filter(|line| Uniq64::parse(line).is_ok()).count();
+    let (server, mut far) = call();
+    ask(&mut far, &["/uniq64"], |got| ids(got) == 1 && got.ends_with(LAST)).await;
+    ask(&mut far, &["/uniq64"; 5], |got| ids(got) == 5 && got.ends_with(LAST)).await;
+    ask(&mut far, &["/uniq64?n=6000", "/uniq64"], |got| ids(got) == 6_001 && got.ends_with(LAST)).await;
+    let got = ask(&mut far, &["/uniq64?n=0"], |got| got.ends_with('}')).await;
+    assert!(got.starts_with("HTTP/1.1 400 "), "{got}");
+    ask(&mut far, &["/healthz"], |got| got.ends_with("alive\n")).await;
+    drop(far);
+    server.await.unwrap();
+
+    let (idle, mut far) = call();
+    ask(&mut far, &["/uniq64"], |got| ids(got) == 1 && got.ends_with(LAST)).await;
+    let taken: Vec<_> = (1..CONNECTIONS_MAX).map(|_| app.site.places.take().unwrap()).collect();
+    let at_work: Vec<_> = taken.iter().map(Place::begin).collect();
+    let last = app.site.places.take().unwrap().begin();
+    idle.await.unwrap();
+    assert_eq!(far.read(&mut [0; 1]).await.unwrap(), 0, "it made room");
+    let (turned_away, mut far) = call();
+    let got = ask(&mut far, &["/uniq64"], |got| got.ends_with('}')).await;
+    assert!(got.starts_with("HTTP/1.1 503 ") && got.contains("\"overloaded\""), "{got}");
+    drop(far);
+    turned_away.await.unwrap();
+    drop((at_work, last));
+    let (stopped, mut far) = call();
+    ask(&mut far, &["/uniq64"], |got| ids(got) == 1 && got.ends_with(LAST)).await;
+    stop.cancel();
+    stopped.await.unwrap();
 }
 
 #[tokio::test]

@@ -1,15 +1,16 @@
 //! HTTP/1.1 on a connection that has a place.
 
+use super::io::ByteStream;
 use super::places::{Asked, Place};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::error::Error;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The body of a request: while more of it is waited for, the connection is not at work.
@@ -27,27 +28,39 @@ pub struct Answer<B> {
     _asked: Asked,
 }
 
+/// HTTP/1.1 for connections on which a request's head may have so many bytes and take so long, idle time before it included.
+pub fn bounded(head_timeout: Duration, head_len_max: usize) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    // Not `pipeline_flush`: it copies the answers to all requests that came together into one buffer without a bound,
+    // and sends none while part of another request is there, not even the one that says what is wrong with it.
+    http.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_buf_size(head_len_max);
+    http
+}
+
 /// Serves a connection until it ends or has to make room for another one. After `stop` the request under way is answered,
-/// and no further one.
+/// and no further one. `caller`, who it is, is among the extensions of each request.
 ///
 /// # Errors
 /// What the other end did wrong, or what the network says.
-pub async fn serve<IO, S, B>(
+pub async fn serve<IO, C, S, B>(
     http: &http1::Builder,
     io: IO,
+    caller: C,
     service: S,
     place: &Place,
     stop: &CancellationToken,
 ) -> hyper::Result<()>
 where
-    IO: AsyncRead + AsyncWrite + Unpin,
+    IO: ByteStream,
+    C: Clone + Send + Sync + 'static,
     S: Service<Request<Heard>, Response = Response<B>>,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let service = service_fn(|request: Request<Incoming>| {
+    let service = service_fn(|mut request: Request<Incoming>| {
         let asked = place.begin();
+        request.extensions_mut().insert(caller.clone());
         let answering = service.call(request.map(|body| Heard { body, place: place.clone(), waits: false }));
         async move { answering.await.map(|response| response.map(|body| Answer { body, _asked: asked })) }
     });

@@ -1,4 +1,4 @@
-//! Connections as we see them: one whose other end must read what it asked for or is dropped, and one of which something
+//! Connections as we see them: any that bytes go through, one whose other end must read what it asked for or is dropped, and one of which something
 //! was read already.
 
 use super::places::Place;
@@ -11,6 +11,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
+
+/// A connection of any kind: a socket, something like TLS over it, or a pipe in a test.
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> ByteStream for IO {}
 
 /// Fails a write that makes no progress for a while, or while its connection has to make room for another one.
 pub struct WriteTimeout<IO> {
@@ -26,7 +31,7 @@ struct Waiting {
     end: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> WriteTimeout<IO> {
+impl<IO: ByteStream> WriteTimeout<IO> {
     /// A connection that has this place, and an other end that may let a write wait for so long.
     pub fn new(io: IO, patience: Duration, place: Place) -> Self {
         Self { io, patience, place, waiting: None }
@@ -53,13 +58,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> WriteTimeout<IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for WriteTimeout<IO> {
+impl<IO: ByteStream> AsyncRead for WriteTimeout<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WriteTimeout<IO> {
+impl<IO: ByteStream> AsyncWrite for WriteTimeout<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
         self.or_time_out(cx, polled)

@@ -5,6 +5,7 @@
 //! for the budget without a bound: a frame has a time limit, a call its deadline, and an answer that nobody reads ends its
 //! connection. So whoever holds a part of it gives it back.
 
+use crate::net::listener;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,13 +95,6 @@ impl Ended {
     }
 }
 
-static ACCEPTS_FAILED: AtomicU64 = AtomicU64::new(0);
-
-/// Counts that a connection could not be accepted; then a listener pauses: it fails when descriptors run out, and they come back.
-pub fn note_failed_accept() {
-    ACCEPTS_FAILED.fetch_add(1, Ordering::Relaxed);
-}
-
 /// The counts, as a program's `/metrics` shows them.
 pub fn metrics() -> String {
     let name = "uniq_rpc_connections_ended_total";
@@ -108,8 +102,5 @@ pub fn metrics() -> String {
     for why in Ended::ALL {
         let _ = writeln!(text, "{name}{{why=\"{}\"}} {}", why.as_str(), why.total());
     }
-    let (name, failed) = ("uniq_accept_failures_total", ACCEPTS_FAILED.load(Ordering::Relaxed));
-    let _ =
-        writeln!(text, "# HELP {name} Connections that could not be accepted.\n# TYPE {name} counter\n{name} {failed}");
-    text
+    text + &listener::metrics()
 }

@@ -13,6 +13,7 @@
 
 use super::budget::{Budget, Charge, Ended};
 use super::transport::{DEADLINE_MAX, FRAME_LEN_MAX, Received, codec, receive};
+use crate::net::io::ByteStream;
 use bincode::Options as _;
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use futures::{Sink, Stream};
@@ -27,7 +28,6 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tarpc::server::Serve;
 use tarpc::{ClientMessage, Request, RequestName, Response, ServerError};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 use tokio_util::sync::PollSemaphore;
@@ -185,7 +185,7 @@ fn ended(why: Ended, text: &'static str) -> io::Error {
     io::Error::new(kind, text)
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin, Req: DeserializeOwned, Resp> Connection<IO, Req, Resp> {
+impl<IO: ByteStream, Req: DeserializeOwned, Resp> Connection<IO, Req, Resp> {
     /// Nothing was read of it yet.
     pub fn new(io: IO, bounds: &Bounds) -> Self {
         Self {
@@ -320,7 +320,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, Req: DeserializeOwned, Resp> Connection
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin, Req, Resp> Connection<IO, Req, Resp> {
+impl<IO: ByteStream, Req, Resp> Connection<IO, Req, Resp> {
     /// Sends what waits, until less than `enough` does.
     fn poll_send(&mut self, cx: &mut Context<'_>, enough: usize) -> Poll<io::Result<()>> {
         while self.write.len() >= enough.max(1) {
@@ -380,7 +380,7 @@ fn accounted<Req>(message: ClientMessage<Req>, charge: Option<Charge>) -> io::Re
     })
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin, Req: DeserializeOwned, Resp> Stream for Connection<IO, Req, Resp> {
+impl<IO: ByteStream, Req: DeserializeOwned, Resp> Stream for Connection<IO, Req, Resp> {
     type Item = io::Result<ClientMessage<Asked<Req>>>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -388,9 +388,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, Req: DeserializeOwned, Resp> Stream for
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin, Req, Resp: Serialize> Sink<Response<Answer<Resp>>>
-    for Connection<IO, Req, Resp>
-{
+impl<IO: ByteStream, Req, Resp: Serialize> Sink<Response<Answer<Resp>>> for Connection<IO, Req, Resp> {
     type Error = io::Error;
 
     fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

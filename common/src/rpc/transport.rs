@@ -11,11 +11,11 @@
 use super::budget::Budget;
 use super::connection::Bounds;
 use crate::net::io::WriteTimeout;
+use crate::net::listener::{self, KeptAlive};
 use crate::net::places::{Place, Places};
 use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
 use futures::{Sink, Stream};
-use rustix::net::sockopt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::future::Future;
 use std::io;
@@ -44,24 +44,6 @@ const UNREADABLE_CHARS_MAX: usize = 300;
 pub const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may wait for the caller to read on; a [connection](super::connection) has less patience than that.
 const WRITE_TIMEOUT: Duration = super::connection::WRITE_TIMEOUT.saturating_mul(2);
-/// How long a listener waits after an error such as too many open files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// A connection on which nothing was heard for this long is asked whether its other end still exists,
-const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
-/// again after this long,
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// and is given up after so many questions without an answer.
-const KEEP_ALIVE_COUNT: u32 = 3;
-
-/// Lets the kernel notice a caller that vanished without a word: its machine died, or the network between was cut until it
-/// gave up. Otherwise each such connection would keep its place for ever, and the port between the masters has few.
-fn keep_alive(io: &TcpStream) -> io::Result<()> {
-    sockopt::set_socket_keepalive(io, true)?;
-    sockopt::set_tcp_keepidle(io, KEEP_ALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(io, KEEP_ALIVE_INTERVAL)?;
-    Ok(sockopt::set_tcp_keepcnt(io, KEEP_ALIVE_COUNT)?)
-}
 
 /// What one server takes on at once.
 #[derive(Clone, Copy, Debug)]
@@ -195,7 +177,7 @@ where
         .await
         .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {address} in time")))??;
     io.set_nodelay(true)?;
-    keep_alive(&io)?;
+    listener::keep_alive(&io)?;
     // What we gave up on must not arrive later: after a cut the kernel would deliver a renewal that was long since made at
     // the other master and followed by further ones, and that looks like a second live copy of the agent.
     io.set_zero_linger()?;
@@ -240,48 +222,26 @@ macro_rules! serve_connection {
     }};
 }
 
-/// Accepts connections until `stop`, as many as there are places, and runs `handle` on each in a task of its own. A caller
-/// that `admit` refuses is disconnected at once, as is one for whom nobody makes room; one that asks for nothing within
-/// [`FIRST_REQUEST_TIMEOUT`], or does not read its answers, is disconnected then.
-pub async fn accept<H, F>(
-    listener: TcpListener,
-    places: Places,
-    stop: CancellationToken,
-    admit: impl Fn(SocketAddr) -> bool,
-    handle: H,
-) where
+/// Accepts connections until `stop`, as many as there are places, and runs `handle` on each; then all of them end. A caller for
+/// whom nobody makes room is disconnected at once; one that asks for nothing within [`FIRST_REQUEST_TIMEOUT`], or does not read
+/// its answers, is disconnected then.
+pub async fn accept<H, F>(listener: TcpListener, places: Places, stop: CancellationToken, handle: H)
+where
     H: Fn(WriteTimeout<TcpStream>, SocketAddr, Place) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((io, from)) if admit(from) => {
-                let Some(place) = places.take() else { continue };
-                let _ = io.set_nodelay(true);
-                let _ = keep_alive(&io);
-                let work = handle(WriteTimeout::new(io, WRITE_TIMEOUT, place.clone()), from, place.clone());
-                let stop = stop.clone();
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = stop.cancelled() => {}
-                        () = place.over(FIRST_REQUEST_TIMEOUT) => {}
-                        () = work => {}
-                    }
-                });
-                places.settle().await;
+    let seats = places.clone();
+    let welcome = move |io, from| {
+        let place = seats.take()?;
+        let work = handle(WriteTimeout::new(io, WRITE_TIMEOUT, place.clone()), from, place.clone());
+        Some(async move {
+            tokio::select! {
+                () = place.over(FIRST_REQUEST_TIMEOUT) => {}
+                () = work => {}
             }
-            Ok(_) => {}
-            // Out of descriptors, or the caller is gone already: the next one may do better.
-            Err(_) => {
-                super::budget::note_failed_accept();
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+        })
+    };
+    drop(listener::accept(KeptAlive(listener), &places, &stop, welcome, |_| ()).await);
 }
 
 #[cfg(test)]

@@ -366,10 +366,7 @@ async fn serve(
         )),
         tokio::spawn(over("peers", link::serve(peers, inbox.clone(), places.clone(), stop.clone()).boxed())),
         tokio::spawn(over("link", link::run(peer, messages, inbox, places, registry, stop.clone()).boxed())),
-        console_runtime.spawn(over(
-            "console",
-            web::serve(console, console_max, admin, auth, stop.clone().cancelled_owned()).boxed(),
-        )),
+        console_runtime.spawn(over("console", web::serve(console, console_max, admin, auth, stop.clone()).boxed())),
     ];
     if let Some(user) = first_admin {
         let propose = accounts::propose_first_admin(driver, user, stop.clone());

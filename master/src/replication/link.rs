@@ -251,7 +251,7 @@ pub async fn serve(listener: TcpListener, inbox: Inbox, places: Places, stop: Ca
             }
         }
     };
-    accept(listener, net::places::Places::new(LIMITS.connections_max), stop, |_| true, handle).await;
+    accept(listener, net::places::Places::new(LIMITS.connections_max), stop, handle).await;
 }
 
 /// The SHA-256 by which a join token is known without being kept.

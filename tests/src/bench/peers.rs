@@ -81,7 +81,7 @@ pub async fn serve(peer: Peer, listen: SocketAddr, len: usize) -> Result<()> {
             let stop = CancellationToken::new();
             let places = Places::new(CONNECTIONS_MAX);
             let handle = move |io, _, place| handle(io, place, bounds.clone());
-            transport::accept(listener, places, stop, |_| true, handle).await;
+            transport::accept(listener, places, stop, handle).await;
             Ok(())
         }
         Peer::Hyper => loop {
