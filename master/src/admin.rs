@@ -287,7 +287,7 @@ impl Masters for Admin {
             // Writing to a String cannot fail.
             let _ = render(&mut text, &self.counters, seen.await.ok(), &pools);
             text.push_str(&log::metrics());
-            text.push_str(&common::rpc::budget::metrics());
+            text.push_str(&common::rpc::ended::metrics());
             text
         }
         .boxed()

@@ -2,8 +2,8 @@
 //! belongs to a pair, and a cluster that was made after both stores of an earlier one were lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use common::net::budget::Budget;
 use common::net::places::Places;
-use common::rpc::budget::Budget;
 use common::rpc::connection::Bounds;
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{Delivered, JoinReply, JoinRequest, PeerService, PeerServiceClient, SealedFrame};

@@ -17,9 +17,10 @@ use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
 use common::kind::{Form, Kind, TextForm};
 use common::namespace::{GeneratorName, Namespace};
+use common::net::budget::Charge;
 use common::template::{CallerParts, Template};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 
 /// Answers with more IDs than this are written on a thread of their own where they are written at once: at some 5 ns an
 /// ID the others would wait.
@@ -28,8 +29,6 @@ const INLINE_MAX: u32 = 4_000;
 const LARGE: u32 = 20_000;
 /// Large requests under way at once. Each gets turns of some 0.05 ms, so others wait for a few ms at most.
 pub(super) const LARGE_MAX: usize = 32;
-/// The unit in which the memory of answers is counted.
-pub(super) const BODY_UNIT: usize = 1_024;
 
 const NUMBERS: &[&str] = &["n", "format"];
 const STRINGS: &[&str] = &["n", "biz", "custom"];
@@ -173,15 +172,12 @@ impl Agent {
     }
 
     /// Memory for the answer; taken before the IDs, so that none is thrown away.
-    fn room(&self, n: u32, style: &Style) -> Result<OwnedSemaphorePermit, Problem> {
-        let bytes = (n as usize).saturating_mul(style.id_len_max());
-        let units = u32::try_from(bytes.div_ceil(BODY_UNIT)).unwrap_or(u32::MAX);
-        Arc::clone(&self.body_memory)
-            .try_acquire_many_owned(units)
-            .map_err(|_| self.overloaded("too many large answers are under way; ask again or for fewer IDs"))
+    fn room(&self, n: u32, style: &Style) -> Result<Charge, Problem> {
+        let room = self.body_memory.try_take((n as usize).saturating_mul(style.id_len_max()));
+        room.ok_or_else(|| self.overloaded("too many large answers are under way; ask again or for fewer IDs"))
     }
 
-    async fn respond(&self, runs: Runs, n: u32, style: Style, room: OwnedSemaphorePermit) -> Result<Response, Problem> {
+    async fn respond(&self, runs: Runs, n: u32, style: Style, room: Charge) -> Result<Response, Problem> {
         let media = style.media;
         let bytes = if n <= INLINE_MAX {
             style.render(&runs)
@@ -197,7 +193,7 @@ impl Agent {
 
 struct Accounted {
     bytes: Vec<u8>,
-    _room: OwnedSemaphorePermit,
+    _room: Charge,
 }
 
 impl AsRef<[u8]> for Accounted {

@@ -32,6 +32,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, put};
 use bytes::Bytes;
 use common::hosts::HostNames;
+use common::net::budget::Budget;
 use common::net::io::{ByteStream, Rewind, WriteTimeout};
 use common::net::listener;
 use common::net::places::{Place, Places};
@@ -65,7 +66,7 @@ const TURNED_AWAY_PART: usize = 17;
 /// How long that may take.
 const TURN_AWAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Memory of answers that are not sent yet, in bytes; what would exceed it is refused.
-const BODY_MEMORY_MAX: usize = 256 << 20;
+const BODY_MEMORY_MAX: u32 = 256 << 20;
 /// A request's line and headers, in bytes
 const HEAD_LEN_MAX: usize = 16 << 10;
 /// Header lines of a request.
@@ -77,8 +78,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long open requests may take to end when the agent stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
-const _: () = assert!(BODY_MEMORY_MAX / mint::BODY_UNIT <= Semaphore::MAX_PERMITS);
-
 /// What the routes work on.
 pub struct Agent {
     minter: Arc<Minter>,
@@ -87,7 +86,7 @@ pub struct Agent {
     batch_max: u32,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Names>>,
-    body_memory: Arc<Semaphore>,
+    body_memory: Budget,
     large: Semaphore,
     /// How many names are registered from where.
     name_rate: NameRate,
@@ -99,7 +98,7 @@ impl Agent {
     /// An agent of that name that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, report: Arc<Report>, agent_id: AgentId, batch_max: u32) -> Self {
         let started = minter.clock().link_now().boot;
-        let body_memory = Arc::new(Semaphore::new(BODY_MEMORY_MAX / mint::BODY_UNIT));
+        let body_memory = Budget::new(BODY_MEMORY_MAX);
         let large = Semaphore::new(mint::LARGE_MAX);
         let name_rate = NameRate::default();
         Self { minter, report, agent_id, batch_max, names: None, body_memory, large, name_rate, started }

@@ -142,7 +142,7 @@ impl Agent {
     fn metrics(&self) -> String {
         let minter = &self.minter;
         let counters = minter.counters();
-        let mut out = log::metrics() + &common::rpc::budget::metrics();
+        let mut out = log::metrics() + &common::rpc::ended::metrics();
         let head = |out: &mut String, name: &str, kind: &str, help: &str| {
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
         };

@@ -1,6 +1,7 @@
-//! What all listeners share: the loop that accepts, places for connections, and connections that do not wait for the other end
-//! for ever.
+//! What all listeners share: the loop that accepts, places for connections, the memory that these may take, and connections that
+//! do not wait for the other end for ever.
 
+pub mod budget;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod io;

@@ -11,8 +11,9 @@
 //! - a call that breaks a rule of what it holds is answered here, without tarpc;
 //! - an answer that the other end does not read ends the connection after [`WRITE_TIMEOUT`].
 
-use super::budget::{Budget, Charge, Ended};
+use super::ended::Ended;
 use super::transport::{DEADLINE_MAX, FRAME_LEN_MAX, Received, codec, receive};
+use crate::net::budget::{Budget, Charge};
 use crate::net::io::ByteStream;
 use bincode::Options as _;
 use bytes::{Buf as _, BufMut as _, BytesMut};

@@ -3,8 +3,8 @@
 //! Requests travel as the index of a generated enum, so methods and variants are only ever appended, and whoever meets
 //! says first which [`PROTOCOL`] it speaks.
 
-pub mod budget;
 pub mod connection;
+pub mod ended;
 pub mod lease;
 pub mod mint;
 pub mod peer;

@@ -8,8 +8,8 @@
 //! tarpc also takes whatever cannot be decoded for the end of the connection, and the caller is never told why. A call that is one,
 //! but holds a value that breaks a rule of its type (an agent's name of 65 characters), is therefore answered there with that rule.
 
-use super::budget::Budget;
 use super::connection::Bounds;
+use crate::net::budget::Budget;
 use crate::net::io::WriteTimeout;
 use crate::net::listener::{self, KeptAlive};
 use crate::net::places::{Place, Places};
