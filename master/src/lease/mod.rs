@@ -6,6 +6,7 @@ pub mod calendar;
 pub mod event;
 pub mod join;
 mod loaded;
+pub mod proposals;
 pub mod receipt;
 pub mod remedy;
 pub mod rules;

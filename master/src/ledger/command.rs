@@ -5,20 +5,17 @@
 //! it: whoever is told to look again later finds it done.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::{CONFIRM_WAIT, Command, Ledger};
-use crate::lease::rules;
-use crate::lease::{Effects, Reply, RequestId, Write};
+use super::state::{Command, Ledger};
+use crate::lease::{Effects, Reply, RequestId, Write, rules};
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::PeerMessage;
-use common::time::{Now, SpanMs};
+use common::time::Now;
 use common::token::TokenKey;
 
 /// Commands that the other master has not confirmed, at once; one more is refused.
 const COMMANDS_MAX: usize = 256;
-/// A command that was not confirmed is said again after this long.
-const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
 
 impl Ledger {
     /// An operator's denial, of whoever's lease.
@@ -29,8 +26,9 @@ impl Ledger {
         };
         self.put_lease(key, denied.clone(), fx);
         self.share(key, fx);
-        let (give_up_at, sent_at) = (now.boot + CONFIRM_WAIT, now.boot);
-        self.commands.push(Command { id: Some(id), by: fx.by.clone(), key, denied, give_up_at, sent_at });
+        self.commands.insert(id, Command { by: fx.by.clone(), key, denied });
+        self.commanded.sent(now, id);
+        self.commanded.wait(now, id, ());
     }
 
     fn deniable(&self, now: Now, key: TokenKey) -> Result<&Lease, Refusal> {
@@ -46,7 +44,7 @@ impl Ledger {
     }
 
     /// The other master says by whose command it denies something: it is told that it is written down here too.
-    pub(super) fn confirm_orders(&self, keys: &[TokenKey], fx: &mut Effects) {
+    pub(super) fn confirm_commands(&self, keys: &[TokenKey], fx: &mut Effects) {
         let records: Vec<(TokenKey, Lease)> = keys
             .iter()
             .filter_map(|key| Some((*key, self.table.lease(*key)?)))
@@ -58,47 +56,42 @@ impl Ledger {
         }
     }
 
-    /// Records as the other master has them: what was ordered here and stands in them is done.
-    pub(super) fn settle_orders(&mut self, theirs: &[(TokenKey, Lease)], fx: &mut Effects) {
+    /// Records as the other master has them: what was commanded here and stands in them is done.
+    pub(super) fn settle_commands(&mut self, theirs: &[(TokenKey, Lease)], fx: &mut Effects) {
         let holds = |command: &Command| {
             theirs.iter().any(|(key, lease)| {
                 *key == command.key && (lease.g > command.denied.g || (lease.g == command.denied.g && lease.deny))
             })
         };
-        self.commands.retain(|command| {
-            let done = holds(command);
-            if done && let Some(id) = command.id {
+        for (id, command) in self.commands.extract_if(.., |_, command| holds(command)) {
+            self.commanded.over(&id);
+            for id in self.commanded.answered(id..=id) {
                 fx.reply(id, Reply::Commanded(Ok(command.denied.clone())));
             }
-            !done
-        });
+        }
     }
 
-    /// At each beat: say again what was not confirmed, and give up on those who waited too long.
-    pub(super) fn press_orders(&mut self, now: Now, fx: &mut Effects) {
-        let heard = self.pair.heard(now);
+    /// At each beat: send again what was not confirmed, and give up on those who waited too long.
+    pub(super) fn press_commands(&mut self, now: Now, fx: &mut Effects) {
         // What both have ended, or granted to somebody else, needs no command any more.
-        let table = &self.table;
+        let (table, commanded) = (&self.table, &mut self.commanded);
         let open = |command: &Command| {
             let lease = table.lease(command.key);
             lease.is_some_and(|lease| lease.g == command.denied.g && lease.state != LeaseState::Closed)
         };
-        self.commands.retain(|command| command.id.is_some() || open(command));
-        let mut due = Vec::new();
-        for command in &mut self.commands {
-            if command.give_up_at <= now.boot
-                && let Some(id) = command.id.take()
-            {
-                fx.reply(id, Reply::Commanded(Err(Refusal::Retry)));
-            }
-            if heard && now.boot - command.sent_at >= RESEND_AFTER {
-                command.sent_at = now.boot;
-                due.push((command.key, command.by.clone()));
-            }
+        let idle = self.commands.extract_if(.., |id, command| !commanded.waits(id) && !open(command));
+        let idle: Vec<RequestId> = idle.map(|(id, _)| id).collect();
+        idle.iter().for_each(|id| commanded.over(id));
+        for id in commanded.give_up(now) {
+            fx.reply(id, Reply::Commanded(Err(Refusal::Retry)));
         }
-        for (key, by) in due {
-            fx.by = by;
-            self.share(key, fx);
+        if self.pair.heard(now) {
+            for id in self.commanded.resend(now, COMMANDS_MAX, self.commands.keys().copied()) {
+                if let Some(command) = self.commands.get(&id) {
+                    fx.by.clone_from(&command.by);
+                    self.share(command.key, fx);
+                }
+            }
         }
     }
 

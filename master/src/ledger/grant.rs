@@ -1,19 +1,19 @@
 //! Granting: a change of ownership, which both masters make durable before the agent hears of it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::{Asked, CONFIRM_WAIT, Ledger, WAITING_MAX, Waiter};
-use crate::lease::rules;
-use crate::lease::{Alarm, Effects, Reply, RequestId};
+use super::state::{Asked, Ledger};
+use crate::lease::proposals::confirms;
+use crate::lease::{Alarm, Effects, Reply, RequestId, rules};
 use common::audit::{Actor, Cause};
 use common::lease::{Caution, Generation, Grant, Lease, LeaseState, Prep};
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::{FORMER_MAX, Mode, Refusal, TokenRequest};
 use common::rpc::peer::PeerMessage;
-use common::time::{Now, SpanMs};
+use common::time::Now;
 use common::token::{TokenKey, TokenType};
 
-/// A proposal or a closing that was not answered is sent again after this long.
-pub(super) const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
+/// Requests for tokens that wait at once; one more is refused.
+const WAITING_MAX: usize = 16_384;
 /// Proposals sent again at one beat.
 const RESEND_MAX: usize = 1_024;
 /// The longest address kept for the operator's eyes, in characters.
@@ -47,12 +47,8 @@ impl Ledger {
         };
         match outcome {
             Err(refusal) => fx.reply(id, Reply::Token(Err(refusal))),
-            Ok(()) if self.waiting_count >= WAITING_MAX => fx.reply(id, Reply::Token(Err(Refusal::Overloaded))),
-            Ok(()) => {
-                let waiter = Waiter { id, give_up_at: now.boot + CONFIRM_WAIT };
-                self.waiting.entry((agent_id, session, token_type)).or_default().push(waiter);
-                self.waiting_count += 1;
-            }
+            Ok(()) if self.grants.waiting() >= WAITING_MAX => fx.reply(id, Reply::Token(Err(Refusal::Overloaded))),
+            Ok(()) => self.grants.wait(now, ((agent_id, session, token_type), id), ()),
         }
     }
 
@@ -133,7 +129,7 @@ impl Ledger {
             until: rules::first_until(now, &parameters, must_prove),
         };
         self.put_prep(prep.clone(), fx);
-        self.sent_at.insert(key, now.boot);
+        self.grants.sent(now, key);
         fx.send(PeerMessage::Propose { prep });
         true
     }
@@ -170,7 +166,7 @@ impl Ledger {
             Refusal::PoolExhausted { .. } => self.none_free(now, asked.2),
             other => other,
         };
-        self.refuse_waiting(&asked, &why, fx);
+        self.answer(asked, &Err(why), fx);
     }
 
     pub(super) fn on_propose(&mut self, now: Now, prep: Prep, fx: &mut Effects) {
@@ -199,8 +195,7 @@ impl Ledger {
 
     pub(super) fn on_confirm(&mut self, now: Now, echo: &Prep, fx: &mut Effects) {
         let key = echo.key;
-        // The whole proposal must match: a late confirmation of another one proves nothing about this one.
-        if self.table.prep(key) != Some(echo) {
+        if !confirms(echo, self.table.prep(key)) {
             return;
         }
         self.drop_prep(key, fx);
@@ -268,7 +263,7 @@ impl Ledger {
         self.put_lease(key, granted.clone(), fx);
         self.put_lease(key, Lease { deny: true, ..granted }, fx);
         self.share(key, fx);
-        self.refuse_waiting(&asked, &Refusal::Retry, fx);
+        self.answer(asked, &Err(Refusal::Retry), fx);
     }
 
     /// Answers everybody who waits for what `key` now is.
@@ -279,50 +274,26 @@ impl Ledger {
         }
         let grant = self.grant_with_receipt(key, lease);
         let asked = (lease.agent_id.clone(), lease.session, lease.token_type);
-        for waiter in self.stop_waiting(&asked) {
-            fx.reply(waiter.id, Reply::Token(Ok(grant.clone())));
+        self.answer(asked, &Ok(grant), fx);
+    }
+
+    fn answer(&mut self, asked: Asked, reply: &Result<Grant, Refusal>, fx: &mut Effects) {
+        let all = (asked.clone(), RequestId(0))..=(asked, RequestId(u64::MAX));
+        for (_, id) in self.grants.answered(all) {
+            fx.reply(id, Reply::Token(reply.clone()));
         }
     }
 
-    pub(super) fn refuse_waiting(&mut self, asked: &Asked, refusal: &Refusal, fx: &mut Effects) {
-        for waiter in self.stop_waiting(asked) {
-            fx.reply(waiter.id, Reply::Token(Err(refusal.clone())));
-        }
-    }
-
-    fn stop_waiting(&mut self, asked: &Asked) -> Vec<Waiter> {
-        let waiters = self.waiting.remove(asked).unwrap_or_default();
-        self.waiting_count -= waiters.len();
-        waiters
-    }
-
-    pub(super) fn give_up_waiting(&mut self, now: Now, fx: &mut Effects) {
-        let late = |waiter: &Waiter| waiter.give_up_at <= now.boot;
-        for waiters in self.waiting.values_mut() {
-            for waiter in waiters.iter().filter(|waiter| late(waiter)) {
-                fx.reply(waiter.id, Reply::Token(Err(Refusal::Retry)));
+    /// At each beat: send again what was not confirmed, and give up on those who waited too long.
+    pub(super) fn press_grants(&mut self, now: Now, fx: &mut Effects) {
+        if self.pair.heard(now) {
+            let open = self.table.preps().map(|prep| prep.key);
+            for prep in self.grants.resend(now, RESEND_MAX, open).into_iter().filter_map(|key| self.table.prep(key)) {
+                fx.send(PeerMessage::Propose { prep: prep.clone() });
             }
-            let before = waiters.len();
-            waiters.retain(|waiter| !late(waiter));
-            self.waiting_count -= before - waiters.len();
         }
-        self.waiting.retain(|_, waiters| !waiters.is_empty());
-    }
-
-    pub(super) fn resend_proposals(&mut self, now: Now, fx: &mut Effects) {
-        if !self.pair.heard(now) {
-            return;
-        }
-        let due: Vec<Prep> = self
-            .table
-            .preps()
-            .filter(|prep| self.sent_at.get(&prep.key).is_none_or(|at| now.boot - *at >= RESEND_AFTER))
-            .take(RESEND_MAX)
-            .cloned()
-            .collect();
-        for prep in due {
-            self.sent_at.insert(prep.key, now.boot);
-            fx.send(PeerMessage::Propose { prep });
+        for (_, id) in self.grants.give_up(now) {
+            fx.reply(id, Reply::Token(Err(Refusal::Retry)));
         }
     }
 

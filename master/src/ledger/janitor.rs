@@ -2,7 +2,6 @@
 //! closed: a renewal that the other master gave in the meantime is never cut short.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::grant::RESEND_AFTER;
 use super::state::Ledger;
 use crate::lease::{Effects, rules};
 use common::lease::{Generation, Lease, LeaseState};
@@ -22,18 +21,12 @@ impl Ledger {
         }
         let parameters = self.identity.parameters;
         let over = WallMs(now.wall.0.saturating_sub(parameters.grace().0)) + SpanMs(1);
-        let due: Vec<TokenKey> = self
-            .table
-            .ended_before(over)
-            .filter(|key| self.sent_at.get(key).is_none_or(|at| now.boot - *at >= RESEND_AFTER))
-            .take(CLOSE_MAX)
-            .collect();
-        for key in due {
-            let Some(lease) = self.table.lease(key).filter(|lease| rules::may_close(lease, now, &parameters)) else {
-                continue;
-            };
-            fx.send(PeerMessage::Close { key, g: lease.g, until: lease.until });
-            self.sent_at.insert(key, now.boot);
+        let may_close = |lease: &Lease| rules::may_close(lease, now, &parameters);
+        let open = self.table.ended_before(over).filter(|key| self.table.lease(*key).is_some_and(may_close));
+        for key in self.grants.resend(now, CLOSE_MAX, open) {
+            if let Some(lease) = self.table.lease(key) {
+                fx.send(PeerMessage::Close { key, g: lease.g, until: lease.until });
+            }
         }
     }
 
@@ -66,7 +59,7 @@ impl Ledger {
             let closed = Lease { state: LeaseState::Closed, until: lease.until.max(until), ..lease.clone() };
             self.put_lease(key, closed, fx);
         }
-        self.sent_at.remove(&key);
+        self.grants.over(&key);
         self.share(key, fx);
     }
 }

@@ -2,43 +2,33 @@
 //! hold it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::{CONFIRM_WAIT, Ledger};
+use super::state::Ledger;
+use crate::lease::proposals::confirms;
 use crate::lease::{Alarm, Effects, Reply, RequestId, Write};
-use crate::setting::{self, WAITING_MAX, Waiter};
+use crate::setting::{self, WAITING_MAX, Wish};
 use common::audit::{Actor, Entry};
 use common::rpc::lease::{Changed, Mode, Refusal};
 use common::rpc::peer::PeerMessage;
 use common::setting::{Change, NETWORKS_MAX, Outcome, Setting, SettingKey};
-use common::time::{Now, SpanMs};
+use common::time::Now;
 use ipnet::IpNet;
-
-/// A proposal that was not answered is sent again after this long.
-const RESEND_AFTER: SpanMs = SpanMs::seconds(2);
 
 impl Ledger {
     pub(super) fn on_change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
         let refused = match self.settings_table.outcome(&change) {
             _ if self.serves().is_err() => self.serves().err(),
             Outcome::AlreadySo => return fx.reply(id, Reply::Change(Ok(Changed::AlreadySo))),
-            Outcome::Taken => Some(Refusal::NameTaken),
-            Outcome::TooMany => Some(too_many(&change)),
-            Outcome::NoSuch => Some(Refusal::NoSuchUser),
             // The first admin is still being agreed on.
             Outcome::LastAdmin if self.settings_table.users().is_none() => Some(Refusal::Retry),
-            Outcome::LastAdmin => Some(Refusal::LastAdmin),
-            Outcome::Retired => Some(Refusal::NameRetired),
-            Outcome::NoSuchName => Some(Refusal::NoSuchName),
-            Outcome::Collides { name, example } => Some(Refusal::Collides { name, example }),
             Outcome::Becomes(_) if !self.pair_is_whole(now) => Some(Refusal::PeerAway),
-            Outcome::Becomes(_) if self.settings_table.waiting.len() >= WAITING_MAX => Some(Refusal::Overloaded),
-            Outcome::Becomes(_) => None,
+            Outcome::Becomes(_) if self.settings_table.changes.waiting() >= WAITING_MAX => Some(Refusal::Overloaded),
+            outcome => refusal(outcome, &change),
         };
         if let Some(refusal) = refused {
             return fx.reply(id, Reply::Change(Err(refusal)));
         }
         self.want(now, &change, &actor, fx);
-        let give_up_at = now.boot + CONFIRM_WAIT;
-        self.settings_table.waiting.push(Waiter { id, change, actor, give_up_at });
+        self.settings_table.changes.wait(now, id, Wish { change, actor });
     }
 
     /// Before anything is said to the other master: the first user becomes a proposal like any other, and goes with the
@@ -110,7 +100,7 @@ impl Ledger {
         let prep = Setting { key: key.clone(), version, value, actor: actor.clone(), at: now.wall };
         fx.writes.push(Write::SettingPrep(prep.clone()));
         self.settings_table.put_prep(prep.clone());
-        self.settings_table.sent_at.insert(key, now.boot);
+        self.settings_table.changes.sent(now, key);
         fx.send(PeerMessage::ProposeSetting { setting: prep });
     }
 
@@ -170,8 +160,7 @@ impl Ledger {
     }
 
     pub(super) fn on_confirm_setting(&mut self, now: Now, echo: &Setting, fx: &mut Effects) {
-        // The whole proposal must match: a late confirmation of another one proves nothing about this one.
-        if self.settings_table.prep(&echo.key) != Some(echo) {
+        if !confirms(echo, self.settings_table.prep(&echo.key)) {
             return;
         }
         self.drop_setting_prep(&echo.key, fx);
@@ -223,50 +212,48 @@ impl Ledger {
 
     /// Answers everybody whose wish came true or cannot come true any more; what is still to be done is begun.
     fn settle(&mut self, now: Now, fx: &mut Effects) {
-        for waiter in std::mem::take(&mut self.settings_table.waiting) {
-            let reply = match self.settings_table.outcome(&waiter.change) {
+        let wishes = self.settings_table.changes.wishes();
+        for (id, wish) in wishes.map(|(id, wish)| (*id, wish.clone())).collect::<Vec<_>>() {
+            let reply = match self.settings_table.outcome(&wish.change) {
                 Outcome::AlreadySo => Ok(Changed::Done),
-                Outcome::Taken => Err(Refusal::NameTaken),
-                Outcome::TooMany => Err(too_many(&waiter.change)),
-                Outcome::NoSuch => Err(Refusal::NoSuchUser),
-                Outcome::LastAdmin => Err(Refusal::LastAdmin),
-                Outcome::Retired => Err(Refusal::NameRetired),
-                Outcome::NoSuchName => Err(Refusal::NoSuchName),
-                Outcome::Collides { name, example } => Err(Refusal::Collides { name, example }),
-                Outcome::Becomes(_) => {
-                    if self.settings_table.prep(&waiter.change.key()).is_none() {
-                        self.want(now, &waiter.change, &waiter.actor, fx);
+                outcome => match refusal(outcome, &wish.change) {
+                    Some(refusal) => Err(refusal),
+                    None => {
+                        if self.settings_table.prep(&wish.change.key()).is_none() {
+                            self.want(now, &wish.change, &wish.actor, fx);
+                        }
+                        continue;
                     }
-                    self.settings_table.waiting.push(waiter);
-                    continue;
-                }
+                },
             };
-            fx.reply(waiter.id, Reply::Change(reply));
+            self.settings_table.changes.answered(id..=id);
+            fx.reply(id, Reply::Change(reply));
         }
     }
 
-    /// At each beat: say again what was not answered, and give up on those who waited too long.
+    /// At each beat: send again what was not confirmed, and give up on those who waited too long.
     pub(super) fn press_settings(&mut self, now: Now, fx: &mut Effects) {
         if self.pair.heard(now) {
-            let due = |prep: &&Setting| {
-                self.settings_table.sent_at.get(&prep.key).is_none_or(|at| now.boot - *at >= RESEND_AFTER)
-            };
-            let due: Vec<Setting> = self.settings_table.preps().filter(due).cloned().collect();
-            for prep in due {
-                self.settings_table.sent_at.insert(prep.key.clone(), now.boot);
-                fx.send(PeerMessage::ProposeSetting { setting: prep });
+            for setting in self.settings_table.resend(now) {
+                fx.send(PeerMessage::ProposeSetting { setting });
             }
         }
-        self.settings_table.waiting.retain(|waiter| {
-            let late = waiter.give_up_at <= now.boot;
-            if late {
-                fx.reply(waiter.id, Reply::Change(Err(Refusal::Retry)));
-            }
-            !late
-        });
+        for id in self.settings_table.changes.give_up(now) {
+            fx.reply(id, Reply::Change(Err(Refusal::Retry)));
+        }
     }
 }
 
-fn too_many(change: &Change) -> Refusal {
-    Refusal::TooMany { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) }
+/// Why a change cannot be; `None` if it is so already, or can be made.
+fn refusal(outcome: Outcome, change: &Change) -> Option<Refusal> {
+    Some(match outcome {
+        Outcome::AlreadySo | Outcome::Becomes(_) => return None,
+        Outcome::Taken => Refusal::NameTaken,
+        Outcome::TooMany => Refusal::TooMany { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) },
+        Outcome::NoSuch => Refusal::NoSuchUser,
+        Outcome::LastAdmin => Refusal::LastAdmin,
+        Outcome::Retired => Refusal::NameRetired,
+        Outcome::NoSuchName => Refusal::NoSuchName,
+        Outcome::Collides { name, example } => Refusal::Collides { name, example },
+    })
 }

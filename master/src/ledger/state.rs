@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::lease::calendar::Calendar;
+use crate::lease::proposals::Proposals;
 use crate::lease::rules;
 use crate::lease::table::Table;
 use crate::lease::{Effects, Identity, Limits, Lives, Loaded, PeerObservations, RequestId, Write};
@@ -19,27 +20,20 @@ use common::token::{TokenKey, TokenType};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a request for a token waits for the other master's confirmation before it is told to ask again.
-pub(super) const CONFIRM_WAIT: SpanMs = SpanMs::seconds(3);
-/// Requests for tokens that wait at once; one more is refused.
-pub(super) const WAITING_MAX: usize = 16_384;
-
 /// One master's ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
     pub(super) identity: Identity,
     pub(super) table: Table,
-    /// Requests that wait for a confirmation, by what they asked for.
-    pub(super) waiting: BTreeMap<Asked, Vec<Waiter>>,
-    pub(super) waiting_count: usize,
+    /// Grants and ends that the other master has not confirmed, and the requests that wait for them, by what they asked for.
+    pub(super) grants: Proposals<TokenKey, (Asked, RequestId)>,
     /// Types of which most values are in use; operators were told.
     pub(super) low: BTreeSet<TokenType>,
     /// When that is looked at next.
     pub(super) look_at_pools_at: BootMs,
-    /// Operators that wait for the other master's confirmation.
-    pub(super) commands: Vec<Command>,
-    /// When each proposal or closing was last sent, so that it is not sent again at once.
-    pub(super) sent_at: BTreeMap<TokenKey, BootMs>,
+    /// What operators ended and the other master has not confirmed.
+    pub(super) commands: BTreeMap<RequestId, Command>,
+    pub(super) commanded: Proposals<RequestId, RequestId>,
     pub(super) pair: Pair,
     pub(super) settings_table: SettingsTable,
     /// How far the other master may extend leases alone.
@@ -63,22 +57,12 @@ pub struct Ledger {
 /// Who asked for what. The name belongs to it: the same session under another name is somebody else.
 pub(super) type Asked = (AgentId, SessionId, TokenType);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Waiter {
-    pub(super) id: RequestId,
-    pub(super) give_up_at: BootMs,
-}
-
-/// The end of a lease, ordered here and not confirmed by the other master.
+/// The end of a lease, commanded here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Command {
-    /// Who waits for it; `None` if nobody does any more.
-    pub(super) id: Option<RequestId>,
     pub(super) by: Option<Cause>,
     pub(super) key: TokenKey,
     pub(super) denied: Lease,
-    pub(super) give_up_at: BootMs,
-    pub(super) sent_at: BootMs,
 }
 
 impl Ledger {
@@ -95,12 +79,11 @@ impl Ledger {
         }
         Self {
             table,
-            waiting: BTreeMap::new(),
-            waiting_count: 0,
+            grants: Proposals::default(),
             low: BTreeSet::new(),
             look_at_pools_at: now.boot,
-            commands: Vec::new(),
-            sent_at: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            commanded: Proposals::default(),
             pair,
             settings_table: SettingsTable::new(settings, setting_preps),
             permit_out,
@@ -177,7 +160,7 @@ impl Ledger {
     pub(super) fn drop_prep(&mut self, key: TokenKey, fx: &mut Effects) {
         fx.writes.push(Write::DropPrep(key));
         self.table.drop_prep(key);
-        self.sent_at.remove(&key);
+        self.grants.over(&key);
     }
 
     pub(super) fn put_identity(&mut self, identity: Identity, fx: &mut Effects) {

@@ -101,10 +101,9 @@ impl Ledger {
         self.watch_peer(now, fx);
         if self.pair.take_beat(now) {
             self.beat(now, fx);
-            self.resend_proposals(now, fx);
+            self.press_grants(now, fx);
             self.end_what_is_over(now, fx);
-            self.give_up_waiting(now, fx);
-            self.press_orders(now, fx);
+            self.press_commands(now, fx);
             self.press_settings(now, fx);
             self.end_quiet(now, fx);
             self.look_at_pools(now, fx);
@@ -139,11 +138,11 @@ impl Ledger {
                 self.on_page(now, (exchange, after), records, proposals, last, fx);
             }
             PeerMessage::Sync { records, by } => {
-                let ordered = by.is_some().then(|| records.iter().map(|(key, _)| *key).collect::<Vec<_>>());
+                let commanded = by.is_some().then(|| records.iter().map(|(key, _)| *key).collect::<Vec<_>>());
                 fx.by = by;
-                self.settle_orders(&records, fx);
+                self.settle_commands(&records, fx);
                 self.merge_all(now, records, fx);
-                self.confirm_orders(&ordered.unwrap_or_default(), fx);
+                self.confirm_commands(&commanded.unwrap_or_default(), fx);
             }
             PeerMessage::AskSetting { change, actor } => self.on_ask_setting(now, &change, &actor, fx),
             PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),

@@ -28,4 +28,4 @@ mod table;
 
 pub(crate) use audit_lines::lines;
 pub use table::SettingsTable;
-pub(crate) use table::{WAITING_MAX, Waiter};
+pub(crate) use table::{WAITING_MAX, Wish};

@@ -2,13 +2,14 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::lease::event::RequestId;
+use crate::lease::proposals::Proposals;
 use common::account::{ApiKey, User};
 use common::audit::Actor;
 use common::kind::Kind;
 use common::namespace::{Namespace, Scope};
 use common::setting::{Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue};
 use common::template::Overlap;
-use common::time::BootMs;
+use common::time::Now;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 
@@ -20,9 +21,7 @@ pub(crate) const WAITING_MAX: usize = 1_024;
 pub struct SettingsTable {
     settings: BTreeMap<SettingKey, Setting>,
     preps: BTreeMap<SettingKey, Setting>,
-    pub(crate) waiting: Vec<Waiter>,
-    /// When each proposal was last sent.
-    pub(crate) sent_at: BTreeMap<SettingKey, BootMs>,
+    pub(crate) changes: Proposals<SettingKey, RequestId, Wish>,
     /// The whitelist as long as none was ever written down.
     first_whitelist: Vec<IpNet>,
     /// The other master's, where it differs.
@@ -31,13 +30,11 @@ pub struct SettingsTable {
     first_admin: Option<User>,
 }
 
-/// Somebody who wants a change and has not been answered.
+/// A change that somebody waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Waiter {
-    pub(crate) id: RequestId,
+pub(crate) struct Wish {
     pub(crate) change: Change,
     pub(crate) actor: Actor,
-    pub(crate) give_up_at: BootMs,
 }
 
 impl SettingsTable {
@@ -192,9 +189,15 @@ impl SettingsTable {
         self.preps.insert(prep.key.clone(), prep);
     }
 
+    /// The proposals that have to be sent again now.
+    pub(crate) fn resend(&mut self, now: Now) -> Vec<Setting> {
+        let due = self.changes.resend(now, self.preps.len(), self.preps.keys().cloned());
+        due.iter().filter_map(|key| self.preps.get(key).cloned()).collect()
+    }
+
     pub(crate) fn drop_prep(&mut self, key: &SettingKey) {
         self.preps.remove(key);
-        self.sent_at.remove(key);
+        self.changes.over(key);
     }
 }
 
