@@ -7,7 +7,7 @@ use crate::ledger::Ledger;
 use crate::registry::AgentRegistry;
 use crate::store::audit::Line;
 use crate::store::reserve::ROOM_MIN;
-use crate::store::sled::AuditLog;
+use crate::store::{Audit as _, DiskAudit};
 use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
@@ -37,7 +37,7 @@ pub struct Admin {
     pub(crate) driver: Driver,
     clock: Clock,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) audit: AuditLog,
+    pub(crate) audit: DiskAudit,
     /// Held by whoever has the audit walked.
     pub(crate) verifying: Arc<tokio::sync::Mutex<()>>,
     registry: AgentRegistry,
@@ -48,7 +48,7 @@ pub struct Admin {
 
 impl Admin {
     /// A view through this driver.
-    pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: AuditLog) -> Self {
+    pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: DiskAudit) -> Self {
         let (first_admin, registry, flags, verifying) = Default::default();
         Self { driver, clock, counters, audit, verifying, first_admin, registry, flags }
     }

@@ -4,8 +4,8 @@ use crate::admin::{Admin, audit_row};
 use crate::driver::Refused;
 use crate::lease::{Event, Reply, RequestId};
 use crate::ledger::Ledger;
-use crate::store::StoreError;
 use crate::store::audit::Line;
+use crate::store::{Audit as _, DiskAudit, StoreError};
 use common::audit::Actor;
 use common::lease::Lease;
 use common::rpc::lease::{Changed, Refusal};
@@ -33,7 +33,7 @@ impl Admin {
     /// What `read` finds in the audit, on a thread that may wait for the disk.
     pub(crate) async fn read_audit(
         &self,
-        read: impl FnOnce(crate::store::sled::AuditLog) -> Result<Vec<Line>, StoreError> + Send + 'static,
+        read: impl FnOnce(DiskAudit) -> Result<Vec<Line>, StoreError> + Send + 'static,
     ) -> Result<Vec<AuditRow>, Unavailable> {
         let audit = self.audit.clone();
         let lines = tokio::task::spawn_blocking(move || read(audit)).await.map_err(|_| Unavailable::ShuttingDown)?;

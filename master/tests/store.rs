@@ -9,9 +9,10 @@ use common::parameters::{ClusterId, ClusterParameters, MasterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Identity, Write};
+use master::store::audit::Line;
 use master::store::lineage::Unproven;
-use master::store::sled::SledStore;
-use master::store::{Store as _, StoreError};
+use master::store::memory::MemoryStore;
+use master::store::{Audit as _, DiskStore, Draft as _, Store, StoreError};
 use std::fs;
 use std::path::Path;
 
@@ -48,8 +49,8 @@ fn granted(value: u32) -> Write {
 
 /// A store with some commits behind it, closed.
 fn used(dir: &Path) {
-    SledStore::format(dir, identity()).unwrap();
-    let (mut store, _) = SledStore::open(dir).unwrap();
+    DiskStore::format(dir, identity()).unwrap();
+    let (mut store, _) = DiskStore::open(dir).unwrap();
     for value in 0..200 {
         store.commit(&[Write::Prep(prep(value))], u64::from(value) * 2 + 1).unwrap();
         let key = prep(value).key;
@@ -62,7 +63,7 @@ fn used(dir: &Path) {
 fn what_was_committed_is_there_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     used(dir.path());
-    let (_, loaded) = SledStore::open(dir.path()).unwrap();
+    let (_, loaded) = DiskStore::open(dir.path()).unwrap();
     assert_eq!((loaded.identity, loaded.lsn, loaded.leases.len()), (identity(), 401, 200));
     assert_eq!(loaded.preps, vec![prep(999)]);
     assert!(loaded.leases.iter().all(|(key, lease)| lease.session == SessionId(key.value.0.into())));
@@ -77,18 +78,50 @@ fn line(n: u32) -> Write {
 fn the_audit_is_a_chain_that_is_read_and_verified() {
     let dir = tempfile::tempdir().unwrap();
     used(dir.path());
-    let (mut store, _) = SledStore::open(dir.path()).unwrap();
+    let (mut store, _) = DiskStore::open(dir.path()).unwrap();
     store.commit(&[line(1), line(2)], 402).unwrap();
     store.commit(&[line(3)], 403).unwrap();
     drop(store);
-    let (mut store, _) = SledStore::open(dir.path()).unwrap();
+    let (mut store, _) = DiskStore::open(dir.path()).unwrap();
     store.commit(&[line(4)], 404).unwrap();
     let audit = store.audit();
-    assert_eq!(audit.verify(store.audit_head()), Ok(4));
+    assert_eq!(audit.verify(audit.head().unwrap()), Ok(4));
     let numbers = |before, count| audit.newest(before, count).unwrap().iter().map(|l| l.number).collect::<Vec<_>>();
     assert_eq!(numbers(None, 3), [4, 3, 2]);
     assert_eq!(numbers(Some(2), 3), [1]);
     assert_eq!(audit.newest(None, 1).unwrap()[0].entry.subject, "token 4");
+}
+
+/// What the programs do with a store, whatever keeps it.
+fn serves_the_programs<S: Store>(place: &S::Place) {
+    assert!(S::vacant(place).is_ok() && matches!(S::open(place), Err(StoreError::Missing(_))));
+    let mut draft = S::draft(place).unwrap();
+    draft.commit(&[Write::Identity(identity()), line(1)], 5).unwrap();
+    drop(draft);
+    assert!(matches!(S::open(place), Err(StoreError::Missing(_))), "it was not published");
+    S::format(place, identity()).unwrap();
+    assert!(matches!(S::vacant(place), Err(StoreError::Exists(_))));
+    assert!(matches!(S::draft(place), Err(StoreError::Exists(_))));
+    let (mut store, loaded) = S::open(place).unwrap();
+    assert_eq!((loaded.identity, loaded.lsn), (identity(), 0));
+    let audit = store.audit();
+    store.commit(&[line(1), line(2)], 7).unwrap();
+    let head = audit.head().unwrap();
+    store.commit(&[line(3)], 8).unwrap();
+    assert_eq!(audit.verify(head), Ok(2), "lines that were written since are left alone");
+    assert_eq!(audit.verify(audit.head().unwrap()), Ok(3));
+    let numbers = |lines: Vec<Line>| lines.iter().map(|line| line.number).collect::<Vec<_>>();
+    assert_eq!(numbers(audit.newest(None, 2).unwrap()), [3, 2]);
+    assert_eq!(numbers(audit.newest(Some(3), 9).unwrap()), [2, 1]);
+    assert_eq!(numbers(audit.newest_of(None, 2, 9, |line| line.number != 3).unwrap()), [2]);
+    drop((audit, store));
+    assert_eq!(S::open(place).unwrap().1.lsn, 8);
+}
+
+#[test]
+fn each_store_serves_the_programs() {
+    serves_the_programs::<DiskStore>(tempfile::tempdir().unwrap().path());
+    serves_the_programs::<MemoryStore>(&MemoryStore::default());
 }
 
 /// Opens sled behind the store's back.
@@ -109,14 +142,14 @@ fn a_line_that_is_changed_or_gone_is_noticed() {
     let made = || {
         let dir = tempfile::tempdir().unwrap();
         used(dir.path());
-        let (mut store, _) = SledStore::open(dir.path()).unwrap();
+        let (mut store, _) = DiskStore::open(dir.path()).unwrap();
         store.commit(&[line(1), line(2), line(3)], 402).unwrap();
         dir
     };
     // The last line is looked at by every start.
     let dir = made();
     tampered(dir.path(), |db| drop(db.remove(key(3)).unwrap()));
-    let Err(StoreError::Damaged { why, .. }) = SledStore::open(dir.path()) else { panic!("it was believed") };
+    let Err(StoreError::Damaged { why, .. }) = DiskStore::open(dir.path()) else { panic!("it was believed") };
     assert!(why.contains("line 3"), "{why}");
     // The others by whoever asks.
     type Change = fn(&sled::Db, Vec<u8>);
@@ -130,8 +163,9 @@ fn a_line_that_is_changed_or_gone_is_noticed() {
     for change in changes {
         let dir = made();
         tampered(dir.path(), |db| change(db, key(2)));
-        let (store, _) = SledStore::open(dir.path()).unwrap();
-        let why = store.audit().verify(store.audit_head()).unwrap_err();
+        let (store, _) = DiskStore::open(dir.path()).unwrap();
+        let audit = store.audit();
+        let why = audit.verify(audit.head().unwrap()).unwrap_err();
         assert!(why.contains("line 1"), "{why}");
     }
 }
@@ -139,14 +173,14 @@ fn a_line_that_is_changed_or_gone_is_noticed() {
 #[test]
 fn a_store_is_never_overwritten_and_never_made_by_opening() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(matches!(SledStore::open(dir.path()), Err(StoreError::Missing(_))));
+    assert!(matches!(DiskStore::open(dir.path()), Err(StoreError::Missing(_))));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "opening left something behind");
-    SledStore::format(dir.path(), identity()).unwrap();
-    assert!(matches!(SledStore::format(dir.path(), identity()), Err(StoreError::Exists(_))));
-    let open = SledStore::open(dir.path()).unwrap();
-    assert!(matches!(SledStore::open(dir.path()), Err(StoreError::Locked { .. })), "opened twice");
+    DiskStore::format(dir.path(), identity()).unwrap();
+    assert!(matches!(DiskStore::format(dir.path(), identity()), Err(StoreError::Exists(_))));
+    let open = DiskStore::open(dir.path()).unwrap();
+    assert!(matches!(DiskStore::open(dir.path()), Err(StoreError::Locked { .. })), "opened twice");
     drop(open);
-    assert!(SledStore::open(dir.path()).is_ok());
+    assert!(DiskStore::open(dir.path()).is_ok());
 }
 
 #[test]
@@ -154,9 +188,9 @@ fn a_format_that_was_cut_off_is_no_store() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("ledger.new")).unwrap();
     fs::write(dir.path().join("ledger.new/db"), b"half").unwrap();
-    assert!(matches!(SledStore::open(dir.path()), Err(StoreError::Missing(_))));
-    SledStore::format(dir.path(), identity()).unwrap();
-    assert!(SledStore::open(dir.path()).is_ok());
+    assert!(matches!(DiskStore::open(dir.path()), Err(StoreError::Missing(_))));
+    DiskStore::format(dir.path(), identity()).unwrap();
+    assert!(DiskStore::open(dir.path()).is_ok());
 }
 
 /// Something that happens to the directory of a closed ledger.
@@ -165,7 +199,7 @@ type Damage = Box<dyn Fn(&Path)>;
 /// Opens a damaged store: it may refuse, or show every record that was committed. Anything in between would grant a
 /// value twice.
 fn open_damaged(dir: &Path) -> bool {
-    match SledStore::open(dir) {
+    match DiskStore::open(dir) {
         Err(StoreError::Damaged { .. } | StoreError::Io { .. } | StoreError::Locked { .. }) => true,
         Err(other) => panic!("refused for a wrong reason: {other}"),
         Ok((_, loaded)) => {
@@ -241,7 +275,7 @@ fn copy_tree(from: &Path, to: &Path) {
 
 /// Whether the store in `dir` is proven to be the one that was last written there.
 fn proven(dir: &Path) -> Result<(), Unproven> {
-    SledStore::open(dir).unwrap().1.proven
+    DiskStore::open(dir).unwrap().1.proven
 }
 
 /// What `cp -a` makes of a folder: the bytes, the modes, the times.
@@ -270,7 +304,7 @@ fn a_store_that_was_put_back_in_whatever_way_is_not_proven() {
     let (own, backup) = (dir.path().join("own"), dir.path().join("backup"));
     used(&own);
     copy(&own, &backup);
-    let (mut store, _) = SledStore::open(&own).unwrap();
+    let (mut store, _) = DiskStore::open(&own).unwrap();
     store.commit(&[line(1)], 402).unwrap();
     drop(store);
     let ledger = Path::new("ledger");
@@ -286,12 +320,12 @@ fn a_store_that_was_put_back_in_whatever_way_is_not_proven() {
     fs::rename(&backup, &own).unwrap();
     assert_eq!(proven(&own), Err(Unproven::Copied));
     // What is written then does not make it another one: only the ledger says when it has met the other master.
-    let (mut store, loaded) = SledStore::open(&own).unwrap();
+    let (mut store, loaded) = DiskStore::open(&own).unwrap();
     let lives = master::lease::Lives { unproven: true, ..loaded.lives };
     store.commit(&[Write::Lives(lives.clone())], 401).unwrap();
     drop(store);
     assert_eq!(proven(&own), Err(Unproven::NotMetSince));
-    let (mut store, _) = SledStore::open(&own).unwrap();
+    let (mut store, _) = DiskStore::open(&own).unwrap();
     store.commit(&[Write::Lives(master::lease::Lives { unproven: false, ..lives })], 401).unwrap();
     drop(store);
     assert_eq!(proven(&own), Ok(()));
@@ -305,7 +339,7 @@ fn a_store_of_the_version_without_a_lineage_opens_unproven_and_goes_on() {
     let ledger = dir.path().join("ledger");
     fs::remove_file(ledger.join("lineage")).unwrap();
     fs::write(ledger.join("anchor"), encode(Kind { name: *b"ANCH", version: 1 }, &401_u64).unwrap()).unwrap();
-    let (mut store, loaded) = SledStore::open(dir.path()).unwrap();
+    let (mut store, loaded) = DiskStore::open(dir.path()).unwrap();
     assert_eq!((loaded.lsn, loaded.leases.len(), loaded.proven), (401, 200, Err(Unproven::Missing)));
     store.commit(&[line(1)], 402).unwrap();
     drop(store);

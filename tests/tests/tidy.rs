@@ -108,7 +108,7 @@ fn an_upward_use_in_the_product_is_seen() {
             "impl Ledger { fn f(&mut self) { self.on_time(now, fx) } }",
             "master/src/ledger/step.rs",
         ),
-        ("master/src/ledger/renew.rs", "use super::super::store::SledStore;", "master/src/store/mod.rs"),
+        ("master/src/ledger/renew.rs", "use super::super::store::DiskStore;", "master/src/store/mod.rs"),
         ("web/src/masters.rs", "use crate::pages::{Parts, View};", "web/src/pages/mod.rs"),
         ("web/src/auth/guard.rs", "use tests::oracle::Oracle;", "tests/src/oracle.rs"),
     ];
@@ -123,6 +123,19 @@ fn an_upward_use_in_the_product_is_seen() {
         let seen = wrong.iter().any(|wrong| wrong.starts_with(file) && wrong.contains(&format!("uses {used}")));
         assert!(seen, "{file}: {planted} is not seen: {wrong:?}");
     }
+}
+
+/// Whatever keeps the records may be another engine one day.
+#[test]
+fn only_the_store_knows_its_engine() {
+    let uses = |(_, text): &(String, String)| code(text).contains("sled::");
+    let (store, others): (Vec<_>, Vec<_>) = sources()
+        .into_iter()
+        .filter(|(file, _)| !file.starts_with("tests/"))
+        .filter(uses)
+        .map(|(file, _)| file)
+        .partition(|file| file.starts_with("master/src/store/"));
+    assert!(!store.is_empty() && others.is_empty(), "{others:?} name the store's engine");
 }
 
 /// The texts between quotes that begin with a slash: a router's addresses.

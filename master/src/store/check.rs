@@ -4,8 +4,8 @@
 //! store is locked, so that no master starts on it.
 
 use super::reserve::{self, START_ROOM};
-use super::sled::{LEDGER_DIR, LOG_FILE, SLED_DIR, SledStore};
-use super::{StoreError, debris, io};
+use super::sled::{DiskStore, LEDGER_DIR, LOG_FILE, SLED_DIR};
+use super::{Audit as _, Store as _, StoreError, debris, io};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -45,14 +45,14 @@ pub fn check(dir: &Path) -> Result<Report, StoreError> {
     lines.push(format!("room on its disk: {} KiB{enough}", free >> 10));
     let debris = if sled.is_dir() { debris::find(&sled)? } else { Vec::new() };
     let copy = Copy::of(&ledger)?;
-    let damage = match SledStore::open(&copy.0) {
+    let damage = match DiskStore::open(&copy.0) {
         Ok((store, loaded)) => {
             let identity = &loaded.identity;
             let cluster = identity.cluster.map_or_else(|| "no cluster yet".to_owned(), |it| format!("cluster {it}"));
             lines.push(format!("master {} of {cluster}, pairing {}", identity.master, identity.pair_epoch));
             lines.push(format!("last change: {}; leases: {}", loaded.lsn, loaded.leases.len()));
-            let head = store.audit_head();
-            match store.audit().verify(head) {
+            let audit = store.audit();
+            match audit.head().and_then(|head| audit.verify(head)) {
                 Ok(count) => {
                     lines.push(format!("audit: whole, {count} lines"));
                     None

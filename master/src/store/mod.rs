@@ -1,7 +1,8 @@
 //! Making the ledger's writes durable.
 //!
-//! One small trait, so that the ledger's rules do not know what carries them: [`sled::SledStore`] on disk, and
-//! [`memory::MemoryStore`], its twin for tests, which can lose what was not committed.
+//! [`Store`] says all that the programs need of one: to make it whole or not at all, to open and read it, to commit, and to read
+//! the audit meanwhile. [`DiskStore`] keeps it on disk; [`memory::MemoryStore`] is its twin for tests, which can lose what was
+//! not committed.
 
 pub mod audit;
 pub mod check;
@@ -10,13 +11,54 @@ pub mod lineage;
 pub mod memory;
 pub mod record;
 pub mod reserve;
-pub mod sled;
+mod sled;
 
-use crate::lease::Write;
+pub use self::sled::{DiskAudit, DiskStore};
+use crate::lease::{Identity, Loaded, Write};
+use audit::{Head, Line};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Where the ledger's records are kept.
-pub trait Store: Send + 'static {
+/// Where the ledger's records are kept. One process has it open at a time.
+pub trait Store: Sized + Send + 'static {
+    /// Where a store may be.
+    type Place: ?Sized;
+    /// A store that is being made.
+    type Draft: Draft;
+    /// The audit of one that is open.
+    type Audit: Audit;
+
+    /// Whether a store can be made there; changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`].
+    fn vacant(place: &Self::Place) -> Result<(), StoreError>;
+
+    /// Begins a new store. It is none until it is published.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if there is one; what the system says otherwise.
+    fn draft(place: &Self::Place) -> Result<Self::Draft, StoreError>;
+
+    /// Makes the store of a new master, whole or not at all.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if there is one; what the system says otherwise.
+    fn format(place: &Self::Place, identity: Identity) -> Result<(), StoreError> {
+        let mut draft = Self::draft(place)?;
+        draft.commit(&[Write::Identity(identity)], 0)?;
+        draft.publish()
+    }
+
+    /// Opens a store and reads it whole.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`], [`StoreError::Locked`], [`StoreError::Damaged`], or what the system says.
+    fn open(place: &Self::Place) -> Result<(Self, Loaded), StoreError>;
+
+    /// A way to read the audit while the store is written.
+    fn audit(&self) -> Self::Audit;
+
     /// Makes `writes` durable, all or none, in order, with the number of the last change. Returns only when a power
     /// failure would not lose them.
     ///
@@ -28,6 +70,79 @@ pub trait Store: Send + 'static {
     /// Whether there is room for further writes. While there is not, nothing may be asked to be written.
     fn room(&mut self) -> Room {
         Room::Enough { free: u64::MAX }
+    }
+}
+
+/// A store that is being made.
+pub trait Draft {
+    /// Adds to it.
+    ///
+    /// # Errors
+    /// See [`Store::commit`].
+    fn commit(&mut self, writes: &[Write], lsn: u64) -> Result<(), StoreError>;
+
+    /// Makes it the store of its place.
+    ///
+    /// # Errors
+    /// What the system says; then there is none.
+    fn publish(self) -> Result<(), StoreError>;
+}
+
+/// The audit, to be read. What it shows is durable or about to be.
+pub trait Audit: Clone + Send + 'static {
+    /// The store's records with keys in `range`, ascending.
+    fn rows(&self, range: Range<Vec<u8>>) -> impl DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>>;
+
+    /// At most `count` lines before line number `before`, the newest first.
+    ///
+    /// # Errors
+    /// What the engine says, or a line that is none.
+    fn newest(&self, before: Option<u64>, count: usize) -> Result<Vec<Line>, StoreError> {
+        self.newest_of(before, count, count, |_| true)
+    }
+
+    /// The newest lines before line number `before` that `wanted` accepts, at most `count` of them, among `scan_max`.
+    ///
+    /// # Errors
+    /// What the engine says, or a line that is none.
+    fn newest_of(
+        &self,
+        before: Option<u64>,
+        scan_max: usize,
+        count: usize,
+        wanted: impl Fn(&Line) -> bool,
+    ) -> Result<Vec<Line>, StoreError> {
+        let end = before.map_or_else(|| vec![record::AUDIT_TAG + 1], record::audit_key);
+        let rows = self.rows(vec![record::AUDIT_TAG]..end).rev().take(scan_max);
+        let lines = rows.map(|row| audit::read(&row?.1).map_err(engine));
+        lines.filter(|line| line.as_ref().map_or(true, &wanted)).take(count).collect()
+    }
+
+    /// Where it ends, as the last commit wrote it.
+    ///
+    /// # Errors
+    /// A sentence that says why that cannot be read.
+    fn head(&self) -> Result<Head, String> {
+        let key = record::META_KEY.to_vec();
+        let meta = self.rows(key.clone()..[key, vec![0]].concat()).next().ok_or("the count of records is missing")?;
+        let (_, meta) = meta.map_err(|e| e.to_string())?;
+        Ok(record::read_meta(&meta).map_err(|e| e.to_string())?.audit)
+    }
+
+    /// Walks the whole chain, which ends at `head`; lines that were written since are left alone. How many lines there are.
+    ///
+    /// # Errors
+    /// A sentence that says what does not fit.
+    fn verify(&self, head: Head) -> Result<u64, String> {
+        let mut walk = audit::Walk::default();
+        for row in self.rows(vec![record::AUDIT_TAG]..record::audit_key(head.number.saturating_add(1))) {
+            let (key, bytes) = row.map_err(|e| e.to_string())?;
+            let line = walk.step(&bytes)?;
+            if key != record::audit_key(line.number) {
+                return Err(format!("line {} stands under another's key", line.number));
+            }
+        }
+        walk.end(head)
     }
 }
 
@@ -112,4 +227,8 @@ pub enum StoreError {
 fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
     let path = path.to_owned();
     move |source| StoreError::Io { what, path, source }
+}
+
+fn engine(e: impl std::fmt::Display) -> StoreError {
+    StoreError::Engine(e.to_string())
 }

@@ -12,16 +12,15 @@
 //! DATA_DIR/reserve         room for a start on a full disk
 //! ```
 
-use super::audit::{self, Head};
 use super::lineage::LineageFile;
 use super::record::{self, Meta};
 use super::reserve::{self, Reserve};
-use super::{Room, Store, StoreError, debris, io};
-use crate::lease::Loaded;
-use crate::lease::{Identity, Write};
+use super::{Audit, Draft, Room, Store, StoreError, debris, engine, io};
+use crate::lease::{Loaded, Write};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use std::fs::File;
 use std::io::Read as _;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -48,7 +47,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(100);
 const CACHE_BYTES: u64 = 16 << 20;
 
 /// A ledger's records on disk.
-pub struct SledStore {
+pub struct DiskStore {
     db: sled::Db,
     log: File,
     anchor: File,
@@ -59,103 +58,8 @@ pub struct SledStore {
     reserve: Reserve,
 }
 
-impl SledStore {
-    /// Makes the store of a new master in `dir`, whole or not at all.
-    ///
-    /// # Errors
-    /// [`StoreError::Exists`] if there is one; what the system says otherwise.
-    pub fn format(dir: &Path, identity: Identity) -> Result<(), StoreError> {
-        let mut draft = Self::draft(dir)?;
-        draft.commit(&[Write::Identity(identity)], 0)?;
-        draft.publish()
-    }
-
-    /// Whether a store can be made in `dir`; changes nothing.
-    ///
-    /// # Errors
-    /// [`StoreError::Exists`].
-    pub fn vacant(dir: &Path) -> Result<(), StoreError> {
-        if dir.join(LEDGER_DIR).exists() { Err(StoreError::Exists(dir.to_owned())) } else { Ok(()) }
-    }
-
-    /// Begins a new store in `dir`. It is none until it is published.
-    ///
-    /// # Errors
-    /// [`StoreError::Exists`] if there is one; what the system says otherwise.
-    pub fn draft(dir: &Path) -> Result<Draft, StoreError> {
-        let new = dir.join(LEDGER_NEW_DIR);
-        Self::vacant(dir)?;
-        std::fs::create_dir_all(dir).map_err(io("create", dir))?;
-        // Left over from a draft that was never published.
-        if new.exists() {
-            std::fs::remove_dir_all(&new).map_err(io("remove", &new))?;
-        }
-        let sled = new.join(SLED_DIR);
-        std::fs::create_dir_all(&sled).map_err(io("create", &sled))?;
-        let anchor = new.join(ANCHOR_FILE);
-        File::create_new(&anchor).map_err(io("create", &anchor))?;
-        Ok(Draft { dir: dir.to_owned(), store: Self::engine(dir, &new)? })
-    }
-
-    /// Opens the store in `dir` and reads it whole.
-    ///
-    /// # Errors
-    /// [`StoreError::Missing`], [`StoreError::Locked`], [`StoreError::Damaged`], or what the system says.
-    pub fn open(dir: &Path) -> Result<(Self, Loaded), StoreError> {
-        let ledger = dir.join(LEDGER_DIR);
-        if !ledger.exists() {
-            return Err(StoreError::Missing(dir.to_owned()));
-        }
-        let damaged = |why: String| StoreError::Damaged { dir: dir.to_owned(), why };
-        // sled would make an empty database here, and an empty ledger grants everything again.
-        for file in [ledger.join(SLED_DIR).join(LOG_FILE), ledger.join(ANCHOR_FILE)] {
-            if !file.is_file() {
-                return Err(damaged(format!("{} is gone", file.display())));
-            }
-        }
-        let own = std::fs::Permissions::from_mode(0o700);
-        std::fs::set_permissions(&ledger, own).map_err(io("make private", &ledger))?;
-        reserve::make_room_for_a_start(dir)?;
-        let mut store = match Self::engine(dir, &ledger) {
-            // Filled up since we looked, or there is a quota that only the write meets.
-            Err(StoreError::Io { source, .. }) if is_full(&source) => {
-                reserve::give_up(dir);
-                Self::engine(dir, &ledger)?
-            }
-            opened => opened?,
-        };
-        let rows = store.db.iter().map(|row| match row {
-            Ok((key, value)) => Ok((key.to_vec(), value.to_vec())),
-            Err(e) => Err(e.to_string()),
-        });
-        let loaded = catch_unwind(AssertUnwindSafe(|| record::load(rows)))
-            .unwrap_or_else(|_| Err("the engine cannot read it".to_owned()));
-        let (loaded, meta) = loaded.map_err(damaged)?;
-        let mut anchor = Vec::new();
-        (&store.anchor)
-            .take(ANCHOR_LEN_MAX)
-            .read_to_end(&mut anchor)
-            .map_err(|e| damaged(format!("the anchor: {e}")))?;
-        let (anchor, commits) = read_anchor(&anchor).map_err(|e| damaged(format!("the anchor: {e}")))?;
-        if loaded.lsn < anchor {
-            return Err(damaged(format!("it ends at change {}, but change {anchor} was made durable", loaded.lsn)));
-        }
-        (store.meta, store.commits) = (meta, commits);
-        let proven = store.lineage.proves(&store.anchor, commits).and(loaded.proven);
-        Ok((store, Loaded { proven, ..loaded }))
-    }
-
-    /// A way to read the audit while the store is written.
-    pub fn audit(&self) -> AuditLog {
-        AuditLog { db: self.db.clone() }
-    }
-
-    /// Where the audit ends.
-    pub fn audit_head(&self) -> Head {
-        self.meta.audit
-    }
-
-    fn engine(dir: &Path, ledger: &Path) -> Result<Self, StoreError> {
+impl DiskStore {
+    fn opened(dir: &Path, ledger: &Path) -> Result<Self, StoreError> {
         let config = sled::Config::new().path(ledger.join(SLED_DIR)).flush_every_ms(None).cache_capacity(CACHE_BYTES);
         debris::clear(&ledger.join(SLED_DIR), &ledger.join(SLED_DIR).join(LOG_FILE))?;
         let mut patience = LOCK_TRIES;
@@ -193,94 +97,31 @@ impl SledStore {
     }
 }
 
-/// The audit, to be read. What it shows is durable or about to be.
+/// The audit of a store on disk.
 #[derive(Clone)]
-pub struct AuditLog {
+pub struct DiskAudit {
     db: sled::Db,
 }
 
-impl AuditLog {
-    /// At most `count` lines before line number `before`, the newest first.
-    ///
-    /// # Errors
-    /// What the engine says, or a line that is none.
-    pub fn newest(&self, before: Option<u64>, count: usize) -> Result<Vec<audit::Line>, StoreError> {
-        let end = before.map_or_else(|| vec![record::AUDIT_TAG + 1], record::audit_key);
-        let rows = self.db.range(vec![record::AUDIT_TAG]..end).rev().take(count);
-        rows.map(|row| {
-            let (_, bytes) = row.map_err(|e| StoreError::Engine(e.to_string()))?;
-            audit::read(&bytes).map_err(|e| StoreError::Engine(e.to_string()))
-        })
-        .collect()
-    }
-
-    /// The newest lines before line number `before` that `wanted` accepts, at most `count` of them, among `scan_max`.
-    ///
-    /// # Errors
-    /// What the engine says, or a line that is none.
-    pub fn newest_of(
-        &self,
-        before: Option<u64>,
-        scan_max: usize,
-        count: usize,
-        wanted: impl Fn(&audit::Line) -> bool,
-    ) -> Result<Vec<audit::Line>, StoreError> {
-        let end = before.map_or_else(|| vec![record::AUDIT_TAG + 1], record::audit_key);
-        let rows = self.db.range(vec![record::AUDIT_TAG]..end).rev().take(scan_max);
-        let lines = rows.map(|row| {
-            let (_, bytes) = row.map_err(|e| StoreError::Engine(e.to_string()))?;
-            audit::read(&bytes).map_err(|e| StoreError::Engine(e.to_string()))
-        });
-        lines.filter(|line| line.as_ref().map_or(true, &wanted)).take(count).collect()
-    }
-
-    /// Where the audit ends, as the last commit wrote it.
-    ///
-    /// # Errors
-    /// A sentence that says why that cannot be read.
-    pub fn head(&self) -> Result<Head, String> {
-        let meta = self.db.get(record::META_KEY).map_err(|e| e.to_string())?;
-        let meta = meta.ok_or("the count of records is missing")?;
-        Ok(record::read_meta(&meta).map_err(|e| e.to_string())?.audit)
-    }
-
-    /// Walks the whole chain, which ends at `head`; lines that were written since are left alone. How many lines there are.
-    ///
-    /// # Errors
-    /// A sentence that says what does not fit.
-    pub fn verify(&self, head: Head) -> Result<u64, String> {
-        let mut walk = audit::Walk::default();
-        for row in self.db.range(vec![record::AUDIT_TAG]..=record::audit_key(head.number)) {
-            let (key, bytes) = row.map_err(|e| e.to_string())?;
-            let line = walk.step(&bytes)?;
-            if *key != record::audit_key(line.number)[..] {
-                return Err(format!("line {} stands under another's key", line.number));
-            }
-        }
-        walk.end(head)
+impl Audit for DiskAudit {
+    fn rows(&self, range: Range<Vec<u8>>) -> impl DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>> {
+        let row = |(key, value): (sled::IVec, sled::IVec)| (key.to_vec(), value.to_vec());
+        self.db.range(range).map(move |found| found.map(row).map_err(engine))
     }
 }
 
-/// A store that is being made.
-pub struct Draft {
+/// A store on disk that is being made.
+pub struct DiskDraft {
     dir: PathBuf,
-    store: SledStore,
+    store: DiskStore,
 }
 
-impl Draft {
-    /// Adds to it.
-    ///
-    /// # Errors
-    /// See [`Store::commit`].
-    pub fn commit(&mut self, writes: &[Write], lsn: u64) -> Result<(), StoreError> {
+impl Draft for DiskDraft {
+    fn commit(&mut self, writes: &[Write], lsn: u64) -> Result<(), StoreError> {
         self.store.commit(writes, lsn)
     }
 
-    /// Makes it the store of its directory.
-    ///
-    /// # Errors
-    /// What the system says; then there is none.
-    pub fn publish(self) -> Result<(), StoreError> {
+    fn publish(self) -> Result<(), StoreError> {
         let Self { dir, store } = self;
         drop(store);
         let (new, ledger) = (dir.join(LEDGER_NEW_DIR), dir.join(LEDGER_DIR));
@@ -292,13 +133,84 @@ impl Draft {
     }
 }
 
-impl Store for SledStore {
+impl Store for DiskStore {
+    /// The data directory.
+    type Place = Path;
+    type Draft = DiskDraft;
+    type Audit = DiskAudit;
+
+    fn vacant(dir: &Path) -> Result<(), StoreError> {
+        if dir.join(LEDGER_DIR).exists() { Err(StoreError::Exists(dir.to_owned())) } else { Ok(()) }
+    }
+
+    fn draft(dir: &Path) -> Result<DiskDraft, StoreError> {
+        let new = dir.join(LEDGER_NEW_DIR);
+        Self::vacant(dir)?;
+        std::fs::create_dir_all(dir).map_err(io("create", dir))?;
+        // Left over from a draft that was never published.
+        if new.exists() {
+            std::fs::remove_dir_all(&new).map_err(io("remove", &new))?;
+        }
+        let sled = new.join(SLED_DIR);
+        std::fs::create_dir_all(&sled).map_err(io("create", &sled))?;
+        let anchor = new.join(ANCHOR_FILE);
+        File::create_new(&anchor).map_err(io("create", &anchor))?;
+        Ok(DiskDraft { dir: dir.to_owned(), store: Self::opened(dir, &new)? })
+    }
+
+    fn open(dir: &Path) -> Result<(Self, Loaded), StoreError> {
+        let ledger = dir.join(LEDGER_DIR);
+        if !ledger.exists() {
+            return Err(StoreError::Missing(dir.to_owned()));
+        }
+        let damaged = |why: String| StoreError::Damaged { dir: dir.to_owned(), why };
+        // sled would make an empty database here, and an empty ledger grants everything again.
+        for file in [ledger.join(SLED_DIR).join(LOG_FILE), ledger.join(ANCHOR_FILE)] {
+            if !file.is_file() {
+                return Err(damaged(format!("{} is gone", file.display())));
+            }
+        }
+        let own = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&ledger, own).map_err(io("make private", &ledger))?;
+        reserve::make_room_for_a_start(dir)?;
+        let mut store = match Self::opened(dir, &ledger) {
+            // Filled up since we looked, or there is a quota that only the write meets.
+            Err(StoreError::Io { source, .. }) if is_full(&source) => {
+                reserve::give_up(dir);
+                Self::opened(dir, &ledger)?
+            }
+            opened => opened?,
+        };
+        let rows = store.db.iter().map(|row| match row {
+            Ok((key, value)) => Ok((key.to_vec(), value.to_vec())),
+            Err(e) => Err(e.to_string()),
+        });
+        let loaded = catch_unwind(AssertUnwindSafe(|| record::load(rows)))
+            .unwrap_or_else(|_| Err("the engine cannot read it".to_owned()));
+        let (loaded, meta) = loaded.map_err(damaged)?;
+        let mut anchor = Vec::new();
+        (&store.anchor)
+            .take(ANCHOR_LEN_MAX)
+            .read_to_end(&mut anchor)
+            .map_err(|e| damaged(format!("the anchor: {e}")))?;
+        let (anchor, commits) = read_anchor(&anchor).map_err(|e| damaged(format!("the anchor: {e}")))?;
+        if loaded.lsn < anchor {
+            return Err(damaged(format!("it ends at change {}, but change {anchor} was made durable", loaded.lsn)));
+        }
+        (store.meta, store.commits) = (meta, commits);
+        let proven = store.lineage.proves(&store.anchor, commits).and(loaded.proven);
+        Ok((store, Loaded { proven, ..loaded }))
+    }
+
+    fn audit(&self) -> DiskAudit {
+        DiskAudit { db: self.db.clone() }
+    }
+
     fn commit(&mut self, writes: &[Write], lsn: u64) -> Result<(), StoreError> {
-        let engine = |e: sled::Error| StoreError::Engine(e.to_string());
         let mut batch = sled::Batch::default();
         let mut pending: std::collections::BTreeMap<Vec<u8>, bool> = std::collections::BTreeMap::new();
         let mut meta = Meta { lsn, ..self.meta };
-        for (key, value) in record::changes(writes, &mut meta.audit).map_err(|e| StoreError::Engine(e.to_string()))? {
+        for (key, value) in record::changes(writes, &mut meta.audit).map_err(engine)? {
             if let Some(what) = record::counted(&key) {
                 let there = match pending.get(&key) {
                     Some(there) => *there,
@@ -314,7 +226,7 @@ impl Store for SledStore {
                 None => batch.remove(key),
             }
         }
-        let bytes = record::meta_bytes(&meta).map_err(|e| StoreError::Engine(e.to_string()))?;
+        let bytes = record::meta_bytes(&meta).map_err(engine)?;
         batch.insert(record::META_KEY, bytes);
         // 1. One atomic batch in sled's log. 2. The log to the kernel. 3. The kernel's pages and the file's length to
         // the disk. Before 3 a crash shows all of the batch or nothing; nobody was told of it yet either way.
@@ -326,7 +238,7 @@ impl Store for SledStore {
         // 4. The anchor, in place (its few bytes share a sector), never ahead of the log. After a crash before it the
         // store is longer than the anchor says, which is fine.
         let commits = self.commits.unwrap_or_default().saturating_add(1);
-        let anchor = encode(ANCHOR, &(lsn, commits)).map_err(|e| StoreError::Engine(e.to_string()))?;
+        let anchor = encode(ANCHOR, &(lsn, commits)).map_err(engine)?;
         self.anchor.write_all_at(&anchor, 0).and_then(|()| self.anchor.sync_data()).map_err(io(ANCHOR_FILE))?;
         // 5. What the anchor looks like now. After a crash before it the lineage still says that a commit had begun.
         self.lineage.done(&self.anchor, commits);

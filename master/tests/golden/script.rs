@@ -74,7 +74,7 @@ impl Script {
     }
 
     pub(super) fn format(&mut self, id: MasterId, cluster: u128, parameters: ClusterParameters) -> Result<(), Fail> {
-        let store = MemoryStore::format(Self::identity(id, cluster, parameters))?;
+        let store = MemoryStore::of(Self::identity(id, cluster, parameters))?;
         self.masters.retain(|master| master.id != id);
         self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
         self.masters.sort_by_key(|master| master.id);
@@ -270,7 +270,7 @@ impl Script {
                 Some(JoinReply::Page { records: page, settings, .. }) => (records, taken_settings) = (page, settings),
                 Some(JoinReply::Done) => {
                     let (identity, caution) = begin.take().ok_or("never begun")?;
-                    let mut store = MemoryStore::format(identity)?;
+                    let mut store = MemoryStore::of(identity)?;
                     let taken = std::mem::take(&mut records).into_iter();
                     let writes = taken.map(|(key, lease)| Write::Lease(key, taken_over(id, key, lease)));
                     let writes = writes.chain(std::mem::take(&mut taken_settings).into_iter().map(Write::Setting));

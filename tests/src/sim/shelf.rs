@@ -40,7 +40,7 @@ pub struct Shelf {
 impl Shelf {
     /// A store with this identity and nothing else.
     pub fn format(identity: Identity) -> Self {
-        Self { store: MemoryStore::format(identity).expect("memory"), ..Self::default() }
+        Self { store: MemoryStore::of(identity).expect("memory"), ..Self::default() }
     }
 
     /// Makes all of it durable.
