@@ -206,7 +206,8 @@ else
 fi
 step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
 step "library" library_alone
-if step "programs" cargo build --locked --bins; then
+# The tests need the programs too, and with them come other features of what both use: built alone they would be built twice.
+if step "programs" cargo test --locked --workspace --no-run --quiet; then
   step "tests" process_tests
   $namespaces || leave_out "partitions" "network namespaces with ip and nft cannot be had here"
   $mounts || leave_out "file systems" "rsync, mkfs.xfs or mounts in a namespace of our own cannot be had here"

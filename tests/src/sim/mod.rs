@@ -13,7 +13,8 @@
 //!
 //! # What is left out
 //! What two masters and a local file cannot prevent: a live copy of a process's memory, both masters declared lost by
-//! two operators, a copy of a master's store that an operator vouches for.
+//! two operators, a copy of a master's store that an operator vouches for, an agent's file lost in the moment in which both
+//! masters' disks are put back.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
