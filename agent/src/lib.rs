@@ -1,13 +1,14 @@
 //! The agent: leases tokens from the masters and mints IDs by itself.
 //!
-//! The pure rooms decide ([`holder`], [`serial`], [`window`], [`uniq96`], [`gate`], [`timebase`]); [`serial_file`] and
-//! [`minter`] make their decisions durable before they count; [`embed`] lets an
+//! The pure rooms decide ([`engine`], [`holder`], [`serial`], [`window`], [`uniq96`], [`gate`], [`timebase`]); [`serial_file`]
+//! and [`minter`] carry their decisions out; [`embed`] lets an
 //! application mint in its own process; [`heartbeat`], [`http`] and [`rpc`] talk, on the
 //! threads of [`workers`].
 
 #[cfg(feature = "server")]
 pub mod config;
 pub mod embed;
+pub mod engine;
 pub mod gate;
 pub mod heartbeat;
 pub mod holder;

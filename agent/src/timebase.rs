@@ -10,6 +10,8 @@ use common::time::{Now, SpanMs, WallMs};
 pub const JUMP_MAX: SpanMs = SpanMs::seconds(5);
 /// A calendar that differs from the masters' by more than this is refused.
 pub const SKEW_MAX: SpanMs = SpanMs::seconds(300);
+/// A clock that is set back by less than this needs no new gates: buckets and milliseconds may lie ahead of it.
+pub const SET_BACK_MAX: SpanMs = SpanMs::seconds(1);
 /// An answer that took longer than this says nothing about the time.
 pub const ROUND_TRIP_MAX: SpanMs = SpanMs::seconds(5);
 
@@ -103,9 +105,17 @@ impl Timebase {
         (off > SKEW_MAX).then_some(off)
     }
 
+    /// Takes a master's time. Gives what it changed, and whether windows have to pass the gates again.
+    pub fn correct(&mut self, answer: &Answer) -> (Heard, bool) {
+        let skew_before = self.skew;
+        let heard = self.hear(answer);
+        let set_back = matches!(heard, Heard::Moved(by) if by < SpanMs(-SET_BACK_MAX.0));
+        (heard, set_back || self.skew != skew_before)
+    }
+
     /// Takes a master's time: its calendar stood at `wall` at some moment of the round trip. What that does not
     /// contradict stays as it is; otherwise it is taken to have been the middle.
-    pub fn hear(&mut self, answer: &Answer) -> Heard {
+    fn hear(&mut self, answer: &Answer) -> Heard {
         if !answer.tells() {
             return Heard::TooSlow;
         }

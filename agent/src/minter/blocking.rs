@@ -1,6 +1,7 @@
 //! Minting on the caller's own thread, for applications that mint in their own process.
 
-use super::{Fast, Generator, Minter, PATIENCE, windows};
+use super::{Fast, Generator, Minter, PATIENCE};
+use crate::engine::Refilled;
 use crate::gate::Prefix;
 use crate::refusal::Refusal;
 use crate::run::Runs;
@@ -96,14 +97,14 @@ impl Minter {
             }
             self.resumed_blocking(TokenType::Uint2);
             match self.refill_uniq96(n)? {
-                windows::Refilled::Run(run) => {
+                Refilled::Run(run) => {
                     self.counters.mint_uniq96(n);
                     return Ok(run.into());
                 }
-                windows::Refilled::WaitFor(span) if waited > PATIENCE => {
+                Refilled::WaitFor(span) if waited > PATIENCE => {
                     return Err(Refusal::ClockBehind { behind: span, retry: span });
                 }
-                windows::Refilled::WaitFor(span) => {
+                Refilled::WaitFor(span) => {
                     let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
                     waited += wait;
                     std::thread::sleep(wait);

@@ -6,7 +6,7 @@ use crate::holder::LeaseView;
 use common::namespace::Definition;
 use common::parameters::ClusterId;
 use common::template::CallerParts;
-use common::time::DAY_MS;
+use common::time::{DAY_MS, SpanMs};
 use common::token::TokenType;
 use std::collections::BTreeMap;
 use std::collections::HashSet;

@@ -145,7 +145,7 @@ impl Minter {
 
     /// The durable number of the newest renewal.
     pub(crate) fn rseq(&self) -> u64 {
-        self.state.lock().unwrap().holdings.rseq
+        self.state.lock().unwrap().engine.holdings().rseq
     }
 }
 

@@ -1,11 +1,10 @@
 //! Minting: joins the clock, the leases, the serials and the serial file.
 //!
 //! A request takes its serials from an open [`Window`], without locks and without waiting. When there is none, or it
-//! is used up or out of date, it queues for the slow path: one at a time and on a thread that may block, all gates are
-//! passed again, what has to be durable is made durable, and only then a new window is opened.
+//! is used up or out of date, it queues for the slow path: one at a time and on a thread that may block, the
+//! [`Engine`] lets it pass all gates again, makes durable what has to be, and only then opens a new window.
 //!
-//! What nobody does here: hand out a serial, a bucket, a millisecond or a token that is not durable, or one that the
-//! gates in [`crate::gate`] have not let through.
+//! What nobody does here: hand out a serial, a bucket, a millisecond or a token that the engine has not let through.
 
 mod blocking;
 mod count;
@@ -14,33 +13,32 @@ mod registry;
 mod state;
 mod strangers;
 mod view;
-mod windows;
 
+pub use crate::engine::Membership;
 pub use blocking::CachedClock;
-pub use leases::{Membership, SET_BACK_MAX};
 pub use view::{Counters, GeneratorView};
 
-use crate::gate::{Layout, Prefix, prefix_of_uniq96};
+use crate::engine::{
+    Engine, Part, Published, RESTART_WAIT_MAX, RESUME_WAIT, Refilled, Taken, Taken96, broken, take, take_uniq96,
+};
+use crate::gate::{Layout, Prefix};
 use crate::holder::Leases;
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use crate::serial_file::{Opened, StartKind};
 use crate::timebase::Timebase;
-use crate::uniq96::{Take96, Window96};
-use crate::window::{One, Take, Window};
+use crate::uniq96::Window96;
+use crate::window::{One, Window};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use common::clock::Clock;
 use common::kind::Kind;
 use common::namespace::Namespace;
 use common::parameters::SessionId;
-use common::time::{BootMs, Now, SpanMs, WallMs};
+use common::time::{BootMs, Now, WallMs};
 use common::token::TokenType;
 use count::Tally;
-use leases::Published;
 use registry::{Ended, Registry};
 use state::State;
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -53,15 +51,6 @@ const QUEUE_MAX: usize = 1_024;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often the fast path looks again while another thread replaces a window.
 const SPINS: u32 = 64;
-/// How far ahead of the clock the Uniq96 mark is made durable, in real time.
-pub const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
-/// How long the first Uniq96 after a start waits, in real time, for the clock to pass the mark of the former run.
-pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
-/// How long the first ID of a resumed session waits for the renewal that tells the masters of it, in real time. If it is
-/// not answered by then no master is there to ask, and minting goes on without.
-pub const RESUME_WAIT: SpanMs = SpanMs(1_500);
-/// After a failed write, the next one is not tried before this.
-const WRITE_RETRY: SpanMs = SpanMs::seconds(1);
 /// Characters of an unknown name that a refusal repeats.
 const NAME_SHOWN_MAX: usize = 32;
 
@@ -113,8 +102,6 @@ pub struct Minter {
     counters: Counters,
     session: SessionId,
     start: StartKind,
-    /// From when on a resumed session may mint although no master has answered, by the machine's real time; `None`: never.
-    resumed_until: Option<BootMs>,
     /// Told when the leases have changed.
     leases_changed: Notify,
     background: blocking::Background,
@@ -128,13 +115,6 @@ enum Fast {
     None,
 }
 
-/// The last serials of a window, fewer than were asked for.
-struct Part {
-    prefix: Prefix,
-    bucket: u32,
-    serials: Range<u64>,
-}
-
 type Turn = (OwnedMutexGuard<()>, Option<OwnedSemaphorePermit>);
 
 impl Minter {
@@ -144,22 +124,17 @@ impl Minter {
     /// A text for the operator, if a block of the file belongs to another definition of its name.
     pub fn new(opened: Opened, namespaces: Vec<Namespace>, leases: Leases, clock: Clock) -> Result<Arc<Self>, String> {
         let Opened { file, contents, holdings, start, renew_first } = opened;
+        let session = contents.header.session;
+        let resumed_until = (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT);
+        let mut engine = Engine::new(contents, holdings, leases, resumed_until);
         let generators = Registry::new();
         for namespace in namespaces {
-            let id = generators.next_id().ok_or("more generators than there may be")?;
-            let nameless = format!("a generator of kind {} keeps no serials", namespace.kind());
-            generators.add(Arc::new(generator(id, namespace).ok_or(nameless)?));
+            let id = engine.add(&namespace)?;
+            generators.add(Arc::new(generator(id, namespace)?))?;
         }
         let time = Timebase::start(clock.now());
-        let session = contents.header.session;
-        let published = Published {
-            leases,
-            cluster: holdings.cluster,
-            parameters: holdings.parameters,
-            skew: None,
-            strangers: BTreeMap::new(),
-        };
-        let state = State::new(file, contents, holdings, &generators)?;
+        let published = engine.published().clone();
+        let state = State { engine, file };
         Ok(Arc::new(Self {
             clock,
             offset: AtomicI64::new(time.offset()),
@@ -177,7 +152,6 @@ impl Minter {
             counters: Counters::default(),
             session,
             start,
-            resumed_until: (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT),
             leases_changed: Notify::new(),
             background: blocking::Background::default(),
             gone: CancellationToken::new(),
@@ -255,24 +229,56 @@ impl Minter {
         self.on_a_thread(turn, move |minter| minter.refill(&generator, part, n)).await?
     }
 
+    /// [`Engine::refill`], unless no more IDs leave by this generator's name.
+    fn refill(&self, generator: &Generator, part: Option<Part>, n: u32) -> Result<Runs, Refusal> {
+        let runs = self.decide(|engine, hands| {
+            if generator.ended.load(Ordering::Acquire) {
+                let name = generator.namespace.name();
+                return Err(self.generators.ended(name.as_str()).unwrap_or_else(broken));
+            }
+            engine.refill(hands, generator.id, part, n)
+        })?;
+        generator.count(n);
+        Ok(runs)
+    }
+
+    fn refill_uniq96(&self, n: u32) -> Result<Refilled, Refusal> {
+        self.decide(|engine, hands| engine.refill_uniq96(hands, n))
+    }
+
+    /// Makes the next step durable while the window is half full, and lengthens the window by it. If that fails, the
+    /// window goes on to its end. No turn is needed: nobody waits for this, and the lock keeps it apart from the slow path.
+    fn reserve(&self, generator: &Generator) {
+        if let Err(refusal) = self.decide(|engine, hands| engine.reserve(hands, generator.id)) {
+            tracing::debug!(%refusal, generator = %generator.namespace.name(), "no serials were reserved");
+        }
+    }
+
+    /// The same for the milliseconds of Uniq96.
+    fn extend_uniq96(&self) {
+        if let Err(refusal) = self.decide(|engine, hands| engine.extend_uniq96(hands)) {
+            tracing::debug!(%refusal, "the Uniq96 mark was not moved");
+        }
+    }
+
     #[inline]
     fn try_take(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Fast {
         for _ in 0..SPINS {
             let window = generator.window.load();
-            match window.take(n, self.wall_coarse()) {
-                Take::All { start, half_used } => {
+            match take(&window, n, self.wall_coarse()) {
+                Taken::All { run, half_used } => {
                     if half_used {
                         self.reserve_soon(generator);
                     }
-                    return Fast::All(Run { prefix: window.prefix.clone(), start, len: n });
+                    return Fast::All(run);
                 }
-                Take::Some(serials) => {
+                Taken::Some(part) => {
                     // The request that wants more is not answered yet.
-                    generator.take_off(serials.end - serials.start);
-                    return Fast::Some(Part { prefix: window.prefix.clone(), bucket: window.bucket, serials });
+                    generator.take_off(part.len());
+                    return Fast::Some(part);
                 }
-                Take::None => return Fast::None,
-                Take::Closed => std::hint::spin_loop(),
+                Taken::None => return Fast::None,
+                Taken::Closed => std::hint::spin_loop(),
             }
         }
         Fast::None
@@ -303,8 +309,8 @@ impl Minter {
                 return Ok(run);
             }
             match self.on_a_thread(turn, move |minter| minter.refill_uniq96(n)).await?? {
-                windows::Refilled::Run(run) => return Ok(run),
-                windows::Refilled::WaitFor(span) => {
+                Refilled::Run(run) => return Ok(run),
+                Refilled::WaitFor(span) => {
                     let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
                     if waited + wait > RESTART_WAIT_MAX.to_std() + PATIENCE {
                         return Err(Refusal::ClockBehind { behind: span, retry: span });
@@ -319,17 +325,16 @@ impl Minter {
     fn try_take_uniq96(self: &Arc<Self>, n: u32) -> Result<Option<Run>, Refusal> {
         for _ in 0..SPINS {
             let window = self.uniq96.load();
-            match (window.take(n, self.wall()), &window.lease) {
-                (Take96::All { place, half_used }, Some(lease)) => {
+            match take_uniq96(&window, n, self.wall())? {
+                Taken96::All { run, half_used } => {
                     if half_used {
                         let minter = Arc::clone(self);
                         self.in_background(move || minter.extend_uniq96());
                     }
-                    let prefix = prefix_of_uniq96(window.offset, lease, place.ms)?;
-                    return Ok(Some(Run { prefix, start: u64::from(place.serial), len: n }));
+                    return Ok(Some(run));
                 }
-                (Take96::Closed, _) => std::hint::spin_loop(),
-                _ => return Ok(None),
+                Taken96::Closed => std::hint::spin_loop(),
+                Taken96::None => return Ok(None),
             }
         }
         Ok(None)
@@ -394,11 +399,6 @@ impl Minter {
     /// How many times faster than real time the clock runs.
     fn scale(&self) -> u32 {
         self.clock.test_clock().map_or(1, |test| test.scale)
-    }
-
-    /// `span` of real time, as long as it is on this clock.
-    fn scaled(&self, span: SpanMs) -> SpanMs {
-        SpanMs(span.0.saturating_mul(self.scale().into()))
     }
 
     /// The clock that everything goes by.
@@ -469,32 +469,30 @@ impl Minter {
         if namespace.shares_serials() {
             return if self.generators.add_alias(namespace) { Ok(Defined::New) } else { Err(full()) };
         }
-        let kind = namespace.kind();
-        let generator = generator(self.generators.next_id().ok_or_else(full)?, namespace);
-        let generator = Arc::new(generator.ok_or_else(|| Refusal::UnknownGenerator { kind, name: name.to_string() })?);
-        if state.add(&generator).is_err() {
-            self.generators.end(&name, Ended::Contradicted);
-            return Err(conflict());
+        if !self.generators.has_room() {
+            return Err(full());
         }
-        self.generators.add(generator);
+        let id = state.engine.add(&namespace).map_err(|_| {
+            self.generators.end(&name, Ended::Contradicted);
+            conflict()
+        })?;
+        let generator = generator(id, namespace).map_err(|_| conflict())?;
+        self.generators.add(Arc::new(generator)).map_err(|_| full())?;
         Ok(Defined::New)
     }
 }
 
-fn generator(id: usize, namespace: Namespace) -> Option<Generator> {
-    let layout = Layout::of(&namespace)?;
+fn generator(id: usize, namespace: Namespace) -> Result<Generator, String> {
+    let kind = namespace.kind();
+    let layout = Layout::of(&namespace).ok_or_else(|| format!("a generator of kind {kind} keeps no serials"))?;
     let window = ArcSwap::from_pointee(Window::closed(Prefix::Void));
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
     let (tally, ended) = (Tally::default(), AtomicBool::new(false));
-    Some(Generator { id, number, namespace, layout, window, windows_ended, tally, ended })
+    Ok(Generator { id, number, namespace, layout, window, windows_ended, tally, ended })
 }
 
 fn slow_disk() -> Refusal {
     Refusal::SerialFileIo(format!("the disk has not answered for {} s", PATIENCE.as_secs()))
-}
-
-fn broken() -> Refusal {
-    Refusal::SerialFileIo("minting ended after a fault of this program; restart the agent".to_owned())
 }
 
 #[cfg(test)]

@@ -119,25 +119,34 @@ impl Registry {
         }
     }
 
+    /// The generator with that id.
+    pub(super) fn by_id(&self, id: usize) -> Option<&Arc<Generator>> {
+        self.slots.get(id)?.get()
+    }
+
     /// All of them, in the order of their ids.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Generator>> {
         self.slots.iter().map_while(OnceLock::get)
     }
 
-    /// The id of the next one; `None` if there is no room for it.
-    pub(super) fn next_id(&self) -> Option<usize> {
-        let id = self.iter().count();
-        (id < self.slots.len()).then_some(id)
+    /// Whether there is room for another one.
+    pub(super) fn has_room(&self) -> bool {
+        self.iter().count() < self.slots.len()
     }
 
     /// Adds one whose id is the next. Only one thread at a time may do so.
-    pub(super) fn add(&self, generator: Arc<Generator>) {
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    pub(super) fn add(&self, generator: Arc<Generator>) -> Result<(), &'static str> {
         let (kind, name) = (generator.namespace.kind(), generator.namespace.name().as_str().to_owned());
         let id = generator.id;
-        if self.slots.get(id).is_some_and(|slot| slot.set(generator).is_ok()) {
-            let mut names = Names::clone(&self.names.load());
-            names.entry(kind).or_default().insert(name, id);
-            self.names.store(Arc::new(names));
+        if self.slots.get(id).is_none_or(|slot| slot.set(generator).is_err()) {
+            return Err("more generators than there may be");
         }
+        let mut names = Names::clone(&self.names.load());
+        names.entry(kind).or_default().insert(name, id);
+        self.names.store(Arc::new(names));
+        Ok(())
     }
 }

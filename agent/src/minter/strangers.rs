@@ -5,7 +5,6 @@ use super::registry::Ended;
 use super::state::State;
 use super::{Generator, Minter};
 use crate::refusal::Refusal;
-use crate::serial_file::Holdings;
 use common::namespace::Namespace;
 use common::parameters::ClusterId;
 use std::sync::Arc;
@@ -19,26 +18,24 @@ impl Minter {
     /// # Errors
     /// If minting has ended, or the leases could not be given up; nothing is minted then either. Say it again.
     pub(crate) fn hear_stranger(&self, address: &str, there: ClusterId) -> Result<(), Refusal> {
-        let mut state = self.lock()?;
-        if self.published.load().strangers.get(address) != Some(&there) {
-            self.publish(|published| {
-                published.strangers.insert(address.to_owned(), there);
-            });
-            self.close_all(&mut state);
+        let known = self.published.load().strangers.get(address) == Some(&there);
+        let given_up = self.decide(|engine, hands| engine.hear_stranger(hands, address, there));
+        if !known {
             if let Some(wrong) = self.wrong_cluster() {
                 tracing::error!(%wrong, "minting stops");
             }
             self.stranger_heard.notify_waiters();
         }
-        let holdings = Holdings { leases: Vec::new(), ..state.holdings.clone() };
-        self.write_holdings(&mut state, holdings)
+        given_up
     }
 
     /// The master at that address is one of ours.
     pub(crate) fn hear_own(&self, address: &str) {
         if self.published.load().strangers.contains_key(address) {
-            self.publish(|published| {
-                published.strangers.remove(address);
+            // Where minting has ended, nothing is left to allow.
+            let _ = self.decide(|engine, hands| {
+                engine.hear_own(hands, address);
+                Ok(())
             });
             tracing::info!(%address, "this address leads to a master of our cluster again");
         }
@@ -80,8 +77,9 @@ impl Minter {
     /// No more IDs by this generator, however its caller came to it.
     pub(super) fn end_generator(&self, state: &mut State, generator: &Arc<Generator>, why: Ended) {
         if !generator.ended.swap(true, Ordering::AcqRel) {
-            // Only a generator that is not ours has no serial.
-            let _ = state.take_back(generator);
+            let (engine, mut hands) = state.parts(self);
+            // Only a generator that is not ours has no series.
+            let _ = engine.take_back(&mut hands, generator.id);
         }
         self.generators.end(generator.namespace.name(), why);
     }

@@ -3,7 +3,7 @@ use super::*;
 use crate::holder::LeaseView;
 use common::kind::{UNIQ64_SERIALS_PER_HOUR, Uniq64Fields};
 use common::rpc::mint::MintCode;
-use common::time::{DAY_MS, HOUR_MS};
+use common::time::{DAY_MS, HOUR_MS, SpanMs};
 use common::token::{TokenType, TokenValue};
 use proptest::prelude::*;
 use std::collections::HashSet;
@@ -220,7 +220,7 @@ async fn a_failing_disk_stops_minting_at_the_bounds_and_not_before() {
     assert_eq!(last(999).await, Ok(STEP - 1), "the rest is still there");
     assert_eq!(code(uniq64(&minter, 1).await), MintCode::SerialFileIo);
     std::fs::remove_dir(&in_the_way).unwrap();
-    minter.state.lock().unwrap().forget_failure();
+    minter.state.lock().unwrap().engine.forget_failure();
     assert_eq!(last(1).await, Ok(STEP));
     assert_eq!(minter.ready(), Ok(()));
 }
@@ -258,7 +258,7 @@ async fn more_is_reserved_before_the_window_is_used_up() {
     let kit = Kit::new();
     let (minter, _) = start_at_noon(&kit);
     uniq64(&minter, 1).await.unwrap();
-    let mark = |minter: &Minter| minter.state.lock().unwrap().contents.blocks[0].as_ref().unwrap().serial;
+    let mark = |minter: &Minter| minter.state.lock().unwrap().engine.contents().blocks[0].as_ref().unwrap().serial;
     let first = u64::from(STEP);
     assert_eq!(mark(&minter), first);
     uniq64(&minter, STEP / 2).await.unwrap();
@@ -280,7 +280,7 @@ async fn uniq96_follow_the_clock_and_wait_for_the_mark_after_a_crash() {
     let before = minter.wall();
     let first = place(&minter.mint_uniq96(100_000).await.unwrap());
     assert!(before <= first.0 && first.0 <= minter.wall() && first.1 == 99_999);
-    let mark = minter.state.lock().unwrap().contents.header.uniq96_mark;
+    let mark = minter.state.lock().unwrap().engine.contents().header.uniq96_mark;
     assert!(mark > first.0);
     drop(minter);
     let minter = kit.start();
@@ -293,7 +293,7 @@ async fn uniq96_follow_the_clock_and_wait_for_the_mark_after_a_crash() {
     set_wall(&minter, second.0 + SpanMs(-700_000));
     assert_eq!(code(minter.mint_uniq96(1).await), MintCode::ClockBehind);
     minter.end().unwrap();
-    assert_eq!(minter.state.lock().unwrap().contents.header.uniq96_mark, third.0 + SpanMs(1));
+    assert_eq!(minter.state.lock().unwrap().engine.contents().header.uniq96_mark, third.0 + SpanMs(1));
 }
 
 #[tokio::test]
@@ -439,7 +439,7 @@ proptest! {
                     }
                     Step::Uniq96(n) => {
                         // Not waited for: a clock set back far would make the first one after a start wait.
-                        minter.state.lock().unwrap().settled96 = true;
+                        minter.state.lock().unwrap().engine.settle();
                         for id in minter.mint_uniq96(n).await.unwrap_or_default().uniq96() {
                             assert!(wide.insert(id), "{id:?} came twice");
                         }
@@ -481,7 +481,7 @@ async fn a_resumed_session_without_masters_waits_for_a_moment_and_writes_its_fil
         let kit = Kit::new();
         let began = std::time::Instant::now();
         let minter = kit.start_resumed(false);
-        let counter = || minter.state.lock().unwrap().contents.header.write_counter;
+        let counter = || minter.state.lock().unwrap().engine.contents().header.write_counter;
         let before = counter();
         assert_eq!(code(minter.ready()), MintCode::NoLease);
         match kind {

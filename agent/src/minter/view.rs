@@ -113,15 +113,11 @@ impl Minter {
     }
 
     fn view_now(&self) -> Result<Vec<GeneratorView>, Refusal> {
-        let mut state = self.lock()?;
-        let offset = self.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
+        let state = self.lock()?;
         let wall = self.wall();
         let view = |generator: &Arc<super::Generator>| {
             let (namespace, layout) = (&generator.namespace, &generator.layout);
-            let serial = state.serial(generator)?;
-            let bucket = layout.bucket_at(offset, wall);
-            let lent = generator.window.load().left();
-            let kept = if bucket > serial.bucket() { 0 } else { lent };
+            let serial = state.engine.serial_view(generator.id, wall, generator.window.load().left())?;
             Ok(GeneratorView {
                 name: namespace.name().clone(),
                 kind: namespace.kind().name(),
@@ -129,10 +125,10 @@ impl Minter {
                 template: namespace.template().map(|template| template.source().to_owned()),
                 everyday_reset: namespace.everyday_reset(),
                 scope: namespace.scope().name(),
-                serial: serial.next().saturating_sub(lent),
-                step: serial.marks().step,
+                serial: serial.next,
+                step: serial.step,
                 capacity: layout.rules(false).capacity,
-                capacity_left: serial.capacity_left(bucket).saturating_add(kept),
+                capacity_left: serial.capacity_left,
                 per: layout.unit().name(),
             })
         };

@@ -205,7 +205,8 @@ impl Uniq64 {
 }
 
 impl Uniq64Fields {
-    fn civil(&self) -> Civil {
+    /// The instant at which its hour begins, as calendar fields.
+    pub fn civil(&self) -> Civil {
         Civil {
             year: self.year,
             month: self.month,

@@ -100,10 +100,9 @@ fn main() -> ExitCode {
     let (next, done, sum) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Sum::default()));
     let began = Instant::now();
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| work(&args, &next, &done, &sum));
-        }
-        progress(&args, &done, &sum, began);
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| work(&args, &next, &done, &sum))).collect();
+        // A worker that panics ends the run, and says so.
+        progress(&args, &done, &sum, began, || workers.iter().all(|worker| worker.is_finished()));
     });
     let sum = sum.into_inner().unwrap_or_default();
     let (seeds, seconds) = (done.into_inner(), began.elapsed().as_secs_f64());
@@ -181,14 +180,14 @@ fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
     }
 }
 
-fn progress(args: &Args, done: &AtomicU64, sum: &Mutex<Sum>, began: Instant) {
+fn progress(args: &Args, done: &AtomicU64, sum: &Mutex<Sum>, began: Instant, is_over: impl Fn() -> bool) {
     let screen = std::io::stderr().is_terminal();
     let mut told = Instant::now();
     loop {
         let finished = done.load(Ordering::Relaxed);
         let (failed, faults, ids, duplicates) =
             sum.lock().map_or((0, 0_u64, 0, 0), |sum| (sum.failed, sum.faults.values().sum(), sum.ids, sum.duplicates));
-        if finished >= args.seeds || (failed > 0 && args.mutation != Mutations::NONE) {
+        if finished >= args.seeds || is_over() || (failed > 0 && args.mutation != Mutations::NONE) {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));

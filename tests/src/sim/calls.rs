@@ -1,9 +1,7 @@
 //! What an agent asks the masters, and what it makes of their answers.
 
-use super::disk::Failure;
 use super::host::InFlight;
 use super::master::Answered;
-use super::minter::Stop;
 use super::net::Node;
 use super::world::{Call, Caller, Event, World};
 use agent::holder::{Command, Event as HolderEvent, check_grant};
@@ -48,7 +46,8 @@ impl World {
             Command::Heartbeat => Call::Heartbeat(heartbeat()),
             _ if greets => Call::Heartbeat(heartbeat()),
             Command::Request(token_type) => {
-                Call::Token(TokenRequest { agent_id, session, cluster, token_type, former: Vec::new() })
+                let former = proc.minter.holdings().former.clone();
+                Call::Token(TokenRequest { agent_id, session, cluster, token_type, former })
             }
             Command::Renew { key, g, renewal, .. } => {
                 let promised = self.with(h, |proc, shell| proc.minter.promise_rseq(shell, renewal.rseq));
@@ -157,7 +156,7 @@ impl World {
                 proc.minter.join(shell, reply.cluster, reply.parameters)?;
             }
             let round_trip = shell.os.boot - flight.sent.boot;
-            proc.minter.hear(&Answer { sent: flight.sent, received: shell.os, round_trip, wall: reply.wall });
+            proc.minter.hear(shell, &Answer { sent: flight.sent, received: shell.os, round_trip, wall: reply.wall });
             proc.holder.handle(proc.minter.now(shell.os), dice, &HolderEvent::HeartbeatAnswered);
             proc.link = Some(flight.target);
             Ok(())
@@ -217,7 +216,7 @@ impl World {
             let now = proc.minter.now(shell.os);
             holder.handle(now, dice, &event);
             let set = proc.minter.set_leases(shell, holder.leases(), proc.jumps);
-            if matches!(set, Err(Stop::Disk(failure)) if failure != Failure::Io) {
+            if shell.ended.is_some() {
                 return set;
             }
             let failed = match (&set, event) {

@@ -1,70 +1,72 @@
-//! An agent's folder: a serial file and its lineage, as bytes, with the identities that a kernel would give them, and
-//! the steps of a write at which a disk can fail, a process die and the power go.
-//!
-//! Bytes, lineage and judgement are the agent's own; only the order of its system calls is told again here (the agent
-//! speaks to its disk in open files, of which a simulation has none).
+//! An agent's disk in memory: files with the identities that a kernel would give them, on which the serial file's own code
+//! works system call by system call; at each of them the disk can fail, the process die and the power go.
 
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use agent::serial_file::{
-    AfterReboot, Block, BootId, Born, Contents, Found, HEADER_LEN, Holdings, Identity, Lineage, Next, Seen, StartKind,
-    decode, encode, judge,
+    Access, AfterReboot, BootId, Born, Disk, FileKind, FileSystem, FileSystemId, FileSystemKind, Found, Identity,
+    Place, SerialFileError, Stat, decode, open_on,
 };
 use common::parameters::SessionId;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// Numbers that a file system has for its files: the next file gets one that the last but few had.
-const INODES: u64 = 4;
+/// The number of the first inode of a lineage file.
+const LINEAGES: u64 = 100;
+/// ext4's number among file systems.
+const LOCAL: FileSystemKind = FileSystemKind(0xef53);
+/// Between the end of a process and the start of the next one, in milliseconds of the file system's clock.
+const BETWEEN_STARTS: i64 = 20_000;
+const NAMES: usize = 4;
 
-/// A file in place.
-#[derive(Clone, Debug)]
-pub struct Placed {
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-    /// What it is to the kernel.
-    pub identity: Identity,
-    /// When it was made.
-    pub born: Born,
-}
+/// The serial file in a process's hands.
+pub type SerialFile = agent::serial_file::SerialFile<Open>;
+/// What a start found.
+pub type Opened = agent::serial_file::Opened<Open>;
 
 /// At which step of a write something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// Before anything has changed.
-    Begin,
-    /// The lineage names the new file, which is not in place.
-    BeforeRename,
-    /// The new file is in place, its lineage is not.
-    BeforeLineage,
-    /// Both are in place, but the caller does not hear of it.
+    /// Before this system call, or as it is made.
+    Call(u32),
+    /// All is done, but the caller does not hear of it.
     BeforeReturn,
 }
 
 impl Point {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Begin, Self::BeforeRename, Self::BeforeLineage, Self::BeforeReturn];
+    /// System calls of a whole write, about.
+    const CALLS: i64 = 20;
+
+    /// Any of them.
+    pub fn draw(rng: &mut Rng) -> Self {
+        if rng.chance(0.2) { Self::BeforeReturn } else { Self::Call(rng.range(0, Self::CALLS) as u32) }
+    }
 }
 
 /// What happens there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
-    /// The disk says no.
-    Fails,
+    /// The disk says no; `done`: although it did as it was told.
+    Fails {
+        /// See above.
+        done: bool,
+    },
     /// The process dies.
     Dies,
     /// The power goes: whatever was not flushed may be there or not.
     PowerCut,
 }
 
-/// Why a write did not succeed.
+/// Why a process is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The old bounds hold.
-    Io,
-    /// Someone else has the file.
+    /// It ended itself: someone else has the file, or it cannot be opened.
     Taken,
-    /// The process is no more.
+    /// It died.
     Died,
-    /// Nor is the machine's boot.
+    /// And the machine's boot with it.
     PowerCut,
 }
 
@@ -79,89 +81,374 @@ pub struct Plan {
     pub times: u32,
 }
 
-/// A folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    File,
+    Lineage,
+    FileNew,
+    LineageNew,
+}
+
+impl Name {
+    /// The names that last, and that a power cut may set back.
+    const LASTING: [Self; 2] = [Self::File, Self::Lineage];
+
+    fn of(name: &OsStr) -> io::Result<Self> {
+        let place = place();
+        let names = [(&place.file, Self::File), (&place.lineage, Self::Lineage), (&place.file_new, Self::FileNew)];
+        let known = names.into_iter().find(|(known, _)| known.as_os_str() == name).map(|(_, name)| name);
+        let lineage_new = (place.lineage_new == name).then_some(Self::LineageNew);
+        known.or(lineage_new).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+}
+
+/// Where the serial file is on each of these disks.
+fn place() -> &'static Arc<Place> {
+    static PLACE: OnceLock<Arc<Place>> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        Arc::new(Place {
+            path: PathBuf::from("/disk/F"),
+            folder: PathBuf::from("/disk"),
+            file: "F".into(),
+            file_new: "F.new".into(),
+            file_format: "F.format".into(),
+            lineage: "F.lineage".into(),
+            lineage_new: "F.lineage.new".into(),
+        })
+    })
+}
+
+#[derive(Debug)]
+struct Node {
+    bytes: Vec<u8>,
+    inode: u64,
+    ctime: i64,
+    born: i64,
+    flushed: bool,
+    /// Whoever has it locked has the other end of this.
+    lock: Weak<()>,
+}
+
+type Shared = Arc<Mutex<Node>>;
+
+/// A file that is open.
 #[derive(Clone, Debug)]
-pub struct Folder {
-    /// The device that it is on; a copied image has the same.
-    pub device: u64,
-    /// The serial file.
-    pub file: Option<Placed>,
-    /// The lineage file.
-    pub lineage: Option<Vec<u8>>,
-    /// What happens at the next writes.
-    pub plan: Option<Plan>,
-    /// The file system's clock: no two changes look alike.
+pub struct Open {
+    node: Shared,
+    opening: Arc<()>,
+}
+
+fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug)]
+struct Files {
+    device: u64,
+    boot: BootId,
+    names: [Option<Shared>; NAMES],
+    /// For each lasting name, what it led to since the folder was last flushed.
+    past: [Vec<Option<Shared>>; Name::LASTING.len()],
+    /// The file system's clock, in milliseconds: no two changes look alike.
     clock: i64,
-    /// Files made so far.
-    files: u64,
+    /// All files that are there or open.
+    made: Vec<Weak<Mutex<Node>>>,
+    plan: Option<Plan>,
+    /// What is still to happen in the write under way.
+    due: Option<Plan>,
+    /// The process that works here is no more.
+    ended: Option<Failure>,
+    /// Someone else had his hands on the file since the last start.
+    touched: bool,
+}
+
+enum Step {
+    Well,
+    Fails { done: bool },
+    Gone,
+}
+
+impl Files {
+    fn step(&mut self) -> Step {
+        if self.ended.is_some() {
+            return Step::Gone;
+        }
+        let Some(Plan { point: Point::Call(calls), mishap, .. }) = &mut self.due else { return Step::Well };
+        if *calls > 0 {
+            *calls -= 1;
+            return Step::Well;
+        }
+        let mishap = *mishap;
+        self.due = None;
+        match mishap {
+            Mishap::Fails { done } => Step::Fails { done },
+            Mishap::Dies => self.end(Failure::Died),
+            Mishap::PowerCut => self.end(Failure::PowerCut),
+        }
+    }
+
+    fn end(&mut self, failure: Failure) -> Step {
+        self.ended = Some(failure);
+        Step::Gone
+    }
+
+    fn at(&self, name: Name) -> Option<&Shared> {
+        self.names[name as usize].as_ref()
+    }
+
+    fn set(&mut self, name: Name, to: Option<Shared>) {
+        let before = std::mem::replace(&mut self.names[name as usize], to);
+        if let Some(past) = self.past.get_mut(name as usize) {
+            past.push(before);
+        }
+    }
+
+    fn now(&mut self) -> i64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn make(&mut self, name: Name, bytes: Vec<u8>, flushed: bool) -> Shared {
+        let first = if matches!(name, Name::File | Name::FileNew) { 1 } else { LINEAGES };
+        self.made.retain(|node| node.strong_count() > 0);
+        let used: Vec<u64> = self.made.iter().filter_map(Weak::upgrade).map(|node| locked(&node).inode).collect();
+        // A free number is used again at once, as file systems do; not that of a file that is there or open.
+        let inode = (first..).find(|inode| !used.contains(inode)).unwrap_or(first);
+        let clock = self.now();
+        let node = Node { bytes, inode, ctime: clock, born: clock, flushed, lock: Weak::new() };
+        let node = Arc::new(Mutex::new(node));
+        self.made.push(Arc::downgrade(&node));
+        node
+    }
+
+    /// As it is found after the next start of the machine: of what was not flushed, anything.
+    fn cut(&mut self, rng: &mut Rng) {
+        for name in Name::LASTING {
+            let mut candidates = std::mem::take(&mut self.past[name as usize]);
+            candidates.push(self.at(name).cloned());
+            let left = candidates.swap_remove(rng.below(candidates.len()));
+            if let Some(node) = &left {
+                let mut node = locked(node);
+                if !std::mem::replace(&mut node.flushed, true) {
+                    let kept = node.bytes.len() * rng.below(3) / 2;
+                    node.bytes.truncate(kept);
+                }
+            }
+            self.names[name as usize] = left;
+        }
+        (self.names[Name::FileNew as usize], self.names[Name::LineageNew as usize]) = (None, None);
+    }
+
+    fn stat(&self, node: &Shared) -> Stat {
+        let links = self.names.iter().flatten().filter(|named| Arc::ptr_eq(named, node)).count() as u64;
+        let node = locked(node);
+        let (ctime_s, ctime_ns) = (node.ctime / 1_000, node.ctime % 1_000 * 1_000_000);
+        let identity = Identity { device: self.device, inode: node.inode, ctime_s, ctime_ns };
+        let born = Some(Born { s: node.born / 1_000, ns: (node.born % 1_000 * 1_000_000) as u32 });
+        Stat { identity, links, kind: FileKind::Regular, len: node.bytes.len() as u64, born }
+    }
+}
+
+/// A folder with a serial file, and the disk that it is on.
+#[derive(Debug)]
+pub struct Folder(Arc<Medium>);
+
+#[derive(Debug)]
+struct Medium(Mutex<Files>);
+
+/// The same files on another disk: nobody has them open there, and nothing is left to be flushed.
+impl Clone for Folder {
+    fn clone(&self) -> Self {
+        let files = self.files();
+        let copy = |node: &Shared| {
+            let Node { bytes, inode, ctime, born, .. } = &*locked(node);
+            let (bytes, lock) = (bytes.clone(), Weak::new());
+            Arc::new(Mutex::new(Node { bytes, inode: *inode, ctime: *ctime, born: *born, flushed: true, lock }))
+        };
+        let names = files.names.each_ref().map(|node| node.as_ref().map(copy));
+        Self(Arc::new(Medium(Mutex::new(Files {
+            device: files.device,
+            boot: files.boot,
+            made: names.iter().flatten().map(Arc::downgrade).collect(),
+            names,
+            past: Default::default(),
+            clock: files.clock,
+            plan: files.plan,
+            due: None,
+            ended: None,
+            touched: files.touched,
+        }))))
+    }
 }
 
 impl Folder {
     /// Empty, on a device of its own.
     pub fn new(device: u64) -> Self {
-        Self { device, file: None, lineage: None, plan: None, clock: 1, files: 0 }
+        Self(Arc::new(Medium(Mutex::new(Files {
+            device,
+            boot: boot_id(0),
+            names: Default::default(),
+            past: Default::default(),
+            clock: 1,
+            made: Vec::new(),
+            plan: None,
+            due: None,
+            ended: None,
+            touched: false,
+        }))))
     }
 
-    fn make(&mut self, bytes: Vec<u8>) -> Placed {
-        self.clock += 1;
-        self.files += 1;
-        let inode = self.files % INODES;
-        let identity = Identity { device: self.device, inode, ctime_s: self.clock, ctime_ns: 0 };
-        Placed { bytes, identity, born: Born { s: self.clock, ns: 0 } }
+    fn files(&self) -> MutexGuard<'_, Files> {
+        locked(&self.0.0)
+    }
+
+    fn bytes(&self, name: Name) -> Option<Vec<u8>> {
+        self.files().at(name).map(|node| locked(node).bytes.clone())
+    }
+
+    /// The serial file's bytes.
+    pub fn file(&self) -> Option<Vec<u8>> {
+        self.bytes(Name::File)
+    }
+
+    /// The lineage's.
+    pub fn lineage(&self) -> Option<Vec<u8>> {
+        self.bytes(Name::Lineage)
+    }
+
+    /// What happens at the next writes.
+    pub fn plan(&self, plan: Option<Plan>) {
+        self.files().plan = plan;
     }
 
     /// Touches the file without changing it.
-    pub fn touch(&mut self) {
-        self.clock += 1;
-        let now = self.clock;
-        if let Some(file) = &mut self.file {
-            file.identity.ctime_s = now;
+    pub fn touch(&self) {
+        let mut files = self.files();
+        let now = files.now();
+        if let Some(node) = files.at(Name::File) {
+            locked(node).ctime = now;
         }
+        files.touched = true;
     }
 
     /// Another's bytes in a new file.
-    pub fn put(&mut self, bytes: Vec<u8>) {
-        self.file = Some(self.make(bytes));
+    pub fn put(&self, bytes: Vec<u8>) {
+        let mut files = self.files();
+        let node = files.make(Name::File, bytes, true);
+        files.names[Name::File as usize] = Some(node);
+        files.past[Name::File as usize].clear();
+        files.touched = true;
     }
 
     /// Another's bytes in the same file.
-    pub fn overwrite(&mut self, bytes: Vec<u8>) {
+    pub fn overwrite(&self, bytes: Vec<u8>) {
         self.touch();
-        match &mut self.file {
-            Some(file) => file.bytes = bytes,
+        let node = self.files().at(Name::File).cloned();
+        match node {
+            Some(node) => locked(&node).bytes = bytes,
             None => self.put(bytes),
         }
     }
 
-    fn mishap(&mut self) -> Option<Plan> {
-        let plan = self.plan?;
-        self.plan = (plan.times > 1).then_some(Plan { times: plan.times - 1, ..plan });
-        Some(plan)
+    /// Another lineage, or none.
+    pub fn put_lineage(&self, bytes: Option<Vec<u8>>) {
+        let mut files = self.files();
+        let node = bytes.map(|bytes| files.make(Name::Lineage, bytes, true));
+        files.names[Name::Lineage as usize] = node;
+        files.past[Name::Lineage as usize].clear();
     }
-}
 
-/// The serial file in a process's hands.
-#[derive(Clone, Debug)]
-pub struct SerialFile {
-    boot: BootId,
-    held: Identity,
-    held_counter: u64,
-    acked: Contents,
-    tries: u64,
-    lineage_due: bool,
-    taken: bool,
-}
+    /// What the power leaves.
+    pub fn cut(&self, rng: &mut Rng) {
+        self.files().cut(rng);
+    }
 
-/// What a start found.
-pub struct Opened {
-    /// The file.
-    pub file: SerialFile,
-    /// What it says.
-    pub contents: Contents,
-    /// What the session holds.
-    pub holdings: Holdings,
-    /// Whether it goes on.
-    pub start: StartKind,
+    /// Whether nobody else had his hands on the file that a process holds.
+    pub fn is_untouched(&self) -> bool {
+        !self.files().touched
+    }
+
+    /// A write begins: now what was planned for it may happen.
+    pub fn begin(&self) {
+        let mut files = self.files();
+        files.due = files.plan;
+        files.plan = files.plan.filter(|plan| plan.times > 1).map(|plan| Plan { times: plan.times - 1, ..plan });
+    }
+
+    /// A write has come to its end. Gives why its process is no more, if it is not.
+    pub fn finish(&self, rng: &mut Rng) -> Option<Failure> {
+        let mut files = self.files();
+        if let Some(Plan { point: Point::BeforeReturn, mishap, .. }) = files.due.take() {
+            files.ended = files.ended.or(match mishap {
+                Mishap::Fails { .. } => None,
+                Mishap::Dies => Some(Failure::Died),
+                Mishap::PowerCut => Some(Failure::PowerCut),
+            });
+        }
+        if files.ended == Some(Failure::PowerCut) {
+            files.cut(rng);
+        }
+        files.ended
+    }
+
+    /// A process starts here, in this boot of the machine.
+    ///
+    /// # Errors
+    /// What it says of the file; and why it is no more, if it is not.
+    pub fn open(&self, start: &Start, rng: &mut Rng) -> Result<Opened, (Option<Failure>, SerialFileError)> {
+        {
+            let mut files = self.files();
+            (files.boot, files.ended, files.touched) = (boot_id(start.boot), None, false);
+            files.clock += BETWEEN_STARTS;
+        }
+        self.overlook(start.mutations);
+        self.begin();
+        let opened =
+            open_on(Arc::clone(&self.0) as Arc<dyn Disk<File = Open>>, place().clone(), start.rule, start.session);
+        match (self.finish(rng), opened) {
+            (None, Ok(opened)) => Ok(opened),
+            (ended, Err(error)) => Err((ended, error)),
+            (ended, Ok(_)) => Err((ended, SerialFileError::Missing(place().path.clone()))),
+        }
+    }
+
+    /// The mutations of the judgement: what differs looks alike, because the lineage is made to say so.
+    fn overlook(&self, mutations: Mutations) {
+        const BENDING: [Mutation; 5] = [
+            Mutation::AnyLineageResumes,
+            Mutation::CopyResumes,
+            Mutation::ChangeOverlooked,
+            Mutation::RebootResumes,
+            Mutation::WritesNotCounted,
+        ];
+        if !BENDING.into_iter().any(|mutation| mutations.has(mutation)) {
+            return;
+        }
+        let files = self.files();
+        let (Some(file), Some(lineage)) = (files.at(Name::File), files.at(Name::Lineage)) else { return };
+        let Found::Whole(mut bent) = Found::decode(&locked(lineage).bytes) else { return };
+        let Ok(contents) = decode(&locked(file).bytes) else { return };
+        let (seen, identity) = (&mut bent.seen, files.stat(file).identity);
+        if mutations.has(Mutation::AnyLineageResumes) {
+            (seen.identity, seen.boot, seen.file_system) = (identity, files.boot, None);
+            (seen.write_counter, seen.session) = (contents.header.write_counter, contents.header.session);
+        }
+        if mutations.has(Mutation::CopyResumes) {
+            (seen.identity, seen.file_system) = (identity, None);
+        }
+        if mutations.has(Mutation::ChangeOverlooked) {
+            (seen.identity.ctime_s, seen.identity.ctime_ns) = (identity.ctime_s, identity.ctime_ns);
+        }
+        if mutations.has(Mutation::RebootResumes) {
+            seen.boot = files.boot;
+        }
+        if mutations.has(Mutation::WritesNotCounted) {
+            seen.write_counter = contents.header.write_counter;
+        }
+        if let Ok(bytes) = bent.encode() {
+            locked(lineage).bytes = bytes;
+        }
+    }
 }
 
 /// What a start goes by.
@@ -177,198 +464,136 @@ pub struct Start {
 }
 
 /// A boot's number as the kernel's random one.
-pub fn boot_id(number: u64) -> BootId {
+fn boot_id(number: u64) -> BootId {
     format!("{number:x}").parse().expect("hexadecimal digits")
 }
 
-/// The checksum that a file carries: the last 8 bytes of its header.
-fn stored_checksum(bytes: &[u8]) -> u64 {
-    bytes.get(HEADER_LEN - 8..HEADER_LEN).map_or(0, |sum| u64::from_le_bytes(sum.try_into().expect("8 bytes")))
-}
-
-/// Whether something that `then` excludes for ever would be allowed again by `now`.
-fn lowers(then: &Contents, now: &Contents) -> bool {
-    let place = |block: &Option<Block>| block.as_ref().map(|block| (block.bucket, block.serial));
-    now.header.uniq96_mark < then.header.uniq96_mark
-        || then.blocks.iter().zip(&now.blocks).any(|(then, now)| place(now) < place(then))
-}
-
-impl SerialFile {
-    /// A start; `None` if there is no file, or it is none.
-    ///
-    /// # Errors
-    /// If the first write of a fresh start fails.
-    pub fn open(folder: &mut Folder, start: &Start, rng: &mut Rng) -> Option<Result<Opened, Failure>> {
-        let placed = folder.file.clone()?;
-        let mut contents = decode(&placed.bytes).ok()?;
-        let boot = boot_id(start.boot);
-        let write_counter = contents.header.write_counter;
-        let session = contents.header.session;
-        let mut seen = Seen { identity: placed.identity, write_counter, boot, session, file_system: None };
-        let Identity { device, inode, .. } = placed.identity;
-        let checksum = stored_checksum(&placed.bytes);
-        let as_next = Next { device, inode, born: placed.born, write_counter, checksum };
-        let found = folder.lineage.as_deref().map_or(Found::Missing, Found::decode);
-        if let Found::Whole(lineage) = &found {
-            overlook(start.mutations, &lineage.seen, &mut seen);
+impl Medium {
+    /// A system call.
+    fn call<T>(&self, work: impl FnOnce(&mut Files) -> io::Result<T>) -> io::Result<T> {
+        let mut files = locked(&self.0);
+        match files.step() {
+            Step::Well => work(&mut files),
+            Step::Fails { done } => {
+                if done {
+                    work(&mut files)?;
+                }
+                Err(ErrorKind::StorageFull.into())
+            }
+            Step::Gone => Err(ErrorKind::Interrupted.into()),
         }
-        let kind = judge(&found, &seen, Some(&as_next), start.rule);
-        let acked = contents.clone();
-        let mut file = Self {
-            boot,
-            held: placed.identity,
-            held_counter: write_counter,
-            acked,
-            tries: write_counter,
-            lineage_due: false,
-            taken: false,
-        };
-        if let (StartKind::Resumed, Found::Whole(lineage)) = (&kind, found) {
-            return Some(Ok(Opened { file, contents, holdings: lineage.holdings, start: kind }));
-        }
-        contents.header.session = start.session;
-        file.acked.header.session = start.session;
-        let holdings = Holdings::default();
-        let written = file.write(folder, &mut contents, &holdings, rng);
-        Some(written.map(|()| Opened { file, contents, holdings, start: kind }))
-    }
-
-    /// Makes both durable.
-    ///
-    /// # Errors
-    /// [`Failure`], as the agent's own.
-    pub fn write(
-        &mut self,
-        folder: &mut Folder,
-        contents: &mut Contents,
-        holdings: &Holdings,
-        rng: &mut Rng,
-    ) -> Result<(), Failure> {
-        self.check_ours(folder)?;
-        self.tries += 1;
-        contents.header.write_counter = self.tries;
-        let bytes = encode(contents).expect("contents of ours");
-        let plan = folder.mishap();
-        at(plan, Point::Begin).map_or(Ok(()), Err)?;
-        let before = plan.map(|_| (folder.file.clone(), vec![None, folder.lineage.clone()]));
-        let mut new = folder.make(bytes);
-        if !self.lineage_due && !lowers(&self.acked, contents) {
-            let Identity { device, inode, .. } = new.identity;
-            let checksum = stored_checksum(&new.bytes);
-            let next = Next { device, inode, born: new.born, write_counter: self.tries, checksum };
-            folder.lineage = Some(self.lineage(Some(next), holdings));
-        }
-        let named = folder.lineage.clone().filter(|_| plan.is_some());
-        self.lineage_due = true;
-        if let Some(failure) = at(plan, Point::BeforeRename) {
-            return Err(power(failure, folder, before, rng));
-        }
-        // The rename itself is a change.
-        folder.clock += 1;
-        new.identity.ctime_s = folder.clock;
-        (self.held, self.held_counter) = (new.identity, self.tries);
-        folder.file = Some(new);
-        if let Some(failure) = at(plan, Point::BeforeLineage) {
-            return Err(power(failure, folder, before, rng));
-        }
-        folder.lineage = Some(self.lineage(None, holdings));
-        if let Some(failure) = at(plan, Point::BeforeReturn) {
-            let before = before.map(|(file, mut lineages)| {
-                lineages.push(named);
-                (file, lineages)
-            });
-            return Err(power(failure, folder, before, rng));
-        }
-        self.acked = contents.clone();
-        self.lineage_due = false;
-        Ok(())
-    }
-
-    /// Makes the holdings durable while the marks stay.
-    ///
-    /// # Errors
-    /// [`Failure`], as the agent's own.
-    pub fn write_holdings(&mut self, folder: &mut Folder, holdings: &Holdings, rng: &mut Rng) -> Result<(), Failure> {
-        self.check_ours(folder)?;
-        if self.lineage_due {
-            let mut contents = self.acked.clone();
-            return self.write(folder, &mut contents, holdings, rng);
-        }
-        let plan = folder.mishap();
-        if let Some(failure) = plan.and_then(|plan| at(Some(plan), plan.point)).filter(|_| !returns(plan)) {
-            return Err(failure);
-        }
-        folder.lineage = Some(self.lineage(None, holdings));
-        at(plan, Point::BeforeReturn).map_or(Ok(()), Err)
-    }
-
-    fn lineage(&self, next: Option<Next>, holdings: &Holdings) -> Vec<u8> {
-        let seen = Seen {
-            identity: self.held,
-            write_counter: self.held_counter,
-            boot: self.boot,
-            session: self.acked.header.session,
-            file_system: None,
-        };
-        Lineage { seen, next, holdings: holdings.clone() }.encode().expect("few holdings")
-    }
-
-    /// Whether the file by its name is the one that is held open, and not another that was put in its place.
-    pub fn is_in_place(&self, folder: &Folder) -> bool {
-        !self.taken && folder.file.as_ref().is_some_and(|file| file.identity == self.held)
-    }
-
-    fn check_ours(&mut self, folder: &Folder) -> Result<(), Failure> {
-        self.taken |= !self.is_in_place(folder);
-        if self.taken { Err(Failure::Taken) } else { Ok(()) }
     }
 }
 
-/// The mutations of the judgement: what differs looks alike.
-fn overlook(mutations: Mutations, then: &Seen, now: &mut Seen) {
-    if mutations.has(Mutation::AnyLineageResumes) {
-        *now = *then;
-    }
-    if mutations.has(Mutation::CopyResumes) {
-        now.identity = then.identity;
-    }
-    if mutations.has(Mutation::ChangeOverlooked) {
-        (now.identity.ctime_s, now.identity.ctime_ns) = (then.identity.ctime_s, then.identity.ctime_ns);
-    }
-    if mutations.has(Mutation::RebootResumes) {
-        now.boot = then.boot;
-    }
-    if mutations.has(Mutation::WritesNotCounted) {
-        now.write_counter = then.write_counter;
-    }
-}
+impl Disk for Medium {
+    type File = Open;
 
-fn returns(plan: Option<Plan>) -> bool {
-    plan.is_some_and(|plan| plan.point == Point::BeforeReturn)
-}
-
-fn at(plan: Option<Plan>, here: Point) -> Option<Failure> {
-    plan.filter(|plan| plan.point == here).map(|plan| match plan.mishap {
-        Mishap::Fails => Failure::Io,
-        Mishap::Dies => Failure::Died,
-        Mishap::PowerCut => Failure::PowerCut,
-    })
-}
-
-/// What was there before a write: the file, and each lineage that there was one after the other.
-type Before = Option<(Option<Placed>, Vec<Option<Vec<u8>>>)>;
-
-/// Nothing since the last return is sure to be there: the old file or the new one, with any of the lineages, a torn one
-/// or none.
-fn power(failure: Failure, folder: &mut Folder, before: Before, rng: &mut Rng) -> Failure {
-    if let (Failure::PowerCut, Some((file, mut lineages))) = (failure, before) {
-        if rng.chance(0.5) {
-            folder.file = file;
-        }
-        let newest = folder.lineage.take();
-        let torn = newest.as_ref().map(|bytes| bytes[..bytes.len() / 2].to_vec());
-        lineages.extend([torn, newest]);
-        folder.lineage = lineages.swap_remove(rng.below(lineages.len()));
+    fn stat_name(&self, name: &OsStr) -> io::Result<Option<Stat>> {
+        let name = Name::of(name)?;
+        self.call(|files| Ok(files.at(name).map(|node| files.stat(node))))
     }
-    failure
+
+    fn stat(&self, file: &Open) -> io::Result<Stat> {
+        self.call(|files| Ok(files.stat(&file.node)))
+    }
+
+    fn open(&self, name: &OsStr, _: Access) -> io::Result<Open> {
+        let name = Name::of(name)?;
+        self.call(|files| {
+            let node = files.at(name).cloned().ok_or(ErrorKind::NotFound)?;
+            Ok(Open { node, opening: Arc::default() })
+        })
+    }
+
+    fn read(&self, file: &Open, len_max: usize) -> io::Result<Vec<u8>> {
+        self.call(|_| Ok(locked(&file.node).bytes.iter().copied().take(len_max + 1).collect()))
+    }
+
+    fn create(&self, name: &OsStr) -> io::Result<Open> {
+        let name = Name::of(name)?;
+        self.call(|files| {
+            if files.at(name).is_some() {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
+            let node = files.make(name, Vec::new(), false);
+            files.names[name as usize] = Some(Arc::clone(&node));
+            Ok(Open { node, opening: Arc::default() })
+        })
+    }
+
+    /// No two changes look alike, so each file is born later than all before.
+    fn create_after(&self, name: &OsStr, _: Born) -> io::Result<Option<Open>> {
+        self.create(name).map(Some)
+    }
+
+    fn try_lock(&self, file: &Open) -> io::Result<bool> {
+        self.call(|_| {
+            let mut node = locked(&file.node);
+            if node.lock.upgrade().is_some() {
+                return Ok(false);
+            }
+            node.lock = Arc::downgrade(&file.opening);
+            Ok(true)
+        })
+    }
+
+    fn write(&self, file: &Open, bytes: &[u8]) -> io::Result<()> {
+        self.call(|files| {
+            let now = files.now();
+            let mut node = locked(&file.node);
+            node.bytes.extend_from_slice(bytes);
+            (node.ctime, node.flushed) = (now, false);
+            Ok(())
+        })
+    }
+
+    fn fsync(&self, file: &Open) -> io::Result<()> {
+        self.call(|_| {
+            locked(&file.node).flushed = true;
+            Ok(())
+        })
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        let (from, to) = (Name::of(from)?, Name::of(to)?);
+        self.call(|files| {
+            let node = files.names[from as usize].take().ok_or(ErrorKind::NotFound)?;
+            let now = files.now();
+            locked(&node).ctime = now;
+            files.set(to, Some(node));
+            Ok(())
+        })
+    }
+
+    fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        let there = Name::of(to)?;
+        self.call(|files| if files.at(there).is_some() { Err(ErrorKind::AlreadyExists.into()) } else { Ok(()) })?;
+        self.rename(from, to)
+    }
+
+    fn fsync_folder(&self) -> io::Result<()> {
+        self.call(|files| {
+            files.past = Default::default();
+            Ok(())
+        })
+    }
+
+    fn unlink(&self, name: &OsStr) -> io::Result<()> {
+        let name = Name::of(name)?;
+        self.call(|files| {
+            files.names[name as usize] = None;
+            Ok(())
+        })
+    }
+
+    fn file_system(&self) -> io::Result<FileSystem> {
+        self.call(|files| {
+            let id = FileSystemId { fsid: files.device, disk: None, mount: None };
+            Ok(FileSystem { kind: LOCAL, id })
+        })
+    }
+
+    fn boot_id(&self) -> io::Result<BootId> {
+        self.call(|files| Ok(files.boot))
+    }
 }

@@ -381,10 +381,7 @@ impl World {
         let heard = |h: usize| {
             let host = &self.hosts[h];
             host.retired
-                || host
-                    .proc
-                    .as_ref()
-                    .is_some_and(|proc| proc.call.is_none() && proc.minter.file.is_in_place(&host.folder))
+                || host.proc.as_ref().is_some_and(|proc| proc.call.is_none() && host.folder.is_untouched())
                     && host.paused_until <= self.t
                     && host.wall_off == 0
                     && self.current.iter().all(|m| reached(h, *m))
@@ -484,12 +481,13 @@ impl World {
                 self.kill(h);
             }
             Fault::AgentWrite => {
-                let point = Point::ALL[self.rng.below(Point::ALL.len())];
-                let mishap = [Mishap::Fails, Mishap::Dies, Mishap::PowerCut][self.rng.below(3)];
+                let point = Point::draw(&mut self.rng);
+                let fails = Mishap::Fails { done: self.rng.chance(0.3) };
+                let mishap = [fails, Mishap::Dies, Mishap::PowerCut][self.rng.below(3)];
                 // A disk that is full stays full for a while; then, often, somebody starts the process anew.
-                let full = mishap == Mishap::Fails && self.rng.chance(0.5);
+                let full = mishap == fails && self.rng.chance(0.5);
                 let times = if full { self.rng.range(2, 30) as u32 } else { 1 };
-                self.hosts[h].folder.plan = Some(Plan { point, mishap, times });
+                self.hosts[h].folder.plan(Some(Plan { point, mishap, times }));
                 if full && self.rng.chance(0.5) {
                     let wait = self.rng.magnitude(1_000, DAY_MS);
                     self.after(wait, Event::Kill(h));
@@ -518,7 +516,7 @@ impl World {
             Fault::Format => {
                 self.format(h);
                 if self.rng.chance(0.5) {
-                    self.hosts[h].folder.lineage = None;
+                    self.hosts[h].folder.put_lineage(None);
                 }
                 if self.rng.chance(0.5) {
                     self.kill(h);
@@ -547,14 +545,14 @@ impl World {
         let mut folder = self.hosts[h].folder.clone();
         if !image {
             let device = self.rng.next();
-            let (file, lineage) = (folder.file.take(), folder.lineage.take());
+            let (file, lineage) = (folder.file(), folder.lineage());
             folder = Folder::new(device);
-            folder.lineage = lineage;
+            folder.put_lineage(lineage);
             if let Some(file) = file {
-                folder.put(file.bytes);
+                folder.put(file);
             }
         }
-        folder.plan = None;
+        folder.plan(None);
         let id = self.hosts[h].id.clone();
         let copy = self.add_host(id, folder);
         let stay = self.rng.magnitude(HOUR_MS, 10 * DAY_MS);
@@ -569,12 +567,12 @@ impl World {
             return false;
         }
         let backup = self.hosts[h].backups[self.rng.below(kept)].clone();
-        let folder = &mut self.hosts[h].folder;
+        let folder = &self.hosts[h].folder;
         if what != 1 {
-            folder.lineage = backup.lineage;
+            folder.put_lineage(backup.lineage());
         }
-        if let Some(file) = backup.file.filter(|_| what != 0) {
-            if in_place { folder.overwrite(file.bytes) } else { folder.put(file.bytes) }
+        if let Some(file) = backup.file().filter(|_| what != 0) {
+            if in_place { folder.overwrite(file) } else { folder.put(file) }
         }
         if self.rng.chance(0.7) {
             self.kill(h);

@@ -41,7 +41,8 @@ impl World {
         }
         for h in 0..self.hosts.len() {
             let host = &mut self.hosts[h];
-            (host.wall_off, host.folder.plan, host.dies_minting) = (0, None, false);
+            (host.wall_off, host.dies_minting) = (0, false);
+            host.folder.plan(None);
             self.go_on(h);
             if !self.holds(h) {
                 // Its file may have been changed under it: better that it learns that now than with the first lease it is given.
@@ -99,7 +100,9 @@ impl World {
                 // new serial file, a new token.
                 self.tell(|| format!("agent {h} is given a new serial file"));
                 self.format(h);
-                self.hosts[h].folder.lineage.take_if(|_| foreign);
+                if foreign {
+                    self.hosts[h].folder.put_lineage(None);
+                }
                 self.hosts[h].proc = None;
                 self.after(1_000, Event::StartAgent(h));
             }

@@ -1,11 +1,12 @@
 //! A machine with an agent on it: the real holder, told what its task tells it.
 
-use super::disk::{Failure, Folder, Opened, SerialFile, Start};
-use super::minter::{Minter, Run, Shell, Stop};
+use super::disk::{Failure, Folder, Opened, Start};
+use super::minter::{Minter, Run, Shell};
 use super::rng::mix;
 use super::world::{Call, Caller, Event, World};
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
-use agent::serial_file::{AfterReboot, Contents, Header, encode};
+use agent::refusal::Refusal;
+use agent::serial_file::{AfterReboot, Contents, Header, SerialFileError, encode};
 use common::lease::Generation;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::TerminateRequest;
@@ -61,7 +62,7 @@ impl Host {
     pub fn leases(&self) -> impl Iterator<Item = (TokenKey, Generation, SessionId)> {
         let held = |proc: &Proc| {
             let session = proc.session;
-            proc.minter.holdings.leases.iter().map(move |grant| (grant.key, grant.g, session)).collect::<Vec<_>>()
+            proc.minter.holdings().leases.iter().map(move |grant| (grant.key, grant.g, session)).collect::<Vec<_>>()
         };
         self.proc.iter().flat_map(held)
     }
@@ -98,7 +99,7 @@ impl Proc {
     pub fn holds(&self, os: Now) -> bool {
         let now = self.minter.now(os);
         let held = |view: &LeaseView| matches!(view, LeaseView::Held(grant) if now.wall < grant.until);
-        self.minter.leases().get(&TokenType::Uint2).is_some_and(held)
+        self.minter.published().leases.get(&TokenType::Uint2).is_some_and(held)
     }
 }
 
@@ -148,15 +149,13 @@ impl World {
             return;
         }
         let start = Start { boot: host.boot, rule, session, mutations };
-        match SerialFile::open(&mut host.folder, &start, &mut self.rng) {
-            None => {
+        match host.folder.open(&start, &mut self.rng) {
+            Ok(opened) => self.run_agent(h, opened),
+            Err((None, SerialFileError::Missing(_) | SerialFileError::Damaged { .. })) => {
                 self.format(h);
                 self.after(1_000, Event::StartAgent(h));
             }
-            Some(Err(failure)) => {
-                self.process_ended(h, failure);
-            }
-            Some(Ok(opened)) => self.run_agent(h, opened),
+            Err((ended, _)) => self.process_ended(h, ended.unwrap_or(Failure::Taken)),
         }
     }
 
@@ -227,25 +226,24 @@ impl World {
         let boot = self.rng.next();
         let host = &mut self.hosts[h];
         (host.boot, host.booted_at, host.proc) = (boot, self.t, None);
+        host.folder.cut(&mut self.rng);
     }
 
     /// Lets the process do something with its file. `None` if it ended of it, or is not there.
     pub(super) fn with<R>(
         &mut self,
         h: usize,
-        work: impl FnOnce(&mut Proc, &mut Shell<'_>) -> Result<R, Stop>,
-    ) -> Option<Result<R, Stop>> {
+        work: impl FnOnce(&mut Proc, &mut Shell<'_>) -> Result<R, Refusal>,
+    ) -> Option<Result<R, Refusal>> {
         let host = &mut self.hosts[h];
         let os = host.os(self.t);
-        let mut shell = Shell { folder: &mut host.folder, rng: &mut self.rng, os };
+        let mut shell = Shell { folder: &host.folder, rng: &mut self.rng, os, ended: None };
         let done = work(host.proc.as_mut()?, &mut shell);
-        match done {
-            Err(Stop::Disk(failure)) if failure != Failure::Io => {
-                self.process_ended(h, failure);
-                None
-            }
-            done => Some(done),
+        if let Some(failure) = shell.ended {
+            self.process_ended(h, failure);
+            return None;
         }
+        Some(done)
     }
 
     /// The agent's task: what is there to do?
@@ -259,15 +257,15 @@ impl World {
         }
         let dice = self.rng.next();
         let next = self.with(h, |proc, shell| {
-            proc.minter.watch_clock(shell.os);
+            proc.minter.watch_clock(shell);
             if proc.minter.jumps != proc.jumps {
                 proc.jumps = proc.minter.jumps;
                 proc.holder.handle(proc.minter.now(shell.os), dice, &HolderEvent::ClockJumped);
-                publish(proc, shell)?;
+                publish(proc, shell);
             }
             let next = proc.holder.next(proc.minter.now(shell.os), dice);
             if let Next::Wait(_) = next {
-                publish(proc, shell)?;
+                publish(proc, shell);
             }
             Ok(next)
         });
@@ -365,12 +363,8 @@ impl World {
         let Some(proc) = &host.proc else { return false };
         let (session, wall) = (proc.session, proc.minter.now(host.os(self.t)).wall);
         let mut runs: Vec<Run> = Vec::new();
-        let done = if let Some(kind) = self.swarm.kinds.get(at) {
-            let n = n.min(kind.rules.capacity as i64) as u32;
-            self.with(h, |proc, shell| proc.minter.mint(shell, at, n, &mut runs))
-        } else {
-            self.with(h, |proc, shell| proc.minter.mint96(shell, n as u32, &mut runs))
-        };
+        let n = self.swarm.kinds.get(at).map_or(n, |kind| n.min(kind.rules.capacity as i64)) as u32;
+        let done = self.with(h, |proc, shell| proc.minter.mint(shell, at, n, &mut runs));
         // What was given out before something failed is out in the world too.
         for run in runs.iter().filter(|run| run.len > 0) {
             *gave = true;
@@ -378,7 +372,7 @@ impl World {
             self.oracle.minted(run, session, wall);
         }
         let host = &mut self.hosts[h];
-        host.clock_behind = matches!(done, Some(Err(Stop::ClockBehind)));
+        host.clock_behind = matches!(done, Some(Err(Refusal::ClockBehind { .. })));
         if let Some(Ok(())) = done {
             host.served[at] = Some(self.t);
         }
@@ -395,7 +389,7 @@ impl World {
     pub fn release(&mut self, h: usize) {
         let host = &self.hosts[h];
         let Some(proc) = &host.proc else { return };
-        let Some(grant) = proc.minter.holdings.leases.first() else { return };
+        let Some(grant) = proc.minter.holdings().leases.first() else { return };
         let request = TerminateRequest { agent_id: host.id.clone(), session: proc.session, key: grant.key, g: grant.g };
         let target = self.current[self.rng.below(2)];
         let caller = Caller { host: h, life: host.life, rpc: 0 };
@@ -418,14 +412,10 @@ impl World {
     }
 }
 
-fn publish(proc: &mut Proc, shell: &mut Shell<'_>) -> Result<(), Stop> {
+fn publish(proc: &mut Proc, shell: &mut Shell<'_>) {
     let leases = proc.holder.leases();
-    if leases == *proc.minter.leases() {
-        return Ok(());
-    }
-    match proc.minter.set_leases(shell, leases, proc.jumps) {
-        // Answered to the log; what was gained is not used.
-        Err(Stop::Disk(Failure::Io)) => Ok(()),
-        done => done,
+    if proc.minter.differs_from(&leases) {
+        // A failure is told to the log; what was gained is not used.
+        let _ = proc.minter.set_leases(shell, leases, proc.jumps);
     }
 }

@@ -1,22 +1,29 @@
-//! Minting as the agent does it, without its threads: the same gates, serials, windows and durable marks in the same
-//! order, on a simulated disk and clock.
+//! An agent's minting: the product's engine and serial file, driven without threads on a simulated disk and clock. What a
+//! mutation leaves out is left out here, between the engine and the windows and files that it asks for.
 
 use super::disk::{Failure, Folder, Opened, SerialFile};
+use super::kind::Kind;
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
-use super::series::{Kind, Series};
-use agent::gate::{Prefix, gate_uniq96, prefix_of_uniq96};
-use agent::holder::{self, LeaseView, Leases};
-use agent::minter::{MARK_AHEAD, RESTART_WAIT_MAX, SET_BACK_MAX};
+use agent::engine::{Effects, Engine, Published, RESUME_WAIT, Refilled, Taken, Taken96, take, take_uniq96};
+use agent::gate::Prefix;
+use agent::holder::{LeaseView, Leases};
 use agent::refusal::Refusal;
-use agent::serial_file::{Contents, Holdings};
-use agent::timebase::{Answer, Heard, Timebase};
-use agent::uniq96::{Place, Take96, Window96};
-use common::calendar::UtcOffset;
+use agent::run::Runs;
+use agent::serial_file::{Contents, Holdings, WriteError};
+use agent::timebase::{Answer, Timebase};
+use agent::uniq96::{Place, Window96};
+use agent::window::Window;
+use common::calendar::{Civil, UtcOffset};
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters};
-use common::time::{Now, SpanMs, WallMs};
+use common::template::CallerParts;
+use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
+use std::ops::Range;
+
+/// How far the ends of leases are moved where a mutation moves them.
+const TOO_FAR: SpanMs = SpanMs::days(15);
 
 /// IDs with one prefix and consecutive serials, and the lease they were minted under.
 #[derive(Clone, Debug)]
@@ -37,301 +44,463 @@ pub struct Run {
     pub lease: Grant,
 }
 
-/// Why nothing was minted, or nothing was made durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// An error to the caller.
-    Refused,
-    /// The same: the clock stands before the time of the last ID, or of the lease.
-    ClockBehind,
-    /// The disk.
-    Disk(Failure),
-}
-
-impl Stop {
-    /// What a gate says.
-    pub fn of(refusal: &Refusal) -> Self {
-        if matches!(refusal, Refusal::ClockBehind { .. }) { Self::ClockBehind } else { Self::Refused }
-    }
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        Self::Disk(failure)
-    }
-}
-
-/// The leases, the serials and what is durable of them.
-pub struct Minter {
-    pub(super) file: SerialFile,
-    pub(super) contents: Contents,
-    /// As they are durable.
-    pub holdings: Holdings,
-    pub(super) series: Vec<Series>,
-    place96: Place,
-    settled96: bool,
-    window96: Window96,
-    time: Timebase,
-    /// How often the clock has jumped.
-    pub jumps: u64,
-    leases: Leases,
-    skew: Option<SpanMs>,
-    cluster: Option<(ClusterId, ClusterParameters)>,
-    pub(super) mutations: Mutations,
-}
-
 /// The disk and the chance that a call may need.
 pub struct Shell<'a> {
     /// The folder.
-    pub folder: &'a mut Folder,
+    pub folder: &'a Folder,
     /// For what a power cut leaves.
     pub rng: &'a mut Rng,
     /// The operating system's clocks.
     pub os: Now,
+    /// Why the process is no more, if it came to its end meanwhile.
+    pub ended: Option<Failure>,
+}
+
+/// The engine and what it works with.
+pub struct Minter {
+    engine: Engine,
+    own: Own,
+    /// How often the clock has jumped.
+    pub jumps: u64,
+}
+
+struct Own {
+    file: SerialFile,
+    kinds: Vec<Kind>,
+    windows: Vec<Window<Prefix>>,
+    window96: Window96,
+    time: Timebase,
+    /// The last lease that was to be used.
+    lease: Option<Grant>,
+    offset: UtcOffset,
+    /// What was made durable last, as far as the engine knows.
+    durable: Contents,
+    /// What the mutation does after the IDs have left.
+    deferred: Option<(Contents, Holdings)>,
+    mutations: Mutations,
+}
+
+/// Carries out what the engine asks for.
+struct Hands<'a, 'b> {
+    own: &'a mut Own,
+    shell: &'a mut Shell<'b>,
+}
+
+impl Own {
+    fn now(&self, os: Now) -> Now {
+        Now { wall: WallMs(os.boot.0 + self.time.offset()), boot: os.boot }
+    }
+
+    /// A write of the whole file, with what may befall it.
+    fn write(&mut self, shell: &mut Shell<'_>, contents: &mut Contents, held: &Holdings) -> Result<(), WriteError> {
+        shell.folder.begin();
+        let written = self.file.write(contents, held);
+        shell.ended = shell.ended.or(shell.folder.finish(shell.rng));
+        written
+    }
+
+    fn write_deferred(&mut self, shell: &mut Shell<'_>) {
+        if let Some((mut contents, held)) = self.deferred.take() {
+            // The mutation: it is believed to be durable already.
+            let _ = self.write(shell, &mut contents, &held);
+        }
+    }
+}
+
+impl Effects for Hands<'_, '_> {
+    fn wall(&self) -> WallMs {
+        self.own.now(self.shell.os).wall
+    }
+
+    fn real_boot(&self) -> BootMs {
+        self.shell.os.boot
+    }
+
+    fn scale(&self) -> u32 {
+        1
+    }
+
+    fn why(&self) -> String {
+        String::new()
+    }
+
+    fn write(&mut self, contents: &mut Contents, holdings: &Holdings) -> Result<(), WriteError> {
+        let Self { own, shell } = self;
+        let held = unbent(holdings, own.mutations);
+        let only_mark96 = own.durable.blocks == contents.blocks;
+        own.durable = contents.clone();
+        if own.mutations.has(Mutation::Mark96NotDurable) && only_mark96 {
+            return Ok(());
+        }
+        if own.mutations.has(Mutation::MintBeforeDurable) {
+            own.write_deferred(shell);
+            own.deferred = Some((contents.clone(), held));
+            return Ok(());
+        }
+        match own.write(shell, contents, &held) {
+            // The mutation: what was not made durable is used all the same.
+            Err(WriteError::Io(_)) if own.mutations.has(Mutation::FailedWriteBelieved) => Ok(()),
+            written => written,
+        }
+    }
+
+    fn write_holdings(&mut self, holdings: &Holdings) -> Result<(), WriteError> {
+        let Self { own, shell } = self;
+        let held = unbent(holdings, own.mutations);
+        own.write_deferred(shell);
+        shell.folder.begin();
+        let written = own.file.write_holdings(&held);
+        shell.ended = shell.ended.or(shell.folder.finish(shell.rng));
+        written
+    }
+
+    fn is_open(&self, series: usize) -> bool {
+        !self.own.windows[series].is_closed()
+    }
+
+    fn close(&mut self, series: usize) -> (u32, Range<u64>) {
+        let window = &self.own.windows[series];
+        (window.bucket, window.close())
+    }
+
+    fn interrupt(&mut self, series: usize) -> (u32, Range<u64>) {
+        self.close(series)
+    }
+
+    fn lengthen(&mut self, series: usize, serials: Range<u64>) {
+        self.own.windows[series] = self.own.windows[series].with_serials(serials);
+    }
+
+    fn open(&mut self, series: usize, window: Window<Prefix>) {
+        self.own.windows[series] = if self.own.mutations.has(Mutation::WindowOutlivesLease) {
+            let end = self.own.kinds[series].end(self.own.offset, window.bucket);
+            Window::open(window.prefix.clone(), window.bucket, window.close(), end)
+        } else {
+            window
+        };
+    }
+
+    fn close_uniq96(&mut self) -> Option<Place> {
+        self.own.window96.close()
+    }
+
+    fn open_uniq96(&mut self, window: Window96) {
+        self.own.window96 = window;
+    }
+
+    fn publish(&mut self, published: &Published) {
+        let lease = published.leases.get(&TokenType::Uint2).and_then(LeaseView::grant);
+        self.own.lease = lease.cloned().or(self.own.lease.take());
+        self.own.offset = published.membership.parameters.map(|p| p.utc_offset()).unwrap_or_default();
+    }
+
+    fn give_up(&mut self, _: String) {
+        self.shell.ended = self.shell.ended.or(Some(Failure::Taken));
+    }
 }
 
 impl Minter {
     /// Minting from an opened file.
     pub fn new(opened: Opened, kinds: &[Kind], leases: Leases, os: Now, mutations: Mutations) -> Self {
-        let Opened { file, contents, holdings, .. } = opened;
-        let resume = |(at, kind)| Series::resume(kind, at, &contents, mutations);
-        let series = kinds.iter().enumerate().map(resume).collect();
-        let place96 = Place { ms: contents.header.uniq96_mark, serial: 0 };
-        let cluster = holdings.cluster.zip(holdings.parameters);
-        Self {
+        let Opened { file, contents, holdings, renew_first, .. } = opened;
+        let resumed_until = (!renew_first).then(|| os.boot + RESUME_WAIT);
+        let held = Holdings { leases: holdings.leases.iter().map(|g| bent(g, mutations)).collect(), ..holdings };
+        let engine = engine(contents.clone(), held, (views(leases, mutations), resumed_until), kinds, mutations);
+        let published = engine.published();
+        let lease = published.leases.get(&TokenType::Uint2).and_then(LeaseView::grant).cloned();
+        let offset = published.membership.parameters.map(|p| p.utc_offset()).unwrap_or_default();
+        let own = Own {
             file,
-            contents,
-            holdings,
-            series,
-            place96,
-            settled96: false,
+            kinds: kinds.to_vec(),
+            windows: kinds.iter().map(|_| Window::closed(Prefix::Void)).collect(),
             window96: Window96::closed(),
             time: Timebase::start(os),
-            jumps: 0,
-            leases,
-            skew: None,
-            cluster,
+            lease,
+            offset,
+            durable: contents,
+            deferred: None,
             mutations,
-        }
+        };
+        Self { engine, own, jumps: 0 }
+    }
+
+    fn decide<T>(&mut self, shell: &mut Shell<'_>, question: impl FnOnce(&mut Engine, &mut Hands<'_, '_>) -> T) -> T {
+        question(&mut self.engine, &mut Hands { own: &mut self.own, shell })
     }
 
     /// What time it is.
     pub fn now(&self, os: Now) -> Now {
-        Now { wall: WallMs(os.boot.0 + self.time.offset()), boot: os.boot }
+        self.own.now(os)
     }
 
-    /// The leases as minting sees them.
-    pub fn leases(&self) -> &Leases {
-        &self.leases
+    /// What those may see who mint.
+    pub fn published(&self) -> &Published {
+        self.engine.published()
+    }
+
+    /// What is durable of what is held.
+    pub fn holdings(&self) -> &Holdings {
+        self.engine.holdings()
     }
 
     /// The cluster and its parameters.
     pub fn membership(&self) -> Option<(ClusterId, ClusterParameters)> {
-        self.cluster
+        let membership = self.published().membership;
+        membership.cluster.zip(membership.parameters)
     }
 
-    pub(super) fn lease(&self) -> Result<(Grant, UtcOffset), Stop> {
-        match (self.leases.get(&TokenType::Uint2), self.cluster) {
-            (Some(LeaseView::Held(grant)), Some((_, parameters))) if self.skew.is_none() => {
-                let mut grant = grant.clone();
-                if self.mutations.has(Mutation::MintPastTheLease) {
-                    grant.until = grant.until + SpanMs::days(15);
-                }
-                if self.mutations.has(Mutation::MintBeforeTheLease) {
-                    grant.from = grant.from + SpanMs::days(-15);
-                }
-                Ok((grant, parameters.utc_offset()))
-            }
-            _ => Err(Stop::Refused),
-        }
-    }
-
-    pub(super) fn offset(&self) -> UtcOffset {
-        self.cluster.map_or_else(UtcOffset::default, |(_, parameters)| parameters.utc_offset())
-    }
-
-    pub(super) fn write(&mut self, shell: &mut Shell<'_>, mut contents: Contents) -> Result<(), Stop> {
-        self.file.write(shell.folder, &mut contents, &self.holdings, shell.rng)?;
-        self.contents = contents;
-        Ok(())
-    }
-
-    fn write_holdings(&mut self, shell: &mut Shell<'_>, holdings: Holdings) -> Result<(), Stop> {
-        if holdings != self.holdings {
-            self.file.write_holdings(shell.folder, &holdings, shell.rng)?;
-            self.holdings = holdings;
-        }
-        Ok(())
-    }
-
-    /// `n` Uniq96 of one millisecond.
+    /// `n` IDs of a kind, of which Uniq96 is the last.
     ///
     /// # Errors
-    /// [`Stop`]
-    pub fn mint96(&mut self, shell: &mut Shell<'_>, n: u32, out: &mut Vec<Run>) -> Result<(), Stop> {
+    /// Any [`Refusal`]; what is in `out` counts all the same.
+    pub fn mint(&mut self, shell: &mut Shell<'_>, at: usize, n: u32, out: &mut Vec<Run>) -> Result<(), Refusal> {
+        if at == self.own.windows.len() {
+            return self.mint96(shell, n, out);
+        }
+        if self.membership().is_none() {
+            return Err(Refusal::Overloaded("no cluster was joined yet"));
+        }
         let wall = self.now(shell.os).wall;
-        if let (Take96::All { place, half_used }, Some(lease)) = (self.window96.take(n, wall), &self.window96.lease) {
-            out.push(run96(self.window96.offset, lease, place, n)?);
-            return if half_used && shell.rng.chance(0.8) { self.extend96(shell) } else { Ok(()) };
-        }
-        self.close96();
-        let (lease, offset) = self.lease()?;
-        let last = self.place96;
-        let ahead = last.ms - wall;
-        if !self.settled96 && ahead > SpanMs(0) && ahead <= RESTART_WAIT_MAX {
-            return Err(Stop::Refused);
-        }
-        self.settled96 = true;
-        let ms = gate_uniq96(&lease, last.ms, wall).map_err(|refusal| Stop::of(&refusal))?;
-        let place = if ms > last.ms { Place { ms, serial: 0 } } else { last };
-        let left = self.contents.header.uniq96_mark - ms;
-        if left.0 <= MARK_AHEAD.0 / 2 {
-            let moved = self.write_mark96(shell, ms + MARK_AHEAD);
-            if left <= SpanMs(1) || !matches!(moved, Err(Stop::Disk(Failure::Io))) {
-                moved?;
+        let part = match take(&self.own.windows[at], n, wall) {
+            Taken::All { run, half_used } => {
+                self.leave(Some(at), run.into(), out);
+                // In the agent another thread does this, or comes too late; if it fails, the window goes on to its end.
+                if half_used && shell.rng.chance(0.8) {
+                    let _ = self.decide(shell, |engine, hands| engine.reserve(hands, at));
+                }
+                self.own.write_deferred(shell);
+                return Ok(());
             }
-        }
-        self.open96(lease, offset, place);
-        match (self.window96.take(n, wall), &self.window96.lease) {
-            (Take96::All { place, .. }, Some(lease)) => {
-                out.push(run96(offset, lease, place, n)?);
-                Ok(())
-            }
-            _ => Err(Stop::Refused),
-        }
+            Taken::Some(part) => Some(part),
+            Taken::None | Taken::Closed => None,
+        };
+        self.forget_bucket(at, wall);
+        let runs = self.decide(shell, |engine, hands| engine.refill(hands, at, part, n))?;
+        self.answered(shell, Some(at), runs, out);
+        Ok(())
     }
 
-    fn write_mark96(&mut self, shell: &mut Shell<'_>, mark: WallMs) -> Result<(), Stop> {
-        if mark <= self.contents.header.uniq96_mark {
+    fn mint96(&mut self, shell: &mut Shell<'_>, n: u32, out: &mut Vec<Run>) -> Result<(), Refusal> {
+        let wall = self.now(shell.os).wall;
+        if let Taken96::All { run, half_used } = take_uniq96(&self.own.window96, n, wall)? {
+            self.leave(None, run.into(), out);
+            if half_used && shell.rng.chance(0.8) {
+                let _ = self.decide(shell, |engine, hands| engine.extend_uniq96(hands));
+            }
+            self.own.write_deferred(shell);
             return Ok(());
         }
-        if self.mutations.has(Mutation::Mark96NotDurable) {
-            self.contents.header.uniq96_mark = mark;
-            return Ok(());
-        }
-        let mut contents = self.contents.clone();
-        contents.header.uniq96_mark = mark;
-        self.write(shell, contents)
-    }
-
-    fn extend96(&mut self, shell: &mut Shell<'_>) -> Result<(), Stop> {
-        let Some(lease) = self.window96.lease.clone().filter(|_| !self.window96.is_closed()) else { return Ok(()) };
-        let now = self.now(shell.os).wall.max(self.place96.ms);
-        match self.write_mark96(shell, now + MARK_AHEAD) {
-            Err(Stop::Disk(Failure::Io)) => return Ok(()),
-            done => done?,
-        }
-        let offset = self.window96.offset;
-        if let Some(place) = self.window96.close() {
-            self.open96(lease, offset, place);
+        match self.decide(shell, |engine, hands| engine.refill_uniq96(hands, n))? {
+            Refilled::Run(run) => self.answered(shell, None, run.into(), out),
+            // The next client comes later.
+            Refilled::WaitFor(_) => {
+                return Err(Refusal::Overloaded("the clock has to pass the mark of the former run"));
+            }
         }
         Ok(())
     }
 
-    fn open96(&mut self, lease: Grant, offset: UtcOffset, place: Place) {
-        let bound = self.contents.header.uniq96_mark.min(lease.until);
-        self.place96 = place;
-        self.window96 = Window96::open(lease, offset, place, bound);
+    /// A request that needed the disk is answered, if the process still lives.
+    fn answered(&mut self, shell: &mut Shell<'_>, at: Option<usize>, runs: Runs, out: &mut Vec<Run>) {
+        if shell.ended.is_none() {
+            self.leave(at, runs, out);
+        }
+        self.own.write_deferred(shell);
     }
 
-    fn close96(&mut self) {
-        if let Some(place) = self.window96.close() {
-            self.place96 = place;
+    /// IDs leave: what is in them is read from them.
+    fn leave(&self, at: Option<usize>, runs: Runs, out: &mut Vec<Run>) {
+        let offset = self.own.offset;
+        for agent::run::Run { prefix, start, len } in runs.iter().cloned() {
+            let lease = self.own.lease.clone().expect("nothing is minted without a lease");
+            let (high, time) = match &prefix {
+                Prefix::Number { prefix: high, .. } => {
+                    let civil = agent::run::uniq64(*high, 0).fields().expect("an ID").civil();
+                    (*high, offset.instant(&civil))
+                }
+                Prefix::Uniq96 { prefix: high } => {
+                    let civil = agent::run::uniq96(*high, 0).fields().expect("an ID").civil;
+                    (*high, offset.instant(&civil))
+                }
+                Prefix::Text { .. } => of_text(&prefix, offset),
+                Prefix::Void => (0, None),
+            };
+            let capacity = at.map_or(1 << 32, |at| self.own.kinds[at].rules.capacity);
+            let time = time.expect("a time that was");
+            out.push(Run { prefix, high, capacity, start, len: len.into(), time, lease });
         }
     }
 
-    fn close_all(&mut self) {
-        self.series.iter_mut().for_each(Series::take_back);
-        self.close96();
+    /// The mutation: where the clock stands before the bucket of the last IDs, the file is read as if it named none.
+    fn forget_bucket(&mut self, at: usize, wall: WallMs) {
+        if !self.own.mutations.has(Mutation::BucketsGoBack) {
+            return;
+        }
+        let now = self.own.kinds[at].bucket_at(self.own.offset, wall);
+        if self.engine.contents().blocks.get(at).and_then(Option::as_ref).is_none_or(|block| block.bucket <= now) {
+            return;
+        }
+        let mut contents = self.engine.contents().clone();
+        contents.blocks.iter_mut().flatten().for_each(|block| block.bucket = 0);
+        let published = self.engine.published().clone();
+        let holdings = self.engine.holdings().clone();
+        self.own.windows = self.own.kinds.iter().map(|_| Window::closed(Prefix::Void)).collect();
+        self.own.window96 = Window96::closed();
+        let rights = (published.leases, None);
+        self.engine = engine(contents, holdings, rights, &self.own.kinds, Mutations::NONE);
     }
 
     /// Joins a cluster, durably.
     ///
     /// # Errors
-    /// [`Stop`]
+    /// Any [`Refusal`].
     pub fn join(
         &mut self,
         shell: &mut Shell<'_>,
         cluster: ClusterId,
         parameters: ClusterParameters,
-    ) -> Result<(), Stop> {
-        let holdings = Holdings { cluster: Some(cluster), parameters: Some(parameters), ..self.holdings.clone() };
-        self.write_holdings(shell, holdings)?;
-        self.cluster = Some((cluster, parameters));
+    ) -> Result<(), Refusal> {
+        self.decide(shell, |engine, hands| engine.join(hands, cluster, parameters))?;
+        let named = self.own.kinds.iter().take_while(|kind| kind.namespace.name().is_default()).count();
+        add_kinds(&mut self.engine, named, &self.own.kinds);
         Ok(())
     }
 
     /// Makes durable that a renewal may have been sent.
     ///
     /// # Errors
-    /// [`Stop`]; then it must not be sent.
-    pub fn promise_rseq(&mut self, shell: &mut Shell<'_>, rseq: u64) -> Result<(), Stop> {
-        let mut holdings = self.holdings.clone();
-        holdings.rseq = holdings.rseq.max(rseq);
-        self.write_holdings(shell, holdings)
+    /// Any [`Refusal`]; then it must not be sent.
+    pub fn promise_rseq(&mut self, shell: &mut Shell<'_>, rseq: u64) -> Result<(), Refusal> {
+        self.decide(shell, |engine, hands| engine.promise_rseq(hands, rseq))
     }
 
     /// Takes over the holder's leases.
     ///
     /// # Errors
-    /// [`Stop`]; then what was gained is not used.
-    pub fn set_leases(&mut self, shell: &mut Shell<'_>, mut leases: Leases, jumps: u64) -> Result<(), Stop> {
-        if self.jumps != jumps {
-            holder::suspend(&mut leases);
-        }
-        let kept = holder::usable_before_durable(&self.leases, &leases);
-        if kept != self.leases {
-            self.close_all();
-        }
-        self.leases = kept;
-        let holdings = Holdings { leases: holder::grants(&leases), ..self.holdings.clone() };
-        self.write_holdings(shell, holdings)?;
-        self.leases = leases;
-        Ok(())
+    /// Any [`Refusal`]; then what was gained is not used.
+    pub fn set_leases(&mut self, shell: &mut Shell<'_>, leases: Leases, jumps: u64) -> Result<(), Refusal> {
+        let (jumped, leases) = (self.jumps != jumps, views(leases, self.own.mutations));
+        self.decide(shell, |engine, hands| engine.set_leases(hands, leases, jumped))
+    }
+
+    /// Whether minting has other leases than these.
+    pub fn differs_from(&self, leases: &Leases) -> bool {
+        views(leases.clone(), self.own.mutations) != self.published().leases
     }
 
     /// Notices a jump of the clock; then nothing is minted until the leases were renewed.
-    pub fn watch_clock(&mut self, os: Now) {
-        if self.time.look(os, 1).is_some() {
+    pub fn watch_clock(&mut self, shell: &mut Shell<'_>) {
+        if self.own.time.look(shell.os, 1).is_some() {
             self.jumps += 1;
-            holder::suspend(&mut self.leases);
-            self.close_all();
+            self.decide(shell, |engine, hands| engine.suspend(hands));
         }
     }
 
     /// Takes a master's time.
-    pub fn hear(&mut self, answer: &Answer) {
-        let before = self.time.skew();
-        let heard = self.time.hear(answer);
-        let set_back = matches!(heard, Heard::Moved(by) if by < SpanMs(-SET_BACK_MAX.0));
-        if set_back || self.time.skew() != before {
-            self.skew = self.time.skew();
-            self.close_all();
+    pub fn hear(&mut self, shell: &mut Shell<'_>, answer: &Answer) {
+        if let (_, true) = self.own.time.correct(answer) {
+            let skew = self.own.time.skew();
+            self.decide(shell, |engine, hands| engine.regate(hands, skew));
         }
     }
 
     /// A clean stop: the serials that were not used are written back.
     ///
     /// # Errors
-    /// [`Stop`]
-    pub fn end(&mut self, shell: &mut Shell<'_>) -> Result<(), Stop> {
-        self.close_all();
-        let mut contents = self.contents.clone();
-        for (series, block) in self.series.iter().zip(&mut contents.blocks) {
-            if let Some(block) = block {
-                block.serial = series.serial.marks_at_rest().mark;
-            }
-        }
-        let place = self.place96;
-        let used_up_to = WallMs(place.ms.0 + i64::from(place.serial > 0));
-        contents.header.uniq96_mark = used_up_to.min(contents.header.uniq96_mark);
-        if contents == self.contents { Ok(()) } else { self.write(shell, contents) }
+    /// Any [`Refusal`].
+    pub fn end(&mut self, shell: &mut Shell<'_>) -> Result<(), Refusal> {
+        let ended = self.decide(shell, |engine, hands| engine.end(hands));
+        self.own.write_deferred(shell);
+        ended
     }
 }
 
-fn run96(offset: UtcOffset, lease: &Grant, place: Place, n: u32) -> Result<Run, Stop> {
-    let prefix = prefix_of_uniq96(offset, lease, place.ms).map_err(|_| Stop::Refused)?;
-    let Prefix::Uniq96 { prefix: high } = prefix else { unreachable!("the prefix of Uniq96") };
-    let (start, time, lease) = (place.serial.into(), place.ms, lease.clone());
-    Ok(Run { prefix, high, capacity: 1 << 32, start, len: n.into(), time, lease })
+/// An engine on these contents, with what a mutation makes of them.
+fn engine(
+    mut contents: Contents,
+    holdings: Holdings,
+    (leases, resumed_until): (Leases, Option<BootMs>),
+    kinds: &[Kind],
+    mutations: Mutations,
+) -> Engine {
+    if mutations.has(Mutation::ResumeBelowMark) {
+        for block in contents.blocks.iter_mut().flatten() {
+            block.serial -= u64::from(block.step).min(block.serial - block.bucket_base);
+        }
+    }
+    let mut engine = Engine::new(contents, holdings, leases, resumed_until);
+    add_kinds(&mut engine, 0, kinds);
+    engine
+}
+
+/// Adds the kinds from the `from`th on. Those with a name of their own stand for what the masters say: an agent serves them
+/// once it knows of which cluster it is.
+fn add_kinds(engine: &mut Engine, from: usize, kinds: &[Kind]) {
+    let joined = engine.published().membership.cluster.is_some();
+    for kind in kinds.iter().skip(from).filter(|kind| joined || kind.namespace.name().is_default()) {
+        engine.add(&kind.namespace).expect("a file of ours");
+    }
+}
+
+/// A lease as a mutation has it.
+fn bent(lease: &Grant, mutations: Mutations) -> Grant {
+    let mut lease = lease.clone();
+    if mutations.has(Mutation::MintPastTheLease) {
+        lease.until = lease.until + TOO_FAR;
+    }
+    if mutations.has(Mutation::MintBeforeTheLease) {
+        lease.from = lease.from + SpanMs(-TOO_FAR.0);
+    }
+    lease
+}
+
+/// What is really held, of what the engine holds: leases of numbers as they were granted.
+fn unbent(holdings: &Holdings, mutations: Mutations) -> Holdings {
+    let as_granted = |lease: &Grant| {
+        let mut lease = lease.clone();
+        if mutations.has(Mutation::MintPastTheLease) {
+            lease.until = lease.until + SpanMs(-TOO_FAR.0);
+        }
+        if mutations.has(Mutation::MintBeforeTheLease) {
+            lease.from = lease.from + TOO_FAR;
+        }
+        lease
+    };
+    let numbers = holdings.leases.iter().filter(|lease| lease.token_type == TokenType::Uint2);
+    Holdings { leases: numbers.map(as_granted).collect(), ..holdings.clone() }
+}
+
+/// Strings are minted under the leases of numbers, the value written as two characters: one lease per agent instead of
+/// two, and as few values. One value has one text, so what is unique stays unique.
+fn views(leases: Leases, mutations: Mutations) -> Leases {
+    let strings = TokenType::String2IncludeLetter;
+    let each = leases.into_iter().flat_map(|(token_type, view)| {
+        let view = with(view, |lease| bent(&lease, mutations));
+        let spell = |lease: Grant| Grant { token_type: strings, key: strings.key(lease.key.value), ..lease };
+        let spelled = with(view.clone(), spell);
+        [(token_type, view), (strings, spelled)]
+    });
+    each.collect()
+}
+
+fn with(view: LeaseView, change: impl FnOnce(Grant) -> Grant) -> LeaseView {
+    match view {
+        LeaseView::Missing => LeaseView::Missing,
+        LeaseView::Held(lease) => LeaseView::Held(change(lease)),
+        LeaseView::Resumed(lease) => LeaseView::Resumed(change(lease)),
+        LeaseView::Suspended(lease) => LeaseView::Suspended(change(lease)),
+        LeaseView::Expired(lease) => LeaseView::Expired(change(lease)),
+    }
+}
+
+/// Day and token of a string, which begins with both.
+fn of_text(prefix: &Prefix, offset: UtcOffset) -> (u64, Option<WallMs>) {
+    let runs = Runs::from(agent::run::Run { prefix: prefix.clone(), start: 0, len: 1 });
+    let text = runs.texts(&CallerParts::default()).pop().unwrap_or_default();
+    let number = |range: Range<usize>, radix| text.get(range).and_then(|part| u64::from_str_radix(part, radix).ok());
+    let day = number(0..8, 10).unwrap_or_default();
+    let token = number(8..10, 36).unwrap_or_default();
+    let (year, month, day_of_month) = ((day / 10_000) as i32, (day / 100 % 100) as u8, (day % 100) as u8);
+    let civil = Civil { year, month, day: day_of_month, hour: 0, minute: 0, second: 0, millisecond: 0 };
+    (day << 32 | token, offset.instant(&civil))
 }

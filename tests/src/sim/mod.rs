@@ -1,7 +1,7 @@
 //! Deterministic simulation: a whole cluster in one thread and in virtual time, for months in a fraction of a second.
 //!
-//! Masters are the real ledger on stores that outlive them; agents are the real holder, serials, windows, gates, time
-//! base and lineage judge. What carries them is simulated: network, clocks, disks, operators. A seed decides
+//! Masters are the real ledger on stores that outlive them; agents are the real holder, minting engine, time base and
+//! serial file. What carries them is simulated: network, clocks, operators, and disks down to the system call. A seed decides
 //! everything: how large the cluster is, which faults it suffers and how often, and each single event.
 //!
 //! A simulation has two phases. In the first, everything goes wrong and nothing may be minted twice; in the second all
@@ -28,6 +28,7 @@ pub mod faults;
 pub mod gate;
 pub mod heal;
 pub mod host;
+pub mod kind;
 pub mod master;
 pub mod minter;
 pub mod mutation;
@@ -37,7 +38,6 @@ pub mod oracle;
 pub mod queue;
 pub mod remedy;
 pub mod rng;
-pub mod series;
 pub mod shelf;
 pub mod swarm;
 pub mod world;

@@ -162,7 +162,7 @@ impl World {
         for h in 0..self.hosts.len() {
             if !self.hosts[h].retired {
                 self.format(h);
-                self.hosts[h].folder.lineage = None;
+                self.hosts[h].folder.put_lineage(None);
                 self.kill(h);
             }
         }

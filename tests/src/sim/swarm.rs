@@ -1,8 +1,8 @@
 //! What a seed is like: how large the cluster, how bad the world.
 
 use super::Setup;
+use super::kind::Kind;
 use super::rng::Rng;
-use super::series::Kind;
 use common::calendar::UtcOffset;
 use common::parameters::ClusterParameters;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
@@ -317,7 +317,9 @@ impl Swarm {
                 Theme::Replaced | Theme::Ended | Theme::Forgotten => rng.range(1, 3) as usize,
                 _ => [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
             },
-            kinds: vec![Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))],
+            kinds: [Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))]
+                .map(|kind| kind.bent(setup.mutations))
+                .into(),
             both_clocks: rng.chance(0.25) && !reverts,
             resume_after_reboot,
         }

@@ -1,0 +1,105 @@
+//! What is made durable before it counts, and what a failed write leaves.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{Effects, Engine, WRITE_RETRY, broken};
+use crate::refusal::Refusal;
+use crate::serial::Marks;
+use crate::serial_file::{Contents, Holdings, WriteError};
+use common::time::WallMs;
+
+impl Engine {
+    /// Makes a series' marks durable.
+    pub(super) fn write_marks(&mut self, effects: &mut impl Effects, at: usize, marks: Marks) -> Result<(), Refusal> {
+        let cluster = self.holdings.cluster;
+        let series = self.series.get(at).ok_or_else(broken)?;
+        let contents = series.contents_with(&self.contents, cluster, marks, effects.wall()).ok_or_else(|| {
+            Refusal::SerialFileIo(format!(
+                "its {} blocks are all in use; format one with more (--num-blocks)",
+                self.contents.blocks.len()
+            ))
+        })?;
+        self.write_contents(effects, contents)?;
+        let now = effects.real_boot();
+        self.series.get_mut(at).ok_or_else(broken)?.serial.commit(marks, now);
+        Ok(())
+    }
+
+    /// Makes a later Uniq96 mark durable; nothing happens if it is not later.
+    pub(super) fn write_mark96(&mut self, effects: &mut impl Effects, mark: WallMs) -> Result<(), Refusal> {
+        if mark <= self.contents.header.uniq96_mark {
+            return Ok(());
+        }
+        let mut contents = self.contents.clone();
+        contents.header.uniq96_mark = mark;
+        self.write_contents(effects, contents)
+    }
+
+    /// Makes all of the file durable. If that fails, the bounds stay as they were.
+    fn write_contents(&mut self, effects: &mut impl Effects, mut contents: Contents) -> Result<(), Refusal> {
+        self.may_write(effects)?;
+        let done = effects.write(&mut contents, &self.holdings);
+        self.after_write(effects, done)?;
+        self.contents = contents;
+        Ok(())
+    }
+
+    /// Makes what the agent holds durable; nothing happens if it is already.
+    pub(super) fn write_holdings(&mut self, effects: &mut impl Effects, holdings: Holdings) -> Result<(), Refusal> {
+        if holdings == self.holdings {
+            return Ok(());
+        }
+        let done = effects.write_holdings(&holdings);
+        self.after_write(effects, done)?;
+        self.holdings = holdings;
+        Ok(())
+    }
+
+    /// A disk that just failed is left alone for a moment, however many requests wait for it.
+    fn may_write(&self, effects: &impl Effects) -> Result<(), Refusal> {
+        match &self.failed {
+            Some((when, why)) if effects.real_boot() - *when < WRITE_RETRY => Err(Refusal::SerialFileIo(why.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    fn after_write(&mut self, effects: &mut impl Effects, done: Result<(), WriteError>) -> Result<(), Refusal> {
+        match done {
+            Ok(()) => {
+                self.failed = None;
+                Ok(())
+            }
+            Err(WriteError::Io(e)) => {
+                let why = e.to_string();
+                self.failed = Some((effects.real_boot(), why.clone()));
+                Err(Refusal::SerialFileIo(why))
+            }
+            Err(taken @ WriteError::Taken(_)) => {
+                self.ended = true;
+                self.close_all(effects);
+                let why = taken.to_string();
+                effects.give_up(why.clone());
+                Err(Refusal::SerialFileIo(why))
+            }
+        }
+    }
+
+    /// Ends minting and writes back what was reserved and not used, so that a clean stop leaves no gap.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the next start begins at the durable marks, and the serials below are a gap.
+    pub fn end(&mut self, effects: &mut impl Effects) -> Result<(), Refusal> {
+        self.close_all(effects);
+        self.ended = true;
+        let mut contents = self.contents.clone();
+        for series in &self.series {
+            series.rest(&mut contents, self.holdings.cluster);
+        }
+        let place = self.axis.place;
+        let used_up_to = WallMs(place.ms.0.saturating_add(i64::from(place.serial > 0)));
+        contents.header.uniq96_mark = used_up_to.min(contents.header.uniq96_mark);
+        if contents == self.contents {
+            return Ok(());
+        }
+        self.write_contents(effects, contents)
+    }
+}

@@ -1,0 +1,213 @@
+//! What minting decides, apart from locks, threads, tasks and files.
+//!
+//! An [`Engine`] knows what is durable, which leases may be used, and how far each series of serials has come. Whoever
+//! drives it gives it one question at a time and carries out what it asks for through [`Effects`]: write the serial file,
+//! end a window, open another one, say what those who mint without a lock may see. The order of these is decided here
+//! and nowhere else: gates first, then what has to be durable, then the window.
+//!
+//! Two drive it: the agent ([`crate::minter`]) under its lock, and a simulation of whole clusters in virtual time. What
+//! the simulation finds or does not find therefore speaks of this code, not of a copy.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod durable;
+mod leases;
+mod published;
+mod serials;
+mod series;
+mod uniq96;
+
+pub use published::{Membership, Published};
+pub use serials::{Part, Taken, take};
+pub use uniq96::{Refilled, Taken96, take_uniq96};
+
+use crate::gate::Prefix;
+use crate::holder::Leases;
+use crate::refusal::Refusal;
+use crate::serial_file::{Contents, Holdings, WriteError};
+use crate::uniq96::{Place, Window96};
+use crate::window::Window;
+use common::calendar::UtcOffset;
+use common::lease::Grant;
+use common::namespace::Namespace;
+use common::parameters::SessionId;
+use common::time::{BootMs, SpanMs, WallMs};
+use series::Series;
+use std::ops::Range;
+
+/// How far ahead of the clock the Uniq96 mark is made durable, in real time.
+pub const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
+/// How long the first Uniq96 after a start waits, in real time, for the clock to pass the mark of the former run.
+pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
+/// How long the first ID of a resumed session waits for the renewal that tells the masters of it, in real time. If it is
+/// not answered by then no master is there to ask, and minting goes on without.
+pub const RESUME_WAIT: SpanMs = SpanMs(1_500);
+/// After a failed write, the next one is not tried before this.
+pub const WRITE_RETRY: SpanMs = SpanMs::seconds(1);
+
+/// What the engine asks of those who drive it. Nothing else may happen to the windows and the serial file meanwhile.
+pub trait Effects {
+    /// What time it is: the machine's own time with the masters' correction.
+    fn wall(&self) -> WallMs;
+
+    /// Machine time as it is, even by a test clock.
+    fn real_boot(&self) -> BootMs;
+
+    /// How many times faster than real time the clock runs.
+    fn scale(&self) -> u32;
+
+    /// What the masters said last when they did not do as asked, for whoever is refused.
+    fn why(&self) -> String;
+
+    /// Makes both durable; as [`SerialFile::write`](crate::serial_file::SerialFile::write).
+    ///
+    /// # Errors
+    /// As there.
+    fn write(&mut self, contents: &mut Contents, holdings: &Holdings) -> Result<(), WriteError>;
+
+    /// Makes what is held durable; as [`SerialFile::write_holdings`](crate::serial_file::SerialFile::write_holdings).
+    ///
+    /// # Errors
+    /// As there.
+    fn write_holdings(&mut self, holdings: &Holdings) -> Result<(), WriteError>;
+
+    /// Whether a series' window is open.
+    fn is_open(&self, series: usize) -> bool;
+
+    /// Ends a series' window, and with it everything that was cut from it. Gives its bucket and what nobody has taken.
+    fn close(&mut self, series: usize) -> (u32, Range<u64>);
+
+    /// Closes a series' window while it is made longer: what was cut from it stays good.
+    fn interrupt(&mut self, series: usize) -> (u32, Range<u64>);
+
+    /// Opens the window that was interrupted again, over these serials.
+    fn lengthen(&mut self, series: usize, serials: Range<u64>);
+
+    /// Opens a window of a series. The one before was closed.
+    fn open(&mut self, series: usize, window: Window<Prefix>);
+
+    /// Closes the window of Uniq96. Gives where they go on; `None` if none was open.
+    fn close_uniq96(&mut self) -> Option<Place>;
+
+    /// Opens a window of Uniq96. The one before was closed.
+    fn open_uniq96(&mut self, window: Window96);
+
+    /// What those may see from now on who mint without a lock.
+    fn publish(&mut self, published: &Published);
+
+    /// Minting has ended for good; why.
+    fn give_up(&mut self, why: String);
+}
+
+/// Where Uniq96 go on.
+#[derive(Clone, Debug)]
+struct Axis {
+    /// The next place; while a window is open, where it began.
+    place: Place,
+    /// Whether the clock has passed the mark of the former run, or was waited for long enough.
+    settled: bool,
+    /// What the window that is open was opened with.
+    open: Option<(Grant, UtcOffset)>,
+}
+
+/// Everything that is decided about minting; see above.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// As they are durable.
+    contents: Contents,
+    /// As they are durable.
+    holdings: Holdings,
+    series: Vec<Series>,
+    axis: Axis,
+    published: Published,
+    /// When the last write failed and why; `None` if it did not.
+    failed: Option<(BootMs, String)>,
+    /// Nothing is minted or written any more.
+    ended: bool,
+}
+
+impl Engine {
+    /// Goes on where a serial file says, under `leases` until told otherwise. `resumed_until`: from when on a resumed
+    /// session may mint although no master has answered, by the machine's real time; `None`: never.
+    pub fn new(contents: Contents, holdings: Holdings, leases: Leases, resumed_until: Option<BootMs>) -> Self {
+        let place = Place { ms: contents.header.uniq96_mark, serial: 0 };
+        let published = Published::new(&holdings, leases, resumed_until);
+        let axis = Axis { place, settled: false, open: None };
+        Self { contents, holdings, series: Vec::new(), axis, published, failed: None, ended: false }
+    }
+
+    /// Adds a series and gives its number: how many there were before.
+    ///
+    /// # Errors
+    /// A text for the operator, if the namespace keeps no serials or a block of the file belongs to another definition of
+    /// its name.
+    pub fn add(&mut self, namespace: &Namespace) -> Result<usize, String> {
+        let series = Series::resume(namespace, &self.contents, self.holdings.cluster)?;
+        self.series.push(series);
+        Ok(self.series.len() - 1)
+    }
+
+    /// What those may see who mint without a lock.
+    pub fn published(&self) -> &Published {
+        &self.published
+    }
+
+    /// What is durable of the marks.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// What is durable of what is held.
+    pub fn holdings(&self) -> &Holdings {
+        &self.holdings
+    }
+
+    /// The sessions that this one gives up, until a master has granted it a lease.
+    pub fn former(&self) -> &[SessionId] {
+        &self.holdings.former
+    }
+
+    /// Whether minting has ended.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Changes what is published, and says so.
+    fn publish(&mut self, effects: &mut impl Effects, change: impl FnOnce(&mut Published)) {
+        change(&mut self.published);
+        effects.publish(&self.published);
+    }
+
+    /// As if enough time had passed since the last failed write.
+    #[cfg(test)]
+    pub(crate) fn forget_failure(&mut self) {
+        self.failed = None;
+    }
+
+    /// As if the mark of the former run had been waited for.
+    #[cfg(test)]
+    pub(crate) fn settle(&mut self) {
+        self.axis.settled = true;
+    }
+}
+
+fn scaled(effects: &impl Effects, span: SpanMs) -> SpanMs {
+    SpanMs(span.0.saturating_mul(effects.scale().into()))
+}
+
+/// A refusal of the gates, with what the masters have to do with it.
+fn complete(effects: &impl Effects, refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::LeaseExpired { token_type, until, .. } => {
+            Refusal::LeaseExpired { token_type, until, why: effects.why() }
+        }
+        other => other,
+    }
+}
+
+/// A fault of this program; nothing is minted after one.
+pub(crate) fn broken() -> Refusal {
+    Refusal::SerialFileIo("minting ended after a fault of this program; restart the agent".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! IDs with a serial of their series: the gates, the durable bounds, a new window. In this order.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::series::Series;
+use super::{Effects, Engine, broken, complete};
+use crate::gate::{Bucket, Prefix};
+use crate::refusal::Refusal;
+use crate::run::{Run, Runs};
+use crate::serial::Plan;
+use crate::window::{Take, Window};
+use common::time::WallMs;
+use std::ops::Range;
+
+/// The last serials of a window, fewer than were asked for.
+#[derive(Clone, Debug)]
+pub struct Part {
+    prefix: Prefix,
+    bucket: u32,
+    pub(crate) serials: Range<u64>,
+}
+
+impl Part {
+    /// How many serials these are.
+    pub fn len(&self) -> u64 {
+        self.serials.end - self.serials.start
+    }
+
+    /// Whether there are none; a window gives no such part.
+    pub fn is_empty(&self) -> bool {
+        self.serials.is_empty()
+    }
+}
+
+/// What an open window gave.
+#[derive(Debug)]
+pub enum Taken {
+    /// All that was asked for; `half_used`: it is time to [`reserve`](Engine::reserve) more.
+    All {
+        /// The IDs.
+        run: Run,
+        /// This used up half of the window.
+        half_used: bool,
+    },
+    /// Not enough.
+    Some(Part),
+    /// Nothing: used up, or its time is over.
+    None,
+    /// Nothing: it was closed. There may be a new one already.
+    Closed,
+}
+
+/// `n` IDs of an open window; the short way to an ID.
+#[inline]
+pub fn take(window: &Window<Prefix>, n: u32, wall: WallMs) -> Taken {
+    match window.take(n, wall) {
+        Take::All { start, half_used } => {
+            Taken::All { run: Run { prefix: window.prefix.clone(), start, len: n }, half_used }
+        }
+        Take::Some(serials) => Taken::Some(Part { prefix: window.prefix.clone(), bucket: window.bucket, serials }),
+        Take::None => Taken::None,
+        Take::Closed => Taken::Closed,
+    }
+}
+
+impl Engine {
+    pub(super) fn series_mut(&mut self, at: usize) -> Result<&mut Series, Refusal> {
+        self.series.get_mut(at).ok_or_else(broken)
+    }
+
+    /// How many serials a series has reserved at once at the moment, the first that nobody has, and how many are left in
+    /// the bucket of `wall`. `lent` are those that a window still has.
+    ///
+    /// # Errors
+    /// If there is no such series.
+    pub fn serial_view(&self, at: usize, wall: WallMs, lent: u64) -> Result<SerialView, Refusal> {
+        let Series { layout, serial, .. } = self.series.get(at).ok_or_else(broken)?;
+        let offset = self.published.membership.parameters.map(|parameters| parameters.utc_offset());
+        let bucket = layout.bucket_at(offset.unwrap_or_default(), wall);
+        let kept = if bucket > serial.bucket() { 0 } else { lent };
+        Ok(SerialView {
+            next: serial.next().saturating_sub(lent),
+            step: serial.marks().step,
+            capacity_left: serial.capacity_left(bucket).saturating_add(kept),
+        })
+    }
+
+    /// Gives `n` IDs, at least 1, of which `part` were taken before, and opens a window with what is there beyond them.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]; then no ID was given.
+    pub fn refill(
+        &mut self,
+        effects: &mut impl Effects,
+        at: usize,
+        part: Option<Part>,
+        n: u32,
+    ) -> Result<Runs, Refusal> {
+        self.take_back(effects, at)?;
+        let series = self.series_mut(at)?;
+        // Given back first, so that a refusal costs nothing. If others were taken above them, they are ours to use.
+        let part = part.filter(|part| !series.serial.put_back(part.bucket, part.serials.clone()));
+        let (last, layout, token_type) = (series.serial.bucket(), series.layout.clone(), series.namespace.token_type());
+        let (lease, offset) = self.lease(effects, token_type)?;
+        let bucket = layout.gate(offset, &lease, last, effects.wall()).map_err(|e| complete(effects, e))?;
+        let prefix = layout.prefix(offset, &lease, &bucket)?;
+        let mut missing = n;
+        if let Some(part) = &part {
+            missing -= u32::try_from(part.len()).unwrap_or(n).min(n);
+        }
+        let taken = self.take_durably(effects, at, &bucket, missing);
+        self.open_rest(effects, at, &bucket, &prefix)?;
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(refusal) => {
+                let series = self.series_mut(at)?;
+                if let Some(part) = part {
+                    series.keep_spare(part.bucket, part.serials);
+                }
+                let spare = match &refusal {
+                    Refusal::SerialExhausted { .. } => series.take_spare(bucket.number(), n),
+                    _ => None,
+                };
+                // Of this bucket, and given to nobody under any token.
+                let start = spare.ok_or(refusal)?;
+                return Ok(Run { prefix, start, len: n }.into());
+            }
+        };
+        let mut runs = Runs::default();
+        if let Some(Part { prefix, serials, .. }) = part {
+            runs.push(Run { prefix, start: serials.start, len: n - missing });
+        }
+        runs.push(Run { prefix, start: taken.start, len: missing });
+        Ok(runs)
+    }
+
+    /// `n` serials of the bucket, durable.
+    fn take_durably(
+        &mut self,
+        effects: &mut impl Effects,
+        at: usize,
+        bucket: &Bucket,
+        n: u32,
+    ) -> Result<Range<u64>, Refusal> {
+        let series = self.series_mut(at)?;
+        match series.serial.plan(bucket.number(), n, effects.real_boot()) {
+            Plan::Ready => {}
+            Plan::Write(marks) => self.write_marks(effects, at, marks)?,
+            Plan::Exhausted => {
+                let capacity = series.layout.rules(false).capacity;
+                let retry = bucket.end() - effects.wall();
+                return Err(Refusal::SerialExhausted { unit: series.layout.unit().name(), capacity, retry });
+            }
+        }
+        Ok(self.series_mut(at)?.serial.take(n))
+    }
+
+    /// Opens a window with all that is there of the bucket, if the bucket is durable and the file still ours.
+    fn open_rest(
+        &mut self,
+        effects: &mut impl Effects,
+        at: usize,
+        bucket: &Bucket,
+        prefix: &Prefix,
+    ) -> Result<(), Refusal> {
+        let ended = self.ended;
+        let serial = &mut self.series_mut(at)?.serial;
+        if serial.bucket() == bucket.number() && !ended {
+            let window = Window::open(prefix.clone(), bucket.number(), serial.lend(), bucket.valid_until());
+            effects.open(at, window);
+        }
+        Ok(())
+    }
+
+    /// Makes the next step durable while the window is half full, and lengthens the window by it.
+    ///
+    /// # Errors
+    /// If it cannot be written; the window goes on to its end then.
+    pub fn reserve(&mut self, effects: &mut impl Effects, at: usize) -> Result<(), Refusal> {
+        if !effects.is_open(at) {
+            return Ok(());
+        }
+        let Some(marks) = self.series_mut(at)?.serial.plan_reserve(effects.real_boot()) else { return Ok(()) };
+        self.write_marks(effects, at, marks)?;
+        let (bucket, rest) = effects.interrupt(at);
+        let serial = &mut self.series_mut(at)?.serial;
+        if serial.put_back(bucket, rest) {
+            effects.lengthen(at, serial.lend());
+        }
+        Ok(())
+    }
+
+    /// Closes a series' window and takes back what is left of it.
+    ///
+    /// # Errors
+    /// If there is no such series.
+    pub fn take_back(&mut self, effects: &mut impl Effects, at: usize) -> Result<(), Refusal> {
+        let series = self.series_mut(at)?;
+        let (bucket, rest) = effects.close(at);
+        series.serial.put_back(bucket, rest);
+        Ok(())
+    }
+
+    /// Closes every window. What is left in them is taken back.
+    pub fn close_all(&mut self, effects: &mut impl Effects) {
+        for (at, series) in self.series.iter_mut().enumerate() {
+            let (bucket, rest) = effects.close(at);
+            series.serial.put_back(bucket, rest);
+        }
+        self.close_uniq96(effects);
+    }
+}
+
+/// How far a series has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SerialView {
+    /// The counter of the next ID.
+    pub next: u64,
+    /// How many serials are reserved at once at the moment.
+    pub step: u32,
+    /// How many IDs its token still has in the bucket.
+    pub capacity_left: u64,
+}
