@@ -46,7 +46,7 @@ impl World {
             Command::Heartbeat => Call::Heartbeat(heartbeat()),
             _ if greets => Call::Heartbeat(heartbeat()),
             Command::Request(token_type) => {
-                let former = proc.minter.holdings().former.clone();
+                let former = if self.swarm.gives_up { proc.minter.holdings().former.clone() } else { Vec::new() };
                 Call::Token(TokenRequest { agent_id, session, cluster, token_type, former })
             }
             Command::Renew { key, g, renewal, .. } => {

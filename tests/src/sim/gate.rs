@@ -14,6 +14,8 @@ pub enum Expected {
     Caught,
     /// A seed finds it that is after something of the kind.
     CaughtIn(Theme),
+    /// Hardly any seed does; a model walks the way that leads there.
+    Modelled(&'static str),
     /// None does, because another mechanism covers it.
     Redundant(&'static str),
 }
@@ -33,17 +35,19 @@ pub fn expected(mutation: Mutation) -> Expected {
         Mutation::PrepsNotBumped | Mutation::PrepsKeptAtPeerLost | Mutation::PermitIgnored => {
             Expected::CaughtIn(Theme::Replaced)
         }
-        Mutation::StoreCopyBelieved | Mutation::UnprovenNotLifted | Mutation::RollbackBelieved => {
-            Expected::CaughtIn(Theme::RolledBack)
-        }
+        Mutation::StoreCopyBelieved | Mutation::RollbackBelieved => Expected::CaughtIn(Theme::RolledBack),
         Mutation::QuietSkipped
         | Mutation::FloorIgnored
         | Mutation::CautionNotInherited
         | Mutation::ReceiptsIgnored
         | Mutation::RejectionIgnored
+        | Mutation::UnprovenNotLifted
         | Mutation::ChallengeSkipped => Expected::CaughtIn(Theme::Forgotten),
         Mutation::ClosingNotBumped | Mutation::NoRest => Expected::CaughtIn(Theme::Ended),
         Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),
+        Mutation::AnyLifeBelieved => Expected::Modelled(
+            "about one cluster in ten thousand comes there; tests/tests/model.rs has two ways to a duplicate, and an unknown grant",
+        ),
         Mutation::LivesIgnored => Expected::Redundant(
             "two stores that go on from the same past end at different changes as soon as one of them has promised something; \
              that both are stopped before is shown by tests/tests/copied_store.rs",
@@ -67,30 +71,29 @@ pub fn expected(mutation: Mutation) -> Expected {
 /// it are tried each time. It goes on from there as from anywhere, for a change of the simulation moves them.
 fn known(mutation: Mutation) -> u64 {
     match mutation {
-        Mutation::OverwriteOnSync => 18,
-        Mutation::FloorIgnored => 35,
-        Mutation::SendBeforeCommit => 41,
-        Mutation::RenewAfterClose => 48,
-        Mutation::PrepNotDurable | Mutation::PrepsDroppedAtPeerLost => 53,
-        Mutation::BucketsGoBack => 58,
-        Mutation::PrepAborted => 71,
-        Mutation::ConfirmForged => 94,
-        Mutation::Mark96NotDurable => 98,
-        Mutation::BothPropose => 117,
-        Mutation::MintBeforeTheLease => 164,
-        Mutation::PrepsKeptAtPeerLost => 206,
-        Mutation::NoRest => 208,
-        Mutation::QuietSkipped => 735,
-        Mutation::CloseIgnoresUntil | Mutation::ClosedForged => 396,
-        Mutation::CautionNotInherited => 632,
+        Mutation::OverwriteOnSync => 23,
+        Mutation::RejectionIgnored => 45,
+        Mutation::BucketsGoBack => 59,
+        Mutation::SendBeforeCommit => 71,
+        Mutation::RenewAfterClose => 77,
+        Mutation::PrepNotDurable | Mutation::PrepsDroppedAtPeerLost | Mutation::PrepAborted => 79,
+        Mutation::Mark96NotDurable => 140,
+        Mutation::FloorIgnored => 106,
+        Mutation::ConfirmForged => 107,
+        Mutation::BothPropose => 193,
+        Mutation::MintBeforeTheLease => 231,
+        Mutation::NoRest => 252,
+        Mutation::CloseIgnoresUntil => 347,
         Mutation::ClosingNotBumped => 552,
-        Mutation::PermitKeptAfterJoin => 639,
-        Mutation::ReceiptsIgnored => 835,
-        Mutation::PrepsNotBumped => 843,
-        Mutation::UnprovenNotLifted => 1_149,
-        Mutation::RollbackBelieved => 3_063,
-        Mutation::RejectionIgnored => 1_040,
-        Mutation::AnyLifeBelieved => 13_106,
+        Mutation::ClosedForged => 763,
+        Mutation::CautionNotInherited => 965,
+        Mutation::QuietSkipped => 1_101,
+        Mutation::PrepsKeptAtPeerLost => 664,
+        Mutation::PermitKeptAfterJoin => 1_276,
+        Mutation::ReceiptsIgnored => 2_319,
+        Mutation::PrepsNotBumped => 1_385,
+        Mutation::UnprovenNotLifted => 14,
+        Mutation::RollbackBelieved => 3_466,
         _ => 1,
     }
 }
@@ -139,6 +142,7 @@ pub fn judge(mutation: Mutation, seeds: u64, days: i64, threads: usize) -> (bool
     let found = hunt(mutation, theme, seeds, days, threads);
     match (expected, found) {
         (Expected::Redundant(why), None) => (true, format!("redundant  {mutation:<28} {why}")),
+        (Expected::Modelled(why), None) => (true, format!("modelled   {mutation:<28} {why}")),
         (Expected::Redundant(_), Some(found)) => {
             (false, format!("NOT REDUNDANT  {mutation}: seed {} finds it: {}", found.seed, found.what))
         }

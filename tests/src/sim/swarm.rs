@@ -260,6 +260,8 @@ pub struct Swarm {
     pub both_clocks: bool,
     /// Whether a reboot does not end a session; then nothing is cloned.
     pub resume_after_reboot: bool,
+    /// Whether agents show which sessions they give up. Where they do, fewer leases run on without anybody who has them.
+    pub gives_up: bool,
 }
 
 impl Swarm {
@@ -322,6 +324,8 @@ impl Swarm {
                 .into(),
             both_clocks: rng.chance(0.25) && !reverts,
             resume_after_reboot,
+            // Not drawn, so that the rest of a seed does not depend on it.
+            gives_up: !setup.seed.is_multiple_of(2) || setup.seed.is_multiple_of(9),
         }
     }
 
