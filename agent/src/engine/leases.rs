@@ -88,7 +88,7 @@ impl Engine {
 
     /// A master of our list belongs to another cluster, which may grant our tokens to others. Nothing is minted from now
     /// on, and the leases are given up durably, so that a restart does not mint with them either: our own masters give
-    /// them again once that address leads to one of them. Gives whether this is new.
+    /// them again once that address leads to one of them.
     ///
     /// # Errors
     /// If the leases could not be given up; nothing is minted then either. Say it again.
