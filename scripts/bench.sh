@@ -65,7 +65,7 @@ fi
 
 target=${CARGO_TARGET_DIR:-target}
 echo "Building as for a release (this takes some minutes the first time) ..."
-cargo build --locked --release -p master -p agent --bins || exit 1
+cargo build --locked --release -p uniq-master -p uniq-agent --bins || exit 1
 cargo build --locked --release -p tests --bin uniq_bench || exit 1
 
 out=$(mktemp -d)
@@ -76,7 +76,7 @@ if $quick; then
   compare_args=(--rounds 3 --turn-ms 1000)
 fi
 echo "Minting in process ..."
-cargo bench --locked -p agent --bench peers -- "${bench_args[@]}" | tee "$out/in-process.txt" || exit 1
+cargo bench --locked -p uniq-agent --bench peers -- "${bench_args[@]}" | tee "$out/in-process.txt" || exit 1
 $report && compare_args+=(--report docs/benchmarks.md --in-process "$out/in-process.txt")
 echo "Agents and servers ..."
 UNIQ_BIN_DIR=$(realpath "$target/release") "$target/release/uniq_bench" compare "${compare_args[@]}"

@@ -15,6 +15,6 @@ HELP
     exit 0
     ;;
 esac
-cargo build --release --locked --bins -p master -p agent
+cargo build --release --locked --bins -p uniq-master -p uniq-agent
 export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release
 cargo test --locked -p tests --test console_large -- --ignored --nocapture

@@ -16,7 +16,7 @@ HELP
     exit 0
     ;;
 esac
-cargo build --release --locked --bins -p master -p agent
+cargo build --release --locked --bins -p uniq-master -p uniq-agent
 export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_CRASH_ROUNDS=${1:-200} UNIQ_CRASH_IDS=${2:-5000000}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

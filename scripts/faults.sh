@@ -35,9 +35,9 @@ while [ $# -gt 0 ]; do
 done
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-cargo build --locked --bins -p master -p agent
+cargo build --locked --bins -p uniq-master -p uniq-agent
 if [ -n "$(find /usr/lib /usr/local/lib -name libfaketimeMT.so.1 2>/dev/null)" ]; then
-  RUSTFLAGS="${RUSTFLAGS:-} --cfg rustix_use_libc" CARGO_TARGET_DIR=$target/libc cargo build --locked --bin uniq_generator -p agent
+  RUSTFLAGS="${RUSTFLAGS:-} --cfg rustix_use_libc" CARGO_TARGET_DIR=$target/libc cargo build --locked --bin uniq_generator -p uniq-agent
   export UNIQ_LIBC_BIN_DIR=$target/libc/debug
 fi
 export UNIQ_BIN_DIR=$target/debug

@@ -71,7 +71,7 @@ if [ -n "${UNIQ_BIN_DIR:-}" ]; then
 else
   command -v cargo >/dev/null || fail "cargo is needed to build the programs; get it from https://rustup.rs"
   say "Building the two programs (a few minutes the first time) ..."
-  cargo build --release --locked --bins -p master -p agent
+  cargo build --release --locked --bins -p uniq-master -p uniq-agent
   bin=$(cd "${CARGO_TARGET_DIR:-target}/release" && pwd)
 fi
 for program in uniq_master uniq_generator; do

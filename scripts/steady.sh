@@ -17,7 +17,7 @@ HELP
     exit 0
     ;;
 esac
-cargo build --release --locked --bins -p master -p agent
+cargo build --release --locked --bins -p uniq-master -p uniq-agent
 export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_STEADY_AGENTS=${1:-4096} UNIQ_STEADY_SECONDS=${2:-120}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -16,6 +16,6 @@ HELP
     exit 0
     ;;
 esac
-cargo build --release --locked --bins -p master -p agent
+cargo build --release --locked --bins -p uniq-master -p uniq-agent
 export UNIQ_BIN_DIR=${CARGO_TARGET_DIR:-target}/release UNIQ_STRANGERS_SECONDS=${1:-600}
 cargo test --locked -p tests --test all_at_once -- --nocapture

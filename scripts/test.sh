@@ -193,8 +193,8 @@ quickstart() {
 
 # What applications link builds without the program, and pulls nothing of it in.
 library_alone() {
-  cargo clippy --locked -p agent --lib --no-default-features -- -D warnings || return
-  ! cargo tree --locked -p agent --no-default-features --edges normal --prefix none |
+  cargo clippy --locked -p uniq-agent --lib --no-default-features -- -D warnings || return
+  ! cargo tree --locked -p uniq-embed --edges normal --prefix none |
     grep -E '^(axum|clap|hyper|sled|toml|utoipa) '
 }
 
@@ -216,6 +216,12 @@ if step "programs" cargo test --locked --workspace --no-run --quiet; then
 fi
 step "doc tests" cargo test --locked --workspace --doc --quiet
 step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+# Cargo packs what is committed; to build from what was packed is for a release.
+if [ -z "$(git status --porcelain 2>/dev/null)" ]; then
+  step "packages" scripts/package.sh --no-verify
+else
+  leave_out "packages" "not everything is committed"
+fi
 if cargo deny --version >/dev/null 2>&1; then
   step "dependencies" cargo deny --all-features check bans licenses sources
 fi

@@ -55,8 +55,10 @@ build() {
   (
     cd "$1"
     export CARGO_TARGET_DIR=$2
-    cargo build --locked --release -p master -p agent --bins >&2
-    cargo bench --locked -p agent --bench peers --no-run --message-format json |
+    # Packages were named like their folders before they could be published.
+    prefix=$(sed -n 's/^name = "\(.*\)agent"$/\1/p' agent/Cargo.toml)
+    cargo build --locked --release -p "${prefix}master" -p "${prefix}agent" --bins >&2
+    cargo bench --locked -p "${prefix}agent" --bench peers --no-run --message-format json |
       sed -n 's/.*"executable":"\([^"]*peers-[^"]*\)".*/\1/p' | tail -n 1
   )
 }

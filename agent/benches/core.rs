@@ -1,4 +1,4 @@
-//! The core, step by step: `cargo bench -p agent --bench core`.
+//! The core, step by step: `cargo bench -p uniq-agent --bench core`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod fixture;

@@ -1,4 +1,4 @@
-//! In-process minting beside the generators of other crates: `cargo bench -p agent --bench peers [-- --quick]`.
+//! In-process minting beside the generators of other crates: `cargo bench -p uniq-agent --bench peers [-- --quick]`.
 //!
 //! The contenders take turns, many short runs each, and the median of each counts, so that a machine with other work
 //! favours nobody. Times are of the processor (what a thread was on it for), except for generators that sleep: their

@@ -237,6 +237,15 @@ mod tests {
     }
 
     #[test]
+    fn serials_are_as_many_as_the_layout_has_room_for_and_buckets_as_many_as_a_day_has() {
+        let rules = |kind, everyday| Layout::of(&Namespace::default_of(kind)).unwrap().rules(everyday);
+        let hours = Rules { capacity: 1 << 31, buckets_per_day: 24, everyday_reset: true };
+        assert_eq!(rules(Kind::Uniq64, true), hours);
+        let days = Rules { capacity: 100_000_000, buckets_per_day: 1, everyday_reset: false };
+        assert_eq!(rules(Kind::String, false), days);
+    }
+
+    #[test]
     fn a_bucket_is_the_clocks_and_never_before_the_last() {
         let lease = lease(100, 107 * DAY_MS);
         let noon = WallMs(100 * DAY_MS + 12 * HOUR_MS + 5);

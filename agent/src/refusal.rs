@@ -10,6 +10,7 @@ use common::token::{TokenKey, TokenType};
 
 /// A refusal, worded for the caller. None of them comes with an ID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// A parameter is missing, malformed or out of range.
     #[error("{0}")]
@@ -139,6 +140,7 @@ pub enum Refusal {
 
 /// What is wrong with the clock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClockFault {
     /// It was stepped, or the machine was copied or restored: a renewal must prove that the lease is still ours.
     #[error("the clock was stepped: minting goes on as soon as a master has renewed the lease")]

@@ -1,7 +1,7 @@
 //! The same IDs over tarpc.
 
-use crate::heartbeat::Names;
-use crate::minter::{Generator, Minter};
+use crate::heartbeat::{Names, source_of};
+use crate::minter::{Minter, SourceRef};
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
@@ -67,19 +67,6 @@ impl Server {
         Self { places: Places::new(connections_max.max(1)), ..self }
     }
 
-    /// The generator of that kind and name, of which the masters may have heard by now.
-    async fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
-        let known = self.minter.generator(kind, name);
-        match (&self.names, known.is_err()) {
-            (Some(names), true) => {
-                let Ok(parsed) = name.parse::<GeneratorName>() else { return known };
-                Box::pin(async move { names.look_up(&parsed).await }).await?;
-                self.minter.generator(kind, name)
-            }
-            _ => known,
-        }
-    }
-
     /// Serves until `stop`; then every connection ends.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
         let places = self.places.clone();
@@ -104,21 +91,25 @@ impl Server {
         Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {max}")))
     }
 
+    async fn source(&self, kind: Kind, name: &str) -> Result<SourceRef<'_>, Refusal> {
+        let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
+        source_of(&self.minter, self.names.as_ref(), kind, name).await
+    }
+
     async fn mint(&self, kind: Kind, name: &str, n: u32) -> Result<Runs, Refusal> {
-        let generator = self.generator(kind, or_default(name)).await?;
-        self.minter.mint(generator, n).await
+        self.minter.mint(self.source(kind, name).await?, n).await
     }
 
     async fn strings(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
-        let generator = self.generator(Kind::String, or_default(name)).await?;
-        let Some(template) = generator.namespace().template() else {
+        let source = self.source(Kind::String, name).await?;
+        let Some(template) = source.namespace().and_then(Namespace::template) else {
             return Err(Refusal::BadParameter("this generator has no template".to_owned()));
         };
         self.check(n, template.len() + TEXT_HEAD_LEN_MAX)?;
         let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let caller = template.check_caller(given(biz), given(custom));
         let caller = caller.map_err(|e| Refusal::BadParameter(e.to_string()))?;
-        let runs = self.minter.mint(generator, n).await?;
+        let runs = self.minter.mint(source, n).await?;
         Ok(runs.texts(&caller))
     }
 
@@ -145,10 +136,6 @@ fn weight(request: &MintServiceRequest, batch_max: u32) -> usize {
     }
 }
 
-fn or_default(name: &str) -> &str {
-    if name.is_empty() { GeneratorName::DEFAULT } else { name }
-}
-
 fn retry_after_s(refusal: &Refusal, clock: Clock) -> u32 {
     let seconds = |span: common::time::SpanMs| {
         let ms = clock.real(span.to_std()).as_millis();
@@ -168,7 +155,7 @@ impl MintService for Server {
 
     async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
         let minted = match self.check(n, U128_LEN_MAX) {
-            Ok(()) => self.minter.mint_uniq96(n).await,
+            Ok(()) => self.mint(Kind::Uniq96, "", n).await,
             Err(refusal) => Err(refusal),
         };
         minted.map(|runs| runs.uniq96().map(|id| id.bits()).collect()).map_err(|e| self.failure(&e))

@@ -40,7 +40,7 @@ fn a_batch_larger_than_the_step_reserves_its_size() {
 fn a_bucket_ends_at_its_capacity() {
     let rules = Rules { capacity: 1_000, buckets_per_day: 1, everyday_reset: false };
     let mut serial = Serial::resume(rules, marks(5, 300, 800, 100));
-    assert_eq!(serial.capacity_left(5), 500);
+    assert_eq!((serial.capacity_left(5), serial.capacity_left(6)), (500, 1_000), "the next one has all of it");
     assert_eq!(serial.plan(5, 501, T0), Plan::Exhausted);
     assert_eq!(mint(&mut serial, 5, 500, T0), Some(800..1_300));
     assert_eq!((serial.plan(5, 1, T0), serial.plan_reserve(T0)), (Plan::Exhausted, None));

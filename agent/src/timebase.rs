@@ -189,6 +189,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn windows_pass_the_gates_again_where_the_clock_is_set_back_or_what_is_wrong_with_it_has_changed() {
+        let mut time = Timebase::start(os(0, 0));
+        let mut correct = |off: i64| time.correct(&answer(os(1_000, 1_000), os(1_000, 1_000), 1_000 + off));
+        let moved = |by| Heard::Moved(SpanMs(by));
+        assert_eq!(correct(0), (moved(0), false));
+        assert_eq!(correct(5_000), (moved(5_000), false), "forward");
+        assert_eq!(correct(4_000), (moved(-1_000), false), "a second back lies within what buckets may be ahead");
+        assert_eq!(correct(2_999), (moved(-1_001), true));
+        assert_eq!(correct(300_001), (moved(297_002), true), "now it is too far off");
+        assert_eq!(correct(300_001), (moved(0), false), "that was known");
+        assert_eq!(correct(300_000), (moved(-1), true), "and now it is not");
+    }
+
     proptest! {
         #[test]
         fn the_error_is_at_most_half_the_trip(start in -99_999i64..99_999, there in 0i64..2_500, back in 0i64..2_500) {

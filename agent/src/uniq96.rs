@@ -175,8 +175,10 @@ mod tests {
         assert_eq!(taken(&w, 3, 1_001), Some((1_001, 0)));
         assert_eq!(taken(&w, 1, 1_000), Some((1_001, 3)), "the clock went back");
         assert_eq!(taken(&w, 1, 2_000), None, "the bound");
+        assert!(!w.is_closed());
         assert_eq!(w.close(), Some(Place { ms: WallMs(1_001), serial: 4 }));
         assert_eq!((w.take(1, WallMs(1_002)), w.close()), (Take96::Closed, None));
+        assert!(w.is_closed());
     }
 
     #[test]

@@ -59,6 +59,23 @@ fn a_closed_window_gives_back_the_rest_exactly_and_nothing_to_anyone() {
 }
 
 #[test]
+fn it_says_how_many_it_had_has_given_and_has() {
+    let w = window(10..20);
+    assert_eq!((w.len(), w.is_empty(), w.taken(), w.left(), w.valid_until()), (10, false, 0, 10, WallMs(1_000)));
+    w.take(3, IN_TIME);
+    assert_eq!((w.len(), w.taken(), w.left()), (10, 3, 7));
+    w.take(9, IN_TIME);
+    assert_eq!((w.taken(), w.left()), (10, 0), "no more than there were, though more was added");
+    w.close();
+    assert_eq!((w.len(), w.taken(), w.left()), (10, 0, 0), "whoever closed it knows how many were taken");
+    let none = Window::closed(());
+    assert_eq!((none.len(), none.is_empty(), none.taken(), none.left(), none.is_closed()), (0, true, 0, 0, true));
+    let other = w.with_serials(30..35);
+    assert_eq!((other.bucket, other.len(), other.valid_until()), (1, 5, WallMs(1_000)));
+    assert_eq!(other.take(5, IN_TIME), Take::All { start: 30, half_used: true });
+}
+
+#[test]
 fn late_and_huge_additions_do_not_overflow() {
     let w = window(0..1);
     w.close();

@@ -27,6 +27,7 @@ pub enum Error {
 
 /// One agent that was asked in vain.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Attempt {
     /// Which one.
     pub agent: Address,

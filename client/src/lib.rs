@@ -1,13 +1,20 @@
-//! IDs from agents over the network, for applications: several agents, by HTTP or RPC, one after the other when one fails.
+//! Order numbers, transaction IDs and message IDs that never repeat, from agents over the network.
+//!
+//! A [`Client`] asks agents of UniqGenerator (`uniq_generator`), by HTTP or RPC, and the next one when one fails. Applications that
+//! want IDs in nanoseconds, and can keep a file, mint in their own process instead: the crate `uniq-embed`.
+//!
+//! # Why no ID repeats
+//! An agent leases a *token* for some days of the ID's own axis of time, which no other agent has in those days, and makes the bound
+//! of its serials durable before it uses them. So it may crash, be copied or have its clock set back: it refuses, or goes on behind
+//! what it gave. An error never comes with an ID, and this crate never asks for the same IDs again: what was lost on its way is a
+//! gap. It follows no redirect and uses no proxy, and asks by `POST`, so that nothing on the way answers from a cache.
+//!
+//! # An example
+//! This is `examples/fetch.rs`; tests run it with real agents. With `scripts/quickstart.sh` running:
+//! `cargo run -p uniq-client --example fetch -- http://127.0.0.1:6200`.
 //!
 //! ```no_run
-//! use client::{Client, Settings};
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::new(Settings::new(["tarpc://10.0.0.1:6201", "http://10.0.0.2:6200"])?)?;
-//! let id = client.uniq64("default").await?;
-//! let order = client.uniq_string("default", "SHOP", "01").await?;
-//! # Ok(())
-//! # }
+#![doc = include_str!("../examples/fetch.rs")]
 //! ```
 //!
 //! # What a failure costs

@@ -9,6 +9,7 @@ pub const AGENTS_MAX: usize = 64;
 
 /// How an agent is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Address {
     /// Its `--http-listen`, HOST:PORT; written `http://HOST:PORT`.
     Http(String),
@@ -44,13 +45,21 @@ impl fmt::Display for Address {
     }
 }
 
-/// Fetching in batches.
+/// Fetching in batches: [`Prefetch::new`], or [`Prefetch::default`] and what shall differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Prefetch {
     /// IDs of one batch, 2 to [`BATCH_MAX`](crate::BATCH_MAX).
     pub batch: u32,
     /// What is older is not handed out any more.
     pub max_age: Duration,
+}
+
+impl Prefetch {
+    /// Batches of `batch` IDs, of which none is handed out when it is older than `max_age`.
+    pub const fn new(batch: u32, max_age: Duration) -> Self {
+        Self { batch, max_age }
+    }
 }
 
 impl Default for Prefetch {
@@ -60,8 +69,9 @@ impl Default for Prefetch {
     }
 }
 
-/// What a client is made from.
+/// What a client is made from: [`Settings::new`], and what shall differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settings {
     /// Whom to ask, 1 to [`AGENTS_MAX`]; the first one first.
     pub agents: Vec<Address>,

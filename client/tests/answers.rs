@@ -3,10 +3,10 @@
 
 mod source;
 
-use client::{Cause, Client, Error, MintCode, Settings};
 use source::{Mood, Source};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use uniq_client::{Cause, Client, Error, MintCode, Settings};
 
 async fn of(moods: &[Mood]) -> (Client, Vec<Source>) {
     let mut addresses = Vec::new();
@@ -66,7 +66,7 @@ async fn what_no_agent_would_answer_differently_is_returned_at_once() {
 #[tokio::test]
 async fn what_makes_no_sense_is_not_asked_at_all() {
     let (client, sources) = of(&[Mood::Well]).await;
-    for n in [0, client::BATCH_MAX + 1] {
+    for n in [0, uniq_client::BATCH_MAX + 1] {
         let refused = client.uniq64_batch("default", n).await.unwrap_err();
         assert!(matches!(refused, Error::Refused { code: MintCode::BadParameter, .. }), "{refused}");
     }

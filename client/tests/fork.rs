@@ -3,10 +3,10 @@
 
 mod source;
 
-use client::{Client, Error, Prefetch, Settings};
 use fork::{Fork, fork, waitpid};
 use source::{Mood, Source};
 use tokio::runtime::{Builder, Runtime};
+use uniq_client::{Client, Error, Prefetch, Settings};
 
 /// What the child says with its exit status.
 const REFUSED: i32 = 42;

@@ -3,12 +3,12 @@
 
 mod source;
 
-use client::{Client, Prefetch, Settings};
 use source::{Mood, Source};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use uniq_client::{Client, Prefetch, Settings};
 
 const TASKS: usize = 8;
 const CALLS: usize = 1_000;
@@ -18,7 +18,7 @@ async fn fetch_all(max_age: Duration) -> (BTreeSet<u64>, u64) {
     let (address, source) = Source::start(Mood::Well).await;
     let mut settings = Settings::new([address.as_str()]).unwrap();
     settings.timeout = Duration::from_secs(30);
-    settings.prefetch = Some(Prefetch { batch: BATCH, max_age });
+    settings.prefetch = Some(Prefetch::new(BATCH, max_age));
     let client = Client::new(settings).unwrap();
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {

@@ -188,6 +188,12 @@ impl Lease {
         }
     }
 
+    /// Whether it is this session's, asked for under this name. A session alone is not enough: who learned of one, and not under
+    /// which name it is known, has no claim to what it holds.
+    pub fn is_of(&self, agent_id: &AgentId, session: SessionId) -> bool {
+        self.session == session && self.agent_id == *agent_id
+    }
+
     /// What its holder is told.
     pub fn grant(&self, key: TokenKey) -> Grant {
         Grant { token_type: self.token_type, key, g: self.g, from: self.from, until: self.until, receipt: None }

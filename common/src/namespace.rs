@@ -181,7 +181,8 @@ impl Definition {
 }
 
 impl Default for Definition {
-    /// A generator of kind `uniq64`, as `default` is: the one kind that needs nothing to be said.
+    /// A generator of kind `uniq64`, as `default` is: the one kind that needs nothing to be said. End what you write in code
+    /// with `..Definition::default()`: there may be more to say one day.
     fn default() -> Self {
         let kind = Kind::Uniq64;
         Self { kind, token_type: None, template: None, everyday_reset: None, step: None, scope: None }
@@ -190,6 +191,7 @@ impl Default for Definition {
 
 /// Why a definition is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NamespaceError {
     /// The template is refused.
     #[error("the template cannot be taken: {0}")]

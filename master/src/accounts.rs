@@ -3,6 +3,7 @@
 use crate::admin::Admin;
 use crate::driver::{Driver, Refused};
 use crate::lease::{Event, Reply};
+use crate::store::Audit;
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::setting::Change;
@@ -16,7 +17,7 @@ use web::{Accounts, Unavailable};
 /// How often the first admin is proposed as long as the other master is away.
 const PROPOSE_AGAIN: Duration = Duration::from_secs(1);
 
-impl Accounts for Admin {
+impl<A: Audit> Accounts for Admin<A> {
     fn users(&self) -> BoxFuture<'_, Result<Vec<User>, Unavailable>> {
         async move {
             let known = self.look(|ledger, _| ledger.settings_table().users().map(<[User]>::to_vec)).await?;

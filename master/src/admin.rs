@@ -2,12 +2,11 @@
 
 use crate::agents;
 use crate::driver::{Counters, Driver, Refused};
-use crate::lease::Alarm;
 use crate::ledger::Ledger;
 use crate::registry::AgentRegistry;
+use crate::store::Audit;
 use crate::store::audit::Line;
 use crate::store::reserve::ROOM_MIN;
-use crate::store::{Audit as _, DiskAudit};
 use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
@@ -33,11 +32,11 @@ use web::{
 const HISTORY_SCAN_MAX: usize = 100_000;
 
 /// The masters as this one sees them.
-pub struct Admin {
+pub struct Admin<A> {
     pub(crate) driver: Driver,
     clock: Clock,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) audit: DiskAudit,
+    pub(crate) audit: A,
     /// Held by whoever has the audit walked.
     pub(crate) verifying: Arc<tokio::sync::Mutex<()>>,
     registry: AgentRegistry,
@@ -46,9 +45,9 @@ pub struct Admin {
     pub(crate) first_admin: Option<User>,
 }
 
-impl Admin {
+impl<A: Audit> Admin<A> {
     /// A view through this driver.
-    pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: DiskAudit) -> Self {
+    pub fn new(driver: Driver, clock: Clock, counters: Arc<Counters>, audit: A) -> Self {
         let (first_admin, registry, flags, verifying) = Default::default();
         Self { driver, clock, counters, audit, verifying, first_admin, registry, flags }
     }
@@ -172,41 +171,7 @@ fn both(ledger: &Ledger, now: Now) -> Vec<MasterRow> {
     rows
 }
 
-fn not_ready(ledger: &Ledger, now: Now) -> Option<String> {
-    if let Some(why) = ledger.pair().refused(now) {
-        return Some(format!("the other master is refused: {why}"));
-    }
-    if ledger.pair().frozen() {
-        return Some("the ledgers of the two masters contradict each other; see the log".to_owned());
-    }
-    if ledger.mode() == Mode::Ready
-        && ledger.pair().heard(now)
-        && let Some(why) = ledger.held_back(now)
-    {
-        return Some(why);
-    }
-    match ledger.mode() {
-        Mode::Syncing if !ledger.identity().paired => {
-            Some("this master has not met the other one yet: start it, and check --peer on both".to_owned())
-        }
-        Mode::Syncing if let Some(why) = ledger.pair().unproven() => Some(Alarm::Unproven(why.clone()).to_string()),
-        Mode::Syncing => Some("this master is still synchronising with the other one".to_owned()),
-        Mode::RolledBack => Some(
-            "this master's ledger is older than it once was, a copy of it runs, or its pairing is over: it must be replaced; \
-             the log says why"
-                .to_owned(),
-        ),
-        Mode::ReadyAlone if ledger.pair().heard(now) => Some(Alarm::NotHeard.to_string()),
-        Mode::ReadyAlone => Some("the other master is silent: renewals only, no new leases".to_owned()),
-        Mode::Ready if !ledger.pair().heard(now) => Some("the other master is silent: no new leases".to_owned()),
-        Mode::Ready if ledger.observed().permit_in.is_none() => {
-            Some("the other master has not allowed this one to renew alone yet: in a moment".to_owned())
-        }
-        Mode::Ready => None,
-    }
-}
-
-impl Masters for Admin {
+impl<A: Audit> Masters for Admin<A> {
     fn leases(&self, filter: LeaseFilter, page: Page) -> BoxFuture<'_, Result<LeasePage, Unavailable>> {
         self.look(move |ledger, now| page_of(ledger, now.wall, &filter, page))
     }
@@ -267,7 +232,7 @@ impl Masters for Admin {
             if self.driver.is_full() {
                 return Err(Unavailable::DiskFull.to_string());
             }
-            match self.look(not_ready).await {
+            match self.look(|ledger, now| ledger.condition(now).why).await {
                 Ok(None) => Ok(()),
                 Ok(Some(why)) => Err(why),
                 Err(e) => Err(e.to_string()),
@@ -367,7 +332,7 @@ fn render(
     if let Some((mode, lsn, heard, skew)) = seen {
         writeln!(text, "# HELP uniq_master_mode What this master does; 1 for the mode it is in.")?;
         writeln!(text, "# TYPE uniq_master_mode gauge")?;
-        for known in [Mode::Syncing, Mode::Ready, Mode::ReadyAlone, Mode::RolledBack] {
+        for known in Mode::ALL {
             writeln!(text, "uniq_master_mode{{mode=\"{known}\"}} {}", u8::from(known == mode))?;
         }
         let mut gauge = |name: &str, help: &str, value: i64| {

@@ -5,7 +5,7 @@ use crate::driver::Refused;
 use crate::lease::{Event, Reply, RequestId};
 use crate::ledger::Ledger;
 use crate::store::audit::Line;
-use crate::store::{Audit as _, DiskAudit, StoreError};
+use crate::store::{Audit, StoreError};
 use common::audit::Actor;
 use common::lease::Lease;
 use common::rpc::lease::{Changed, Refusal};
@@ -20,7 +20,7 @@ use web::{AuditCheck, AuditFilter, AuditRow, Commands, LeaseRow, LeaseStage, Una
 /// Lines of the audit that are looked at for one question.
 const SCAN_MAX: usize = 100_000;
 
-impl Admin {
+impl<A: Audit> Admin<A> {
     async fn ordered(&self, key: TokenKey, event: impl FnOnce(RequestId) -> Event + Send + 'static) -> Ordered {
         let lease = match self.driver.ask(event).await.map_err(refusal)? {
             Reply::Commanded(lease) => lease?,
@@ -33,7 +33,7 @@ impl Admin {
     /// What `read` finds in the audit, on a thread that may wait for the disk.
     pub(crate) async fn read_audit(
         &self,
-        read: impl FnOnce(DiskAudit) -> Result<Vec<Line>, StoreError> + Send + 'static,
+        read: impl FnOnce(A) -> Result<Vec<Line>, StoreError> + Send + 'static,
     ) -> Result<Vec<AuditRow>, Unavailable> {
         let audit = self.audit.clone();
         let lines = tokio::task::spawn_blocking(move || read(audit)).await.map_err(|_| Unavailable::ShuttingDown)?;
@@ -47,7 +47,7 @@ impl Admin {
 
 type Ordered = Result<LeaseRow, Refusal>;
 
-impl Commands for Admin {
+impl<A: Audit> Commands for Admin<A> {
     fn lease(&self, key: TokenKey) -> BoxFuture<'_, Result<Option<LeaseRow>, Unavailable>> {
         self.look(move |ledger, now| {
             let lease = ledger.table().lease(key)?;

@@ -4,7 +4,7 @@
 use crate::config::Args;
 use crate::lease::remedy::{self, floor_of};
 use crate::lease::{Caution, Write};
-use crate::store::{DiskStore, Store as _, StoreError};
+use crate::store::{self, Store as _, StoreError};
 use common::audit::{Action, Actor, Entry};
 use common::clock::Clock;
 use common::lease::Floor;
@@ -66,7 +66,7 @@ pub fn revert(args: &Args) -> Result<String, RemedyError> {
     let does = "both masters' ledgers were put back to an earlier state, and agents may hold leases that they do not know of: \
                 this lets them grant again, but nothing that such an agent may hold, before all of it is over";
     confirmed(args, CONFIRM_REVERT, does)?;
-    let (mut store, loaded) = DiskStore::open(&args.data_dir)?;
+    let (mut store, loaded) = store::open(&args.data_dir)?;
     let now = Clock::new(args.test_clock).wall();
     // A calendar that stands behind what it once showed would make the floor too low.
     let from = now.max(loaded.observed.clock_high);
@@ -84,7 +84,7 @@ pub fn forget_clock(args: &Args) -> Result<WallMs, RemedyError> {
     let does = "this lets the master forget the latest time that both calendars ever showed, because it was wrong; leases that \
                 were promised by it keep their ends";
     confirmed(args, CONFIRM_CLOCK, does)?;
-    let (mut store, loaded) = DiskStore::open(&args.data_dir)?;
+    let (mut store, loaded) = store::open(&args.data_dir)?;
     let (now, was) = (Clock::new(args.test_clock).wall(), loaded.observed.clock_high);
     let actor = Actor::new("operator", "uniq_master --forget-clock");
     store.commit(&remedy::forget_clock(&loaded, actor, now), loaded.lsn)?;

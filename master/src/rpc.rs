@@ -13,8 +13,8 @@ use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService,
-    LeaseServiceRequest, ListRequest, ListedLease, Mode, NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Registered,
-    Rent, RentRequest, TerminateRequest, TokenRequest, report_interval_ms,
+    LeaseServiceRequest, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Registered, Rent,
+    RentRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::transport::{Limits, accept};
 use common::setting::{Change, Setting, SettingKey};
@@ -212,8 +212,7 @@ impl LeaseService for LeaseServer {
         }
         let (answer, over) = {
             let snapshot = self.driver.snapshot();
-            let over = snapshot.is_over(&request.retired) && snapshot.mode() != Mode::RolledBack;
-            (snapshot.answer(self.reporting.clock.link_now(), &request), over)
+            (snapshot.answer(self.reporting.clock.link_now(), &request), snapshot.is_over(&request.retired))
         };
         if over {
             // The queue may be full; agents bring it again.

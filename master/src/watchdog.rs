@@ -1,7 +1,7 @@
 //! Ends the process when the ledger's thread does not come back.
 //!
-//! A write that fails inside sled can leave it waiting for ever for a thread of its own that is gone. Then nothing is promised
-//! any more, and nothing says so: the console's thread is well. A restart reads what really is on the disk.
+//! A write that fails inside the store's engine can leave it waiting for ever for a thread of its own that is gone. Then nothing is
+//! promised any more, and nothing says so: the console's thread is well. A restart reads what really is on the disk.
 
 use common::process::{end, strike};
 use std::sync::Arc;

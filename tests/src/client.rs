@@ -3,6 +3,7 @@
 
 use crate::oracle::Ids;
 use anyhow::{Context as _, Result, bail};
+pub use common::kind::Kind;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, SET_COOKIE};
 use reqwest::redirect::Policy;
 use std::collections::BTreeMap;
@@ -16,37 +17,30 @@ pub const ADMIN_PASSWORD: &str = "open-sesame-for-tests";
 /// How long an answer may take before the client gives up.
 pub const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// A kind of ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// 64 bits.
-    Uniq64,
-    /// 96 bits.
-    Uniq96,
-    /// By a template.
-    Text,
+/// The generator `default` of a kind, as clients see it.
+pub trait AtDefault {
+    /// Its path with what it needs of its caller, without a leading slash; more parameters may follow after `&`.
+    fn path(self) -> &'static str;
+    /// The scope in which its IDs are unique.
+    fn namespace(self) -> &'static str;
 }
 
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Uniq64, Self::Uniq96, Self::Text];
-
-    /// The path of the `default` generator with what it needs of its caller, without a leading slash; more parameters
-    /// may follow after `&`.
-    pub fn path(self) -> &'static str {
+impl AtDefault for Kind {
+    fn path(self) -> &'static str {
         match self {
             Self::Uniq64 => "uniq64?",
             Self::Uniq96 => "uniq96?",
-            Self::Text => "string?biz=TEST&custom=00",
+            Self::String => "string?biz=TEST&custom=00",
+            other => unimplemented!("how clients ask for a {other}"),
         }
     }
 
-    /// The scope in which IDs of the `default` generator are unique.
-    pub fn namespace(self) -> &'static str {
+    fn namespace(self) -> &'static str {
         match self {
             Self::Uniq64 => "uniq64/default",
             Self::Uniq96 => "uniq96/default",
-            Self::Text => "string/default",
+            Self::String => "string/default",
+            other => unimplemented!("among what a {other} is unique"),
         }
     }
 }
@@ -161,7 +155,8 @@ fn texts_as_ids(kind: Kind, texts: Vec<String>) -> Result<Ids> {
     Ok(match kind {
         Kind::Uniq64 => Ids::Uniq64(texts.iter().map(|id| uniq64(id)).collect::<Result<_>>()?),
         Kind::Uniq96 => Ids::Uniq96(texts.iter().map(|id| uniq96(id)).collect::<Result<_>>()?),
-        Kind::Text => Ids::Text(texts),
+        Kind::String => Ids::Text(texts),
+        other => bail!("how a {other} is read"),
     })
 }
 
@@ -195,7 +190,7 @@ fn packed(kind: Kind, body: &[u8], whole: bool) -> Result<Ids> {
     let size = match kind {
         Kind::Uniq64 => 8,
         Kind::Uniq96 => 12,
-        Kind::Text => bail!("strings have no packed form"),
+        _ => bail!("a {kind} has no packed form"),
     };
     if whole && !body.len().is_multiple_of(size) {
         bail!("{} bytes are not a whole number of {size}", body.len());
@@ -343,7 +338,7 @@ mod tests {
             assert!(answer(body, true).ids(Kind::Uniq64, media).is_err(), "{media:?}");
         }
         for cut in ["", "{", r#"{"ids":["#, r#"{"ids":[""#] {
-            assert!(answer(cut.as_bytes(), false).ids(Kind::Text, Media::Json).unwrap().is_empty(), "{cut}");
+            assert!(answer(cut.as_bytes(), false).ids(Kind::String, Media::Json).unwrap().is_empty(), "{cut}");
         }
         let whole = answer(br#"{"ids":["1","2"]}"#, true);
         assert_eq!(whole.ids(Kind::Uniq64, Media::Json).unwrap(), Ids::Uniq64(vec![1, 2]));

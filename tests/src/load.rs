@@ -1,7 +1,7 @@
 //! Clients that fetch IDs of all kinds from all agents, in batches and one by one, through whatever happens to the
 //! processes, and hand every ID they receive to the oracle.
 
-use crate::client::{Client, Kind, Media};
+use crate::client::{AtDefault as _, Client, Kind, Media};
 use crate::oracle::Oracle;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -124,7 +124,7 @@ impl Work {
             let n = sizes.get(random.random_range(0..sizes.len())).copied().unwrap_or(1);
             let media = match random.random_range(0..3) {
                 0 => Media::Json,
-                1 if self.kind != Kind::Text => Media::Packed,
+                1 if self.kind != Kind::String => Media::Packed,
                 _ => Media::Text,
             };
             if !self.once(n, media).await? {

@@ -32,6 +32,20 @@ pub fn generator() -> Result<PathBuf> {
     program("uniq_generator")
 }
 
+/// An example of one of the crates, which stands beside this test's own folder.
+///
+/// # Errors
+/// If it was not built.
+pub fn example(name: &str) -> Result<PathBuf> {
+    let test = std::env::current_exe().context("cannot tell where this test is")?;
+    let path = test.parent().and_then(Path::parent).context("this test is not in a folder of cargo's")?;
+    let path = path.join("examples").join(name);
+    if !path.is_file() {
+        bail!("there is no {}: build it with `cargo build --workspace --examples`", path.display());
+    }
+    Ok(path)
+}
+
 fn program(name: &str) -> Result<PathBuf> {
     static DIR: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let dir = DIR.get_or_init(|| find().map_err(|e| format!("{e:#}")));
@@ -60,14 +74,14 @@ fn find() -> Result<PathBuf> {
         .find(|dir| dir.ends_with("debug") || dir.ends_with("release"))
         .context("this test is not in a folder of cargo's; set UNIQ_BIN_DIR")?;
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--bins", "-p", "master", "-p", "agent"]);
+    build.args(["build", "--quiet", "--bins", "-p", "uniq-master", "-p", "uniq-agent"]);
     build.current_dir(WORKSPACE);
     if dir.ends_with("release") {
         build.arg("--release");
     }
     let status = build.status().context("cannot run cargo; set UNIQ_BIN_DIR to a folder with both programs")?;
     if !status.success() {
-        bail!("`cargo build --bins -p master -p agent` failed: the programs under test do not build");
+        bail!("`cargo build --bins -p uniq-master -p uniq-agent` failed: the programs under test do not build");
     }
     Ok(dir.to_owned())
 }

@@ -1,15 +1,17 @@
 //! The client library on real agents: by HTTP and RPC, with batches fetched in advance, while agents are killed.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use client::{Client, Definition, Error, GeneratorKind, MintCode, Namespace, Prefetch, Settings};
 use common::namespace::Scope;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tests::client::Kind;
+use tests::client::{AtDefault as _, Kind};
 use tests::cluster::{Cluster, until_status};
 use tests::oracle::{Ids, Oracle};
+use tests::programs;
 use tokio::task::JoinSet;
+use uniq_client::{Client, Definition, Error, GeneratorKind, MintCode, Namespace, Prefetch, Settings};
 
 const KILLS: usize = 4;
 const TASKS: usize = 6;
@@ -40,7 +42,7 @@ async fn fetch(client: Client, oracle: Arc<Oracle>, stop: Arc<AtomicBool>) -> Re
         oracle.note(Kind::Uniq64.namespace(), "one by one", &Ids::Uniq64(ones));
         oracle.note(Kind::Uniq64.namespace(), "batch", &Ids::Uniq64(client.uniq64_batch("default", 300).await?));
         oracle.note(Kind::Uniq96.namespace(), "one", &Ids::Uniq96(wide));
-        oracle.note(Kind::Text.namespace(), "batch", &Ids::Text(texts));
+        oracle.note(Kind::String.namespace(), "batch", &Ids::Text(texts));
     }
     Ok(())
 }
@@ -50,7 +52,7 @@ async fn a_client_of_two_agents_gets_ids_while_each_of_them_is_killed_in_turn() 
     let mut cluster = Cluster::start(2, &[]).await.unwrap();
     let (oracle, stop) = (Arc::new(Oracle::default()), Arc::new(AtomicBool::new(false)));
     let mut tasks = JoinSet::new();
-    for prefetch in [None, Some(Prefetch { batch: 200, max_age: Duration::from_secs(60) })] {
+    for prefetch in [None, Some(Prefetch::new(200, Duration::from_secs(60)))] {
         let client = of(&cluster, prefetch);
         for _ in 0..TASKS / 2 {
             tasks.spawn(fetch(client.clone(), Arc::clone(&oracle), Arc::clone(&stop)));
@@ -108,5 +110,24 @@ async fn what_cannot_be_given_is_typed_alike_by_http_and_rpc() {
         assert_eq!(define(true).await, Ok(false));
         assert_eq!(code(define(false).await.unwrap_err()), MintCode::GeneratorExists);
         assert!(client.uniq_string("invoices", "TEST", "00").await.is_ok());
+    }
+}
+
+/// It is the front page of the crate, to the letter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_of_the_front_page_runs() {
+    let cluster = Cluster::start(1, &[]).await.unwrap();
+    let agents =
+        [format!("http://{}", cluster.agents[0].daemon.http), format!("tarpc://{}", cluster.agents[0].rpc_listen)];
+    let dir = tempfile::tempdir().unwrap();
+    let mut seen = HashSet::new();
+    for agent in &agents {
+        let ended = programs::run(&programs::example("fetch").unwrap(), &[agent], dir.path()).unwrap();
+        assert_eq!(ended.status, Some(0), "{agent}: {ended:?}");
+        let lines: Vec<&str> = ended.out.lines().collect();
+        let (refused, ids) = lines.split_last().unwrap();
+        assert!(ids.len() == 8 && ids[1].contains("SHOP"), "{agent}: {ended:?}");
+        assert!(ids.iter().all(|id| seen.insert((*id).to_owned())), "an ID came twice: {ended:?} {seen:?}");
+        assert_eq!(*refused, "refused: unknown_generator", "{agent}");
     }
 }

@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
-use tests::client::{Kind, Media};
+use tests::client::{AtDefault as _, Kind, Media};
 use tests::cluster::{Cluster, until, until_status};
 use tests::oracle::Oracle;
 use tests::programs::Daemon;
@@ -92,18 +92,20 @@ async fn fetch(cluster: &Cluster, nth: usize, oracle: &Oracle) -> Vec<String> {
     refused
 }
 
-/// How often the agent has noticed that its calendar was set, by its log.
-fn noticed(cluster: &Cluster, nth: usize) -> usize {
-    cluster.agents[nth].daemon.log_tail(usize::MAX).matches("the clock was stepped").count()
+/// How often the agent has noticed that its calendar was set.
+async fn noticed(cluster: &Cluster, nth: usize) -> usize {
+    let metrics = cluster.ask_agent(nth, "metrics").await.unwrap().text();
+    let steps = metrics.lines().find_map(|line| line.strip_prefix("uniq_clock_steps_total "));
+    steps.and_then(|steps| steps.parse().ok()).expect(&metrics)
 }
 
 /// Sets the calendar, and fetches until the agent has noticed it.
 async fn step(cluster: &Cluster, nth: usize, oracle: &Oracle, calendar: &Calendar, by: i64) {
-    let before = noticed(cluster, nth);
+    let before = noticed(cluster, nth).await;
     calendar.set(by);
     let notices = || async {
         fetch(cluster, nth, oracle).await;
-        (noticed(cluster, nth) > before).then_some(())
+        (noticed(cluster, nth).await > before).then_some(())
     };
     until("the step is noticed", notices).await.unwrap();
 }

@@ -10,7 +10,7 @@ use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, Sessio
 use common::time::{DAY_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::{Identity, Write};
-use master::store::{DiskStore, Draft as _, Store as _};
+use master::store::{self, Draft as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tests::client::{ADMIN_PASSWORD, Client};
@@ -59,7 +59,7 @@ fn fill(dir: &Path, master: MasterId, now: WallMs) {
         awaiting: None,
         parameters: ClusterParameters::new(7, UtcOffset::default(), u16::MAX).unwrap(),
     };
-    let mut draft = DiskStore::draft(dir).unwrap();
+    let mut draft = store::draft(dir).unwrap();
     draft.commit(&[Write::Identity(identity)], 0).unwrap();
     let values: Vec<u32> = (0..LEASES).collect();
     for chunk in values.chunks(CHUNK) {

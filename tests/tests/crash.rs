@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tests::client::{Client, Kind, Media};
+use tests::client::{AtDefault as _, Client, Kind, Media};
 use tests::cluster::{AgentStatus, Cluster, PATIENCE, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::{Load, Pace, Troubles};
@@ -197,7 +197,18 @@ async fn both_masters_killed_and_started_together_forget_nothing_and_grant_nothi
     let rounds = setting("UNIQ_CRASH_ROUNDS", ROUNDS);
     let seed = seed();
     let mut random = <rand::rngs::SmallRng as rand::SeedableRng>::seed_from_u64(seed);
-    let mut cluster = Cluster::start(2, &["--renew-interval", "1s"]).await.unwrap();
+    let mut cluster = Cluster::new().unwrap();
+    for master in &mut cluster.masters {
+        // All rounds ask from one address, in less than an hour.
+        master.daemon.set("--network-share", "100");
+        master.daemon.set("--network-grants-per-hour", "0");
+        master.daemon.start().unwrap();
+    }
+    for _ in 0..2 {
+        let nth = cluster.add_agent(&["--renew-interval", "1s"]).unwrap();
+        cluster.agents[nth].daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
     let (client, oracle) = (cluster.client.clone(), Arc::new(Oracle::default()));
     let mut load = Load::paced(&client, &addresses(&cluster), &oracle, seed, Pace::resting(REST));
     let masters = [cluster.masters[0].agent_listen, cluster.masters[1].agent_listen];

@@ -1,23 +1,20 @@
 //! An application that mints in its own process, on real masters: its names are those of all agents.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use agent::embed::{Embedded, MintError, Settings, UniqGenerator};
-use agent::refusal::Refusal;
-use common::kind::Kind;
-use common::namespace::{Definition, Namespace};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 use tests::cluster::{Cluster, PATIENCE, until};
 use tests::programs;
+use uniq_embed::{Definition, Embedded, GeneratorKind, MintError, Namespace, Refusal, Settings, UniqGenerator};
 
 const TEMPLATE: &str = "{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}";
 const BATCH: usize = 1_000;
 
 fn orders(everyday_reset: bool) -> Namespace {
     let definition = Definition {
-        kind: Kind::String,
+        kind: GeneratorKind::String,
         token_type: Some("string2-only-number".to_owned()),
         template: Some(TEMPLATE.to_owned()),
         everyday_reset: Some(everyday_reset),
@@ -135,4 +132,26 @@ async fn the_console_shows_how_many_ids_an_application_minted() {
     };
     let seen = until("the console shows all IDs", shown).await;
     assert!(seen.is_ok(), "{given} IDs left, and the console says: {}", last.lock().unwrap());
+}
+
+/// It is the front page of the crate, to the letter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_of_the_front_page_runs() {
+    let cluster = Cluster::start(0, &[]).await.unwrap();
+    let mut args = vec!["shop.serial".to_owned()];
+    args.extend(cluster.masters.iter().map(|master| master.agent_listen.to_string()));
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let dir = tempfile::tempdir().unwrap();
+    format(dir.path());
+    let mut seen = HashSet::new();
+    for start in 0..2 {
+        let ended = programs::run(&programs::example("orders").unwrap(), &args, dir.path()).unwrap();
+        assert_eq!(ended.status, Some(0), "start {start}: {ended:?}");
+        let ids: Vec<&str> = ended.out.lines().collect();
+        assert_eq!(ids.len(), 6, "{ended:?}");
+        assert!(ids[1].contains("SHOP") && ids[3..].iter().all(|id| id.starts_with("INV")), "{ended:?}");
+        assert!(ids.iter().all(|id| seen.insert((*id).to_owned())), "an ID came twice: {ended:?} {seen:?}");
+    }
+    let forgotten = programs::run(&programs::example("orders").unwrap(), &[], dir.path()).unwrap();
+    assert!(forgotten.status == Some(1) && forgotten.err.contains("serial file"), "{forgotten:?}");
 }

@@ -19,7 +19,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::net::SocketAddr;
 use std::time::Duration;
-use tests::client::Kind;
+use tests::client::{AtDefault as _, Kind};
 use tests::cluster::{Cluster, until_status};
 use tests::lessee::Lessee;
 use tests::wire::{call, frame, method_of};

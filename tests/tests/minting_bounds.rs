@@ -5,19 +5,19 @@
 //! `scripts/planted.sh` leaves each of them out there, and sees these tests fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use agent::embed::{Embedded, Settings, UniqGenerator as _};
 use agent::serial_file::{Contents, decode};
 use common::calendar::{DayBucket, UtcOffset};
 use common::clock::{Clock, TestClock};
-use common::kind::{self, TextForm, Uniq64, Uniq96};
+use common::kind::{TextForm, Uniq64, Uniq96};
 use common::time::{DAY_MS, HOUR_MS, SECOND_MS, SpanMs, WallMs};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tests::client::{Kind, Media};
+use tests::client::{AtDefault as _, Kind, Media};
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::oracle::{Ids, Oracle};
 use tests::programs;
+use uniq_embed::{Embedded, Settings, UniqGenerator as _};
 
 /// The types of token that all three kinds need.
 const ALL_TYPES: &str = "string2-include-letter,uint2";
@@ -45,7 +45,7 @@ fn own_time(offset: UtcOffset, id: &str, kind: Kind) -> (WallMs, WallMs) {
             let civil = Uniq96::parse_form(id, TextForm::Decimal).unwrap().fields().unwrap().civil;
             of_length(offset.instant(&civil).unwrap(), 1)
         }
-        Kind::Text => {
+        _ => {
             let days = (0..).map(|back| offset.day_bucket(os_now()).0 + 40 - back).map(DayBucket);
             let written = |day: &DayBucket| offset.date(*day).unwrap().format("%Y%m%d").to_string() == id[..8];
             of_length(offset.day_start(days.take(80).find(written).unwrap()), DAY_MS)
@@ -86,22 +86,22 @@ fn on_disk(serial_file: &Path) -> Contents {
 
 /// Whether an ID's serial is below what is durable: whoever dies now must not come back to it.
 fn is_below_the_mark(contents: &Contents, offset: UtcOffset, id: &str, kind: Kind) -> bool {
-    let of_kind = |wanted: kind::Kind| contents.blocks.iter().flatten().find(move |block| block.kind == wanted);
-    let (wanted, bucket, serial) = match kind {
+    let of_kind = |wanted: Kind| contents.blocks.iter().flatten().find(move |block| block.kind == wanted);
+    let (bucket, serial) = match kind {
         Kind::Uniq64 => {
             let id = Uniq64::parse_form(id, TextForm::Decimal).unwrap();
             let fields = id.fields().unwrap();
-            (kind::Kind::Uniq64, fields.bucket().unwrap().0, fields.serial.into())
-        }
-        Kind::Text => {
-            // Eight digits of the date, TEST, two of the token, the serial, two of the caller's.
-            let serial: u64 = id[14..id.len() - 2].parse().unwrap();
-            (kind::Kind::String, offset.day_bucket(own_time(offset, id, kind).0).0, serial)
+            (fields.bucket().unwrap().0, fields.serial.into())
         }
         Kind::Uniq96 => return own_time(offset, id, kind).0 < contents.header.uniq96_mark,
+        _ => {
+            // Eight digits of the date, TEST, two of the token, the serial, two of the caller's.
+            let serial: u64 = id[14..id.len() - 2].parse().unwrap();
+            (offset.day_bucket(own_time(offset, id, kind).0).0, serial)
+        }
     };
     // On a new file the counter is the serial. A bucket that is over cannot be minted in again.
-    of_kind(wanted).is_some_and(|block| block.bucket > bucket || (block.bucket == bucket && serial < block.serial))
+    of_kind(kind).is_some_and(|block| block.bucket > bucket || (block.bucket == bucket && serial < block.serial))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,7 +193,7 @@ async fn nothing_is_minted_past_the_end_of_a_lease() {
     assert!(minted.len() > Kind::ALL.len(), "nothing was minted before the end");
     assert!(over.values().all(|code| code == "lease_expired"), "{over:?}");
     for (kind, asked, id) in &minted {
-        let token_type = if *kind == Kind::Text { "string2-include-letter" } else { "uint2" };
+        let token_type = if *kind == Kind::String { "string2-include-letter" } else { "uint2" };
         let until = ends[token_type];
         assert!(
             *asked < until + slack,
@@ -210,7 +210,7 @@ fn one_id(kind: Kind, id: &str) -> Ids {
     match kind {
         Kind::Uniq64 => Ids::Uniq64(vec![tests::client::uniq64(id).unwrap()]),
         Kind::Uniq96 => Ids::Uniq96(vec![tests::client::uniq96(id).unwrap()]),
-        Kind::Text => Ids::Text(vec![id.to_owned()]),
+        _ => Ids::Text(vec![id.to_owned()]),
     }
 }
 

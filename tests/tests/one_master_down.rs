@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use tests::client::Kind;
+use tests::client::{AtDefault as _, Kind};
 use tests::cluster::{Cluster, until, until_status};
 use tests::load::Load;
 use tests::oracle::Oracle;

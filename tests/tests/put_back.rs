@@ -7,7 +7,7 @@ use common::rpc::lease::Rent;
 use common::token::TokenType;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::client::Kind;
+use tests::client::{AtDefault as _, Kind};
 use tests::cluster::{Cluster, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::Load;

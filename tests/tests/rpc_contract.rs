@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tarpc::context::Context;
 use tarpc::{ClientMessage, Request, Response};
-use tests::client::{Kind, Media};
+use tests::client::{AtDefault as _, Kind, Media};
 use tests::cluster::Cluster;
 use tests::oracle::{Ids, Oracle};
 

@@ -1,4 +1,4 @@
-//! The console with made-up leases, to work on its looks without a cluster: `cargo run -p web --example preview`, then
+//! The console with made-up leases, to work on its looks without a cluster: `cargo run -p uniq-web --example preview`, then
 //! open <http://127.0.0.1:7399> and log in as `admin` with `preview`. An argument shows another state: `silent`, `syncing`, `empty`, `large`,
 //! `test-clock`.
 

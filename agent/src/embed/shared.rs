@@ -2,7 +2,7 @@
 
 use super::{MintError, PerThread, Process, UniqGenerator};
 use crate::gate::Prefix;
-use crate::minter::{CachedClock, Generator, Minter};
+use crate::minter::{CachedClock, Generator, Minter, Source};
 use crate::refusal::Refusal;
 use crate::run::{Runs, uniq64};
 use crate::window::{One, Window};
@@ -95,7 +95,7 @@ impl Shared {
 
     #[cold]
     fn unknown(&self, generator: &Arc<Generator>) -> Result<u64, MintError> {
-        let runs = self.minter.mint_blocking(generator, 1)?;
+        let runs = self.minter.mint_blocking(generator.into(), 1)?;
         WINDOWS.with_borrow_mut(|windows| {
             if let Some(place) = windows.get_mut(generator.number() as usize % REMEMBERED) {
                 *place = Some(Known { id: generator.number(), window: generator.window() });
@@ -123,7 +123,7 @@ impl UniqGenerator for Shared {
 
     fn get_uniq96(&self) -> Result<u128, MintError> {
         self.process.check()?;
-        let runs = self.minter.mint_uniq96_blocking(1)?;
+        let runs = self.minter.mint_blocking(Source::Uniq96, 1)?;
         let id = runs.uniq96().next().map(|id| id.bits());
         id.ok_or_else(|| Refusal::BadParameter("no Uniq96 came".to_owned()).into())
     }
@@ -135,7 +135,7 @@ impl UniqGenerator for Shared {
 
     fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
         self.process.check()?;
-        let runs = self.minter.mint_blocking(self.numbers()?, n.max(1))?;
+        let runs = self.minter.mint_blocking(self.numbers()?.into(), n.max(1))?;
         ids.extend(runs.uniq64().map(|id| id.bits()));
         Ok(())
     }
@@ -154,6 +154,6 @@ impl Shared {
         let template = generator.namespace().template().ok_or_else(|| bad("this generator has no template".into()))?;
         let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let caller = template.check_caller(given(biz), given(custom)).map_err(|e| bad(e.to_string()))?;
-        Ok(self.minter.mint_blocking(generator, n)?.texts(&caller))
+        Ok(self.minter.mint_blocking(generator.into(), n)?.texts(&caller))
     }
 }

@@ -26,8 +26,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How long the end waits for what is under way.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What to start with.
+/// What to start with: [`Settings::new`], and what shall differ.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Settings {
     /// The serial file, made by `uniq_generator --format`; no other process may use it.
     pub serial_file: PathBuf,

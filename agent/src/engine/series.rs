@@ -129,3 +129,87 @@ fn recalled(namespace: &Namespace, contents: &Contents, cluster: Option<ClusterI
     }
     Ok(Marks { bucket: block.bucket, base: block.bucket_base, mark: block.serial, step: block.step })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serial_file::Header;
+    use common::kind::Kind;
+    use common::namespace::{Definition, Scope};
+    use common::parameters::SessionId;
+
+    const OURS: Option<ClusterId> = Some(ClusterId(1));
+    const THEIRS: Option<ClusterId> = Some(ClusterId(2));
+    const MARKS: Marks = Marks { bucket: 5, base: 10, mark: 110, step: 1_000 };
+
+    fn empty() -> Contents {
+        let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0 };
+        Contents { header, blocks: vec![None, None, None] }
+    }
+
+    fn orders(step: u32) -> Namespace {
+        let definition = Definition { scope: Some(Scope::Own), step: Some(step), ..Definition::default() };
+        Namespace::define("orders".parse().unwrap(), &definition).unwrap()
+    }
+
+    fn series(namespace: &Namespace, contents: &Contents, cluster: Option<ClusterId>) -> Series {
+        Series::resume(namespace, contents, cluster).unwrap()
+    }
+
+    #[test]
+    fn spares_are_given_once_in_their_bucket_and_so_many_of_them_are_kept() {
+        let mut series = series(&Namespace::default_of(Kind::Uniq64), &empty(), None);
+        series.keep_spare(5, 10..20);
+        series.keep_spare(5, 30..33);
+        assert_eq!(series.take_spare(6, 1), None, "of another bucket");
+        assert_eq!((series.take_spare(5, 11), series.take_spare(5, 10)), (None, Some(10)), "they follow on each other");
+        assert_eq!([2, 2, 1, 1].map(|n| series.take_spare(5, n)), [Some(30), None, Some(32), None]);
+        for n in 0..=SPARES_MAX as u64 {
+            series.keep_spare(7, 2 * n..2 * n + 1);
+        }
+        assert_eq!(std::iter::from_fn(|| series.take_spare(7, 1)).count(), SPARES_MAX);
+        series.keep_spare(7, 9_000..9_001);
+        assert_eq!(series.take_spare(7, 1), Some(9_000), "there is room again");
+        series.keep_spare(7, 9_002..9_003);
+        series.keep_spare(8, 4..5);
+        assert_eq!((series.take_spare(8, 1), series.take_spare(8, 1)), (Some(4), None), "those of 7 are gone");
+    }
+
+    #[test]
+    fn each_kind_and_name_has_a_block_of_its_own() {
+        let mut contents = empty();
+        let all = [Namespace::default_of(Kind::Uniq64), Namespace::default_of(Kind::String), orders(1_000)];
+        for (place, namespace) in all.iter().enumerate() {
+            let marks = Marks { mark: 100 + place as u64, ..MARKS };
+            contents = series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(7)).unwrap();
+        }
+        for (place, namespace) in all.iter().enumerate() {
+            let marks = Marks { mark: 100 + place as u64, ..MARKS };
+            assert_eq!(series(namespace, &contents, OURS).serial.marks(), marks);
+            let again = series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(8)).unwrap();
+            let block = again.blocks[place].as_ref().unwrap();
+            assert_eq!((block.create_time, block.modification_time), (WallMs(7), WallMs(8)));
+        }
+        let other = Namespace::define("more".parse().unwrap(), &Definition::default()).unwrap();
+        assert_eq!(series(&other, &contents, OURS).contents_with(&contents, OURS, MARKS, WallMs(9)), None);
+    }
+
+    #[test]
+    fn a_block_counts_for_the_definition_and_the_cluster_that_made_it() {
+        let contents = series(&orders(1_000), &empty(), OURS).contents_with(&empty(), OURS, MARKS, WallMs(7)).unwrap();
+        assert_eq!(series(&orders(1_000), &contents, OURS).serial.marks(), MARKS);
+        let elsewhere = series(&orders(2_000), &contents, THEIRS).serial;
+        assert_eq!(elsewhere.marks(), Marks { step: 2_000, ..Marks::default() });
+        let daily = Definition { scope: Some(Scope::Own), everyday_reset: Some(true), ..Definition::default() };
+        let daily = Namespace::define("orders".parse().unwrap(), &daily).unwrap();
+        assert!(Series::resume(&daily, &contents, OURS).is_err(), "another definition");
+        let mut stopped = contents.clone();
+        series(&orders(1_000), &empty(), THEIRS).rest(&mut stopped, THEIRS);
+        assert_eq!(stopped, contents, "another cluster's");
+        series(&orders(1_000), &empty(), OURS).rest(&mut stopped, OURS);
+        assert_eq!(stopped.blocks[0].as_ref().map(|block| block.serial), Some(0));
+        // As before blocks told their cluster.
+        let plain = series(&orders(1_000), &empty(), None).contents_with(&empty(), None, MARKS, WallMs(7)).unwrap();
+        assert_eq!(series(&orders(1_000), &plain, OURS).serial.marks(), MARKS);
+    }
+}

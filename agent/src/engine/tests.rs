@@ -9,7 +9,7 @@ use common::parameters::{ClusterId, ClusterParameters};
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS};
 use common::token::{TokenType, TokenValue};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const NOON: WallMs = WallMs(20_000 * DAY_MS + 12 * HOUR_MS);
 
@@ -178,7 +178,7 @@ fn what_is_lost_ends_at_once_and_what_is_gained_when_it_is_durable() {
 fn who_has_lost_the_file_gives_nothing_more_of_the_stretch_that_was_durable() {
     let fake = &mut Fake::new();
     let mut engine = with_a_lease(fake);
-    assert!(matches!(engine.refill_uniq96(fake, 1).unwrap(), Refilled::Run(_)));
+    assert!(matches!(engine.refill_uniq96(fake, 1).unwrap(), Refilled::Runs(_)));
     // The clock was corrected, so the window has to pass the gates again; 300 ms of its stretch are left.
     engine.regate(fake, None);
     fake.pass(MARK_AHEAD.0 - 300);
@@ -196,8 +196,167 @@ fn a_disk_that_refuses_leaves_the_stretch_that_is_durable() {
     engine.regate(fake, None);
     fake.pass(MARK_AHEAD.0 - 300);
     fake.fails = Some(full);
-    assert!(matches!(engine.refill_uniq96(fake, 1).unwrap(), Refilled::Run(_)));
+    assert!(matches!(engine.refill_uniq96(fake, 1).unwrap(), Refilled::Runs(_)));
     engine.regate(fake, None);
     fake.pass(300);
     assert_eq!(code(engine.refill_uniq96(fake, 1)), MintCode::SerialFileIo, "its end is passed");
+}
+
+#[test]
+fn what_is_seen_of_a_series_is_what_its_bucket_still_has() {
+    const HOUR: u64 = 1 << 31;
+    let fake = &mut Fake::new();
+    let mut engine = with_a_lease(fake);
+    engine.refill(fake, 0, None, 3).unwrap();
+    let step = u64::from(engine.serial_view(0, NOON, 0).unwrap().step);
+    let view = engine.serial_view(0, NOON, step - 3).unwrap();
+    assert_eq!((view.next, view.capacity_left), (3, HOUR - 3), "what is lent to the window was given to nobody");
+    let later = engine.serial_view(0, NOON + SpanMs(HOUR_MS), step - 3).unwrap();
+    assert_eq!((later.next, later.capacity_left), (3, HOUR), "the next hour has nothing of it");
+    let Taken::Some(part) = take(&fake.window, u32::MAX, NOON) else { panic!("more than the window has") };
+    assert_eq!((part.len(), part.is_empty()), (step - 3, false));
+}
+
+#[test]
+fn a_session_is_of_one_cluster_with_its_parameters() {
+    let fake = &mut Fake::new();
+    let mut engine = with_a_lease(fake);
+    let parameters = |days| ClusterParameters::new(days, UtcOffset::default(), 65_535).unwrap();
+    assert!(engine.join(fake, ClusterId(1), parameters(7)).is_ok());
+    assert!(engine.join(fake, ClusterId(2), parameters(7)).is_err());
+    assert!(engine.join(fake, ClusterId(1), parameters(8)).is_err());
+    fake.asked.clear();
+    engine.promise_rseq(fake, 5).unwrap();
+    engine.promise_rseq(fake, 4).unwrap();
+    assert_eq!((engine.holdings().rseq, &fake.asked[..]), (5, &["write holdings"][..]));
+}
+
+#[test]
+fn a_stranger_ends_all_leases_until_it_is_heard_no_more() {
+    let fake = &mut Fake::new();
+    let mut engine = with_a_lease(fake);
+    engine.refill(fake, 0, None, 3).unwrap();
+    fake.asked.clear();
+    engine.hear_stranger(fake, "b:7101", ClusterId(2)).unwrap();
+    assert_eq!(fake.asked, ["publish", "close", "write holdings"]);
+    assert!(engine.holdings().leases.is_empty());
+    fake.asked.clear();
+    engine.hear_stranger(fake, "b:7101", ClusterId(2)).unwrap();
+    assert_eq!(fake.asked, [""; 0], "that was known");
+    assert_eq!(code(engine.refill(fake, 0, None, 1)), MintCode::WrongCluster);
+    engine.set_leases(fake, lease(), false).unwrap();
+    assert!(engine.holdings().leases.is_empty(), "none may be used yet");
+    engine.hear_own(fake, "b:7101");
+    engine.set_leases(fake, lease(), false).unwrap();
+    assert_eq!((engine.holdings().leases.len(), engine.refill(fake, 0, None, 1).unwrap().len()), (1, 1));
+}
+
+#[test]
+fn a_resumed_session_waits_until_its_moment_is_over() {
+    let fake = &mut Fake::new();
+    let held = with_a_lease(fake);
+    let resumed: Leases = lease()
+        .into_iter()
+        .map(|(token_type, view)| match view {
+            LeaseView::Held(grant) => (token_type, LeaseView::Resumed(grant)),
+            other => (token_type, other),
+        })
+        .collect();
+    let of = |until| Published::new(held.holdings(), resumed.clone(), until);
+    let left = |published: &Published, ms| published.resumption_left(TokenType::Uint2, BootMs(ms), SpanMs(9));
+    let lease = |published: &Published, ms| published.lease(TokenType::Uint2, BootMs(ms), || "silence".to_owned());
+    let soon = of(Some(BootMs(1_500)));
+    assert_eq!([1_000, 1_499, 1_500].map(|ms| left(&soon, ms)), [Some(SpanMs(500)), Some(SpanMs(1)), None]);
+    assert_eq!(code(lease(&soon, 1_499)), MintCode::NoLease);
+    assert!(lease(&soon, 1_499).unwrap_err().to_string().contains("1500 ms"));
+    assert!(lease(&soon, 1_500).is_ok());
+    let never = of(None);
+    assert_eq!(left(&never, 1_000_000), Some(SpanMs(9)));
+    assert!(lease(&never, 1_000_000).unwrap_err().to_string().contains("silence"));
+    assert_eq!(left(held.published(), 0), None);
+}
+
+/// The first serial, by a new window.
+fn uniq96_again(fake: &mut Fake, engine: &mut Engine) -> u64 {
+    engine.regate(fake, None);
+    fake.asked.clear();
+    match engine.refill_uniq96(fake, 1).unwrap() {
+        Refilled::Runs(runs) => runs.iter().map(|run| run.start).min().unwrap(),
+        Refilled::WaitFor(span) => panic!("waits for {span:?}"),
+    }
+}
+
+#[test]
+fn a_stretch_of_uniq96_is_made_durable_when_half_of_it_is_left() {
+    let fake = &mut Fake::new();
+    let mut engine = with_a_lease(fake);
+    let mark = |engine: &Engine| engine.contents().header.uniq96_mark;
+    assert_eq!((uniq96_again(fake, &mut engine), mark(&engine)), (0, NOON + MARK_AHEAD));
+    assert_eq!(uniq96_again(fake, &mut engine), 1, "in the same millisecond they go on");
+    assert_eq!(fake.asked, ["open uniq96"]);
+    fake.pass(499);
+    uniq96_again(fake, &mut engine);
+    assert_eq!(fake.asked, ["open uniq96"], "501 ms are left");
+    fake.pass(1);
+    uniq96_again(fake, &mut engine);
+    assert_eq!(fake.asked, ["write", "open uniq96"]);
+    fake.pass(600);
+    engine.extend_uniq96(fake).unwrap();
+    assert_eq!((&fake.asked[..], mark(&engine)), (&["write", "open uniq96"][..], fake.wall + MARK_AHEAD));
+    let before = fake.wall;
+    fake.pass(MARK_AHEAD.0 - 2);
+    fake.fails = Some(full);
+    assert_eq!(uniq96_again(fake, &mut engine), 0, "this millisecond and one more are durable");
+    fake.pass(1);
+    engine.forget_failure();
+    engine.regate(fake, None);
+    assert_eq!(code(engine.refill_uniq96(fake, 1)), MintCode::SerialFileIo, "one is for serials that run over");
+    assert_eq!(mark(&engine), before + MARK_AHEAD);
+}
+
+#[test]
+fn a_mark_ahead_of_the_clock_is_waited_for_once_if_it_is_near() {
+    for (ahead, waits) in [(0, false), (1, true), (RESTART_WAIT_MAX.0, true), (RESTART_WAIT_MAX.0 + 1, false)] {
+        let fake = &mut Fake::new();
+        let mut engine = with_a_lease(fake);
+        engine.axis.place.ms = NOON + SpanMs(ahead);
+        match engine.refill_uniq96(fake, 1).unwrap() {
+            Refilled::WaitFor(span) => assert!(waits && span == SpanMs(ahead), "{ahead}"),
+            Refilled::Runs(_) => assert!(!waits, "{ahead}"),
+        }
+        fake.pass(ahead);
+        assert!(matches!(engine.refill_uniq96(fake, 1).unwrap(), Refilled::Runs(_)), "{ahead}");
+    }
+}
+
+#[test]
+fn a_clean_stop_gives_back_what_was_not_used() {
+    let fake = &mut Fake::new();
+    let mut engine = with_a_lease(fake);
+    engine.refill(fake, 0, None, 3).unwrap();
+    engine.refill_uniq96(fake, u32::MAX).unwrap();
+    assert!(matches!(take_uniq96(&fake.window96, 1, NOON), Ok(Taken96::All { .. })), "the last of its millisecond");
+    fake.asked.clear();
+    engine.end(fake).unwrap();
+    assert_eq!((engine.is_ended(), &fake.asked[..]), (true, &["close", "write"][..]));
+    assert_eq!(engine.contents().header.uniq96_mark, NOON + SpanMs(1));
+    assert_eq!(engine.contents().blocks[0].as_ref().map(|block| block.serial), Some(3));
+    fake.asked.clear();
+    engine.end(fake).unwrap();
+    assert_eq!(fake.asked, ["close"], "there is nothing more to write");
+}
+
+#[test]
+fn what_a_request_took_of_the_window_before_counts_towards_what_it_gets() {
+    let fake = &mut Fake::new();
+    let mut engine = with_a_lease(fake);
+    engine.refill(fake, 0, None, 3).unwrap();
+    let Taken::Some(part) = take(&fake.window, u32::MAX, NOON) else { panic!("more than the window has") };
+    let len = u32::try_from(part.len()).unwrap();
+    // Somebody else comes first and is given what lies above, so it cannot be put back.
+    let others = engine.refill(fake, 0, None, 2).unwrap();
+    let runs = engine.refill(fake, 0, Some(part), len + 5).unwrap();
+    assert_eq!(runs.iter().map(|run| run.len).collect::<Vec<_>>(), [len, 5]);
+    let ids: BTreeSet<u64> = runs.uniq64().chain(others.uniq64()).map(|id| id.bits()).collect();
+    assert_eq!(ids.len(), len as usize + 5 + 2, "none came twice");
 }

@@ -4,7 +4,7 @@
 use super::{Effects, Engine, MARK_AHEAD, RESTART_WAIT_MAX, complete, scaled};
 use crate::gate::{gate_uniq96, prefix_of_uniq96};
 use crate::refusal::Refusal;
-use crate::run::Run;
+use crate::run::{Run, Runs};
 use crate::uniq96::{Place, Take96, Window96};
 use common::calendar::UtcOffset;
 use common::kind::Kind;
@@ -15,7 +15,7 @@ use common::time::{SpanMs, WallMs};
 #[derive(Debug)]
 pub enum Refilled {
     /// IDs.
-    Run(Run),
+    Runs(Runs),
     /// The clock has to go on this far first.
     WaitFor(SpanMs),
 }
@@ -81,7 +81,7 @@ impl Engine {
         let taken = take_uniq96(&window, n, wall)?;
         effects.open_uniq96(window);
         match taken {
-            Taken96::All { run, .. } => Ok(Refilled::Run(run)),
+            Taken96::All { run, .. } => Ok(Refilled::Runs(run.into())),
             // The bound is the end of the lease, a millisecond away.
             _ => Err(Refusal::LeaseExpired { token_type, until, why: effects.why() }),
         }

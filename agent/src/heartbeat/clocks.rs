@@ -3,7 +3,6 @@
 use super::Task;
 use super::link::{Greeting, Link};
 use crate::timebase::Timebase;
-use common::rpc::lease::Mode;
 
 impl Task {
     /// A connection to a master whose calendar fits this machine's: this one, or, if its calendar is too far off, another
@@ -16,7 +15,7 @@ impl Task {
             let Some(address) = self.masters.get(turn).cloned() else { continue };
             let Ok((other, theirs)) = Link::open(&address, &self.caller, &self.minter).await else { continue };
             let another = theirs.reply.master != greeting.reply.master;
-            let serves = matches!(theirs.reply.mode, Mode::Ready | Mode::ReadyAlone);
+            let serves = theirs.reply.mode.serves().is_ok();
             if another && serves && theirs.answer.tells() && Timebase::skewed_by(&theirs.answer).is_none() {
                 let (wrong, by_s) = (&link.address, by.0 / common::time::SECOND_MS);
                 if self.is_news(format!("the clock of {wrong} is wrong")) {

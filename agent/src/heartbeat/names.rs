@@ -2,11 +2,12 @@
 //! file, so that it mints under the same names after a restart without any master.
 
 use super::link::{CallError, Caller, Link};
-use crate::minter::{Defined, Minter};
+use crate::minter::{Defined, Minter, SourceRef};
 use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
 use common::clock::Clock;
 use common::envelope::{self, Kind};
+use common::kind::Kind as IdKind;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{AgentId, ClusterId};
 use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, Refusal as Said, Registered};
@@ -43,6 +44,24 @@ struct Kept {
     /// The cluster that knows them by these definitions.
     cluster: Option<ClusterId>,
     namespaces: Vec<Namespace>,
+}
+
+/// Where IDs of that kind and name come from. The masters may have heard of a name that is not known here, if there are
+/// `names` by which they can be asked.
+///
+/// # Errors
+/// As [`Minter::source`] and [`Names::look_up`].
+pub async fn source_of<'a>(
+    minter: &'a Arc<Minter>,
+    names: Option<&Arc<Names>>,
+    kind: IdKind,
+    name: &str,
+) -> Result<SourceRef<'a>, Refusal> {
+    let known = minter.source(kind, name);
+    let (Some(names), Err(_), Ok(parsed)) = (names, &known, name.parse::<GeneratorName>()) else { return known };
+    // Few calls come here; the others should not carry the room that asking takes.
+    Box::pin(async move { names.look_up(&parsed).await }).await?;
+    minter.source(kind, name)
 }
 
 /// The names, as this agent learns them.

@@ -27,12 +27,18 @@ impl CallError {
 
 /// Lets minting know of which cluster the master at an address is, if that could be found out.
 pub(super) async fn note<T>(address: &str, minter: &Arc<Minter>, outcome: &Result<T, CallError>) {
+    let of = address.to_owned();
     match outcome {
-        Ok(_) => minter.hear_own(address),
+        Ok(_) if minter.is_stranger(address) => {
+            let heard = minter.in_turn(move |minter| minter.hear_own(&of)).await;
+            if let Err(refusal) = heard.and_then(|done| done) {
+                tracing::error!(%refusal, %address, "this master is one of ours, which cannot be taken in yet; trying again");
+            }
+        }
+        Ok(_) => {}
         Err(error) => {
             let Some(there) = error.foreign_cluster() else { return };
-            let address = address.to_owned();
-            let heard = minter.in_turn(move |minter| minter.hear_stranger(&address, there)).await;
+            let heard = minter.in_turn(move |minter| minter.hear_stranger(&of, there)).await;
             if let Err(refusal) = heard.and_then(|done| done) {
                 tracing::error!(%refusal, "the leases could not be given up durably; trying again");
             }
@@ -81,4 +87,25 @@ impl Task {
 async fn greet(address: &str, caller: &Caller, minter: &Arc<Minter>) {
     // What it says is taken in by `open`.
     let _ = tokio::time::timeout(GREET_TIMEOUT, Link::open(address, caller, minter)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::minter::kit::Kit;
+    use std::sync::mpsc;
+
+    /// On one thread: whoever blocks it keeps the disk's answer from coming.
+    #[tokio::test]
+    async fn a_master_of_ours_is_taken_in_without_keeping_others_from_running() {
+        let kit = Kit::new();
+        let minter = kit.start();
+        minter.hear_stranger("there", ClusterId(9)).unwrap();
+        let (answered, answer) = mpsc::channel();
+        let disk = minter.hold_the_disk(answer);
+        let heard: Result<(), CallError> = Ok(());
+        tokio::join!(note("there", &minter, &heard), async { answered.send(()).unwrap() });
+        assert!(disk.join().unwrap(), "the thread was blocked until the disk gave up");
+        assert!(!minter.is_stranger("there") && minter.wrong_cluster().is_none());
+    }
 }

@@ -477,9 +477,9 @@ async fn a_resumed_session_mints_nothing_before_the_masters_have_heard_of_it() {
     let master = Master::new(Ok(12));
     master.with(|records| records.rent = Ok(|_| Rent::Unrented));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
-    let generator = minter.generator(Kind::Uniq64, "default").unwrap();
+    let source = minter.source(Kind::Uniq64, "default").unwrap();
     let id = loop {
-        match minter.mint(generator, 1).await {
+        match minter.mint(source, 1).await {
             Ok(runs) => break runs.uniq64().next().unwrap().fields().unwrap(),
             Err(refusal) => assert!(matches!(refusal, Refusal::NoLease { .. }), "{refusal}"),
         }
@@ -494,8 +494,8 @@ async fn a_resumed_session_goes_on_when_its_lease_was_renewed() {
     let (minter, _, has) = resumed(&kit);
     let master = Master::new(Ok(12));
     let stop = start_resumed(&minter, vec![master.listen().await], &has);
-    let generator = minter.generator(Kind::Uniq64, "default").unwrap();
-    let id = minter.mint(generator, 1).await.unwrap().uniq64().next().unwrap().fields().unwrap();
+    let source = minter.source(Kind::Uniq64, "default").unwrap();
+    let id = minter.mint(source, 1).await.unwrap().uniq64().next().unwrap().fields().unwrap();
     assert_eq!(id.token, TokenValue(7));
     until("the lease is held", || token(&minter) == Some(7)).await;
     stop.cancel();
@@ -518,8 +518,8 @@ async fn a_fresh_session_shows_the_former_ones_until_it_was_granted_a_lease() {
 
 /// What an agent says if it is asked for one Uniq64.
 async fn minted(minter: &Arc<Minter>) -> Result<u64, common::rpc::mint::MintCode> {
-    let generator = Arc::clone(minter.generator(Kind::Uniq64, "default").unwrap());
-    let runs = minter.mint(&generator, 1).await.map_err(|refusal| refusal.code())?;
+    let source = minter.source(Kind::Uniq64, "default").unwrap();
+    let runs = minter.mint(source, 1).await.map_err(|refusal| refusal.code())?;
     Ok(runs.uniq64().next().unwrap().bits())
 }
 

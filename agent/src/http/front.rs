@@ -200,9 +200,9 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
     /// Answers a request for one ID, which most are, if it can be had without waiting.
     #[inline]
     fn try_answer(&mut self) -> bool {
-        let Some(Plan { generator: Some(generator), n: 1, style }) = &self.plan else { return false };
+        let Some(Plan { source, n: 1, style }) = &self.plan else { return false };
         let minter = &self.site.agent.minter;
-        let Some(run) = minter.try_mint_one(generator) else { return false };
+        let Some(run) = minter.try_mint(source.as_ref()) else { return false };
         style.write_whole(&run, &mut self.out, |len, out| write_head(style.media, len, minter.clock(), out));
         true
     }
@@ -218,11 +218,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                 return Ok(());
             }
         };
-        let minted = match &plan.generator {
-            Some(generator) => now_or_after(agent.minter.mint(generator, plan.n), io, out).await?,
-            None => now_or_after(agent.minter.mint_uniq96(plan.n), io, out).await?,
-        };
-        match minted {
+        match now_or_after(agent.minter.mint(plan.source.as_ref(), plan.n), io, out).await? {
             Ok(runs) => send(runs, &plan.style, &agent.minter, io, out).await,
             Err(refusal) => {
                 refuse(agent, &agent.refused(&refusal), out);

@@ -5,8 +5,8 @@ use super::problem::Problem;
 use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, body};
-use crate::minter::Generator;
-use crate::refusal::Refusal;
+use crate::heartbeat::source_of;
+use crate::minter::Source;
 use crate::run::Runs;
 use axum::Router;
 use axum::extract::rejection::PathRejection;
@@ -37,8 +37,7 @@ type Name = Result<Path<String>, PathRejection>;
 
 /// A request for IDs, understood: what has to be done for it, however often it comes.
 pub(super) struct Plan {
-    /// Where they come from; `None`: of Uniq96, which the clock numbers.
-    pub(super) generator: Option<Arc<Generator>>,
+    pub(super) source: Source,
     pub(super) n: u32,
     pub(super) style: Style,
 }
@@ -53,16 +52,15 @@ impl Plan {
         let media = accept.map_or(Some(Media::default()), negotiate)?;
         let asked = Asked { query: MintQuery::of(uri, parameters(kind)).ok()?, media };
         let n = asked.query.count(agent.batch_max).ok()?;
-        let generator = match (&kind.spec().definition, name) {
-            (Some(_), name) => Some(agent.minter.generator(kind, name.unwrap_or(GeneratorName::DEFAULT)).ok()?),
-            (None, None) => None,
-            (None, Some(_)) => return None,
-        };
-        let style = match (&kind.spec().form, generator) {
-            (Form::Template { .. }, Some(generator)) => string_style(&asked, generator.namespace()).ok()?,
+        if name.is_some() && kind.spec().definition.is_none() {
+            return None;
+        }
+        let source = agent.minter.source(kind, name.unwrap_or(GeneratorName::DEFAULT)).ok()?;
+        let style = match (&kind.spec().form, source.namespace()) {
+            (Form::Template { .. }, Some(namespace)) => string_style(&asked, namespace).ok()?,
             _ => number_style(&asked).ok()?,
         };
-        (style.form != TextForm::Uri).then_some(Self { generator: generator.cloned(), n, style })
+        (style.form != TextForm::Uri).then_some(Self { source: source.cloned(), n, style })
     }
 }
 
@@ -120,19 +118,6 @@ pub(super) fn routes(mut router: Router<Arc<Agent>>) -> Router<Arc<Agent>> {
 }
 
 impl Agent {
-    /// The generator of that kind and name, of which the masters may have heard by now.
-    async fn generator(&self, kind: Kind, name: &str) -> Result<&Arc<Generator>, Refusal> {
-        let known = self.minter.generator(kind, name);
-        match (&self.names, known.is_err()) {
-            (Some(names), true) => {
-                let Ok(parsed) = name.parse::<GeneratorName>() else { return known };
-                names.look_up(&parsed).await?;
-                self.minter.generator(kind, name)
-            }
-            _ => known,
-        }
-    }
-
     /// IDs of that kind and name, or the reason why not, which is counted.
     async fn ids(&self, kind: Kind, name: Option<&str>, request: Request) -> Response {
         let asked = Asked::of(&request, kind);
@@ -155,19 +140,13 @@ impl Agent {
             Form::Number { .. } => Some(number_style(&asked)?),
             Form::Template { .. } => None,
         };
-        let generator = match spec.definition {
-            Some(_) => Some(self.generator(kind, name).await.map_err(|e| self.refused(&e))?),
-            None => None,
-        };
-        let style = match (style, generator) {
-            (None, Some(generator)) => string_style(&asked, generator.namespace())?,
+        let source = source_of(&self.minter, self.names.as_ref(), kind, name).await.map_err(|e| self.refused(&e))?;
+        let style = match (style, source.namespace()) {
+            (None, Some(namespace)) => string_style(&asked, namespace)?,
             (style, _) => style.map_or_else(|| number_style(&asked), Ok)?,
         };
         let room = self.room(n, &style)?;
-        let runs = match generator {
-            Some(generator) => self.minter.mint(generator, n).await,
-            None => self.minter.mint_uniq96(n).await,
-        };
+        let runs = self.minter.mint(source, n).await;
         self.respond(runs.map_err(|e| self.refused(&e))?, n, style, room).await
     }
 

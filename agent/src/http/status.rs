@@ -171,7 +171,7 @@ impl Agent {
             let left = signed_end(parameters.utc_offset()).map_or(0, |at| (at - minter.wall()).0.max(0) / SECOND_MS);
             let _ = writeln!(out, "uniq_uniq64_signed_seconds_left {left}");
         }
-        let plain: [(&str, &str, &str, i128); 5] = [
+        let plain: [(&str, &str, &str, i128); 6] = [
             ("uniq_ready", "gauge", "Whether IDs of every wanted type can be minted.", minter.ready().is_ok().into()),
             ("uniq_serial_file_writes_total", "counter", "Writes of the serial file.", counters.writes().into()),
             (
@@ -181,6 +181,7 @@ impl Agent {
                 counters.write_failures().into(),
             ),
             ("uniq_clock_offset_ms", "gauge", "Our time minus this machine's.", minter.clock_offset_ms().into()),
+            ("uniq_clock_steps_total", "counter", "Steps of this machine's calendar.", minter.jumps().into()),
             ("uniq_uptime_seconds", "gauge", "Time since the start.", self.uptime_s().into()),
         ];
         for (name, kind, help, value) in plain {

@@ -1,17 +1,16 @@
 //! The exact end of what a bucket holds: never one ID more, less, longer or equal to another.
 
-use super::kit::{Kit, held, parameters, set_wall};
+use super::super::kit::{Kit, held, parameters, set_wall};
 use super::*;
 use crate::holder::LeaseView;
 use common::namespace::Definition;
 use common::parameters::ClusterId;
 use common::template::CallerParts;
-use common::time::{DAY_MS, SpanMs};
-use common::token::TokenType;
+use common::time::{DAY_MS, SpanMs, WallMs};
 use std::collections::BTreeMap;
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// A 4-digit serial that begins again each day.
 const TEMPLATE: &str = "{date:%Y%m%d}{token}{serial:4}";
@@ -70,7 +69,7 @@ impl Got {
 fn mint_until_told(minter: &Arc<Minter>, generator: &Arc<Generator>, got: &Got, n: u32) {
     let mut mine = Vec::new();
     while !got.over.load(Ordering::Relaxed) {
-        match minter.mint_blocking(generator, n) {
+        match minter.mint_blocking(generator.into(), n) {
             Ok(runs) => {
                 let texts = runs.texts(&CallerParts::default());
                 got.count.fetch_add(texts.len(), Ordering::Relaxed);
@@ -140,30 +139,31 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
     let kit = Kit::in_memory();
     let (minter, generator) = small(&kit);
     set_wall(&minter, WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS));
-    let mut count = minter.mint_blocking(&generator, 1).unwrap().len();
+    let mut count = minter.mint_blocking((&generator).into(), 1).unwrap().len();
     // One asks for more than the window holds, takes all of it, and is held up; others use up the day. The window may grow
     // in the background between a look at it and the asking: then once more.
     let (part, n) = loop {
         let n = u32::try_from(generator.window.load().left()).unwrap() + 1;
-        match minter.try_take(&generator, n) {
+        match minter.try_take((&generator).into(), n).unwrap() {
             Fast::Some(part) => break (part, n),
             Fast::All(run) => count += run.len as usize,
-            Fast::None => count += minter.mint_blocking(&generator, 1).unwrap().len(),
+            Fast::None => count += minter.mint_blocking((&generator).into(), 1).unwrap().len(),
         }
     };
     let held_up = part.serials.clone();
-    while let Ok(runs) = minter.mint_blocking(&generator, 1) {
+    while let Ok(runs) = minter.mint_blocking((&generator).into(), 1) {
         count += runs.len();
     }
     let kept = usize::try_from(held_up.end - held_up.start).unwrap();
     assert_eq!(count, A_DAY - kept);
-    let refused = minter.refill(&generator, Some(part), n);
+    let refused = minter.refill((&generator).into(), Some(part), n);
     assert!(matches!(refused, Err(Refusal::SerialExhausted { .. })), "{refused:?}");
     let serials: Vec<String> = (0..kept)
         .map(|_| {
-            minter.mint_blocking(&generator, 1).unwrap().texts(&CallerParts::default())[0][TEXT_LEN - 4..].to_owned()
+            minter.mint_blocking((&generator).into(), 1).unwrap().texts(&CallerParts::default())[0][TEXT_LEN - 4..]
+                .to_owned()
         })
         .collect();
     assert_eq!(serials, held_up.map(|serial| format!("{serial:04}")).collect::<Vec<_>>());
-    assert!(minter.mint_blocking(&generator, 1).is_err());
+    assert!(minter.mint_blocking((&generator).into(), 1).is_err());
 }

@@ -12,8 +12,10 @@ use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::time::{DAY_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A folder with a serial file.
@@ -141,6 +143,18 @@ impl Minter {
     pub(crate) fn pretend_jump(&self) {
         let now = self.clock.now();
         self.time.lock().unwrap().look(Now { wall: now.wall + SpanMs(3_600_000), ..now }, 1);
+    }
+
+    /// A write is under way until `answer` comes; gives whether it came within ten seconds.
+    pub(crate) fn hold_the_disk(self: &Arc<Self>, answer: mpsc::Receiver<()>) -> JoinHandle<bool> {
+        let (minter, (begins, has_begun)) = (Arc::clone(self), mpsc::channel());
+        let disk = std::thread::spawn(move || {
+            let _write = minter.state.lock().unwrap();
+            begins.send(()).unwrap();
+            answer.recv_timeout(Duration::from_secs(10)).is_ok()
+        });
+        has_begun.recv().unwrap();
+        disk
     }
 
     /// The durable number of the newest renewal.

@@ -6,29 +6,28 @@
 //!
 //! What nobody does here: hand out a serial, a bucket, a millisecond or a token that the engine has not let through.
 
-mod blocking;
+mod background;
 mod count;
 mod leases;
+mod mint;
 mod registry;
 mod state;
 mod strangers;
 mod view;
 
 pub use crate::engine::Membership;
-pub use blocking::CachedClock;
+pub use background::CachedClock;
+pub use mint::{Source, SourceRef};
 pub use view::{Counters, GeneratorView};
 
-use crate::engine::{
-    Engine, Part, Published, RESTART_WAIT_MAX, RESUME_WAIT, Refilled, Taken, Taken96, broken, take, take_uniq96,
-};
+use crate::engine::{Engine, Published, RESUME_WAIT, broken};
 use crate::gate::{Layout, Prefix};
 use crate::holder::Leases;
 use crate::refusal::Refusal;
-use crate::run::{Run, Runs};
 use crate::serial_file::{Opened, StartKind};
 use crate::timebase::Timebase;
 use crate::uniq96::Window96;
-use crate::window::{One, Window};
+use crate::window::Window;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use common::clock::Clock;
 use common::kind::Kind;
@@ -49,8 +48,6 @@ use tokio_util::sync::CancellationToken;
 const QUEUE_MAX: usize = 1_024;
 /// How long a request waits for its turn, and then for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the fast path looks again while another thread replaces a window.
-const SPINS: u32 = 64;
 /// Characters of an unknown name that a refusal repeats.
 const NAME_SHOWN_MAX: usize = 32;
 
@@ -104,15 +101,9 @@ pub struct Minter {
     start: StartKind,
     /// Told when the leases have changed.
     leases_changed: Notify,
-    background: blocking::Background,
+    background: background::Background,
     gone: CancellationToken,
     gone_why: OnceLock<String>,
-}
-
-enum Fast {
-    All(Run),
-    Some(Part),
-    None,
 }
 
 type Turn = (OwnedMutexGuard<()>, Option<OwnedSemaphorePermit>);
@@ -153,7 +144,7 @@ impl Minter {
             session,
             start,
             leases_changed: Notify::new(),
-            background: blocking::Background::default(),
+            background: background::Background::default(),
             gone: CancellationToken::new(),
             gone_why: OnceLock::new(),
         }))
@@ -170,174 +161,6 @@ impl Minter {
         }
         let found = self.generators.get(kind, name);
         found.ok_or_else(|| Refusal::UnknownGenerator { kind, name: name.chars().take(NAME_SHOWN_MAX).collect() })
-    }
-
-    /// `n` IDs of a generator, at least 1.
-    ///
-    /// # Errors
-    /// Any [`Refusal`]; then no ID was given. Serials that the window still had, fewer than were asked for, may be a gap:
-    /// if nobody else took serials meanwhile they are given back, but not by a request that found no place in the queue or
-    /// waited too long. A gap lowers what is left of the hour or day; it repeats nothing.
-    pub async fn mint(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
-        let part = match self.try_take(generator, n) {
-            Fast::All(run) => return Ok(run.into()),
-            Fast::Some(part) => Some(part),
-            Fast::None => None,
-        };
-        // Most calls never come here; those should not carry the room that waiting takes.
-        Box::pin(self.mint_waiting(generator, part, n)).await
-    }
-
-    /// One ID of a generator if its window holds; `None` where [`mint`](Self::mint) has to wait or to refuse. What `mint`
-    /// gives is the same; being a task costs it more than the ID does.
-    #[inline]
-    pub fn try_mint_one(self: &Arc<Self>, generator: &Arc<Generator>) -> Option<Run> {
-        let window = generator.window.load();
-        let One { serial, half_used } = window.take_one(self.wall_coarse())?;
-        if half_used {
-            self.reserve_soon(generator);
-        }
-        Some(Run { prefix: window.prefix.clone(), start: serial, len: 1 })
-    }
-
-    async fn mint_waiting(
-        self: &Arc<Self>,
-        generator: &Arc<Generator>,
-        part: Option<Part>,
-        n: u32,
-    ) -> Result<Runs, Refusal> {
-        let turn = self.queue_up(Some(generator.namespace.token_type())).await?;
-        if part.is_none() {
-            // Whoever was before us may have opened a window.
-            match self.try_take(generator, n) {
-                Fast::All(run) => return Ok(run.into()),
-                Fast::Some(part) => return self.mint_slowly(turn, generator, Some(part), n).await,
-                Fast::None => {}
-            }
-        }
-        self.mint_slowly(turn, generator, part, n).await
-    }
-
-    async fn mint_slowly(
-        self: &Arc<Self>,
-        turn: Turn,
-        generator: &Arc<Generator>,
-        part: Option<Part>,
-        n: u32,
-    ) -> Result<Runs, Refusal> {
-        let generator = Arc::clone(generator);
-        self.on_a_thread(turn, move |minter| minter.refill(&generator, part, n)).await?
-    }
-
-    /// [`Engine::refill`], unless no more IDs leave by this generator's name.
-    fn refill(&self, generator: &Generator, part: Option<Part>, n: u32) -> Result<Runs, Refusal> {
-        let runs = self.decide(|engine, hands| {
-            if generator.ended.load(Ordering::Acquire) {
-                let name = generator.namespace.name();
-                return Err(self.generators.ended(name.as_str()).unwrap_or_else(broken));
-            }
-            engine.refill(hands, generator.id, part, n)
-        })?;
-        generator.count(n);
-        Ok(runs)
-    }
-
-    fn refill_uniq96(&self, n: u32) -> Result<Refilled, Refusal> {
-        self.decide(|engine, hands| engine.refill_uniq96(hands, n))
-    }
-
-    /// Makes the next step durable while the window is half full, and lengthens the window by it. If that fails, the
-    /// window goes on to its end. No turn is needed: nobody waits for this, and the lock keeps it apart from the slow path.
-    fn reserve(&self, generator: &Generator) {
-        if let Err(refusal) = self.decide(|engine, hands| engine.reserve(hands, generator.id)) {
-            tracing::debug!(%refusal, generator = %generator.namespace.name(), "no serials were reserved");
-        }
-    }
-
-    /// The same for the milliseconds of Uniq96.
-    fn extend_uniq96(&self) {
-        if let Err(refusal) = self.decide(|engine, hands| engine.extend_uniq96(hands)) {
-            tracing::debug!(%refusal, "the Uniq96 mark was not moved");
-        }
-    }
-
-    #[inline]
-    fn try_take(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Fast {
-        for _ in 0..SPINS {
-            let window = generator.window.load();
-            match take(&window, n, self.wall_coarse()) {
-                Taken::All { run, half_used } => {
-                    if half_used {
-                        self.reserve_soon(generator);
-                    }
-                    return Fast::All(run);
-                }
-                Taken::Some(part) => {
-                    // The request that wants more is not answered yet.
-                    generator.take_off(part.len());
-                    return Fast::Some(part);
-                }
-                Taken::None => return Fast::None,
-                Taken::Closed => std::hint::spin_loop(),
-            }
-        }
-        Fast::None
-    }
-
-    /// `n` Uniq96, at least 1, all of one millisecond.
-    ///
-    /// # Errors
-    /// Any [`Refusal`].
-    pub async fn mint_uniq96(self: &Arc<Self>, n: u32) -> Result<Runs, Refusal> {
-        let run = self.mint_uniq96_uncounted(n).await?;
-        self.counters.mint_uniq96(n);
-        Ok(run.into())
-    }
-
-    async fn mint_uniq96_uncounted(self: &Arc<Self>, n: u32) -> Result<Run, Refusal> {
-        match self.try_take_uniq96(n)? {
-            Some(run) => Ok(run),
-            None => Box::pin(self.mint_uniq96_waiting(n)).await,
-        }
-    }
-
-    async fn mint_uniq96_waiting(self: &Arc<Self>, n: u32) -> Result<Run, Refusal> {
-        let mut waited = Duration::ZERO;
-        loop {
-            let turn = self.queue_up(Some(Kind::Uniq96.default_token_type())).await?;
-            if let Some(run) = self.try_take_uniq96(n)? {
-                return Ok(run);
-            }
-            match self.on_a_thread(turn, move |minter| minter.refill_uniq96(n)).await?? {
-                Refilled::Run(run) => return Ok(run),
-                Refilled::WaitFor(span) => {
-                    let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
-                    if waited + wait > RESTART_WAIT_MAX.to_std() + PATIENCE {
-                        return Err(Refusal::ClockBehind { behind: span, retry: span });
-                    }
-                    waited += wait;
-                    tokio::time::sleep(wait).await;
-                }
-            }
-        }
-    }
-
-    fn try_take_uniq96(self: &Arc<Self>, n: u32) -> Result<Option<Run>, Refusal> {
-        for _ in 0..SPINS {
-            let window = self.uniq96.load();
-            match take_uniq96(&window, n, self.wall())? {
-                Taken96::All { run, half_used } => {
-                    if half_used {
-                        let minter = Arc::clone(self);
-                        self.in_background(move || minter.extend_uniq96());
-                    }
-                    return Ok(Some(run));
-                }
-                Taken96::Closed => std::hint::spin_loop(),
-                Taken96::None => return Ok(None),
-            }
-        }
-        Ok(None)
     }
 
     /// Waits for the slow path among other requests; before that, if IDs are wanted, for the renewal that a resumed
@@ -472,6 +295,9 @@ impl Minter {
         if !self.generators.has_room() {
             return Err(full());
         }
+        if Layout::of(&namespace).is_none() {
+            return Err(Refusal::UnknownGenerator { kind: namespace.kind(), name: name.to_string() });
+        }
         let id = state.engine.add(&namespace).map_err(|_| {
             self.generators.end(&name, Ended::Contradicted);
             conflict()
@@ -495,8 +321,6 @@ fn slow_disk() -> Refusal {
     Refusal::SerialFileIo(format!("the disk has not answered for {} s", PATIENCE.as_secs()))
 }
 
-#[cfg(test)]
-mod capacity_tests;
 #[cfg(test)]
 pub(crate) mod kit;
 #[cfg(test)]

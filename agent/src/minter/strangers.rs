@@ -29,16 +29,22 @@ impl Minter {
         given_up
     }
 
+    /// Whether the master at that address was of another cluster when it was last heard.
+    pub(crate) fn is_stranger(&self, address: &str) -> bool {
+        self.published.load().strangers.contains_key(address)
+    }
+
     /// The master at that address is one of ours.
-    pub(crate) fn hear_own(&self, address: &str) {
-        if self.published.load().strangers.contains_key(address) {
-            // Where minting has ended, nothing is left to allow.
-            let _ = self.decide(|engine, hands| {
-                engine.hear_own(hands, address);
-                Ok(())
-            });
-            tracing::info!(%address, "this address leads to a master of our cluster again");
-        }
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn hear_own(&self, address: &str) -> Result<(), Refusal> {
+        self.decide(|engine, hands| {
+            engine.hear_own(hands, address);
+            Ok(())
+        })?;
+        tracing::info!(%address, "this address leads to a master of our cluster again");
+        Ok(())
     }
 
     /// Why nothing is minted, if that is because a master of our list belongs to another cluster.

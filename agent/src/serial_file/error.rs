@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 /// Why there is no serial file to work with. Every message is one line and names the remedy.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SerialFileError {
     /// Nothing at the path.
     #[error("no serial file at {0}: make one with `uniq_generator --format --serial-file {0}`")]

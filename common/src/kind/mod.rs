@@ -52,6 +52,7 @@ pub const YEAR_FIRST: i32 = 2000;
 /// A kind of ID. Those that have names come first: records keep a kind by its place here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Kind {
     /// Numbers of 64 bits.
     Uniq64,

@@ -285,6 +285,28 @@ pub enum Mode {
     RolledBack,
 }
 
+impl Mode {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Syncing, Self::Ready, Self::ReadyAlone, Self::RolledBack];
+
+    /// Whether a master that does this serves agents at all.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn serves(self) -> Result<(), Refusal> {
+        match self {
+            Self::Syncing => Err(Refusal::Syncing),
+            Self::RolledBack => Err(Refusal::RolledBack),
+            Self::Ready | Self::ReadyAlone => Ok(()),
+        }
+    }
+
+    /// Whether it never ends.
+    pub fn is_final(self) -> bool {
+        self == Self::RolledBack
+    }
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

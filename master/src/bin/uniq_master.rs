@@ -19,17 +19,17 @@ use master::bootstrap;
 use master::config::Args;
 use master::driver::{self, Counters};
 use master::lease::Loaded;
-use master::lease::join::declare_lost;
 use master::lease::remedy::vouch as vouched;
 use master::lease::{Identity, Write};
 use master::ledger::Ledger;
 use master::registry::AgentRegistry;
 use master::remedy;
+use master::replication::join::declare_lost;
 use master::replication::link::Inbox;
 use master::replication::places::Places;
 use master::replication::{joining, link};
 use master::rpc::{self, ReportContext};
-use master::store::{Audit as _, DiskStore, Draft as _, Store as _, check};
+use master::store::{self, Audit as _, Draft as _, Store, check};
 use master::whitelist::Whitelist;
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -123,7 +123,7 @@ fn format(args: &Args) -> anyhow::Result<()> {
         writes.extend(floor);
         note = format!("{said}: until then agents of the lost cluster may still mint. Format the other one alike");
     }
-    let mut draft = DiskStore::draft(&args.data_dir)?;
+    let mut draft = store::draft(&args.data_dir)?;
     draft.commit(&writes, 0)?;
     draft.publish()?;
     end::say(&format!("made the store of master {id} in {}: {parameters}\n{note}", args.data_dir.display()));
@@ -146,7 +146,7 @@ fn forget_clock(args: &Args) -> anyhow::Result<()> {
 }
 
 fn peer_lost(args: &Args) -> anyhow::Result<()> {
-    let (mut store, mut loaded) = DiskStore::open(&args.data_dir)?;
+    let (mut store, mut loaded) = store::open(&args.data_dir)?;
     if !loaded.identity.paired {
         bail!("this master never met the other one: format both again instead");
     }
@@ -182,7 +182,7 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Writes down an operator's word for the store, if it was given and is needed.
-fn vouch(store: &mut DiskStore, loaded: &mut Loaded, args: &Args) -> anyhow::Result<()> {
+fn vouch(store: &mut impl Store, loaded: &mut Loaded, args: &Args) -> anyhow::Result<()> {
     let actor = Actor::new("operator", "uniq_master --vouch-untouched");
     let given = args.vouch_untouched.then(|| vouched(loaded, actor, Clock::new(args.test_clock).wall())).flatten();
     let (Some(writes), Err(why)) = (given, &loaded.proven) else { return Ok(()) };
@@ -194,7 +194,7 @@ fn vouch(store: &mut DiskStore, loaded: &mut Loaded, args: &Args) -> anyhow::Res
 }
 
 fn verify_audit(args: &Args) -> anyhow::Result<()> {
-    let (store, _) = DiskStore::open(&args.data_dir)?;
+    let (store, _) = store::open(&args.data_dir)?;
     let audit = store.audit();
     let wrong = |why| anyhow::anyhow!("the audit in {} is not what was written: {why}", args.data_dir.display());
     let head = audit.head().map_err(wrong)?;
@@ -256,7 +256,7 @@ fn reload() {
 fn run(args: Args) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     signals::start(stop.clone(), reload).context("cannot listen to signals")?;
-    let (mut store, mut loaded) = DiskStore::open(&args.data_dir)?;
+    let (mut store, mut loaded) = store::open(&args.data_dir)?;
     vouch(&mut store, &mut loaded, &args)?;
     if let Err(why) = &loaded.proven {
         tracing::warn!(
@@ -311,7 +311,7 @@ fn first_admin(args: &Args, loaded: &Loaded) -> anyhow::Result<Option<User>> {
 async fn serve(
     args: Args,
     ledger: Ledger,
-    store: DiskStore,
+    store: impl Store,
     clock: Clock,
     (logins, first_admin): (Logins, Option<User>),
     console_runtime: &Handle,

@@ -1,15 +1,14 @@
-//! What the ledger is made of: its events and effects, its records with their indexes, and the protocol's rules as small
-//! functions. Nothing here knows of the ledger itself ([`crate::ledger`]).
+//! What the ledger is made of: its events and effects, and its records with their indexes. Nothing here knows of the ledger itself
+//! ([`crate::ledger`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod calendar;
 pub mod event;
-pub mod join;
 mod loaded;
 pub mod proposals;
 pub mod receipt;
 pub mod remedy;
-pub mod rules;
+mod stride;
 pub mod table;
 pub mod usage;
 
@@ -17,4 +16,5 @@ pub use crate::replication::lives::{Lives, Unproven};
 pub use common::lease::Caution;
 pub use event::{Alarm, Effects, Event, Identity, PeerObservations, Reply, RequestId, TokenHash, Write};
 pub use loaded::Loaded;
+pub use stride::Stride;
 pub use usage::Limits;

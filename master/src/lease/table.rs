@@ -1,10 +1,10 @@
 //! The table of leases and proposals, with the indexes that keep every rule off a full scan.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::rules;
+use super::Stride;
 use super::usage::{Limits, Usage, take_one, types_of};
 use common::lease::{Lease, LeaseState, Prep};
-use common::parameters::{AgentId, ClusterParameters, MasterId, SessionId};
+use common::parameters::{AgentId, ClusterParameters, SessionId};
 use common::rpc::peer::PAGE_MAX;
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
@@ -15,7 +15,8 @@ use std::ops::Bound;
 /// with them, in [`Table::put_lease`], [`Table::put_prep`] and [`Table::drop_prep`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
-    me: MasterId,
+    /// Which values may be proposed here.
+    own: Stride,
     parameters: ClusterParameters,
     leases: BTreeMap<TokenKey, Lease>,
     preps: BTreeMap<TokenKey, Prep>,
@@ -36,15 +37,15 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table of master `me` with these records in it.
+    /// A table with these records in it, of a master that may propose the values in `own`.
     pub fn new(
-        me: MasterId,
+        own: Stride,
         parameters: ClusterParameters,
         leases: impl IntoIterator<Item = (TokenKey, Lease)>,
         preps: impl IntoIterator<Item = Prep>,
     ) -> Self {
         let mut table = Self {
-            me,
+            own,
             parameters,
             leases: BTreeMap::new(),
             preps: BTreeMap::new(),
@@ -144,9 +145,7 @@ impl Table {
 
     /// Whether this agent's session has anything that is not closed.
     pub fn holds(&self, agent_id: &AgentId, session: SessionId) -> bool {
-        let its = |(_, key): (TokenType, TokenKey)| {
-            self.lease(key).is_some_and(|lease| rules::is_of(lease, agent_id, session))
-        };
+        let its = |(_, key): (TokenType, TokenKey)| self.lease(key).is_some_and(|lease| lease.is_of(agent_id, session));
         self.of_agent(agent_id).any(its)
     }
 
@@ -175,8 +174,7 @@ impl Table {
     pub(crate) fn is_nearly_empty(&self, token_type: TokenType, today: WallMs) -> bool {
         let uint2_max = self.parameters.uint2_max();
         let size = token_type.size(uint2_max);
-        // The even values, and with them 0, are at home with master 2.
-        let at_home = if self.me == MasterId::Two { size.div_ceil(2) } else { size / 2 };
+        let at_home = self.own.count(size);
         let kept = (at_home * u32::from(self.usage.limits().kept_percent) / 100) as usize;
         let untouched = at_home.saturating_sub(self.touched.get(&token_type).copied().unwrap_or_default()) as usize;
         let resting = self.resting.get(&token_type.family()).into_iter().flatten();
@@ -209,7 +207,7 @@ impl Table {
     }
 
     fn never_granted_at_home(&self, key: TokenKey) -> bool {
-        rules::home(key) == self.me && !self.leases.contains_key(&key) && !self.preps.contains_key(&key)
+        self.own.contains(key.value) && !self.leases.contains_key(&key) && !self.preps.contains_key(&key)
     }
 
     /// Writes a lease.
@@ -257,7 +255,7 @@ impl Table {
     }
 
     fn index(&mut self, key: TokenKey) {
-        let at_home = rules::home(key) == self.me;
+        let at_home = self.own.contains(key.value);
         let prep = self.preps.get(&key);
         if let Some(lease) = self.leases.get(&key) {
             self.usage.add_lease(key, lease);
@@ -297,6 +295,10 @@ mod tests {
     use common::calendar::UtcOffset;
     use common::lease::Generation;
     use proptest::prelude::*;
+    use std::num::NonZeroU32;
+
+    /// As master 1 has them.
+    const ODD: Stride = Stride::new(1, NonZeroU32::MIN.saturating_add(1));
 
     fn parameters() -> ClusterParameters {
         ClusterParameters::new(7, UtcOffset::default(), 15).unwrap()
@@ -345,7 +347,7 @@ mod tests {
         // Some values have a record, some a proposal, some both.
         let records = (0..700).filter(|v| v % 3 != 0).map(|v| (key(v), lease(LeaseState::Closed, 1, 1)));
         let proposals = (0..700).filter(|v| v % 3 != 1).map(|v| prep(key(v), 1, 1));
-        let table = Table::new(MasterId::One, parameters, records, proposals);
+        let table = Table::new(ODD, parameters, records, proposals);
         for with_proposals in [false, true] {
             let (mut after, mut records, mut proposals) = (None, Vec::new(), Vec::new());
             loop {
@@ -368,7 +370,7 @@ mod tests {
         /// The indexes after any sequence of changes are those that a table built from the same records has.
         #[test]
         fn indexes_follow_the_records(changes in proptest::collection::vec(change(), 0..60)) {
-            let mut table = Table::new(MasterId::One, parameters(), [], []);
+            let mut table = Table::new(ODD, parameters(), [], []);
             for change in changes {
                 let key = |v: u32| TokenKey { family: TokenFamily::Uint, value: TokenValue(v) };
                 match change {
@@ -379,7 +381,7 @@ mod tests {
                         table.put_lease(key(v), lease(LeaseState::Held, a, 1));
                     }
                 }
-                let mut rebuilt = Table::new(MasterId::One, parameters(), table.leases.clone(), table.preps.values().cloned());
+                let mut rebuilt = Table::new(ODD, parameters(), table.leases.clone(), table.preps.values().cloned());
                 rebuilt.resting.retain(|_, values| !values.is_empty());
                 let mut found = table.clone();
                 found.resting.retain(|_, values| !values.is_empty());
@@ -393,7 +395,7 @@ mod tests {
             changes in proptest::collection::vec(change(), 0..60), today in 0i64..12,
         ) {
             let key = |v: u32| TokenKey { family: TokenFamily::Uint, value: TokenValue(v) };
-            let mut table = Table::new(MasterId::One, parameters(), [], []);
+            let mut table = Table::new(ODD, parameters(), [], []);
             for change in changes {
                 match change {
                     Change::Lease(v, a, s, u) => table.put_lease(key(v), lease(s, a, u)),

@@ -32,10 +32,14 @@
 //!
 //! # Shape
 //!
-//! [`Ledger::step`] takes the time and one event and fills [`Effects`](crate::lease::Effects): writes, then messages and
+//! `Ledger::step` takes the time and one event and fills [`Effects`](crate::lease::Effects): writes, then messages and
 //! replies. It reads no clock, draws no random number and never fails: a refusal is data. The caller must make all writes
-//! durable, atomically, before it sends any of the messages or replies. [`Ledger::next_deadline`] says when to come back
+//! durable, atomically, before it sends any of the messages or replies. `Ledger::next_deadline` says when to come back
 //! without an event.
+//!
+//! What is decided lies apart from how it is agreed on. The handlers here decide by [`crate::policy`], and know nothing of the
+//! other master: they ask one trait, `Agreement`, whether anything may change its owner now, and hand it what they decided. `pair`
+//! is what stands behind that trait. A ledger whose changes another engine agrees on would keep the handlers as they are.
 //!
 //! # What it costs
 //!
@@ -43,15 +47,11 @@
 //! a session that asks again while its proposal is unconfirmed waits.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod caution;
+mod agreement;
 mod command;
-mod exchange;
 mod grant;
-mod greeting;
 mod janitor;
-mod join;
-mod limits;
-mod permit;
+mod pair;
 mod receipt;
 mod renew;
 mod settings;
@@ -59,5 +59,8 @@ mod snapshot;
 mod state;
 mod step;
 
+pub use agreement::Condition;
 pub use snapshot::Snapshot;
-pub use state::Ledger;
+
+/// The ledger of one of two masters.
+pub type Ledger = state::Ledger<pair::Pairwise>;

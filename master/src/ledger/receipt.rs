@@ -1,28 +1,21 @@
 //! Comparing what agents can prove ([`crate::lease::receipt`]) with what this ledger knows.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::agreement::Agreement;
 use super::state::Ledger;
-use crate::lease::receipt::{receipt, said};
+use crate::lease::receipt::said;
 use crate::lease::{Alarm, Effects};
 use crate::proof::{Proof, Purpose};
 use common::audit::{Actor, Cause};
-use common::lease::{Grant, Lease, LeaseState, Receipt};
-use common::rpc::lease::{Mode, Refusal, RentRequest};
+use common::lease::{Lease, LeaseState, Receipt};
+use common::rpc::lease::{Refusal, RentRequest};
 use common::time::Now;
-use common::token::TokenKey;
 
-impl Ledger {
-    /// The receipt for a lease as it stands.
-    pub(super) fn receipt_for(&self, key: TokenKey, lease: &Lease) -> Option<Receipt> {
-        receipt(self.identity.epoch?, key, lease.g, lease.session, (lease.from, lease.until))
-    }
-
-    /// What the holder of a lease is told, with its receipt.
-    pub(super) fn grant_with_receipt(&self, key: TokenKey, lease: &Lease) -> Grant {
-        Grant { receipt: self.receipt_for(key, lease), ..lease.grant(key) }
-    }
-
-    /// Whether a master of this pairing, or of one before it, promised that.
+impl<A> Ledger<A>
+where
+    Self: Agreement,
+{
+    /// Whether a master of this cluster promised that.
     fn promised(&self, request: &RentRequest, receipt: &Receipt) -> bool {
         let Some(said) = said(request.key, request.g, request.session, receipt.from, receipt.until) else {
             return false;
@@ -37,9 +30,9 @@ impl Ledger {
     /// # Errors
     /// [`Refusal::Reverted`] if both ledgers have forgotten it. The holder goes on with what it has.
     pub(super) fn compare_receipt(&mut self, now: Now, request: &RentRequest, fx: &mut Effects) -> Result<(), Refusal> {
-        let Some(receipt) = request.receipt.filter(|_| self.mode() == Mode::Ready) else { return Ok(()) };
+        let Some(receipt) = request.receipt.filter(|_| self.is_complete()) else { return Ok(()) };
         let key = request.key;
-        // The other master confirmed it and answered, and its confirmation is under way.
+        // It was confirmed and answered elsewhere, and the confirmation is under way.
         let proposed = self.table.prep(key).is_some_and(|prep| (prep.g, prep.session) == (request.g, request.session));
         let known = self.table.lease(key);
         let agrees = |lease: &Lease| {

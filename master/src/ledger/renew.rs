@@ -1,14 +1,19 @@
 //! Renewing, giving back, listing: what one master can do alone.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::agreement::Agreement;
 use super::state::Ledger;
-use crate::lease::{Alarm, Effects, rules};
+use crate::lease::{Alarm, Effects};
+use crate::policy::rules;
 use common::audit::{Actor, Cause};
 use common::lease::{Lease, LeaseState};
-use common::rpc::lease::{LIST_MAX, ListRequest, ListedLease, Mode, Refusal, Rent, RentRequest, TerminateRequest};
+use common::rpc::lease::{LIST_MAX, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest};
 use common::time::Now;
 
-impl Ledger {
+impl<A> Ledger<A>
+where
+    Self: Agreement,
+{
     pub(super) fn on_rent(&mut self, now: Now, request: &RentRequest, fx: &mut Effects) -> Result<Rent, Refusal> {
         self.same_cluster(request.cluster)?;
         self.serves()?;
@@ -21,17 +26,17 @@ impl Ledger {
             return if proposed { Err(Refusal::Retry) } else { Ok(Rent::Unrented) };
         };
         if proposed || request.g > lease.g {
-            // The other master knows of a newer grant than we do: it can renew, and we shall hear of it.
+            // There is a newer grant than we know of: whoever confirmed it can renew, and we shall hear of it.
             return Err(Refusal::Retry);
         }
-        if request.g < lease.g || !rules::is_of(lease, &request.agent_id, request.session) {
+        if request.g < lease.g || !lease.is_of(&request.agent_id, request.session) {
             let taken = lease.state == LeaseState::Held && now.wall < lease.until;
             return Ok(if taken { Rent::Rented } else { Rent::Unrented });
         }
         // By its own receipt the promise is over: only what was lifted here, after something was forgotten, seems to go on, and
         // the value may be another's by now.
         let over = || request.receipt.is_some_and(|receipt| receipt.until <= now.wall);
-        if !rules::still_good(lease, now) || (over() && !self.may_hand_out(now, key, lease)) {
+        if !rules::still_good(lease, now) || (over() && !self.policy().may_hand_out(now, key, lease)) {
             return Ok(Rent::Unrented);
         }
         if rules::two_live_copies(lease, request.rseq, request.attempt) {
@@ -42,7 +47,7 @@ impl Ledger {
             fx.alarms.push(Alarm::Clone(key));
             return Ok(Rent::Unrented);
         }
-        let until = rules::renewed_until(lease, now, &self.identity.parameters, self.observed.permit_in);
+        let until = rules::renewed_until(lease, now, &self.identity.parameters, self.alone_until());
         let renewed = Lease {
             until,
             renewed: lease.renewed.max(now.wall),
@@ -65,14 +70,12 @@ impl Ledger {
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
         self.serves()?;
-        if self.mode() != Mode::Ready || !self.pair.heard(now) {
-            return Err(Refusal::PeerAway);
-        }
+        self.may_end(now)?;
         let lease = self.table.lease(request.key).ok_or(Refusal::NotHolder)?;
-        if lease.g != request.g || !rules::is_of(lease, &request.agent_id, request.session) {
+        if lease.g != request.g || !lease.is_of(&request.agent_id, request.session) {
             return Err(Refusal::NotHolder);
         }
-        if !lease.deny && lease.state == LeaseState::Held {
+        if rules::may_deny(lease) {
             fx.by = Some(Cause::event(Actor::new(request.agent_id.as_str(), &lease.address)));
             let denied = Lease { deny: true, ..lease.clone() };
             self.put_lease(request.key, denied, fx);
@@ -88,10 +91,8 @@ impl Ledger {
             .of_agent(&request.agent_id)
             .filter(|(_, key)| request.after.is_none_or(|after| *key > after))
             .filter_map(|(_, key)| {
-                let lease =
-                    self.table.lease(key).filter(|lease| rules::is_of(lease, &request.agent_id, request.session))?;
-                let held = lease.state == LeaseState::Held && !lease.deny;
-                Some(ListedLease { grant: lease.grant(key), held })
+                let lease = self.table.lease(key).filter(|lease| lease.is_of(&request.agent_id, request.session))?;
+                Some(ListedLease { grant: lease.grant(key), held: rules::may_deny(lease) })
             })
             .collect();
         listed.sort_by_key(|row| row.grant.key);

@@ -1,259 +1,34 @@
-//! What is done about settings ([`crate::setting`]): proposed by the home, confirmed by the other, and answered when both
-//! hold it.
+//! Changes of settings ([`crate::setting`]), answered when they are agreed on.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::agreement::Agreement;
 use super::state::Ledger;
-use crate::lease::proposals::confirms;
-use crate::lease::{Alarm, Effects, Reply, RequestId, Write};
-use crate::setting::{self, WAITING_MAX, Wish};
-use common::audit::{Actor, Entry};
-use common::rpc::lease::{Changed, Mode, Refusal};
-use common::rpc::peer::PeerMessage;
-use common::setting::{Change, NETWORKS_MAX, Outcome, Setting, SettingKey};
+use crate::lease::{Effects, Reply, RequestId};
+use crate::policy::rules::refusal;
+use crate::setting::{WAITING_MAX, Wish};
+use common::audit::Actor;
+use common::rpc::lease::{Changed, Refusal};
+use common::setting::{Change, Outcome};
 use common::time::Now;
-use ipnet::IpNet;
 
-impl Ledger {
+impl<A> Ledger<A>
+where
+    Self: Agreement,
+{
     pub(super) fn on_change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
         let refused = match self.settings_table.outcome(&change) {
             _ if self.serves().is_err() => self.serves().err(),
             Outcome::AlreadySo => return fx.reply(id, Reply::Change(Ok(Changed::AlreadySo))),
             // The first admin is still being agreed on.
             Outcome::LastAdmin if self.settings_table.users().is_none() => Some(Refusal::Retry),
-            Outcome::Becomes(_) if !self.pair_is_whole(now) => Some(Refusal::PeerAway),
+            Outcome::Becomes(_) if self.may_set(now).is_err() => self.may_set(now).err(),
             Outcome::Becomes(_) if self.settings_table.changes.waiting() >= WAITING_MAX => Some(Refusal::Overloaded),
             outcome => refusal(outcome, &change),
         };
         if let Some(refusal) = refused {
             return fx.reply(id, Reply::Change(Err(refusal)));
         }
-        self.want(now, &change, &actor, fx);
+        self.set(now, &change, &actor, fx);
         self.settings_table.changes.wait(now, id, Wish { change, actor });
     }
-
-    /// Before anything is said to the other master: the first user becomes a proposal like any other, and goes with the
-    /// greeting by which the two become a pair.
-    pub(super) fn propose_first_admin(&mut self, fx: &mut Effects) {
-        let Some(user) = self.settings_table.take_first_admin() else { return };
-        let (key, change) = (SettingKey::Users, Change::FirstAdmin(user));
-        if key.home() != self.identity().master {
-            return;
-        }
-        let Outcome::Becomes(value) = self.settings_table.outcome(&change) else { return };
-        // Once the two have met, the other master may hold what was proposed; before, another password may be given.
-        let known = self.settings_table.prep(&key).map(|prep| &prep.value);
-        if known.is_some_and(|known| *known == value || self.identity().paired) {
-            return;
-        }
-        let prep = Setting { key, version: 1, value, actor: Actor::master(self.identity().master), at: fx.at };
-        fx.writes.push(Write::SettingPrep(prep.clone()));
-        self.settings_table.put_prep(prep);
-    }
-
-    /// The first users that this master proposes, as long as nobody holds them.
-    pub(super) fn first_users(&self) -> Option<Setting> {
-        self.settings_table.prep(&SettingKey::Users).filter(|_| self.settings_table.users().is_none()).cloned()
-    }
-
-    /// Takes over what the other master proposes as first users, at the first meeting.
-    pub(super) fn take_first_users(&mut self, users: &Setting, fx: &mut Effects) {
-        let here = users.key.home() == self.identity().master;
-        if users.key == SettingKey::Users && !here && users.plausible() && self.settings_table.users().is_none() {
-            self.put_setting(users.clone(), fx);
-        }
-    }
-
-    /// As long as the ledger has no whitelist, the two may have been started with different ones.
-    pub(super) fn tell_first_whitelist(&self, fx: &mut Effects) {
-        if self.settings_table.get(&SettingKey::Whitelist).is_none() && !self.settings_table.whitelist().is_empty() {
-            let networks = self.settings_table.whitelist().iter().take(NETWORKS_MAX).copied().collect();
-            fx.send(PeerMessage::Allows { networks });
-        }
-    }
-
-    pub(super) fn on_allows(&mut self, networks: Vec<IpNet>, fx: &mut Effects) {
-        let known = self.settings_table.get(&SettingKey::Whitelist).is_some();
-        if known || networks.len() > NETWORKS_MAX || !self.settings_table.note_other_first_whitelist(&networks) {
-            return;
-        }
-        let texts = |networks: &[IpNet]| networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        let (here, there) = (texts(self.settings_table.whitelist()), texts(&networks));
-        fx.alarms.push(Alarm::WhitelistsDiffer { here, there });
-    }
-
-    fn pair_is_whole(&self, now: Now) -> bool {
-        self.mode() == Mode::Ready && self.pair.heard(now) && !self.pair.frozen()
-    }
-
-    /// Proposes it if it is at home here, else asks the home to.
-    fn want(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects) {
-        let key = change.key();
-        if key.home() != self.identity().master {
-            return fx.send(PeerMessage::AskSetting { change: change.clone(), actor: actor.clone() });
-        }
-        if let Some(prep) = self.settings_table.prep(&key) {
-            // One change at a time: this one's turn comes when that is confirmed.
-            return fx.send(PeerMessage::ProposeSetting { setting: prep.clone() });
-        }
-        let Outcome::Becomes(value) = self.settings_table.outcome(change) else { return };
-        let version = self.settings_table.get(&key).map_or(0, |known| known.version).saturating_add(1);
-        let prep = Setting { key: key.clone(), version, value, actor: actor.clone(), at: now.wall };
-        fx.writes.push(Write::SettingPrep(prep.clone()));
-        self.settings_table.put_prep(prep.clone());
-        self.settings_table.changes.sent(now, key);
-        fx.send(PeerMessage::ProposeSetting { setting: prep });
-    }
-
-    pub(super) fn on_ask_setting(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects) {
-        let key = change.key();
-        if key.home() != self.identity().master || !self.pair_is_whole(now) {
-            return;
-        }
-        match self.settings_table.outcome(change) {
-            Outcome::Becomes(_) => self.want(now, change, actor, fx),
-            // What stands in the way is told: whoever asked may not have heard of it yet.
-            Outcome::Collides { name, .. } => self.tell_setting(&SettingKey::Namespace(name), fx),
-            Outcome::AlreadySo
-            | Outcome::Taken
-            | Outcome::TooMany
-            | Outcome::NoSuch
-            | Outcome::LastAdmin
-            | Outcome::Retired
-            | Outcome::NoSuchName => self.tell_setting(&key, fx),
-        }
-    }
-
-    fn tell_setting(&self, key: &SettingKey, fx: &mut Effects) {
-        if let Some(setting) = self.settings_table.get(key) {
-            fx.send(PeerMessage::Settings { records: vec![setting.clone()] });
-        }
-    }
-
-    pub(super) fn on_propose_setting(&mut self, now: Now, setting: Setting, fx: &mut Effects) {
-        let from_elsewhere = setting.key.home() == self.identity().master && !setting.key.had_other_home();
-        if from_elsewhere || !setting.plausible() || !self.settings_table.has_room_for(&setting.key) {
-            return fx.alarms.push(Alarm::ImplausibleSetting(setting.key));
-        }
-        if self.pair.frozen() || self.mode() == Mode::RolledBack {
-            return;
-        }
-        // Made when the key was at home here, and never dropped: it comes first.
-        if let Some(mine) = self.settings_table.prep(&setting.key)
-            && *mine != setting
-            && setting.key.home() != self.identity().master
-        {
-            return fx.send(PeerMessage::ProposeSetting { setting: mine.clone() });
-        }
-        let known = self.settings_table.get(&setting.key);
-        if known != Some(&setting) && known.is_some_and(|known| known.version >= setting.version) {
-            return self.tell_setting(&setting.key, fx);
-        }
-        if known != Some(&setting) {
-            // The other master confirms nothing of ours while it has a proposal of its own: nobody knows of this one.
-            if self.settings_table.prep(&setting.key).is_some() {
-                self.drop_setting_prep(&setting.key, fx);
-            }
-            self.put_setting(setting.clone(), fx);
-        }
-        fx.send(PeerMessage::ConfirmSetting { setting });
-        self.settle(now, fx);
-    }
-
-    pub(super) fn on_confirm_setting(&mut self, now: Now, echo: &Setting, fx: &mut Effects) {
-        if !confirms(echo, self.settings_table.prep(&echo.key)) {
-            return;
-        }
-        self.drop_setting_prep(&echo.key, fx);
-        self.put_setting(echo.clone(), fx);
-        self.settle(now, fx);
-    }
-
-    /// Merges what the other master knows: a higher version wins.
-    pub(super) fn merge_settings(&mut self, now: Now, records: Vec<Setting>, fx: &mut Effects) {
-        for theirs in records {
-            if !theirs.plausible() || !self.settings_table.has_room_for(&theirs.key) {
-                fx.alarms.push(Alarm::ImplausibleSetting(theirs.key));
-                continue;
-            }
-            let mine = self.settings_table.get(&theirs.key);
-            match mine.map(|mine| mine.version) {
-                Some(version) if version > theirs.version => continue,
-                Some(version) if version == theirs.version => {
-                    if mine.is_some_and(|mine| mine.value != theirs.value) {
-                        self.pair.freeze();
-                        fx.alarms.push(Alarm::SettingConflict(theirs.key));
-                    }
-                    continue;
-                }
-                _ => {}
-            }
-            if self.settings_table.prep(&theirs.key).is_some_and(|prep| prep.version <= theirs.version) {
-                self.drop_setting_prep(&theirs.key, fx);
-            }
-            self.put_setting(theirs, fx);
-        }
-        self.settle(now, fx);
-    }
-
-    fn put_setting(&mut self, setting: Setting, fx: &mut Effects) {
-        let known = self.settings_table.get(&setting.key).map(|known| &known.value);
-        for (action, subject, detail) in setting::lines(known, &setting) {
-            let entry = Entry::new(fx.at, setting.actor.clone(), action, &subject, &detail);
-            fx.writes.push(Write::Audit(entry));
-        }
-        fx.writes.push(Write::Setting(setting.clone()));
-        self.settings_table.put(setting);
-    }
-
-    fn drop_setting_prep(&mut self, key: &SettingKey, fx: &mut Effects) {
-        fx.writes.push(Write::DropSettingPrep(key.clone()));
-        self.settings_table.drop_prep(key);
-    }
-
-    /// Answers everybody whose wish came true or cannot come true any more; what is still to be done is begun.
-    fn settle(&mut self, now: Now, fx: &mut Effects) {
-        let wishes = self.settings_table.changes.wishes();
-        for (id, wish) in wishes.map(|(id, wish)| (*id, wish.clone())).collect::<Vec<_>>() {
-            let reply = match self.settings_table.outcome(&wish.change) {
-                Outcome::AlreadySo => Ok(Changed::Done),
-                outcome => match refusal(outcome, &wish.change) {
-                    Some(refusal) => Err(refusal),
-                    None => {
-                        if self.settings_table.prep(&wish.change.key()).is_none() {
-                            self.want(now, &wish.change, &wish.actor, fx);
-                        }
-                        continue;
-                    }
-                },
-            };
-            self.settings_table.changes.answered(id..=id);
-            fx.reply(id, Reply::Change(reply));
-        }
-    }
-
-    /// At each beat: send again what was not confirmed, and give up on those who waited too long.
-    pub(super) fn press_settings(&mut self, now: Now, fx: &mut Effects) {
-        if self.pair.heard(now) {
-            for setting in self.settings_table.resend(now) {
-                fx.send(PeerMessage::ProposeSetting { setting });
-            }
-        }
-        for id in self.settings_table.changes.give_up(now) {
-            fx.reply(id, Reply::Change(Err(Refusal::Retry)));
-        }
-    }
-}
-
-/// Why a change cannot be; `None` if it is so already, or can be made.
-fn refusal(outcome: Outcome, change: &Change) -> Option<Refusal> {
-    Some(match outcome {
-        Outcome::AlreadySo | Outcome::Becomes(_) => return None,
-        Outcome::Taken => Refusal::NameTaken,
-        Outcome::TooMany => Refusal::TooMany { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) },
-        Outcome::NoSuch => Refusal::NoSuchUser,
-        Outcome::LastAdmin => Refusal::LastAdmin,
-        Outcome::Retired => Refusal::NameRetired,
-        Outcome::NoSuchName => Refusal::NoSuchName,
-        Outcome::Collides { name, example } => Refusal::Collides { name, example },
-    })
 }

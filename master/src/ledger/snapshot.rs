@@ -5,10 +5,11 @@
 //! what it says is durable, like everything else a master says.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::pair::Pairwise;
 use super::state::Ledger;
 use crate::lease::Write;
 use crate::lease::calendar::Calendar;
-use crate::lease::rules::{same_cluster, serves};
+use crate::policy::rules::same_cluster;
 use crate::proof::{Proof, Purpose};
 use crate::replication::seal::Own;
 use common::clock::TestClock;
@@ -49,7 +50,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// That of a ledger all of which is durable.
-    pub fn of(ledger: &Ledger) -> Self {
+    pub fn of(ledger: &Ledger<Pairwise>) -> Self {
         let identity = ledger.identity();
         let mut snapshot = Self {
             master: identity.master,
@@ -76,7 +77,7 @@ impl Snapshot {
     }
 
     /// Takes over what changed by a step whose `writes` are durable now.
-    pub fn follow(&mut self, ledger: &Ledger, writes: &[Write]) {
+    pub fn follow(&mut self, ledger: &Ledger<Pairwise>, writes: &[Write]) {
         (self.mode, self.calendar) = (ledger.mode(), *ledger.calendar());
         for write in writes {
             match write {
@@ -148,17 +149,13 @@ impl Snapshot {
     /// Why not.
     pub fn serves_cluster(&self, cluster: Option<ClusterId>) -> Result<(), Refusal> {
         same_cluster(self.cluster, cluster)?;
-        serves(self.mode)
+        self.mode.serves()
     }
 
-    /// What the master does at the moment.
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// Whether an agent brings the proof that this master's own pairing is over.
+    /// Whether an agent brings the proof, and it is news, that this master's own pairing is over.
     pub fn is_over(&self, heard: &[RetiredProof]) -> bool {
-        self.own_end.is_some_and(|end| heard.iter().take(RETIRED_MAX).any(|proof| *proof == end))
+        !self.mode.is_final()
+            && self.own_end.is_some_and(|end| heard.iter().take(RETIRED_MAX).any(|proof| *proof == end))
     }
 
     /// Who this master is to the other one.

@@ -1,45 +1,20 @@
 //! The one way in: each event to whoever handles it, and what runs out by itself.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::pair::Pairwise;
 use super::state::Ledger;
 use crate::lease::{Alarm, Effects, Event, Reply, Write};
 use common::audit::{Cause, Entry};
-use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::Now;
 
-/// Whether the other master does something on the strength of the answer, or of ours being one with its.
-fn asks_for_consent(message: &PeerMessage) -> bool {
-    match message {
-        PeerMessage::Hello(_)
-        | PeerMessage::Heartbeat { .. }
-        | PeerMessage::Pull { .. }
-        | PeerMessage::Page { .. }
-        | PeerMessage::Sync { .. }
-        | PeerMessage::Settings { .. }
-        | PeerMessage::Reject { .. }
-        | PeerMessage::Allows { .. }
-        | PeerMessage::NoneFree { .. } => false,
-        PeerMessage::AskSetting { .. }
-        | PeerMessage::ProposeSetting { .. }
-        | PeerMessage::ConfirmSetting { .. }
-        | PeerMessage::Propose { .. }
-        | PeerMessage::Confirm { .. }
-        | PeerMessage::Close { .. }
-        | PeerMessage::Closed { .. }
-        | PeerMessage::Ask { .. } => true,
-    }
-}
-
-impl Ledger {
+impl Ledger<Pairwise> {
     /// Takes one event at one instant and adds what has to be done to `fx`. Events may come in any order.
     pub fn step(&mut self, now: Now, event: Event, fx: &mut Effects) {
         let writes_before = fx.writes.len();
         let (now, ahead) = self.calendar.follow(now);
         fx.alarms.extend(ahead.map(|ahead| Alarm::CalendarAhead(ahead.0)));
         (fx.at, fx.by) = (now.wall, None);
-        if !self.begun {
-            self.begin(fx);
-        }
+        self.begin(fx);
         match event {
             Event::Token { id, request, address } => self.on_token(now, id, request, address, fx),
             Event::Rent { id, request } => {
@@ -99,7 +74,7 @@ impl Ledger {
     /// What runs out by itself. Looked at once a beat: a scan at each event would make many waiting agents dear.
     fn on_time(&mut self, now: Now, fx: &mut Effects) {
         self.watch_peer(now, fx);
-        if self.pair.take_beat(now) {
+        if self.take_beat(now) {
             self.beat(now, fx);
             self.press_grants(now, fx);
             self.end_what_is_over(now, fx);
@@ -108,67 +83,5 @@ impl Ledger {
             self.end_quiet(now, fx);
             self.look_at_pools(now, fx);
         }
-    }
-
-    fn on_messages(&mut self, now: Now, frame: PeerFrame, fx: &mut Effects) {
-        let Some(message) = self.admit(now, frame, fx) else { return };
-        // A store that may be a copy consents to nothing before the tables are exchanged: the other master would end what the
-        // original has renewed.
-        if self.unmet() && asks_for_consent(&message) {
-            return;
-        }
-        match message {
-            PeerMessage::Hello(hello) => self.on_hello(now, &hello, fx),
-            PeerMessage::Heartbeat { lsn, wall, mode, permit, steady, reverted } => {
-                if steady {
-                    self.calendar.confirm(wall);
-                }
-                if reverted {
-                    self.on_reverted(Alarm::RevertedThere, fx);
-                }
-                self.on_peer_heartbeat(now, lsn, wall, mode, fx);
-                self.on_permit(permit, fx);
-                self.note(now, wall, fx);
-                self.extend_permit(now, fx);
-            }
-            PeerMessage::Pull { exchange, after, unmet } => self.on_pull(now, exchange, after, unmet, fx),
-            PeerMessage::Page { exchange, after, records, proposals, settings, memory, last } => {
-                self.merge_settings(now, settings, fx);
-                self.remember(now, exchange, &memory, fx);
-                self.on_page(now, (exchange, after), records, proposals, last, fx);
-            }
-            PeerMessage::Sync { records, by } => {
-                let commanded = by.is_some().then(|| records.iter().map(|(key, _)| *key).collect::<Vec<_>>());
-                fx.by = by;
-                self.settle_commands(&records, fx);
-                self.merge_all(now, records, fx);
-                self.confirm_commands(&commanded.unwrap_or_default(), fx);
-            }
-            PeerMessage::AskSetting { change, actor } => self.on_ask_setting(now, &change, &actor, fx),
-            PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),
-            PeerMessage::ConfirmSetting { setting } => self.on_confirm_setting(now, &setting, fx),
-            PeerMessage::Allows { networks } => self.on_allows(networks, fx),
-            PeerMessage::Settings { records } => self.merge_settings(now, records, fx),
-            PeerMessage::Propose { prep } => self.on_propose(now, prep, fx),
-            PeerMessage::Confirm { prep } => self.on_confirm(now, &prep, fx),
-            PeerMessage::Reject { key, record } => self.on_reject(now, key, record, fx),
-            PeerMessage::Close { key, g, until } => self.on_close(key, g, until, fx),
-            PeerMessage::Closed { key, g, until } => self.on_closed(key, g, until, fx),
-            PeerMessage::Ask { agent_id, session, token_type, address } => {
-                self.on_ask(now, &agent_id, session, token_type, address, fx);
-            }
-            PeerMessage::NoneFree { agent_id, session, token_type, why } => {
-                self.on_none_free(now, (agent_id, session, token_type), why, fx);
-            }
-        }
-    }
-
-    /// Writes this start down: before anybody hears of it, like everything else.
-    fn begin(&mut self, fx: &mut Effects) {
-        self.begun = true;
-        let mut lives = self.lives.clone();
-        lives.begin(self.mark, self.pair.unproven().is_none());
-        self.put_lives(lives, fx);
-        self.propose_first_admin(fx);
     }
 }

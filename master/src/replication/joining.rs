@@ -1,8 +1,8 @@
 //! Making the store of a replacement from the running survivor.
 
 use crate::lease::Write;
-use crate::lease::join::{first_writes, taken_over};
-use crate::store::{DiskStore, Draft as _, Store as _};
+use crate::replication::join::{first_writes, taken_over};
+use crate::store::{self, Draft as _};
 use anyhow::{Context as _, bail};
 use common::parameters::MasterId;
 use common::rpc::peer::{JoinReply, JoinRequest, JoinStep, JoinToken, PeerServiceClient};
@@ -21,7 +21,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// What went wrong, with the remedy. Before the last step the same token may be tried again.
 pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> anyhow::Result<usize> {
-    DiskStore::vacant(dir)?;
+    store::vacant(dir)?;
     let connection =
         connect(peer).await.with_context(|| format!("cannot reach the survivor at {peer}: start it first"))?;
     let client = PeerServiceClient::new(Config::default(), connection).spawn();
@@ -34,7 +34,7 @@ pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> any
         bail!("the survivor at {peer} answered another question");
     };
     // Nothing is written before the survivor has taken the token, and this as the master that it awaits.
-    let mut draft = DiskStore::draft(dir)?;
+    let mut draft = store::draft(dir)?;
     let (identity, caution) = first_writes(me, begun);
     draft.commit(&[Write::Identity(identity), caution], 0)?;
     let (mut after, mut count) = (None, 0);

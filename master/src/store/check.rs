@@ -1,13 +1,12 @@
 //! `--check-store`: what a store holds, without changing it.
 //!
-//! sled cannot open a store without writing to it, so a copy in a folder for temporary files is opened instead; meanwhile the
-//! store is locked, so that no master starts on it.
+//! The engine cannot open a store without writing to it, so a copy in a folder for temporary files is opened instead; meanwhile
+//! the store is locked, so that no master starts on it.
 
 use super::reserve::{self, START_ROOM};
-use super::sled::{DiskStore, LEDGER_DIR, LOG_FILE, SLED_DIR};
-use super::{Audit as _, Store as _, StoreError, debris, io};
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{DirBuilder, File};
+use super::sled::{LEDGER_DIR, hold, leftovers};
+use super::{Audit as _, Store as _, StoreError, io, open};
+use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -31,21 +30,15 @@ pub fn check(dir: &Path) -> Result<Report, StoreError> {
     if !ledger.exists() {
         return Err(StoreError::Missing(dir.to_owned()));
     }
-    let sled = ledger.join(SLED_DIR);
-    let log = sled.join(LOG_FILE);
     let mut lines = vec![format!("store: {}", dir.display())];
-    // Held to the end of this function.
-    let lock = File::open(&log);
-    if let Ok(lock) = &lock {
-        flock(lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|e| StoreError::Locked { dir: dir.to_owned(), why: e.to_string() })?;
-    }
+    // To the end of this function.
+    let _held = hold(dir)?;
     let free = reserve::free(dir)?;
     let enough = if free < START_ROOM { ": too little for a start" } else { "" };
     lines.push(format!("room on its disk: {} KiB{enough}", free >> 10));
-    let debris = if sled.is_dir() { debris::find(&sled)? } else { Vec::new() };
+    let debris = leftovers(dir)?;
     let copy = Copy::of(&ledger)?;
-    let damage = match DiskStore::open(&copy.0) {
+    let damage = match open(&copy.0) {
         Ok((store, loaded)) => {
             let identity = &loaded.identity;
             let cluster = identity.cluster.map_or_else(|| "no cluster yet".to_owned(), |it| format!("cluster {it}"));

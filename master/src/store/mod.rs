@@ -2,7 +2,8 @@
 //!
 //! [`Store`] says all that the programs need of one: to make it whole or not at all, to open and read it, to commit, and to read
 //! the audit meanwhile. [`DiskStore`] keeps it on disk; [`memory::MemoryStore`] is its twin for tests, which can lose what was
-//! not committed.
+//! not committed. The programs name neither: [`vacant`], [`draft`] and [`open`] say which one they use, and nothing but this
+//! room knows its engine.
 
 pub mod audit;
 pub mod check;
@@ -13,11 +14,35 @@ pub mod record;
 pub mod reserve;
 mod sled;
 
-pub use self::sled::{DiskAudit, DiskStore};
+pub use self::sled::DiskStore;
 use crate::lease::{Identity, Loaded, Write};
 use audit::{Head, Line};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// Whether a store can be made in this data directory; changes nothing.
+///
+/// # Errors
+/// See [`Store::vacant`].
+pub fn vacant(dir: &Path) -> Result<(), StoreError> {
+    DiskStore::vacant(dir)
+}
+
+/// Begins a new store in this data directory.
+///
+/// # Errors
+/// See [`Store::draft`].
+pub fn draft(dir: &Path) -> Result<impl Draft + use<>, StoreError> {
+    DiskStore::draft(dir)
+}
+
+/// Opens the store in this data directory and reads it whole.
+///
+/// # Errors
+/// See [`Store::open`].
+pub fn open(dir: &Path) -> Result<(impl Store + use<>, Loaded), StoreError> {
+    DiskStore::open(dir)
+}
 
 /// Where the ledger's records are kept. One process has it open at a time.
 pub trait Store: Sized + Send + 'static {
@@ -89,7 +114,7 @@ pub trait Draft {
 }
 
 /// The audit, to be read. What it shows is durable or about to be.
-pub trait Audit: Clone + Send + 'static {
+pub trait Audit: Clone + Send + Sync + 'static {
     /// The store's records with keys in `range`, ascending.
     fn rows(&self, range: Range<Vec<u8>>) -> impl DoubleEndedIterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>>;
 

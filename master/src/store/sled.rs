@@ -18,6 +18,7 @@ use super::reserve::{self, Reserve};
 use super::{Audit, Draft, Room, Store, StoreError, debris, engine, io};
 use crate::lease::{Loaded, Write};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
+use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
@@ -31,9 +32,9 @@ pub(super) const LEDGER_DIR: &str = "ledger";
 /// Where a new store is made before it is renamed into place.
 const LEDGER_NEW_DIR: &str = "ledger.new";
 /// What sled has to itself in it.
-pub(super) const SLED_DIR: &str = "sled";
+const SLED_DIR: &str = "sled";
 /// sled's log file.
-pub(super) const LOG_FILE: &str = "db";
+const LOG_FILE: &str = "db";
 /// The number of the last durable change, beside sled.
 const ANCHOR_FILE: &str = "anchor";
 const ANCHOR: Kind = Kind { name: *b"ANCH", version: 2 };
@@ -56,6 +57,27 @@ pub struct DiskStore {
     commits: Option<u64>,
     meta: Meta,
     reserve: Reserve,
+}
+
+/// Keeps every process from opening the store, without opening it, until what is returned is dropped. `None` if there is
+/// nothing to lock.
+///
+/// # Errors
+/// [`StoreError::Locked`].
+pub(super) fn hold(dir: &Path) -> Result<Option<File>, StoreError> {
+    let Ok(log) = File::open(dir.join(LEDGER_DIR).join(SLED_DIR).join(LOG_FILE)) else { return Ok(None) };
+    flock(&log, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|e| StoreError::Locked { dir: dir.to_owned(), why: e.to_string() })?;
+    Ok(Some(log))
+}
+
+/// What writes that never finished left in a store; the next start removes it.
+///
+/// # Errors
+/// If its folder cannot be read.
+pub(super) fn leftovers(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let sled = dir.join(LEDGER_DIR).join(SLED_DIR);
+    if sled.is_dir() { debris::find(&sled) } else { Ok(Vec::new()) }
 }
 
 impl DiskStore {

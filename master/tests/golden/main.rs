@@ -1,6 +1,6 @@
 //! Golden scripts: two real ledgers, messages that the script delivers, loses, doubles or holds back, and clocks that the
 //! script sets. Each script under `scripts/` is named for what it claims; its expected output stands beside the input.
-//! After a change that is meant: `UPDATE_GOLDENFILES=1 cargo nextest run -p master`, and read the difference.
+//! After a change that is meant: `UPDATE_GOLDENFILES=1 cargo nextest run -p uniq-master`, and read the difference.
 
 mod command;
 mod script;

@@ -28,7 +28,7 @@ pub struct Plan {
     pub turn_ms: u64,
     /// Where the report is written, if it is.
     pub report: Option<PathBuf>,
-    /// What `cargo bench -p agent --bench peers` printed, to be part of the report.
+    /// What `cargo bench -p uniq-agent --bench peers` printed, to be part of the report.
     pub in_process: Option<PathBuf>,
 }
 

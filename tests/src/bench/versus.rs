@@ -30,7 +30,7 @@ pub struct Plan {
     pub old: PathBuf,
     /// The folder with the newer ones.
     pub new: PathBuf,
-    /// The executables of `cargo bench -p agent --bench peers`, older and newer; minting in process is left out without.
+    /// The executables of `cargo bench -p uniq-agent --bench peers`, older and newer; minting in process is left out without.
     pub in_process: Option<(PathBuf, PathBuf)>,
     /// How often everything has its turn.
     pub rounds: usize,

@@ -165,7 +165,7 @@ struct Compare {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// What `cargo bench -p agent --bench peers` printed, to be part of the report
+    /// What `cargo bench -p uniq-agent --bench peers` printed, to be part of the report
     #[arg(long, value_name = "FILE")]
     in_process: Option<PathBuf>,
 }
@@ -180,7 +180,7 @@ struct Versus {
     #[arg(long, value_name = "DIR")]
     new: PathBuf,
 
-    /// The older executable of `cargo bench -p agent --bench peers`
+    /// The older executable of `cargo bench -p uniq-agent --bench peers`
     #[arg(long, value_name = "FILE", requires = "new_peers")]
     old_peers: Option<PathBuf>,
 

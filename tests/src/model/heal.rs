@@ -10,10 +10,10 @@ use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinStep, PeerFrame};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
-use master::lease::join::taken_over;
 use master::lease::remedy::{after_revert, floor_of};
 use master::lease::{Effects, Event, Identity, PeerObservations, Reply, RequestId};
 use master::ledger::Ledger;
+use master::replication::join::taken_over;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Beats until all is well again. Two for the first heartbeats, four for a closing that was refused once, some to spare.

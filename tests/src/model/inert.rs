@@ -7,7 +7,7 @@ use super::world::{Link, World};
 use common::lease::{Lease, LeaseState};
 use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::token::TokenKey;
-use master::lease::rules;
+use master::replication::rules;
 
 /// Takes out of `world` what is inert, and would be where copies of disks are put back.
 pub(super) fn take_out(world: &mut World) {

@@ -15,8 +15,8 @@ use common::rpc::lease::{Mode, Rent, RentRequest, TerminateRequest, TokenRequest
 use common::rpc::peer::{JoinReply, JoinStep, Life, PeerFrame, PeerMessage};
 use common::time::{DAY_MS, WallMs};
 use common::token::TokenType;
-use master::lease::join::{declare_lost, first_writes, taken_over};
 use master::lease::{Caution, Event, Identity, Lives, PeerObservations, Reply, RequestId};
+use master::replication::join::{declare_lost, first_writes, taken_over};
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

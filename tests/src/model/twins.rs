@@ -11,7 +11,8 @@ use common::rpc::peer::{PeerFrame, PeerMessage};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::Loaded;
-use master::lease::{Event, PeerObservations, Write, rules};
+use master::lease::{Event, PeerObservations, Write};
+use master::replication::rules;
 use std::collections::BTreeMap;
 
 /// What is taken away.

@@ -14,8 +14,9 @@ use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::Loaded;
-use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, TokenHash, Write, join, rules};
+use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, TokenHash, Write};
 use master::ledger::Snapshot;
+use master::replication::{join, rules};
 use std::collections::BTreeMap;
 
 /// A proposal that was not answered after this long is given up where they are given up.

@@ -291,7 +291,7 @@ impl Minter {
             return Ok(());
         }
         match self.decide(shell, |engine, hands| engine.refill_uniq96(hands, n))? {
-            Refilled::Run(run) => self.answered(shell, None, run.into(), out),
+            Refilled::Runs(runs) => self.answered(shell, None, runs, out),
             // The next client comes later.
             Refilled::WaitFor(_) => {
                 return Err(Refusal::Overloaded("the clock has to pass the mark of the former run"));

@@ -11,8 +11,8 @@ use common::rpc::lease::Mode;
 use common::rpc::peer::{JoinReply, JoinStep};
 use common::time::{DAY_MS, HOUR_MS};
 use common::token::TokenKey;
-use master::lease::join::{first_writes, taken_over};
 use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
+use master::replication::join::{first_writes, taken_over};
 
 /// How long the replacement of a master takes at most between two steps.
 pub(super) const STEP_MAX: i64 = HOUR_MS;

@@ -11,6 +11,9 @@ use common::time::WallMs;
 /// From this difference of the masters' clocks on the page warns, in milliseconds (`docs/protocol.md`: the alarm).
 pub(super) const SKEW_ALARM_MS: u64 = 10_000;
 
+/// The tone of what passes by itself.
+const WAITS: &str = "wait";
+
 /// One sentence that says how things are.
 #[derive(Template)]
 #[template(path = "status.html")]
@@ -25,13 +28,13 @@ pub(super) struct StatusPart {
 impl StatusPart {
     pub(super) fn new(snapshot: &Snapshot, w: &'static Words) -> Self {
         let silent = snapshot.masters.iter().find(|row| row.mode == MasterMode::Silent);
-        let syncing = snapshot.masters.iter().find(|row| row.mode == MasterMode::Says(Mode::Syncing));
+        let syncing = snapshot.masters.iter().find(|row| shown(row.mode, w).0 == WAITS);
         let skewed = snapshot.masters.iter().find(|row| is_alarming(row.clock_skew_ms));
         let jumped = snapshot.masters.iter().find_map(|row| Some((row, row.calendar_ahead_ms?)));
         let of = |text: &str, row: &MasterRow| fill(text, &[&row.id.to_string()]);
         let (tone, headline, detail) = match (&snapshot.unready, silent, syncing, skewed) {
             (_, Some(row), ..) => ("bad", of(w.status_silent, row), w.status_silent_text.to_owned()),
-            (_, _, Some(row), _) => ("wait", of(w.status_syncing, row), w.status_syncing_text.to_owned()),
+            (_, _, Some(row), _) => (WAITS, of(w.status_syncing, row), w.status_syncing_text.to_owned()),
             (Some(reason), ..) => ("bad", w.status_unready.to_owned(), sentence(reason)),
             (None, None, None, _) if let Some((row, ahead)) = jumped => {
                 ("warn", of(w.status_calendar, row), fill(w.status_calendar_text, &[&span(ahead, w)]))
@@ -88,15 +91,20 @@ impl MastersPart {
     }
 }
 
+/// The tone, the name and the explanation of a mode.
+fn shown(mode: MasterMode, w: &'static Words) -> (&'static str, &'static str, &'static str) {
+    match mode {
+        MasterMode::Says(Mode::Ready) => ("well", w.mode_ready, w.mode_ready_text),
+        MasterMode::Says(Mode::ReadyAlone) => ("warn", w.mode_alone, w.mode_alone_text),
+        MasterMode::Says(Mode::Syncing) => (WAITS, w.mode_syncing, w.mode_syncing_text),
+        MasterMode::Says(Mode::RolledBack) => ("bad", w.mode_rolled_back, w.mode_rolled_back_text),
+        MasterMode::Silent => ("bad", w.mode_silent, w.mode_silent_text),
+    }
+}
+
 impl Card {
     fn new(row: &MasterRow, now: WallMs, w: &'static Words) -> Self {
-        let (tone, mode_name, explanation) = match row.mode {
-            MasterMode::Says(Mode::Ready) => ("well", w.mode_ready, w.mode_ready_text),
-            MasterMode::Says(Mode::ReadyAlone) => ("warn", w.mode_alone, w.mode_alone_text),
-            MasterMode::Says(Mode::Syncing) => ("wait", w.mode_syncing, w.mode_syncing_text),
-            MasterMode::Says(Mode::RolledBack) => ("bad", w.mode_rolled_back, w.mode_rolled_back_text),
-            MasterMode::Silent => ("bad", w.mode_silent, w.mode_silent_text),
-        };
+        let (tone, mode_name, explanation) = shown(row.mode, w);
         Self {
             id: row.id.number(),
             name: fill(w.master, &[&row.id.to_string()]),

@@ -1,12 +1,15 @@
-//! The protocol's rules as small total functions, each with the sentence it stands for.
+//! The rules of agreeing as small total functions, each with the sentence it stands for.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::audit::{Action, Actor, Cause, Entry};
-use common::lease::{Lease, LeaseState, Prep, UNPROVED_SPAN};
-use common::parameters::{AgentId, ClusterId, ClusterParameters, MasterId, SessionId};
-use common::rpc::lease::{Mode, Refusal};
-use common::time::{Now, WallMs};
+use crate::lease::Stride;
+use common::lease::{Lease, LeaseState, Prep};
+use common::parameters::{ClusterParameters, MasterId};
+use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
+use std::num::NonZeroU32;
+
+/// Two masters take turns.
+const MASTERS: NonZeroU32 = NonZeroU32::MIN.saturating_add(1);
 
 /// Each value has one home, by its parity, and only the home proposes it. Without this both masters could propose one
 /// value to two agents and both confirm: a duplicate with no fault and perfect clocks.
@@ -14,15 +17,9 @@ pub fn home(key: TokenKey) -> MasterId {
     if key.value.0 & 1 == 1 { MasterId::One } else { MasterId::Two }
 }
 
-/// A session that asks again gets the lease it has, as long as that is worth something.
-pub fn still_good(lease: &Lease, now: Now) -> bool {
-    lease.state == LeaseState::Held && !lease.deny && now.wall < lease.until
-}
-
-/// Whether a lease is this session's, asked for under this name. A session alone is not enough: who learned of one, and not
-/// under which name it is known, has no claim to what it holds.
-pub fn is_of(lease: &Lease, agent_id: &AgentId, session: SessionId) -> bool {
-    lease.session == session && lease.agent_id == *agent_id
+/// The values that are at home with a master, which it alone proposes.
+pub fn at_home(master: MasterId) -> Stride {
+    Stride::new(u32::from(master == MasterId::One), MASTERS)
 }
 
 /// The other master confirms a proposal only if it knows of no promise that reaches into it: an older grant must have
@@ -40,65 +37,7 @@ pub fn may_confirm(known: Option<&Lease>, prep: &Prep, parameters: &ClusterParam
 
 /// The proposal that this record came from: a doubled proposal is confirmed again.
 pub fn same_grant(lease: &Lease, prep: &Prep) -> bool {
-    is_of(lease, &prep.agent_id, prep.session) && (lease.g, lease.from) == (prep.g, prep.from)
-}
-
-/// Its time and its grace are over: the home may ask the other master to end it.
-pub fn may_close(lease: &Lease, now: Now, parameters: &ClusterParameters) -> bool {
-    lease.state == LeaseState::Held && now.wall >= lease.until + parameters.grace()
-}
-
-/// How far a grant reaches: a lease's length, or, where many grants were never followed up, to the end of the next day at most,
-/// until its holder renews it. Shorter is always safe: the holder mints inside what it was told.
-pub fn first_until(now: Now, parameters: &ClusterParameters, must_prove: bool) -> WallMs {
-    let whole = now.wall + parameters.lease();
-    let short = parameters.utc_offset().day_floor(now.wall) + UNPROVED_SPAN;
-    if must_prove { whole.min(short) } else { whole }
-}
-
-/// How far a renewal reaches: never less than what was promised before, never further than the other master allows this
-/// one to go alone.
-pub fn renewed_until(lease: &Lease, now: Now, parameters: &ClusterParameters, permit: Option<WallMs>) -> WallMs {
-    permit.map_or(lease.until, |permit| lease.until.max(permit.min(now.wall + parameters.lease())))
-}
-
-/// Whether what the holder was last promised, as far as this record knows, goes on: after that only what the record was lifted
-/// to since, for what may have been forgotten, makes it look as if it did.
-pub fn goes_on_by_itself(lease: &Lease, now: Now, parameters: &ClusterParameters) -> bool {
-    now.wall < lease.renewed + parameters.lease()
-}
-
-/// A holder counts its renewals durably and marks each with a random number, so the same count with another mark, or a
-/// lower count, comes from a second live copy of it: a clone of a running machine's memory.
-pub fn two_live_copies(lease: &Lease, rseq: u64, attempt: u64) -> bool {
-    rseq < lease.rseq || (rseq == lease.rseq && attempt != lease.attempt)
-}
-
-/// The line that a change of a record leaves in the audit: a new holder, a denial, an end. Renewals by their holders leave
-/// none; one by an operator does, and so does a line of an operator's whose lease is denied already.
-pub fn audited(
-    key: TokenKey,
-    known: Option<&Lease>,
-    lease: &Lease,
-    at: WallMs,
-    by: impl Fn() -> Cause,
-) -> Option<Entry> {
-    let holder = || Actor::new(lease.agent_id.as_str(), &lease.address);
-    let known = known.filter(|known| known.g == lease.g);
-    let (action, actor) = match known {
-        None if lease.state == LeaseState::Held => (Action::Grant, holder()),
-        None => (Action::End, by().actor),
-        Some(known) if lease.deny && !known.deny => match by() {
-            Cause { actor, commanded: true } => (Action::Terminate, actor),
-            Cause { actor, commanded: false } => (Action::Deny, actor),
-        },
-        Some(known) if known.state == LeaseState::Held && lease.state != LeaseState::Held => (Action::End, by().actor),
-        _ => return None,
-    };
-    let subject = format!("{} {key}", lease.token_type);
-    let (agent, session, g) = (&lease.agent_id, lease.session.shown(), lease.g);
-    let detail = format!("g{g} of {agent}, session {session}, until {}", lease.until);
-    Some(Entry::new(at, actor, action, &subject, &detail))
+    lease.is_of(&prep.agent_id, prep.session) && (lease.g, lease.from) == (prep.g, prep.from)
 }
 
 /// A record that a peer sends must at least be one that a peer could have.
@@ -129,7 +68,7 @@ pub fn merge(me: MasterId, key: TokenKey, mine: Option<&Lease>, theirs: &Lease) 
     if theirs.g < mine.g {
         return Some(mine.clone());
     }
-    if is_of(mine, &theirs.agent_id, theirs.session) && mine.from == theirs.from {
+    if mine.is_of(&theirs.agent_id, theirs.session) && mine.from == theirs.from {
         let (rseq, attempt) = (mine.rseq, mine.attempt).max((theirs.rseq, theirs.attempt));
         return Some(Lease {
             state: mine.state.max(state(theirs.state)),
@@ -154,33 +93,11 @@ pub(crate) fn lifted<'a>(
     leases.filter(|(_, lease)| short(lease)).map(|(key, lease)| (key, Lease { until, ..lease.clone() })).collect()
 }
 
-/// Whether a master in this mode serves at all.
-///
-/// # Errors
-/// Why not.
-pub(crate) fn serves(mode: Mode) -> Result<(), Refusal> {
-    match mode {
-        Mode::Syncing => Err(Refusal::Syncing),
-        Mode::RolledBack => Err(Refusal::RolledBack),
-        Mode::Ready | Mode::ReadyAlone => Ok(()),
-    }
-}
-
-/// Whether two belong to the same cluster, as far as both know theirs.
-///
-/// # Errors
-/// [`Refusal::ForeignCluster`].
-pub(crate) fn same_cluster(here: Option<ClusterId>, there: Option<ClusterId>) -> Result<(), Refusal> {
-    match (here, there) {
-        (Some(here), Some(there)) if here != there => Err(Refusal::ForeignCluster { here }),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use common::lease::Generation;
+    use common::parameters::SessionId;
     use common::token::{TokenFamily, TokenValue};
     use proptest::prelude::*;
 
@@ -256,5 +173,17 @@ mod tests {
         });
         let theirs = Lease { session: SessionId(2), ..mine.clone() };
         assert_eq!(merge(MasterId::One, key(1), Some(&mine), &theirs), None);
+    }
+
+    #[test]
+    fn each_value_has_one_home_and_is_counted_there() {
+        for value in 0..9 {
+            for master in [MasterId::One, MasterId::Two] {
+                let own = at_home(master);
+                assert_eq!(own.contains(TokenValue(value)), home(key(value)) == master);
+                let before = (0..value).filter(|value| home(key(*value)) == master).count();
+                assert_eq!(own.count(value) as usize, before);
+            }
+        }
     }
 }

@@ -6,23 +6,23 @@
 //! every open lease to what it permitted, and the table that it hands over shows it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::Ledger;
-use crate::lease::{Alarm, Effects, Write, rules};
-use common::audit::{Action, Actor, Entry};
-use common::lease::{Caution, Floor, Prep};
-use common::rpc::lease::{Mode, Refusal};
+use super::Pairwise;
+use crate::lease::Effects;
+use crate::ledger::state::Ledger;
+use crate::replication::rules;
+use common::lease::{Caution, Prep};
+use common::rpc::lease::Mode;
 use common::rpc::peer::Memory;
-use common::time::{Now, SpanMs, WallMs};
-use common::token::TokenKey;
+use common::time::{Now, SpanMs};
 
 /// After a meeting of two masters neither of which can prove its store, agents have this long to show what they hold before
 /// anything is granted: longer than an agent waits between two heartbeats, and until it tries a lost connection again.
 const QUIET: SpanMs = SpanMs::seconds(90);
 
-impl Ledger {
+impl Ledger<Pairwise> {
     /// What this master remembers, for the other one.
     pub(super) fn memory(&self) -> Memory {
-        Memory { permitted: self.observed.permit_in, unmet: self.unmet(), floor: self.caution.floor }
+        Memory { permitted: self.agreement.observed.permit_in, unmet: self.unmet(), floor: self.caution.floor }
     }
 
     /// The other master says that it may have renewed leases that nobody knows of: none of them ends before what it was
@@ -31,7 +31,7 @@ impl Ledger {
         if self.unmet() {
             self.begin_quiet(now, fx);
         }
-        let Some(until) = self.permit_out else { return };
+        let Some(until) = self.agreement.permit_out else { return };
         let short = |prep: &&Prep| prep.until < until;
         let preps: Vec<Prep> = self.table.preps().filter(short).cloned().collect();
         for prep in preps {
@@ -44,12 +44,12 @@ impl Ledger {
 
     /// At the meeting: what the other one remembers and this one may have forgotten.
     pub(super) fn remember(&mut self, now: Now, exchange: u64, theirs: &Memory, fx: &mut Effects) {
-        if !self.pair.exchanges(exchange) {
+        if !self.agreement.pair.exchanges(exchange) {
             return;
         }
         if self.unmet() {
             // What was permitted bounds what the other one may have promised.
-            if theirs.permitted > self.permit_out {
+            if theirs.permitted > self.agreement.permit_out {
                 self.put_permit_out(theirs.permitted, fx);
             }
             if theirs.unmet {
@@ -64,58 +64,17 @@ impl Ledger {
     }
 
     fn begin_quiet(&mut self, now: Now, fx: &mut Effects) {
-        self.quiet_since = now.boot;
+        self.agreement.quiet_since = now.boot;
         self.put_caution(Caution { quiet: true, ..self.caution }, fx);
     }
 
     /// At each beat: the agents have had time to show what they hold.
-    pub(super) fn end_quiet(&mut self, now: Now, fx: &mut Effects) {
-        let met = self.mode() == Mode::Ready && self.pair.heard(now);
+    pub(crate) fn end_quiet(&mut self, now: Now, fx: &mut Effects) {
+        let met = self.mode() == Mode::Ready && self.agreement.pair.heard(now);
         if !met {
-            self.quiet_since = now.boot;
-        } else if self.caution.quiet && now.boot - self.quiet_since >= QUIET {
+            self.agreement.quiet_since = now.boot;
+        } else if self.caution.quiet && now.boot - self.agreement.quiet_since >= QUIET {
             self.put_caution(Caution { quiet: false, ..self.caution }, fx);
         }
-    }
-
-    /// Both ledgers were put back: nothing is granted any more, across restarts.
-    pub(super) fn on_reverted(&mut self, alarm: Alarm, fx: &mut Effects) {
-        if !self.caution.reverted {
-            let actor = Actor::master(self.identity.master);
-            let (subject, detail) = ("both ledgers", alarm.to_string());
-            fx.writes.push(Write::Audit(Entry::new(fx.at, actor, Action::Reverted, subject, &detail)));
-            fx.alarms.push(alarm);
-            self.put_caution(Caution { reverted: true, ..self.caution }, fx);
-        }
-    }
-
-    /// Whether anything may be granted, as far as this master's own past is concerned.
-    ///
-    /// # Errors
-    /// Why not.
-    pub(super) fn may_promise(&self, now: Now) -> Result<(), Refusal> {
-        if self.caution.reverted {
-            return Err(Refusal::Reverted);
-        }
-        if self.caution.quiet {
-            return Err(Refusal::Quiet);
-        }
-        match self.caution.floor {
-            Some(Floor { until, above: None }) if self.identity.parameters.utc_offset().day_floor(now.wall) < until => {
-                Err(Refusal::NotBefore { until })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether the floor lets `key` be granted from `from` on.
-    pub(super) fn above_floor(&self, key: TokenKey, from: WallMs) -> bool {
-        self.caution.floor.is_none_or(|floor| floor.allows(key.value, from))
-    }
-
-    /// Why nothing can be granted although the other master is there, with the remedy; for the operator.
-    pub fn held_back(&self, now: Now) -> Option<String> {
-        let promise = self.may_promise(now).err().map(|refusal| refusal.to_string());
-        promise.or_else(|| self.wrong_clock(now))
     }
 }

@@ -6,9 +6,9 @@
 //! can extend nothing past the permit, and messages of its pairing are refused.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::event::{FORMER_MAX, Identity, PeerObservations, TokenHash, Write};
-use super::{Loaded, rules};
-use crate::replication::lives::Lives;
+use super::rules;
+use crate::lease::event::FORMER_MAX;
+use crate::lease::{Identity, Lives, Loaded, PeerObservations, TokenHash, Write};
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
 use common::parameters::{EpochId, MasterId};

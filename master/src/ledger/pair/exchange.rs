@@ -2,8 +2,9 @@
 //! ([`crate::replication::pair`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::Ledger;
+use super::Pairwise;
 use crate::lease::{Alarm, Effects, Lives};
+use crate::ledger::state::Ledger;
 use crate::replication::pair::{Exchange, PAGE_WAIT, SILENCE, SILENCE_ALONE, SKEW_ALARM};
 use common::lease::{Lease, Prep};
 use common::rpc::lease::Mode;
@@ -11,7 +12,7 @@ use common::rpc::peer::{Hello, PeerMessage};
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
 
-impl Ledger {
+impl Ledger<Pairwise> {
     pub(super) fn on_hello(&mut self, now: Now, hello: &Hello, fx: &mut Effects) {
         if hello.answer {
             fx.answer(PeerMessage::Hello(self.hello(now, false)));
@@ -19,13 +20,13 @@ impl Ledger {
         if !self.identity().paired {
             return;
         }
-        let mut lives = self.lives.clone();
+        let mut lives = self.agreement.lives.clone();
         if let Some(accepted) = hello.accepted {
             lives.accepted(accepted);
         }
         lives.peer = hello.lives.last().copied().or(lives.peer);
         self.put_lives(lives, fx);
-        let view = self.pair.view();
+        let view = self.agreement.pair.view();
         view.lsn = hello.lsn;
         view.version.clone_from(&hello.version);
         self.compare_clocks(now, hello.wall, fx);
@@ -34,7 +35,7 @@ impl Ledger {
     }
 
     pub(super) fn on_peer_heartbeat(&mut self, now: Now, lsn: u64, wall: WallMs, mode: Mode, fx: &mut Effects) {
-        let view = self.pair.view();
+        let view = self.agreement.pair.view();
         // Late messages do not make it younger.
         view.lsn = view.lsn.max(lsn);
         view.mode = Some(mode);
@@ -43,18 +44,18 @@ impl Ledger {
 
     fn compare_clocks(&mut self, now: Now, theirs: WallMs, fx: &mut Effects) {
         let skew = theirs - now.wall;
-        self.pair.view().skew = skew;
+        self.agreement.pair.view().skew = skew;
         let skewed = skew.0.saturating_abs() > self.tolerated(SKEW_ALARM).0;
-        if skewed && !self.pair.skewed {
+        if skewed && !self.agreement.pair.skewed {
             fx.alarms.push(Alarm::ClockSkew(skew.0));
         }
-        self.pair.skewed = skewed;
+        self.agreement.pair.skewed = skewed;
     }
 
     fn begin_exchange(&mut self, now: Now, fx: &mut Effects) {
-        self.pair.exchanges = self.pair.exchanges.wrapping_add(1);
-        let id = self.pair.exchanges;
-        self.pair.exchange = Some(Exchange { id, after: None, asked_at: now.boot });
+        self.agreement.pair.exchanges = self.agreement.pair.exchanges.wrapping_add(1);
+        let id = self.agreement.pair.exchanges;
+        self.agreement.pair.exchange = Some(Exchange { id, after: None, asked_at: now.boot });
         fx.send(PeerMessage::Pull { exchange: id, after: None, unmet: self.unmet() });
     }
 
@@ -79,7 +80,7 @@ impl Ledger {
         last: bool,
         fx: &mut Effects,
     ) {
-        let asked = self.pair.exchange.as_ref().is_some_and(|x| x.id == exchange && x.after == after);
+        let asked = self.agreement.pair.exchange.as_ref().is_some_and(|x| x.id == exchange && x.after == after);
         if !asked {
             return;
         }
@@ -92,15 +93,15 @@ impl Ledger {
         }
         match next.filter(|_| !last) {
             Some(next) => {
-                self.pair.exchange = Some(Exchange { id: exchange, after: Some(next), asked_at: now.boot });
+                self.agreement.pair.exchange = Some(Exchange { id: exchange, after: Some(next), asked_at: now.boot });
                 fx.send(PeerMessage::Pull { exchange, after: Some(next), unmet: self.unmet() });
             }
             None => {
-                self.pair.exchange = None;
-                self.pair.synced = true;
+                self.agreement.pair.exchange = None;
+                self.agreement.pair.synced = true;
                 self.met(fx);
-                if self.pair.mode != Mode::RolledBack {
-                    self.pair.mode = Mode::Ready;
+                if self.agreement.pair.mode != Mode::RolledBack {
+                    self.agreement.pair.mode = Mode::Ready;
                     // The other one may be alone in a moment: allow it to go on without waiting for the next beat.
                     self.extend_permit(now, fx);
                     self.say_alive(now, fx);
@@ -111,65 +112,68 @@ impl Ledger {
 
     /// The tables are exchanged: whatever this store lacks, the other master had.
     fn met(&mut self, fx: &mut Effects) {
-        self.pair.unproven = None;
-        self.pair.unanswered_since = None;
-        self.put_lives(Lives { unproven: false, ..self.lives.clone() }, fx);
+        self.agreement.pair.unproven = None;
+        self.agreement.pair.unanswered_since = None;
+        self.put_lives(Lives { unproven: false, ..self.agreement.lives.clone() }, fx);
     }
 
-    pub(super) fn watch_peer(&mut self, now: Now, fx: &mut Effects) {
-        let since = self.pair.heard.unwrap_or(self.pair.started);
+    pub(crate) fn watch_peer(&mut self, now: Now, fx: &mut Effects) {
+        let since = self.agreement.pair.heard.unwrap_or(self.agreement.pair.started);
         let silence = now.boot - since;
         let silent = silence >= SILENCE;
-        if silent != self.pair.silent {
+        if silent != self.agreement.pair.silent {
             fx.alarms.push(if silent { Alarm::PeerSilent } else { Alarm::PeerHeard });
-            self.pair.silent = silent;
+            self.agreement.pair.silent = silent;
         }
         // Heard, but what this one asks is not answered: it is not heard itself.
-        let unanswered = self.pair.mode == Mode::Syncing
-            && self.pair.unanswered(now)
-            && self.pair.doubted.is_none_or(|at| now.boot - at >= SILENCE_ALONE);
-        if (silence < SILENCE_ALONE && !unanswered) || !self.identity().paired || self.pair.mode == Mode::RolledBack {
+        let unanswered = self.agreement.pair.mode == Mode::Syncing
+            && self.agreement.pair.unanswered(now)
+            && self.agreement.pair.doubted.is_none_or(|at| now.boot - at >= SILENCE_ALONE);
+        if (silence < SILENCE_ALONE && !unanswered)
+            || !self.identity().paired
+            || self.agreement.pair.mode == Mode::RolledBack
+        {
             return;
         }
         if silence >= SILENCE_ALONE {
             // The next meeting begins with a greeting again: one that refuses us takes nothing else.
-            self.pair.synced = false;
-            self.pair.exchange = None;
-            self.pair.unanswered_since = None;
+            self.agreement.pair.synced = false;
+            self.agreement.pair.exchange = None;
+            self.agreement.pair.unanswered_since = None;
         }
-        if let Some(why) = &self.pair.unproven {
-            if !self.pair.unproven_said {
+        if let Some(why) = &self.agreement.pair.unproven {
+            if !self.agreement.pair.unproven_said {
                 fx.alarms.push(Alarm::Unproven(why.clone()));
-                self.pair.unproven_said = true;
+                self.agreement.pair.unproven_said = true;
             }
             return;
         }
         if silence < SILENCE_ALONE {
             fx.alarms.push(Alarm::NotHeard);
         }
-        self.pair.mode = Mode::ReadyAlone;
+        self.agreement.pair.mode = Mode::ReadyAlone;
     }
 
     fn say_alive(&self, now: Now, fx: &mut Effects) {
-        let (lsn, mode, permit) = (self.lsn(), self.mode(), self.permit_out);
+        let (lsn, mode, permit) = (self.lsn(), self.mode(), self.agreement.permit_out);
         let (steady, reverted) = (self.calendar().steady(), self.caution.reverted);
         fx.send(PeerMessage::Heartbeat { lsn, wall: now.wall, mode, permit, steady, reverted });
     }
 
-    pub(super) fn beat(&mut self, now: Now, fx: &mut Effects) {
+    pub(crate) fn beat(&mut self, now: Now, fx: &mut Effects) {
         self.say_alive(now, fx);
-        match &self.pair.exchange {
+        match &self.agreement.pair.exchange {
             Some(exchange) if now.boot - exchange.asked_at >= PAGE_WAIT => {
                 let (id, after) = (exchange.id, exchange.after);
-                self.pair.exchange = Some(Exchange { id, after, asked_at: now.boot });
+                self.agreement.pair.exchange = Some(Exchange { id, after, asked_at: now.boot });
                 fx.send(PeerMessage::Pull { exchange: id, after, unmet: self.unmet() });
                 // It may refuse whatever is not a greeting.
-                if self.pair.unanswered(now) {
+                if self.agreement.pair.unanswered(now) {
                     fx.send(PeerMessage::Hello(self.hello(now, true)));
                 }
             }
             Some(_) => {}
-            None if !self.pair.synced => fx.send(PeerMessage::Hello(self.hello(now, true))),
+            None if !self.agreement.pair.synced => fx.send(PeerMessage::Hello(self.hello(now, true))),
             None => {}
         }
     }

@@ -1,10 +1,7 @@
-//! Minting on the caller's own thread, for applications that mint in their own process.
+//! What goes on beside the callers: steps that are reserved in advance, and the time for those who cannot afford a clock.
 
-use super::{Fast, Generator, Minter, PATIENCE};
-use crate::engine::Refilled;
+use super::{Generator, Minter, PATIENCE};
 use crate::gate::Prefix;
-use crate::refusal::Refusal;
-use crate::run::Runs;
 use crate::window::Window;
 use common::time::WallMs;
 use common::token::TokenType;
@@ -60,56 +57,12 @@ impl Generator {
 }
 
 impl Minter {
-    /// `n` IDs of a generator, at least 1. Waits for the disk on this thread if no window holds; not for tasks.
-    ///
-    /// # Errors
-    /// As [`mint`](Self::mint).
-    pub fn mint_blocking(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Runs, Refusal> {
-        match self.try_take(generator, n) {
-            Fast::All(run) => Ok(run.into()),
-            Fast::Some(part) => self.refill(generator, Some(part), n),
-            Fast::None => {
-                self.resumed_blocking(generator.namespace.token_type());
-                self.refill(generator, None, n)
-            }
-        }
-    }
-
     /// [`resumed`](Self::resumed), on this thread.
-    fn resumed_blocking(&self, token_type: TokenType) {
+    pub(super) fn resumed_blocking(&self, token_type: TokenType) {
         let mut waited = Duration::ZERO;
         while waited < PATIENCE && self.resumption_left(token_type).is_some() {
             std::thread::sleep(TICK);
             waited += TICK;
-        }
-    }
-
-    /// `n` Uniq96, at least 1, as [`mint_blocking`](Self::mint_blocking).
-    ///
-    /// # Errors
-    /// As [`mint_uniq96`](Self::mint_uniq96).
-    pub fn mint_uniq96_blocking(self: &Arc<Self>, n: u32) -> Result<Runs, Refusal> {
-        let mut waited = Duration::ZERO;
-        loop {
-            if let Some(run) = self.try_take_uniq96(n)? {
-                self.counters.mint_uniq96(n);
-                return Ok(run.into());
-            }
-            self.resumed_blocking(TokenType::Uint2);
-            match self.refill_uniq96(n)? {
-                Refilled::Run(run) => {
-                    self.counters.mint_uniq96(n);
-                    return Ok(run.into());
-                }
-                Refilled::WaitFor(span) if waited > PATIENCE => {
-                    return Err(Refusal::ClockBehind { behind: span, retry: span });
-                }
-                Refilled::WaitFor(span) => {
-                    let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
-                    waited += wait;
-                    std::thread::sleep(wait);
-                }
-            }
         }
     }
 

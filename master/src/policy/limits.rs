@@ -2,20 +2,16 @@
 //! for who is known.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::Ledger;
+use super::Policy;
 use crate::lease::usage::RATE_SPAN;
-use crate::lease::{Alarm, Effects};
 use common::parameters::{AgentId, ClusterParameters};
 use common::rpc::lease::Refusal;
-use common::time::{Now, SpanMs, WallMs};
-use common::token::{POOL_LOW_PERCENT, TokenKey, TokenType, TokenValue};
+use common::time::{Now, WallMs};
+use common::token::{TokenKey, TokenType, TokenValue};
 
-/// How often the pools are counted.
-const COUNT_INTERVAL: SpanMs = SpanMs::seconds(10);
-
-impl Ledger {
+impl Policy<'_> {
     /// Whether this agent, and the network it asks from, may have one more lease of a type.
-    pub(super) fn within_limits(
+    pub(crate) fn within_limits(
         &self,
         now: Now,
         agent_id: &AgentId,
@@ -27,7 +23,7 @@ impl Ledger {
         let limits = usage.limits();
         let Some(network) = limits.network(address) else { return Ok(()) };
         let open = usage.open_of(network, token_type);
-        if open >= limits.share_of(token_type.size(self.identity.parameters.uint2_max())) {
+        if open >= limits.share_of(token_type.size(self.parameters.uint2_max())) {
             return Err(Refusal::NetworkShare { network: network.to_string(), open, token_type });
         }
         let (count, since) = (limits.grants_per_hour, WallMs(now.wall.0.saturating_sub(RATE_SPAN.0)));
@@ -55,7 +51,7 @@ impl Ledger {
     /// that type either.
     ///
     /// # Errors
-    /// None of this type either: what is free at home here is kept for others.
+    /// None of this type either: what is free here is kept for others.
     pub(super) fn spared(
         &self,
         agent_id: &AgentId,
@@ -63,7 +59,7 @@ impl Ledger {
         token_type: TokenType,
         today: WallMs,
     ) -> Result<Option<TokenType>, ()> {
-        let uint2_max = self.identity.parameters.uint2_max();
+        let uint2_max = self.parameters.uint2_max();
         let usage = self.table.usage();
         let network = usage.limits().network(address);
         let kept = |kind: TokenType| !usage.knows(agent_id, network) && self.table.is_nearly_empty(kind, today);
@@ -81,36 +77,10 @@ impl Ledger {
     }
 
     /// Whether a value may be granted today: not one that somebody of a lost ledger may have, nor one that is spared.
-    pub(super) fn may_propose(&self, value: TokenValue, spared: Option<TokenType>, today: WallMs) -> bool {
-        let uint2_max = self.identity.parameters.uint2_max();
+    pub(super) fn is_allowed(&self, value: TokenValue, spared: Option<TokenType>, today: WallMs) -> bool {
+        let uint2_max = self.parameters.uint2_max();
         let floor = self.caution.floor;
         floor.is_none_or(|floor| floor.allows(value, today))
             && !spared.is_some_and(|kind| kind.admits(value, uint2_max))
-    }
-
-    /// Why no value at home here could be proposed.
-    pub(super) fn none_free(&self, now: Now, token_type: TokenType) -> Refusal {
-        let today = self.identity.parameters.utc_offset().day_floor(now.wall);
-        match self.table.pick(token_type, today, |value| self.may_propose(value, None, today)) {
-            Some(_) => Refusal::Kept { token_type },
-            None => Refusal::PoolExhausted { token_type },
-        }
-    }
-
-    /// Tells operators, once, when most of a pool is in use.
-    pub(super) fn look_at_pools(&mut self, now: Now, fx: &mut Effects) {
-        if now.boot < self.look_at_pools_at {
-            return;
-        }
-        self.look_at_pools_at = now.boot + COUNT_INTERVAL;
-        let parameters = self.identity.parameters;
-        for (token_type, free) in self.table.free(parameters.utc_offset().day_floor(now.wall)) {
-            let size = token_type.size(parameters.uint2_max());
-            if u64::from(size - free) * 100 < u64::from(size) * u64::from(POOL_LOW_PERCENT) {
-                self.low.remove(&token_type);
-            } else if self.low.insert(token_type) {
-                fx.alarms.push(Alarm::PoolLow { token_type, free, size });
-            }
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! What one master allows the other to do alone, and what each remembers so that a rolled-back disk or clock is noticed.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::Ledger;
+use super::Pairwise;
 use crate::lease::{Alarm, Effects, PeerObservations};
+use crate::ledger::state::Ledger;
 use common::rpc::lease::{Mode, Refusal};
 use common::time::{HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
 
@@ -13,39 +14,39 @@ pub(super) const SKEW_MAX: SpanMs = SpanMs::seconds(300);
 /// How often the highest time seen is written down.
 const CLOCK_STEP: SpanMs = SpanMs::seconds(60);
 
-impl Ledger {
+impl Ledger<Pairwise> {
     /// At each of its heartbeats: allow the other master to go on alone for a while longer. Durable before it is sent,
     /// because whatever was allowed bounds what a lost master may have promised.
     pub(super) fn extend_permit(&mut self, now: Now, fx: &mut Effects) {
         // One that is behind allows less, which harms nobody; a joined master shall not wait for it.
-        if self.mode() != Mode::Ready || !self.pair.heard(now) || self.skewed() || self.calendar.far() {
+        if self.mode() != Mode::Ready || !self.agreement.pair.heard(now) || self.skewed() || self.calendar.far() {
             return;
         }
         let wanted = now.wall + self.identity.parameters.solo();
-        if self.permit_out.is_none_or(|permit| permit + PERMIT_STEP <= wanted) {
+        if self.agreement.permit_out.is_none_or(|permit| permit + PERMIT_STEP <= wanted) {
             self.put_permit_out(Some(wanted), fx);
         }
     }
 
     /// The other master allows us to go on alone until then.
     pub(super) fn on_permit(&mut self, permit: Option<WallMs>, fx: &mut Effects) {
-        if permit > self.observed.permit_in && self.identity.awaiting.is_none() {
-            self.put_observed(PeerObservations { permit_in: permit, ..self.observed }, fx);
+        if permit > self.agreement.observed.permit_in && self.identity.awaiting.is_none() {
+            self.put_observed(PeerObservations { permit_in: permit, ..self.agreement.observed }, fx);
         }
     }
 
     /// At each of its heartbeats: write down how far the other master has come, and how late it is by both calendars: one
     /// wrong clock alone shall not keep either from granting later.
     pub(super) fn note(&mut self, now: Now, theirs: WallMs, fx: &mut Effects) {
-        let heard = self.pair.peer().map_or(0, |peer| peer.lsn);
-        let peer_lsn = self.observed.peer_lsn.max(heard);
+        let heard = self.agreement.pair.peer().map_or(0, |peer| peer.lsn);
+        let peer_lsn = self.agreement.observed.peer_lsn.max(heard);
         let agreed = now.wall.min(theirs);
-        let later = agreed >= self.observed.clock_high + CLOCK_STEP && self.calendar.steady();
-        let clock_high = if later { agreed } else { self.observed.clock_high };
-        if self.pair.turn_behind(now.wall + self.tolerated(SKEW_MAX) < clock_high) {
+        let later = agreed >= self.agreement.observed.clock_high + CLOCK_STEP && self.calendar.steady();
+        let clock_high = if later { agreed } else { self.agreement.observed.clock_high };
+        if self.agreement.pair.turn_behind(now.wall + self.tolerated(SKEW_MAX) < clock_high) {
             fx.alarms.push(Alarm::ClockBehind((clock_high - now.wall).0));
         }
-        self.put_observed(PeerObservations { peer_lsn, clock_high, ..self.observed }, fx);
+        self.put_observed(PeerObservations { peer_lsn, clock_high, ..self.agreement.observed }, fx);
     }
 
     /// A difference of two calendars, as wide as it looks by the clock we run by: on a test clock the time that messages are
@@ -57,17 +58,17 @@ impl Ledger {
 
     fn skewed(&self) -> bool {
         let tolerated = self.tolerated(SKEW_MAX);
-        self.pair.peer().is_some_and(|peer| peer.skew.0.saturating_abs() > tolerated.0)
+        self.agreement.pair.peer().is_some_and(|peer| peer.skew.0.saturating_abs() > tolerated.0)
     }
 
     fn behind(&self, now: Now) -> bool {
-        now.wall + self.tolerated(SKEW_MAX) < self.observed.clock_high
+        now.wall + self.tolerated(SKEW_MAX) < self.agreement.observed.clock_high
     }
 
     /// Why nothing is granted by this calendar, with the remedy; for the operator.
     pub(super) fn wrong_clock(&self, now: Now) -> Option<String> {
         if self.skewed() {
-            let apart = self.pair.peer().map_or(0, |peer| peer.skew.0) / SECOND_MS;
+            let apart = self.agreement.pair.peer().map_or(0, |peer| peer.skew.0) / SECOND_MS;
             return Some(format!(
                 "the calendars of the two masters are {} s apart, and nothing is granted: correct the wrong one",
                 apart.abs()
@@ -78,14 +79,14 @@ impl Ledger {
             return Some(format!(
                 "this master started with a calendar far ahead of the latest time that both masters ever agreed on ({}), and \
                  nothing is granted: correct the calendar and start it again; if it is right, {forget}",
-                self.observed.clock_high
+                self.agreement.observed.clock_high
             ));
         }
         self.behind(now).then(|| {
             format!(
                 "both masters' calendars once showed {}, which is later than now, and nothing is granted: if they were wrong \
                  then, {forget}",
-                self.observed.clock_high
+                self.agreement.observed.clock_high
             )
         })
     }

@@ -1,8 +1,9 @@
 //! Who is believed to be the other master, and which of the two must not go on ([`crate::replication::pair`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::Ledger;
+use super::Pairwise;
 use crate::lease::{Alarm, Effects, Identity, Lives, PeerObservations};
+use crate::ledger::state::Ledger;
 use crate::replication::lives::Follows;
 use crate::replication::pair::{CHALLENGE_WAIT, Challenge, Doubt};
 use common::parameters::MasterId;
@@ -17,32 +18,32 @@ const FORMATTED_ANEW: &str = "If it was formatted anew because it was lost: a lo
                               masters, run `uniq_master --peer-lost` here, and make the other's store with --join instead of \
                               --format";
 
-impl Ledger {
+impl Ledger<Pairwise> {
     /// A new connection stands: say who we are.
-    pub(super) fn greet(&mut self, now: Now, fx: &mut Effects) {
+    pub(crate) fn greet(&mut self, now: Now, fx: &mut Effects) {
         fx.send(PeerMessage::Hello(self.hello(now, true)));
     }
 
     /// A message to the other master with who says it to whom: of which pairing, and in which lives.
     pub fn frame(&self, message: PeerMessage) -> PeerFrame {
         let me = self.identity();
-        let (epoch, life, to) = (message.said_in(me.epoch), self.lives.present(), self.lives.peer);
+        let (epoch, life, to) = (message.said_in(me.epoch), self.agreement.lives.present(), self.agreement.lives.peer);
         PeerFrame { protocol: rpc::PROTOCOL, from: me.master, cluster: me.cluster, epoch, life, to, message }
     }
 
     pub(super) fn hello(&self, now: Now, answer: bool) -> Hello {
         Hello {
             lsn: self.lsn(),
-            seen: self.observed.peer_lsn,
+            seen: self.agreement.observed.peer_lsn,
             parameters: self.identity().parameters,
             wall: now.wall,
             test_clock: self.test_clock(),
             version: self.version().to_owned(),
             answer,
             retired: None,
-            lives: self.lives.own.clone(),
-            accepted: self.lives.peer,
-            copied: self.lives.peer_copied,
+            lives: self.agreement.lives.own.clone(),
+            accepted: self.agreement.lives.peer,
+            copied: self.agreement.lives.peer_copied,
             challenge: None,
             echo: None,
             users: self.first_users().filter(|_| !self.identity().paired).map(Box::new),
@@ -69,19 +70,22 @@ impl Ledger {
                 return None;
             }
             self.adopt_cluster(&frame, hello.users.as_deref(), fx);
-        } else if frame.epoch.is_none() || self.pair.refused.is_some() {
+        } else if frame.epoch.is_none() || self.agreement.pair.refused.is_some() {
             return None;
-        } else if of_this_pairing && me.paired && frame.is_between_others(self.lives.present(), self.lives.peer) {
+        } else if of_this_pairing
+            && me.paired
+            && frame.is_between_others(self.agreement.lives.present(), self.agreement.lives.peer)
+        {
             fx.answer(PeerMessage::Hello(self.hello(now, true)));
             return None;
         }
-        self.pair.refused = None;
+        self.agreement.pair.refused = None;
         if self.identity().paired {
-            self.pair.heard = Some(now.boot);
-            if !self.pair.synced {
-                self.pair.unanswered_since.get_or_insert(now.boot);
+            self.agreement.pair.heard = Some(now.boot);
+            if !self.agreement.pair.synced {
+                self.agreement.pair.unanswered_since.get_or_insert(now.boot);
             }
-            self.pair.view().heard = now.wall;
+            self.agreement.pair.view().heard = now.wall;
         }
         Some(frame.message)
     }
@@ -89,7 +93,7 @@ impl Ledger {
     /// Keeps why somebody is not believed, for the operator. Nothing else changes.
     fn note_refusal(&mut self, why: String, of_this_pairing: bool, fx: &mut Effects) {
         let ours = of_this_pairing || !self.identity().paired;
-        let why_before = if ours { &mut self.pair.refused } else { &mut self.pair.stranger };
+        let why_before = if ours { &mut self.agreement.pair.refused } else { &mut self.agreement.pair.stranger };
         if why_before.as_ref() != Some(&why) {
             fx.alarms.push(Alarm::PeerRefused(why.clone()));
         }
@@ -97,7 +101,7 @@ impl Ledger {
     }
 
     /// Somebody writes to the peer port who proves nothing.
-    pub(super) fn on_stranger(&mut self, why: String, fx: &mut Effects) {
+    pub(crate) fn on_stranger(&mut self, why: String, fx: &mut Effects) {
         self.note_refusal(why, false, fx);
     }
 
@@ -118,7 +122,7 @@ impl Ledger {
     }
 
     /// This master's pairing is over.
-    pub(super) fn replaced(&mut self, fx: &mut Effects) {
+    pub(crate) fn replaced(&mut self, fx: &mut Effects) {
         if self.mode() != Mode::RolledBack {
             fx.alarms.push(Alarm::Replaced);
         }
@@ -126,29 +130,29 @@ impl Ledger {
     }
 
     fn stop_for_good(&mut self, fx: &mut Effects) {
-        self.put_observed(PeerObservations { rolled_back: true, ..self.observed }, fx);
-        self.pair.roll_back();
+        self.put_observed(PeerObservations { rolled_back: true, ..self.agreement.observed }, fx);
+        self.agreement.pair.roll_back();
     }
 
     /// Whether a greeting of this pairing may be taken in: not if it says that one of the two must not go on. If that was
     /// asked for just now, it is acted on; otherwise the greeting may be an old one, and the other master is asked to say it
     /// again. What it asks us to say again is said.
     fn undoubted(&mut self, now: Now, hello: &Hello, fx: &mut Effects) -> bool {
-        let doubt = self.doubt(hello, self.observed.peer_lsn, &self.lives);
+        let doubt = self.doubt(hello, self.agreement.observed.peer_lsn, &self.agreement.lives);
         let mut challenge = None;
         let mut answers = hello.challenge.is_some();
         match doubt {
-            None => (self.pair.doubted, self.pair.settled) = (None, None),
+            None => (self.agreement.pair.doubted, self.agreement.pair.settled) = (None, None),
             // Known already; whoever is meant may not know it yet.
-            Some(doubt) if self.pair.settled == Some(doubt) => answers |= hello.answer,
+            Some(doubt) if self.agreement.pair.settled == Some(doubt) => answers |= hello.answer,
             Some(doubt) if self.said_again(now, doubt, hello) => {
-                self.pair.settled = Some(doubt);
+                self.agreement.pair.settled = Some(doubt);
                 self.act_on(doubt, hello, fx);
                 answers = true;
             }
             Some(doubt) => {
                 if matches!(doubt, Doubt::OursBehind | Doubt::OursCopied) {
-                    self.pair.doubted = Some(now.boot);
+                    self.agreement.pair.doubted = Some(now.boot);
                 }
                 challenge = Some(self.challenge(now));
                 answers = true;
@@ -162,20 +166,20 @@ impl Ledger {
 
     /// Whether a greeting names the number that the other master was asked for, and says so also by what was known then.
     fn said_again(&mut self, now: Now, doubt: Doubt, hello: &Hello) -> bool {
-        let asked = self.pair.challenge.take_if(|challenge| hello.echo == Some(challenge.number));
+        let asked = self.agreement.pair.challenge.take_if(|challenge| hello.echo == Some(challenge.number));
         let asked = asked.filter(|challenge| now.boot - challenge.at < CHALLENGE_WAIT);
         asked.is_some_and(|then| self.doubt(hello, then.peer_lsn, &then.lives) == Some(doubt))
     }
 
     /// The number that the other master has to name: that of a moment ago, or a new one.
     fn challenge(&mut self, now: Now) -> u64 {
-        if let Some(open) = self.pair.challenge.as_ref().filter(|open| now.boot - open.at < CHALLENGE_WAIT) {
+        if let Some(open) = self.agreement.pair.challenge.as_ref().filter(|open| now.boot - open.at < CHALLENGE_WAIT) {
             return open.number;
         }
-        self.pair.challenges = self.pair.challenges.wrapping_add(1);
-        let number = self.pair.challenges;
-        let (peer_lsn, lives) = (self.observed.peer_lsn, self.lives.clone());
-        self.pair.challenge = Some(Challenge { number, at: now.boot, peer_lsn, lives });
+        self.agreement.pair.challenges = self.agreement.pair.challenges.wrapping_add(1);
+        let number = self.agreement.pair.challenges;
+        let (peer_lsn, lives) = (self.agreement.observed.peer_lsn, self.agreement.lives.clone());
+        self.agreement.pair.challenge = Some(Challenge { number, at: now.boot, peer_lsn, lives });
         number
     }
 
@@ -188,7 +192,7 @@ impl Ledger {
             Some(Doubt::OursCopied)
         } else if hello.lsn < peer_lsn {
             Some(Doubt::TheirsBehind)
-        } else if self.lives.peer_copied || theirs == Follows::Otherwise || ours == Follows::Later {
+        } else if self.agreement.lives.peer_copied || theirs == Follows::Otherwise || ours == Follows::Later {
             Some(Doubt::TheirsCopied)
         } else {
             None
@@ -211,7 +215,7 @@ impl Ledger {
                 self.stop_for_good(fx);
             }
             Doubt::TheirsBehind => {
-                let (there, seen) = (hello.lsn, self.observed.peer_lsn);
+                let (there, seen) = (hello.lsn, self.agreement.observed.peer_lsn);
                 let why = format!(
                     "its ledger ends at change {there}, but change {seen} of it was seen here: its disk was rolled back. \
                      Stop it, and run `uniq_master --peer-lost` here"
@@ -219,13 +223,13 @@ impl Ledger {
                 self.note_refusal(why, true, fx);
             }
             Doubt::TheirsCopied => {
-                if !self.lives.peer_copied {
+                if !self.agreement.lives.peer_copied {
                     fx.alarms.push(Alarm::PeerCopied);
-                    self.put_lives(Lives { peer_copied: true, ..self.lives.clone() }, fx);
+                    self.put_lives(Lives { peer_copied: true, ..self.agreement.lives.clone() }, fx);
                 }
                 // The next beats tell the other of the two, if it is there that `--peer` leads.
-                self.pair.synced = false;
-                self.pair.refused = Some(Alarm::PeerCopied.to_string());
+                self.agreement.pair.synced = false;
+                self.agreement.pair.refused = Some(Alarm::PeerCopied.to_string());
             }
         }
     }

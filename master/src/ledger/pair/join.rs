@@ -1,16 +1,17 @@
-//! What the replacement of a lost master is handed ([`crate::lease::join`]).
+//! What the replacement of a lost master is handed ([`crate::replication::join`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::state::Ledger;
-use crate::lease::rules::lifted;
+use super::Pairwise;
 use crate::lease::{Effects, Identity, PeerObservations, TokenHash, Write};
+use crate::ledger::state::Ledger;
+use crate::replication::rules::lifted;
 use common::audit::{Action, Actor, Entry};
 use common::parameters::MasterId;
 use common::rpc::lease::Refusal;
 use common::rpc::peer::{Begun, JoinReply, JoinStep};
 
-impl Ledger {
-    pub(super) fn on_join(
+impl Ledger<Pairwise> {
+    pub(crate) fn on_join(
         &mut self,
         token: TokenHash,
         master: MasterId,
@@ -33,12 +34,12 @@ impl Ledger {
                 let (pair_epoch, parameters, former) = begun;
                 // Unproven, it may have renewed by its lost peer's permit what it does not know of any more.
                 if self.unmet() {
-                    for (key, lease) in lifted(self.table.leases(), self.observed.permit_in) {
+                    for (key, lease) in lifted(self.table.leases(), self.agreement.observed.permit_in) {
                         self.put_lease(key, lease, fx);
                     }
                 }
                 // From the cut on nothing is extended that the snapshot does not show.
-                self.put_observed(PeerObservations { permit_in: None, ..self.observed }, fx);
+                self.put_observed(PeerObservations { permit_in: None, ..self.agreement.observed }, fx);
                 let caution = self.caution;
                 Ok(JoinReply::Begun(Begun { cluster, epoch, pair_epoch, former, parameters, caution }))
             }

@@ -1,0 +1,279 @@
+//! The one way on which IDs leave: from an open window if it holds what is asked for, otherwise by the engine. What leaves
+//! is counted here, whoever asked and however they wait: [`Minter::try_mint`], [`Minter::mint`], [`Minter::mint_blocking`].
+//! Only the windows that a thread of an application knows by itself ([`crate::embed`]) give IDs without coming here; they
+//! count by themselves ([`super::count`]).
+
+use super::{Generator, Minter, PATIENCE, Turn};
+use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, Taken, Taken96, broken, take, take_uniq96};
+use crate::refusal::Refusal;
+use crate::run::{Run, Runs};
+use crate::window::One;
+use common::kind::Kind;
+use common::namespace::Namespace;
+use common::time::SpanMs;
+use common::token::TokenType;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often the fast path looks again while another thread replaces a window.
+const SPINS: u32 = 64;
+
+/// Where IDs come from. It is to [`SourceRef`] what an `Option<T>` is to an `Option<&T>`.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<G = Arc<Generator>> {
+    /// The serials of a named generator.
+    Serials(G),
+    /// The milliseconds of Uniq96, which has no names.
+    Uniq96,
+}
+
+/// A [`Source`] that is looked at.
+pub type SourceRef<'a> = Source<&'a Arc<Generator>>;
+
+impl Source {
+    /// The same, looked at.
+    #[inline]
+    pub fn as_ref(&self) -> SourceRef<'_> {
+        match self {
+            Self::Serials(generator) => Source::Serials(generator),
+            Self::Uniq96 => Source::Uniq96,
+        }
+    }
+}
+
+impl<'a> SourceRef<'a> {
+    /// The same, to be kept.
+    pub fn cloned(self) -> Source {
+        match self {
+            Self::Serials(generator) => Source::Serials(Arc::clone(generator)),
+            Self::Uniq96 => Source::Uniq96,
+        }
+    }
+
+    /// How it was defined, if it has a definition.
+    pub fn namespace(self) -> Option<&'a Namespace> {
+        match self {
+            Self::Serials(generator) => Some(generator.namespace()),
+            Self::Uniq96 => None,
+        }
+    }
+
+    fn token_type(self) -> TokenType {
+        self.namespace().map_or(Kind::Uniq96.default_token_type(), Namespace::token_type)
+    }
+}
+
+impl<'a> From<&'a Arc<Generator>> for SourceRef<'a> {
+    fn from(generator: &'a Arc<Generator>) -> Self {
+        Self::Serials(generator)
+    }
+}
+
+/// What the open window had.
+enum Fast {
+    All(Run),
+    /// It is used up now, and this was not enough.
+    Some(Part),
+    None,
+}
+
+impl Minter {
+    /// Where IDs of that kind and name come from.
+    ///
+    /// # Errors
+    /// As [`generator`](Self::generator).
+    pub fn source(&self, kind: Kind, name: &str) -> Result<SourceRef<'_>, Refusal> {
+        match kind {
+            Kind::Uniq96 => Ok(Source::Uniq96),
+            _ => self.generator(kind, name).map(Source::Serials),
+        }
+    }
+
+    /// One ID if an open window has it; `None` where [`mint`](Self::mint) has to wait or to refuse. What `mint` gives is the
+    /// same; being a task costs it more than the ID does.
+    #[inline]
+    pub fn try_mint(self: &Arc<Self>, from: SourceRef<'_>) -> Option<Run> {
+        let Source::Serials(generator) = from else { return self.try_take_uniq96(1).ok()? };
+        let window = generator.window.load();
+        let One { serial, half_used } = window.take_one(self.wall_coarse())?;
+        if half_used {
+            self.reserve_soon(generator);
+        }
+        Some(Run { prefix: window.prefix.clone(), start: serial, len: 1 })
+    }
+
+    /// `n` IDs, at least 1; Uniq96 are all of one millisecond.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]; then no ID was given. Serials that the window still had, fewer than were asked for, may be a gap:
+    /// if nobody else took serials meanwhile they are given back, but not by a request that found no place in the queue or
+    /// waited too long. A gap lowers what is left of the hour or day; it repeats nothing.
+    pub async fn mint(self: &Arc<Self>, from: SourceRef<'_>, n: u32) -> Result<Runs, Refusal> {
+        let part = match self.try_take(from, n)? {
+            Fast::All(run) => return Ok(run.into()),
+            Fast::Some(part) => Some(part),
+            Fast::None => None,
+        };
+        // Most calls never come here; those should not carry the room that waiting takes.
+        Box::pin(self.mint_waiting(from, part, n)).await
+    }
+
+    async fn mint_waiting(
+        self: &Arc<Self>,
+        from: SourceRef<'_>,
+        mut part: Option<Part>,
+        n: u32,
+    ) -> Result<Runs, Refusal> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let turn = self.queue_up(Some(from.token_type())).await?;
+            if part.is_none() {
+                // Whoever was before us may have opened a window.
+                match self.try_take(from, n)? {
+                    Fast::All(run) => return Ok(run.into()),
+                    Fast::Some(rest) => part = Some(rest),
+                    Fast::None => {}
+                }
+            }
+            match self.refill_on_a_thread(turn, from, part.take(), n).await? {
+                Refilled::Runs(runs) => return Ok(runs),
+                Refilled::WaitFor(span) => tokio::time::sleep(self.wait(span, &mut waited)?).await,
+            }
+        }
+    }
+
+    /// `n` IDs, at least 1, as [`mint`](Self::mint) gives them. Waits for the disk on this thread if no window holds; not for
+    /// tasks.
+    ///
+    /// # Errors
+    /// As [`mint`](Self::mint).
+    pub fn mint_blocking(self: &Arc<Self>, from: SourceRef<'_>, n: u32) -> Result<Runs, Refusal> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let part = match self.try_take(from, n)? {
+                Fast::All(run) => return Ok(run.into()),
+                Fast::Some(part) => Some(part),
+                Fast::None => {
+                    self.resumed_blocking(from.token_type());
+                    None
+                }
+            };
+            match self.refill(from, part, n)? {
+                Refilled::Runs(runs) => return Ok(runs),
+                Refilled::WaitFor(span) => std::thread::sleep(self.wait(span, &mut waited)?),
+            }
+        }
+    }
+
+    /// How long to wait until it is worth trying again.
+    ///
+    /// # Errors
+    /// [`Refusal::ClockBehind`] if that, and what was `waited` before, is longer than a caller waits.
+    fn wait(&self, span: SpanMs, waited: &mut Duration) -> Result<Duration, Refusal> {
+        let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
+        if *waited + wait > RESTART_WAIT_MAX.to_std() + PATIENCE {
+            return Err(Refusal::ClockBehind { behind: span, retry: span });
+        }
+        *waited += wait;
+        Ok(wait)
+    }
+
+    #[inline]
+    fn try_take(self: &Arc<Self>, from: SourceRef<'_>, n: u32) -> Result<Fast, Refusal> {
+        match from {
+            Source::Serials(generator) => Ok(self.try_take_serials(generator, n)),
+            Source::Uniq96 => Ok(self.try_take_uniq96(n)?.map_or(Fast::None, Fast::All)),
+        }
+    }
+
+    #[inline]
+    fn try_take_serials(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Fast {
+        for _ in 0..SPINS {
+            let window = generator.window.load();
+            match take(&window, n, self.wall_coarse()) {
+                Taken::All { run, half_used } => {
+                    if half_used {
+                        self.reserve_soon(generator);
+                    }
+                    return Fast::All(run);
+                }
+                Taken::Some(part) => {
+                    // The request that wants more is not answered yet.
+                    generator.take_off(part.len());
+                    return Fast::Some(part);
+                }
+                Taken::None => return Fast::None,
+                Taken::Closed => std::hint::spin_loop(),
+            }
+        }
+        Fast::None
+    }
+
+    fn try_take_uniq96(self: &Arc<Self>, n: u32) -> Result<Option<Run>, Refusal> {
+        for _ in 0..SPINS {
+            let window = self.uniq96.load();
+            match take_uniq96(&window, n, self.wall())? {
+                Taken96::All { run, half_used } => {
+                    if half_used {
+                        let minter = Arc::clone(self);
+                        self.in_background(move || minter.extend_uniq96());
+                    }
+                    self.counters.mint_uniq96(n);
+                    return Ok(Some(run));
+                }
+                Taken96::Closed => std::hint::spin_loop(),
+                Taken96::None => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn refill_on_a_thread(
+        self: &Arc<Self>,
+        turn: Turn,
+        from: SourceRef<'_>,
+        part: Option<Part>,
+        n: u32,
+    ) -> Result<Refilled, Refusal> {
+        let from = from.cloned();
+        self.on_a_thread(turn, move |minter| minter.refill(from.as_ref(), part, n)).await?
+    }
+
+    /// The engine's way, unless no more IDs leave by this generator's name.
+    fn refill(&self, from: SourceRef<'_>, part: Option<Part>, n: u32) -> Result<Refilled, Refusal> {
+        let refilled = self.decide(|engine, hands| match from {
+            Source::Serials(generator) if generator.ended.load(Ordering::Acquire) => {
+                let name = generator.namespace.name();
+                Err(self.generators.ended(name.as_str()).unwrap_or_else(broken))
+            }
+            Source::Serials(generator) => engine.refill(hands, generator.id, part, n).map(Refilled::Runs),
+            Source::Uniq96 => engine.refill_uniq96(hands, n),
+        })?;
+        match (&refilled, from) {
+            (Refilled::Runs(_), Source::Serials(generator)) => generator.count(n),
+            (Refilled::Runs(_), Source::Uniq96) => self.counters.mint_uniq96(n),
+            (Refilled::WaitFor(_), _) => {}
+        }
+        Ok(refilled)
+    }
+
+    /// Makes the next step durable while the window is half full, and lengthens the window by it. If that fails, the
+    /// window goes on to its end. No turn is needed: nobody waits for this, and the lock keeps it apart from the slow path.
+    pub(super) fn reserve(&self, generator: &Generator) {
+        if let Err(refusal) = self.decide(|engine, hands| engine.reserve(hands, generator.id)) {
+            tracing::debug!(%refusal, generator = %generator.namespace.name(), "no serials were reserved");
+        }
+    }
+
+    /// The same for the milliseconds of Uniq96.
+    fn extend_uniq96(&self) {
+        if let Err(refusal) = self.decide(|engine, hands| engine.extend_uniq96(hands)) {
+            tracing::debug!(%refusal, "the Uniq96 mark was not moved");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "capacity_tests.rs"]
+mod tests;

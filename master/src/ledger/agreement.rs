@@ -1,0 +1,75 @@
+//! What the decisions ask of whoever agrees on them.
+//!
+//! The handlers of this ledger decide by [`Policy`](crate::policy::Policy) what is granted, extended, ended and set. Whether
+//! anything may change its owner at the moment, how far this master may extend a lease alone, and how a change comes to be known to
+//! all who have to know it, they ask here. Today a pair of masters answers ([`super::pair`]), by proposals that both make durable.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::state::Asked;
+use crate::lease::{Effects, RequestId};
+use common::audit::Actor;
+use common::lease::{Lease, Prep};
+use common::rpc::lease::{Mode, Refusal};
+use common::setting::Change;
+use common::time::{Now, WallMs};
+use common::token::TokenKey;
+
+/// What a master does now, for whoever looks at it: console, health check and metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Its name; it says whether agents are served.
+    pub mode: Mode,
+    /// Why not all that this master is asked for can be done, and what helps; `None` if all can.
+    pub why: Option<String>,
+}
+
+/// How the changes of a ledger are agreed on.
+///
+/// Whatever is handed in is sent again until it is agreed on, and never withdrawn. Whoever waits for it is answered then, or told
+/// after a while to ask again.
+pub trait Agreement {
+    /// Whether this master serves at all.
+    fn serves(&self) -> Result<(), Refusal>;
+
+    /// Whether this ledger holds all that was agreed on, as far as any other one that can be met.
+    fn is_complete(&self) -> bool;
+
+    /// How far leases may be extended without asking anybody; `None`: not at all.
+    fn alone_until(&self) -> Option<WallMs>;
+
+    /// Whether anything may be granted now.
+    fn may_grant(&self, now: Now) -> Result<(), Refusal>;
+
+    /// Whether leases may be given back and ended now.
+    fn may_end(&self, now: Now) -> Result<(), Refusal>;
+
+    /// Whether an operator may end a lease now.
+    fn may_terminate(&self, now: Now) -> Result<(), Refusal>;
+
+    /// Whether settings may be changed now.
+    fn may_set(&self, now: Now) -> Result<(), Refusal>;
+
+    /// Makes known a record that was changed here.
+    fn share(&self, key: TokenKey, fx: &mut Effects);
+
+    /// Proposes a grant.
+    fn grant(&mut self, now: Now, prep: Prep, fx: &mut Effects);
+
+    /// Proposes a grant again, because whoever it is for has asked again.
+    fn grant_again(&self, prep: Prep, fx: &mut Effects);
+
+    /// Asks for a grant of a value that is not this master's to propose.
+    fn borrow(&self, asked: Asked, address: String, fx: &mut Effects);
+
+    /// Lets a request wait for its grant, as long as not too many do.
+    fn await_grant(&mut self, now: Now, asked: Asked, id: RequestId) -> Result<(), Refusal>;
+
+    /// Ends leases whose time is over, as many as fit one beat.
+    fn end(&mut self, now: Now, over: Vec<TokenKey>, fx: &mut Effects);
+
+    /// Lets an operator's request wait until all know of the lease that it `denied`.
+    fn terminate(&mut self, now: Now, id: RequestId, key: TokenKey, denied: Lease, fx: &mut Effects);
+
+    /// Proposes a change of a setting.
+    fn set(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects);
+}

@@ -1,0 +1,106 @@
+//! What the decisions ask of a pair of masters.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{Command, Pairwise};
+use crate::lease::{Effects, RequestId};
+use crate::ledger::agreement::Agreement;
+use crate::ledger::state::{Asked, Ledger};
+use common::audit::Actor;
+use common::lease::{Lease, Prep};
+use common::rpc::lease::{Mode, Refusal};
+use common::rpc::peer::PeerMessage;
+use common::setting::Change;
+use common::time::{Now, WallMs};
+use common::token::TokenKey;
+
+/// Requests for tokens that wait at once; one more is refused.
+const WAITING_MAX: usize = 16_384;
+/// Leases whose end is begun at one beat.
+const CLOSE_MAX: usize = 256;
+/// Commands that the other master has not confirmed, at once; one more is refused.
+pub(super) const COMMANDS_MAX: usize = 256;
+
+impl Agreement for Ledger<Pairwise> {
+    fn serves(&self) -> Result<(), Refusal> {
+        self.mode().serves()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.mode() == Mode::Ready
+    }
+
+    fn alone_until(&self) -> Option<WallMs> {
+        self.agreement.observed.permit_in
+    }
+
+    fn may_grant(&self, now: Now) -> Result<(), Refusal> {
+        self.may_set(now)?;
+        self.policy().may_promise(now)?;
+        self.clock_is_sane(now)
+    }
+
+    fn may_end(&self, now: Now) -> Result<(), Refusal> {
+        let met = self.mode() == Mode::Ready && self.agreement.pair.heard(now);
+        if met { Ok(()) } else { Err(Refusal::PeerAway) }
+    }
+
+    fn may_terminate(&self, now: Now) -> Result<(), Refusal> {
+        self.may_end(now)?;
+        if self.agreement.commands.len() >= COMMANDS_MAX { Err(Refusal::Overloaded) } else { Ok(()) }
+    }
+
+    fn may_set(&self, now: Now) -> Result<(), Refusal> {
+        self.may_end(now)?;
+        if self.agreement.pair.frozen() { Err(Refusal::PeerAway) } else { Ok(()) }
+    }
+
+    /// Sends a record of ours to the other master, so that both tables show the same.
+    fn share(&self, key: TokenKey, fx: &mut Effects) {
+        if let Some(lease) = self.table.lease(key) {
+            fx.send(PeerMessage::Sync { records: vec![(key, lease.clone())], by: fx.by.clone() });
+        }
+    }
+
+    fn grant(&mut self, now: Now, prep: Prep, fx: &mut Effects) {
+        self.put_prep(prep.clone(), fx);
+        self.agreement.grants.sent(now, prep.key);
+        self.grant_again(prep, fx);
+    }
+
+    fn grant_again(&self, prep: Prep, fx: &mut Effects) {
+        fx.send(PeerMessage::Propose { prep });
+    }
+
+    /// None of ours is free: the other master may have one. Its proposal comes here to be confirmed, and with it the answer for
+    /// whoever waits.
+    fn borrow(&self, (agent_id, session, token_type): Asked, address: String, fx: &mut Effects) {
+        fx.send(PeerMessage::Ask { agent_id, session, token_type, address });
+    }
+
+    fn await_grant(&mut self, now: Now, asked: Asked, id: RequestId) -> Result<(), Refusal> {
+        if self.agreement.grants.waiting() >= WAITING_MAX {
+            return Err(Refusal::Overloaded);
+        }
+        self.agreement.grants.wait(now, (asked, id), ());
+        Ok(())
+    }
+
+    fn end(&mut self, now: Now, over: Vec<TokenKey>, fx: &mut Effects) {
+        for key in self.agreement.grants.resend(now, CLOSE_MAX, over.into_iter()) {
+            if let Some(lease) = self.table.lease(key) {
+                fx.send(PeerMessage::Close { key, g: lease.g, until: lease.until });
+            }
+        }
+    }
+
+    fn terminate(&mut self, now: Now, id: RequestId, key: TokenKey, denied: Lease, fx: &mut Effects) {
+        self.share(key, fx);
+        self.agreement.commands.insert(id, Command { by: fx.by.clone(), key, denied });
+        self.agreement.commanded.sent(now, id);
+        self.agreement.commanded.wait(now, id, ());
+    }
+
+    fn set(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects) {
+        self.want(now, change, actor, fx);
+    }
+}

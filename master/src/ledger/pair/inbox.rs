@@ -1,0 +1,86 @@
+//! What the other master says: each message to whoever handles it.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::Pairwise;
+use crate::lease::{Alarm, Effects};
+use crate::ledger::state::Ledger;
+use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::time::Now;
+
+/// Whether the other master does something on the strength of the answer, or of ours being one with its.
+fn asks_for_consent(message: &PeerMessage) -> bool {
+    match message {
+        PeerMessage::Hello(_)
+        | PeerMessage::Heartbeat { .. }
+        | PeerMessage::Pull { .. }
+        | PeerMessage::Page { .. }
+        | PeerMessage::Sync { .. }
+        | PeerMessage::Settings { .. }
+        | PeerMessage::Reject { .. }
+        | PeerMessage::Allows { .. }
+        | PeerMessage::NoneFree { .. } => false,
+        PeerMessage::AskSetting { .. }
+        | PeerMessage::ProposeSetting { .. }
+        | PeerMessage::ConfirmSetting { .. }
+        | PeerMessage::Propose { .. }
+        | PeerMessage::Confirm { .. }
+        | PeerMessage::Close { .. }
+        | PeerMessage::Closed { .. }
+        | PeerMessage::Ask { .. } => true,
+    }
+}
+
+impl Ledger<Pairwise> {
+    pub(crate) fn on_messages(&mut self, now: Now, frame: PeerFrame, fx: &mut Effects) {
+        let Some(message) = self.admit(now, frame, fx) else { return };
+        // A store that may be a copy consents to nothing before the tables are exchanged: the other master would end what the
+        // original has renewed.
+        if self.unmet() && asks_for_consent(&message) {
+            return;
+        }
+        match message {
+            PeerMessage::Hello(hello) => self.on_hello(now, &hello, fx),
+            PeerMessage::Heartbeat { lsn, wall, mode, permit, steady, reverted } => {
+                if steady {
+                    self.calendar.confirm(wall);
+                }
+                if reverted {
+                    self.on_reverted(Alarm::RevertedThere, fx);
+                }
+                self.on_peer_heartbeat(now, lsn, wall, mode, fx);
+                self.on_permit(permit, fx);
+                self.note(now, wall, fx);
+                self.extend_permit(now, fx);
+            }
+            PeerMessage::Pull { exchange, after, unmet } => self.on_pull(now, exchange, after, unmet, fx),
+            PeerMessage::Page { exchange, after, records, proposals, settings, memory, last } => {
+                self.merge_settings(now, settings, fx);
+                self.remember(now, exchange, &memory, fx);
+                self.on_page(now, (exchange, after), records, proposals, last, fx);
+            }
+            PeerMessage::Sync { records, by } => {
+                let commanded = by.is_some().then(|| records.iter().map(|(key, _)| *key).collect::<Vec<_>>());
+                fx.by = by;
+                self.settle_commands(&records, fx);
+                self.merge_all(now, records, fx);
+                self.confirm_commands(&commanded.unwrap_or_default(), fx);
+            }
+            PeerMessage::AskSetting { change, actor } => self.on_ask_setting(now, &change, &actor, fx),
+            PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),
+            PeerMessage::ConfirmSetting { setting } => self.on_confirm_setting(now, &setting, fx),
+            PeerMessage::Allows { networks } => self.on_allows(networks, fx),
+            PeerMessage::Settings { records } => self.merge_settings(now, records, fx),
+            PeerMessage::Propose { prep } => self.on_propose(now, prep, fx),
+            PeerMessage::Confirm { prep } => self.on_confirm(now, &prep, fx),
+            PeerMessage::Reject { key, record } => self.on_reject(now, key, record, fx),
+            PeerMessage::Close { key, g, until } => self.on_close(key, g, until, fx),
+            PeerMessage::Closed { key, g, until } => self.on_closed(key, g, until, fx),
+            PeerMessage::Ask { agent_id, session, token_type, address } => {
+                self.on_ask(now, &agent_id, session, token_type, address, fx);
+            }
+            PeerMessage::NoneFree { agent_id, session, token_type, why } => {
+                self.on_none_free(now, (agent_id, session, token_type), why, fx);
+            }
+        }
+    }
+}

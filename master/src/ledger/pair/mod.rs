@@ -1,0 +1,205 @@
+//! How the two masters agree: each value has one home, which alone proposes its grant and its end, and the other confirms.
+//!
+//! What one master thinks of the other and by which rules they agree lies below ([`crate::replication`]); here is what is done.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod agree;
+mod caution;
+mod command;
+mod condition;
+mod end;
+mod exchange;
+mod grant;
+mod greeting;
+mod inbox;
+mod join;
+mod permit;
+mod settings;
+
+use super::state::{Asked, Ledger};
+use crate::lease::calendar::Calendar;
+use crate::lease::proposals::Proposals;
+use crate::lease::table::Table;
+use crate::lease::{Effects, Identity, Lives, Loaded, PeerObservations, RequestId, Write};
+use crate::replication::pair::Pair;
+use crate::replication::rules::{at_home, home};
+use crate::setting::SettingsTable;
+use common::audit::Cause;
+use common::clock::TestClock;
+use common::lease::{Lease, LeaseState};
+use common::time::{BootMs, Now, WallMs};
+use common::token::TokenKey;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a master of a pair keeps beside the records, to agree on them with the other one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pairwise {
+    pair: Pair,
+    /// Grants and ends that the other master has not confirmed, and the requests that wait for them, by what they asked for.
+    grants: Proposals<TokenKey, (Asked, RequestId)>,
+    /// What operators ended and the other master has not confirmed.
+    commands: BTreeMap<RequestId, Command>,
+    commanded: Proposals<RequestId, RequestId>,
+    /// How far the other master may extend leases alone.
+    permit_out: Option<WallMs>,
+    observed: PeerObservations,
+    lives: Lives,
+    /// Drawn at this start.
+    mark: u64,
+    /// Whether this start was written down.
+    begun: bool,
+    /// Since when, in this run, agents have had time to show what they hold.
+    quiet_since: BootMs,
+}
+
+/// The end of a lease, commanded here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Command {
+    by: Option<Cause>,
+    key: TokenKey,
+    denied: Lease,
+}
+
+impl Ledger<Pairwise> {
+    /// The ledger of a master that starts now. `salt` is random: it tells this start, and its exchange of tables, from
+    /// others.
+    pub fn start(loaded: Loaded, now: Now, salt: u64, test_clock: Option<TestClock>, version: String) -> Self {
+        let Loaded {
+            identity, lsn, permit_out, observed, lives, caution, leases, preps, settings, setting_preps, ..
+        } = loaded;
+        let mut pair = Pair::start(now, salt, loaded.proven.err());
+        if observed.rolled_back {
+            pair.roll_back();
+        }
+        Self {
+            table: Table::new(at_home(identity.master), identity.parameters, leases, preps),
+            low: BTreeSet::new(),
+            look_at_pools_at: now.boot,
+            settings_table: SettingsTable::new(settings, setting_preps),
+            caution,
+            calendar: Calendar::start(now, observed.clock_high, test_clock.map_or(1, |test| test.scale.into())),
+            lsn,
+            test_clock,
+            version,
+            identity,
+            agreement: Pairwise {
+                pair,
+                grants: Proposals::default(),
+                commands: BTreeMap::new(),
+                commanded: Proposals::default(),
+                permit_out,
+                observed,
+                lives,
+                mark: salt,
+                begun: false,
+                quiet_since: now.boot,
+            },
+        }
+    }
+
+    /// For models, which open the ledger of a running master anew at each step: this start is in the store already.
+    #[must_use]
+    pub fn already_begun(mut self) -> Self {
+        self.agreement.begun = true;
+        self
+    }
+
+    /// When [`Event::Tick`](crate::lease::Event::Tick) is due if nothing else happens.
+    pub fn next_deadline(&self) -> BootMs {
+        self.agreement.pair.next_beat()
+    }
+
+    /// Writes this start down: before anybody hears of it, like everything else.
+    pub(crate) fn begin(&mut self, fx: &mut Effects) {
+        if std::mem::replace(&mut self.agreement.begun, true) {
+            return;
+        }
+        let mut lives = self.agreement.lives.clone();
+        lives.begin(self.agreement.mark, self.agreement.pair.unproven().is_none());
+        self.put_lives(lives, fx);
+        self.propose_first_admin(fx);
+    }
+
+    /// Whether a beat is due, which is then done.
+    pub(crate) fn take_beat(&mut self, now: Now) -> bool {
+        self.agreement.pair.take_beat(now)
+    }
+
+    fn drop_prep(&mut self, key: TokenKey, fx: &mut Effects) {
+        fx.writes.push(Write::DropPrep(key));
+        self.table.drop_prep(key);
+        self.agreement.grants.over(&key);
+    }
+
+    fn put_identity(&mut self, identity: Identity, fx: &mut Effects) {
+        fx.writes.push(Write::Identity(identity.clone()));
+        self.identity = identity;
+    }
+
+    fn put_observed(&mut self, observed: PeerObservations, fx: &mut Effects) {
+        if observed != self.agreement.observed {
+            fx.writes.push(Write::PeerObservations(observed));
+            self.agreement.observed = observed;
+        }
+    }
+
+    fn put_lives(&mut self, lives: Lives, fx: &mut Effects) {
+        if lives != self.agreement.lives {
+            fx.writes.push(Write::Lives(lives.clone()));
+            self.agreement.lives = lives;
+        }
+    }
+
+    fn put_permit_out(&mut self, permit: Option<WallMs>, fx: &mut Effects) {
+        fx.writes.push(Write::PermitOut(permit));
+        self.agreement.permit_out = permit;
+    }
+
+    /// How far this master allows the other to extend leases alone.
+    pub fn permit_out(&self) -> Option<WallMs> {
+        self.agreement.permit_out
+    }
+
+    /// What this master remembers beside the leases.
+    pub fn observed(&self) -> &PeerObservations {
+        &self.agreement.observed
+    }
+
+    /// What it remembers of both masters' starts.
+    pub fn lives(&self) -> &Lives {
+        &self.agreement.lives
+    }
+
+    /// What it knows of the other master.
+    pub fn pair(&self) -> &Pair {
+        &self.agreement.pair
+    }
+
+    /// Whether this start could not prove its store, and has not met the other master yet.
+    fn unmet(&self) -> bool {
+        self.agreement.pair.unproven().is_some()
+    }
+
+    /// Asserted after each step of tests and simulations: what must hold inside one master whatever was received.
+    ///
+    /// # Errors
+    /// The sentence that does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        for prep in self.table.preps() {
+            if home(prep.key) != self.identity.master {
+                return Err(format!("a proposal of {} away from its home", prep.key));
+            }
+            if let Some(lease) = self.table.lease(prep.key)
+                && (lease.state != LeaseState::Closed || lease.g >= prep.g)
+            {
+                return Err(format!("a proposal of {} beside an open grant", prep.key));
+            }
+        }
+        for (key, lease) in self.table.leases() {
+            if lease.from > lease.until {
+                return Err(format!("the lease of {key} ends before it begins"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! The rules of granting, extending and ending as small total functions, each with the sentence it stands for.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::audit::{Action, Actor, Cause, Entry};
+use common::lease::{Lease, LeaseState, UNPROVED_SPAN};
+use common::parameters::{ClusterId, ClusterParameters};
+use common::rpc::lease::Refusal;
+use common::setting::{Change, Outcome};
+use common::time::{Now, WallMs};
+use common::token::TokenKey;
+
+/// A session that asks again gets the lease it has, as long as that is worth something.
+pub fn still_good(lease: &Lease, now: Now) -> bool {
+    lease.state == LeaseState::Held && !lease.deny && now.wall < lease.until
+}
+
+/// Its time and its grace are over: it may be ended.
+pub fn may_close(lease: &Lease, now: Now, parameters: &ClusterParameters) -> bool {
+    lease.state == LeaseState::Held && now.wall >= lease.until + parameters.grace()
+}
+
+/// Whether a lease can be denied: it is held, and was not denied before.
+pub fn may_deny(lease: &Lease) -> bool {
+    !lease.deny && lease.state == LeaseState::Held
+}
+
+/// How far a grant reaches: a lease's length, or, where many grants were never followed up, to the end of the next day at most,
+/// until its holder renews it. Shorter is always safe: the holder mints inside what it was told.
+pub fn first_until(now: Now, parameters: &ClusterParameters, must_prove: bool) -> WallMs {
+    let whole = now.wall + parameters.lease();
+    let short = parameters.utc_offset().day_floor(now.wall) + UNPROVED_SPAN;
+    if must_prove { whole.min(short) } else { whole }
+}
+
+/// How far a renewal reaches: never less than what was promised before, never further than this master
+/// may go by itself, which is `bound`.
+pub fn renewed_until(lease: &Lease, now: Now, parameters: &ClusterParameters, bound: Option<WallMs>) -> WallMs {
+    bound.map_or(lease.until, |bound| lease.until.max(bound.min(now.wall + parameters.lease())))
+}
+
+/// Whether what the holder was last promised, as far as this record knows, goes on: after that only what the record was lifted
+/// to since, for what may have been forgotten, makes it look as if it did.
+pub fn goes_on_by_itself(lease: &Lease, now: Now, parameters: &ClusterParameters) -> bool {
+    now.wall < lease.renewed + parameters.lease()
+}
+
+/// A holder counts its renewals durably and marks each with a random number, so the same count with another mark, or a
+/// lower count, comes from a second live copy of it: a clone of a running machine's memory.
+pub fn two_live_copies(lease: &Lease, rseq: u64, attempt: u64) -> bool {
+    rseq < lease.rseq || (rseq == lease.rseq && attempt != lease.attempt)
+}
+
+/// The line that a change of a record leaves in the audit: a new holder, a denial, an end. Renewals by their holders leave
+/// none; one by an operator does, and so does a line of an operator's whose lease is denied already.
+pub fn audited(
+    key: TokenKey,
+    known: Option<&Lease>,
+    lease: &Lease,
+    at: WallMs,
+    by: impl Fn() -> Cause,
+) -> Option<Entry> {
+    let holder = || Actor::new(lease.agent_id.as_str(), &lease.address);
+    let known = known.filter(|known| known.g == lease.g);
+    let (action, actor) = match known {
+        None if lease.state == LeaseState::Held => (Action::Grant, holder()),
+        None => (Action::End, by().actor),
+        Some(known) if lease.deny && !known.deny => match by() {
+            Cause { actor, commanded: true } => (Action::Terminate, actor),
+            Cause { actor, commanded: false } => (Action::Deny, actor),
+        },
+        Some(known) if known.state == LeaseState::Held && lease.state != LeaseState::Held => (Action::End, by().actor),
+        _ => return None,
+    };
+    let subject = format!("{} {key}", lease.token_type);
+    let (agent, session, g) = (&lease.agent_id, lease.session.shown(), lease.g);
+    let detail = format!("g{g} of {agent}, session {session}, until {}", lease.until);
+    Some(Entry::new(at, actor, action, &subject, &detail))
+}
+
+/// Whether two belong to the same cluster, as far as both know theirs.
+///
+/// # Errors
+/// [`Refusal::ForeignCluster`].
+pub(crate) fn same_cluster(here: Option<ClusterId>, there: Option<ClusterId>) -> Result<(), Refusal> {
+    match (here, there) {
+        (Some(here), Some(there)) if here != there => Err(Refusal::ForeignCluster { here }),
+        _ => Ok(()),
+    }
+}
+
+/// Why a change of a setting cannot be; `None` if it is so already, or can be made.
+pub fn refusal(outcome: Outcome, change: &Change) -> Option<Refusal> {
+    Some(match outcome {
+        Outcome::AlreadySo | Outcome::Becomes(_) => return None,
+        Outcome::Taken => Refusal::NameTaken,
+        Outcome::TooMany => Refusal::TooMany { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) },
+        Outcome::NoSuch => Refusal::NoSuchUser,
+        Outcome::LastAdmin => Refusal::LastAdmin,
+        Outcome::Retired => Refusal::NameRetired,
+        Outcome::NoSuchName => Refusal::NoSuchName,
+        Outcome::Collides { name, example } => Refusal::Collides { name, example },
+    })
+}
