@@ -8,9 +8,12 @@ pub mod audit;
 pub mod calendar;
 pub mod clock;
 mod digits;
+#[cfg(feature = "encodings")]
+pub mod encoding;
 pub mod envelope;
 pub mod hosts;
 pub mod kind;
+pub mod layout;
 pub mod lease;
 pub mod namespace;
 #[cfg(feature = "rpc")]

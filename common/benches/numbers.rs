@@ -1,0 +1,48 @@
+//! What a number costs in each layout and in each encoding, beside plain decimal digits.
+
+use common::encoding::{Encoding, EncodingForm, EncodingSource, Key};
+use common::layout::Preset;
+use common::token::TokenValue;
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+
+/// Numbers that are written in one measurement.
+const BATCH: u32 = 1_000;
+/// The first of them: of the size that IDs have.
+const FIRST: u128 = 1 << 62;
+
+fn encodings(c: &mut Criterion) {
+    let mut group = c.benchmark_group("encoding");
+    group.throughput(Throughput::Elements(BATCH.into()));
+    let key = Key::new([7; Key::LEN]);
+    for form in EncodingForm::ALL {
+        let bits = if form == EncodingForm::Uuid { 128 } else { 64 };
+        let Ok(encoding) = Encoding::of(&EncodingSource::Name(form), bits, Some(&key), b"name") else { continue };
+        let mut out = Vec::with_capacity(64 * BATCH as usize);
+        group.bench_function(form.name(), |b| {
+            b.iter(|| {
+                out.clear();
+                for n in 0..BATCH {
+                    black_box(encoding.write(black_box(FIRST + u128::from(n)), &mut out));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+fn layouts(c: &mut Criterion) {
+    let mut group = c.benchmark_group("layout");
+    group.throughput(Throughput::Elements(BATCH.into()));
+    for preset in Preset::ALL {
+        let Ok(layout) = preset.layout() else { continue };
+        let Some(prefix) = layout.prefix(1_000_000, TokenValue(7)) else { continue };
+        group.bench_function(preset.name(), |b| {
+            b.iter(|| (0..BATCH).fold(0, |all, serial| all ^ layout.fill(prefix, black_box(serial), 0)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, encodings, layouts);
+criterion_main!(benches);

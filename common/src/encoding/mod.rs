@@ -1,0 +1,320 @@
+//! How numbers are written: as digits of fixed length, or so that nobody reads from them how many there are.
+//!
+//! | form | 64 bits | what it is |
+//! |---|---|---|
+//! | `decimal` | 1 to 20 digits | the number; with a length, padded with zeros |
+//! | `hex` | 16 of 0-9 a-f | sorts as the numbers do |
+//! | `base32` | 13 of Crockford's alphabet (no I, L, O, U) | sorts, and can be read aloud |
+//! | `base62` | 11 of 0-9 A-Z a-z | sorts, byte by byte |
+//! | `uuid` | 128 bits only | with hyphens, as RFC 9562 writes it |
+//! | `sqids` | 1 and more | short, and shows no order at first sight; whoever knows the alphabet reads it |
+//! | `ff1` | as many as the length says | encrypted (NIST SP 800-38G): of fixed length, and nobody without the key guesses the next one, counts them, or sees an order |
+//!
+//! Each is a bijection between the numbers of so many bits and their texts, so what is unique stays unique; [`Encoding::read`] takes
+//! exactly what [`Encoding::write`] gives and nothing else.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod alphabet;
+mod ff1;
+
+pub use alphabet::{Alphabet, InvalidAlphabet};
+pub use ff1::Key;
+
+use crate::digits::shown;
+use alphabet::Digits;
+use ff1::Ff1;
+use serde::{Deserialize, Serialize};
+use sqids::Sqids;
+use std::str::FromStr;
+
+/// The longest text that an encoding may be asked to give, in characters.
+pub const LEN_MAX: u32 = 64;
+/// Characters of a UUID.
+const UUID_LEN: usize = 36;
+const UUID_BITS: u32 = 128;
+/// Where its hyphens stand among the hex digits.
+const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+
+/// The name of an encoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EncodingForm {
+    /// Digits.
+    #[default]
+    Decimal,
+    /// 0-9 a-f.
+    Hex,
+    /// Crockford's.
+    Base32,
+    /// 0-9 A-Z a-z.
+    Base62,
+    /// As RFC 9562 writes it.
+    Uuid,
+    /// Short, not secret.
+    Sqids,
+    /// Encrypted.
+    Ff1,
+}
+
+/// An encoding as a person writes it in JSON: its name, or its name with parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EncodingSource {
+    /// `"base62"`
+    Name(EncodingForm),
+    /// `{"form":"ff1","length":10,"alphabet":"0123456789"}`
+    Parameters(EncodingParameters),
+}
+
+/// An encoding with its parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EncodingParameters {
+    /// Which.
+    pub form: EncodingForm,
+    /// Characters: of all texts (`decimal`, `ff1`), or of the shortest (`sqids`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<u32>,
+    /// The characters, each once (`sqids`, `ff1`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alphabet: Option<String>,
+}
+
+impl Default for EncodingSource {
+    fn default() -> Self {
+        Self::Name(EncodingForm::default())
+    }
+}
+
+/// Why an encoding is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidEncoding {
+    /// A parameter that the form does not take.
+    #[error("{form} takes no {parameter}: leave it out")]
+    Superfluous {
+        /// The form.
+        form: &'static str,
+        /// Which.
+        parameter: &'static str,
+    },
+    /// The numbers do not fit the texts.
+    #[error("{length} characters out of {characters} do not hold numbers of {bits} bits: {needed} are needed")]
+    TooShort {
+        /// What was asked for.
+        length: u32,
+        /// How many different ones.
+        characters: usize,
+        /// Bits of the numbers.
+        bits: u32,
+        /// The least that will do.
+        needed: u32,
+    },
+    /// Longer than [`LEN_MAX`].
+    #[error("texts of {0} characters are too long: at most {LEN_MAX}, and for ff1 fewer than 240 bits")]
+    TooLong(u32),
+    /// A UUID of other than 128 bits.
+    #[error("a uuid has 128 bits, and these numbers have {0}")]
+    NoUuid(u32),
+    /// A text that is no alphabet.
+    #[error(transparent)]
+    Alphabet(#[from] InvalidAlphabet),
+    /// The key is missing.
+    #[error("ff1 needs a key, and the masters have none")]
+    NoKey,
+    /// The library refuses it.
+    #[error("sqids cannot take this alphabet: {0}")]
+    Sqids(String),
+}
+
+/// A name that is not an encoding.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not an encoding; there are {names}", names = EncodingForm::ALL.map(EncodingForm::name).join(", "))]
+pub struct UnknownEncoding(String);
+
+impl EncodingForm {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Decimal, Self::Hex, Self::Base32, Self::Base62, Self::Uuid, Self::Sqids, Self::Ff1];
+
+    /// The name in definitions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Decimal => "decimal",
+            Self::Hex => "hex",
+            Self::Base32 => "base32",
+            Self::Base62 => "base62",
+            Self::Uuid => "uuid",
+            Self::Sqids => "sqids",
+            Self::Ff1 => "ff1",
+        }
+    }
+
+    /// Whether the texts sort as the numbers do, byte by byte, if they are as long as each other.
+    pub const fn sorts(self) -> bool {
+        !matches!(self, Self::Sqids | Self::Ff1)
+    }
+}
+
+impl FromStr for EncodingForm {
+    type Err = UnknownEncoding;
+    fn from_str(name: &str) -> Result<Self, UnknownEncoding> {
+        Self::ALL.into_iter().find(|form| form.name() == name).ok_or_else(|| UnknownEncoding(shown(name)))
+    }
+}
+
+/// A way to write numbers of so many bits, and to read them.
+#[derive(Debug)]
+pub struct Encoding {
+    bits: u32,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    /// As few digits as there are.
+    Decimal,
+    Fixed(Digits),
+    Uuid(Digits),
+    Sqids(Box<Sqids>),
+    Ff1(Box<Ff1>),
+}
+
+impl Encoding {
+    /// The encoding that `source` says, for numbers of `bits` bits, 1 to 128. `key` is what `ff1` encrypts with, and `tweak` what
+    /// makes two names with one key differ, e.g. the name.
+    ///
+    /// # Errors
+    /// [`InvalidEncoding`], with the reason.
+    pub fn of(source: &EncodingSource, bits: u32, key: Option<&Key>, tweak: &[u8]) -> Result<Self, InvalidEncoding> {
+        let bits = bits.clamp(1, u128::BITS);
+        let EncodingParameters { form, length, alphabet } = match source {
+            EncodingSource::Name(form) => EncodingParameters { form: *form, ..EncodingParameters::default() },
+            EncodingSource::Parameters(parameters) => parameters.clone(),
+        };
+        let takes = |what, said: bool, takes: bool| {
+            let superfluous = InvalidEncoding::Superfluous { form: form.name(), parameter: what };
+            if said && !takes { Err(superfluous) } else { Ok(()) }
+        };
+        let variable = matches!(form, EncodingForm::Sqids | EncodingForm::Ff1);
+        takes("length", length.is_some(), variable || form == EncodingForm::Decimal)?;
+        takes("alphabet", alphabet.is_some(), variable)?;
+        if let Some(long) = length.filter(|length| *length > LEN_MAX) {
+            return Err(InvalidEncoding::TooLong(long));
+        }
+        // Of so many digits that all numbers of at least so many bits fit.
+        let fixed = |alphabet: Alphabet, least: u32| {
+            let needed = alphabet.digits_for(bits.max(least));
+            let length = length.unwrap_or(needed);
+            if length < needed {
+                return Err(InvalidEncoding::TooShort { length, characters: alphabet.len(), bits, needed });
+            }
+            if length > LEN_MAX { Err(InvalidEncoding::TooLong(length)) } else { Ok(Digits::new(alphabet, length)) }
+        };
+        let way = match form {
+            EncodingForm::Decimal if length.is_none() => Way::Decimal,
+            EncodingForm::Decimal => Way::Fixed(fixed(Alphabet::decimal(), 0)?),
+            EncodingForm::Hex => Way::Fixed(fixed(Alphabet::hex(), 0)?),
+            EncodingForm::Base32 => Way::Fixed(fixed(Alphabet::crockford(), 0)?),
+            EncodingForm::Base62 => Way::Fixed(fixed(Alphabet::base62(), 0)?),
+            EncodingForm::Uuid if bits == UUID_BITS => Way::Uuid(fixed(Alphabet::hex(), 0)?),
+            EncodingForm::Uuid => return Err(InvalidEncoding::NoUuid(bits)),
+            EncodingForm::Sqids => {
+                let mut builder = Sqids::builder().min_length(u8::try_from(length.unwrap_or(0)).unwrap_or(u8::MAX));
+                if let Some(alphabet) = &alphabet {
+                    let checked: Alphabet = alphabet.parse()?;
+                    builder = builder.alphabet(checked.characters().map(char::from).collect());
+                }
+                let sqids = builder.build().map_err(|e| InvalidEncoding::Sqids(e.to_string()))?;
+                Way::Sqids(Box::new(sqids))
+            }
+            EncodingForm::Ff1 => {
+                let key = key.ok_or(InvalidEncoding::NoKey)?;
+                let alphabet = alphabet.map_or_else(|| Ok(Alphabet::decimal()), |alphabet| alphabet.parse())?;
+                let digits = fixed(alphabet, ff1::DOMAIN_BITS_MIN)?;
+                let too_long = InvalidEncoding::TooLong(u32::try_from(digits.len()).unwrap_or(u32::MAX));
+                Way::Ff1(Box::new(Ff1::new(key, tweak, digits).ok_or(too_long)?))
+            }
+        };
+        Ok(Self { bits, way })
+    }
+
+    /// The characters of every text; `None` if they differ.
+    pub fn fixed_len(&self) -> Option<usize> {
+        match &self.way {
+            Way::Decimal | Way::Sqids(_) => None,
+            Way::Fixed(digits) => Some(digits.len()),
+            Way::Uuid(_) => Some(UUID_LEN),
+            Way::Ff1(ff1) => Some(ff1.len()),
+        }
+    }
+
+    /// Appends the text of a number; what is above its bits is cut off. `false`, and nothing is appended, if the library finds no
+    /// text, which for `sqids` takes an alphabet all of whose words are rude.
+    #[must_use]
+    pub fn write(&self, number: u128, out: &mut Vec<u8>) -> bool {
+        let number = number & ones(self.bits);
+        match &self.way {
+            Way::Decimal => match u64::try_from(number) {
+                Ok(number) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+                Err(_) => out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()),
+            },
+            Way::Fixed(digits) => digits.write(number, out),
+            Way::Uuid(digits) => {
+                let mut hex = Vec::with_capacity(UUID_LEN);
+                digits.write(number, &mut hex);
+                let mut rest = hex.as_slice();
+                for (nth, len) in UUID_GROUPS.into_iter().enumerate() {
+                    let (group, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
+                    out.extend_from_slice(if nth == 0 { b"" } else { b"-" });
+                    out.extend_from_slice(group);
+                    rest = after;
+                }
+            }
+            Way::Sqids(sqids) => {
+                let Ok(text) = sqids.encode(&words(number)) else { return false };
+                out.extend_from_slice(text.as_bytes());
+            }
+            Way::Ff1(ff1) => return ff1.write(number, out),
+        }
+        true
+    }
+
+    /// The text of a number; `None` as for [`write`](Self::write).
+    pub fn text(&self, number: u128) -> Option<String> {
+        let mut out = Vec::new();
+        self.write(number, &mut out).then(|| String::from_utf8(out).ok()).flatten()
+    }
+
+    /// The number whose text this is, to the letter; `None` if there is none.
+    pub fn read(&self, text: &str) -> Option<u128> {
+        if text.len() > LEN_MAX as usize * 2 {
+            return None;
+        }
+        let number = match &self.way {
+            Way::Decimal => text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()?,
+            Way::Fixed(digits) => digits.read(text.as_bytes())?,
+            Way::Uuid(digits) => digits.read(text.replace('-', "").as_bytes())?,
+            Way::Sqids(sqids) => match sqids.decode(text).as_slice() {
+                [low] => (*low).into(),
+                [high, low] => u128::from(*high) << u64::BITS | u128::from(*low),
+                _ => return None,
+            },
+            Way::Ff1(ff1) => ff1.read(text.as_bytes())?,
+        };
+        // Exactly that text, and no other of the same number.
+        (number & !ones(self.bits) == 0 && self.text(number).as_deref() == Some(text)).then_some(number)
+    }
+}
+
+const fn ones(bits: u32) -> u128 {
+    if bits >= u128::BITS { u128::MAX } else { (1 << bits) - 1 }
+}
+
+/// A number as sqids takes it.
+fn words(number: u128) -> Vec<u64> {
+    let (high, low) = ((number >> u64::BITS) as u64, number as u64);
+    if high == 0 { vec![low] } else { vec![high, low] }
+}
+
+#[cfg(test)]
+mod tests;

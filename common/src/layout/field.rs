@@ -1,0 +1,163 @@
+//! The fields of a layout: what stands in so many bits, and where.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::digits::shown;
+use std::fmt;
+use std::str::FromStr;
+
+/// What stands in a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Always this number; 0 is written as `zero`.
+    Const(u64),
+    /// Ticks since the epoch.
+    Time,
+    /// The leased token.
+    Token,
+    /// What counts within tick and token.
+    Serial,
+    /// Bits that say nothing.
+    Random,
+}
+
+/// Bits of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Field {
+    /// What stands there.
+    pub part: Part,
+    /// How many: 1 to 128.
+    pub bits: u32,
+}
+
+/// Why a text is not a field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FieldError {
+    /// Not written like one.
+    #[error("'{0}' is not a field: write zero:N, const:N=V, time:N, token:N, serial:N or random:N")]
+    Form(String),
+    /// No such width.
+    #[error("'{0}' has no width that fits: 1 to {BITS_MAX} bits")]
+    Bits(String),
+    /// A constant that its bits do not hold.
+    #[error("'{0}' is a constant that does not fit its bits, or 0, which is written zero:N")]
+    Const(String),
+}
+
+/// The widest field.
+const BITS_MAX: u32 = 128;
+/// The widest constant.
+const CONST_BITS_MAX: u32 = 64;
+
+/// The lowest `bits` bits.
+pub(super) const fn mask(bits: u32) -> u128 {
+    if bits >= u128::BITS { u128::MAX } else { (1 << bits) - 1 }
+}
+
+impl Part {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Const(0) => "zero",
+            Self::Const(_) => "const",
+            Self::Time => "time",
+            Self::Token => "token",
+            Self::Serial => "serial",
+            Self::Random => "random",
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            Part::Const(value @ 1..) => write!(f, "const:{}={value}", self.bits),
+            part => write!(f, "{part}:{}", self.bits),
+        }
+    }
+}
+
+impl FromStr for Field {
+    type Err = FieldError;
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let form = || FieldError::Form(shown(text));
+        let (name, rest) = text.split_once(':').ok_or_else(form)?;
+        let (width, value) = rest.split_once('=').map_or((rest, None), |(width, value)| (width, Some(value)));
+        let part = match (name, value) {
+            ("zero", None) => Part::Const(0),
+            ("const", Some(value)) => {
+                Part::Const(crate::digits::read_decimal(value).ok_or_else(|| FieldError::Const(shown(text)))?)
+            }
+            ("time", None) => Part::Time,
+            ("token", None) => Part::Token,
+            ("serial", None) => Part::Serial,
+            ("random", None) => Part::Random,
+            _ => return Err(form()),
+        };
+        let bits = crate::digits::read_decimal(width).and_then(|bits| u32::try_from(bits).ok());
+        let bits = bits.filter(|bits| (1..=BITS_MAX).contains(bits)).ok_or_else(|| FieldError::Bits(shown(text)))?;
+        match part {
+            Part::Const(0) if name == "const" => Err(FieldError::Const(shown(text))),
+            Part::Const(value) if bits < CONST_BITS_MAX && u128::from(value) > mask(bits) => {
+                Err(FieldError::Const(shown(text)))
+            }
+            part => Ok(Self { part, bits }),
+        }
+    }
+}
+
+/// Where the bits of one number stand in an ID.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Placement {
+    /// The least significant first.
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    bits: u32,
+    /// Where it begins in the number, and in the ID.
+    low: u32,
+    shift: u32,
+}
+
+impl Placement {
+    /// A further piece, which stands below those that there are, in the number and in the ID.
+    pub(super) fn add_below(&mut self, bits: u32, shift: u32) {
+        for piece in &mut self.pieces {
+            piece.low += bits;
+        }
+        self.pieces.insert(0, Piece { bits, low: 0, shift });
+    }
+
+    /// In all pieces.
+    pub(super) fn bits(&self) -> u32 {
+        self.pieces.iter().map(|piece| piece.bits).sum()
+    }
+
+    /// The place of its lowest bit in the ID; of none, above all.
+    pub(super) fn lowest(&self) -> u32 {
+        self.pieces.first().map_or(u32::MAX, |piece| piece.shift)
+    }
+
+    /// The place after its highest bit in the ID; of none, 0.
+    pub(super) fn end(&self) -> u32 {
+        self.pieces.last().map_or(0, |piece| piece.shift + piece.bits)
+    }
+
+    /// The number in its place; what does not fit is cut off.
+    #[inline]
+    pub(super) fn put(&self, number: u128) -> u128 {
+        self.pieces.iter().fold(0, |id, piece| id | ((number >> piece.low) & mask(piece.bits)) << piece.shift)
+    }
+
+    /// The number that stands in its place.
+    #[inline]
+    pub(super) fn get(&self, id: u128) -> u128 {
+        self.pieces.iter().fold(0, |number, piece| number | ((id >> piece.shift) & mask(piece.bits)) << piece.low)
+    }
+}

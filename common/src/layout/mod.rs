@@ -1,0 +1,401 @@
+//! Layouts of numbers: which bits are the time, which the token, which count, given as data.
+//!
+//! A layout is made of fields of fixed width, the most significant first, e.g. snowflake's
+//! `zero:1 time:41 token:10 serial:12` in 64 bits:
+//!
+//! | field | what stands there |
+//! |---|---|
+//! | `zero:N` | nothing: N bits 0, e.g. the sign of a signed integer |
+//! | `const:N=V` | N bits that are always V |
+//! | `time:N` | ticks since the epoch; a tick is a unit of 1 ms or more that divides a day |
+//! | `token:N` | the leased token |
+//! | `serial:N` | what counts within tick and token |
+//! | `random:N` | bits that say nothing |
+//!
+//! Time, token and serial make a number unique: the token has one holder, who uses a tick and a serial once. What is constant or
+//! random adds nothing to that, so a layout without one of the three is refused. A field may stand in several pieces, as a
+//! UUID's version stands between them; the first piece has the most significant bits.
+//!
+//! Times are UTC, whatever the cluster's offset is: those who take such a number apart know of none.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod field;
+mod presets;
+
+pub use field::{Field, FieldError, Part};
+pub use presets::Preset;
+
+use crate::digits::shown;
+use crate::time::{DAY_MS, SECOND_MS, SpanMs, WallMs};
+use crate::token::TokenValue;
+use field::Placement;
+use serde::{Deserialize, Serialize};
+
+/// Fields of a layout at most.
+pub const FIELDS_MAX: usize = 16;
+/// The widths that there are, in bits: what JavaScript counts to, a signed and an unsigned integer, Uniq96's, a UUID's.
+pub const WIDTHS: [u32; 5] = [53, 63, 64, 96, 128];
+/// The most bits that a token has.
+pub const TOKEN_BITS_MAX: u32 = 32;
+/// The most bits that a serial has, so that a tick and a serial can be counted as one number.
+pub const SERIAL_BITS_MAX: u32 = 32;
+/// The most bits that a time has: in milliseconds beyond the calendar's end.
+pub const TIME_BITS_MAX: u32 = 48;
+/// A layout that gives fewer IDs a second with one token is of no use.
+pub const SERIALS_PER_SECOND_MIN: u64 = 100;
+/// A layout whose time ends sooner is of no use.
+pub const LIFE_MIN: SpanMs = SpanMs::days(365);
+
+/// A layout as a person writes it in JSON: the name of a preset, perhaps with an epoch of one's own, or all of the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayoutSource {
+    /// The name of a [`Preset`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// How wide the number is: one of [`WIDTHS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits: Option<u32>,
+    /// The instant that the time counts from, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<String>,
+    /// The length of a tick in milliseconds; it divides a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_ms: Option<u32>,
+    /// The fields, the most significant first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<String>>,
+}
+
+/// Why a layout is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidLayout {
+    /// No such preset.
+    #[error("'{0}' is not a layout; there are {names}", names = Preset::ALL.map(Preset::name).join(", "))]
+    UnknownPreset(String),
+    /// A preset with more than an epoch.
+    #[error(
+        "a preset may be given an epoch and nothing else: leave out {0}, or leave out layout and say bits, epoch, unit_ms and fields"
+    )]
+    PresetChanged(&'static str),
+    /// Neither a preset nor all of the rest.
+    #[error("{0} is missing: say the name of a layout, or bits, epoch, unit_ms and fields")]
+    Incomplete(&'static str),
+    /// Not one of [`WIDTHS`].
+    #[error("a number of {0} bits cannot be had: take 53, 63, 64, 96 or 128")]
+    Width(u32),
+    /// Not an instant, or one before 1970 or in less than milliseconds.
+    #[error("'{0}' is not an instant from 1970 on: write it as 2024-01-01T00:00:00Z, with milliseconds at most")]
+    Epoch(String),
+    /// A tick that does not divide a day.
+    #[error("a unit of {0} ms does not divide a day: take 1, 10, 100, 1000, or another that does")]
+    Unit(u32),
+    /// A field that cannot be read.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// More than [`FIELDS_MAX`].
+    #[error("{0} fields are too many: at most {FIELDS_MAX}")]
+    TooManyFields(usize),
+    /// The fields do not fill the number.
+    #[error("the fields have {sum} bits, and the number has {bits}")]
+    Sum {
+        /// Bits of all fields.
+        sum: u32,
+        /// Bits of the number.
+        bits: u32,
+    },
+    /// Without this field IDs would repeat.
+    #[error("the field {0} is missing: without it IDs would repeat")]
+    Missing(Part),
+    /// More bits than there may be.
+    #[error("{part} has {bits} bits: at most {max}")]
+    TooWide {
+        /// Which.
+        part: Part,
+        /// In all its pieces.
+        bits: u32,
+        /// The most that it may have.
+        max: u32,
+    },
+    /// Fewer IDs than [`SERIALS_PER_SECOND_MIN`].
+    #[error(
+        "a serial of {bits} bits in units of {unit_ms} ms gives an agent {per_second} IDs a second: give it more bits, or \
+         take a shorter unit; {SERIALS_PER_SECOND_MIN} are the least"
+    )]
+    SerialTooSmall {
+        /// Bits of the serial.
+        bits: u32,
+        /// The unit.
+        unit_ms: i64,
+        /// What a token gives.
+        per_second: u64,
+    },
+    /// It begins in the future.
+    #[error("the epoch {epoch} has not come yet, and a time before it cannot be written")]
+    NotYet {
+        /// The epoch.
+        epoch: WallMs,
+    },
+    /// It has ended, or does within a year.
+    #[error("its time ends at {end}: give it more bits, a longer unit or a later epoch; a year from now is the least")]
+    EndsSoon {
+        /// The first instant that does not fit.
+        end: WallMs,
+    },
+}
+
+/// A layout whose fields fit each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    bits: u32,
+    epoch: WallMs,
+    unit: SpanMs,
+    fields: Vec<Field>,
+    /// What is constant.
+    fixed: u128,
+    /// Where something constant stands, 0 or not.
+    fixed_mask: u128,
+    time: Placement,
+    token: Placement,
+    serial: Placement,
+    random: Placement,
+}
+
+/// A number taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// Ticks since the epoch.
+    pub tick: u64,
+    /// When the tick began.
+    pub time: WallMs,
+    /// Whose it is.
+    pub token: TokenValue,
+    /// Its number within tick and token.
+    pub serial: u32,
+    /// The random bits, 0 if there are none.
+    pub random: u128,
+}
+
+impl Layout {
+    /// The layout that `source` says.
+    ///
+    /// # Errors
+    /// [`InvalidLayout`], with the reason. Whether its time has come and lasts is another question: [`check_life`](Self::check_life).
+    pub fn of(source: &LayoutSource) -> Result<Self, InvalidLayout> {
+        let LayoutSource { layout, bits, epoch, unit_ms, fields } = source;
+        let epoch = epoch.as_deref().map(read_epoch).transpose()?;
+        if let Some(name) = layout {
+            for (said, what) in [(bits.is_some(), "bits"), (unit_ms.is_some(), "unit_ms"), (fields.is_some(), "fields")]
+            {
+                if said {
+                    return Err(InvalidLayout::PresetChanged(what));
+                }
+            }
+            let preset: Preset = name.parse()?;
+            return Ok(Self { epoch: epoch.unwrap_or(preset.epoch()), ..preset.layout()? });
+        }
+        let bits = bits.ok_or(InvalidLayout::Incomplete("bits"))?;
+        let epoch = epoch.ok_or(InvalidLayout::Incomplete("epoch"))?;
+        let unit_ms = unit_ms.ok_or(InvalidLayout::Incomplete("unit_ms"))?;
+        let fields = fields.as_ref().ok_or(InvalidLayout::Incomplete("fields"))?;
+        if fields.len() > FIELDS_MAX {
+            return Err(InvalidLayout::TooManyFields(fields.len()));
+        }
+        let fields = fields.iter().map(|field| field.parse()).collect::<Result<Vec<_>, _>>()?;
+        Self::new(bits, epoch, unit_ms, fields)
+    }
+
+    /// A layout of these fields, the most significant first.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn new(bits: u32, epoch: WallMs, unit_ms: u32, fields: Vec<Field>) -> Result<Self, InvalidLayout> {
+        if !WIDTHS.contains(&bits) {
+            return Err(InvalidLayout::Width(bits));
+        }
+        let unit = SpanMs(unit_ms.into());
+        if unit.0 == 0 || DAY_MS % unit.0 != 0 {
+            return Err(InvalidLayout::Unit(unit_ms));
+        }
+        if fields.len() > FIELDS_MAX {
+            return Err(InvalidLayout::TooManyFields(fields.len()));
+        }
+        let sum = fields.iter().map(|field| field.bits).sum();
+        if sum != bits {
+            return Err(InvalidLayout::Sum { sum, bits });
+        }
+        let (mut fixed, mut fixed_mask, mut above) = (0, 0, bits);
+        let mut placed = [Part::Time, Part::Token, Part::Serial, Part::Random].map(|part| (part, Placement::default()));
+        // From the most significant one down; each ends where the one before began.
+        for field in &fields {
+            above -= field.bits;
+            if let Part::Const(value) = field.part {
+                fixed |= u128::from(value) << above;
+                fixed_mask |= field::mask(field.bits) << above;
+            }
+            for (_, placement) in placed.iter_mut().filter(|(part, _)| *part == field.part) {
+                placement.add_below(field.bits, above);
+            }
+        }
+        let [(_, time), (_, token), (_, serial), (_, random)] = placed;
+        for (part, bits, max) in [
+            (Part::Time, time.bits(), TIME_BITS_MAX),
+            (Part::Token, token.bits(), TOKEN_BITS_MAX),
+            (Part::Serial, serial.bits(), SERIAL_BITS_MAX),
+        ] {
+            if bits == 0 {
+                return Err(InvalidLayout::Missing(part));
+            }
+            if bits > max {
+                return Err(InvalidLayout::TooWide { part, bits, max });
+            }
+        }
+        let layout = Self { bits, epoch, unit, fields, fixed, fixed_mask, time, token, serial, random };
+        let per_second = layout.serials_per_second();
+        if per_second < SERIALS_PER_SECOND_MIN {
+            return Err(InvalidLayout::SerialTooSmall { bits: layout.serial.bits(), unit_ms: unit.0, per_second });
+        }
+        Ok(layout)
+    }
+
+    /// Whether its time has begun, and goes on for a year from `now` at least.
+    ///
+    /// # Errors
+    /// [`InvalidLayout::NotYet`], [`InvalidLayout::EndsSoon`].
+    pub fn check_life(&self, now: WallMs) -> Result<(), InvalidLayout> {
+        if now < self.epoch {
+            return Err(InvalidLayout::NotYet { epoch: self.epoch });
+        }
+        if self.end() - now < LIFE_MIN {
+            return Err(InvalidLayout::EndsSoon { end: self.end() });
+        }
+        Ok(())
+    }
+
+    /// How wide its numbers are.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// The instant that ticks are counted from.
+    pub fn epoch(&self) -> WallMs {
+        self.epoch
+    }
+
+    /// The length of a tick.
+    pub fn unit(&self) -> SpanMs {
+        self.unit
+    }
+
+    /// The fields, the most significant first.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// IDs that one token has in one tick.
+    pub fn serials_per_tick(&self) -> u64 {
+        1 << self.serial.bits()
+    }
+
+    /// IDs that one token has in a second.
+    pub fn serials_per_second(&self) -> u64 {
+        let second = u64::try_from(SECOND_MS).unwrap_or(1);
+        let unit = u64::try_from(self.unit.0).unwrap_or(1).max(1);
+        self.serials_per_tick().saturating_mul(second) / unit
+    }
+
+    /// How many tokens there are: as many agents can mint it at once.
+    pub fn tokens(&self) -> u64 {
+        1 << self.token.bits()
+    }
+
+    /// Random bits.
+    pub fn random_bits(&self) -> u32 {
+        self.random.bits()
+    }
+
+    /// The first instant that does not fit.
+    pub fn end(&self) -> WallMs {
+        self.epoch + SpanMs(self.unit.0.saturating_mul(1 << self.time.bits()))
+    }
+
+    /// Whether a larger number is never an earlier tick: everything above the last bit of the time is constant.
+    pub fn sorts_by_time(&self) -> bool {
+        [&self.token, &self.serial, &self.random].iter().all(|other| other.end() <= self.time.lowest())
+    }
+
+    /// Whether every number is below 2^53, where JavaScript still counts exactly.
+    pub fn is_safe_for_javascript(&self) -> bool {
+        let all = |placement: &Placement| placement.put(u128::MAX);
+        let ones = self.fixed | all(&self.time) | all(&self.token) | all(&self.serial) | all(&self.random);
+        ones >> 53 == 0
+    }
+
+    /// The tick in which `at` lies; `None` before the epoch and where it does not fit any more.
+    pub fn tick(&self, at: WallMs) -> Option<u64> {
+        let tick = u64::try_from((at - self.epoch).0).ok()? / u64::try_from(self.unit.0).ok()?;
+        (tick < 1 << self.time.bits()).then_some(tick)
+    }
+
+    /// When a tick begins.
+    pub fn starts_at(&self, tick: u64) -> WallMs {
+        self.epoch + SpanMs(self.unit.0.saturating_mul(i64::try_from(tick).unwrap_or(i64::MAX)))
+    }
+
+    /// Whether that token can be written.
+    pub fn admits(&self, token: TokenValue) -> bool {
+        u64::from(token.0) < self.tokens()
+    }
+
+    /// The number of that tick and token whose serial is 0 and whose random bits are. `None` if one of them does not fit.
+    pub fn prefix(&self, tick: u64, token: TokenValue) -> Option<u128> {
+        let fits = tick < 1 << self.time.bits() && self.admits(token);
+        fits.then(|| self.fixed | self.time.put(tick.into()) | self.token.put(token.0.into()))
+    }
+
+    /// A [`prefix`](Self::prefix) with that serial, and with the lowest of those random bits. What is too large is cut off: the
+    /// caller counts up to [`serials_per_tick`](Self::serials_per_tick).
+    #[inline]
+    pub fn fill(&self, prefix: u128, serial: u32, random: u128) -> u128 {
+        prefix | self.serial.put(serial.into()) | self.random.put(random)
+    }
+
+    /// What a number says. `None` if it is not of this layout: too large, or something else stands where it is constant.
+    pub fn parts(&self, id: u128) -> Option<Parts> {
+        if id & !field::mask(self.bits) != 0 || id & self.fixed_mask != self.fixed {
+            return None;
+        }
+        let tick = u64::try_from(self.time.get(id)).ok()?;
+        Some(Parts {
+            tick,
+            time: self.starts_at(tick),
+            token: TokenValue(u32::try_from(self.token.get(id)).ok()?),
+            serial: u32::try_from(self.serial.get(id)).ok()?,
+            random: self.random.get(id),
+        })
+    }
+
+    /// As a person writes it, with nothing left out.
+    pub fn source(&self) -> LayoutSource {
+        LayoutSource {
+            layout: None,
+            bits: Some(self.bits),
+            epoch: Some(self.epoch.to_string()),
+            unit_ms: u32::try_from(self.unit.0).ok(),
+            fields: Some(self.fields.iter().map(Field::to_string).collect()),
+        }
+    }
+}
+
+fn read_epoch(text: &str) -> Result<WallMs, InvalidLayout> {
+    let refuse = || InvalidLayout::Epoch(shown(text));
+    let read = chrono::DateTime::parse_from_rfc3339(text).map_err(|_| refuse())?;
+    let ms = read.timestamp_millis();
+    if ms < 0 || read.timestamp_subsec_nanos() % 1_000_000 != 0 {
+        return Err(refuse());
+    }
+    Ok(WallMs(ms))
+}
+
+#[cfg(test)]
+mod tests;

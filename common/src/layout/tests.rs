@@ -1,0 +1,183 @@
+use super::*;
+use proptest::prelude::*;
+
+const EPOCH: &str = "2024-01-01T00:00:00Z";
+
+fn source(bits: u32, unit_ms: u32, fields: &[&str]) -> LayoutSource {
+    let fields = Some(fields.iter().map(ToString::to_string).collect());
+    LayoutSource { layout: None, bits: Some(bits), epoch: Some(EPOCH.to_owned()), unit_ms: Some(unit_ms), fields }
+}
+
+fn named(name: &str) -> LayoutSource {
+    LayoutSource { layout: Some(name.to_owned()), ..LayoutSource::default() }
+}
+
+fn refusal(source: &LayoutSource) -> String {
+    Layout::of(source).unwrap_err().to_string()
+}
+
+#[test]
+fn every_preset_is_a_layout_and_knows_itself() {
+    for preset in Preset::ALL {
+        let layout = preset.layout().unwrap();
+        assert_eq!(Layout::of(&named(preset.name())).unwrap(), layout, "{preset}");
+        assert_eq!(Layout::of(&layout.source()).unwrap(), layout, "{preset}: written out, it reads back");
+        assert!(layout.sorts_by_time(), "{preset}");
+        let own = Preset::of(&layout).unwrap();
+        assert!(own == preset || (own, preset) == (Preset::Snowflake, Preset::Leaf), "{preset} is {own}");
+    }
+}
+
+#[test]
+fn what_a_preset_says_of_itself() {
+    let facts = Preset::ALL.map(|preset| {
+        let layout = preset.layout().unwrap();
+        let end = layout.end().to_string();
+        (preset.name(), layout.tokens(), layout.serials_per_second(), end.split('T').next().unwrap().to_owned())
+    });
+    let expected = [
+        ("snowflake", 1_024, 4_096_000, "2080-07-10"),
+        ("leaf", 1_024, 4_096_000, "2080-07-10"),
+        ("uidgenerator", 4_194_304, 8_192, "2024-11-20"),
+        ("sonyflake", 65_536, 25_600, "2188-11-16"),
+        ("instagram", 8_192, 1_024_000, "2081-04-30"),
+        ("discord", 1_024, 4_096_000, "2154-05-15"),
+        ("js53", 256, 10_240, "2132-11-18"),
+        ("uuid7", 65_536, 67_108_864_000, "281474976710656 ms"),
+        ("ulid", 65_536, 67_108_864_000, "281474976710656 ms"),
+    ];
+    assert_eq!(facts, expected.map(|(name, tokens, rate, end)| (name, tokens, rate, end.to_owned())));
+    let safe = Preset::ALL.map(|preset| preset.layout().unwrap().is_safe_for_javascript());
+    assert_eq!(safe, [false, false, false, false, false, false, true, false, false]);
+}
+
+#[test]
+fn a_preset_may_have_another_epoch_and_nothing_else() {
+    let later = LayoutSource { epoch: Some(EPOCH.to_owned()), ..named("uidgenerator") };
+    let layout = Layout::of(&later).unwrap();
+    assert_eq!((layout.epoch(), Preset::of(&layout)), (WallMs(1_704_067_200_000), Some(Preset::UidGenerator)));
+    assert!(refusal(&LayoutSource { bits: Some(64), ..named("leaf") }).contains("leave out bits"));
+    assert!(refusal(&LayoutSource { unit_ms: Some(1), ..named("leaf") }).contains("leave out unit_ms"));
+    assert!(refusal(&named("Leaf")).contains("snowflake, leaf, uidgenerator"));
+}
+
+#[test]
+fn what_is_of_no_use_is_refused_with_the_reason() {
+    let good = ["zero:1", "time:41", "token:10", "serial:12"];
+    Layout::of(&source(64, 1, &good)).unwrap();
+    for (source, said) in [
+        (source(65, 1, &good), "65 bits cannot be had"),
+        (source(63, 1, &good), "have 64 bits, and the number has 63"),
+        (source(64, 7, &good), "7 ms does not divide a day"),
+        (source(64, 0, &good), "0 ms does not divide a day"),
+        (source(64, 1, &["time:42", "serial:22"]), "token is missing"),
+        (source(64, 1, &["time:42", "token:22"]), "serial is missing"),
+        (source(64, 1, &["token:32", "serial:32"]), "time is missing"),
+        (source(64, 1_000, &["zero:8", "time:40", "token:10", "serial:6"]), "64 IDs a second"),
+        (source(64, 1, &["time:22", "token:10", "serial:32", "zero:0"]), "no width that fits"),
+        (source(96, 1, &["time:49", "token:15", "serial:32"]), "time has 49 bits: at most 48"),
+        (source(96, 1, &["time:40", "token:16", "serial:20", "serial:20"]), "serial has 40 bits: at most 32"),
+        (source(64, 1, &["time", "token:10"]), "'time' is not a field"),
+        (source(64, 1, &["time:41=3"]), "is not a field"),
+        (source(64, 1, &["const:2=4"]), "does not fit its bits"),
+        (source(64, 1, &["const:2=0"]), "written zero:N"),
+        (source(64, 1, &["time:+4"]), "no width that fits"),
+        (source(64, 1, &["zero:1"; 64]), "64 fields are too many"),
+        (LayoutSource { epoch: None, ..source(64, 1, &good) }, "epoch is missing"),
+        (LayoutSource { epoch: Some("2024-01-01".into()), ..source(64, 1, &good) }, "write it as 2024-01-01T00:00:00Z"),
+        (LayoutSource { epoch: Some("1969-12-31T23:59:59Z".into()), ..source(64, 1, &good) }, "from 1970 on"),
+        (
+            LayoutSource { epoch: Some("2024-01-01T00:00:00.0001Z".into()), ..source(64, 1, &good) },
+            "milliseconds at most",
+        ),
+        (LayoutSource::default(), "bits is missing: say the name of a layout"),
+    ] {
+        let refusal = refusal(&source);
+        assert!(refusal.contains(said), "{refusal}, and not: {said}");
+    }
+}
+
+#[test]
+fn a_time_that_has_not_come_or_is_over_is_refused() {
+    let snowflake = Preset::Snowflake.layout().unwrap();
+    let year = SpanMs::days(365);
+    let last = WallMs(snowflake.end().0 - year.0);
+    assert_eq!(snowflake.check_life(last), Ok(()));
+    assert_eq!(snowflake.check_life(last + SpanMs(1)), Err(InvalidLayout::EndsSoon { end: snowflake.end() }));
+    let early = WallMs(snowflake.epoch().0 - 1);
+    assert_eq!(snowflake.check_life(early), Err(InvalidLayout::NotYet { epoch: snowflake.epoch() }));
+    let uid = Preset::UidGenerator.layout().unwrap().check_life(WallMs(1_763_856_000_000)).unwrap_err().to_string();
+    assert!(uid.starts_with("its time ends at 2024-11-20T13:24:16.000Z: give it"), "{uid}");
+}
+
+#[test]
+fn the_edges_of_time_and_token() {
+    let layout = Preset::Snowflake.layout().unwrap();
+    assert_eq!((layout.tick(layout.epoch()), layout.tick(WallMs(layout.epoch().0 - 1))), (Some(0), None));
+    let (last, end) = (WallMs(layout.end().0 - 1), layout.end());
+    assert_eq!((layout.tick(last), layout.tick(end)), (Some((1 << 41) - 1), None));
+    assert_eq!((layout.prefix(1 << 41, TokenValue(0)), layout.prefix(0, TokenValue(1_024))), (None, None));
+    assert_eq!(layout.tick(WallMs(i64::MIN)), None);
+    assert_eq!(layout.tick(WallMs(i64::MAX)), None);
+    let largest = layout.prefix((1 << 41) - 1, TokenValue(1_023)).map(|prefix| layout.fill(prefix, 4_095, 0));
+    assert_eq!(largest, Some(i64::MAX.unsigned_abs().into()));
+}
+
+#[test]
+fn what_is_not_of_a_layout_is_not_read_as_one() {
+    let uuid = Preset::Uuid7.layout().unwrap();
+    let id = uuid.fill(uuid.prefix(1, TokenValue(2)).unwrap(), 3, 4);
+    assert!(uuid.parts(id).is_some());
+    assert_eq!(uuid.parts(id ^ (1 << 76)), None, "another version");
+    assert_eq!(uuid.parts(id ^ (1 << 63)), None, "another variant");
+    let snowflake = Preset::Snowflake.layout().unwrap();
+    assert_eq!((snowflake.parts(1 << 63), snowflake.parts(1 << 64)), (None, None));
+}
+
+/// Layouts of pieces in any order.
+fn any_layout() -> impl Strategy<Value = Layout> {
+    let pieces = prop_oneof![
+        (1u32..=16).prop_map(|bits| Field { part: Part::Const(0), bits }),
+        (2u32..=16, 1u64..4).prop_map(|(bits, value)| Field { part: Part::Const(value), bits }),
+        (1u32..=16).prop_map(|bits| Field { part: Part::Time, bits }),
+        (1u32..=12).prop_map(|bits| Field { part: Part::Token, bits }),
+        (1u32..=12).prop_map(|bits| Field { part: Part::Serial, bits }),
+        (1u32..=20).prop_map(|bits| Field { part: Part::Random, bits }),
+    ];
+    let filled = |(mut fields, bits): (Vec<Field>, u32)| {
+        let mut left = bits;
+        fields.retain(|field: &Field| {
+            let fits = field.bits <= left;
+            left -= if fits { field.bits } else { 0 };
+            fits
+        });
+        (left > 0).then(|| fields.push(Field { part: Part::Random, bits: left }));
+        Layout::new(bits, WallMs(0), 1, fields).ok()
+    };
+    let bits = proptest::sample::select(WIDTHS.to_vec());
+    (proptest::collection::vec(pieces, 4..12), bits).prop_filter_map("no layout", filled)
+}
+
+proptest! {
+    #[test]
+    fn what_is_put_together_comes_apart_again(
+        layout in any_layout(), tick: u64, token: u32, serial: u32, random: u128
+    ) {
+        let (tick, token) = (tick % (layout.end().0 as u64), TokenValue((u64::from(token) % layout.tokens()) as u32));
+        let serial = (u64::from(serial) % layout.serials_per_tick()) as u32;
+        let id = layout.fill(layout.prefix(tick, token).unwrap(), serial, random);
+        let parts = layout.parts(id).unwrap();
+        prop_assert_eq!((parts.tick, parts.token, parts.serial), (tick, token, serial));
+        prop_assert_eq!(parts.random, random & field::mask(layout.random_bits()));
+        prop_assert_eq!(layout.tick(parts.time), Some(tick));
+        if layout.sorts_by_time() && tick > 0 {
+            let before = layout.fill(layout.prefix(tick - 1, TokenValue((layout.tokens() - 1) as u32)).unwrap(), u32::MAX, u128::MAX);
+            prop_assert!(before < id);
+        }
+    }
+
+    #[test]
+    fn fields_read_back(layout in any_layout()) {
+        prop_assert_eq!(Layout::of(&layout.source()).unwrap(), layout);
+    }
+}
