@@ -181,6 +181,15 @@ impl LeaseService for LeaseServer {
         ask!(driver, move |id| Event::Change { id, change, actor }, Reply::Change)
     }
 
+    async fn restore_namespace(self, _: Context, request: DefineRequest) -> Result<Changed, Refusal> {
+        self.allowed()?;
+        let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
+        let DefineRequest { cluster, namespace, .. } = request;
+        self.driver.snapshot().serves_cluster(cluster)?;
+        let namespace = Box::new(namespace);
+        ask!(self.driver, move |id| Event::Restore { id, namespace, actor }, Reply::Change)
+    }
+
     async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
         self.allowed()?;
         let NamespacesRequest { cluster, after } = request;

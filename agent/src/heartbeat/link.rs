@@ -207,6 +207,11 @@ impl Link {
         in_time(&self.address, self.client.define_namespace(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
+    pub(super) async fn restore(&self, caller: &Caller, namespace: Namespace) -> Result<Changed, CallError> {
+        let request = DefineRequest { agent_id: caller.agent_id.clone(), cluster: Some(self.cluster), namespace };
+        in_time(&self.address, self.client.restore_namespace(transport::deadline_in(CALL_TIMEOUT), request)).await
+    }
+
     pub(super) async fn namespaces_after(&self, after: Option<GeneratorName>) -> Result<Vec<Registered>, CallError> {
         let request = NamespacesRequest { cluster: Some(self.cluster), after };
         in_time(&self.address, self.client.list_namespaces(transport::deadline_in(CALL_TIMEOUT), request)).await

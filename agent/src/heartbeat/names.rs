@@ -224,18 +224,57 @@ impl Names {
     }
 
     /// Fetches all names from one of the masters that answers.
-    async fn refresh(&self) -> Result<(), String> {
+    pub(super) async fn refresh(&self) -> Result<(), String> {
         let mut reasons = Vec::new();
         for address in self.in_turn() {
             match self.list_at(address).await {
                 Ok(all) => {
+                    let listed = all.iter().map(|one| one.namespace.name().clone()).collect();
                     self.learn_and_keep(all).await;
-                    return Ok(());
+                    return self.restore_at(address, &listed).await.map_err(|e| format!("{address}: {e}"));
                 }
                 Err(e) => reasons.push(format!("{address}: {e}")),
             }
         }
         Err(reasons.join("; "))
+    }
+
+    /// Registers again what is served here and not among the names that a master lists: both masters may have been put back
+    /// to before it was registered. Until those agents that can be heard have said so, masters that may have been register
+    /// nothing new ([`Said::Quiet`], 90 s; [`REFRESH`] is shorter).
+    async fn restore_at(&self, address: &str, listed: &BTreeSet<GeneratorName>) -> Result<(), CallError> {
+        let forgotten: Vec<Namespace> = {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.iter().filter(|(name, _)| !listed.contains(name)).map(|(_, namespace)| namespace.clone()).collect()
+        };
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
+        for namespace in forgotten {
+            let name = namespace.name().clone();
+            match link.restore(&self.caller, namespace.clone()).await {
+                Ok(Changed::Done) => tracing::warn!(
+                    %name,
+                    "the masters had forgotten this name, as they have if their stores were put back: it is registered again"
+                ),
+                Ok(Changed::AlreadySo) => {}
+                Err(CallError::Refused { refusal: Said::NameRetired, .. }) => {
+                    self.learn_and_keep(vec![Registered { namespace, retired: true }]).await;
+                }
+                Err(CallError::Refused { refusal: why @ (Said::NameTaken | Said::Collides { .. }), .. }) => {
+                    tracing::error!(%name, %why, "the masters had forgotten this name and do not take it back: no more IDs by it");
+                    let _ = self.minter.in_turn(move |minter| minter.contradicted(&namespace)).await;
+                    self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+                    self.keep().await;
+                }
+                Err(refused @ CallError::Refused { .. }) => {
+                    tracing::debug!(%name, %refused, "a name that the masters have forgotten is not registered again yet");
+                }
+                Err(failed) => return Err(failed),
+            }
+        }
+        Ok(())
     }
 
     async fn list_at(&self, address: &str) -> Result<Vec<Registered>, CallError> {

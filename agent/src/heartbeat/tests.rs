@@ -1,5 +1,7 @@
 //! Against masters that do what real ones do only in bad moments. What real ones do is tested with real ones.
 
+mod names;
+
 use super::*;
 use crate::holder::{LeaseView, Leases};
 use crate::minter::kit::{Kit, held, parameters};
@@ -34,6 +36,7 @@ struct Records {
     reports: Vec<AgentReport>,
     finds: Vec<Vec<GeneratorName>>,
     registered: Vec<Registered>,
+    restore: Result<(), Said>,
     cluster: ClusterId,
     closing: bool,
     denied: Vec<(TokenKey, Generation)>,
@@ -62,6 +65,7 @@ impl Master {
             reports: Vec::new(),
             finds: Vec::new(),
             registered: Vec::new(),
+            restore: Ok(()),
             cluster: ClusterId(1),
             closing: false,
             denied: Vec::new(),
@@ -131,8 +135,18 @@ impl LeaseService for Master {
         Err(Said::PeerAway)
     }
 
+    async fn restore_namespace(self, _: Context, request: DefineRequest) -> Result<Changed, Said> {
+        self.with(|records| match records.restore.clone() {
+            Ok(()) => {
+                records.registered.push(Registered { namespace: request.namespace, retired: false });
+                Ok(Changed::Done)
+            }
+            Err(refusal) => Err(refusal),
+        })
+    }
+
     async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Registered>, Said> {
-        Ok(Vec::new())
+        Ok(self.with(|records| records.registered.clone()))
     }
 
     async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Said> {
@@ -573,96 +587,4 @@ async fn one_master_of_another_cluster_stops_minting_until_the_list_leads_to_our
     ids.push(minted(&minter).await.unwrap());
     assert!(ids[1] > ids[0] && minter.alarm().is_none());
     drop(agent);
-}
-
-#[tokio::test]
-async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_questions() {
-    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
-    let masters = vec![master.listen().await];
-    let minter = kit.start();
-    let names = Arc::new(Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system()));
-    let name = |text: &str| text.parse::<GeneratorName>().unwrap();
-    let definition = Definition {
-        kind: Kind::Uniq64,
-        token_type: None,
-        template: None,
-        everyday_reset: None,
-        step: None,
-        scope: None,
-    };
-    names.look_up(&name("orders")).await.unwrap();
-    assert!(minter.generator(Kind::Uniq64, "orders").is_err());
-    let namespace = Namespace::define(name("orders"), &definition).unwrap();
-    master.with(|records| records.registered.push(Registered { namespace, retired: false }));
-    names.look_up(&name("orders")).await.unwrap();
-    assert!(minter.generator(Kind::Uniq64, "orders").is_ok(), "at once after it was registered");
-
-    let before = master.with(|records| records.finds.len());
-    let flood = (0..1_000).map(|n| {
-        let (names, name) = (Arc::clone(&names), name(&format!("n{n}")));
-        tokio::spawn(async move { names.look_up(&name).await })
-    });
-    let mut refused = 0;
-    for one in flood.collect::<Vec<_>>() {
-        refused += usize::from(one.await.unwrap().is_err());
-    }
-    let (asked, largest) = master.with(|records| {
-        let new = &records.finds[before..];
-        (new.len(), new.iter().map(Vec::len).max().unwrap())
-    });
-    assert!(asked < 20 && largest <= 200, "{asked} questions, the largest about {largest} names, {refused} refused");
-    names.look_up(&name("later")).await.unwrap();
-}
-
-#[tokio::test]
-async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
-    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
-    let masters = vec![master.listen().await];
-    let minter = kit.start();
-    let new = |minter: &Arc<Minter>| {
-        Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(minter), &kit.path(), Clock::system())
-    };
-    let definition = Definition {
-        kind: Kind::String,
-        token_type: None,
-        template: Some("{date:%Y%m%d}{token}{serial:8}".to_owned()),
-        everyday_reset: None,
-        step: None,
-        scope: None,
-    };
-    let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
-    master.with(|records| records.registered.push(Registered { namespace: namespace.clone(), retired: false }));
-    // Whoever may write into the folder put a link in the way.
-    let folder = kit.path().parent().unwrap().to_owned();
-    let (target, new_file) = (folder.join("target"), folder.join("serial.generators.new"));
-    std::fs::write(&target, "somebody's").unwrap();
-    std::os::unix::fs::symlink(&target, &new_file).unwrap();
-    new(&minter).look_up(&"orders".parse().unwrap()).await.unwrap();
-    assert_eq!(std::fs::read_to_string(&target).unwrap(), "somebody's");
-    drop(minter);
-
-    let known = |minter: &Arc<Minter>| minter.generator(Kind::String, "orders").is_ok();
-    let minter = kit.start_bare();
-    new(&minter).recall().await;
-    assert!(minter.start().to_string() == "resumed" && known(&minter));
-    drop(minter);
-
-    // A fresh session belongs to no cluster yet.
-    let copy = folder.join("copy");
-    std::fs::copy(kit.path(), &copy).unwrap();
-    std::fs::rename(&copy, kit.path()).unwrap();
-    let minter = kit.start_bare();
-    new(&minter).recall().await;
-    assert!(minter.start().to_string().starts_with("fresh") && !known(&minter));
-    // It joins another cluster, in which the name stands for something else; the block of the old one does not count.
-    minter.join(ClusterId(2), parameters()).unwrap();
-    new(&minter).recall().await;
-    assert!(!known(&minter), "another cluster's");
-    let template = Some("{date:%Y%m%d}{token}{serial:7}".to_owned());
-    let other = Namespace::define("orders".parse().unwrap(), &Definition { template, ..definition }).unwrap();
-    minter.define(other.clone()).unwrap();
-    assert_eq!(minter.definition(Kind::String, other.name()), Some(other));
-    // Contradicted, by whatever definition, nothing is minted by it any more, and the agent is not ready.
-    assert!(minter.define(namespace).is_err());
-    assert_eq!(minter.ready().unwrap_err().code().as_str(), "generator_conflict");
 }

@@ -80,6 +80,20 @@ impl Minter {
         Ok(())
     }
 
+    /// No more IDs by a name that the masters have forgotten and do not take back: it is another's now, or another one may
+    /// give the same. Blocks while the serial file is written.
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub(crate) fn contradicted(&self, namespace: &Namespace) -> Result<(), Refusal> {
+        let mut state = self.lock()?;
+        match self.generators.of_name(namespace.kind(), namespace.name()) {
+            Some(known) => self.end_generator(&mut state, known, Ended::Contradicted),
+            None => self.generators.end(namespace.name(), Ended::Contradicted),
+        }
+        Ok(())
+    }
+
     /// No more IDs by this generator, however its caller came to it.
     pub(super) fn end_generator(&self, state: &mut State, generator: &Arc<Generator>, why: Ended) {
         if !generator.ended.swap(true, Ordering::AcqRel) {

@@ -62,6 +62,9 @@ pub trait LeaseService {
     async fn report(report: AgentReport) -> Result<u64, Refusal>;
     /// Those of some names that are registered, at most [`NAMESPACES_PAGE_MAX`].
     async fn find_namespaces(request: FindRequest) -> Result<Vec<Registered>, Refusal>;
+    /// As [`define_namespace`](Self::define_namespace), of a name that the caller served before and that the masters have
+    /// forgotten: nothing else is registered while they may have ([`Refusal::Quiet`]).
+    async fn restore_namespace(request: DefineRequest) -> Result<Changed, Refusal>;
 }
 
 /// A call for a token.
@@ -389,7 +392,7 @@ pub enum Refusal {
         until: WallMs,
     },
     /// Agents come first that could show what both masters have forgotten.
-    #[error("both masters started on stores that may have been put back: new leases in a moment, ask again")]
+    #[error("both masters started on stores that may have been put back: new leases and names in a moment, ask again")]
     Quiet,
     /// The clocks of the two masters are too far apart.
     #[error(

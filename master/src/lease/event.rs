@@ -5,6 +5,7 @@ use crate::replication::lives::{Lives, Unproven};
 use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Caution, Grant, Lease, Prep};
+use common::namespace::Namespace;
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
 use common::rpc::lease::{
     Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
@@ -114,6 +115,15 @@ pub enum Event {
         /// What is wanted.
         change: Change,
         /// Who wants it.
+        actor: Actor,
+    },
+    /// An agent serves a name that this ledger does not know. To [`Reply::Change`].
+    Restore {
+        /// Whom to answer.
+        id: RequestId,
+        /// What the name stands for.
+        namespace: Box<Namespace>,
+        /// The agent.
         actor: Actor,
     },
     /// An operator ends a lease: no renewal any more.

@@ -16,6 +16,16 @@ where
     Self: Agreement,
 {
     pub(super) fn on_change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
+        if let (Change::Define(_), Ok(()), Err(why)) = (&change, self.serves(), self.policy().may_name())
+            && matches!(self.settings_table.outcome(&change), Outcome::Becomes(_))
+        {
+            return fx.reply(id, Reply::Change(Err(why)));
+        }
+        self.change(now, id, change, actor, fx);
+    }
+
+    /// As [`on_change`](Self::on_change), also of what this master may have forgotten.
+    pub(super) fn change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
         let refused = match self.settings_table.outcome(&change) {
             _ if self.serves().is_err() => self.serves().err(),
             Outcome::AlreadySo => return fx.reply(id, Reply::Change(Ok(Changed::AlreadySo))),

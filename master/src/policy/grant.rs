@@ -26,6 +26,19 @@ impl<'a> Policy<'a> {
         }
     }
 
+    /// Whether a name may be registered, as far as this master's own past is concerned: it may have forgotten that the name
+    /// stood for something else, or another one that gives the same IDs. Agents say again which names they serve before.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn may_name(&self) -> Result<(), Refusal> {
+        match self.caution {
+            Caution { reverted: true, .. } => Err(Refusal::Reverted),
+            Caution { quiet: true, .. } => Err(Refusal::Quiet),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the floor lets `key` be granted from `from` on.
     pub(crate) fn above_floor(&self, key: TokenKey, from: WallMs) -> bool {
         self.caution.floor.is_none_or(|floor| floor.allows(key.value, from))

@@ -2,6 +2,7 @@
 
 use super::script::{DAWN, Fail, Script, operator, session};
 use common::account::{Role, User};
+use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::kind::Kind;
 use common::lease::Grant;
@@ -182,6 +183,15 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
+    /// An agent says that it serves a namespace of kind string.
+    Serves {
+        agent: String,
+        name: String,
+        #[arg(key)]
+        template: String,
+        #[arg(key, optional)]
+        at: At,
+    },
     /// An operator retires a namespace.
     Retire {
         name: String,
@@ -351,6 +361,11 @@ impl goldenscript::Runner for Script {
             Command::Define { name, template, own, at } => {
                 let namespace = namespace(name, template.clone(), *own)?;
                 return self.change(at.0, Change::Define(Box::new(namespace)));
+            }
+            Command::Serves { agent, name, template, at } => {
+                let namespace = Box::new(namespace(name, Some(template.clone()), false)?);
+                let actor = Actor::new(agent, "10.0.0.1");
+                return self.ask(agent, at.0, |id| Event::Restore { id, namespace, actor });
             }
             Command::Retire { name, at } => return self.change(at.0, Change::Retire(name.parse()?)),
             Command::LeftProposal { name, template, at } => {

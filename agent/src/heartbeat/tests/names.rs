@@ -1,0 +1,129 @@
+//! What becomes of names: asked for, kept, forgotten by the masters.
+
+use super::*;
+
+#[tokio::test]
+async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_questions() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let minter = kit.start();
+    let names = Arc::new(Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system()));
+    let name = |text: &str| text.parse::<GeneratorName>().unwrap();
+    let definition = Definition {
+        kind: Kind::Uniq64,
+        token_type: None,
+        template: None,
+        everyday_reset: None,
+        step: None,
+        scope: None,
+    };
+    names.look_up(&name("orders")).await.unwrap();
+    assert!(minter.generator(Kind::Uniq64, "orders").is_err());
+    let namespace = Namespace::define(name("orders"), &definition).unwrap();
+    master.with(|records| records.registered.push(Registered { namespace, retired: false }));
+    names.look_up(&name("orders")).await.unwrap();
+    assert!(minter.generator(Kind::Uniq64, "orders").is_ok(), "at once after it was registered");
+
+    let before = master.with(|records| records.finds.len());
+    let flood = (0..1_000).map(|n| {
+        let (names, name) = (Arc::clone(&names), name(&format!("n{n}")));
+        tokio::spawn(async move { names.look_up(&name).await })
+    });
+    let mut refused = 0;
+    for one in flood.collect::<Vec<_>>() {
+        refused += usize::from(one.await.unwrap().is_err());
+    }
+    let (asked, largest) = master.with(|records| {
+        let new = &records.finds[before..];
+        (new.len(), new.iter().map(Vec::len).max().unwrap())
+    });
+    assert!(asked < 20 && largest <= 200, "{asked} questions, the largest about {largest} names, {refused} refused");
+    names.look_up(&name("later")).await.unwrap();
+}
+
+#[tokio::test]
+async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let minter = kit.start();
+    let new = |minter: &Arc<Minter>| {
+        Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(minter), &kit.path(), Clock::system())
+    };
+    let definition = Definition {
+        kind: Kind::String,
+        token_type: None,
+        template: Some("{date:%Y%m%d}{token}{serial:8}".to_owned()),
+        everyday_reset: None,
+        step: None,
+        scope: None,
+    };
+    let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
+    master.with(|records| records.registered.push(Registered { namespace: namespace.clone(), retired: false }));
+    // Whoever may write into the folder put a link in the way.
+    let folder = kit.path().parent().unwrap().to_owned();
+    let (target, new_file) = (folder.join("target"), folder.join("serial.generators.new"));
+    std::fs::write(&target, "somebody's").unwrap();
+    std::os::unix::fs::symlink(&target, &new_file).unwrap();
+    new(&minter).look_up(&"orders".parse().unwrap()).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "somebody's");
+    drop(minter);
+
+    let known = |minter: &Arc<Minter>| minter.generator(Kind::String, "orders").is_ok();
+    let minter = kit.start_bare();
+    new(&minter).recall().await;
+    assert!(minter.start().to_string() == "resumed" && known(&minter));
+    drop(minter);
+
+    // A fresh session belongs to no cluster yet.
+    let copy = folder.join("copy");
+    std::fs::copy(kit.path(), &copy).unwrap();
+    std::fs::rename(&copy, kit.path()).unwrap();
+    let minter = kit.start_bare();
+    new(&minter).recall().await;
+    assert!(minter.start().to_string().starts_with("fresh") && !known(&minter));
+    // It joins another cluster, in which the name stands for something else; the block of the old one does not count.
+    minter.join(ClusterId(2), parameters()).unwrap();
+    new(&minter).recall().await;
+    assert!(!known(&minter), "another cluster's");
+    let template = Some("{date:%Y%m%d}{token}{serial:7}".to_owned());
+    let other = Namespace::define("orders".parse().unwrap(), &Definition { template, ..definition }).unwrap();
+    minter.define(other.clone()).unwrap();
+    assert_eq!(minter.definition(Kind::String, other.name()), Some(other));
+    // Contradicted, by whatever definition, nothing is minted by it any more, and the agent is not ready.
+    assert!(minter.define(namespace).is_err());
+    assert_eq!(minter.ready().unwrap_err().code().as_str(), "generator_conflict");
+}
+
+#[tokio::test]
+async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let minter = kit.start();
+    let names = Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system());
+    let definition = Definition::string("{date:%Y%m%d}{token}{serial:8}");
+    let orders = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
+    let registered = Registered { namespace: orders.clone(), retired: false };
+    master.with(|records| records.registered.push(registered.clone()));
+    names.refresh().await.unwrap();
+    let known = || minter.generator(Kind::String, "orders").map(|_| ());
+
+    // As from masters that ask to wait, and from those that do not.
+    for restore in [Err(Said::Quiet), Ok(())] {
+        master.with(|records| (records.registered, records.restore) = (Vec::new(), restore.clone()));
+        names.refresh().await.unwrap();
+        let again = master.with(|records| records.registered.contains(&registered));
+        assert_eq!((again, known().is_ok()), (restore.is_ok(), true));
+    }
+
+    // Another name that may give the same was registered since.
+    let refusal = Said::Collides { name: "bills".parse().unwrap(), example: String::new() };
+    master.with(|records| (records.registered, records.restore) = (Vec::new(), Err(refusal)));
+    names.refresh().await.unwrap();
+    assert_eq!(known().unwrap_err().code().as_str(), "generator_conflict");
+    assert_eq!(minter.ready().unwrap_err().code().as_str(), "generator_conflict");
+    drop((names, minter));
+    let minter = kit.start_bare();
+    let path = kit.path();
+    Names::new(Vec::new(), "a".parse().unwrap(), Arc::clone(&minter), &path, Clock::system()).recall().await;
+    assert!(minter.generator(Kind::String, "orders").is_err(), "not by the next start either");
+}
