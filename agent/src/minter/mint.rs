@@ -94,7 +94,14 @@ impl Minter {
     /// same; being a task costs it more than the ID does.
     #[inline]
     pub fn try_mint(self: &Arc<Self>, from: SourceRef<'_>) -> Option<Run> {
-        let Source::Serials(generator) = from else { return self.try_take_uniq96(1).ok()? };
+        match from {
+            Source::Serials(generator) => self.try_mint_serial(generator),
+            Source::Uniq96 => self.try_take_uniq96(1).ok()?,
+        }
+    }
+
+    #[inline]
+    fn try_mint_serial(self: &Arc<Self>, generator: &Arc<Generator>) -> Option<Run> {
         let window = generator.window.load();
         let One { serial, half_used } = window.take_one(self.wall_coarse())?;
         if half_used {
@@ -210,6 +217,8 @@ impl Minter {
         Fast::None
     }
 
+    /// Out of line: within the loops that give one serial after another its code costs them a tenth.
+    #[inline(never)]
     fn try_take_uniq96(self: &Arc<Self>, n: u32) -> Result<Option<Run>, Refusal> {
         for _ in 0..SPINS {
             let window = self.uniq96.load();
