@@ -9,14 +9,7 @@ async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_qu
     let minter = kit.start();
     let names = Arc::new(Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system()));
     let name = |text: &str| text.parse::<GeneratorName>().unwrap();
-    let definition = Definition {
-        kind: Kind::Uniq64,
-        token_type: None,
-        template: None,
-        everyday_reset: None,
-        step: None,
-        scope: None,
-    };
+    let definition = Definition::default();
     names.look_up(&name("orders")).await.unwrap();
     assert!(minter.generator(Kind::Uniq64, "orders").is_err());
     let namespace = Namespace::define(name("orders"), &definition).unwrap();
@@ -49,14 +42,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     let new = |minter: &Arc<Minter>| {
         Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(minter), &kit.path(), Clock::system())
     };
-    let definition = Definition {
-        kind: Kind::String,
-        token_type: None,
-        template: Some("{date:%Y%m%d}{token}{serial:8}".to_owned()),
-        everyday_reset: None,
-        step: None,
-        scope: None,
-    };
+    let definition = Definition::string("{date:%Y%m%d}{token}{serial:8}");
     let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
     master.with(|records| records.registered.push(Registered { namespace: namespace.clone(), retired: false }));
     // Whoever may write into the folder put a link in the way.
