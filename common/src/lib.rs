@@ -8,7 +8,6 @@ pub mod audit;
 pub mod calendar;
 pub mod clock;
 mod digits;
-#[cfg(feature = "encodings")]
 pub mod encoding;
 pub mod envelope;
 pub mod hosts;

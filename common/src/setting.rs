@@ -399,6 +399,9 @@ fn whitelist(known: Option<&SettingValue>, networks: Vec<IpNet>) -> Outcome {
 
 fn define(wanted: &Namespace, known: Option<&SettingValue>) -> Outcome {
     if wanted.name().is_default() {
+        if !Kind::PREDEFINED.contains(&wanted.kind()) {
+            return Outcome::Taken;
+        }
         let same = wanted.same_ids(&Namespace::default_of(wanted.kind()));
         return if same { Outcome::AlreadySo } else { Outcome::Taken };
     }
@@ -412,7 +415,7 @@ fn define(wanted: &Namespace, known: Option<&SettingValue>) -> Outcome {
 
 /// The namespaces that exist without being registered.
 pub fn predefined() -> impl Iterator<Item = Namespace> {
-    Kind::NAMED.into_iter().map(Namespace::default_of)
+    Kind::PREDEFINED.into_iter().map(Namespace::default_of)
 }
 
 #[cfg(test)]
@@ -427,14 +430,8 @@ mod tests {
 
     fn orders(step: u32, reset: bool) -> Box<Namespace> {
         let scope = Scope::Own;
-        let definition = Definition {
-            kind: Kind::Uniq64,
-            token_type: None,
-            template: None,
-            everyday_reset: Some(reset),
-            step: Some(step),
-            scope: Some(scope),
-        };
+        let definition =
+            Definition { everyday_reset: Some(reset), step: Some(step), scope: Some(scope), ..Definition::default() };
         Box::new(Namespace::define("orders".parse().unwrap(), &definition).unwrap())
     }
 

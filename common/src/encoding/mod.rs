@@ -57,7 +57,7 @@ pub enum EncodingForm {
 }
 
 /// An encoding as a person writes it in JSON: its name, or its name with parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EncodingSource {
     /// `"base62"`
@@ -67,7 +67,7 @@ pub enum EncodingSource {
 }
 
 /// An encoding with its parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EncodingParameters {
     /// Which.
@@ -78,6 +78,16 @@ pub struct EncodingParameters {
     /// The characters, each once (`sqids`, `ff1`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alphabet: Option<String>,
+}
+
+impl EncodingSource {
+    /// Which encoding.
+    pub const fn form(&self) -> EncodingForm {
+        match self {
+            Self::Name(form) => *form,
+            Self::Parameters(parameters) => parameters.form,
+        }
+    }
 }
 
 impl Default for EncodingSource {

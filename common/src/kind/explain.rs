@@ -8,8 +8,9 @@
 //! a template asks most of a text: a date that exists, in its place. A time that does not exist is not a reading.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Bucket, Form, Kind, ParseError, TextForm, Uniq64};
+use super::{Bucket, Form, Kind, LayoutReading, ParseError, TextForm, Uniq64};
 use crate::digits::shown;
+use crate::layout::LayoutDefinition;
 use crate::template::{Part, PartKind, Template};
 use serde::Serialize;
 use std::fmt;
@@ -57,6 +58,18 @@ pub struct Reading {
     /// What it consists of; empty for integers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+    /// The layout by which it reads; `None` for other kinds.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<LayoutReading>,
+}
+
+/// What a text may be read by beside the kinds that need no definition.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Of strings, in the order in which their readings are given.
+    pub templates: &'a [&'a Template],
+    /// Of layouts, likewise. Those that are equal give one reading.
+    pub layouts: &'a [&'a LayoutDefinition],
 }
 
 /// A token: a number in integers, characters in strings.
@@ -78,7 +91,8 @@ pub struct TextForms {
     pub hex: String,
     /// [`TextForm::Base32`].
     pub base32: String,
-    /// [`TextForm::Uri`].
+    /// [`TextForm::Uri`]; empty for layouts, which have none.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub uri: String,
 }
 
@@ -124,16 +138,26 @@ fn numbers() -> String {
 /// # Errors
 /// [`ExplainError`] if there is none.
 pub fn explain(text: &str, templates: &[&Template]) -> Result<Explained, ExplainError> {
+    explain_known(text, &Known { templates, layouts: &[] })
+}
+
+/// [`explain`], also by layouts, whose readings come last: almost every number of enough bits is one of some time.
+///
+/// # Errors
+/// [`ExplainError`] if there is none.
+pub fn explain_known(text: &str, known: &Known<'_>) -> Result<Explained, ExplainError> {
     if text.len() > TEXT_LEN_MAX {
         return Err(ExplainError::TooLong { bytes: text.len() });
     }
-    let mut readings: Vec<_> = Kind::ALL.into_iter().flat_map(|kind| (kind.spec().readings)(text, templates)).collect();
+    let mut readings: Vec<_> = Kind::ALL.into_iter().flat_map(|kind| (kind.spec().readings)(text, known)).collect();
     // Stable, so within each part the order is that of the kinds, and of what each gave.
-    readings.sort_by_key(|(year, reading)| (*year > Uniq64::YEAR_LAST, reading.template.is_none()));
+    readings.sort_by_key(|(year, reading)| {
+        (*year > Uniq64::YEAR_LAST, reading.template.is_none(), reading.layout.is_some())
+    });
     let mut readings = readings.into_iter().map(|(_, reading)| reading);
     match readings.next() {
         Some(reading) => Ok(Explained { id: text.to_owned(), reading, also: readings.collect() }),
-        None => Err(reason(text, templates.len())),
+        None => Err(reason(text, known.templates.len())),
     }
 }
 
@@ -141,7 +165,7 @@ pub fn explain(text: &str, templates: &[&Template]) -> Result<Explained, Explain
 fn reason(text: &str, templates: usize) -> ExplainError {
     let refusals = Kind::ALL.into_iter().filter_map(|kind| match kind.spec().form {
         Form::Number { refusal, .. } => refusal(text),
-        Form::Template { .. } => None,
+        Form::Template { .. } | Form::Layout { .. } => None,
     });
     let near = |e: &ParseError| match e {
         ParseError::Calendar { .. } => true,
@@ -165,6 +189,7 @@ impl Reading {
             texts: Some(texts),
             template: None,
             parts: Vec::new(),
+            layout: None,
         }
     }
 }
@@ -202,16 +227,27 @@ impl fmt::Display for Explained {
 impl fmt::Display for Reading {
     /// A line for each field, without a newline at the end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.form {
-            Some(form) => writeln!(f, "  kind      {} in {form}", self.kind)?,
-            None => writeln!(f, "  kind      {}", self.kind)?,
+        match (self.form, &self.layout) {
+            (_, Some(layout)) => {
+                writeln!(f, "  kind      {} in {}", self.kind, layout.encoding)?;
+                let name = layout.preset.unwrap_or("of its own");
+                writeln!(f, "  layout    {name}: {} bits, {}", layout.bits, layout.fields.join(" "))?;
+            }
+            (Some(form), None) => writeln!(f, "  kind      {} in {form}", self.kind)?,
+            (None, None) => writeln!(f, "  kind      {}", self.kind)?,
         }
-        writeln!(f, "  time      {} ({}, in the cluster's UTC offset)", self.time, self.bucket)?;
+        match &self.layout {
+            Some(layout) => writeln!(f, "  time      {} (of {} ms)", self.time, layout.unit_ms)?,
+            None => writeln!(f, "  time      {} ({}, in the cluster's UTC offset)", self.time, self.bucket)?,
+        }
         writeln!(f, "  token     {}", self.token)?;
         write!(f, "  serial    {}", self.serial)?;
         if let Some(texts) = &self.texts {
             let TextForms { decimal, hex, base32, uri } = texts;
-            write!(f, "\n  decimal   {decimal}\n  hex       {hex}\n  base32    {base32}\n  uri       {uri}")?;
+            write!(f, "\n  decimal   {decimal}\n  hex       {hex}\n  base32    {base32}")?;
+            if !uri.is_empty() {
+                write!(f, "\n  uri       {uri}")?;
+            }
         }
         if let Some(template) = &self.template {
             write!(f, "\n  template  {template}")?;

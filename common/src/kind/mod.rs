@@ -10,9 +10,10 @@
 //! |---|---|---|---|---|
 //! | [`Kind::Uniq64`] | a `uint2` token up to 4095 | hour | a block for all names, or for one whose scope is its own | no template |
 //! | [`Kind::String`] | a token of a string type | day | a block for each name | a template |
+//! | [`Kind::Layout`] | a `uint1` or `uint2` token that fits its bits | a tick of 1 ms to 10 s | the time mark in the header, and a block that says which definition it is | a layout ([`crate::layout`]), an encoding |
 //! | [`Kind::Uniq96`] | a `uint2` token | millisecond | the time mark in the header | none: it has no names |
 //!
-//! Two kinds are numbers, both packed from the most significant bit on, so that a larger number is never an earlier time:
+//! Two kinds are numbers of a form of our own, both packed from the most significant bit on, so that a larger number is never an earlier time:
 //!
 //! | number | fields and bits |
 //! |---|---|
@@ -27,19 +28,24 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod explain;
+mod layout;
 mod string;
 mod text;
 mod uniq64;
 mod uniq96;
 
-pub use explain::{ExplainError, Explained, Reading, TEXT_LEN_MAX, TextForms, TokenText, explain};
+pub use explain::{
+    ExplainError, Explained, Known, Reading, TEXT_LEN_MAX, TextForms, TokenText, explain, explain_known,
+};
+pub use layout::LayoutReading;
 pub use text::{ParseError, TextForm, UnknownTextForm};
 pub use uniq64::{UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq64Fields};
 pub use uniq96::{Uniq96, Uniq96Fields};
 
 use crate::calendar::{Civil, UtcOffset};
 use crate::digits::shown;
-use crate::template::Template;
+use crate::layout::Preset;
+
 use crate::time::{DAY_MS, HOUR_MS, SpanMs, WallMs};
 use crate::token::{TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
@@ -58,6 +64,8 @@ pub enum Kind {
     Uniq64,
     /// Characters by a template.
     String,
+    /// Numbers whose bits the definition says.
+    Layout,
     /// Numbers of 96 bits. No record and no definition is of this kind: it keeps no serial, so it has no names.
     #[serde(skip_deserializing)]
     Uniq96,
@@ -82,9 +90,9 @@ pub struct Spec {
     pub numbers: Option<&'static Numbers>,
     /// What a definition may say; `None`: there are no names of this kind.
     pub definition: Option<Definable>,
-    /// Every way in which a text is an ID of this kind, by one of the templates if it takes one, each with the year it
-    /// carries.
-    pub(crate) readings: fn(&str, &[&Template]) -> Vec<Dated>,
+    /// Every way in which a text is an ID of this kind, by one of the templates or layouts if it takes one, each with the
+    /// year it carries.
+    pub(crate) readings: fn(&str, &Known<'_>) -> Vec<Dated>,
 }
 
 /// A reading, and the year it carries.
@@ -133,6 +141,11 @@ pub enum Form {
     Template {
         /// The template of `default`.
         default: &'static str,
+    },
+    /// As a layout says, which has a capacity and an end of its own. There is no `default`.
+    Layout {
+        /// A layout that will do.
+        example: Preset,
     },
 }
 
@@ -189,15 +202,18 @@ pub struct UnknownKind(String);
 
 impl Kind {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 3] = [Self::Uniq64, Self::Uniq96, Self::String];
+    pub const ALL: [Self; 4] = [Self::Uniq64, Self::Uniq96, Self::String, Self::Layout];
     /// Those that have names.
-    pub const NAMED: [Self; 2] = [Self::Uniq64, Self::String];
+    pub const NAMED: [Self; 3] = [Self::Uniq64, Self::String, Self::Layout];
+    /// Those of which there is a generator `default` that nobody has to register.
+    pub const PREDEFINED: [Self; 2] = [Self::Uniq64, Self::String];
 
     /// What it is.
     pub const fn spec(self) -> &'static Spec {
         match self {
             Self::Uniq64 => &uniq64::SPEC,
             Self::String => &string::SPEC,
+            Self::Layout => &layout::SPEC,
             Self::Uniq96 => &uniq96::SPEC,
         }
     }
@@ -252,6 +268,8 @@ pub enum Bucket {
     Hour,
     /// Uniq96.
     Millisecond,
+    /// Layouts: as long as the definition says, 1 ms to 10 s.
+    Tick,
 }
 
 impl Bucket {
@@ -261,15 +279,16 @@ impl Bucket {
             Self::Day => "day",
             Self::Hour => "hour",
             Self::Millisecond => "millisecond",
+            Self::Tick => "tick",
         }
     }
 
-    /// How long it is.
+    /// How long it is; of a tick the shortest that there is.
     pub const fn span(self) -> SpanMs {
         SpanMs(match self {
             Self::Day => DAY_MS,
             Self::Hour => HOUR_MS,
-            Self::Millisecond => 1,
+            Self::Millisecond | Self::Tick => 1,
         })
     }
 }
@@ -363,27 +382,30 @@ mod tests {
 
     #[test]
     fn kinds_have_their_numbers_and_names() {
-        assert_eq!(Kind::NAMED.map(Kind::number), [1, 2]);
-        assert_eq!(Kind::ALL.map(Kind::name), ["uniq64", "uniq96", "string"]);
+        assert_eq!(Kind::NAMED.map(Kind::number), [1, 2, 3]);
+        assert_eq!(Kind::ALL.map(Kind::name), ["uniq64", "uniq96", "string", "layout"]);
         for kind in Kind::NAMED {
             assert_eq!((Kind::try_from(kind.number()), kind.to_string().parse()), (Ok(kind), Ok(kind)));
         }
         assert!(Kind::try_from(0).is_err());
         let refusal = "uniq96".parse::<Kind>().unwrap_err().to_string();
-        assert_eq!(refusal, "'uniq96' is not a kind of generator; there are uniq64, string");
+        assert_eq!(refusal, "'uniq96' is not a kind of generator; there are uniq64, string, layout");
     }
 
     /// Records and messages hold these bytes, and definitions these words.
     #[test]
     fn only_kinds_with_names_are_read_back() {
-        for (kind, place) in Kind::NAMED.into_iter().zip([0u32, 1]) {
+        for (kind, place) in Kind::NAMED.into_iter().zip([0u32, 1, 2]) {
             assert_eq!(bincode::serialize(&kind).unwrap(), place.to_le_bytes());
             assert_eq!(bincode::deserialize::<Kind>(&place.to_le_bytes()).unwrap(), kind);
             assert_eq!(serde_json::from_str::<Kind>(&format!("\"{kind}\"")).unwrap(), kind);
         }
-        assert!(bincode::deserialize::<Kind>(&2u32.to_le_bytes()).is_err());
+        assert!(bincode::deserialize::<Kind>(&3u32.to_le_bytes()).is_err());
         let refusal = serde_json::from_str::<Kind>("\"uniq96\"").unwrap_err().to_string();
-        assert!(refusal.starts_with("unknown variant `uniq96`, expected `uniq64` or `string`"), "{refusal}");
+        assert!(
+            refusal.starts_with("unknown variant `uniq96`, expected one of `uniq64`, `string`, `layout`"),
+            "{refusal}"
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) const SPEC: Spec = Spec {
     numbers: None,
     // People read strings and expect the serial to start anew.
     definition: Some(Definable { everyday_reset: true, shared_serials: false }),
-    readings: |text, templates| templates.iter().filter_map(|template| reading(text, template)).collect(),
+    readings: |text, known| known.templates.iter().filter_map(|template| reading(text, template)).collect(),
 };
 
 fn reading(text: &str, template: &Template) -> Option<Dated> {
@@ -43,6 +43,7 @@ fn reading(text: &str, template: &Template) -> Option<Dated> {
         texts: None,
         template: Some(template.source().to_owned()),
         parts,
+        layout: None,
     };
     Some((date.year(), reading))
 }

@@ -111,13 +111,13 @@ impl FromStr for Field {
 }
 
 /// Where the bits of one number stand in an ID.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Placement {
     /// The least significant first.
     pieces: Vec<Piece>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Piece {
     bits: u32,
     /// Where it begins in the number, and in the ID.

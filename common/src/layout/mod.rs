@@ -19,9 +19,11 @@
 //! Times are UTC, whatever the cluster's offset is: those who take such a number apart know of none.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod definition;
 mod field;
 mod presets;
 
+pub use definition::{AHEAD_MAX_DEFAULT, AHEAD_MAX_LIMIT, InvalidDefinition, LayoutDefinition, TICK_MAX};
 pub use field::{Field, FieldError, Part};
 pub use presets::Preset;
 
@@ -145,7 +147,7 @@ pub enum InvalidLayout {
 }
 
 /// A layout whose fields fit each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     bits: u32,
     epoch: WallMs,
@@ -317,6 +319,21 @@ impl Layout {
     /// The first instant that does not fit.
     pub fn end(&self) -> WallMs {
         self.epoch + SpanMs(self.unit.0.saturating_mul(1 << self.time.bits()))
+    }
+
+    /// How many ticks its time has room for.
+    pub fn ticks(&self) -> u64 {
+        1 << self.time.bits()
+    }
+
+    /// Bits of the serial.
+    pub fn serial_bits(&self) -> u32 {
+        self.serial.bits()
+    }
+
+    /// Whether the serial stands in the lowest bits and nothing is random: the numbers of a tick and token follow on each other.
+    pub fn counts_by_one(&self) -> bool {
+        self.random.bits() == 0 && self.serial.put(u128::MAX) == field::mask(self.serial.bits())
     }
 
     /// Whether a larger number is never an earlier tick: everything above the last bit of the time is constant.

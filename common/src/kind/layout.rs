@@ -1,0 +1,118 @@
+//! Layouts: numbers whose bits a definition says, one token's serials per tick.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{
+    Bucket, Dated, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms, TokenText,
+};
+use crate::encoding::{Encoding, EncodingForm, EncodingSource};
+use crate::layout::{LayoutDefinition, Preset};
+use crate::token::TokenType;
+use chrono::Datelike as _;
+use serde::Serialize;
+
+pub(super) const SPEC: Spec = Spec {
+    name: "layout",
+    title: "Layouts",
+    right: Right {
+        token_type: TokenType::Uint2,
+        token_types: &[TokenType::Uint1, TokenType::Uint2],
+        wanted: "uint1 and uint2",
+    },
+    unit: Bucket::Tick,
+    // The block has no serials: it says by which definition the name was minted. Time is durable in the header.
+    durable: Durable::Block { number: 3 },
+    form: Form::Layout { example: Preset::Snowflake },
+    numbers: None,
+    definition: Some(Definable { everyday_reset: false, shared_serials: false }),
+    readings: |text, known| {
+        let mut readings: Vec<Dated> = Vec::new();
+        for definition in known.layouts {
+            if let Some(found) = reading(text, definition)
+                && !readings.iter().any(|(_, other)| other.layout == found.1.layout)
+            {
+                readings.push(found);
+            }
+        }
+        readings
+    },
+};
+
+/// What a number of a layout says beyond time, token and serial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LayoutReading {
+    /// The preset that it is, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<&'static str>,
+    /// Bits of the number.
+    pub bits: u32,
+    /// The instant that ticks are counted from.
+    pub epoch: String,
+    /// The length of a tick in milliseconds.
+    pub unit_ms: i64,
+    /// The fields, the most significant first, as in a definition.
+    pub fields: Vec<String>,
+    /// The encoding that the text was read by.
+    pub encoding: &'static str,
+}
+
+/// The form that an encoding is, if it is one of those that every number has.
+const fn text_form(form: EncodingForm) -> Option<TextForm> {
+    match form {
+        EncodingForm::Decimal => Some(TextForm::Decimal),
+        EncodingForm::Hex => Some(TextForm::Hex),
+        EncodingForm::Base32 => Some(TextForm::Base32),
+        _ => None,
+    }
+}
+
+/// The number that `text` is by that definition: in its own encoding, or, if that hides nothing, in one of those that every
+/// number has.
+fn read(text: &str, definition: &LayoutDefinition) -> Option<(u128, EncodingForm)> {
+    let own = definition.encoding().form();
+    let bits = definition.layout().bits();
+    let plain = [EncodingForm::Decimal, EncodingForm::Hex, EncodingForm::Base32];
+    let others = plain.into_iter().filter(|form| own.sorts() && *form != own).map(EncodingSource::Name);
+    let sources = std::iter::once(definition.encoding().clone()).chain(others);
+    sources.into_iter().find_map(|source| {
+        let encoding = Encoding::of(&source, bits, None, &[]).ok()?;
+        Some((encoding.read(text)?, source.form()))
+    })
+}
+
+fn reading(text: &str, definition: &LayoutDefinition) -> Option<Dated> {
+    let layout = definition.layout();
+    let (number, form) = read(text, definition)?;
+    let parts = layout.parts(number)?;
+    let time = chrono::DateTime::from_timestamp_millis(parts.time.0)?;
+    let plain = |form| definition.plain(form, number);
+    let reading = Reading {
+        kind: Kind::Layout,
+        form: text_form(form),
+        time: parts.time.to_string(),
+        bucket: SPEC.unit,
+        token: TokenText::Number(parts.token.0),
+        serial: parts.serial.into(),
+        texts: Some(TextForms {
+            decimal: plain(EncodingForm::Decimal),
+            hex: plain(EncodingForm::Hex),
+            base32: plain(EncodingForm::Base32),
+            uri: String::new(),
+        }),
+        template: None,
+        parts: Vec::new(),
+        layout: Some(LayoutReading {
+            preset: definition.preset().map(Preset::name),
+            bits: layout.bits(),
+            epoch: layout.epoch().to_string(),
+            unit_ms: layout.unit().0,
+            fields: layout.fields().iter().map(ToString::to_string).collect(),
+            encoding: form.name(),
+        }),
+    };
+    Some((time.year(), reading))
+}
+
+impl Known<'_> {
+    /// Nothing but kinds that need no definition.
+    pub const NONE: Known<'static> = Known { templates: &[], layouts: &[] };
+}

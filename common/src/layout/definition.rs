@@ -1,0 +1,271 @@
+//! What a name of kind `layout` stands for: a layout, how far it may run ahead of the clock, and how its numbers are written.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{InvalidLayout, Layout, LayoutSource, Preset};
+use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding};
+use crate::time::{SECOND_MS, SpanMs};
+use crate::token::TokenType;
+use serde::{Deserialize, Serialize};
+
+/// The longest tick of a name, in milliseconds. After a restart a name goes on with the next tick, so it may have to wait for
+/// one; what is counted by the hour or the day is Uniq64 and strings.
+pub const TICK_MAX: SpanMs = SpanMs::seconds(10);
+/// The furthest that a name may be told to run ahead of the clock.
+pub const AHEAD_MAX_LIMIT: SpanMs = SpanMs::seconds(10);
+/// How far a name may run ahead of the clock when nothing else is said, or one tick if that is longer.
+pub const AHEAD_MAX_DEFAULT: SpanMs = SpanMs(SECOND_MS);
+
+/// See the module. Built only by checks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LayoutDefinition {
+    layout: Layout,
+    /// By which name it was asked for.
+    preset: Option<Preset>,
+    ahead_max: SpanMs,
+    encoding: EncodingSource,
+}
+
+/// Why there is no such definition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidDefinition {
+    /// The layout is refused.
+    #[error("the layout cannot be taken: {0}")]
+    Layout(#[from] InvalidLayout),
+    /// The encoding is refused.
+    #[error("the encoding cannot be taken: {0}")]
+    Encoding(#[from] InvalidEncoding),
+    /// A tick longer than [`TICK_MAX`].
+    #[error(
+        "a unit of {unit_ms} ms is too long: at most {max}, because a restart may have to wait for the next one; numbers by the \
+         hour are kind uniq64, and texts by the day kind string",
+        max = TICK_MAX.0
+    )]
+    TickTooLong {
+        /// The unit.
+        unit_ms: i64,
+    },
+    /// Further ahead than [`AHEAD_MAX_LIMIT`].
+    #[error("an ahead_max_ms of {0} is too far: 0 to {max}", max = AHEAD_MAX_LIMIT.0)]
+    TooFarAhead(u32),
+}
+
+/// As it is kept: JSON, because a definition has many parts and none of them is needed often.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    preset: Option<String>,
+    bits: u32,
+    epoch: String,
+    unit_ms: u32,
+    fields: Vec<String>,
+    ahead_max_ms: u32,
+    encoding: EncodingSource,
+}
+
+impl LayoutDefinition {
+    /// The definition of that layout; what is left out is as the layout has it.
+    ///
+    /// # Errors
+    /// [`InvalidDefinition`], with the reason.
+    pub fn new(
+        source: &LayoutSource,
+        ahead_max_ms: Option<u32>,
+        encoding: Option<&EncodingSource>,
+    ) -> Result<Self, InvalidDefinition> {
+        let layout = Layout::of(source)?;
+        if layout.unit() > TICK_MAX {
+            return Err(InvalidDefinition::TickTooLong { unit_ms: layout.unit().0 });
+        }
+        let ahead_max = match ahead_max_ms {
+            Some(ms) if SpanMs(ms.into()) > AHEAD_MAX_LIMIT => return Err(InvalidDefinition::TooFarAhead(ms)),
+            Some(ms) => SpanMs(ms.into()),
+            None => AHEAD_MAX_DEFAULT.max(layout.unit()),
+        };
+        let preset = match &source.layout {
+            Some(name) => Some(name.parse()?),
+            None => Preset::of(&layout),
+        };
+        let encoding = encoding.cloned().unwrap_or_else(|| EncodingSource::Name(own_encoding(preset)));
+        Encoding::of(&encoding, layout.bits(), None, &[])?;
+        Ok(Self { layout, preset, ahead_max, encoding })
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The preset that it is but for its epoch, if it is one.
+    pub fn preset(&self) -> Option<Preset> {
+        self.preset
+    }
+
+    /// How far the time in an ID may lie ahead of the clock when ticks are used up; 0: minting waits for the clock.
+    pub fn ahead_max(&self) -> SpanMs {
+        self.ahead_max
+    }
+
+    /// How its numbers are written when nobody asks for another form.
+    pub fn encoding(&self) -> &EncodingSource {
+        &self.encoding
+    }
+
+    /// The type of token that fits when nothing else is said.
+    pub fn token_type(&self) -> TokenType {
+        if self.layout.tokens() <= u64::from(u8::MAX) + 1 { TokenType::Uint1 } else { TokenType::Uint2 }
+    }
+
+    /// The most IDs that one request can get without waiting for the clock: those of the ticks that may lie ahead of it.
+    pub fn batch_max(&self) -> u64 {
+        let ticks = u64::try_from(self.ahead_max.0 / self.layout.unit().0.max(1)).unwrap_or(0) + 1;
+        self.layout.serials_per_tick().saturating_mul(ticks)
+    }
+
+    /// Whether both give the same numbers: however they were asked for.
+    pub fn same_ids(&self, other: &Self) -> bool {
+        Self { preset: None, ..self.clone() } == Self { preset: None, ..other.clone() }
+    }
+
+    /// A number in one of the encodings that every number has and that take no parameters.
+    pub fn plain(&self, form: EncodingForm, number: u128) -> String {
+        self.written(&EncodingSource::Name(form), number)
+    }
+
+    /// A number in its own encoding.
+    pub fn text(&self, number: u128) -> String {
+        self.written(&self.encoding, number)
+    }
+
+    fn written(&self, encoding: &EncodingSource, number: u128) -> String {
+        let encoding = Encoding::of(encoding, self.layout.bits(), None, &[]).ok();
+        encoding.and_then(|encoding| encoding.text(number)).unwrap_or_default()
+    }
+
+    /// The layout as a person writes it: the preset and its epoch, or all of it.
+    pub fn source(&self) -> LayoutSource {
+        let source = self.layout.source();
+        match self.preset {
+            Some(preset) => {
+                LayoutSource { layout: Some(preset.name().to_owned()), epoch: source.epoch, ..LayoutSource::default() }
+            }
+            None => source,
+        }
+    }
+
+    /// As records keep it.
+    pub(crate) fn stored(&self) -> String {
+        self.stored_as(self.preset.map(|preset| preset.name().to_owned()))
+    }
+
+    /// The bytes that a checksum stands for: not by which name it was asked for.
+    pub(crate) fn checked(&self) -> String {
+        self.stored_as(None)
+    }
+
+    fn stored_as(&self, preset: Option<String>) -> String {
+        let LayoutSource { bits, epoch, unit_ms, fields, .. } = self.layout.source();
+        let stored = Stored {
+            preset,
+            bits: bits.unwrap_or_default(),
+            epoch: epoch.unwrap_or_default(),
+            unit_ms: unit_ms.unwrap_or_default(),
+            fields: fields.unwrap_or_default(),
+            ahead_max_ms: u32::try_from(self.ahead_max.0).unwrap_or_default(),
+            encoding: self.encoding.clone(),
+        };
+        // Texts and numbers only: there is nothing in it that JSON could not say.
+        serde_json::to_string(&stored).unwrap_or_default()
+    }
+
+    /// Reads [`stored`](Self::stored), with all checks.
+    ///
+    /// # Errors
+    /// [`InvalidDefinition`]; also for what is no JSON of this kind.
+    pub(crate) fn read_stored(text: &str) -> Result<Self, InvalidDefinition> {
+        let broken = |_| InvalidLayout::Incomplete("the layout's definition");
+        let Stored { preset, bits, epoch, unit_ms, fields, ahead_max_ms, encoding } =
+            serde_json::from_str(text).map_err(broken)?;
+        let source = LayoutSource {
+            layout: None,
+            bits: Some(bits),
+            epoch: Some(epoch),
+            unit_ms: Some(unit_ms),
+            fields: Some(fields),
+        };
+        let read = Self::new(&source, Some(ahead_max_ms), Some(&encoding))?;
+        let preset = preset.map(|name| name.parse()).transpose()?;
+        Ok(Self { preset, ..read })
+    }
+}
+
+/// How a preset's numbers are written by those that it comes from.
+const fn own_encoding(preset: Option<Preset>) -> EncodingForm {
+    match preset {
+        Some(Preset::Uuid7) => EncodingForm::Uuid,
+        Some(Preset::Ulid) => EncodingForm::Base32,
+        _ => EncodingForm::Decimal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(name: &str) -> LayoutSource {
+        LayoutSource { layout: Some(name.to_owned()), ..LayoutSource::default() }
+    }
+
+    #[test]
+    fn what_is_left_out_is_as_the_layout_has_it() {
+        let of = |name| LayoutDefinition::new(&source(name), None, None).unwrap();
+        let snowflake = of("snowflake");
+        assert_eq!((snowflake.ahead_max(), snowflake.token_type()), (SpanMs(1_000), TokenType::Uint2));
+        assert_eq!(snowflake.batch_max(), 1_001 * 4_096);
+        assert_eq!(of("js53").token_type(), TokenType::Uint1);
+        assert_eq!(of("uuid7").text(0), "00000000-0000-0000-0000-000000000000");
+        assert_eq!(of("ulid").text(u128::MAX).len(), 26);
+        assert_eq!(snowflake.text(1 << 22), "4194304");
+    }
+
+    #[test]
+    fn a_definition_is_kept_and_read_back_by_its_name() {
+        let base62 = EncodingSource::Name(EncodingForm::Base62);
+        for (name, ahead, encoding) in
+            [("leaf", Some(0), Some(&base62)), ("uuid7", None, None), ("js53", Some(500), None)]
+        {
+            let definition = LayoutDefinition::new(&source(name), ahead, encoding).unwrap();
+            let again = LayoutDefinition::read_stored(&definition.stored()).unwrap();
+            assert_eq!(again, definition);
+            assert_eq!(again.preset().unwrap().name(), name);
+        }
+        let [leaf, snowflake] =
+            ["leaf", "snowflake"].map(|name| LayoutDefinition::new(&source(name), None, None).unwrap());
+        assert!(leaf != snowflake && leaf.same_ids(&snowflake) && leaf.checked() == snowflake.checked());
+        assert!(LayoutDefinition::read_stored("{}").is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_refused() {
+        let custom = |unit_ms, fields: &[&str]| LayoutSource {
+            bits: Some(64),
+            epoch: Some("2024-01-01T00:00:00Z".to_owned()),
+            unit_ms: Some(unit_ms),
+            fields: Some(fields.iter().map(ToString::to_string).collect()),
+            layout: None,
+        };
+        let fields = ["zero:1", "time:25", "token:16", "serial:22"];
+        for (refused, said) in [
+            (LayoutDefinition::new(&custom(60_000, &fields), None, None), "at most 10000"),
+            (LayoutDefinition::new(&source("leaf"), Some(10_001), None), "0 to 10000"),
+            (
+                LayoutDefinition::new(&source("leaf"), None, Some(&EncodingSource::Name(EncodingForm::Uuid))),
+                "a uuid has 128 bits",
+            ),
+        ] {
+            let refusal = refused.unwrap_err().to_string();
+            assert!(refusal.contains(said), "{refusal}");
+        }
+    }
+}

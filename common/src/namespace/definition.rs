@@ -1,0 +1,196 @@
+//! Definitions as people write them, and why one is refused.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::Scope;
+use crate::encoding::EncodingSource;
+use crate::kind::Kind;
+use crate::layout::{InvalidDefinition, LayoutDefinition, LayoutSource};
+use crate::template::TemplateError;
+use crate::token::{TokenType, UnknownTokenType};
+use serde::{Deserialize, Serialize};
+
+/// A definition as a person writes it in JSON; what is left out is as in the namespace `default` of that kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// What it mints.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub kind: Kind,
+    /// The name of the token type; `uint2` for `uniq64`, one of the `string` types for `string`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_type: Option<String>,
+    /// The template, for `string`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// Whether the serial starts at 0 each day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub everyday_reset: Option<bool>,
+    /// How many serials are reserved at once at first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
+    /// `kind` (the default): no other name of this kind gives equal IDs. `own`: others may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub scope: Option<Scope>,
+    /// For `layout`: the name of a preset (`snowflake`, `leaf`, `uidgenerator`, `sonyflake`, `instagram`, `discord`, `js53`,
+    /// `uuid7`, `ulid`); without it, `bits`, `epoch`, `unit_ms` and `fields`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// For `layout`: how wide the number is: 53, 63, 64, 96 or 128.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits: Option<u32>,
+    /// For `layout`: the instant that the time counts from, RFC 3339. A preset has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<String>,
+    /// For `layout`: the length of a tick in milliseconds, 1 to 10,000; it divides a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_ms: Option<u32>,
+    /// For `layout`: the fields, the most significant first, e.g. `zero:1`, `time:41`, `token:10`, `serial:12`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<String>>,
+    /// For `layout`: how far the time in an ID may lie ahead of the clock when a tick is used up, in milliseconds, 0 to 10,000;
+    /// 0 waits for the clock. A second, or a tick if that is longer, when nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead_max_ms: Option<u32>,
+    /// For `layout`: how its numbers are written: `decimal`, `hex`, `base32`, `base62`, `uuid`, `sqids`, or one of them with
+    /// parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
+    pub encoding: Option<EncodingSource>,
+}
+
+impl Definition {
+    /// A generator of that kind of which nothing else is said.
+    pub const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            token_type: None,
+            template: None,
+            everyday_reset: None,
+            step: None,
+            scope: None,
+            layout: None,
+            bits: None,
+            epoch: None,
+            unit_ms: None,
+            fields: None,
+            ahead_max_ms: None,
+            encoding: None,
+        }
+    }
+
+    /// A generator of kind `string` with this template; everything else as in `default`.
+    pub fn string(template: impl Into<String>) -> Self {
+        Self { kind: Kind::String, template: Some(template.into()), ..Self::default() }
+    }
+
+    /// A generator of kind `layout` with this preset; everything else as the preset has it.
+    pub fn layout(preset: impl Into<String>) -> Self {
+        Self { kind: Kind::Layout, layout: Some(preset.into()), ..Self::default() }
+    }
+
+    /// What only layouts may say, if it is said.
+    pub(super) fn said_of_layouts(&self) -> Option<&'static str> {
+        let said = [
+            (self.layout.is_some(), "layout"),
+            (self.bits.is_some(), "bits"),
+            (self.epoch.is_some(), "epoch"),
+            (self.unit_ms.is_some(), "unit_ms"),
+            (self.fields.is_some(), "fields"),
+            (self.ahead_max_ms.is_some(), "ahead_max_ms"),
+            (self.encoding.is_some(), "encoding"),
+        ];
+        said.into_iter().find_map(|(said, what)| said.then_some(what))
+    }
+
+    /// What a definition of kind `layout` says.
+    pub(super) fn layout_definition(&self) -> Result<LayoutDefinition, NamespaceError> {
+        for (said, what) in [(self.everyday_reset == Some(true), "everyday_reset"), (self.step.is_some(), "step")] {
+            if said {
+                return Err(NamespaceError::Superfluous { kind: self.kind, what });
+            }
+        }
+        let Self { layout, bits, epoch, unit_ms, fields, .. } = self.clone();
+        let source = LayoutSource { layout, bits, epoch, unit_ms, fields };
+        Ok(LayoutDefinition::new(&source, self.ahead_max_ms, self.encoding.as_ref())?)
+    }
+}
+
+impl Default for Definition {
+    /// A generator of kind `uniq64`, as `default` is: the one kind that needs nothing to be said. End what you write in code
+    /// with `..Definition::default()`: there may be more to say one day.
+    fn default() -> Self {
+        Self::of(Kind::Uniq64)
+    }
+}
+
+/// Why a definition is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NamespaceError {
+    /// The template is refused.
+    #[error("the template cannot be taken: {0}")]
+    Template(#[from] TemplateError),
+    /// The layout, or what goes with it, is refused.
+    #[error(transparent)]
+    Layout(#[from] InvalidDefinition),
+    /// Its kind does not take this part of a definition.
+    #[error("a generator of kind {kind} takes no {what}: leave it out")]
+    Superfluous {
+        /// What it was to mint.
+        kind: Kind,
+        /// Which part.
+        what: &'static str,
+    },
+    /// There are no names of that kind.
+    #[error("there are no generators of kind {kind}, which has no names")]
+    Nameless {
+        /// What it was to mint.
+        kind: Kind,
+    },
+    /// Its kind needs a template.
+    #[error("a generator of kind {kind} needs a template, e.g. {example}")]
+    TemplateMissing {
+        /// What it was to mint.
+        kind: Kind,
+        /// One that will do.
+        example: &'static str,
+    },
+    /// Its kind has none.
+    #[error("a generator of kind {kind} takes no template: leave it out, or take kind string")]
+    TemplateSuperfluous {
+        /// What it was to mint.
+        kind: Kind,
+    },
+    /// No such token type.
+    #[error(transparent)]
+    UnknownTokenType(#[from] UnknownTokenType),
+    /// A token type that its kind cannot write.
+    #[error("a generator of kind {kind} cannot use {token_type} tokens: it takes {wanted}")]
+    TokenType {
+        /// What it mints.
+        kind: Kind,
+        /// What it was to use.
+        token_type: TokenType,
+        /// What it can use.
+        wanted: &'static str,
+    },
+    /// A series that all names share does not restart for one of them.
+    #[error(
+        "all {kind} names of a token share one series of serials, which does not restart: leave everyday_reset out, or say \
+         \"scope\":\"own\" if it is fine that other names give equal IDs"
+    )]
+    SharedReset {
+        /// What it was to mint.
+        kind: Kind,
+    },
+    /// A step of 0, or more than there are serials.
+    #[error("a step of {step} does not fit: 1 to {max}")]
+    Step {
+        /// What was asked for.
+        step: u32,
+        /// The largest that fits: [`Namespace::STEP_MAX`], or the serials of a day if those are fewer.
+        max: u32,
+    },
+}

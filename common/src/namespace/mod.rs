@@ -1,0 +1,412 @@
+//! Generators' names, and what they stand for.
+//!
+//! A name is a namespace. Its definition is registered once and never changes. By default the scope of uniqueness is the
+//! whole kind: no two names of a kind ever give equal IDs. A name whose scope is its own may give what others give.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod definition;
+mod name;
+
+pub use definition::{Definition, NamespaceError};
+pub use name::{GeneratorName, NameError};
+
+use crate::calendar::UtcOffset;
+use crate::kind::{Form, Kind, Spec};
+use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition, LayoutSource};
+use crate::parameters::ClusterId;
+use crate::template::{Overlap, Template};
+use crate::time::WallMs;
+use crate::token::{TokenKey, TokenType, TokenValue};
+use serde::{Deserialize, Serialize};
+
+/// Among which IDs a name's are unique.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// Among those of all names of its kind: Uniq64 share one series of serials, and templates never write the same.
+    #[default]
+    Kind,
+    /// Among its own alone: another name may give equal IDs.
+    Own,
+}
+
+impl Scope {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kind => "kind",
+            Self::Own => "own",
+        }
+    }
+}
+
+/// What a name stands for. Built only by checks, so the parts fit each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "RawNamespace", into = "RawNamespace")]
+pub struct Namespace {
+    name: GeneratorName,
+    kind: Kind,
+    token_type: TokenType,
+    template: Option<Template>,
+    layout: Option<Box<LayoutDefinition>>,
+    everyday_reset: bool,
+    step: u32,
+    scope: Scope,
+    /// Whether it was registered before there were scopes.
+    early: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RawNamespace {
+    name: GeneratorName,
+    kind: Kind,
+    token_type: TokenType,
+    /// Of a layout, its definition: records of the other kinds stay as they were.
+    template: Option<String>,
+    everyday_reset: bool,
+    step: u32,
+    scope: Scope,
+    early: bool,
+}
+
+/// A namespace as records kept it before there were scopes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EarlyNamespace {
+    name: GeneratorName,
+    kind: Kind,
+    token_type: TokenType,
+    template: Option<String>,
+    everyday_reset: bool,
+    step: u32,
+}
+
+impl TryFrom<EarlyNamespace> for Namespace {
+    type Error = NamespaceError;
+    fn try_from(early: EarlyNamespace) -> Result<Self, NamespaceError> {
+        let EarlyNamespace { name, kind, token_type, template, everyday_reset, step } = early;
+        let scope = Scope::Own;
+        Self::try_from(RawNamespace { name, kind, token_type, template, everyday_reset, step, scope, early: true })
+    }
+}
+
+impl Namespace {
+    /// The step when nothing else is said: about one write a batch at the usual sizes, and little lost in a crash.
+    pub const STEP_DEFAULT: u32 = 100_000;
+    /// The largest step: what a crash can lose at most, less than 1 % of a Uniq64's hour.
+    pub const STEP_MAX: u32 = 10_000_000;
+
+    /// The namespace that `definition` makes of `name`.
+    ///
+    /// # Errors
+    /// [`NamespaceError`], with the reason.
+    pub fn define(name: GeneratorName, definition: &Definition) -> Result<Self, NamespaceError> {
+        let kind = definition.kind;
+        let Spec { right, form, definition: definable, .. } = kind.spec();
+        let definable = definable.as_ref().ok_or(NamespaceError::Nameless { kind })?;
+        let layout = match form {
+            Form::Layout { .. } => Some(Box::new(definition.layout_definition()?)),
+            Form::Number { .. } | Form::Template { .. } => match definition.said_of_layouts() {
+                Some(what) => return Err(NamespaceError::Superfluous { kind, what }),
+                None => None,
+            },
+        };
+        let token_type = match (&definition.token_type, &layout) {
+            (Some(text), _) => text.parse()?,
+            (None, Some(layout)) => layout.token_type(),
+            (None, None) => right.token_type,
+        };
+        let template = match (form, &definition.template) {
+            (Form::Number { .. } | Form::Layout { .. }, Some(_)) => {
+                return Err(NamespaceError::TemplateSuperfluous { kind });
+            }
+            (Form::Template { default }, None) => {
+                return Err(NamespaceError::TemplateMissing { kind, example: default });
+            }
+            _ if !right.token_types.contains(&token_type) => {
+                return Err(NamespaceError::TokenType { kind, token_type, wanted: right.wanted });
+            }
+            (_, None) => None,
+            (_, Some(source)) => Some(Template::parse(source, token_type.family())?),
+        };
+        if let Some(layout) = layout {
+            let (step, scope) = (Self::STEP_DEFAULT, definition.scope.unwrap_or_default());
+            let everyday_reset = definable.everyday_reset;
+            let layout = Some(layout);
+            return Ok(Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early: false });
+        }
+        let capacity = capacity_of(kind, template.as_ref());
+        let max = u32::try_from(capacity).unwrap_or(u32::MAX).min(Self::STEP_MAX);
+        let step = definition.step.unwrap_or(Self::STEP_DEFAULT.min(max));
+        if !(1..=max).contains(&step) {
+            return Err(NamespaceError::Step { step, max });
+        }
+        let everyday_reset = definition.everyday_reset.unwrap_or(definable.everyday_reset);
+        let scope = definition.scope.unwrap_or_default();
+        if everyday_reset && scope == Scope::Kind && definable.shared_serials {
+            return Err(NamespaceError::SharedReset { kind });
+        }
+        Ok(Self { name, kind, token_type, template, layout: None, everyday_reset, step, scope, early: false })
+    }
+
+    /// The namespace `default` of one of the [`Kind::PREDEFINED`].
+    pub fn default_of(kind: Kind) -> Self {
+        let token_type = kind.default_token_type();
+        let template = match kind.spec().form {
+            Form::Number { .. } | Form::Layout { .. } => None,
+            Form::Template { default } => Template::parse(default, token_type.family()).ok(),
+        };
+        let everyday_reset = kind.spec().definition.as_ref().is_some_and(|definable| definable.everyday_reset);
+        let (name, step, scope) = (GeneratorName::default(), Self::STEP_DEFAULT, Scope::Kind);
+        Self { name, kind, token_type, template, layout: None, everyday_reset, step, scope, early: false }
+    }
+
+    /// Whether IDs can be minted by it for a year from `now` at least. Registered names go on as long as they last.
+    ///
+    /// # Errors
+    /// [`NamespaceError::Layout`] with when its time begins or ends.
+    pub fn check_life(&self, now: WallMs) -> Result<(), NamespaceError> {
+        let Some(definition) = &self.layout else { return Ok(()) };
+        definition.layout().check_life(now).map_err(|e: InvalidLayout| InvalidDefinition::from(e).into())
+    }
+
+    /// An ID of that instant, token and serial, as this namespace writes it; the caller's parts are letters. `None` if they
+    /// do not fit.
+    pub fn example(&self, offset: UtcOffset, at: WallMs, token: TokenValue, serial: u32) -> Option<String> {
+        let template = match (&self.kind.spec().form, &self.template) {
+            (Form::Number { decimal, .. }, _) => return decimal(offset, at, token, serial).ok(),
+            (Form::Layout { .. }, _) => {
+                let definition = self.layout.as_ref()?;
+                let layout = definition.layout();
+                let prefix = layout.prefix(layout.tick(at)?, token)?;
+                return Some(definition.text(layout.fill(prefix, serial, 0)));
+            }
+            (Form::Template { .. }, template) => template.as_ref()?,
+        };
+        let token = TokenKey { family: template.family(), value: token };
+        let bound = template.bind(offset, offset.day_bucket(at), token).ok()?;
+        let letters = |len: Option<u32>| len.map(|len| "A".repeat(len as usize));
+        let (biz, custom) = (letters(template.biz_len()), letters(template.custom_len()));
+        let caller = template.check_caller(biz.as_deref(), custom.as_deref()).ok()?;
+        let mut text = Vec::new();
+        bound.write(&caller, serial.into(), &mut text);
+        String::from_utf8(text).ok()
+    }
+
+    /// The definition as a person writes it, with nothing left out.
+    pub fn definition(&self) -> Definition {
+        let all = Definition {
+            kind: self.kind,
+            token_type: Some(self.token_type.name().to_owned()),
+            template: self.template.as_ref().map(|template| template.source().to_owned()),
+            everyday_reset: Some(self.everyday_reset),
+            step: Some(self.step),
+            scope: Some(self.scope),
+            ..Definition::default()
+        };
+        let Some(definition) = &self.layout else { return all };
+        let LayoutSource { layout, bits, epoch, unit_ms, fields } = definition.source();
+        let ahead_max_ms = u32::try_from(definition.ahead_max().0).ok();
+        let encoding = Some(definition.encoding().clone());
+        // Neither stands for anything in a layout.
+        let (everyday_reset, step) = (None, None);
+        Definition { everyday_reset, step, layout, bits, epoch, unit_ms, fields, ahead_max_ms, encoding, ..all }
+    }
+
+    /// Among which IDs its own are unique.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Whether its IDs are those of `default`, which it is another name for: one series for all Uniq64 of a token.
+    pub fn shares_serials(&self) -> bool {
+        let shared = self.kind.spec().definition.as_ref().is_some_and(|definable| definable.shared_serials);
+        shared && self.scope == Scope::Kind && !self.name.is_default()
+    }
+
+    /// Whether `known`, which is registered, is what this definition asks for. One that was registered before there were
+    /// scopes has its own; a program that says again what it said then goes on with it.
+    pub fn is_met_by(&self, known: &Self) -> bool {
+        let scope = if known.early { known.scope } else { self.scope };
+        Self { scope, early: known.early, ..self.clone() }.same_ids(known)
+    }
+
+    /// A string that both can write, if it cannot be proved that there is none; only strings are compared. `None`: proved.
+    pub fn overlap(&self, other: &Self) -> Option<Overlap> {
+        let (mine, its) = (self.template.as_ref()?, other.template.as_ref()?);
+        Some(mine.overlap(self.token_type, its, other.token_type)).filter(|overlap| *overlap != Overlap::Disjoint)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &GeneratorName {
+        &self.name
+    }
+
+    /// What it mints.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The type of token it needs.
+    pub fn token_type(&self) -> TokenType {
+        self.token_type
+    }
+
+    /// The template; there for strings and only for them.
+    pub fn template(&self) -> Option<&Template> {
+        self.template.as_ref()
+    }
+
+    /// What it is by; there for layouts and only for them.
+    pub fn layout(&self) -> Option<&LayoutDefinition> {
+        self.layout.as_deref()
+    }
+
+    /// Whether both count by the same ticks: of two names with one layout no number is equal, unless one's scope is its own.
+    pub fn shares_ticks(&self, other: &Self) -> bool {
+        let layouts = self.layout.as_ref().zip(other.layout.as_ref());
+        let kind = (self.scope, other.scope, self.token_type) == (Scope::Kind, Scope::Kind, other.token_type);
+        layouts.is_some_and(|(mine, its)| mine.layout() == its.layout()) && kind
+    }
+
+    /// Whether the serial starts at 0 when the day grows.
+    pub fn everyday_reset(&self) -> bool {
+        self.everyday_reset
+    }
+
+    /// How many IDs one token can give in the kind's unit of time.
+    pub fn capacity(&self) -> u64 {
+        match &self.layout {
+            Some(definition) => definition.layout().serials_per_tick(),
+            None => capacity_of(self.kind, self.template.as_ref()),
+        }
+    }
+
+    /// How many serials are reserved at once at first.
+    pub fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// Whether both give the same IDs: all is equal but perhaps the step.
+    pub fn same_ids(&self, other: &Self) -> bool {
+        let ids = |namespace: &Self| Self { step: 0, layout: None, ..namespace.clone() };
+        let layouts = match (&self.layout, &other.layout) {
+            (Some(mine), Some(its)) => mine.same_ids(its),
+            (mine, its) => mine == its,
+        };
+        layouts && ids(self) == ids(other)
+    }
+
+    /// A number that stands for the definition in the serial file.
+    ///
+    /// FNV-1a of 64 bits over these bytes: `1 u8 version=1 · 1 u8 kind · 1 u8 token type's wire number · 1 u8
+    /// everyday_reset (0, 1) · 1 u8 length of the name, the name · 2 u16 little-endian length of the template, the
+    /// template` (length 0 for Uniq64; of a layout, its definition as JSON). The step is not part of it: it says how often the file is written, not which IDs
+    /// come out. It notices a block that belongs to another definition; it does not withstand someone who looks for two
+    /// that collide, so masters compare the definitions themselves.
+    pub fn checksum(&self) -> u64 {
+        fnv1a(self.checksum_bytes().iter())
+    }
+
+    /// The number that stands for this definition in the serial file of an agent of `cluster`. What `default` stands for is
+    /// the same in every cluster, so its number is [`checksum`](Self::checksum).
+    ///
+    /// The upper half is the lower half of FNV-1a over `1 u8 version=2 · 16 u128 little-endian cluster`, the lower half
+    /// that of [`checksum`](Self::checksum): see [`same_cluster`](Self::same_cluster).
+    pub fn checksum_in(&self, cluster: ClusterId) -> u64 {
+        if self.name.is_default() {
+            return self.checksum();
+        }
+        (cluster_half(cluster) << u32::BITS) | (self.checksum() & u64::from(u32::MAX))
+    }
+
+    /// Whether a number that [`checksum_in`](Self::checksum_in) gave belongs to `cluster`, whatever the definition. One
+    /// foreign number in 2^32 seems to.
+    pub fn same_cluster(checksum: u64, cluster: ClusterId) -> bool {
+        checksum >> u32::BITS == cluster_half(cluster)
+    }
+
+    fn checksum_bytes(&self) -> Vec<u8> {
+        let name = self.name.as_str().as_bytes();
+        let layout = self.layout.as_ref().map(|definition| definition.checked());
+        let template = self.template.as_ref().map(Template::source).or(layout.as_deref()).unwrap_or("").as_bytes();
+        // Both lengths fit: a name has at most 15 bytes, a template at most 256, a layout less than 1,000.
+        let [name_len, ..] = name.len().to_le_bytes();
+        let [low, high, ..] = template.len().to_le_bytes();
+        let head = [CHECKSUM_VERSION, self.kind.number(), self.token_type.wire(), self.everyday_reset.into(), name_len];
+        head.iter().chain(name).chain(&[low, high]).chain(template).copied().collect()
+    }
+}
+
+fn capacity_of(kind: Kind, template: Option<&Template>) -> u64 {
+    match (&kind.spec().form, template) {
+        (Form::Number { serials, .. }, _) => *serials,
+        (Form::Template { .. }, template) => template.map_or(0, Template::capacity),
+        (Form::Layout { .. }, _) => 0,
+    }
+}
+
+fn cluster_half(cluster: ClusterId) -> u64 {
+    let bytes = cluster.0.to_le_bytes();
+    fnv1a(std::iter::once(&CLUSTER_CHECKSUM_VERSION).chain(&bytes)) & u64::from(u32::MAX)
+}
+
+const CHECKSUM_VERSION: u8 = 1;
+const CLUSTER_CHECKSUM_VERSION: u8 = 2;
+const _: () = assert!(GeneratorName::LEN_MAX <= u8::MAX as usize && Template::SOURCE_LEN_MAX <= u16::MAX as usize);
+
+/// The hash of Fowler, Noll and Vo: no crate of ours has a checksum of 64 bits, and this one is two operations.
+fn fnv1a<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
+    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    bytes.fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
+}
+
+impl TryFrom<RawNamespace> for Namespace {
+    type Error = NamespaceError;
+    fn try_from(raw: RawNamespace) -> Result<Self, NamespaceError> {
+        let definition = Definition {
+            kind: raw.kind,
+            token_type: Some(raw.token_type.name().to_owned()),
+            scope: Some(raw.scope),
+            ..Definition::default()
+        };
+        let definition = match raw.kind.spec().form {
+            Form::Layout { .. } => {
+                let stored = LayoutDefinition::read_stored(raw.template.as_deref().unwrap_or_default())?;
+                let LayoutSource { layout, bits, epoch, unit_ms, fields } = stored.source();
+                let ahead_max_ms = u32::try_from(stored.ahead_max().0).ok();
+                let encoding = Some(stored.encoding().clone());
+                Definition { layout, bits, epoch, unit_ms, fields, ahead_max_ms, encoding, ..definition }
+            }
+            Form::Number { .. } | Form::Template { .. } => Definition {
+                template: raw.template,
+                everyday_reset: Some(raw.everyday_reset),
+                step: Some(raw.step),
+                ..definition
+            },
+        };
+        let early = raw.early && raw.scope == Scope::Own;
+        Ok(Self { early, ..Self::define(raw.name, &definition)? })
+    }
+}
+
+impl From<Namespace> for RawNamespace {
+    fn from(namespace: Namespace) -> Self {
+        Self {
+            template: match &namespace.layout {
+                Some(definition) => Some(definition.stored()),
+                None => namespace.template.as_ref().map(|template| template.source().to_owned()),
+            },
+            name: namespace.name,
+            kind: namespace.kind,
+            token_type: namespace.token_type,
+            everyday_reset: namespace.everyday_reset,
+            step: namespace.step,
+            scope: namespace.scope,
+            early: namespace.early,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Names of generators.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::digits::shown;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A generator's name: 1 to 15 of a-z 0-9 _ -.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct GeneratorName(String);
+
+/// A text that is not a generator's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a generator's name: write 1 to {max} of a-z 0-9 _ -", max = GeneratorName::LEN_MAX)]
+pub struct NameError(String);
+
+impl GeneratorName {
+    /// The longest name, in characters: a block of the serial file has 16 bytes for it, the last one NUL.
+    pub const LEN_MAX: usize = 15;
+    /// The name that exists for every kind.
+    pub const DEFAULT: &'static str = "default";
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is [`DEFAULT`](Self::DEFAULT).
+    pub fn is_default(&self) -> bool {
+        self.0 == Self::DEFAULT
+    }
+}
+
+impl Default for GeneratorName {
+    fn default() -> Self {
+        Self(Self::DEFAULT.to_owned())
+    }
+}
+
+impl FromStr for GeneratorName {
+    type Err = NameError;
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let fits = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+        if (1..=Self::LEN_MAX).contains(&text.len()) && text.bytes().all(fits) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(NameError(shown(text)))
+        }
+    }
+}
+
+impl TryFrom<String> for GeneratorName {
+    type Error = NameError;
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<GeneratorName> for String {
+    fn from(name: GeneratorName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for GeneratorName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
