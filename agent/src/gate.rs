@@ -6,7 +6,8 @@
 
 use crate::refusal::{ClockFault, Refusal};
 use common::calendar::{DayBucket, UtcOffset};
-use common::kind::{Bucket as Unit, Kind, LayoutError, Numbers, Uniq96};
+use common::kind::{Bucket as Unit, Kind, LayoutError, Numbers as Numbers64, Uniq96};
+use common::layout::LayoutDefinition;
 use common::lease::Grant;
 use common::namespace::Namespace;
 use common::template::{BoundTemplate, Template};
@@ -14,6 +15,7 @@ use common::time::{DAY_MS, SpanMs, WallMs};
 use std::sync::Arc;
 
 use crate::serial::Rules;
+use crate::ticks::{Numbers, Ticks};
 
 /// How far a bucket may begin ahead of the clock before minting waits for it.
 pub const BUCKET_AHEAD_MAX: SpanMs = SpanMs::seconds(3_600);
@@ -24,9 +26,11 @@ pub const UNIQ96_AHEAD_MAX: SpanMs = SpanMs::seconds(600);
 #[derive(Clone, Debug)]
 pub enum Layout {
     /// Numbers of 64 bits, by their kind's unit of time.
-    Number(&'static Numbers),
+    Number(&'static Numbers64),
     /// A template, by the day.
     Text(Arc<Template>),
+    /// A layout, by its ticks.
+    Ticks(Arc<LayoutDefinition>),
 }
 
 /// What all IDs of a window have in common.
@@ -39,7 +43,7 @@ pub enum Prefix {
         /// The ID with serial 0.
         prefix: u64,
         /// What it is a number of.
-        numbers: &'static Numbers,
+        numbers: &'static Numbers64,
     },
     /// Millisecond and token.
     Uniq96 {
@@ -52,6 +56,13 @@ pub enum Prefix {
         bound: Arc<BoundTemplate>,
         /// Serials are written modulo this.
         capacity: u64,
+    },
+    /// Tick and token of a layout. Counters go on into the ticks that follow.
+    Ticks {
+        /// The first tick, counted from the layout's epoch.
+        tick: u64,
+        /// Layout and token.
+        numbers: Arc<Numbers>,
     },
 }
 
@@ -85,9 +96,10 @@ impl Bucket {
 impl Layout {
     /// What that namespace's IDs are made by; `None` for a kind that keeps no serials.
     pub fn of(namespace: &Namespace) -> Option<Self> {
-        match namespace.template() {
-            Some(template) => Some(Self::Text(Arc::new(template.clone()))),
-            None => namespace.kind().spec().numbers.map(Self::Number),
+        match (namespace.template(), namespace.layout()) {
+            (Some(template), _) => Some(Self::Text(Arc::new(template.clone()))),
+            (None, Some(layout)) => Some(Self::Ticks(Arc::new(layout.clone()))),
+            (None, None) => namespace.kind().spec().numbers.map(Self::Number),
         }
     }
 
@@ -96,6 +108,7 @@ impl Layout {
         let capacity = match self {
             Self::Number(numbers) => numbers.serial_mask + 1,
             Self::Text(template) => template.capacity().max(1),
+            Self::Ticks(definition) => definition.layout().serials_per_tick(),
         };
         let buckets_per_day = u32::try_from(DAY_MS / self.unit().span().0).unwrap_or(u32::MAX);
         Rules { capacity, buckets_per_day, everyday_reset }
@@ -106,6 +119,7 @@ impl Layout {
         let kind = match self {
             Self::Number(numbers) => numbers.kind,
             Self::Text(_) => Kind::String,
+            Self::Ticks(_) => Kind::Layout,
         };
         kind.spec().unit
     }
@@ -155,25 +169,34 @@ impl Layout {
                 .bind(offset, DayBucket(bucket.number), lease.key)
                 .map(|bound| Prefix::Text { bound: Arc::new(bound), capacity: template.capacity().max(1) })
                 .map_err(|e| Refusal::ClockSkew(ClockFault::Year(e.to_string()))),
+            // Those have no window of serials.
+            Self::Ticks(_) => Ok(Prefix::Void),
         }
     }
 }
 
-/// Whether Uniq96 may be minted now, and the first millisecond that they may carry: the clock's, or `last` if that is
-/// later.
+/// Whether IDs of a tick may be minted now, and when the first tick begins that they may carry: the clock's, or that of `last`
+/// if that is later. It begins within the lease: a tick that began before may have been another holder's.
 ///
 /// # Errors
 /// As [`Layout::gate`].
-pub fn gate_uniq96(lease: &Grant, last: WallMs, wall: WallMs) -> Result<WallMs, Refusal> {
-    let ms = last.max(wall);
+pub fn gate_ticks(
+    ticks: &Ticks,
+    lease: &Grant,
+    last: WallMs,
+    wall: WallMs,
+    ahead_max: SpanMs,
+) -> Result<WallMs, Refusal> {
     if wall >= lease.until {
         return Err(expired(lease));
     }
-    if ms < lease.from {
+    let reached = ticks.ceil(last).max(ticks.floor(wall));
+    if reached.max(wall) < lease.from {
         return Err(behind(lease.from, wall, lease.from));
     }
-    if ms - wall > UNIQ96_AHEAD_MAX {
-        return Err(behind(ms, wall, ms + SpanMs(-UNIQ96_AHEAD_MAX.0)));
+    let ms = reached.max(ticks.ceil(lease.from));
+    if ms - wall > ahead_max {
+        return Err(behind(ms, wall, ms + SpanMs(-ahead_max.0)));
     }
     if ms >= lease.until {
         return Err(expired(lease));
@@ -285,13 +308,17 @@ mod tests {
         let lease = lease(100, 107 * DAY_MS);
         let now = WallMs(101 * DAY_MS);
         assert_eq!(code(uniq64().gate(UTC, &lease, 200 * 24, now)), MintCode::ClockBehind);
-        assert_eq!(code(gate_uniq96(&lease, WallMs(200 * DAY_MS), now)), MintCode::ClockBehind);
+        assert_eq!(
+            code(gate_ticks(&Ticks::UNIQ96, &lease, WallMs(200 * DAY_MS), now, UNIQ96_AHEAD_MAX)),
+            MintCode::ClockBehind
+        );
     }
 
     #[test]
     fn a_millisecond_is_the_clocks_and_never_before_the_last() {
         let lease = lease(100, 107 * DAY_MS);
         let t = |ms: i64| WallMs(101 * DAY_MS + ms);
+        let gate_uniq96 = |lease, last, wall| gate_ticks(&Ticks::UNIQ96, lease, last, wall, UNIQ96_AHEAD_MAX);
         assert_eq!(gate_uniq96(&lease, t(0), t(5)), Ok(t(5)));
         assert_eq!(gate_uniq96(&lease, t(600_000), t(0)), Ok(t(600_000)));
         let behind = |behind, retry| Err(Refusal::ClockBehind { behind: SpanMs(behind), retry: SpanMs(retry) });

@@ -1,6 +1,6 @@
 //! The agent: leases tokens from the masters and mints IDs by itself.
 //!
-//! The pure rooms decide ([`engine`], [`holder`], [`serial`], [`window`], [`uniq96`], [`gate`], [`timebase`]); [`serial_file`]
+//! The pure rooms decide ([`engine`], [`holder`], [`serial`], [`window`], [`ticks`], [`gate`], [`timebase`]); [`serial_file`]
 //! and [`minter`] carry their decisions out; [`embed`] lets an
 //! application mint in its own process; [`heartbeat`], [`http`] and [`rpc`] talk, on the
 //! threads of [`workers`].
@@ -22,8 +22,8 @@ pub mod run;
 pub mod serial;
 pub mod serial_file;
 mod sync;
+pub mod ticks;
 pub mod timebase;
-pub mod uniq96;
 pub mod window;
 #[cfg(feature = "server")]
 pub mod workers;

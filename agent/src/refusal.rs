@@ -8,6 +8,9 @@ use common::rpc::mint::MintCode;
 use common::time::{SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 
+/// Characters of an unknown name that a refusal repeats.
+pub(crate) const NAME_SHOWN_MAX: usize = 32;
+
 /// A refusal, worded for the caller. None of them comes with an ID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +23,12 @@ pub enum Refusal {
     UnknownGenerator {
         /// Of which kind.
         kind: Kind,
+        /// The name asked for, cut to a bounded length.
+        name: String,
+    },
+    /// No generator of any kind has that name.
+    #[error("there is no generator named '{name}'; GET /generators lists those there are")]
+    UnknownName {
         /// The name asked for, cut to a bounded length.
         name: String,
     },
@@ -133,6 +142,18 @@ pub enum Refusal {
         /// The token.
         token: TokenKey,
     },
+    /// The token is beyond the layout's field.
+    #[error(
+        "token {token} does not fit this layout, which has room for {tokens} tokens (0 to {}): let the masters grant smaller \
+         ones (--uint2-max), lease this name's tokens on fewer agents, or take a layout with a wider token",
+        tokens.saturating_sub(1)
+    )]
+    TokenTooWide {
+        /// The token.
+        token: TokenKey,
+        /// How many tokens the layout has room for.
+        tokens: u64,
+    },
     /// Too many requests at once.
     #[error("{0}")]
     Overloaded(&'static str),
@@ -161,7 +182,7 @@ impl Refusal {
     pub fn code(&self) -> MintCode {
         match self {
             Self::BadParameter(_) => MintCode::BadParameter,
-            Self::UnknownGenerator { .. } => MintCode::UnknownGenerator,
+            Self::UnknownGenerator { .. } | Self::UnknownName { .. } => MintCode::UnknownGenerator,
             Self::GeneratorExists { .. } => MintCode::GeneratorExists,
             Self::GeneratorConflict { .. } => MintCode::GeneratorConflict,
             Self::WrongCluster { .. } => MintCode::WrongCluster,
@@ -175,9 +196,14 @@ impl Refusal {
             Self::ClockBehind { .. } => MintCode::ClockBehind,
             Self::ClockSkew(_) => MintCode::ClockSkew,
             Self::SerialFileIo(_) => MintCode::SerialFileIo,
-            Self::TokenOutOfRange { .. } => MintCode::TokenOutOfRange,
+            Self::TokenOutOfRange { .. } | Self::TokenTooWide { .. } => MintCode::TokenOutOfRange,
             Self::Overloaded(_) => MintCode::Overloaded,
         }
+    }
+
+    /// That there is no generator named `name`, of whatever kind.
+    pub(crate) fn unknown_name(name: &str) -> Self {
+        Self::UnknownName { name: name.chars().take(NAME_SHOWN_MAX).collect() }
     }
 
     /// When to ask again, if that is known or a guess is better than none.

@@ -2,8 +2,10 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::gate::Prefix;
+use crate::ticks::Numbers;
 use common::kind::{Kind, UNIQ64_SERIALS_PER_HOUR, Uniq64, Uniq96};
 use common::template::CallerParts;
+use std::sync::Arc;
 
 /// Room for a string of the usual length.
 const TEXT_LEN_USUAL: usize = 32;
@@ -82,6 +84,21 @@ impl Runs {
                 _ => None,
             };
             prefix.into_iter().flat_map(|prefix| run.counters().map(move |counter| uniq96(prefix, counter)))
+        })
+    }
+
+    /// The IDs, if they are numbers of a layout.
+    pub fn numbers(&self) -> impl Iterator<Item = u128> {
+        self.iter().flat_map(|run| {
+            let prefix = match &run.prefix {
+                Prefix::Ticks { tick, numbers } => Some((*tick, numbers)),
+                _ => None,
+            };
+            let numbers = move |(tick, numbers): (u64, &Arc<Numbers>)| {
+                let numbers = Arc::clone(numbers);
+                run.counters().map(move |counter| numbers.number(tick, counter))
+            };
+            prefix.into_iter().flat_map(numbers)
         })
     }
 

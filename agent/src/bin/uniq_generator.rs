@@ -141,7 +141,7 @@ async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToke
     let wanted = args.token_types.iter().copied().collect();
     let held = &opened.holdings;
     let holder = Holder::new(&wanted, &held.leases, held.rseq, args.renew_interval(), clock.now()).resumed();
-    let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
+    let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
     let report = Arc::new(Report::default());
     let file = args.serial_file.as_path();

@@ -107,7 +107,7 @@ impl Embedded {
         let held = &opened.holdings;
         let holder = Holder::new(&settings.token_types, &held.leases, held.rseq, renew_interval, clock.now());
         let holder = holder.resumed();
-        let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
+        let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
         let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
         let process = Process::this().map_err(StartError::Settings)?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();

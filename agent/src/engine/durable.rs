@@ -1,6 +1,7 @@
 //! What is made durable before it counts, and what a failed write leaves.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::ticks::Axis;
 use super::{Effects, Engine, WRITE_RETRY, broken};
 use crate::refusal::Refusal;
 use crate::serial::Marks;
@@ -24,8 +25,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes a later Uniq96 mark durable; nothing happens if it is not later.
-    pub(super) fn write_mark96(&mut self, effects: &mut impl Effects, mark: WallMs) -> Result<(), Refusal> {
+    /// Makes a later time mark durable; nothing happens if it is not later.
+    pub(super) fn write_mark(&mut self, effects: &mut impl Effects, mark: WallMs) -> Result<(), Refusal> {
         if mark <= self.contents.header.uniq96_mark {
             return Ok(());
         }
@@ -35,7 +36,7 @@ impl Engine {
     }
 
     /// Makes all of the file durable. If that fails, the bounds stay as they were.
-    fn write_contents(&mut self, effects: &mut impl Effects, mut contents: Contents) -> Result<(), Refusal> {
+    pub(super) fn write_contents(&mut self, effects: &mut impl Effects, mut contents: Contents) -> Result<(), Refusal> {
         self.may_write(effects)?;
         let done = effects.write(&mut contents, &self.holdings);
         self.after_write(effects, done)?;
@@ -94,8 +95,7 @@ impl Engine {
         for series in &self.series {
             series.rest(&mut contents, self.holdings.cluster);
         }
-        let place = self.axis.place;
-        let used_up_to = WallMs(place.ms.0.saturating_add(i64::from(place.serial > 0)));
+        let used_up_to = self.axes.iter().map(Axis::used_up_to).max().unwrap_or(contents.header.uniq96_mark);
         contents.header.uniq96_mark = used_up_to.min(contents.header.uniq96_mark);
         if contents == self.contents {
             return Ok(());

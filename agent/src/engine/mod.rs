@@ -14,25 +14,26 @@ mod leases;
 mod published;
 mod serials;
 mod series;
-mod uniq96;
+mod ticks;
 
 pub use published::{Membership, Published};
 pub use serials::{Part, Taken, take};
-pub use uniq96::{Refilled, Taken96, take_uniq96};
+pub use ticks::{Refilled, TakenTicks, UNIQ96_AXIS, take_ticks};
 
 use crate::gate::Prefix;
 use crate::holder::Leases;
 use crate::refusal::Refusal;
 use crate::serial_file::{Contents, Holdings, WriteError};
-use crate::uniq96::{Place, Window96};
+use crate::ticks::{Place, TickWindow, Ticks};
 use crate::window::Window;
-use common::calendar::UtcOffset;
-use common::lease::Grant;
+use common::layout::RandomBits;
 use common::namespace::Namespace;
 use common::parameters::SessionId;
 use common::time::{BootMs, SpanMs, WallMs};
 use series::Series;
 use std::ops::Range;
+use std::sync::Arc;
+use ticks::Axis;
 
 /// How far ahead of the clock the Uniq96 mark is made durable, in real time.
 pub const MARK_AHEAD: SpanMs = SpanMs::seconds(1);
@@ -85,28 +86,17 @@ pub trait Effects {
     /// Opens a window of a series. The one before was closed.
     fn open(&mut self, series: usize, window: Window<Prefix>);
 
-    /// Closes the window of Uniq96. Gives where they go on; `None` if none was open.
-    fn close_uniq96(&mut self) -> Option<Place>;
+    /// Closes the window of an axis. Gives where it goes on; `None` if none was open.
+    fn close_ticks(&mut self, axis: usize) -> Option<Place>;
 
-    /// Opens a window of Uniq96. The one before was closed.
-    fn open_uniq96(&mut self, window: Window96);
+    /// Opens a window of an axis. The one before was closed.
+    fn open_ticks(&mut self, axis: usize, window: TickWindow);
 
     /// What those may see from now on who mint without a lock.
     fn publish(&mut self, published: &Published);
 
     /// Minting has ended for good; why.
     fn give_up(&mut self, why: String);
-}
-
-/// Where Uniq96 go on.
-#[derive(Clone, Debug)]
-struct Axis {
-    /// The next place; while a window is open, where it began.
-    place: Place,
-    /// Whether the clock has passed the mark of the former run, or was waited for long enough.
-    settled: bool,
-    /// What the window that is open was opened with.
-    open: Option<(Grant, UtcOffset)>,
 }
 
 /// Everything that is decided about minting; see above.
@@ -117,7 +107,12 @@ pub struct Engine {
     /// As they are durable.
     holdings: Holdings,
     series: Vec<Series>,
-    axis: Axis,
+    /// Where IDs of a tick go on; the first is that of Uniq96.
+    axes: Vec<Axis>,
+    /// The time mark that the former run left: a new axis begins there.
+    mark_at_start: WallMs,
+    /// For the random bits of layouts.
+    random: Arc<RandomBits>,
     published: Published,
     /// When the last write failed and why; `None` if it did not.
     failed: Option<(BootMs, String)>,
@@ -129,10 +124,17 @@ impl Engine {
     /// Goes on where a serial file says, under `leases` until told otherwise. `resumed_until`: from when on a resumed
     /// session may mint although no master has answered, by the machine's real time; `None`: never.
     pub fn new(contents: Contents, holdings: Holdings, leases: Leases, resumed_until: Option<BootMs>) -> Self {
-        let place = Place { ms: contents.header.uniq96_mark, serial: 0 };
+        let mark_at_start = contents.header.uniq96_mark;
         let published = Published::new(&holdings, leases, resumed_until);
-        let axis = Axis { place, settled: false, open: None };
-        Self { contents, holdings, series: Vec::new(), axis, published, failed: None, ended: false }
+        let axes = vec![Axis::new(Ticks::UNIQ96, mark_at_start)];
+        let (series, random) = (Vec::new(), Arc::default());
+        Self { contents, holdings, series, axes, mark_at_start, random, published, failed: None, ended: false }
+    }
+
+    /// With these random bits for layouts that have some.
+    #[must_use]
+    pub fn with_random_bits(self, random: RandomBits) -> Self {
+        Self { random: Arc::new(random), ..self }
     }
 
     /// Adds a series and gives its number: how many there were before.
@@ -141,7 +143,8 @@ impl Engine {
     /// A text for the operator, if the namespace keeps no serials or a block of the file belongs to another definition of
     /// its name.
     pub fn add(&mut self, namespace: &Namespace) -> Result<usize, String> {
-        let series = Series::resume(namespace, &self.contents, self.holdings.cluster)?;
+        let mut series = Series::resume(namespace, &self.contents, self.holdings.cluster)?;
+        series.axis = self.axis_for(&series);
         self.series.push(series);
         Ok(self.series.len() - 1)
     }
@@ -186,7 +189,7 @@ impl Engine {
     /// As if the mark of the former run had been waited for.
     #[cfg(test)]
     pub(crate) fn settle(&mut self) {
-        self.axis.settled = true;
+        self.axes.iter_mut().for_each(|axis| axis.settled = true);
     }
 }
 

@@ -206,7 +206,7 @@ impl Engine {
             let (bucket, rest) = effects.close(at);
             series.serial.put_back(bucket, rest);
         }
-        self.close_uniq96(effects);
+        self.close_axes(effects);
     }
 }
 

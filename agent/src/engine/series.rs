@@ -17,6 +17,8 @@ pub(super) struct Series {
     pub(super) namespace: Namespace,
     pub(super) layout: Layout,
     pub(super) serial: Serial,
+    /// Where its IDs go on if they are of a tick; its serials stand for nothing then, and its block for its definition.
+    pub(super) axis: Option<usize>,
     /// Serials of a bucket that were taken for a request and not given, because it needed more than the bucket had left
     /// and others had taken some above them meanwhile.
     spares: (u32, Vec<Range<u64>>),
@@ -35,7 +37,7 @@ impl Series {
             .ok_or_else(|| format!("a generator of kind {} keeps no serials", namespace.kind()))?;
         let marks = recalled(namespace, contents, cluster)?;
         let serial = Serial::resume(layout.rules(namespace.everyday_reset()), marks);
-        Ok(Self { namespace: namespace.clone(), layout, serial, spares: (0, Vec::new()) })
+        Ok(Self { namespace: namespace.clone(), layout, serial, axis: None, spares: (0, Vec::new()) })
     }
 
     /// Keeps serials that were taken and not given. Those of a former bucket are gone.
@@ -86,6 +88,11 @@ impl Series {
             step: marks.step,
         });
         Some(contents)
+    }
+
+    /// Whether the file has a block of this name. Its definition was compared when the series was added.
+    pub(super) fn has_block(&self, contents: &Contents) -> bool {
+        contents.blocks.iter().any(|block| is_of(block.as_ref(), &self.namespace))
     }
 
     /// The mark of this series' block at a clean stop, when nothing is lent out.

@@ -3,13 +3,16 @@
 use super::*;
 use crate::holder::LeaseView;
 use crate::serial_file::{Header, StepError, Taken as FileTaken};
+use common::calendar::UtcOffset;
 use common::kind::Kind;
-use common::lease::Generation;
+use common::lease::{Generation, Grant};
 use common::parameters::{ClusterId, ClusterParameters};
 use common::rpc::mint::MintCode;
 use common::time::{DAY_MS, HOUR_MS};
 use common::token::{TokenType, TokenValue};
 use std::collections::{BTreeMap, BTreeSet};
+
+mod ticks;
 
 const NOON: WallMs = WallMs(20_000 * DAY_MS + 12 * HOUR_MS);
 
@@ -19,14 +22,20 @@ struct Fake {
     boot: BootMs,
     fails: Option<fn() -> WriteError>,
     window: Window<Prefix>,
-    window96: Window96,
+    window96: TickWindow,
+    layouts: [TickWindow; 3],
     asked: Vec<&'static str>,
 }
 
 impl Fake {
     fn new() -> Self {
-        let (window, window96) = (Window::closed(Prefix::Void), Window96::closed());
-        Self { wall: NOON, boot: BootMs(10_000), fails: None, window, window96, asked: Vec::new() }
+        let (window, window96) = (Window::closed(Prefix::Void), TickWindow::closed());
+        let layouts = [TickWindow::closed(), TickWindow::closed(), TickWindow::closed()];
+        Self { wall: NOON, boot: BootMs(10_000), fails: None, window, window96, layouts, asked: Vec::new() }
+    }
+
+    fn ticks_of(&mut self, axis: usize) -> &mut TickWindow {
+        if axis == UNIQ96_AXIS { &mut self.window96 } else { &mut self.layouts[axis - 1] }
     }
 
     fn pass(&mut self, ms: i64) {
@@ -86,12 +95,12 @@ impl Effects for Fake {
         self.asked.push("open");
         self.window = window;
     }
-    fn close_uniq96(&mut self) -> Option<Place> {
-        self.window96.close()
+    fn close_ticks(&mut self, axis: usize) -> Option<Place> {
+        self.ticks_of(axis).close()
     }
-    fn open_uniq96(&mut self, window: Window96) {
-        self.asked.push("open uniq96");
-        self.window96 = window;
+    fn open_ticks(&mut self, axis: usize, window: TickWindow) {
+        self.asked.push(if axis == UNIQ96_AXIS { "open uniq96" } else { "open ticks" });
+        *self.ticks_of(axis) = window;
     }
     fn publish(&mut self, _: &Published) {
         self.asked.push("publish");
@@ -301,7 +310,7 @@ fn a_stretch_of_uniq96_is_made_durable_when_half_of_it_is_left() {
     uniq96_again(fake, &mut engine);
     assert_eq!(fake.asked, ["write", "open uniq96"]);
     fake.pass(600);
-    engine.extend_uniq96(fake).unwrap();
+    engine.extend_ticks(fake, UNIQ96_AXIS).unwrap();
     assert_eq!((&fake.asked[..], mark(&engine)), (&["write", "open uniq96"][..], fake.wall + MARK_AHEAD));
     let before = fake.wall;
     fake.pass(MARK_AHEAD.0 - 2);
@@ -319,7 +328,7 @@ fn a_mark_ahead_of_the_clock_is_waited_for_once_if_it_is_near() {
     for (ahead, waits) in [(0, false), (1, true), (RESTART_WAIT_MAX.0, true), (RESTART_WAIT_MAX.0 + 1, false)] {
         let fake = &mut Fake::new();
         let mut engine = with_a_lease(fake);
-        engine.axis.place.ms = NOON + SpanMs(ahead);
+        engine.axes[UNIQ96_AXIS].place.ms = NOON + SpanMs(ahead);
         match engine.refill_uniq96(fake, 1).unwrap() {
             Refilled::WaitFor(span) => assert!(waits && span == SpanMs(ahead), "{ahead}"),
             Refilled::Runs(_) => assert!(!waits, "{ahead}"),
@@ -335,7 +344,10 @@ fn a_clean_stop_gives_back_what_was_not_used() {
     let mut engine = with_a_lease(fake);
     engine.refill(fake, 0, None, 3).unwrap();
     engine.refill_uniq96(fake, u32::MAX).unwrap();
-    assert!(matches!(take_uniq96(&fake.window96, 1, NOON), Ok(Taken96::All { .. })), "the last of its millisecond");
+    assert!(
+        matches!(take_ticks(&fake.window96, 1, NOON, crate::gate::UNIQ96_AHEAD_MAX), Ok(TakenTicks::All { .. })),
+        "the last of its millisecond"
+    );
     fake.asked.clear();
     engine.end(fake).unwrap();
     assert_eq!((engine.is_ended(), &fake.asked[..]), (true, &["close", "write"][..]));

@@ -6,7 +6,8 @@ use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, body};
 use crate::heartbeat::source_of;
-use crate::minter::Source;
+use crate::minter::{Generator, Source, SourceRef};
+use crate::refusal::Refusal;
 use crate::run::Runs;
 use axum::Router;
 use axum::extract::rejection::PathRejection;
@@ -33,6 +34,11 @@ pub(super) const LARGE_MAX: usize = 32;
 const NUMBERS: &[&str] = &["n", "format"];
 const STRINGS: &[&str] = &["n", "biz", "custom"];
 
+/// In the place of a kind: whichever the name is of.
+const ANY_KIND: &str = "id";
+/// The address of IDs of a name of any kind.
+pub(super) const OF_ANY_KIND: &str = "/id/{name}";
+
 type Name = Result<Path<String>, PathRejection>;
 
 /// A request for IDs, understood: what has to be done for it, however often it comes.
@@ -48,7 +54,10 @@ impl Plan {
     pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Option<Self> {
         let path = uri.path().strip_prefix('/')?;
         let (kind, name) = path.split_once('/').map_or((path, None), |(kind, name)| (kind, Some(name)));
-        let kind = Kind::ALL.into_iter().find(|known| known.name() == kind)?;
+        let kind = match name {
+            Some(name) if kind == ANY_KIND => agent.minter.kind_of(name)?,
+            _ => Kind::ALL.into_iter().find(|known| known.name() == kind)?,
+        };
         let media = accept.map_or(Some(Media::default()), negotiate)?;
         let asked = Asked { query: MintQuery::of(uri, parameters(kind)).ok()?, media };
         let n = asked.query.count(agent.batch_max).ok()?;
@@ -56,10 +65,7 @@ impl Plan {
             return None;
         }
         let source = agent.minter.source(kind, name.unwrap_or(GeneratorName::DEFAULT)).ok()?;
-        let style = match (&kind.spec().form, source.namespace()) {
-            (Form::Template { .. }, Some(namespace)) => string_style(&asked, namespace).ok()?,
-            _ => number_style(&asked).ok()?,
-        };
+        let style = style(&asked, source).ok()?;
         (style.form != TextForm::Uri).then_some(Self { source: source.cloned(), n, style })
     }
 }
@@ -67,8 +73,17 @@ impl Plan {
 /// What a request for IDs of that kind may say.
 fn parameters(kind: Kind) -> &'static [&'static str] {
     match kind.spec().form {
-        Form::Number { .. } => NUMBERS,
+        Form::Number { .. } | Form::Layout { .. } => NUMBERS,
         Form::Template { .. } => STRINGS,
+    }
+}
+
+/// How the IDs of that source are written for a request.
+fn style(asked: &Asked, source: SourceRef<'_>) -> Result<Style, Problem> {
+    match (source, source.namespace()) {
+        (Source::Ticks(generator), _) => layout_style(asked, generator),
+        (_, Some(namespace)) if namespace.template().is_some() => string_style(asked, namespace),
+        _ => number_style(asked),
     }
 }
 
@@ -88,14 +103,16 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(request: &Request, kind: Kind) -> Result<Self, Problem> {
-        Ok(Self { query: MintQuery::of(request.uri(), parameters(kind))?, media: media(request.headers())? })
+    fn of(uri: &Uri, headers: &HeaderMap, kind: Kind) -> Result<Self, Problem> {
+        Ok(Self { query: MintQuery::of(uri, parameters(kind))?, media: media(headers)? })
     }
 }
 
-/// The addresses of that kind's IDs: of the generator `default`, and of others if there are any.
-pub(super) fn addresses(kind: Kind) -> (String, Option<String>) {
-    (format!("/{kind}"), kind.spec().definition.as_ref().map(|_| format!("/{kind}/{{name}}")))
+/// The addresses of that kind's IDs: without a name if there are such, and by name if there are names.
+pub(super) fn addresses(kind: Kind) -> (Option<String>, Option<String>) {
+    let nameless = kind.spec().definition.is_none() || Kind::PREDEFINED.contains(&kind);
+    let named = kind.spec().definition.as_ref().map(|_| format!("/{kind}/{{name}}"));
+    (nameless.then(|| format!("/{kind}")), named)
 }
 
 /// `router` with the routes to the IDs of each kind.
@@ -103,26 +120,34 @@ pub(super) fn routes(mut router: Router<Arc<Agent>>) -> Router<Arc<Agent>> {
     let methods = MethodFilter::GET.or(MethodFilter::POST);
     for kind in Kind::ALL {
         let (default, named) = addresses(kind);
-        let mint = move |State(agent): State<Arc<Agent>>, request: Request| async move {
-            agent.ids(kind, Some(GeneratorName::DEFAULT), request).await
-        };
-        router = router.route(&default, on(methods, mint));
+        if let Some(default) = default {
+            let mint = move |State(agent): State<Arc<Agent>>, request: Request| async move {
+                agent.ids(Some(kind), Some(GeneratorName::DEFAULT), request).await
+            };
+            router = router.route(&default, on(methods, mint));
+        }
         if let Some(named) = named {
             let mint = move |State(agent): State<Arc<Agent>>, name: Name, request: Request| async move {
-                agent.ids(kind, text(&name), request).await
+                agent.ids(Some(kind), text(&name), request).await
             };
             router = router.route(&named, on(methods, mint));
         }
     }
-    router
+    let mint = move |State(agent): State<Arc<Agent>>, name: Name, request: Request| async move {
+        agent.ids(None, text(&name), request).await
+    };
+    router.route(OF_ANY_KIND, on(methods, mint))
 }
 
 impl Agent {
-    /// IDs of that kind and name, or the reason why not, which is counted.
-    async fn ids(&self, kind: Kind, name: Option<&str>, request: Request) -> Response {
-        let asked = Asked::of(&request, kind);
+    /// IDs of that name, and of that kind if it is said, or the reason why not, which is counted.
+    async fn ids(&self, kind: Option<Kind>, name: Option<&str>, request: Request) -> Response {
+        let (head, _) = request.into_parts();
         let answer = match name {
-            Some(name) => self.mint(kind, name, asked).await,
+            Some(name) => match self.kind(kind, name).await {
+                Ok(kind) => self.mint(kind, name, Asked::of(&head.uri, &head.headers, kind)).await,
+                Err(refusal) => Err(self.refused(&refusal)),
+            },
             None => Err(Problem::unknown_generator("the name is not text")),
         };
         if let Err(Problem { code: Some(code), .. }) = &answer {
@@ -131,20 +156,26 @@ impl Agent {
         answer.into_response()
     }
 
+    /// The kind that is asked for, or that of the name, which the masters may have to be asked about.
+    async fn kind(&self, kind: Option<Kind>, name: &str) -> Result<Kind, Refusal> {
+        if let Some(kind) = kind.or_else(|| self.minter.kind_of(name)) {
+            return Ok(kind);
+        }
+        if let (Some(names), Ok(name)) = (&self.names, name.parse()) {
+            Box::pin(names.look_up(&name)).await?;
+        }
+        self.minter.kind_of(name).ok_or_else(|| Refusal::unknown_name(name))
+    }
+
     async fn mint(&self, kind: Kind, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
         let asked = asked?;
         let n = asked.query.count(self.batch_max)?;
-        let spec = kind.spec();
-        // A form that there is not is refused before a name that there is not; what a template takes, only its name tells.
-        let style = match spec.form {
-            Form::Number { .. } => Some(number_style(&asked)?),
-            Form::Template { .. } => None,
-        };
+        // A form that there is not is refused before a name that there is not; what others take, only their names tell.
+        if let Form::Number { .. } = kind.spec().form {
+            number_style(&asked)?;
+        }
         let source = source_of(&self.minter, self.names.as_ref(), kind, name).await.map_err(|e| self.refused(&e))?;
-        let style = match (style, source.namespace()) {
-            (None, Some(namespace)) => string_style(&asked, namespace)?,
-            (style, _) => style.map_or_else(|| number_style(&asked), Ok)?,
-        };
+        let style = style(&asked, source)?;
         let room = self.room(n, &style)?;
         let runs = self.minter.mint(source, n).await;
         self.respond(runs.map_err(|e| self.refused(&e))?, n, style, room).await
@@ -203,7 +234,34 @@ fn number_style(asked: &Asked) -> Result<Style, Problem> {
     if media == Media::Packed && form.is_some() {
         return Err(Problem::bad_parameter("format: packed IDs have no text form; leave it out"));
     }
-    Ok(Style { media, form: form.unwrap_or_default(), caller: CallerParts::default(), text_len: 0 })
+    Ok(Style { media, form: form.unwrap_or_default(), caller: CallerParts::default(), text_len: 0, encoding: None })
+}
+
+fn layout_style(asked: &Asked, generator: &Generator) -> Result<Style, Problem> {
+    let (media, form) = (asked.media, asked.query.form()?);
+    let own = generator.encoding().ok_or_else(|| Problem::unknown_generator("this generator has no layout"))?;
+    let encoding = match form {
+        Some(_) if media == Media::Packed => {
+            return Err(Problem::bad_parameter("format: packed IDs have no text form; leave it out"));
+        }
+        Some(TextForm::Uri) => {
+            return Err(Problem::bad_parameter("format: layouts have no uri; there are decimal, hex and base32"));
+        }
+        Some(_) if own.hides() => {
+            return Err(Problem::bad_parameter(
+                "format: this name's encoding is there to hide the numbers; leave format out",
+            ));
+        }
+        Some(form) => Arc::new(own.plain(form)),
+        None if media == Media::Packed && own.hides() => {
+            return Err(Problem::bad_parameter(
+                "Accept: this name's encoding is there to hide the numbers; ask for text/plain or JSON",
+            ));
+        }
+        None => Arc::clone(own),
+    };
+    // What the form is stands in the encoding: none of them is `uri`, whose length nobody knows before.
+    Ok(Style { media, form: TextForm::Decimal, caller: CallerParts::default(), text_len: 0, encoding: Some(encoding) })
 }
 
 fn string_style(asked: &Asked, namespace: &Namespace) -> Result<Style, Problem> {
@@ -220,7 +278,7 @@ fn string_style(asked: &Asked, namespace: &Namespace) -> Result<Style, Problem> 
             expected_request(namespace.kind(), namespace.name(), template)
         ))
     })?;
-    Ok(Style { media: asked.media, form: TextForm::default(), caller, text_len: template.len() })
+    Ok(Style { media: asked.media, form: TextForm::default(), caller, text_len: template.len(), encoding: None })
 }
 
 /// A request that would be understood, e.g. `/string?biz=AAAA&custom=AA`.

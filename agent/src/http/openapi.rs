@@ -130,15 +130,17 @@ fn describe() -> utoipa::openapi::OpenApi {
         let of_default =
             if named.is_some() { format!("{title} of the generator `default`.") } else { format!("{title}.") };
         let parameters = || match kind.spec().form {
-            Form::Number { .. } => NumberQuery::into_params(|| None),
+            Form::Number { .. } | Form::Layout { .. } => NumberQuery::into_params(|| None),
             Form::Template { .. } => StringQuery::into_params(|| None),
         };
         let operation = |id: String, summary: String| {
             let operation = Operation::builder().tag("ids").summary(Some(summary)).operation_id(Some(id));
             operation.responses(Responses::builder().responses_from_into_responses::<Minted>())
         };
-        let operation_of_default = operation(kind.to_string(), of_default).parameters(Some(parameters()));
-        api.paths.add_path_operation(default, METHODS.to_vec(), operation_of_default);
+        if let Some(default) = default {
+            let operation_of_default = operation(kind.to_string(), of_default).parameters(Some(parameters()));
+            api.paths.add_path_operation(default, METHODS.to_vec(), operation_of_default);
+        }
         if let Some(named) = named {
             let name = Parameter::builder().name("name").parameter_in(ParameterIn::Path).required(Required::True);
             let name = name.description(Some("The generator")).schema(Some(Object::with_type(Type::String)));
@@ -147,6 +149,15 @@ fn describe() -> utoipa::openapi::OpenApi {
             api.paths.add_path_operation(named, METHODS.to_vec(), operation);
         }
     }
+    let name = Parameter::builder().name("name").parameter_in(ParameterIn::Path).required(Required::True);
+    let name = name.description(Some("The generator, of any kind")).schema(Some(Object::with_type(Type::String)));
+    let summary = "IDs of a generator of any kind; each kind takes the parameters that it takes under its own address.";
+    let operation = Operation::builder().tag("ids").summary(Some(summary)).operation_id(Some("id_named"));
+    let operation = operation.responses(Responses::builder().responses_from_into_responses::<Minted>());
+    let operation = operation.parameter(name).parameters(Some(NumberQuery::into_params(|| None)));
+    let strings = StringQuery::into_params(|| None).into_iter().filter(|parameter| parameter.name != "n");
+    let operation = operation.parameters(Some(strings));
+    api.paths.add_path_operation(mint::OF_ANY_KIND, METHODS.to_vec(), operation);
     api
 }
 
@@ -168,7 +179,8 @@ mod tests {
         let described: Vec<&str> = api["paths"].as_object().unwrap().keys().map(String::as_str).collect();
         let routes = include_str!("mod.rs").split(".route(\"").skip(1);
         let mut routes: Vec<String> = routes.map(|rest| rest.split('"').next().unwrap().replace("{*", "{")).collect();
-        let minted = ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}"];
+        let minted =
+            ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}", "/layout/{name}", "/id/{name}"];
         routes.extend(minted.map(str::to_owned));
         routes.sort();
         assert_eq!(described, routes);
@@ -178,7 +190,9 @@ mod tests {
     #[test]
     fn what_is_promised_of_ids_is_what_may_come() {
         let api: serde_json::Value = serde_json::from_str(&describe().to_json().unwrap()).unwrap();
-        for path in ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}"] {
+        let paths =
+            ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}", "/layout/{name}", "/id/{name}"];
+        for path in paths {
             let call = &api["paths"][path]["get"];
             // A form that is not there is a bad parameter: no answer has the status 406.
             let statuses: Vec<&str> = call["responses"].as_object().unwrap().keys().map(String::as_str).collect();

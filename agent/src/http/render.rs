@@ -5,8 +5,11 @@ use super::accept::Media;
 use super::lines;
 use crate::gate::Prefix;
 use crate::run::{Run, Runs, stretches, uniq96};
+use crate::ticks::Numbers;
+use common::encoding::Encoding;
 use common::kind::TextForm;
 use common::template::CallerParts;
+use std::sync::Arc;
 
 /// Bytes that an ID takes at most in text, with what separates it from the next: a `uri` of Uniq96 is the longest.
 const NUMBER_LEN_MAX: usize = 64;
@@ -26,12 +29,26 @@ pub(super) struct Style {
     pub(super) caller: CallerParts,
     /// Characters of a string.
     pub(super) text_len: usize,
+    /// For layouts.
+    pub(super) encoding: Option<Arc<Encoding>>,
+}
+
+/// Bytes of a packed number of so many bits.
+const fn packed_len(bits: u32) -> usize {
+    match bits {
+        ..=64 => 8,
+        65..=96 => 12,
+        97.. => 16,
+    }
 }
 
 impl Style {
     /// Bytes that one ID takes at most.
     pub(super) fn id_len_max(&self) -> usize {
         match (self.media, self.form) {
+            _ if self.encoding.is_some() => {
+                self.encoding.as_ref().map_or(0, |encoding| encoding.len_max()) + JSON_BETWEEN.len()
+            }
             (Media::Packed, _) => 12,
             (_, TextForm::Uri) => NUMBER_LEN_MAX,
             // A Uniq96 in decimal is the longest number in the other forms.
@@ -91,7 +108,30 @@ impl Style {
             Prefix::Number { .. } => n * (narrow + between),
             Prefix::Uniq96 { .. } => n * (wide + between),
             Prefix::Text { .. } => n * (self.text_len + between),
+            Prefix::Ticks { tick, numbers } => self.layout_len(*tick, numbers, run, between),
         }
+    }
+
+    /// Bytes of the numbers of a layout.
+    fn layout_len(&self, tick: u64, numbers: &Numbers, run: &Run, between: usize) -> usize {
+        let (n, Some(encoding)) = (run.len as usize, &self.encoding) else { return 0 };
+        if self.media == Media::Packed {
+            return n * packed_len(encoding.bits());
+        }
+        if let Some(len) = encoding.fixed_len() {
+            return n * (len + between);
+        }
+        if let Some(stretches) = in_a_row(encoding, tick, numbers, run) {
+            return stretches.map(|(first, n)| lines::digits(first, n)).sum::<usize>() + n * between;
+        }
+        let mut text = Vec::with_capacity(encoding.len_max());
+        let len = |counter| {
+            text.clear();
+            // What cannot be written has no text, here as there.
+            let _ = encoding.write(numbers.number(tick, counter), &mut text);
+            text.len() + between
+        };
+        run.counters().map(len).sum()
     }
 
     /// What stands behind each ID.
@@ -161,6 +201,7 @@ impl Style {
                     out.extend_from_slice(after);
                 }
             }
+            (Prefix::Ticks { tick, numbers }, media, _) => self.write_layout(*tick, numbers, run, media, after, out),
             // Strings have no packed form; the request was refused.
             (Prefix::Text { .. }, Media::Packed, _) => {}
             (Prefix::Text { bound, capacity }, ..) => {
@@ -171,6 +212,51 @@ impl Style {
             }
         }
     }
+}
+
+impl Style {
+    fn write_layout(&self, tick: u64, numbers: &Numbers, run: &Run, media: Media, after: &[u8], out: &mut Vec<u8>) {
+        let Some(encoding) = &self.encoding else { return };
+        if media == Media::Packed {
+            let skip = size_of::<u128>() - packed_len(encoding.bits());
+            for counter in run.counters() {
+                out.extend(numbers.number(tick, counter).to_be_bytes().iter().skip(skip));
+            }
+            return;
+        }
+        if let Some(stretches) = in_a_row(encoding, tick, numbers, run) {
+            for (first, n) in stretches {
+                lines::numbers(first, n, after, out);
+            }
+            return;
+        }
+        for counter in run.counters() {
+            // Only where a library finds no text nothing is written; the IDs are a gap then.
+            let _ = encoding.write(numbers.number(tick, counter), out);
+            out.extend_from_slice(after);
+        }
+    }
+}
+
+/// The numbers of a run in decimal, as stretches of consecutive ones, tick by tick: the first of each, and how many. `None` if
+/// they are written otherwise, or do not follow on each other.
+fn in_a_row<'a>(
+    encoding: &Encoding,
+    tick: u64,
+    numbers: &'a Numbers,
+    run: &Run,
+) -> Option<impl Iterator<Item = (u64, u32)> + use<'a>> {
+    let layout = numbers.definition.layout();
+    if !encoding.is_plain_decimal() || layout.bits() > u64::BITS || !layout.counts_by_one() {
+        return None;
+    }
+    let (serials, mut next, end) = (layout.serials_per_tick(), run.start, run.counters().end);
+    Some(std::iter::from_fn(move || {
+        let n = (end - next).min(serials - next % serials);
+        let first = u64::try_from(numbers.number(tick, next)).ok()?;
+        next += n;
+        (n > 0).then_some((first, u32::try_from(n).ok()?))
+    }))
 }
 
 #[cfg(test)]
@@ -184,7 +270,7 @@ mod tests {
     }
 
     fn style(media: Media, form: TextForm) -> Style {
-        Style { media, form, caller: CallerParts::default(), text_len: 0 }
+        Style { media, form, caller: CallerParts::default(), text_len: 0, encoding: None }
     }
 
     /// One by one, by the formatter.

@@ -10,7 +10,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use common::kind::explain;
+use common::kind::{Known, explain_known};
 use common::lease::Grant;
 use common::parameters::ClusterParameters;
 use common::process::log;
@@ -45,7 +45,10 @@ pub(super) async fn explained(
     let Path(id) = id.map_err(|_| Problem::bad_parameter("the ID is not text"))?;
     let templates = agent.minter.templates();
     let templates: Vec<_> = templates.iter().map(Arc::as_ref).collect();
-    let explained = explain(&id, &templates).map_err(|e| Problem::bad_parameter(e.to_string()))?;
+    let layouts = agent.minter.layouts();
+    let layouts: Vec<_> = layouts.iter().map(Arc::as_ref).collect();
+    let known = Known { templates: &templates, layouts: &layouts };
+    let explained = explain_known(&id, &known).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&explained).unwrap_or_default().into()))
 }
 

@@ -22,14 +22,7 @@ const MIDNIGHTS: usize = 100;
 const STEP_BACK: SpanMs = SpanMs::seconds(20 * 60);
 
 fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
-    let definition = Definition {
-        kind: Kind::String,
-        token_type: None,
-        template: Some(TEMPLATE.to_owned()),
-        everyday_reset: Some(true),
-        step: None,
-        scope: None,
-    };
+    let definition = Definition { everyday_reset: Some(true), ..Definition::string(TEMPLATE) };
     let namespace = Namespace::define("small".parse().unwrap(), &definition).unwrap();
     let minter = kit.start_with(vec![namespace]);
     minter.join(ClusterId(1), parameters()).unwrap();

@@ -75,7 +75,7 @@ impl Kit {
 
     /// A start without leases.
     pub(crate) fn start_bare(&self) -> Arc<Minter> {
-        self.start_with(Kind::NAMED.map(Namespace::default_of).to_vec())
+        self.start_with(Kind::PREDEFINED.map(Namespace::default_of).to_vec())
     }
 
     /// A start without leases, with these generators.
@@ -90,7 +90,7 @@ impl Kit {
         let mut opened = self.open();
         opened.holdings.former = former.iter().copied().map(SessionId).collect();
         let wanted = [TokenType::Uint2].map(|t| (t, LeaseView::Missing)).into();
-        let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
+        let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
         Minter::new(opened, namespaces, wanted, Clock::system()).unwrap()
     }
 
@@ -102,7 +102,7 @@ impl Kit {
             LeaseView::Held(grant) => (t, LeaseView::Resumed(grant)),
             other => (t, other),
         });
-        let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
+        let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
         Minter::new(opened, namespaces, leases.collect(), Clock::system()).unwrap()
     }
 

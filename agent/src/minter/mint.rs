@@ -4,10 +4,13 @@
 //! count by themselves ([`super::count`]).
 
 use super::{Generator, Minter, PATIENCE, Turn};
-use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, Taken, Taken96, broken, take, take_uniq96};
+use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, Taken, TakenTicks, UNIQ96_AXIS, broken, take, take_ticks};
+use crate::gate::UNIQ96_AHEAD_MAX;
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
+use crate::ticks::TickWindow;
 use crate::window::One;
+use arc_swap::ArcSwap;
 use common::kind::Kind;
 use common::namespace::Namespace;
 use common::time::SpanMs;
@@ -24,6 +27,8 @@ const SPINS: u32 = 64;
 pub enum Source<G = Arc<Generator>> {
     /// The serials of a named generator.
     Serials(G),
+    /// The ticks of a named generator of kind layout.
+    Ticks(G),
     /// The milliseconds of Uniq96, which has no names.
     Uniq96,
 }
@@ -37,6 +42,7 @@ impl Source {
     pub fn as_ref(&self) -> SourceRef<'_> {
         match self {
             Self::Serials(generator) => Source::Serials(generator),
+            Self::Ticks(generator) => Source::Ticks(generator),
             Self::Uniq96 => Source::Uniq96,
         }
     }
@@ -47,6 +53,7 @@ impl<'a> SourceRef<'a> {
     pub fn cloned(self) -> Source {
         match self {
             Self::Serials(generator) => Source::Serials(Arc::clone(generator)),
+            Self::Ticks(generator) => Source::Ticks(Arc::clone(generator)),
             Self::Uniq96 => Source::Uniq96,
         }
     }
@@ -54,7 +61,7 @@ impl<'a> SourceRef<'a> {
     /// How it was defined, if it has a definition.
     pub fn namespace(self) -> Option<&'a Namespace> {
         match self {
-            Self::Serials(generator) => Some(generator.namespace()),
+            Self::Serials(generator) | Self::Ticks(generator) => Some(generator.namespace()),
             Self::Uniq96 => None,
         }
     }
@@ -66,7 +73,7 @@ impl<'a> SourceRef<'a> {
 
 impl<'a> From<&'a Arc<Generator>> for SourceRef<'a> {
     fn from(generator: &'a Arc<Generator>) -> Self {
-        Self::Serials(generator)
+        if generator.axis.is_some() { Self::Ticks(generator) } else { Self::Serials(generator) }
     }
 }
 
@@ -86,7 +93,7 @@ impl Minter {
     pub fn source(&self, kind: Kind, name: &str) -> Result<SourceRef<'_>, Refusal> {
         match kind {
             Kind::Uniq96 => Ok(Source::Uniq96),
-            _ => self.generator(kind, name).map(Source::Serials),
+            _ => self.generator(kind, name).map(SourceRef::from),
         }
     }
 
@@ -96,6 +103,7 @@ impl Minter {
     pub fn try_mint(self: &Arc<Self>, from: SourceRef<'_>) -> Option<Run> {
         match from {
             Source::Serials(generator) => self.try_mint_serial(generator),
+            Source::Ticks(generator) => self.try_take_layout(generator, 1).ok()?,
             Source::Uniq96 => self.try_take_uniq96(1).ok()?,
         }
     }
@@ -145,7 +153,7 @@ impl Minter {
             }
             match self.refill_on_a_thread(turn, from, part.take(), n).await? {
                 Refilled::Runs(runs) => return Ok(runs),
-                Refilled::WaitFor(span) => tokio::time::sleep(self.wait(span, &mut waited)?).await,
+                Refilled::WaitFor(span) => tokio::time::sleep(self.wait(from, span, &mut waited)?).await,
             }
         }
     }
@@ -168,7 +176,7 @@ impl Minter {
             };
             match self.refill(from, part, n)? {
                 Refilled::Runs(runs) => return Ok(runs),
-                Refilled::WaitFor(span) => std::thread::sleep(self.wait(span, &mut waited)?),
+                Refilled::WaitFor(span) => std::thread::sleep(self.wait(from, span, &mut waited)?),
             }
         }
     }
@@ -176,11 +184,18 @@ impl Minter {
     /// How long to wait until it is worth trying again.
     ///
     /// # Errors
-    /// [`Refusal::ClockBehind`] if that, and what was `waited` before, is longer than a caller waits.
-    fn wait(&self, span: SpanMs, waited: &mut Duration) -> Result<Duration, Refusal> {
+    /// If that, and what was `waited` before, is longer than a caller waits: [`Refusal::ClockBehind`], or
+    /// [`Refusal::SerialExhausted`] where others take what ticks of a layout have.
+    fn wait(&self, from: SourceRef<'_>, span: SpanMs, waited: &mut Duration) -> Result<Duration, Refusal> {
         let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
         if *waited + wait > RESTART_WAIT_MAX.to_std() + PATIENCE {
-            return Err(Refusal::ClockBehind { behind: span, retry: span });
+            return Err(match from.namespace().filter(|namespace| namespace.layout().is_some()) {
+                Some(namespace) => {
+                    let (unit, capacity) = (namespace.kind().spec().unit.name(), namespace.capacity());
+                    Refusal::SerialExhausted { unit, capacity, retry: span }
+                }
+                None => Refusal::ClockBehind { behind: span, retry: span },
+            });
         }
         *waited += wait;
         Ok(wait)
@@ -190,6 +205,7 @@ impl Minter {
     fn try_take(self: &Arc<Self>, from: SourceRef<'_>, n: u32) -> Result<Fast, Refusal> {
         match from {
             Source::Serials(generator) => Ok(self.try_take_serials(generator, n)),
+            Source::Ticks(generator) => Ok(self.try_take_layout(generator, n)?.map_or(Fast::None, Fast::All)),
             Source::Uniq96 => Ok(self.try_take_uniq96(n)?.map_or(Fast::None, Fast::All)),
         }
     }
@@ -220,19 +236,50 @@ impl Minter {
     /// Out of line: within the loops that give one serial after another its code costs them a tenth.
     #[inline(never)]
     fn try_take_uniq96(self: &Arc<Self>, n: u32) -> Result<Option<Run>, Refusal> {
+        let taken = self.try_take_ticks(UNIQ96_AXIS, &self.uniq96, n, UNIQ96_AHEAD_MAX)?;
+        if taken.is_some() {
+            self.counters.mint_uniq96(n);
+        }
+        Ok(taken)
+    }
+
+    #[inline(never)]
+    fn try_take_layout(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Option<Run>, Refusal> {
+        // Names with the same layout share the window, so a name that has ended has to be asked for itself.
+        let Some(axis) = generator.axis.as_ref().filter(|_| !generator.ended.load(Ordering::Acquire)) else {
+            return Ok(None);
+        };
+        // Before the name's first ID there may be no block of it, which the engine looks after.
+        if !generator.begun.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let taken = self.try_take_ticks(axis.at, &axis.window, n, axis.ahead_max)?;
+        if taken.is_some() {
+            generator.count(n);
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn try_take_ticks(
+        self: &Arc<Self>,
+        axis: usize,
+        window: &ArcSwap<TickWindow>,
+        n: u32,
+        ahead_max: SpanMs,
+    ) -> Result<Option<Run>, Refusal> {
         for _ in 0..SPINS {
-            let window = self.uniq96.load();
-            match take_uniq96(&window, n, self.wall())? {
-                Taken96::All { run, half_used } => {
+            let window = window.load();
+            match take_ticks(&window, n, self.wall(), ahead_max)? {
+                TakenTicks::All { run, half_used } => {
                     if half_used {
                         let minter = Arc::clone(self);
-                        self.in_background(move || minter.extend_uniq96());
+                        self.in_background(move || minter.extend_ticks(axis));
                     }
-                    self.counters.mint_uniq96(n);
                     return Ok(Some(run));
                 }
-                Taken96::Closed => std::hint::spin_loop(),
-                Taken96::None => return Ok(None),
+                TakenTicks::Closed => std::hint::spin_loop(),
+                TakenTicks::None => return Ok(None),
             }
         }
         Ok(None)
@@ -252,15 +299,20 @@ impl Minter {
     /// The engine's way, unless no more IDs leave by this generator's name.
     fn refill(&self, from: SourceRef<'_>, part: Option<Part>, n: u32) -> Result<Refilled, Refusal> {
         let refilled = self.decide(|engine, hands| match from {
-            Source::Serials(generator) if generator.ended.load(Ordering::Acquire) => {
+            Source::Serials(generator) | Source::Ticks(generator) if generator.ended.load(Ordering::Acquire) => {
                 let name = generator.namespace.name();
                 Err(self.generators.ended(name.as_str()).unwrap_or_else(broken))
             }
             Source::Serials(generator) => engine.refill(hands, generator.id, part, n).map(Refilled::Runs),
+            Source::Ticks(generator) => engine.refill_layout(hands, generator.id, n),
             Source::Uniq96 => engine.refill_uniq96(hands, n),
         })?;
         match (&refilled, from) {
             (Refilled::Runs(_), Source::Serials(generator)) => generator.count(n),
+            (Refilled::Runs(_), Source::Ticks(generator)) => {
+                generator.begun.store(true, Ordering::Release);
+                generator.count(n);
+            }
             (Refilled::Runs(_), Source::Uniq96) => self.counters.mint_uniq96(n),
             (Refilled::WaitFor(_), _) => {}
         }
@@ -275,10 +327,10 @@ impl Minter {
         }
     }
 
-    /// The same for the milliseconds of Uniq96.
-    fn extend_uniq96(&self) {
-        if let Err(refusal) = self.decide(|engine, hands| engine.extend_uniq96(hands)) {
-            tracing::debug!(%refusal, "the Uniq96 mark was not moved");
+    /// The same for the ticks of an axis.
+    fn extend_ticks(&self, axis: usize) {
+        if let Err(refusal) = self.decide(|engine, hands| engine.extend_ticks(hands, axis)) {
+            tracing::debug!(%refusal, "the time mark was not moved");
         }
     }
 }

@@ -20,23 +20,25 @@ pub use background::CachedClock;
 pub use mint::{Source, SourceRef};
 pub use view::{Counters, GeneratorView};
 
-use crate::engine::{Engine, Published, RESUME_WAIT, broken};
+use crate::engine::{Engine, Published, RESUME_WAIT, UNIQ96_AXIS, broken};
 use crate::gate::{Layout, Prefix};
 use crate::holder::Leases;
-use crate::refusal::Refusal;
+use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use crate::serial_file::{Opened, StartKind};
+use crate::ticks::TickWindow;
 use crate::timebase::Timebase;
-use crate::uniq96::Window96;
 use crate::window::Window;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use common::clock::Clock;
+use common::encoding::Encoding;
 use common::kind::Kind;
+use common::layout::{LayoutDefinition, RandomBits};
 use common::namespace::Namespace;
 use common::parameters::SessionId;
-use common::time::{BootMs, Now, WallMs};
+use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
 use count::Tally;
-use registry::{Ended, Registry};
+use registry::{Axes, Ended, Registry};
 use state::State;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -48,8 +50,6 @@ use tokio_util::sync::CancellationToken;
 const QUEUE_MAX: usize = 1_024;
 /// How long a request waits for its turn, and then for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Characters of an unknown name that a refusal repeats.
-const NAME_SHOWN_MAX: usize = 32;
 
 /// A named generator with its window.
 #[derive(Debug)]
@@ -62,15 +62,33 @@ pub struct Generator {
     window: ArcSwap<Window<Prefix>>,
     /// Counted before a window is closed for good, so that blocks cut from it end with it.
     windows_ended: AtomicU64,
+    /// If its IDs are of a tick: the axis, whose window names with the same layout share.
+    axis: Option<Axis>,
+    encoding: Option<Arc<Encoding>>,
+    /// Whether an ID was minted by its name: then the serial file knows of it.
+    begun: AtomicBool,
     tally: Tally,
     /// Nothing is minted by its name any more: the registry says why.
     ended: AtomicBool,
+}
+
+/// An axis of ticks and its window.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    at: usize,
+    window: Arc<ArcSwap<TickWindow>>,
+    ahead_max: SpanMs,
 }
 
 impl Generator {
     /// Its definition.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
+    }
+
+    /// How its numbers are written when nothing else is said, if it is of kind layout.
+    pub fn encoding(&self) -> Option<&Arc<Encoding>> {
+        self.encoding.as_ref()
     }
 
     fn kind(&self) -> Kind {
@@ -88,7 +106,9 @@ pub struct Minter {
     jumps: AtomicU64,
     published: ArcSwap<Published>,
     generators: Registry,
-    uniq96: ArcSwap<Window96>,
+    uniq96: Arc<ArcSwap<TickWindow>>,
+    /// The windows of all axes of ticks, that of Uniq96 first.
+    axes: Axes,
     state: Mutex<State>,
     /// Whoever has it is the one in the slow path; those who wait for it wait without a thread.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -117,11 +137,12 @@ impl Minter {
         let Opened { file, contents, holdings, start, renew_first } = opened;
         let session = contents.header.session;
         let resumed_until = (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT);
-        let mut engine = Engine::new(contents, holdings, leases, resumed_until);
-        let generators = Registry::new();
+        let engine = Engine::new(contents, holdings, leases, resumed_until);
+        let mut engine = engine.with_random_bits(RandomBits::new(rand::random()));
+        let (generators, axes) = (Registry::new(), Axes::new());
         for namespace in namespaces {
             let id = engine.add(&namespace)?;
-            generators.add(Arc::new(generator(id, namespace)?))?;
+            generators.add(Arc::new(generator(id, namespace, engine.axis_of(id), &axes)?))?;
         }
         let time = Timebase::start(clock.now());
         let published = engine.published().clone();
@@ -133,7 +154,8 @@ impl Minter {
             jumps: AtomicU64::new(0),
             published: ArcSwap::from_pointee(published),
             generators,
-            uniq96: ArcSwap::from_pointee(Window96::closed()),
+            uniq96: axes.window(UNIQ96_AXIS).ok_or("there is no room for Uniq96")?,
+            axes,
             state: Mutex::new(state),
             turn: Arc::default(),
             queue: Arc::new(Semaphore::new(QUEUE_MAX)),
@@ -161,6 +183,11 @@ impl Minter {
         }
         let found = self.generators.get(kind, name);
         found.ok_or_else(|| Refusal::UnknownGenerator { kind, name: name.chars().take(NAME_SHOWN_MAX).collect() })
+    }
+
+    /// The kind of the generator that has this name; that of `default` is Uniq64. `None` if there is none here.
+    pub fn kind_of(&self, name: &str) -> Option<Kind> {
+        Kind::NAMED.into_iter().find(|kind| self.generators.get(*kind, name).is_some())
     }
 
     /// Waits for the slow path among other requests; before that, if IDs are wanted, for the renewal that a resumed
@@ -302,19 +329,28 @@ impl Minter {
             self.generators.end(&name, Ended::Contradicted);
             conflict()
         })?;
-        let generator = generator(id, namespace).map_err(|_| conflict())?;
+        let axis = state.engine.axis_of(id);
+        let generator = generator(id, namespace, axis, &self.axes).map_err(|_| conflict())?;
         self.generators.add(Arc::new(generator)).map_err(|_| full())?;
         Ok(Defined::New)
     }
 }
 
-fn generator(id: usize, namespace: Namespace) -> Result<Generator, String> {
+fn generator(id: usize, namespace: Namespace, axis: Option<usize>, axes: &Axes) -> Result<Generator, String> {
     let kind = namespace.kind();
     let layout = Layout::of(&namespace).ok_or_else(|| format!("a generator of kind {kind} keeps no serials"))?;
     let window = ArcSwap::from_pointee(Window::closed(Prefix::Void));
+    let axis = axis.map(|at| {
+        let window = axes.window(at).ok_or("there are more layouts than there may be")?;
+        let ahead_max = namespace.layout().map_or(SpanMs(0), LayoutDefinition::ahead_max);
+        Ok::<_, String>(Axis { at, window, ahead_max })
+    });
+    let axis = axis.transpose()?;
+    let encoding = namespace.layout().map(|definition| definition.written_by().map_err(|e| e.to_string()));
+    let encoding = encoding.transpose()?.map(Arc::new);
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
-    let (tally, ended) = (Tally::default(), AtomicBool::new(false));
-    Ok(Generator { id, number, namespace, layout, window, windows_ended, tally, ended })
+    let (tally, begun, ended) = (Tally::default(), AtomicBool::new(false), AtomicBool::new(false));
+    Ok(Generator { id, number, namespace, layout, window, windows_ended, axis, encoding, begun, tally, ended })
 }
 
 fn slow_disk() -> Refusal {

@@ -2,6 +2,7 @@
 
 use super::Generator;
 use crate::refusal::Refusal;
+use crate::ticks::TickWindow;
 use arc_swap::ArcSwap;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
@@ -30,6 +31,27 @@ impl Ended {
             Self::Contradicted => Refusal::GeneratorConflict { name: name.clone() },
             Self::Retired => Refusal::GeneratorRetired { name: name.clone() },
         }
+    }
+}
+
+/// The windows of the axes of ticks, by the engine's numbers. None is ever taken away.
+pub(super) struct Axes(Box<[OnceLock<Arc<ArcSwap<TickWindow>>>]>);
+
+impl Axes {
+    pub(super) fn new() -> Self {
+        // Beside those of names, that of Uniq96.
+        Self((0..=GENERATORS_MAX).map(|_| OnceLock::new()).collect())
+    }
+
+    /// That axis' window, a closed one if there was none; `None` if there is no room for it.
+    pub(super) fn window(&self, at: usize) -> Option<Arc<ArcSwap<TickWindow>>> {
+        let slot = self.0.get(at)?;
+        Some(Arc::clone(slot.get_or_init(|| Arc::new(ArcSwap::from_pointee(TickWindow::closed())))))
+    }
+
+    /// That axis' window, if there is one.
+    pub(super) fn known(&self, at: usize) -> Option<&ArcSwap<TickWindow>> {
+        self.0.get(at)?.get().map(Arc::as_ref)
     }
 }
 

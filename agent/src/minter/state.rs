@@ -5,7 +5,7 @@ use crate::engine::{Effects, Engine, Published, broken};
 use crate::gate::Prefix;
 use crate::refusal::Refusal;
 use crate::serial_file::{Contents, Holdings, SerialFile, WriteError};
-use crate::uniq96::{Place, Window96};
+use crate::ticks::{Place, TickWindow};
 use crate::window::Window;
 use common::time::{BootMs, WallMs};
 use std::ops::Range;
@@ -111,12 +111,14 @@ impl Effects for Hands<'_> {
         }
     }
 
-    fn close_uniq96(&mut self) -> Option<Place> {
-        self.minter.uniq96.load().close()
+    fn close_ticks(&mut self, axis: usize) -> Option<Place> {
+        self.minter.axes.known(axis)?.load().close()
     }
 
-    fn open_uniq96(&mut self, window: Window96) {
-        self.minter.uniq96.store(Arc::new(window));
+    fn open_ticks(&mut self, axis: usize, window: TickWindow) {
+        if let Some(open) = self.minter.axes.known(axis) {
+            open.store(Arc::new(window));
+        }
     }
 
     fn publish(&mut self, published: &Published) {

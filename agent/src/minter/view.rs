@@ -4,6 +4,7 @@ use super::Minter;
 use crate::gate::Layout;
 use crate::refusal::Refusal;
 use common::kind::Kind;
+use common::layout::LayoutDefinition;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::mint::MintCode;
 use common::template::Template;
@@ -98,9 +99,18 @@ impl Minter {
     pub fn templates(&self) -> Vec<Arc<Template>> {
         let text = |layout: &Layout| match layout {
             Layout::Text(template) => Some(Arc::clone(template)),
-            Layout::Number(_) => None,
+            Layout::Number(_) | Layout::Ticks(_) => None,
         };
         self.generators.iter().filter_map(|g| text(&g.layout)).collect()
+    }
+
+    /// The definitions of all generators of kind layout.
+    pub fn layouts(&self) -> Vec<Arc<LayoutDefinition>> {
+        let ticks = |layout: &Layout| match layout {
+            Layout::Ticks(definition) => Some(Arc::clone(definition)),
+            Layout::Number(_) | Layout::Text(_) => None,
+        };
+        self.generators.iter().filter_map(|g| ticks(&g.layout)).collect()
     }
 
     /// All generators. Waits for the disk if it is being written.

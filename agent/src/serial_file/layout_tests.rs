@@ -138,7 +138,7 @@ fn what_no_program_of_ours_writes_is_refused_even_with_a_fitting_checksum() {
         (b0, b"D", wrong(0, "name")),
         (b0 + 7, b"\0x", wrong(0, "name")),
         (b0 + 32, &[2], wrong(0, "flag")),
-        (b0 + 33, &[3], wrong(0, "kind")),
+        (b0 + 33, &[4], wrong(0, "kind")),
         (b1 + 67, &[1], wrong(1, "byte although it is unused")),
         (b2 + 15, b"x", wrong(2, "name")),
     ];

@@ -21,6 +21,7 @@ pub use alphabet::{Alphabet, InvalidAlphabet};
 pub use ff1::Key;
 
 use crate::digits::shown;
+use crate::kind::TextForm;
 use alphabet::Digits;
 use ff1::Ff1;
 use serde::{Deserialize, Serialize};
@@ -246,6 +247,38 @@ impl Encoding {
             }
         };
         Ok(Self { bits, way })
+    }
+
+    /// Whether its texts are there to hide the numbers.
+    pub fn hides(&self) -> bool {
+        matches!(self.way, Way::Sqids(_) | Way::Ff1(_))
+    }
+
+    /// Whether its texts are the numbers in decimal, without leading zeros.
+    pub fn is_plain_decimal(&self) -> bool {
+        matches!(self.way, Way::Decimal)
+    }
+
+    /// The encoding of the same numbers in one of the forms that every number has; `uri` is none of them, and is decimal here.
+    #[must_use]
+    pub fn plain(&self, form: TextForm) -> Self {
+        let alphabet = match form {
+            TextForm::Hex => Alphabet::hex(),
+            TextForm::Base32 => Alphabet::crockford(),
+            TextForm::Decimal | TextForm::Uri => return Self { bits: self.bits, way: Way::Decimal },
+        };
+        let needed = alphabet.digits_for(self.bits);
+        Self { bits: self.bits, way: Way::Fixed(Digits::new(alphabet, needed)) }
+    }
+
+    /// Bits of the numbers.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Bytes of the longest text.
+    pub fn len_max(&self) -> usize {
+        self.fixed_len().unwrap_or(LEN_MAX as usize)
     }
 
     /// The characters of every text; `None` if they differ.

@@ -138,6 +138,14 @@ impl LayoutDefinition {
         self.written(&self.encoding, number)
     }
 
+    /// Its encoding, to write with.
+    ///
+    /// # Errors
+    /// None of a definition that there is: it was tried when the definition was made.
+    pub fn written_by(&self) -> Result<Encoding, InvalidEncoding> {
+        Encoding::of(&self.encoding, self.layout.bits(), None, &[])
+    }
+
     fn written(&self, encoding: &EncodingSource, number: u128) -> String {
         let encoding = Encoding::of(encoding, self.layout.bits(), None, &[]).ok();
         encoding.and_then(|encoding| encoding.text(number)).unwrap_or_default()

@@ -47,7 +47,7 @@ pub struct Namespace {
     name: GeneratorName,
     kind: Kind,
     token_type: TokenType,
-    template: Option<Template>,
+    template: Option<Box<Template>>,
     layout: Option<Box<LayoutDefinition>>,
     everyday_reset: bool,
     step: u32,
@@ -126,7 +126,7 @@ impl Namespace {
                 return Err(NamespaceError::TokenType { kind, token_type, wanted: right.wanted });
             }
             (_, None) => None,
-            (_, Some(source)) => Some(Template::parse(source, token_type.family())?),
+            (_, Some(source)) => Some(Box::new(Template::parse(source, token_type.family())?)),
         };
         if let Some(layout) = layout {
             let (step, scope) = (Self::STEP_DEFAULT, definition.scope.unwrap_or_default());
@@ -134,7 +134,7 @@ impl Namespace {
             let layout = Some(layout);
             return Ok(Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early: false });
         }
-        let capacity = capacity_of(kind, template.as_ref());
+        let capacity = capacity_of(kind, template.as_deref());
         let max = u32::try_from(capacity).unwrap_or(u32::MAX).min(Self::STEP_MAX);
         let step = definition.step.unwrap_or(Self::STEP_DEFAULT.min(max));
         if !(1..=max).contains(&step) {
@@ -153,7 +153,7 @@ impl Namespace {
         let token_type = kind.default_token_type();
         let template = match kind.spec().form {
             Form::Number { .. } | Form::Layout { .. } => None,
-            Form::Template { default } => Template::parse(default, token_type.family()).ok(),
+            Form::Template { default } => Template::parse(default, token_type.family()).ok().map(Box::new),
         };
         let everyday_reset = kind.spec().definition.as_ref().is_some_and(|definable| definable.everyday_reset);
         let (name, step, scope) = (GeneratorName::default(), Self::STEP_DEFAULT, Scope::Kind);
@@ -253,7 +253,7 @@ impl Namespace {
 
     /// The template; there for strings and only for them.
     pub fn template(&self) -> Option<&Template> {
-        self.template.as_ref()
+        self.template.as_deref()
     }
 
     /// What it is by; there for layouts and only for them.
@@ -277,7 +277,7 @@ impl Namespace {
     pub fn capacity(&self) -> u64 {
         match &self.layout {
             Some(definition) => definition.layout().serials_per_tick(),
-            None => capacity_of(self.kind, self.template.as_ref()),
+            None => capacity_of(self.kind, self.template.as_deref()),
         }
     }
 
@@ -328,7 +328,7 @@ impl Namespace {
     fn checksum_bytes(&self) -> Vec<u8> {
         let name = self.name.as_str().as_bytes();
         let layout = self.layout.as_ref().map(|definition| definition.checked());
-        let template = self.template.as_ref().map(Template::source).or(layout.as_deref()).unwrap_or("").as_bytes();
+        let template = self.template.as_deref().map(Template::source).or(layout.as_deref()).unwrap_or("").as_bytes();
         // Both lengths fit: a name has at most 15 bytes, a template at most 256, a layout less than 1,000.
         let [name_len, ..] = name.len().to_le_bytes();
         let [low, high, ..] = template.len().to_le_bytes();

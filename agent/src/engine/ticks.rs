@@ -1,0 +1,283 @@
+//! IDs of a tick: Uniq96 and layouts. Their time is durable ahead of its use, and their serial begins anew in each tick.
+//!
+//! An axis is a place in time that IDs go on from: one for Uniq96, one for each layout whose names share their numbers, one
+//! for each name whose scope is its own. All of them have one durable mark, in the header of the serial file: no tick begins at or after
+//! it, so what goes on at the first tick that does repeats nothing, whatever was minted before. One write moves it for all.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::series::Series;
+use super::{Effects, Engine, MARK_AHEAD, RESTART_WAIT_MAX, broken, complete, scaled};
+use crate::gate::{Layout, Prefix, UNIQ96_AHEAD_MAX, gate_ticks, prefix_of_uniq96};
+use crate::refusal::{ClockFault, Refusal};
+use crate::run::{Run, Runs};
+use crate::serial::Marks;
+use crate::ticks::{Numbers, Place, TakeTicks, TickWindow, Ticks};
+use common::calendar::UtcOffset;
+use common::kind::Kind;
+use common::layout::LayoutDefinition;
+use common::lease::Grant;
+use common::time::{SpanMs, WallMs};
+use common::token::TokenType;
+use std::sync::Arc;
+
+/// How long a request for numbers of a layout waits, in real time, for the clock to come near enough to the next tick.
+const TICK_WAIT_MAX: SpanMs = SpanMs::seconds(2);
+
+/// The axis of Uniq96.
+pub const UNIQ96_AXIS: usize = 0;
+
+/// What came of the long way to IDs.
+#[derive(Debug)]
+pub enum Refilled {
+    /// IDs.
+    Runs(Runs),
+    /// The clock has to go on this far first.
+    WaitFor(SpanMs),
+}
+
+/// What an open window gave.
+#[derive(Debug)]
+pub enum TakenTicks {
+    /// All that was asked for; `half_used`: it is time to [`extend_ticks`](Engine::extend_ticks).
+    All {
+        /// The IDs.
+        run: Run,
+        /// This was the first in the second half of the window.
+        half_used: bool,
+    },
+    /// Nothing: its bound is reached, or the clock is too far behind.
+    None,
+    /// Nothing: it was closed. There may be a new one already.
+    Closed,
+}
+
+/// `n` IDs of an open window. Uniq96 are all of one millisecond.
+///
+/// # Errors
+/// If the year does not fit.
+pub fn take_ticks(window: &TickWindow, n: u32, wall: WallMs, ahead_max: SpanMs) -> Result<TakenTicks, Refusal> {
+    Ok(match (window.take(n, wall, ahead_max), &window.lease) {
+        (TakeTicks::All { place, half_used }, Some(lease)) => {
+            let prefix = match &window.numbers {
+                None => prefix_of_uniq96(window.offset, lease, place.ms)?,
+                Some(numbers) => Prefix::Ticks {
+                    // A window has no tick that does not fit.
+                    tick: numbers.definition.layout().tick(place.ms).ok_or_else(broken)?,
+                    numbers: Arc::clone(numbers),
+                },
+            };
+            TakenTicks::All { run: Run { prefix, start: u64::from(place.serial), len: n }, half_used }
+        }
+        (TakeTicks::Closed, _) => TakenTicks::Closed,
+        _ => TakenTicks::None,
+    })
+}
+
+/// Where the IDs of some names go on.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    pub(super) ticks: Ticks,
+    /// The next place; while a window is open, where it began. Before the first one, the mark of the former run.
+    pub(super) place: Place,
+    /// Whether the clock has passed the mark of the former run, or was waited for long enough.
+    pub(super) settled: bool,
+    /// What the window that is open was opened with.
+    open: Option<Right>,
+}
+
+/// What a window is opened with.
+#[derive(Clone, Debug)]
+struct Right {
+    lease: Grant,
+    offset: UtcOffset,
+    numbers: Option<Arc<Numbers>>,
+}
+
+/// For whom IDs are wanted.
+struct Wanted<'a> {
+    axis: usize,
+    /// The series of the name whose block has to be there; `None` for Uniq96.
+    series: Option<usize>,
+    token_type: TokenType,
+    definition: Option<&'a Arc<LayoutDefinition>>,
+    ahead_max: SpanMs,
+    n: u32,
+}
+
+impl Axis {
+    pub(super) fn new(ticks: Ticks, mark: WallMs) -> Self {
+        Self { ticks, place: Place { ms: mark, serial: 0 }, settled: false, open: None }
+    }
+
+    /// The first instant that no ID of it carries.
+    pub(super) fn used_up_to(&self) -> WallMs {
+        WallMs(self.place.ms.0.saturating_add(i64::from(self.place.serial > 0)))
+    }
+}
+
+impl Engine {
+    /// The axis that a name's IDs are on, which is that of others with the same layout; a new one if there is none.
+    pub(super) fn axis_for(&mut self, series: &Series) -> Option<usize> {
+        let Layout::Ticks(definition) = &series.layout else { return None };
+        let same = |other: &&Series| other.axis.is_some() && other.namespace.shares_ticks(&series.namespace);
+        let shared = self.series.iter().find(same).and_then(|other| other.axis);
+        Some(shared.unwrap_or_else(|| {
+            self.axes.push(Axis::new(Ticks::of(definition.layout()), self.mark_at_start));
+            self.axes.len() - 1
+        }))
+    }
+
+    /// The axis of a series, if its IDs are on one.
+    pub fn axis_of(&self, series: usize) -> Option<usize> {
+        self.series.get(series)?.axis
+    }
+
+    pub(super) fn close_axes(&mut self, effects: &mut impl Effects) {
+        for axis in 0..self.axes.len() {
+            self.close_axis(effects, axis);
+        }
+    }
+
+    fn close_axis(&mut self, effects: &mut impl Effects, at: usize) {
+        let place = effects.close_ticks(at);
+        if let Some(axis) = self.axes.get_mut(at) {
+            axis.open = None;
+            axis.place = place.unwrap_or(axis.place);
+        }
+    }
+
+    /// Gives `n` Uniq96, at least 1, and opens a window up to the mark, which is moved if it is near.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]; then no ID was given.
+    pub fn refill_uniq96(&mut self, effects: &mut impl Effects, n: u32) -> Result<Refilled, Refusal> {
+        let token_type = Kind::Uniq96.default_token_type();
+        let wanted =
+            Wanted { axis: UNIQ96_AXIS, series: None, token_type, definition: None, ahead_max: UNIQ96_AHEAD_MAX, n };
+        self.refill_ticks(effects, &wanted)
+    }
+
+    /// The same of a name of kind layout. Several ticks may be used up for one request, as far ahead of the clock as the name
+    /// may go.
+    ///
+    /// # Errors
+    /// As [`refill_uniq96`](Self::refill_uniq96); [`Refusal::BadParameter`] if `n` are more than one request can get.
+    pub fn refill_layout(&mut self, effects: &mut impl Effects, at: usize, n: u32) -> Result<Refilled, Refusal> {
+        let series = self.series.get(at).ok_or_else(broken)?;
+        let (Layout::Ticks(definition), Some(axis)) = (&series.layout, series.axis) else { return Err(broken()) };
+        let (definition, token_type) = (Arc::clone(definition), series.namespace.token_type());
+        if u64::from(n) > definition.batch_max() {
+            return Err(Refusal::BadParameter(format!(
+                "n: at most {} by this name at once: a token has {} IDs in a tick of {} ms, and they may lie {} ms ahead of the \
+                 clock",
+                definition.batch_max(),
+                definition.layout().serials_per_tick(),
+                definition.layout().unit().0,
+                definition.ahead_max().0
+            )));
+        }
+        let ahead_max = definition.ahead_max();
+        let wanted = Wanted { axis, series: Some(at), token_type, definition: Some(&definition), ahead_max, n };
+        self.refill_ticks(effects, &wanted)
+    }
+
+    fn refill_ticks(&mut self, effects: &mut impl Effects, wanted: &Wanted<'_>) -> Result<Refilled, Refusal> {
+        let Wanted { axis: at, token_type, ahead_max, n, .. } = *wanted;
+        self.close_axis(effects, at);
+        let (lease, offset) = self.lease(effects, token_type)?;
+        let numbers = wanted.definition.map(|definition| self.numbers(definition, &lease)).transpose()?;
+        let axis = self.axes.get_mut(at).ok_or_else(broken)?;
+        let (wall, ticks) = (effects.wall(), axis.ticks);
+        let ahead = ticks.ceil(axis.place.ms) - wall;
+        if !axis.settled && ahead > SpanMs(0) && ahead <= scaled(effects, RESTART_WAIT_MAX) {
+            return Ok(Refilled::WaitFor(ahead));
+        }
+        axis.settled = true;
+        // What is used up comes back soon, so a name of a layout waits where Uniq96, which may go far ahead, is refused.
+        let waits = if wanted.definition.is_some() { scaled(effects, TICK_WAIT_MAX) } else { SpanMs(0) };
+        let reach = SpanMs(ahead_max.0.saturating_add(waits.0));
+        let ms = gate_ticks(&ticks, &lease, axis.place.ms, wall, reach).map_err(|e| complete(effects, e))?;
+        let place = if ms > axis.place.ms { Place { ms, serial: 0 } } else { axis.place };
+        let last = ticks.last_of(place, n);
+        let too_far = last - (wall + ahead_max);
+        if wanted.definition.is_some() && too_far > SpanMs(0) {
+            return Ok(Refilled::WaitFor(too_far));
+        }
+        if last >= ticks.end() {
+            let end = ticks.end();
+            return Err(Refusal::ClockSkew(ClockFault::Year(format!(
+                "the layout has no bits for times from {end} on: correct the clock, or take another layout"
+            ))));
+        }
+        self.move_mark(effects, last, wanted.series)?;
+        let until = lease.until;
+        let window = self.window_on(at, Right { lease, offset, numbers }, place).ok_or_else(broken)?;
+        let taken = take_ticks(&window, n, wall, ahead_max)?;
+        effects.open_ticks(at, window);
+        match taken {
+            TakenTicks::All { run, .. } => Ok(Refilled::Runs(run.into())),
+            // The bound is the end of the lease, a tick away.
+            _ => Err(Refusal::LeaseExpired { token_type, until, why: effects.why() }),
+        }
+    }
+
+    /// What a layout's numbers are made by under that lease.
+    fn numbers(&self, definition: &Arc<LayoutDefinition>, lease: &Grant) -> Result<Arc<Numbers>, Refusal> {
+        let token = lease.key.value;
+        if !definition.layout().admits(token) {
+            return Err(Refusal::TokenTooWide { token: lease.key, tokens: definition.layout().tokens() });
+        }
+        Ok(Arc::new(Numbers { definition: Arc::clone(definition), token, random: Arc::clone(&self.random) }))
+    }
+
+    /// Makes a later mark durable if less than half of the stretch is left, and with it the block of a name that has none. If
+    /// that fails, what is left is used, but not without the block.
+    fn move_mark(&mut self, effects: &mut impl Effects, last: WallMs, series: Option<usize>) -> Result<(), Refusal> {
+        let stretch = scaled(effects, MARK_AHEAD);
+        let left = self.contents.header.uniq96_mark - last;
+        let nameless = series.and_then(|at| self.series.get(at)).filter(|series| !series.has_block(&self.contents));
+        let Some(series) = nameless else {
+            if left.0 > stretch.0 / 2 {
+                return Ok(());
+            }
+            let moved = self.write_mark(effects, last + stretch);
+            // One millisecond more than the one at hand, for one whose serials are used up.
+            return if left > SpanMs(1) && !self.ended { Ok(()) } else { moved };
+        };
+        let (cluster, blocks) = (self.holdings.cluster, self.contents.blocks.len());
+        let marks = Marks { step: series.namespace.step(), ..Marks::default() };
+        let full = || {
+            Refusal::SerialFileIo(format!("its {blocks} blocks are all in use; format one with more (--num-blocks)"))
+        };
+        let mut contents = series.contents_with(&self.contents, cluster, marks, effects.wall()).ok_or_else(full)?;
+        contents.header.uniq96_mark = contents.header.uniq96_mark.max(last + stretch);
+        self.write_contents(effects, contents)
+    }
+
+    /// A window from `place` on to the mark, or to the end of the lease.
+    fn window_on(&mut self, at: usize, right: Right, place: Place) -> Option<TickWindow> {
+        let axis = self.axes.get_mut(at)?;
+        let Right { lease, offset, numbers } = right.clone();
+        let bound = self.contents.header.uniq96_mark.min(lease.until);
+        axis.place = place;
+        axis.open = Some(right);
+        Some(TickWindow::open(lease, offset, numbers, axis.ticks, place, bound))
+    }
+
+    /// Moves the mark while the window of an axis is half used, and lengthens the window.
+    ///
+    /// # Errors
+    /// If it cannot be written; the window goes on to its end then.
+    pub fn extend_ticks(&mut self, effects: &mut impl Effects, at: usize) -> Result<(), Refusal> {
+        let Some(axis) = self.axes.get(at).filter(|axis| axis.open.is_some()) else { return Ok(()) };
+        let now = effects.wall().max(axis.place.ms);
+        self.write_mark(effects, now + scaled(effects, MARK_AHEAD))?;
+        if let Some(right) = self.axes.get_mut(at).and_then(|axis| axis.open.take())
+            && let Some(place) = effects.close_ticks(at)
+            && let Some(window) = self.window_on(at, right, place)
+        {
+            effects.open_ticks(at, window);
+        }
+        Ok(())
+    }
+}
