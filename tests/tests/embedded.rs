@@ -7,19 +7,16 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tests::cluster::{Cluster, PATIENCE, until};
 use tests::programs;
-use uniq_embed::{Definition, Embedded, GeneratorKind, MintError, Namespace, Refusal, Settings, UniqGenerator};
+use uniq_embed::{Definition, Embedded, MintError, Namespace, Refusal, Settings, UniqGenerator};
 
 const TEMPLATE: &str = "{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}";
 const BATCH: usize = 1_000;
 
 fn orders(everyday_reset: bool) -> Namespace {
     let definition = Definition {
-        kind: GeneratorKind::String,
         token_type: Some("string2-only-number".to_owned()),
-        template: Some(TEMPLATE.to_owned()),
         everyday_reset: Some(everyday_reset),
-        step: None,
-        scope: None,
+        ..Definition::string(TEMPLATE)
     };
     Namespace::define("orders".parse().unwrap(), &definition).unwrap()
 }

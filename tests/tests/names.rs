@@ -1,7 +1,6 @@
 //! Names across clusters, scopes and masters: two agents never give equal IDs by one name, or by two.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::kind::Kind;
 use common::namespace::{Definition, Namespace};
 use common::rpc::lease::{Changed, DefineRequest, Refusal};
 use common::rpc::transport::deadline_in;
@@ -344,15 +343,7 @@ async fn no_two_names_of_a_kind_give_equal_ids_unless_one_says_so() {
 }
 
 async fn define(cluster: &Cluster, master: usize, name: String, template: String) -> Result<Changed, Refusal> {
-    let definition = Definition {
-        kind: Kind::String,
-        token_type: None,
-        template: Some(template),
-        everyday_reset: None,
-        step: None,
-        scope: None,
-    };
-    let namespace = Namespace::define(name.parse().unwrap(), &definition).unwrap();
+    let namespace = Namespace::define(name.parse().unwrap(), &Definition::string(template)).unwrap();
     let client = Lessee::connect(cluster.masters[master].agent_listen).await.unwrap();
     let request = DefineRequest { agent_id: "registrar".parse().unwrap(), cluster: None, namespace };
     client.define_namespace(deadline_in(CALL_MAX), request).await.unwrap()

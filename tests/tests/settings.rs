@@ -1,7 +1,6 @@
 //! What generators' names stand for, and the audit, at both masters of a real cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
-use common::kind::Kind;
 use common::namespace::{Definition, Namespace, Scope};
 use common::rpc::lease::{Changed, DefineRequest, NamespacesRequest, Refusal};
 use common::rpc::transport::deadline_in;
@@ -14,13 +13,9 @@ const TEMPLATE: &str = "{date:%Y%m%d}{token}{serial:6}";
 
 fn namespace(name: &str, template: &str) -> Namespace {
     let definition = Definition {
-        kind: Kind::String,
-        token_type: None,
-        template: Some(template.to_owned()),
-        everyday_reset: None,
-        step: None,
         // The names here share a template.
         scope: Some(Scope::Own),
+        ..Definition::string(template)
     };
     Namespace::define(name.parse().unwrap(), &definition).unwrap()
 }

@@ -292,6 +292,7 @@ words! {
     template: "Template", "模板";
     capacity: "Per token", "每令牌容量";
     capacity_hour: "{0} an hour", "每小时 {0}";
+    capacity_tick: "{0} a tick", "每个时间单位 {0}";
     capacity_day: "{0} a day", "每天 {0}";
     daily_reset: "Daily reset", "每日重置";
     step: "Step", "步长";
@@ -376,6 +377,8 @@ words! {
     field_minute: "minute", "分";
     field_second: "second", "秒";
     field_ms: "ms", "毫秒";
+    field_time: "time", "时间";
+    field_random: "random", "随机";
     field_token: "token", "令牌";
     field_serial: "serial", "序号";
     field_literal: "fixed", "固定";

@@ -209,8 +209,7 @@ mod tests {
 
     fn define(name: String, template: Option<String>) -> Change {
         let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
-        let (token_type, everyday_reset, step, scope) = (None, None, None, None);
-        let definition = Definition { kind, token_type, template, everyday_reset, step, scope };
+        let definition = Definition { kind, template, ..Definition::default() };
         Change::Define(Box::new(Namespace::define(name.parse().unwrap(), &definition).unwrap()))
     }
 

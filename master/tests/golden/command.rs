@@ -409,7 +409,6 @@ impl goldenscript::Runner for Script {
 
 fn namespace(name: &str, template: Option<String>, own: bool) -> Result<Namespace, Fail> {
     let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
-    let (token_type, everyday_reset, step) = (None, None, None);
     let scope = own.then_some(Scope::Own);
-    Ok(Namespace::define(name.parse()?, &Definition { kind, token_type, template, everyday_reset, step, scope })?)
+    Ok(Namespace::define(name.parse()?, &Definition { kind, template, scope, ..Definition::default() })?)
 }

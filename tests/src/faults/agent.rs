@@ -342,7 +342,7 @@ impl Agent {
         let (held, rseq) = (opened.holdings.leases.clone(), opened.holdings.rseq);
         let wanted = BTreeSet::from(WANTED);
         let holder = Holder::new(&wanted, &held, rseq, SpanMs::seconds(3_600), clock.now());
-        let namespaces = Kind::NAMED.map(Namespace::default_of).to_vec();
+        let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
         match Minter::new(opened, namespaces, holder.leases(), clock) {
             Ok(minter) => {
                 self.minter = Some(minter);
@@ -373,7 +373,7 @@ impl Agent {
             self.violated(format!("renewal {} was promised, {} is durable", self.rseq, opened.holdings.rseq));
         }
         self.rseq = opened.holdings.rseq;
-        for (kind, next) in Kind::NAMED.into_iter().zip(self.next) {
+        for (kind, next) in Kind::PREDEFINED.into_iter().zip(self.next) {
             let mark = mark(&opened.contents, kind);
             if mark < next {
                 self.violated(format!("goes on with {kind} at {mark:?}, though all before {next:?} may be given"));
@@ -524,6 +524,12 @@ impl Agent {
                 self.next96 = self.next96.max(ms + SpanMs(1));
                 let mark = flushed.header.uniq96_mark;
                 return (ms >= mark).then(|| format!("a Uniq96 of {ms}, though only those before {mark} are durable"));
+            }
+            Prefix::Ticks { tick, numbers } => {
+                let layout = numbers.definition.layout();
+                let (last, mark) = (tick + (end - 1) / layout.serials_per_tick(), flushed.header.uniq96_mark);
+                let ms = layout.starts_at(last);
+                return (ms >= mark).then(|| format!("a number of {ms}, though only those before {mark} are durable"));
             }
             Prefix::Number { .. } => (Kind::Uniq64, 0),
             Prefix::Text { .. } => (Kind::String, 1),

@@ -202,7 +202,8 @@ impl World {
         // Some agents have come far: their serials are about to begin anew.
         let mut blocks = Vec::new();
         for kind in &self.swarm.kinds {
-            let before = self.rng.chance(0.3).then(|| self.rng.magnitude(1, 5_000) as u64);
+            let counts = kind.namespace.layout().is_none();
+            let before = (counts && self.rng.chance(0.3)).then(|| self.rng.magnitude(1, 5_000) as u64);
             let laps = self.rng.range(1, 3) as u64;
             blocks.push(before.map(|left| kind.used((laps * kind.rules.capacity).saturating_sub(left), mark)));
         }

@@ -6,7 +6,7 @@ use agent::serial::{Marks, Rules};
 use agent::serial_file::Block;
 use common::calendar::UtcOffset;
 use common::kind;
-use common::namespace::{Definition, Namespace};
+use common::namespace::{Definition, Namespace, Scope};
 use common::time::WallMs;
 
 /// What a generator is.
@@ -34,18 +34,40 @@ impl Kind {
     /// Strings with a serial of so many digits.
     pub fn strings(width: usize, everyday_reset: bool) -> Self {
         let definition = Definition {
-            kind: kind::Kind::String,
-            token_type: None,
-            template: Some(format!("{{date:%Y%m%d}}{{token}}{{serial:{width}}}")),
             everyday_reset: Some(everyday_reset),
-            step: None,
-            scope: None,
+            ..Definition::string(format!("{{date:%Y%m%d}}{{token}}{{serial:{width}}}"))
         };
         Self::new(Namespace::define("strings".parse().expect("a name"), &definition).expect("a definition"))
     }
 
-    /// The same, as a mutation wants it: agents count on strings that are longer than they are.
+    /// Two names with one layout, drawn by its number: by the millisecond, by 100 ms, by the second with nothing ahead of the clock,
+    /// and by ten seconds.
+    pub fn layouts(which: usize) -> [Self; 2] {
+        let custom = |unit_ms: u32, time: u32, serial: u32, ahead_max_ms| Definition {
+            bits: Some(64),
+            epoch: Some("2024-01-01T00:00:00.777Z".to_owned()),
+            unit_ms: Some(unit_ms),
+            fields: Some([format!("time:{time}"), "token:16".to_owned(), format!("serial:{serial}")].into()),
+            ahead_max_ms: Some(ahead_max_ms),
+            ..Definition::of(kind::Kind::Layout)
+        };
+        let definition = match which {
+            0 => Definition { token_type: Some("uint2".to_owned()), ..Definition::layout("snowflake") },
+            1 => custom(100, 36, 12, 1_000),
+            2 => custom(1_000, 33, 15, 0),
+            _ => custom(10_000, 32, 16, 10_000),
+        };
+        ["ids", "more-ids"]
+            .map(|name| Self::new(Namespace::define(name.parse().expect("a name"), &definition).expect("a definition")))
+    }
+
+    /// The same, as a mutation wants it: agents count on strings that are longer than they are, and names with one layout count
+    /// each by itself.
     pub fn bent(self, mutations: Mutations) -> Self {
+        if self.namespace.layout().is_some() && mutations.has(Mutation::AxesNotShared) {
+            let definition = Definition { scope: Some(Scope::Own), ..self.namespace.definition() };
+            return Self::new(Namespace::define(self.namespace.name().clone(), &definition).expect("a definition"));
+        }
         let width = self.rules.capacity.ilog10() as usize;
         if self.namespace.template().is_none() || !mutations.has(Mutation::WrapPastCapacity) {
             return self;

@@ -5,22 +5,27 @@ use super::disk::{Failure, Folder, Opened, SerialFile};
 use super::kind::Kind;
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
-use agent::engine::{Effects, Engine, Published, RESUME_WAIT, Refilled, Taken, Taken96, take, take_uniq96};
-use agent::gate::Prefix;
+use agent::engine::{
+    Effects, Engine, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks,
+};
+use agent::gate::{Prefix, UNIQ96_AHEAD_MAX};
 use agent::holder::{LeaseView, Leases};
 use agent::refusal::Refusal;
 use agent::run::Runs;
 use agent::serial_file::{Contents, Holdings, WriteError};
+use agent::ticks::{Numbers, Place, TickWindow};
 use agent::timebase::{Answer, Timebase};
-use agent::uniq96::{Place, Window96};
 use agent::window::Window;
 use common::calendar::{Civil, UtcOffset};
+use common::layout::LayoutDefinition;
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters};
 use common::template::CallerParts;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How far the ends of leases are moved where a mutation moves them.
 const TOO_FAR: SpanMs = SpanMs::days(15);
@@ -68,7 +73,10 @@ struct Own {
     file: SerialFile,
     kinds: Vec<Kind>,
     windows: Vec<Window<Prefix>>,
-    window96: Window96,
+    /// By axis: that of Uniq96 first.
+    axes: Vec<TickWindow>,
+    /// The names of layouts by which something was minted.
+    begun: BTreeSet<usize>,
     time: Timebase,
     /// The last lease that was to be used.
     lease: Option<Grant>,
@@ -180,12 +188,12 @@ impl Effects for Hands<'_, '_> {
         };
     }
 
-    fn close_uniq96(&mut self) -> Option<Place> {
-        self.own.window96.close()
+    fn close_ticks(&mut self, axis: usize) -> Option<Place> {
+        self.own.axes.get(axis)?.close()
     }
 
-    fn open_uniq96(&mut self, window: Window96) {
-        self.own.window96 = window;
+    fn open_ticks(&mut self, axis: usize, window: TickWindow) {
+        self.own.axes[axis] = window;
     }
 
     fn publish(&mut self, published: &Published) {
@@ -213,7 +221,8 @@ impl Minter {
             file,
             kinds: kinds.to_vec(),
             windows: kinds.iter().map(|_| Window::closed(Prefix::Void)).collect(),
-            window96: Window96::closed(),
+            axes: closed(kinds),
+            begun: BTreeSet::new(),
             time: Timebase::start(os),
             lease,
             offset,
@@ -261,6 +270,9 @@ impl Minter {
             return Err(Refusal::Overloaded("no cluster was joined yet"));
         }
         let wall = self.now(shell.os).wall;
+        if let Some(axis) = self.engine.axis_of(at) {
+            return self.mint_layout(shell, (at, axis), n, out);
+        }
         let part = match take(&self.own.windows[at], n, wall) {
             Taken::All { run, half_used } => {
                 self.leave(Some(at), run.into(), out);
@@ -281,17 +293,60 @@ impl Minter {
     }
 
     fn mint96(&mut self, shell: &mut Shell<'_>, n: u32, out: &mut Vec<Run>) -> Result<(), Refusal> {
-        let wall = self.now(shell.os).wall;
-        if let Taken96::All { run, half_used } = take_uniq96(&self.own.window96, n, wall)? {
-            self.leave(None, run.into(), out);
-            if half_used && shell.rng.chance(0.8) {
-                let _ = self.decide(shell, |engine, hands| engine.extend_uniq96(hands));
-            }
-            self.own.write_deferred(shell);
+        if self.take_ticks(shell, UNIQ96_AXIS, n, UNIQ96_AHEAD_MAX, out)? {
             return Ok(());
         }
-        match self.decide(shell, |engine, hands| engine.refill_uniq96(hands, n))? {
-            Refilled::Runs(runs) => self.answered(shell, None, runs, out),
+        let refilled = self.decide(shell, |engine, hands| engine.refill_uniq96(hands, n))?;
+        self.refilled(shell, None, refilled, out)
+    }
+
+    fn mint_layout(
+        &mut self,
+        shell: &mut Shell<'_>,
+        (at, axis): (usize, usize),
+        n: u32,
+        out: &mut Vec<Run>,
+    ) -> Result<(), Refusal> {
+        let ahead_max = self.own.kinds[at].namespace.layout().map_or(SpanMs(0), LayoutDefinition::ahead_max);
+        // As in the agent: before a name's first ID the engine looks after its block.
+        if self.own.begun.contains(&at) && self.take_ticks(shell, axis, n, ahead_max, out)? {
+            return Ok(());
+        }
+        let refilled = self.decide(shell, |engine, hands| engine.refill_layout(hands, at, n))?;
+        self.own.begun.insert(at);
+        self.refilled(shell, Some(at), refilled, out)
+    }
+
+    /// Whether an open window had them.
+    fn take_ticks(
+        &mut self,
+        shell: &mut Shell<'_>,
+        axis: usize,
+        n: u32,
+        ahead_max: SpanMs,
+        out: &mut Vec<Run>,
+    ) -> Result<bool, Refusal> {
+        let wall = self.now(shell.os).wall;
+        let TakenTicks::All { run, half_used } = take_ticks(&self.own.axes[axis], n, wall, ahead_max)? else {
+            return Ok(false);
+        };
+        self.leave(None, run.into(), out);
+        if half_used && shell.rng.chance(0.8) {
+            let _ = self.decide(shell, |engine, hands| engine.extend_ticks(hands, axis));
+        }
+        self.own.write_deferred(shell);
+        Ok(true)
+    }
+
+    fn refilled(
+        &mut self,
+        shell: &mut Shell<'_>,
+        at: Option<usize>,
+        refilled: Refilled,
+        out: &mut Vec<Run>,
+    ) -> Result<(), Refusal> {
+        match refilled {
+            Refilled::Runs(runs) => self.answered(shell, at, runs, out),
             // The next client comes later.
             Refilled::WaitFor(_) => {
                 return Err(Refusal::Overloaded("the clock has to pass the mark of the former run"));
@@ -323,6 +378,10 @@ impl Minter {
                     (*high, offset.instant(&civil))
                 }
                 Prefix::Text { .. } => of_text(&prefix, offset),
+                Prefix::Ticks { tick, numbers } => {
+                    out.extend(by_tick(*tick, numbers, start..start + u64::from(len), &lease));
+                    continue;
+                }
                 Prefix::Void => (0, None),
             };
             let capacity = at.map_or(1 << 32, |at| self.own.kinds[at].rules.capacity);
@@ -345,7 +404,8 @@ impl Minter {
         let published = self.engine.published().clone();
         let holdings = self.engine.holdings().clone();
         self.own.windows = self.own.kinds.iter().map(|_| Window::closed(Prefix::Void)).collect();
-        self.own.window96 = Window96::closed();
+        self.own.axes = closed(&self.own.kinds);
+        self.own.begun.clear();
         let rights = (published.leases, None);
         self.engine = engine(contents, holdings, rights, &self.own.kinds, Mutations::NONE);
     }
@@ -491,6 +551,32 @@ fn with(view: LeaseView, change: impl FnOnce(Grant) -> Grant) -> LeaseView {
         LeaseView::Suspended(lease) => LeaseView::Suspended(change(lease)),
         LeaseView::Expired(lease) => LeaseView::Expired(change(lease)),
     }
+}
+
+/// Numbers of a layout, tick by tick.
+fn by_tick(tick: u64, numbers: &Arc<Numbers>, counters: Range<u64>, lease: &Grant) -> Vec<Run> {
+    let layout = numbers.definition.layout();
+    let (capacity, mut runs, mut next) = (layout.serials_per_tick(), Vec::new(), counters.start);
+    while next < counters.end {
+        let len = (counters.end - next).min(capacity - next % capacity);
+        let tick = tick + next / capacity;
+        runs.push(Run {
+            prefix: Prefix::Ticks { tick, numbers: Arc::clone(numbers) },
+            high: tick << 16 | u64::from(numbers.token.0),
+            capacity,
+            start: next % capacity,
+            len,
+            time: layout.starts_at(tick),
+            lease: lease.clone(),
+        });
+        next += len;
+    }
+    runs
+}
+
+/// The windows of as many axes as there may be, all closed.
+fn closed(kinds: &[Kind]) -> Vec<TickWindow> {
+    (0..=kinds.len()).map(|_| TickWindow::closed()).collect()
 }
 
 /// Day and token of a string, which begins with both.

@@ -102,6 +102,8 @@ words! {
         ResumeBelowMark = "resume-below-mark",
         /// The mark of Uniq96 is not made durable.
         Mark96NotDurable = "mark96-not-durable",
+        /// Each of two names with one layout counts by itself.
+        AxesNotShared = "axes-not-shared",
         /// An agent's buckets may go back.
         BucketsGoBack = "buckets-go-back",
         /// Serials go on past what a bucket has.

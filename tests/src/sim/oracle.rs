@@ -5,7 +5,7 @@ use super::rng::mix;
 use agent::gate::Prefix;
 use agent::run::Runs;
 use common::calendar::UtcOffset;
-use common::kind::{TextForm, Uniq64, Uniq96};
+use common::kind::{Known, Reading, TextForm, Uniq64, Uniq96, explain_known};
 use common::lease::{Generation, Lease, LeaseState};
 use common::parameters::SessionId;
 use common::template::CallerParts;
@@ -62,6 +62,7 @@ fn layout(prefix: &Prefix) -> u8 {
         Prefix::Number { .. } => 0,
         Prefix::Uniq96 { .. } => 1,
         Prefix::Text { .. } | Prefix::Void => 2,
+        Prefix::Ticks { .. } => 3,
     }
 }
 
@@ -293,6 +294,18 @@ impl Oracle {
                 let text = agent::run::uniq96(*high, counter).text(TextForm::Base32);
                 let read = Uniq96::parse_form(&text, TextForm::Base32).map(|id| id.text(TextForm::Base32));
                 (text, read.ok())
+            }
+            Prefix::Ticks { tick, numbers } => {
+                let definition = &numbers.definition;
+                let text = definition.text(numbers.number(*tick, counter));
+                let known = Known { templates: &[], layouts: &[definition] };
+                let read = explain_known(&text, &known).ok().into_iter();
+                let mut readings = read.flat_map(|read| std::iter::once(read.reading).chain(read.also));
+                let is_ours = |reading: &Reading| {
+                    reading.layout.is_some() && (reading.serial, &reading.time) == (counter, &run.time.to_string())
+                };
+                let found = readings.any(|reading| is_ours(&reading));
+                (text.clone(), found.then_some(text))
             }
             prefix => {
                 let runs = Runs::from(agent::run::Run { prefix: prefix.clone(), start: counter, len: 1 });

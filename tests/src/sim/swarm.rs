@@ -320,8 +320,10 @@ impl Swarm {
                 _ => [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
             },
             kinds: [Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))]
+                .into_iter()
+                .chain(Kind::layouts(rng.below(4)))
                 .map(|kind| kind.bent(setup.mutations))
-                .into(),
+                .collect(),
             both_clocks: rng.chance(0.25) && !reverts,
             resume_after_reboot,
             // Not drawn, so that the rest of a seed does not depend on it.

@@ -88,7 +88,7 @@ pub(crate) async fn define(
     let NamespaceForm { name, kind, token_type, template, everyday_reset, step, scope } = body(form)?;
     let kind = read_as("kind", &kind)?;
     let name: GeneratorName = read_as("name", &name)?;
-    let definition = Definition { kind, token_type, template, everyday_reset, step, scope };
+    let definition = Definition { kind, token_type, template, everyday_reset, step, scope, ..Definition::default() };
     let namespace = Namespace::define(name.clone(), &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let changed = auth.commands().change(Change::Define(Box::new(namespace)), caller.actor()).await;
     let status = match changed {

@@ -8,7 +8,8 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::audit::Action;
 use common::calendar::{Civil, UtcOffset};
-use common::kind::{Field, Form, Reading, TokenText, explain};
+use common::kind::{Field, Form, Known, Reading, TokenText, explain_known};
+use common::layout::LayoutDefinition;
 use common::namespace::Namespace;
 use common::template::{PartKind, Template as Made};
 use common::time::WallMs;
@@ -32,7 +33,9 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
     if !id.is_empty() {
         let namespaces = rows(masters.namespaces()).await?;
         let templates: Vec<Made> = namespaces.iter().filter_map(template_of).collect();
-        match explain(id, &templates.iter().collect::<Vec<_>>()) {
+        let layouts: Vec<LayoutDefinition> = namespaces.iter().filter_map(layout_of).collect();
+        let by = (templates.iter().collect::<Vec<_>>(), layouts.iter().collect::<Vec<_>>());
+        match explain_known(id, &Known { templates: &by.0, layouts: &by.1 }) {
             Ok(explained) => {
                 let offset = rows(masters.settings()).await?.utc_offset;
                 for reading in std::iter::once(explained.reading).chain(explained.also) {
@@ -47,6 +50,10 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
 
 fn template_of(row: &NamespaceRow) -> Option<Made> {
     Namespace::define(row.name.clone(), &row.definition).ok()?.template().cloned()
+}
+
+fn layout_of(row: &NamespaceRow) -> Option<LayoutDefinition> {
+    Namespace::define(row.name.clone(), &row.definition).ok()?.layout().cloned()
 }
 
 struct Shown {
@@ -139,6 +146,21 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
             Piece { kind, name, text: part.text.clone(), bits: None }
         };
         return reading.parts.iter().map(piece).collect();
+    }
+    if let Some(layout) = &reading.layout {
+        let piece = |field: &String| {
+            let (part, bits) = field.split_once(':').unwrap_or((field, ""));
+            let (kind, name, text) = match part {
+                "time" => ("date", w.field_time, reading.time.clone()),
+                "token" => ("token", w.field_token, reading.token.to_string()),
+                "serial" => ("serial", w.field_serial, reading.serial.to_string()),
+                "random" => ("custom", w.field_random, String::new()),
+                _ => ("literal", w.field_literal, bits.split_once('=').map_or("0", |(_, value)| value).to_owned()),
+            };
+            let bits = bits.split('=').next().unwrap_or_default();
+            Piece { kind, name, text, bits: Some(fill(w.bits, &[bits])) }
+        };
+        return layout.fields.iter().map(piece).collect();
     }
     let Form::Number { fields, .. } = reading.kind.spec().form else { return Vec::new() };
     let digits = |from: usize, to: usize| reading.time.get(from..to).unwrap_or_default().to_owned();

@@ -76,6 +76,7 @@ impl NamespaceShown {
         let per = match definition.kind.spec().unit {
             Bucket::Day => w.capacity_day,
             Bucket::Hour | Bucket::Millisecond => w.capacity_hour,
+            Bucket::Tick => w.capacity_tick,
         };
         Self {
             key: format!("namespace-{}-{}", definition.kind, row.name),
@@ -169,14 +170,7 @@ mod tests {
         ] {
             let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
             let [token_type, template] = [token_type, template].map(|text| text.map(str::to_owned));
-            let definition = common::namespace::Definition {
-                kind,
-                token_type,
-                template,
-                everyday_reset: None,
-                step: None,
-                scope: None,
-            };
+            let definition = common::namespace::Definition { kind, token_type, template, ..Default::default() };
             let row = NamespaceRow {
                 name: "orders".parse().unwrap(),
                 definition,

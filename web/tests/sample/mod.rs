@@ -427,6 +427,7 @@ pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
         everyday_reset: Some(true),
         step: Some(1_000),
         scope: Some(common::namespace::Scope::Own),
+        ..Definition::default()
     };
     NamespaceRow {
         name: name.parse().unwrap(),
