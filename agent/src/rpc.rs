@@ -1,11 +1,12 @@
 //! The same IDs over tarpc.
 
-use crate::heartbeat::{Names, source_of};
-use crate::minter::{Minter, SourceRef};
+use crate::heartbeat::{Names, kind_of, source_of};
+use crate::minter::{Minter, Source, SourceRef};
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
-use common::kind::Kind;
+use common::encoding;
+use common::kind::{Kind, TextForm};
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
@@ -30,6 +31,8 @@ const FRAME_SLACK: usize = 1 << 10;
 const U64_LEN_MAX: usize = 9;
 const U128_LEN_MAX: usize = 17;
 const TEXT_HEAD_LEN_MAX: usize = 9;
+/// Bytes of the longest number in text.
+const ENCODED_LEN_MAX: usize = encoding::LEN_MAX as usize;
 /// What a string takes at most until it is sent, in bytes: in memory and in the frame,
 const TEXT_WEIGHT: usize = 512;
 /// and all strings of an answer, which are shorter the more there are.
@@ -113,6 +116,28 @@ impl Server {
         Ok(runs.texts(&caller))
     }
 
+    /// IDs of a name of any kind, as its definition writes them.
+    async fn ids_of(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
+        let kind = kind_of(&self.minter, self.names.as_ref(), name).await?;
+        if kind == Kind::String {
+            return self.strings(name, n, biz, custom).await;
+        }
+        if !(biz.is_empty() && custom.is_empty()) {
+            return Err(Refusal::BadParameter(format!("biz and custom are for strings, and '{name}' is a {kind}")));
+        }
+        self.check(n, ENCODED_LEN_MAX + TEXT_HEAD_LEN_MAX)?;
+        let source = self.source(kind, name).await?;
+        let encoding = match source {
+            Source::Ticks(generator) => generator.encoding().map(Arc::clone),
+            Source::Serials(_) | Source::Uniq96 => None,
+        };
+        let runs = self.minter.mint(source, n).await?;
+        Ok(match encoding {
+            Some(encoding) => runs.numbers().filter_map(|number| encoding.text(number)).collect(),
+            None => runs.uniq64().map(|id| id.text(TextForm::Decimal)).collect(),
+        })
+    }
+
     fn failure(&self, refusal: &Refusal) -> MintFailure {
         self.minter.counters().refuse(refusal.code());
         failure(refusal, self.minter.clock())
@@ -131,7 +156,10 @@ fn weight(request: &MintServiceRequest, batch_max: u32) -> usize {
     match request {
         MintServiceRequest::Uniq64 { n, .. } => ids(*n) * (size_of::<u64>() + U64_LEN_MAX),
         MintServiceRequest::Uniq96 { n } => ids(*n) * (size_of::<u128>() + U128_LEN_MAX),
-        MintServiceRequest::UniqString { n, .. } => (ids(*n) * TEXT_WEIGHT).min(TEXTS_WEIGHT_MAX),
+        MintServiceRequest::Layout { n, .. } => ids(*n) * (size_of::<u128>() + U128_LEN_MAX),
+        MintServiceRequest::UniqString { n, .. } | MintServiceRequest::Ids { n, .. } => {
+            (ids(*n) * TEXT_WEIGHT).min(TEXTS_WEIGHT_MAX)
+        }
         MintServiceRequest::DefineGenerator { .. } | MintServiceRequest::Ready {} => 0,
     }
 }
@@ -182,6 +210,25 @@ impl MintService for Server {
 
     async fn ready(self, _: Context) -> Result<(), MintFailure> {
         self.minter.ready().map_err(|e| failure(&e, self.minter.clock()))
+    }
+
+    async fn layout(self, _: Context, name: String, n: u32) -> Result<Vec<u128>, MintFailure> {
+        let minted = match self.check(n, U128_LEN_MAX) {
+            Ok(()) => self.mint(Kind::Layout, &name, n).await,
+            Err(refusal) => Err(refusal),
+        };
+        minted.map(|runs| runs.numbers().collect()).map_err(|e| self.failure(&e))
+    }
+
+    async fn ids(
+        self,
+        _: Context,
+        name: String,
+        n: u32,
+        biz: String,
+        custom: String,
+    ) -> Result<Vec<String>, MintFailure> {
+        Box::pin(self.ids_of(&name, n, &biz, &custom)).await.map_err(|e| self.failure(&e))
     }
 }
 

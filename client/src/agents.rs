@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub(crate) enum Question {
     Uniq64 { name: GeneratorName, n: u32 },
     Uniq96 { n: u32 },
+    Layout { name: GeneratorName, n: u32 },
+    Any { name: GeneratorName, n: u32, biz: String, custom: String },
     Strings { name: GeneratorName, n: u32, biz: String, custom: String },
     Define(Namespace),
 }
@@ -21,7 +23,8 @@ pub(crate) enum Question {
 #[derive(Debug)]
 pub(crate) enum Answer {
     Uniq64(Vec<u64>),
-    Uniq96(Vec<u128>),
+    /// Of 96 bits, or of a layout.
+    Wide(Vec<u128>),
     Strings(Vec<String>),
     Defined(bool),
 }
@@ -71,10 +74,18 @@ impl Agents {
 
     pub(crate) async fn uniq96(&self, n: u32) -> Result<Vec<u128>, Error> {
         let take = |answer| match answer {
-            Answer::Uniq96(ids) if ids.len() == n as usize => Some(ids),
+            Answer::Wide(ids) if ids.len() == n as usize => Some(ids),
             _ => None,
         };
         self.ask(Question::Uniq96 { n }, take).await
+    }
+
+    pub(crate) async fn layout(&self, name: GeneratorName, n: u32) -> Result<Vec<u128>, Error> {
+        let take = |answer| match answer {
+            Answer::Wide(ids) if ids.len() == n as usize => Some(ids),
+            _ => None,
+        };
+        self.ask(Question::Layout { name, n }, take).await
     }
 
     pub(crate) async fn strings(&self, question: Question) -> Result<Vec<String>, Error> {

@@ -17,6 +17,8 @@ const ANSWER_LEN_MAX: usize = 32 << 20;
 const PROBLEM_LEN_MAX: usize = 16 << 10;
 const UNIQ64_LEN: usize = 8;
 const UNIQ96_LEN: usize = 12;
+/// Of numbers of up to 64, 96 and 128 bits.
+const LAYOUT_LENS: [usize; 3] = [8, 12, 16];
 
 #[derive(Deserialize)]
 struct Ids {
@@ -54,10 +56,20 @@ impl Http {
             }
             Question::Uniq96 { n } => {
                 let body = self.mint(&format!("uniq96?n={n}"), PACKED).await?;
-                Ok(Answer::Uniq96(packed::<UNIQ96_LEN>(&body)?.map(wide).collect()))
+                Ok(Answer::Wide(packed::<UNIQ96_LEN>(&body)?.map(|id| wide(&id)).collect()))
             }
-            Question::Strings { name, n, biz, custom } => {
-                let mut path = format!("string/{name}?n={n}");
+            Question::Layout { name, n } => {
+                let body = self.mint(&format!("layout/{name}?n={n}"), PACKED).await?;
+                // How wide it is only the definition says; all are as wide as each other.
+                let len = body.len() / (*n as usize).max(1);
+                if !LAYOUT_LENS.contains(&len) || body.len() != len * *n as usize {
+                    return Err(nonsense(format!("{} bytes are not {n} numbers", body.len())));
+                }
+                Ok(Answer::Wide(body.chunks_exact(len).map(wide).collect()))
+            }
+            Question::Strings { name, n, biz, custom } | Question::Any { name, n, biz, custom } => {
+                let kind = if matches!(question, Question::Any { .. }) { "id" } else { "string" };
+                let mut path = format!("{kind}/{name}?n={n}");
                 for (key, part) in [("biz", biz), ("custom", custom)] {
                     if !part.is_empty() {
                         path.push_str(&format!("&{key}={part}"));
@@ -117,7 +129,7 @@ fn packed<const LEN: usize>(body: &[u8]) -> Result<impl Iterator<Item = [u8; LEN
     if rest.is_empty() { Ok(ids.iter().copied()) } else { Err(nonsense("half an ID at the end".to_owned())) }
 }
 
-fn wide(bytes: [u8; UNIQ96_LEN]) -> u128 {
+fn wide(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |id, byte| id << 8 | u128::from(*byte))
 }
 

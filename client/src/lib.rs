@@ -119,6 +119,43 @@ impl Client {
         self.agents.uniq96(batch(n)?).await
     }
 
+    /// A number of the generator `name` of kind `layout`, in the low bits.
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn layout(&self, name: &str) -> Result<u128, Error> {
+        self.layout_batch(name, 1).await.and_then(first)
+    }
+
+    /// `n` numbers of the generator `name` of kind `layout`, 1 to [`BATCH_MAX`] and no more than its ticks have.
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn layout_batch(&self, name: &str, n: u32) -> Result<Vec<u128>, Error> {
+        self.check()?;
+        self.agents.layout(generator(name)?, batch(n)?).await
+    }
+
+    /// An ID of the generator `name` of any kind, as its definition writes it; `biz` and `custom` are for strings, and empty for
+    /// others.
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn id(&self, name: &str, biz: &str, custom: &str) -> Result<String, Error> {
+        self.id_batch(name, 1, biz, custom).await.and_then(first)
+    }
+
+    /// `n` of them, 1 to [`BATCH_MAX`].
+    ///
+    /// # Errors
+    /// [`Error`]; then no ID was given.
+    pub async fn id_batch(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Error> {
+        self.check()?;
+        let (name, n) = (generator(name)?, batch(n)?);
+        let (biz, custom) = (part(biz)?, part(custom)?);
+        self.agents.strings(Question::Any { name, n, biz, custom }).await
+    }
+
     /// A string of the generator `name` (`default`) with the caller's parts; empty where its template has none.
     ///
     /// # Errors
@@ -134,13 +171,8 @@ impl Client {
     pub async fn uniq_string_batch(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Error> {
         self.check()?;
         let (name, n) = (generator(name)?, batch(n)?);
-        for part in [biz, custom] {
-            if !part.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-                return Err(Error::bad_parameter(format!("'{part}' has other characters than A-Z a-z 0-9")));
-            }
-        }
-        let question = Question::Strings { name, n, biz: biz.to_owned(), custom: custom.to_owned() };
-        self.agents.strings(question).await
+        let (biz, custom) = (part(biz)?, part(custom)?);
+        self.agents.strings(Question::Strings { name, n, biz, custom }).await
     }
 
     /// Registers what a generator's name stands for; both masters confirm. `true` if it is new, `false` if it was so before.
@@ -160,6 +192,13 @@ impl Client {
 
 fn generator(name: &str) -> Result<GeneratorName, Error> {
     name.parse().map_err(|e: common::namespace::NameError| Error::bad_parameter(e.to_string()))
+}
+
+fn part(text: &str) -> Result<String, Error> {
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Ok(text.to_owned());
+    }
+    Err(Error::bad_parameter(format!("'{text}' has other characters than A-Z a-z 0-9")))
 }
 
 fn batch(n: u32) -> Result<u32, Error> {

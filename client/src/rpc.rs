@@ -26,7 +26,14 @@ impl Rpc {
             Question::Uniq64 { name, n } => {
                 line.uniq64(soon, name.as_str().to_owned(), *n).await.map(|r| r.map(Answer::Uniq64))
             }
-            Question::Uniq96 { n } => line.uniq96(soon, *n).await.map(|r| r.map(Answer::Uniq96)),
+            Question::Uniq96 { n } => line.uniq96(soon, *n).await.map(|r| r.map(Answer::Wide)),
+            Question::Layout { name, n } => {
+                line.layout(soon, name.as_str().to_owned(), *n).await.map(|r| r.map(Answer::Wide))
+            }
+            Question::Any { name, n, biz, custom } => {
+                let (name, biz, custom) = (name.as_str().to_owned(), biz.clone(), custom.clone());
+                line.ids(soon, name, *n, biz, custom).await.map(|r| r.map(Answer::Strings))
+            }
             Question::Strings { name, n, biz, custom } => {
                 let (name, biz, custom) = (name.as_str().to_owned(), biz.clone(), custom.clone());
                 line.uniq_string(soon, name, *n, biz, custom).await.map(|r| r.map(Answer::Strings))

@@ -132,6 +132,14 @@ impl UniqGenerator for PerThread {
         self.shared.get_uniq96()
     }
 
+    fn get_number(&self) -> Result<u128, MintError> {
+        self.shared.get_number()
+    }
+
+    fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError> {
+        self.shared.get_batch_number(n, ids)
+    }
+
     fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError> {
         self.shared.get_uniq_string(biz, custom)
     }

@@ -71,6 +71,18 @@ pub trait UniqGenerator {
     /// [`MintError`].
     fn get_uniq96(&self) -> Result<u128, MintError>;
 
+    /// A number of a layout, in the low bits.
+    ///
+    /// # Errors
+    /// [`MintError`]; then no serial was used up.
+    fn get_number(&self) -> Result<u128, MintError>;
+
+    /// Appends `n` numbers of a layout, at least 1.
+    ///
+    /// # Errors
+    /// [`MintError`]; then nothing was appended.
+    fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError>;
+
     /// A string, with the caller's `biz` and `custom` parts; empty where the template has none.
     ///
     /// # Errors

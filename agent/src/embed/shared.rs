@@ -37,6 +37,7 @@ pub struct Shared {
     /// [`NONE`] if there is none.
     number: u64,
     strings: Result<Arc<Generator>, Refusal>,
+    ticks: Result<Arc<Generator>, Refusal>,
 }
 
 impl Shared {
@@ -49,12 +50,12 @@ impl Shared {
         let process = Process::this().map_err(|_| Refusal::Overloaded("forks cannot be noticed"))?;
         let time = minter.cached_clock().map_err(|_| Refusal::Overloaded("no thread can be started"))?;
         let of = |kind| minter.generator(kind, name).cloned();
-        let (numbers, strings) = (of(Kind::Uniq64), of(Kind::String));
-        match (&numbers, &strings) {
-            (Err(unknown), Err(_)) => Err(unknown.clone()),
+        let (numbers, strings, ticks) = (of(Kind::Uniq64), of(Kind::String), of(Kind::Layout));
+        match (&numbers, &strings, &ticks) {
+            (Err(unknown), Err(_), Err(_)) => Err(unknown.clone()),
             _ => {
                 let number = numbers.as_ref().map_or(NONE, |generator| generator.number());
-                Ok(Self { minter: Arc::clone(minter), process, time, numbers, number, strings })
+                Ok(Self { minter: Arc::clone(minter), process, time, numbers, number, strings, ticks })
             }
         }
     }
@@ -126,6 +127,23 @@ impl UniqGenerator for Shared {
         let runs = self.minter.mint_blocking(Source::Uniq96, 1)?;
         let id = runs.uniq96().next().map(|id| id.bits());
         id.ok_or_else(|| Refusal::BadParameter("no Uniq96 came".to_owned()).into())
+    }
+
+    fn get_number(&self) -> Result<u128, MintError> {
+        self.process.check()?;
+        let generator = self.ticks.as_ref().map_err(Refusal::clone)?;
+        if let Some(number) = self.minter.try_mint_number(generator, self.time.wall()) {
+            return Ok(number);
+        }
+        let number = self.minter.mint_blocking(generator.into(), 1)?.numbers().next();
+        number.ok_or_else(|| Refusal::BadParameter("this generator gives no numbers of a layout".to_owned()).into())
+    }
+
+    fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError> {
+        self.process.check()?;
+        let generator = self.ticks.as_ref().map_err(Refusal::clone)?;
+        ids.extend(self.minter.mint_blocking(generator.into(), n.max(1))?.numbers());
+        Ok(())
     }
 
     fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError> {

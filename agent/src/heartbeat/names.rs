@@ -64,6 +64,20 @@ pub async fn source_of<'a>(
     minter.source(kind, name)
 }
 
+/// The kind of a name, about which the masters may have to be asked.
+///
+/// # Errors
+/// [`Refusal::UnknownName`] if nobody knows it, and as [`Names::look_up`].
+pub async fn kind_of(minter: &Minter, names: Option<&Arc<Names>>, name: &str) -> Result<IdKind, Refusal> {
+    if let Some(kind) = minter.kind_of(name) {
+        return Ok(kind);
+    }
+    if let (Some(names), Ok(name)) = (names, name.parse()) {
+        Box::pin(names.look_up(&name)).await?;
+    }
+    minter.kind_of(name).ok_or_else(|| Refusal::unknown_name(name))
+}
+
 /// The names, as this agent learns them.
 pub struct Names {
     masters: Vec<String>,

@@ -24,6 +24,13 @@ impl Task {
             let (kind, at) = (end.kind, end.at);
             tracing::warn!(%kind, %at, "this layout's last year ends then, and from then on there are no such IDs");
         }
+        for (name, at) in self.minter.layouts_ending(now.wall) {
+            tracing::warn!(
+                %name, %at,
+                "the layout of this name has no bits for times from then on: let applications take a name with a later epoch or \
+                 more bits before"
+            );
+        }
         if let Some(at) = signed_ending(parameters.utc_offset(), now.wall) {
             tracing::warn!(
                 %at,

@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::query::MintQuery;
 use super::render::Style;
 use super::{Agent, body};
-use crate::heartbeat::source_of;
+use crate::heartbeat::{kind_of, source_of};
 use crate::minter::{Generator, Source, SourceRef};
 use crate::refusal::Refusal;
 use crate::run::Runs;
@@ -156,15 +156,12 @@ impl Agent {
         answer.into_response()
     }
 
-    /// The kind that is asked for, or that of the name, which the masters may have to be asked about.
+    /// The kind that is asked for, or that of the name.
     async fn kind(&self, kind: Option<Kind>, name: &str) -> Result<Kind, Refusal> {
-        if let Some(kind) = kind.or_else(|| self.minter.kind_of(name)) {
-            return Ok(kind);
+        match kind {
+            Some(kind) => Ok(kind),
+            None => kind_of(&self.minter, self.names.as_ref(), name).await,
         }
-        if let (Some(names), Ok(name)) = (&self.names, name.parse()) {
-            Box::pin(names.look_up(&name)).await?;
-        }
-        self.minter.kind_of(name).ok_or_else(|| Refusal::unknown_name(name))
     }
 
     async fn mint(&self, kind: Kind, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {

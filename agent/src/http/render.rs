@@ -326,6 +326,63 @@ mod tests {
         check(&Prefix::Uniq96 { prefix: u64::MAX - 5 }, &[(u64::from(u32::MAX) - 20_000, 20_001)], 64 << 10);
     }
 
+    /// Whatever is written in one way is written so in pieces, and is what the encoding says of each number.
+    fn check_layout(
+        definition: &common::layout::LayoutDefinition,
+        encoding: Encoding,
+        start: u64,
+        len: u32,
+        room: usize,
+    ) {
+        let numbers = Numbers {
+            definition: Arc::new(definition.clone()),
+            token: common::token::TokenValue(3),
+            random: Arc::default(),
+        };
+        let prefix = Prefix::Ticks { tick: 4_711, numbers: Arc::new(numbers) };
+        let runs = || Runs::from(Run { prefix: prefix.clone(), start, len });
+        let texts: Vec<String> = runs().numbers().map(|number| encoding.text(number).unwrap()).collect();
+        assert_eq!(texts.iter().collect::<std::collections::BTreeSet<_>>().len(), len as usize);
+        let wide = packed_len(definition.layout().bits());
+        let packed: Vec<u8> = runs().numbers().flat_map(|number| number.to_be_bytes()[16 - wide..].to_vec()).collect();
+        let encoding = Some(Arc::new(encoding));
+        for media in [Media::Text, Media::Json, Media::Packed] {
+            let style = Style { encoding: encoding.clone(), ..style(media, TextForm::Decimal) };
+            let wanted = match media {
+                Media::Text => texts.iter().map(|id| format!("{id}\n")).collect::<String>().into_bytes(),
+                Media::Json => serde_json::json!({ "ids": texts }).to_string().into_bytes(),
+                Media::Packed => packed.clone(),
+            };
+            assert_eq!(style.len_of(&runs()), wanted.len(), "{media:?}");
+            assert!(style.render(&runs()) == wanted, "{media:?}");
+            let (mut rest, mut all) = (runs(), Vec::new());
+            style.start(&mut all);
+            while !rest.is_empty() {
+                let mut piece = Vec::new();
+                style.fill(&mut rest, room, &mut piece);
+                assert!(!piece.is_empty() && piece.len() <= room.max(style.id_len_max()), "{}", piece.len());
+                all.extend(piece);
+            }
+            style.end(&mut all);
+            assert!(all == wanted, "in pieces of {room}, {media:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_each_layout_are_written_in_each_encoding_over_the_ends_of_ticks() {
+        use common::encoding::EncodingForm::{Base32, Base62, Decimal, Hex, Sqids, Uuid};
+        for preset in common::layout::Preset::ALL {
+            let source = common::layout::LayoutSource { layout: Some(preset.to_string()), ..Default::default() };
+            let definition = common::layout::LayoutDefinition::new(&source, None, None).unwrap();
+            let (bits, serials) = (definition.layout().bits(), definition.layout().serials_per_tick());
+            for form in [Decimal, Base32, Base62, Hex, Sqids, Uuid] {
+                let source = common::encoding::EncodingSource::Name(form);
+                let Ok(encoding) = Encoding::of(&source, bits, None, &[]) else { continue };
+                check_layout(&definition, encoding, serials - 300, 1_000, 5_000);
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]

@@ -8,12 +8,12 @@ use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, Taken, TakenTicks, UNIQ96_
 use crate::gate::UNIQ96_AHEAD_MAX;
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
-use crate::ticks::TickWindow;
+use crate::ticks::{TakeTicks, TickWindow};
 use crate::window::One;
 use arc_swap::ArcSwap;
 use common::kind::Kind;
 use common::namespace::Namespace;
-use common::time::SpanMs;
+use common::time::{SpanMs, WallMs};
 use common::token::TokenType;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -245,19 +245,33 @@ impl Minter {
 
     #[inline(never)]
     fn try_take_layout(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Result<Option<Run>, Refusal> {
-        // Names with the same layout share the window, so a name that has ended has to be asked for itself.
-        let Some(axis) = generator.axis.as_ref().filter(|_| !generator.ended.load(Ordering::Acquire)) else {
-            return Ok(None);
-        };
-        // Before the name's first ID there may be no block of it, which the engine looks after.
-        if !generator.begun.load(Ordering::Acquire) {
-            return Ok(None);
-        }
+        let Some(axis) = generator.axis.as_ref().filter(|_| generator.gives_ticks()) else { return Ok(None) };
         let taken = self.try_take_ticks(axis.at, &axis.window, n, axis.ahead_max)?;
-        if taken.is_some() {
-            generator.count(n);
+        // The window is not this name's alone, so nobody has closed it when the name ended. What was taken is a gap then.
+        if taken.is_none() || generator.ended.load(Ordering::Acquire) {
+            return Ok(None);
         }
+        generator.count(n);
         Ok(taken)
+    }
+
+    /// A number of a layout if an open window has it, by a time that may be a little behind.
+    #[inline]
+    pub(crate) fn try_mint_number(self: &Arc<Self>, generator: &Generator, wall: WallMs) -> Option<u128> {
+        let axis = generator.axis.as_ref().filter(|_| generator.gives_ticks())?;
+        let window = axis.window.load();
+        let TakeTicks::All { place, half_used } = window.take(1, wall, axis.ahead_max) else { return None };
+        if half_used {
+            let (minter, axis) = (Arc::clone(self), axis.at);
+            self.in_background(move || minter.extend_ticks(axis));
+        }
+        let numbers = window.numbers.as_ref()?;
+        let number = numbers.number(numbers.definition.layout().tick(place.ms)?, place.serial.into());
+        if generator.ended.load(Ordering::Acquire) {
+            return None;
+        }
+        generator.count(1);
+        Some(number)
     }
 
     #[inline]

@@ -91,6 +91,11 @@ impl Generator {
         self.encoding.as_ref()
     }
 
+    /// Whether a window of its axis may be used by its name: it has not ended, and the serial file knows of it.
+    fn gives_ticks(&self) -> bool {
+        self.begun.load(Ordering::Acquire) && !self.ended.load(Ordering::Acquire)
+    }
+
     fn kind(&self) -> Kind {
         self.namespace.kind()
     }

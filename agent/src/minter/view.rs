@@ -3,11 +3,13 @@
 use super::Minter;
 use crate::gate::Layout;
 use crate::refusal::Refusal;
+use crate::years::WARN_AHEAD;
 use common::kind::Kind;
 use common::layout::LayoutDefinition;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::mint::MintCode;
 use common::template::Template;
+use common::time::WallMs;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +68,9 @@ pub struct GeneratorView {
     /// The template, for strings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
+    /// For layouts: the preset, or the fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
     /// Whether its serial starts at 0 each day.
     pub everyday_reset: bool,
     /// The counter of the next ID.
@@ -78,7 +83,7 @@ pub struct GeneratorView {
     pub capacity: u64,
     /// How many of them are left in this one.
     pub capacity_left: u64,
-    /// The bucket: hour or day.
+    /// The bucket: hour, day or tick.
     pub per: &'static str,
 }
 
@@ -102,6 +107,15 @@ impl Minter {
             Layout::Number(_) | Layout::Ticks(_) => None,
         };
         self.generators.iter().filter_map(|g| text(&g.layout)).collect()
+    }
+
+    /// The names whose layout ends soon after `now`, or has ended, and when it does.
+    pub fn layouts_ending(&self, now: WallMs) -> Vec<(GeneratorName, WallMs)> {
+        let ending = |generator: &Arc<super::Generator>| {
+            let end = generator.namespace.layout()?.layout().end();
+            (end - now <= WARN_AHEAD).then(|| (generator.namespace.name().clone(), end))
+        };
+        self.generators.iter().filter_map(ending).collect()
     }
 
     /// The definitions of all generators of kind layout.
@@ -133,6 +147,7 @@ impl Minter {
                 kind: namespace.kind().name(),
                 token_type: namespace.token_type().name(),
                 template: namespace.template().map(|template| template.source().to_owned()),
+                layout: namespace.layout().map(LayoutDefinition::title),
                 everyday_reset: namespace.everyday_reset(),
                 scope: namespace.scope().name(),
                 serial: serial.next,

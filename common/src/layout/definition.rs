@@ -162,6 +162,14 @@ impl LayoutDefinition {
         }
     }
 
+    /// What people call it: the preset, or its fields.
+    pub fn title(&self) -> String {
+        match self.preset {
+            Some(preset) => preset.name().to_owned(),
+            None => self.layout.fields().iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        }
+    }
+
     /// As records keep it.
     pub(crate) fn stored(&self) -> String {
         self.stored_as(self.preset.map(|preset| preset.name().to_owned()))

@@ -18,6 +18,10 @@ pub trait MintService {
     async fn define_generator(namespace: Namespace) -> Result<bool, MintFailure>;
     /// Whether the agent can mint now.
     async fn ready() -> Result<(), MintFailure>;
+    /// `n` numbers of the generator `name` of kind `layout`, ascending if the layout sorts by time; in the low bits.
+    async fn layout(name: String, n: u32) -> Result<Vec<u128>, MintFailure>;
+    /// `n` IDs of the generator `name` of any kind, as its definition writes them; `biz` and `custom` are for strings.
+    async fn ids(name: String, n: u32, biz: String, custom: String) -> Result<Vec<String>, MintFailure>;
 }
 
 /// Why no ID came.
