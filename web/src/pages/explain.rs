@@ -1,5 +1,6 @@
 //! What an ID says, and who held its token when it was made.
 
+use super::bits::{bits_told, field_shown, kind_drawing};
 use super::{Frame, lease_href, rows};
 use crate::masters::{AuditRow, LeaseFilter, LeaseRow, LeaseStage, Masters, NamespaceRow, Order, Page as Cut};
 use crate::problem::Problem;
@@ -51,6 +52,8 @@ fn template_of(row: &NamespaceRow) -> Option<Made> {
 
 struct Shown {
     title: String,
+    /// Of a number: its bits, drawn.
+    drawing: Option<String>,
     pieces: Vec<Piece>,
     time: String,
     offset: String,
@@ -110,6 +113,7 @@ impl Shown {
         });
         Ok(Self {
             title,
+            drawing: kind_drawing(reading.kind, w),
             pieces: pieces(&reading, w),
             time: reading.time.replace('T', " "),
             offset: fill(w.in_offset, &[offset]),
@@ -143,18 +147,19 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
     let Form::Number { fields, .. } = reading.kind.spec().form else { return Vec::new() };
     let digits = |from: usize, to: usize| reading.time.get(from..to).unwrap_or_default().to_owned();
     let piece = |(field, bits): &(Field, u32)| {
-        let (kind, name, text) = match field {
-            Field::Year => ("date", w.field_year, digits(0, 4)),
-            Field::Month => ("date", w.field_month, digits(5, 7)),
-            Field::Day => ("date", w.field_day, digits(8, 10)),
-            Field::Hour => ("date", w.field_hour, digits(11, 13)),
-            Field::Minute => ("date", w.field_minute, digits(14, 16)),
-            Field::Second => ("date", w.field_second, digits(17, 19)),
-            Field::Millisecond => ("date", w.field_ms, digits(20, 23)),
-            Field::Token => ("token", w.field_token, reading.token.to_string()),
-            Field::Serial => ("serial", w.field_serial, reading.serial.to_string()),
+        let (kind, name) = field_shown(*field, w);
+        let text = match field {
+            Field::Year => digits(0, 4),
+            Field::Month => digits(5, 7),
+            Field::Day => digits(8, 10),
+            Field::Hour => digits(11, 13),
+            Field::Minute => digits(14, 16),
+            Field::Second => digits(17, 19),
+            Field::Millisecond => digits(20, 23),
+            Field::Token => reading.token.to_string(),
+            Field::Serial => reading.serial.to_string(),
         };
-        Piece { kind, name, text, bits: Some(fill(w.bits, &[&bits.to_string()])) }
+        Piece { kind, name, text, bits: Some(bits_told(*bits, w)) }
     };
     fields.iter().map(piece).collect()
 }

@@ -1,5 +1,6 @@
 //! Namespaces and the whitelist: short tables with what may be done to them.
 
+use super::bits::kind_drawing;
 use super::{Frame, PageContext, Parts, rows};
 use crate::auth::Role;
 use crate::masters::NamespaceRow;
@@ -59,6 +60,8 @@ struct NamespaceShown {
     resets: bool,
     step: String,
     example: String,
+    /// The bits of its numbers.
+    drawing: Option<String>,
     registered_by: String,
     own: bool,
     retired: bool,
@@ -88,6 +91,7 @@ impl NamespaceShown {
             resets: definition.everyday_reset.unwrap_or_default(),
             step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
             example: example(row, page.snapshot.now, offset).unwrap_or_default(),
+            drawing: kind_drawing(definition.kind, w),
             registered_by: row.registered_by.clone(),
             own: definition.scope == Some(Scope::Own),
             retired: row.retired,
