@@ -4,6 +4,8 @@
 
 const design = document.getElementById("design");
 const DESIGN_DELAY_MS = 150;
+// As far apart two knobs hang beside each other.
+const KNOB_PX = 28;
 // The newest state of the form has the highest number: answers about older ones are dropped.
 let turn = 0;
 let waiting = null;
@@ -62,6 +64,10 @@ function place() {
   const counts = widthFields().map((field) => Math.min(Math.max(Math.trunc(Number(field.value)) || 0, 0), 128));
   const total = Math.max(1, Number(designForm().elements.bits.value) || 0, counts.reduce((sum, count) => sum + count, 0));
   const slices = document.querySelectorAll("#bitmap > svg > svg");
+  const picture = document.getElementById("bitmap");
+  const length = picture.querySelector("svg").clientWidth;
+  // Where the last knob of each level hangs.
+  const levels = [];
   let at = 0;
   counts.forEach((count, nth) => {
     slices[nth]?.setAttribute("x", `${(at * 100) / total}%`);
@@ -70,11 +76,16 @@ function place() {
     const border = document.getElementById(`border-${nth}`);
     if (!border) return;
     const rest = counts[nth + 1];
+    const x = (at * length) / total;
+    const level = [...levels, -Infinity].findIndex((last) => x - last >= KNOB_PX);
+    levels[level] = x;
     border.style.left = `${(at * 100) / total}%`;
+    border.style.setProperty("--level", level);
     border.setAttribute("aria-valuenow", count);
     border.setAttribute("aria-valuemax", Math.max(count + rest - 1, 1));
     border.setAttribute("aria-valuetext", `${border.dataset.left} ${count}, ${border.dataset.right} ${rest}`);
   });
+  picture.style.setProperty("--levels", Math.max(levels.length - 1, 0));
   return { counts, total };
 }
 
@@ -129,4 +140,5 @@ design.addEventListener("keydown", (event) => {
   move(border, Number(border.getAttribute("aria-valuenow")) + step);
 });
 
+addEventListener("resize", place);
 place();

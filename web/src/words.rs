@@ -416,6 +416,7 @@ words! {
     part_random: "random", "随机";
     part_zero: "zero", "零";
     part_const: "constant", "常量";
+    bits_unit: "bits", "位";
     bits_label: "{0} bits, from the highest: {1}", "{0} 位，从最高位起：{1}";
     bits_of: "{0} of {1} bits", "{0} / {1} 位";
     border: "Border between fields {0} and {1}", "字段 {0} 与 {1} 的分界";
