@@ -25,9 +25,21 @@ const UUID_BITS: u32 = 128;
 pub(crate) struct LayoutDefinition {
     /// `layout`
     kind: &'static str,
-    #[serde(flatten)]
-    #[schema(value_type = Object)]
-    source: LayoutSource,
+    /// The name of a preset; then at most `epoch` stands beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layout: Option<String>,
+    /// How wide its numbers are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bits: Option<u32>,
+    /// When its time begins, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epoch: Option<String>,
+    /// The length of a tick.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit_ms: Option<u32>,
+    /// The fields, the most significant first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Vec<String>>,
 }
 
 /// A field, and which bits it has.
@@ -124,7 +136,8 @@ impl LayoutDefinition {
             },
             None => layout.source(),
         };
-        Self { kind: "layout", source }
+        let LayoutSource { layout, bits, epoch, unit_ms, fields } = source;
+        Self { kind: "layout", layout, bits, epoch, unit_ms, fields }
     }
 }
 
