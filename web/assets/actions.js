@@ -1,6 +1,7 @@
 "use strict";
 // Changes go through the JSON API, with the page's token: forms with `data-api="METHOD /address"` are sent as JSON, and
-// say how it went. `{name}` in their texts and addresses is filled from the button that opened them, then from the answer.
+// say how it went. `{name}` in their texts and addresses is filled from the button that opened them, then from their fields, then
+// from the answer. With `data-json="ID"` the JSON that this element shows is sent in the place of the fields.
 
 const words = JSON.parse(document.querySelector('meta[name="words"]').content);
 const csrf = document.querySelector('meta[name="csrf-token"]').content;
@@ -81,12 +82,13 @@ function problemIn(form, text) {
 }
 
 async function send(form, button) {
-  const [method, address] = fill(form.dataset.api, form.given ?? {}, encodeURIComponent).split(" ");
   const body = bodyOf(form);
+  const [method, address] = fill(form.dataset.api, { ...body, ...form.given }, encodeURIComponent).split(" ");
   problemIn(form, "");
   if (button) [button.dataset.busy, button.disabled] = ["yes", true];
   try {
-    const answer = await ask(method, address, body);
+    const shown = form.dataset.json && JSON.parse(document.getElementById(form.dataset.json).textContent);
+    const answer = await ask(method, address, shown || body);
     if (answer.whole === false) throw new Error(answer.problem);
     const values = { ...form.given, ...body, ...answer };
     form.closest("dialog")?.close();

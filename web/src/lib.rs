@@ -9,6 +9,7 @@ mod api;
 mod ask;
 mod auth;
 mod commands;
+mod design;
 mod live;
 mod masters;
 mod pages;

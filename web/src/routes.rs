@@ -46,6 +46,7 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .route("/namespaces", get(page))
         .route("/whitelist", get(page))
         .route("/audit", get(page))
+        .route("/designer", get(designer))
         .route("/explain", get(explain))
         .route("/users", get(users))
         .route("/settings", get(page))
@@ -123,6 +124,18 @@ async fn explain(
 ) -> Result<Html<String>, Response> {
     let preferences = visitor.preferences;
     let rendered = async { pages::explained(&at(&masters, &auth), &visitor, &checked(query)?.id).await };
+    rendered.await.map(Html).map_err(|problem| problem.into_page(preferences))
+}
+
+/// `GET /designer`, with a layout as its query.
+async fn designer(
+    State(masters): State<Arc<dyn Masters>>,
+    State(auth): State<Arc<Auth>>,
+    visitor: Visitor,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Result<Html<String>, Response> {
+    let preferences = visitor.preferences;
+    let rendered = async { pages::designer(&at(&masters, &auth), &visitor, checked(query)?).await };
     rendered.await.map(Html).map_err(|problem| problem.into_page(preferences))
 }
 

@@ -16,7 +16,7 @@ use web::{AuditRow, Role};
 const HOSTILE: &str = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'&\r\nevent: parts";
 
 /// Every page, each with the part of the events that belongs to it.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "/",
     "/leases",
     "/leases/uint2/6",
@@ -24,6 +24,7 @@ const PAGES: [&str; 10] = [
     "/namespaces",
     "/whitelist",
     "/audit",
+    "/designer",
     "/explain",
     "/users",
     "/settings",
@@ -56,7 +57,7 @@ async fn nothing_from_outside_becomes_markup() {
         namespace.definition.token_type = Some(hostile());
         state.namespaces = vec![namespace];
     });
-    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 2, 1, 5, 1, 1, 1]) {
+    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 2, 1, 5, 1, 1, 1, 1]) {
         let (status, _, html) = get(&router, page).await;
         assert_eq!(status, StatusCode::OK, "{page}: {html}");
         let parts =
@@ -85,7 +86,8 @@ async fn pages_have_no_code_or_style_of_their_own_and_nothing_from_elsewhere() {
         let linked = html.split("=\"/assets/").skip(1).map(|rest| rest.split(['"', '#']).next().unwrap().to_owned());
         assets.extend(linked);
     }
-    let known = ["actions.js", "console.css", "console.js", "icon.svg", "icons.svg", "parts.js", "tastes.js"];
+    let known =
+        ["actions.js", "console.css", "console.js", "designer.js", "icon.svg", "icons.svg", "parts.js", "tastes.js"];
     assert_eq!(assets.iter().map(String::as_str).collect::<Vec<_>>(), known);
     for asset in assets {
         let (status, kind, body) = get(&router, &format!("/assets/{asset}")).await;
@@ -185,6 +187,7 @@ async fn an_id_is_explained_with_who_held_its_token() {
     let (_, router) = console(few());
     let id = common::kind::Uniq64::parse("uniq64://2026-11-20_13/6/42").unwrap();
     let (_, _, html) = get(&router, &format!("/explain?id={}", id.text(common::kind::TextForm::Decimal))).await;
+    assert!(html.contains("<svg class=\"bits\" role=\"img\" aria-label=\"64 bits, from the highest: year"), "{html}");
     for text in ["orders-01", "It holds the token now.", "uniq64://2026-11-20_13/6/42", "31 bits", "/leases/uint2/6"] {
         assert!(html.contains(text), "{text}: {html}");
     }

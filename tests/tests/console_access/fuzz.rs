@@ -158,6 +158,11 @@ fn fitting(rng: &mut StdRng, name: &str) -> Option<Value> {
         // Those of which the agent has a lease.
         "token_type" => of(rng, &["uint2", "string2-include-letter"]),
         "template" => of(rng, &["{date:%Y%m%d}{token}{serial:8}", "{date:%y%j}{token}{serial:6:36}{check:luhn}"]),
+        "layout" => of(rng, &["snowflake", "js53", "uuid7"]),
+        "bits" => of(rng, &["53", "64", "128"]),
+        "epoch" => of(rng, &["2024-01-01T00:00:00Z", "2015-06-01T00:00:00.5Z"]),
+        "unit_ms" => of(rng, &["1", "10", "1000"]),
+        "fields" => of(rng, &["zero:1,time:41,token:10,serial:12", "time:35,token:8,serial:10"]),
         "range" => json!(format!("10.{}.0.0/16", rng.random_range(0..8))),
         _ => return None,
     })

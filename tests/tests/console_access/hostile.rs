@@ -92,9 +92,10 @@ pub(crate) async fn walk(admin: &Caller, token: &str) -> usize {
             look(admin.get(&path).await, &path);
         }
         for page in pages(token) {
-            for field in
-                ["type", "state", "agent", "page", "search", "sort", "token", "id", "next", "actor", "action", "about"]
-            {
+            for field in [
+                "type", "state", "agent", "page", "search", "sort", "token", "id", "next", "actor", "action", "about",
+                "layout",
+            ] {
                 let path = format!("{page}?{field}={quoted}");
                 look(admin.get(&path).await, &path);
             }

@@ -280,6 +280,27 @@ async fn operators_act_at_either_master_and_not_while_one_is_away() {
     for (body, status) in [(&orders, 201), (&orders, 200), (&json!({"name": "orders", "kind": "uniq64"}), 409)] {
         assert_eq!(one.ask("POST", "/api/namespaces", body).await.status, status, "{body}");
     }
+    // By the definition that agents take, at either master.
+    let invoices = json!({"kind": "string", "template": "INV-{date:%Y%m%d}{token}{serial:6}"});
+    let others = json!({"kind": "string", "template": "INV-{date:%Y%m%d}{token}{serial:7}"});
+    for (caller, path, body, status, code) in [
+        (&two, "invoices", &invoices, 201, ""),
+        (&one, "invoices", &invoices, 200, ""),
+        (&one, "invoices", &others, 409, "generator_exists"),
+        (&two, "bills", &invoices, 409, "generator_conflict"),
+        (&two, "Bills", &invoices, 400, "bad_parameter"),
+        (&two, "bills", &json!({"kind": "string"}), 400, "bad_parameter"),
+    ] {
+        let answer = caller.ask("PUT", &format!("/api/generators/{path}"), body).await;
+        assert_eq!(answer.status, status, "{path} {body}: {answer:?}");
+        assert!(status < 400 || answer.code() == code, "{path} {body}: {answer:?}");
+    }
+    for caller in [&one, &two] {
+        let heard = || async {
+            told(caller, "invoices").await.iter().any(|line| line.starts_with("admin namespace.define")).then_some(())
+        };
+        until("the audit of both names who registered it", heard).await.unwrap();
+    }
     let allowed = one.ask("POST", "/api/whitelist", &json!({"range": "10.1.2.3/8"})).await;
     assert!(allowed.status == 200 && allowed.body.contains("10.0.0.0/8"), "{allowed:?}");
     let without = two.ask("DELETE", "/api/whitelist?range=10.0.0.0/8", &Value::Null).await;

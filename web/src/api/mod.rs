@@ -1,6 +1,7 @@
 //! The JSON API, and its description, which is made from the handlers and the types they answer with.
 
 mod accounts;
+mod layout;
 mod lease;
 pub(crate) mod read;
 mod setting;
@@ -77,6 +78,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(read::verify))
         .routes(routes!(setting::namespaces, setting::define))
         .routes(routes!(setting::retire))
+        .routes(routes!(setting::register))
+        .routes(routes!(layout::layout))
         .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
         .routes(routes!(accounts::me))
         .routes(routes!(accounts::users, accounts::add_user))

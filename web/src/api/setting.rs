@@ -1,6 +1,6 @@
 //! Namespaces and the whitelist.
 
-use super::{From, ProblemBody, Refused, body, caller, query, read_as};
+use super::{Caller, From, ProblemBody, Refused, body, caller, query, read_as};
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
 use crate::masters::{Masters, NamespaceRow, NetworkRow};
@@ -87,9 +87,45 @@ pub(crate) async fn define(
     let caller = caller(who, Role::Operator, from)?;
     let NamespaceForm { name, kind, token_type, template, everyday_reset, step, scope } = body(form)?;
     let kind = read_as("kind", &kind)?;
-    let name: GeneratorName = read_as("name", &name)?;
     let definition = Definition { kind, token_type, template, everyday_reset, step, scope, ..Definition::default() };
-    let namespace = Namespace::define(name.clone(), &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
+    registered(&auth, masters.as_ref(), &caller, read_as("name", &name)?, &definition).await
+}
+
+/// Registers what a name stands for, for ever, by a definition as agents take it.
+#[utoipa::path(
+    put, path = "/api/generators/{name}", tag = "settings", request_body = Definition,
+    params(("name" = String, Path, description = "The name")),
+    responses(
+        (status = 201, description = "Registered: both masters hold it", body = NamespaceRow),
+        (status = 200, description = "It was so before", body = NamespaceRow),
+        (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
+        Refused
+    ),
+    security(("login" = ["operator"]), ("key" = ["operator"]))
+)]
+pub(crate) async fn register(
+    State(auth): State<Arc<Auth>>,
+    State(masters): State<Arc<dyn Masters>>,
+    who: Who,
+    from: From,
+    name: Result<Path<String>, PathRejection>,
+    definition: Result<Json<Definition>, JsonRejection>,
+) -> Result<(StatusCode, Json<NamespaceRow>), Problem> {
+    let caller = caller(who, Role::Operator, from)?;
+    let name = read_as("name", &super::path(name)?)?;
+    registered(&auth, masters.as_ref(), &caller, name, &body(definition)?).await
+}
+
+async fn registered(
+    auth: &Auth,
+    masters: &dyn Masters,
+    caller: &Caller,
+    name: GeneratorName,
+    definition: &Definition,
+) -> Result<(StatusCode, Json<NamespaceRow>), Problem> {
+    let namespace = Namespace::define(name.clone(), definition);
+    let namespace = namespace.and_then(|namespace| namespace.check_life(masters.now()).map(|()| namespace));
+    let namespace = namespace.map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let changed = auth.commands().change(Change::Define(Box::new(namespace)), caller.actor()).await;
     let status = match changed {
         Ok(Changed::Done) => StatusCode::CREATED,
@@ -101,7 +137,7 @@ pub(crate) async fn define(
         Err(other) => return Err(other.into()),
     };
     let all = ask::within(masters.namespaces()).await?;
-    let row = all.into_iter().find(|row| row.name == name && row.definition.kind == kind);
+    let row = all.into_iter().find(|row| row.name == name && row.definition.kind == definition.kind);
     row.map(|row| (status, Json(row))).ok_or_else(|| Refusal::Retry.into())
 }
 

@@ -1,5 +1,6 @@
 //! What an ID says, and who held its token when it was made.
 
+use super::bits::{bits_told, field_shown, kind_drawing, layout_picture};
 use super::{Frame, lease_href, rows};
 use crate::masters::{AuditRow, LeaseFilter, LeaseRow, LeaseStage, Masters, NamespaceRow, Order, Page as Cut};
 use crate::problem::Problem;
@@ -9,7 +10,7 @@ use askama::Template;
 use common::audit::Action;
 use common::calendar::{Civil, UtcOffset};
 use common::kind::{Field, Form, Known, Reading, TokenText, explain_known};
-use common::layout::LayoutDefinition;
+use common::layout::{Layout, LayoutDefinition, LayoutSource};
 use common::namespace::Namespace;
 use common::template::{PartKind, Template as Made};
 use common::time::WallMs;
@@ -52,12 +53,26 @@ fn template_of(row: &NamespaceRow) -> Option<Made> {
     Namespace::define(row.name.clone(), &row.definition).ok()?.template().cloned()
 }
 
+fn drawing_of(reading: &Reading, w: &'static Words) -> Option<String> {
+    let Some(layout) = &reading.layout else { return kind_drawing(reading.kind, w) };
+    let source = LayoutSource {
+        layout: None,
+        bits: Some(layout.bits),
+        epoch: Some(layout.epoch.clone()),
+        unit_ms: u32::try_from(layout.unit_ms).ok(),
+        fields: Some(layout.fields.clone()),
+    };
+    Some(layout_picture(&Layout::of(&source).ok()?, None, w).drawing)
+}
+
 fn layout_of(row: &NamespaceRow) -> Option<LayoutDefinition> {
     Namespace::define(row.name.clone(), &row.definition).ok()?.layout().cloned()
 }
 
 struct Shown {
     title: String,
+    /// Of a number: its bits, drawn.
+    drawing: Option<String>,
     pieces: Vec<Piece>,
     time: String,
     offset: String,
@@ -114,12 +129,17 @@ impl Shown {
                 ("base32", texts.base32.clone()),
                 ("uri", texts.uri.clone()),
             ]
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty())
+            .collect()
         });
         Ok(Self {
             title,
+            drawing: drawing_of(&reading, w),
             pieces: pieces(&reading, w),
             time: reading.time.replace('T', " "),
-            offset: fill(w.in_offset, &[offset]),
+            // Layouts count in UTC wherever the cluster is.
+            offset: fill(w.in_offset, &[if reading.layout.is_some() { "UTC" } else { offset }]),
             token: reading.token.to_string(),
             href: key.map(lease_href),
             serial: grouped(reading.serial),
@@ -165,18 +185,19 @@ fn pieces(reading: &Reading, w: &'static Words) -> Vec<Piece> {
     let Form::Number { fields, .. } = reading.kind.spec().form else { return Vec::new() };
     let digits = |from: usize, to: usize| reading.time.get(from..to).unwrap_or_default().to_owned();
     let piece = |(field, bits): &(Field, u32)| {
-        let (kind, name, text) = match field {
-            Field::Year => ("date", w.field_year, digits(0, 4)),
-            Field::Month => ("date", w.field_month, digits(5, 7)),
-            Field::Day => ("date", w.field_day, digits(8, 10)),
-            Field::Hour => ("date", w.field_hour, digits(11, 13)),
-            Field::Minute => ("date", w.field_minute, digits(14, 16)),
-            Field::Second => ("date", w.field_second, digits(17, 19)),
-            Field::Millisecond => ("date", w.field_ms, digits(20, 23)),
-            Field::Token => ("token", w.field_token, reading.token.to_string()),
-            Field::Serial => ("serial", w.field_serial, reading.serial.to_string()),
+        let (kind, name) = field_shown(*field, w);
+        let text = match field {
+            Field::Year => digits(0, 4),
+            Field::Month => digits(5, 7),
+            Field::Day => digits(8, 10),
+            Field::Hour => digits(11, 13),
+            Field::Minute => digits(14, 16),
+            Field::Second => digits(17, 19),
+            Field::Millisecond => digits(20, 23),
+            Field::Token => reading.token.to_string(),
+            Field::Serial => reading.serial.to_string(),
         };
-        Piece { kind, name, text, bits: Some(fill(w.bits, &[&bits.to_string()])) }
+        Piece { kind, name, text, bits: Some(bits_told(*bits, w)) }
     };
     fields.iter().map(piece).collect()
 }

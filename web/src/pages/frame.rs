@@ -126,6 +126,7 @@ fn links(w: &'static Words, role: Role, what: &What) -> Vec<Link> {
         link("/namespaces", w.namespaces, "namespaces", *what == What::Namespaces),
         link("/whitelist", w.whitelist, "whitelist", *what == What::Whitelist),
         link("/audit", w.audit, "audit", matches!(what, What::Audit(_))),
+        link("/designer", w.designer, "designer", *what == What::Static(Static::Designer)),
         link("/explain", w.explain, "explain", *what == What::Static(Static::Explain)),
     ];
     if role >= Role::Admin {

@@ -5,6 +5,8 @@
 
 mod agents;
 mod audit;
+mod bits;
+mod designer;
 mod explain;
 mod frame;
 mod lease;
@@ -16,6 +18,7 @@ mod status;
 mod tables;
 mod users;
 
+pub(crate) use designer::{designer, designer_part};
 use frame::Frame;
 pub(crate) use frame::Visitor;
 pub(crate) use users::users;
@@ -60,6 +63,7 @@ pub(crate) enum What {
 /// Pages that nothing happens on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Static {
+    Designer,
     Explain,
     Users,
     Settings,
@@ -134,7 +138,7 @@ pub(crate) async fn page(context: &Context<'_>, visitor: &Visitor, what: What) -
         What::Whitelist => tables::whitelist_page(frame, &parts)?,
         What::Audit(audit) => audit::page(frame, audit, &parts)?,
         What::Static(Static::Settings) => settings::page(masters, frame).await?,
-        What::Static(Static::Explain | Static::Users) => return Err(Problem::not_found()),
+        What::Static(Static::Designer | Static::Explain | Static::Users) => return Err(Problem::not_found()),
     })
 }
 
@@ -188,6 +192,7 @@ impl<S: Send + Sync> FromRequestParts<S> for What {
             "/namespaces" => Self::Namespaces,
             "/whitelist" => Self::Whitelist,
             "/audit" => Self::Audit(query::<audit::AuditViewQuery, S>(head, state).await?.try_into()?),
+            "/designer" => Self::Static(Static::Designer),
             "/explain" => Self::Static(Static::Explain),
             "/users" => Self::Static(Static::Users),
             "/settings" => Self::Static(Static::Settings),

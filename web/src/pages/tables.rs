@@ -1,5 +1,6 @@
 //! Namespaces and the whitelist: short tables with what may be done to them.
 
+use super::bits::{kind_drawing, layout_picture};
 use super::{Frame, PageContext, Parts, rows};
 use crate::auth::Role;
 use crate::masters::NamespaceRow;
@@ -59,6 +60,8 @@ struct NamespaceShown {
     resets: bool,
     step: String,
     example: String,
+    /// The bits of its numbers.
+    drawing: Option<String>,
     registered_by: String,
     own: bool,
     retired: bool,
@@ -89,11 +92,20 @@ impl NamespaceShown {
             resets: definition.everyday_reset.unwrap_or_default(),
             step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
             example: example(row, page.snapshot.now, offset).unwrap_or_default(),
+            drawing: drawing_of(row, w),
             registered_by: row.registered_by.clone(),
             own: definition.scope == Some(Scope::Own),
             retired: row.retired,
             leased: row.leased,
         }
+    }
+}
+
+fn drawing_of(row: &NamespaceRow, w: &'static Words) -> Option<String> {
+    let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
+    match namespace.layout() {
+        Some(definition) => Some(layout_picture(definition.layout(), None, w).drawing),
+        None => kind_drawing(namespace.kind(), w),
     }
 }
 

@@ -1,0 +1,60 @@
+//! Layouts that are only being thought of: what would come of them.
+
+use super::{ProblemBody, query};
+use crate::design::{Draft, Facts};
+use crate::masters::Masters;
+use crate::pages;
+use crate::preferences::Preferences;
+use crate::problem::Problem;
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{Html, IntoResponse, Response};
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::IntoParams;
+
+/// A layout: the name of one, perhaps with an epoch, or all of the rest.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "it is only described: what forms send is more")]
+pub(crate) struct LayoutQuery {
+    /// The name of one that people use: `snowflake`, `leaf`, `uuid7`, ..
+    layout: Option<String>,
+    /// How wide the number is: 53, 63, 64, 96 or 128.
+    bits: Option<u32>,
+    /// The instant that time counts from: RFC 3339, in milliseconds at most.
+    epoch: Option<String>,
+    /// The length of a tick in milliseconds; it divides a day.
+    unit_ms: Option<u32>,
+    /// The fields, the most significant first: `zero:1,time:41,token:10,serial:12`.
+    fields: Option<String>,
+}
+
+/// What a layout gives, or why it is refused. As `text/html` it is the part of the page `/designer` that follows what is typed: in
+/// the reader's language, and with status 200 also where the layout is refused.
+#[utoipa::path(
+    get, path = "/api/layout", tag = "settings", params(LayoutQuery),
+    responses(
+        (status = 200, description = "What it gives, with its definition", body = Facts),
+        (status = 400, description = "`bad_parameter`: why it is refused", body = ProblemBody, content_type = "application/problem+json")
+    ),
+    security(("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn layout(
+    State(masters): State<Arc<dyn Masters>>,
+    headers: HeaderMap,
+    asked: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let (pairs, now) = (query(asked)?, masters.now());
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accepts.contains("text/html") {
+        return Ok(Html(pages::designer_part(pairs, now, Preferences::of(&headers).lang)?).into_response());
+    }
+    let draft = Draft::read(pairs).map_err(Problem::bad_parameter)?;
+    let draft = draft.ok_or_else(|| Problem::bad_parameter("say layout, or bits, epoch, unit_ms and fields"))?;
+    let layout = draft.layout().map_err(|fault| Problem::bad_parameter(fault.why))?;
+    layout.check_life(now).map_err(|refused| Problem::bad_parameter(refused.to_string()))?;
+    Ok(Json(Facts::new(&layout, draft.preset_of(&layout), now)).into_response())
+}

@@ -1,0 +1,336 @@
+//! The designer of layouts: a form, a picture of what it says, what comes of it, and its definition.
+
+use super::bits::{Piece, drawing, layout_picture};
+use super::{Context, Frame, Static, Visitor, still_frame};
+use crate::design::{Draft, Facts, Fault, Place, Row, Warning, example_of};
+use crate::problem::Problem;
+use crate::text::{grouped, short};
+use crate::words::{Lang, Words, fill};
+use askama::Template;
+use common::layout::{Preset, WIDTHS};
+use common::namespace::GeneratorName;
+use common::time::WallMs;
+
+/// What a new page begins with.
+const FIRST: Preset = Preset::Snowflake;
+
+#[derive(Template)]
+#[template(path = "designer.html")]
+struct Page {
+    frame: Frame,
+    part: String,
+    refused: bool,
+    name_max: usize,
+}
+
+/// `/designer`: what the query says, or a snowflake.
+pub(crate) async fn designer(
+    context: &Context<'_>,
+    visitor: &Visitor,
+    query: Vec<(String, String)>,
+) -> Result<String, Problem> {
+    let draft = draft(query)?;
+    let frame = still_frame(context, visitor, Static::Designer).await?;
+    let part = Part::new(&draft, context.masters.now(), frame.w);
+    let refused = part.definition.is_none();
+    let part = part.render()?;
+    Ok(Page { frame, part, refused, name_max: GeneratorName::LEN_MAX }.render()?)
+}
+
+/// The part of the page that changes with the query.
+pub(crate) fn designer_part(query: Vec<(String, String)>, now: WallMs, lang: Lang) -> Result<String, Problem> {
+    Ok(Part::new(&draft(query)?, now, lang.words()).render()?)
+}
+
+fn draft(query: Vec<(String, String)>) -> Result<Draft, Problem> {
+    let read = Draft::read(query).and_then(|draft| draft.map_or_else(|| Draft::of_preset(FIRST), Ok));
+    read.map_err(Problem::bad_parameter)
+}
+
+#[derive(Template)]
+#[template(path = "designer_part.html")]
+struct Part {
+    w: &'static Words,
+    presets: Vec<Choice>,
+    widths: Vec<Choice>,
+    /// The preset that the form is made from; empty if none.
+    was: &'static str,
+    epoch: String,
+    unit_ms: String,
+    rows: Vec<RowShown>,
+    borders: Vec<Border>,
+    parts: Vec<Choice>,
+    /// Bits of all fields, of how many.
+    sum: String,
+    drawing: String,
+    /// With the values of an example; empty if it is no layout.
+    legend: String,
+    facts: Option<FactsShown>,
+    fault: Option<Fault>,
+    definition: Option<String>,
+}
+
+struct Choice {
+    value: String,
+    name: String,
+    chosen: bool,
+}
+
+/// A field in the form.
+struct RowShown {
+    nth: usize,
+    kind: &'static str,
+    parts: Vec<Choice>,
+    width: String,
+    /// `None` if it has none.
+    value: Option<String>,
+    fault: Option<String>,
+    what_label: String,
+    width_label: String,
+    value_label: String,
+    /// Empty where it cannot go further.
+    up_label: String,
+    down_label: String,
+    remove_label: String,
+}
+
+/// The border between a field and the next one.
+struct Border {
+    nth: usize,
+    label: String,
+    left: &'static str,
+    right: &'static str,
+    /// Bits on its left and on its right.
+    value: u32,
+    rest: u32,
+    max: u32,
+}
+
+struct FactsShown {
+    agents: String,
+    per_second: String,
+    per_second_exact: String,
+    per_second_all: String,
+    last_day: String,
+    sorted: &'static str,
+    javascript: &'static str,
+    bigint: &'static str,
+    /// Names of forms, and the example in them.
+    example: Vec<(&'static str, String)>,
+    warnings: Vec<&'static str>,
+}
+
+impl Part {
+    fn new(draft: &Draft, now: WallMs, w: &'static Words) -> Self {
+        let pieces: Vec<Piece> = draft.rows.iter().map(|row| Piece::of_part(&row.part, row.drawn(), w)).collect();
+        let sum: u32 = draft.rows.iter().map(Row::drawn).sum();
+        let layout = draft.layout();
+        let lives = layout
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|layout| layout.check_life(now).map_err(|refused| draft.fault(&refused)));
+        let fault = lives.err();
+        let layout = layout.ok();
+        let preset = layout.as_ref().and_then(|layout| draft.preset_of(layout));
+        let facts = layout.as_ref().map(|layout| Facts::new(layout, preset, now));
+        let picture = layout.as_ref().map(|layout| layout_picture(layout, example_of(layout, now), w));
+        let (drawing, legend) = match picture {
+            Some(picture) => (picture.drawing, picture.legend),
+            None => (drawing(&pieces, draft.number_bits(), w), String::new()),
+        };
+        let definition = facts.as_ref().filter(|_| fault.is_none());
+        let definition = definition.and_then(|facts| serde_json::to_string(&facts.definition).ok());
+        let count = draft.rows.len();
+        let fault_of = |nth| {
+            let here = fault.as_ref().filter(|fault| fault.place == Place::Row(nth));
+            here.map(|fault| fault.why.clone())
+        };
+        let rows = draft.rows.iter().zip(&pieces).enumerate();
+        let rows = rows.map(|(nth, (row, piece))| RowShown::new(row, piece, nth, count, fault_of(nth), w)).collect();
+        let named = preset.map_or("", Preset::name);
+        Self {
+            w,
+            presets: presets(named, w),
+            widths: widths(&draft.bits, w),
+            was: named,
+            epoch: draft.epoch.clone(),
+            unit_ms: draft.unit_ms.clone(),
+            rows,
+            borders: borders(&pieces, w),
+            parts: parts("", w),
+            sum: fill(w.bits_of, &[&sum.to_string(), &draft.bits]),
+            drawing,
+            legend,
+            facts: facts.map(|facts| FactsShown::new(&facts, w)),
+            fault,
+            definition,
+        }
+    }
+
+    /// What is wrong at a place of the form.
+    fn fault_at(&self, place: &str) -> Option<&str> {
+        let fault = self.fault.as_ref()?;
+        let name = match fault.place {
+            Place::Preset => "layout",
+            Place::Bits => "bits",
+            Place::Epoch => "epoch",
+            Place::Unit => "unit",
+            Place::Fields => "fields",
+            Place::Row(_) => "row",
+        };
+        (name == place).then_some(fault.why.as_str())
+    }
+}
+
+/// The names of layouts, and none.
+fn presets(chosen: &str, w: &'static Words) -> Vec<Choice> {
+    let own = Choice { value: String::new(), name: w.layout_own.to_owned(), chosen: chosen.is_empty() };
+    let named = Preset::ALL.map(Preset::name);
+    let named = named.map(|name| Choice { value: name.to_owned(), name: name.to_owned(), chosen: name == chosen });
+    std::iter::once(own).chain(named).collect()
+}
+
+/// How wide a number may be, and what was said if it may not.
+fn widths(chosen: &str, w: &'static Words) -> Vec<Choice> {
+    let choice = |bits: String| Choice { name: fill(w.bits, &[&bits]), chosen: bits == chosen, value: bits };
+    let mut all: Vec<Choice> = WIDTHS.into_iter().map(|bits| choice(bits.to_string())).collect();
+    if !all.iter().any(|choice| choice.chosen) {
+        all.push(choice(chosen.to_owned()));
+    }
+    all
+}
+
+/// What a field may be.
+fn parts(chosen: &str, w: &'static Words) -> Vec<Choice> {
+    let choice = |part: &str| {
+        let name = Piece::of_part(part, 0, w).name.to_owned();
+        Choice { value: part.to_owned(), name, chosen: part == chosen }
+    };
+    let mut all: Vec<Choice> = Row::PARTS.into_iter().map(choice).collect();
+    // What is no part stays as it was said, so that the reason beside it says something.
+    if !chosen.is_empty() && !all.iter().any(|choice| choice.chosen) {
+        all.push(Choice { value: chosen.to_owned(), name: chosen.to_owned(), chosen: true });
+    }
+    all
+}
+
+fn borders(pieces: &[Piece], w: &'static Words) -> Vec<Border> {
+    let border = |(nth, pair): (usize, &[Piece])| {
+        let [left, right] = pair else { return None };
+        let number = |nth: usize| (nth + 1).to_string();
+        Some(Border {
+            nth,
+            label: fill(w.border, &[&number(nth), &number(nth + 1)]),
+            left: left.name,
+            right: right.name,
+            value: left.bits,
+            rest: right.bits,
+            max: (left.bits + right.bits).saturating_sub(1).max(1),
+        })
+    };
+    pieces.windows(2).enumerate().filter_map(border).collect()
+}
+
+impl RowShown {
+    fn new(row: &Row, piece: &Piece, nth: usize, count: usize, fault: Option<String>, w: &'static Words) -> Self {
+        let number = (nth + 1).to_string();
+        let label = |text: &str| fill(text, &[&number]);
+        Self {
+            nth,
+            kind: piece.kind,
+            parts: parts(&row.part, w),
+            width: row.width.clone(),
+            value: (row.part == "const").then(|| row.value.clone()),
+            fault,
+            what_label: label(w.field_what),
+            width_label: label(w.field_width),
+            value_label: label(w.field_value),
+            up_label: if nth > 0 { label(w.field_up) } else { String::new() },
+            down_label: if nth + 1 < count { label(w.field_down) } else { String::new() },
+            remove_label: label(w.field_remove),
+        }
+    }
+}
+
+impl FactsShown {
+    fn new(facts: &Facts, w: &'static Words) -> Self {
+        let yes_no = |yes| if yes { w.yes } else { w.no };
+        let example = facts.example.iter().flat_map(|example| {
+            let uuid = example.uuid.iter().map(|uuid| ("uuid", uuid.clone()));
+            let numbers = [("decimal", &example.decimal), ("hex", &example.hex), ("base32", &example.base32)];
+            numbers.map(|(form, text)| (form, text.clone())).into_iter().chain(uuid)
+        });
+        let warning = |warning: &Warning| match warning {
+            Warning::NotSorted => w.warn_not_sorted,
+            Warning::NotForJavascript => w.warn_javascript,
+            Warning::NotForBigint => w.warn_bigint,
+            Warning::FewAgents => w.warn_few_agents,
+            Warning::Slow => w.warn_slow,
+            Warning::EndsEarly => w.warn_ends_early,
+        };
+        Self {
+            agents: grouped(facts.agents),
+            per_second: short(facts.per_second),
+            per_second_exact: grouped(facts.per_second),
+            per_second_all: short(facts.per_second_all),
+            last_day: facts.last_day.clone(),
+            sorted: yes_no(facts.sorts_by_time),
+            javascript: yes_no(facts.safe_for_javascript),
+            bigint: yes_no(facts.fits_bigint),
+            example: example.collect(),
+            warnings: facts.warnings.iter().map(warning).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-20T13:05:06Z.
+    const NOW: WallMs = WallMs(1_795_179_906_000);
+
+    fn part(query: &[(&str, &str)]) -> String {
+        let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        designer_part(query, NOW, Lang::En).unwrap()
+    }
+
+    #[test]
+    fn a_layout_is_shown_with_all_that_comes_of_it() {
+        let html = part(&[("layout", "snowflake")]);
+        for text in [
+            "4.09 M",
+            "1,024",
+            "2080-07-10",
+            "{&#34;kind&#34;:&#34;layout&#34;,&#34;layout&#34;:&#34;snowflake&#34;}",
+            "<option value=\"snowflake\" selected>",
+            "name=\"width\" type=\"number\" min=\"1\" max=\"128\" value=\"41\"",
+            "aria-valuenow=\"41\" aria-valuemin=\"1\" aria-valuemax=\"50\"",
+            "2123764570911674368",
+        ] {
+            assert!(html.contains(text), "{text}: {html}");
+        }
+        assert!(!html.contains("class=\"problem"), "{html}");
+    }
+
+    #[test]
+    fn what_is_refused_has_its_reason_beside_it_and_no_definition() {
+        let over = part(&[("layout", "uidgenerator")]);
+        assert!(over.contains("its time ends at 2024-11-20") && !over.contains("id=\"definition\""), "{over}");
+        assert!(over.contains("8,192"), "what it would give is said nevertheless");
+        let rest = [("epoch", "2024-01-01T00:00:00Z"), ("unit_ms", "1")];
+        let wrong = part(&[&rest[..], &[("bits", "64"), ("fields", "time:41,token:x,serial:12")]].concat());
+        assert!(wrong.contains("id=\"row-1\"") && !wrong.contains("id=\"definition\""), "{wrong}");
+        let row = wrong.split("id=\"row-1\"").nth(1).unwrap().split("</li>").next().unwrap();
+        assert!(row.contains("has no width that fits") && row.contains("aria-invalid"), "{row}");
+    }
+
+    #[test]
+    fn what_somebody_says_is_shown_as_text() {
+        let hostile = "\"><script>alert(1)</script>";
+        let html = part(&[("bits", hostile), ("epoch", hostile), ("unit_ms", hostile), ("fields", hostile)]);
+        assert!(!html.contains("<script>") && html.contains("alert(1)"), "{html}");
+        let query = vec![("layout".to_owned(), hostile.to_owned())];
+        assert!(designer_part(query, NOW, Lang::En).is_err());
+    }
+}

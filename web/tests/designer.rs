@@ -1,0 +1,208 @@
+//! The designer of layouts: its page, what its API says, and how a name is registered from it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod sample;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use common::rpc::lease::Refusal;
+use sample::ask::{BODY_MAX, console, few, get, json_of};
+use sample::{KEY, Sample, SampleAccounts};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tower::ServiceExt as _;
+use web::Role;
+
+const OWN: &str = "bits=64&epoch=2024-01-01T00:00:00Z&unit_ms=1";
+
+async fn refused(router: &Router, query: &str) -> String {
+    let (status, kind, body) = get(router, &format!("/api/layout?{query}")).await;
+    assert_eq!((status, kind.as_str()), (StatusCode::BAD_REQUEST, "application/problem+json"), "{query}: {body}");
+    let problem: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(problem["code"], "bad_parameter");
+    problem["detail"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_a_layout_gives_is_said_as_the_contract_says() {
+    let (_, router) = console(few());
+    let facts = json_of(&router, "/api/layout?layout=snowflake").await;
+    assert_eq!(
+        facts,
+        json!({
+            "definition": {"kind": "layout", "layout": "snowflake"},
+            "preset": "snowflake", "bits": 64, "epoch": "2010-11-04T01:42:54.657Z", "unit_ms": 1,
+            "fields": [
+                {"field": "zero:1", "part": "zero", "bits": 1, "high": 63, "low": 63},
+                {"field": "time:41", "part": "time", "bits": 41, "high": 62, "low": 22},
+                {"field": "token:10", "part": "token", "bits": 10, "high": 21, "low": 12},
+                {"field": "serial:12", "part": "serial", "bits": 12, "high": 11, "low": 0},
+            ],
+            "agents": 1_024, "per_tick": 4_096, "per_second": 4_096_000, "per_second_all": 4_194_304_000_u64,
+            "last_day": "2080-07-10",
+            "sorts_by_time": true, "safe_for_javascript": false, "fits_bigint": true,
+            "example": {
+                "decimal": "2123764570911674368", "hex": "1d7920a003c01000", "base32": "1TY90M01W0400", "uuid": null
+            },
+            "warnings": ["not_for_javascript"],
+        })
+    );
+    let own = json_of(&router, &format!("/api/layout?{OWN}&fields=zero:2,time:40,token:10,serial:12")).await;
+    assert_eq!(
+        own["definition"],
+        json!({
+            "kind": "layout", "bits": 64, "epoch": "2024-01-01T00:00:00.000Z", "unit_ms": 1,
+            "fields": ["zero:2", "time:40", "token:10", "serial:12"],
+        })
+    );
+    let uuid = json_of(&router, "/api/layout?layout=uuid7").await;
+    assert!(uuid["example"]["uuid"].as_str().is_some_and(|uuid| uuid.len() == 36), "{uuid}");
+}
+
+#[tokio::test]
+async fn what_is_no_layout_is_refused_with_the_reason() {
+    let (_, router) = console(few());
+    for (query, said) in [
+        ("", "say layout"),
+        ("layout=Leaf", "is not a layout; there are snowflake"),
+        ("layout=leaf&bits=64", "leave out bits"),
+        ("layout=uidgenerator", "its time ends at 2024-11-20"),
+        ("layout=snowflake&epoch=2030-01-01T00:00:00Z", "has not come yet"),
+        ("layout=snowflake&epoch=tomorrow", "is not an instant"),
+        ("lay=x", "unknown parameter"),
+        ("bits=64", "epoch is missing"),
+    ] {
+        let detail = refused(&router, query).await;
+        assert!(detail.contains(said), "{query}: {detail}");
+    }
+    let fields = |fields: &str| format!("{OWN}&fields={fields}");
+    for (query, said) in [
+        (fields("time:41,token:10,serial:12"), "the fields have 63 bits, and the number has 64"),
+        (fields("zero:1,time:41,token:22"), "serial is missing"),
+        (fields("time:%3Cscript%3E,token:10"), "no width that fits"),
+        (fields(&"zero:1,".repeat(60)), "60 fields are too many"),
+        (fields(&"x".repeat(600)), "at most 512 characters"),
+        ("part=time&width=1&".repeat(80), "too many"),
+    ] {
+        let detail = refused(&router, query.trim_end_matches('&')).await;
+        assert!(detail.contains(said) && detail.len() < 300, "{query}: {detail}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_works_by_its_address_alone() {
+    let (_, router) = console(few());
+    let (_, _, html) = get(&router, "/designer").await;
+    for text in ["<option value=\"snowflake\" selected>", "2080-07-10", "data-api=\"PUT /api/generators/{name}\""] {
+        assert!(html.contains(text), "{text}: {html}");
+    }
+    let form = "/designer?was=snowflake&layout=snowflake&bits=64&epoch=2024-01-01T00:00:00Z&unit_ms=1";
+    let rows =
+        "&part=zero&width=1&value=&part=time&width=41&value=&part=token&width=10&value=&part=serial&width=12&value=";
+    let (_, _, html) = get(&router, &format!("{form}{rows}")).await;
+    assert!(
+        html.contains("&#34;layout&#34;:&#34;snowflake&#34;,&#34;epoch&#34;:&#34;2024-01-01T00:00:00.000Z&#34;"),
+        "{html}"
+    );
+    let (_, _, html) = get(&router, &format!("{form}{rows}&down=2")).await;
+    assert!(html.contains("&#34;serial:12&#34;,&#34;token:10&#34;"), "moved: {html}");
+    let (_, _, html) = get(&router, &format!("{form}{rows}&remove=0")).await;
+    assert!(html.contains("63 of 64 bits") && html.contains("role=\"alert\">the fields have 63 bits"), "{html}");
+    assert!(html.contains("data-unconfirmed=\"yes\" disabled") && !html.contains("id=\"definition\""), "{html}");
+    for query in ["layout=x", "x=y", "bits=64", "layout=leaf&layout=leaf"] {
+        let (status, kind, _) = get(&router, &format!("/designer?{query}")).await;
+        assert_eq!((status, kind.as_str()), (StatusCode::BAD_REQUEST, "text/html; charset=utf-8"), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn the_script_gets_the_same_part_that_the_page_has() {
+    let (_, router) = console(few());
+    for query in ["layout=js53", "layout=uidgenerator", "bits=64&epoch=x&unit_ms=1&fields=time:41"] {
+        let (_, _, page) = get(&router, &format!("/designer?{query}")).await;
+        for (lang, same) in [("en", true), ("zh-CN", false)] {
+            let request = Request::get(format!("/api/layout?{query}"))
+                .header("host", "localhost")
+                .header("authorization", format!("Bearer {KEY}"))
+                .header("accept", "text/html")
+                .header("cookie", format!("uniq_lang={lang}"));
+            let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            assert_eq!(response.status(), StatusCode::OK, "what is refused says so in the part: {query}");
+            let part = String::from_utf8(to_bytes(response.into_body(), BODY_MAX).await.unwrap().into()).unwrap();
+            assert_eq!(page.contains(&part), same, "{query} {lang}: {part}");
+        }
+    }
+}
+
+async fn put(router: &Router, name: &str, body: &Value) -> (StatusCode, Value) {
+    let request = Request::put(format!("/api/generators/{name}"))
+        .header("host", "localhost")
+        .header("authorization", format!("Bearer {KEY}"))
+        .header("content-type", "application/json");
+    let response = router.clone().oneshot(request.body(Body::from(body.to_string())).unwrap()).await.unwrap();
+    let status = response.status();
+    let body = to_bytes(response.into_body(), BODY_MAX).await.unwrap();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+#[tokio::test]
+async fn operators_register_names_and_the_audit_names_them() {
+    let template = "{date:%Y%m%d}{token}{serial:8}";
+    let definition = json!({"kind": "string", "template": template});
+    for (role, status) in [
+        (Role::Viewer, StatusCode::FORBIDDEN),
+        (Role::Operator, StatusCode::CREATED),
+        (Role::Admin, StatusCode::CREATED),
+    ] {
+        let (sample, accounts) = (Arc::new(few()), Arc::new(SampleAccounts::with_key_of(role)));
+        sample.change(|state| state.namespaces = vec![sample::namespace("orders", Some(template))]);
+        let router = web::router(Arc::clone(&sample) as _, Arc::clone(&accounts).auth());
+        let (came, answer) = put(&router, "orders", &definition).await;
+        assert_eq!(came, status, "{role}: {answer}");
+        let done = accounts.done.lock().unwrap().clone();
+        if status == StatusCode::CREATED {
+            assert_eq!((&answer["name"], &answer["template"]), (&json!("orders"), &json!(template)));
+            assert_eq!(done, ["key all changes orders"]);
+        } else {
+            assert!(done.is_empty(), "{done:?}");
+        }
+        let page = get(&router, "/designer").await.2;
+        assert_eq!(page.contains("id=\"register\""), role >= Role::Operator, "{role}");
+        sample.change(Sample::lose_peer);
+        let page = get(&router, "/designer").await.2;
+        assert_eq!(page.contains("data-unconfirmed=\"no\" disabled>"), role >= Role::Operator, "{role}: it waits");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_registered_says_why() {
+    let accounts = Arc::new(SampleAccounts::with_key_of(Role::Operator));
+    let router = web::router(Arc::new(few()), Arc::clone(&accounts).auth());
+    let uniq64 = json!({"kind": "uniq64"});
+    for (name, body, said) in [
+        ("Orders", &uniq64, "is not a generator's name"),
+        ("orders", &json!({"kind": "string"}), "needs a template"),
+        ("orders", &json!({"kind": "uniq64", "steps": 1}), "unknown field"),
+        ("orders", &json!({}), "missing field"),
+        ("orders", &json!([]), "invalid"),
+    ] {
+        let (status, problem) = put(&router, name, body).await;
+        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!("bad_parameter")), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(said), "{problem}");
+    }
+    assert!(accounts.done.lock().unwrap().is_empty(), "nobody was asked");
+    let collides = Refusal::Collides { name: "other".parse().unwrap(), example: "20261120".to_owned() };
+    for (refusal, status, code) in [
+        (Refusal::NameTaken, StatusCode::CONFLICT, "generator_exists"),
+        (Refusal::NameRetired, StatusCode::CONFLICT, "generator_exists"),
+        (collides, StatusCode::CONFLICT, "generator_conflict"),
+        (Refusal::TooMany { max: 1_024 }, StatusCode::CONFLICT, "too_many"),
+        (Refusal::PeerAway, StatusCode::SERVICE_UNAVAILABLE, "masters_unavailable"),
+    ] {
+        *accounts.refusal.lock().unwrap() = Some(refusal);
+        let (came, problem) = put(&router, "orders", &uniq64).await;
+        assert_eq!((came, &problem["code"]), (status, &json!(code)), "{problem}");
+    }
+}
