@@ -424,7 +424,7 @@ fn what_cannot_be_attached_says_why_and_the_name_gives_nothing() {
     for taken in ["quota", "history", "stats", "broken", "Broken", ""] {
         assert!(plugins.register(taken, |_| Ok(Arc::new(Even))).is_err(), "{taken}");
     }
-    let nine = format!("[{}]", vec![r#"{"plugin":"quota","per_day":1}"#; PLUGINS_MAX + 1].join(","));
+    let nine = format!("[{}]", [r#"{"plugin":"quota","per_day":1}"#; PLUGINS_MAX + 1].join(","));
     for (json, why) in [
         (
             r#"[{"plugin":"nothing"}]"#,
@@ -512,4 +512,13 @@ fn how_long_a_call_took_is_told() {
         }
     }
     assert!(took.0.lock().unwrap().iter().all(|took| *took >= Duration::from_millis(3)));
+}
+
+/// A call waits for its IDs across threads.
+#[test]
+fn a_call_under_way_may_move_to_another_thread() {
+    fn moves<T: Send>(_: T) {}
+    let (chain, _) = chain([OK; 3]);
+    moves(chain.before(call(0)).unwrap());
+    moves(Outgoing::new(&[]));
 }

@@ -144,7 +144,9 @@ impl Files {
         let path = path(&self.folder, number);
         let mut file = OpenOptions::new().create(true).append(true).read(true).open(path)?;
         let mut len = file.metadata()?.len();
-        if len == 0 {
+        if len < HEADER.len() as u64 {
+            // New, or its making was interrupted.
+            file.set_len(0)?;
             file.write_all(HEADER)?;
             File::open(&self.folder)?.sync_all()?;
             len = HEADER.len() as u64;

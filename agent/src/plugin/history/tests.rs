@@ -124,7 +124,7 @@ fn a_line_that_a_crash_tore_is_passed_over_and_nothing_is_glued_to_it() {
     history.end();
     let whole = fs::read(last(1)).unwrap();
     let second = whole.len() - 20;
-    for torn in [second, whole.len() - 1, files::HEADER.len() + 3, files::HEADER.len(), 0] {
+    for torn in [second, whole.len() - 1, files::HEADER.len() + 3, files::HEADER.len(), 5, 0] {
         fs::write(last(1), &whole[..torn]).unwrap();
         let history = History::start(&settings(folder.path())).unwrap();
         numbers_of(&history, 30);
@@ -248,7 +248,7 @@ fn files_that_cannot_be_read_are_named() {
     symlink("/dev/zero", path(6)).unwrap();
     fs::write(folder.path().join("history-1.log"), "not one of ours").unwrap();
     fs::copy(path(1), path(7)).unwrap();
-    fs::set_permissions(path(7), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(path(7), fs::Permissions::from_mode(0o0)).unwrap();
     let (lines, searched) = found(folder.path(), "10");
     // Whoever may do everything reads the last one too.
     let all = usize::from(fs::read(path(7)).is_ok());
