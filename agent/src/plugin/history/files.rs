@@ -146,7 +146,9 @@ impl Files {
         let mut len = file.metadata()?.len();
         if len < HEADER.len() as u64 {
             // New, or its making was interrupted.
-            file.set_len(0)?;
+            if len > 0 {
+                file.set_len(0)?;
+            }
             file.write_all(HEADER)?;
             File::open(&self.folder)?.sync_all()?;
             len = HEADER.len() as u64;
