@@ -15,6 +15,7 @@ pub mod holder;
 #[cfg(feature = "server")]
 pub mod http;
 pub mod minter;
+pub mod plugin;
 pub mod refusal;
 #[cfg(feature = "server")]
 pub mod rpc;

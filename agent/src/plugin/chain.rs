@@ -1,0 +1,290 @@
+//! The plugins of one name, run by their order, so that none of them can do more harm than refuse.
+
+use super::call::NO_TEXTS;
+use super::limiter::Limiter;
+use super::{Call, Failure, Needs, Outgoing, Plugin, PluginRefusal, Stage};
+use crate::refusal::Refusal;
+use common::kind::Kind;
+use common::namespace::GeneratorName;
+use common::rpc::mint::MintCode;
+use common::time::{BootMs, SECOND_MS};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Panics in a row after which a plugin is asked once a second only.
+pub const PANICS_MAX: u32 = 16;
+/// How often such a plugin is asked.
+const REST_MS: i64 = SECOND_MS;
+/// Characters of a panic's message that the log shows.
+const MESSAGE_LEN_MAX: usize = 256;
+
+/// A plugin, attached to one name.
+struct Link {
+    order: i32,
+    called: String,
+    plugin: Arc<dyn Plugin>,
+    needs: Needs,
+    /// In a row.
+    panics: AtomicU32,
+    /// Before which instant of the machine's time it is not asked.
+    rests_until: AtomicI64,
+    said: Limiter,
+}
+
+/// The plugins of one name, in their order.
+pub struct Chain {
+    kind: Kind,
+    name: GeneratorName,
+    links: Vec<Link>,
+    needs: Needs,
+}
+
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let links: Vec<_> = self.links.iter().map(|link| (link.order, &link.called)).collect();
+        f.debug_struct("Chain").field("kind", &self.kind).field("name", &self.name).field("links", &links).finish()
+    }
+}
+
+/// What a panic said.
+pub(super) fn message(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("no message").chars().take(MESSAGE_LEN_MAX).collect();
+    // What was thrown may panic when it is dropped.
+    if let Err(again) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {
+        std::mem::forget(again);
+    }
+    text
+}
+
+/// What `call` gives, or what its panic said.
+pub(super) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(message)
+}
+
+impl Link {
+    /// Runs one method of the plugin.
+    fn run<T>(
+        &self,
+        chain: &Chain,
+        method: &'static str,
+        call: impl FnOnce(&dyn Plugin) -> T,
+    ) -> Result<T, PluginRefusal> {
+        match caught(|| call(self.plugin.as_ref())) {
+            Ok(done) => Ok(done),
+            Err(panic) => {
+                self.panics.fetch_add(1, Ordering::Relaxed);
+                self.log(chain, method, &panic);
+                Err(self.broken())
+            }
+        }
+    }
+
+    /// A call came to an end without a panic.
+    fn works(&self) {
+        if self.panics.load(Ordering::Relaxed) != 0 {
+            self.panics.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn broken(&self) -> PluginRefusal {
+        let why = format!("the plugin '{}' does not work; this agent's log says why", self.called);
+        self.named(PluginRefusal::unavailable(why))
+    }
+
+    fn named(&self, mut refusal: PluginRefusal) -> PluginRefusal {
+        refusal.plugin.clone_from(&self.called);
+        refusal
+    }
+
+    fn log(&self, chain: &Chain, method: &'static str, why: &str) {
+        if let Some(left_out) = self.said.admit() {
+            let (kind, name, plugin) = (chain.kind, &chain.name, &self.called);
+            tracing::error!(%kind, %name, %plugin, method, %why, left_out, "a plugin failed; its call is refused");
+        }
+    }
+
+    /// Whether it panics every time: then one call a second finds out whether it still does.
+    fn rests(&self, now: BootMs) -> bool {
+        if self.panics.load(Ordering::Relaxed) < PANICS_MAX {
+            return false;
+        }
+        let until = self.rests_until.load(Ordering::Relaxed);
+        let next = now.0.saturating_add(REST_MS);
+        // Another thread that asks at the same time rests.
+        now.0 < until || self.rests_until.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_err()
+    }
+
+    fn before(&self, chain: &Chain, call: &Call<'_>) -> Result<(), PluginRefusal> {
+        if self.rests(call.now.boot) {
+            return Err(self.broken());
+        }
+        self.run(chain, "before", |plugin| plugin.before(call))?.map_err(|refusal| {
+            self.works();
+            self.named(refusal)
+        })
+    }
+
+    fn after(&self, chain: &Chain, call: &Call<'_>, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
+        let changes = self.needs == Needs::Changes;
+        if changes && !outgoing.is_free() {
+            return Err(self.named(PluginRefusal::new(MintCode::BadParameter, NO_TEXTS)));
+        }
+        let before = if changes { outgoing.texts().to_vec() } else { Vec::new() };
+        outgoing.open = changes;
+        let done = self.run(chain, "after", |plugin| plugin.after(call, outgoing));
+        outgoing.open = false;
+        done?.map_err(|refusal| {
+            self.log(chain, "after", refusal.detail());
+            self.named(refusal)
+        })?;
+        let same = |(old, new): (&String, &String)| self.plugin.original(new).as_ref() == Some(old);
+        let reversible = self.run(chain, "original", |_| before.iter().zip(outgoing.texts()).all(same))?;
+        if !reversible {
+            self.log(chain, "original", "it does not give back the text that was changed");
+            return Err(self.broken());
+        }
+        Ok(())
+    }
+}
+
+impl Chain {
+    /// The plugins of that name. Of equal order, the one that comes first here runs first. `None` if there are none: then
+    /// nothing is run.
+    ///
+    /// # Errors
+    /// The name of no plugin, and what it said, if it panics when it is asked for its name and needs.
+    pub fn new(
+        kind: Kind,
+        name: GeneratorName,
+        plugins: impl IntoIterator<Item = (i32, Arc<dyn Plugin>)>,
+    ) -> Result<Option<Self>, String> {
+        let link = |(order, plugin): (i32, Arc<dyn Plugin>)| {
+            let (called, needs) = caught(|| (plugin.name().to_owned(), plugin.needs(kind)))?;
+            Ok(Link {
+                order,
+                called,
+                plugin,
+                needs,
+                panics: AtomicU32::new(0),
+                rests_until: AtomicI64::new(i64::MIN),
+                said: Limiter::default(),
+            })
+        };
+        let mut links = plugins.into_iter().map(link).collect::<Result<Vec<_>, String>>()?;
+        links.sort_by_key(|link| link.order);
+        let needs = links.iter().map(|link| link.needs).max();
+        Ok(needs.map(|needs| Self { kind, name, links, needs }))
+    }
+
+    /// The kind of IDs that the plugins are attached to.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The name that they are attached to.
+    pub fn name(&self) -> &GeneratorName {
+        &self.name
+    }
+
+    /// What the plugins are called, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.links.iter().map(|link| link.called.as_str())
+    }
+
+    /// What has to be put into [`Outgoing`]. With [`Needs::Changes`] IDs leave as its texts, and a call for another form
+    /// is better refused before it takes IDs.
+    pub fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    /// Asks every plugin whether the call may have IDs.
+    ///
+    /// # Errors
+    /// The first plugin's refusal; those before it were told.
+    pub fn before<'a>(&'a self, call: Call<'a>) -> Result<Passed<'a>, PluginRefusal> {
+        // Ends the call of those that have passed, whatever panics outside the plugins.
+        let mut passed = Passed { chain: self, call, started: Instant::now(), passed: 0 };
+        for link in &self.links {
+            if let Err(refusal) = link.before(self, &call) {
+                passed.fail(&Failure::by_plugin(&refusal, Stage::Before));
+                return Err(refusal);
+            }
+            passed.passed += 1;
+        }
+        Ok(passed)
+    }
+}
+
+/// A call that all plugins let pass, and that has to be ended by [`after`](Self::after) or [`failed`](Self::failed). If it is
+/// dropped before, as when a caller goes away, the plugins are told that it was given up.
+#[derive(Debug)]
+#[must_use = "the plugins have to be told how the call ends"]
+pub struct Passed<'a> {
+    chain: &'a Chain,
+    call: Call<'a>,
+    started: Instant,
+    /// How many plugins wait to be told how it ends.
+    passed: usize,
+}
+
+impl Passed<'_> {
+    /// The IDs are taken: tells every plugin, and says whether they may leave.
+    ///
+    /// # Errors
+    /// The first plugin's refusal; then the IDs are a gap.
+    pub fn after(mut self, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
+        let (chain, call) = (self.chain, self.call);
+        outgoing.elapsed = self.elapsed();
+        for link in &chain.links {
+            if let Err(refusal) = link.after(chain, &call, outgoing) {
+                self.fail(&Failure::by_plugin(&refusal, Stage::After));
+                return Err(refusal);
+            }
+        }
+        self.passed = 0;
+        for link in &chain.links {
+            // Too late to refuse: the log has it.
+            if link.run(chain, "done", |plugin| plugin.done(&call, outgoing)).is_ok() {
+                link.works();
+            }
+        }
+        Ok(())
+    }
+
+    /// Minting refused it: tells every plugin.
+    pub fn failed(mut self, refusal: &Refusal) {
+        self.fail(&Failure::of(refusal, &refusal.to_string()));
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn fail(&mut self, failure: &Failure<'_>) {
+        let failure = failure.took(self.elapsed());
+        let passed = std::mem::take(&mut self.passed);
+        for link in self.chain.links.iter().take(passed) {
+            let _ = link.run(self.chain, "failed", |plugin| plugin.failed(&self.call, &failure));
+        }
+    }
+}
+
+impl Drop for Passed<'_> {
+    fn drop(&mut self) {
+        if self.passed != 0 {
+            let detail = "nobody waits for the answer any more";
+            self.fail(&Failure {
+                code: MintCode::Overloaded,
+                detail,
+                retry: None,
+                stage: Stage::GivenUp,
+                plugin: None,
+                elapsed: Duration::ZERO,
+            });
+        }
+    }
+}

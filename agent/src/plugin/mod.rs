@@ -1,0 +1,140 @@
+//! Plugins: what applications and operators put around minting, by generators' names.
+//!
+//! A name has a [`Chain`] of plugins, run by their order. For each call that asks for IDs:
+//!
+//! 1. [`before`](Plugin::before) of each plugin, before any ID is taken. The first that refuses ends the call; those before it
+//!    are told by [`failed`](Plugin::failed).
+//! 2. Minting. If it refuses, every plugin is told by `failed`.
+//! 3. [`after`](Plugin::after) of each plugin. The IDs are taken: a plugin that refuses now makes them a gap, and nobody
+//!    else gets them. It may change the texts, if it shows how to change them back ([`original`](Plugin::original)).
+//! 4. [`done`](Plugin::done) of each plugin: the answer leaves.
+//!
+//! So each `before` that passed is followed by exactly one `done` or `failed`, whatever happens; also if the caller does not
+//! wait for its answer.
+//!
+//! **A plugin cannot make an ID come twice.** It never sees serials, windows or leases; an answer that it refuses is thrown
+//! away; and a text that it changed leaves only if `original` gives back, from that text alone, the text that was there
+//! before. Two IDs of a name therefore never leave as one text. (Texts of *different* names may become equal by changes: a name
+//! whose plugins change texts should have the scope `own`.)
+//!
+//! **A plugin that panics refuses.** The caller gets `overloaded`, the log a line, at most one a second for each name and
+//! plugin. After [`PANICS_MAX`] in a row it is asked once a second only, and all else by that name is refused meanwhile. A
+//! panic in `failed` or `done` is a line in the log. What cannot be caught is a process built with `panic = "abort"`, or one
+//! that runs out of stack.
+//!
+//! A plugin runs on the thread that serves the call, in a server on that of a runtime: what waits there keeps others waiting.
+//!
+//! ```
+//! use agent::plugin::{Call, Plugin, PluginRefusal, PluginSpec, Plugins};
+//! use agent::embed::{GeneratorKind, MintCode};
+//! use serde::Deserialize;
+//! use std::sync::Arc;
+//!
+//! /// Gives at most so many IDs to one call.
+//! struct Small {
+//!     most: u32,
+//! }
+//!
+//! impl Plugin for Small {
+//!     fn name(&self) -> &str {
+//!         "small"
+//!     }
+//!
+//!     fn before(&self, call: &Call<'_>) -> Result<(), PluginRefusal> {
+//!         if call.n <= self.most {
+//!             return Ok(());
+//!         }
+//!         Err(PluginRefusal::new(MintCode::BadParameter, format!("n: at most {} by this name", self.most)))
+//!     }
+//! }
+//!
+//! #[derive(Deserialize)]
+//! #[serde(deny_unknown_fields)]
+//! struct Parameters {
+//!     most: u32,
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut plugins = Plugins::new();
+//! plugins.register("small", |attached| {
+//!     let Parameters { most } = attached.parameters.read().map_err(|e| e.to_string())?;
+//!     Ok(Arc::new(Small { most }))
+//! })?;
+//! let specs: Vec<PluginSpec> = serde_json::from_str(r#"[{"plugin":"small","order":5,"most":10}, {"plugin":"stats"}]"#)?;
+//! let chain = plugins.chain(GeneratorKind::Uniq64, &"orders".parse()?, &specs)?;
+//! assert_eq!(chain.map(|chain| chain.names().map(str::to_owned).collect()), Some(vec!["small".to_owned(), "stats".to_owned()]));
+//! # Ok(())
+//! # }
+//! ```
+
+mod accounts;
+mod call;
+mod chain;
+mod histogram;
+pub mod history;
+mod limiter;
+mod quota;
+mod refusals;
+mod registry;
+mod spec;
+mod stats;
+
+#[cfg(test)]
+mod tests;
+
+pub use call::{Call, Caller, DETAIL_LEN_MAX, Failure, IdRange, Needs, Outgoing, PluginRefusal, Stage, TEXT_LEN_MAX};
+pub use chain::{Chain, PANICS_MAX, Passed};
+pub use quota::ACCOUNTS_MAX;
+pub use refusals::{RefusalHandler, Refusals};
+pub use registry::{Attached, Factory, Plugins};
+pub use spec::{By, Mode, ORDERS, PLUGINS_MAX, Parameter, Parameters, PluginName, PluginSpec, QuotaSpec, SpecError};
+pub use stats::{StatsSnapshot, metrics};
+
+use common::kind::Kind;
+
+/// What is put around minting; see the [module](self) for when its methods run.
+pub trait Plugin: Send + Sync {
+    /// What it is called in refusals and in the log. Asked once for each name that it is attached to.
+    fn name(&self) -> &str;
+
+    /// What it looks at of answers. Asked once for each name, by the name's kind.
+    fn needs(&self, kind: Kind) -> Needs {
+        let _ = kind;
+        Needs::Count
+    }
+
+    /// A call came; no ID is taken yet.
+    ///
+    /// # Errors
+    /// [`PluginRefusal`]: the caller gets it, and no ID.
+    fn before(&self, call: &Call<'_>) -> Result<(), PluginRefusal> {
+        let _ = call;
+        Ok(())
+    }
+
+    /// The IDs are taken and about to leave, if all plugins agree.
+    ///
+    /// # Errors
+    /// [`PluginRefusal`]: the caller gets it, and the IDs are a gap.
+    fn after(&self, call: &Call<'_>, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
+        let _ = (call, outgoing);
+        Ok(())
+    }
+
+    /// All plugins agreed: the answer leaves.
+    fn done(&self, call: &Call<'_>, outgoing: &Outgoing<'_>) {
+        let _ = (call, outgoing);
+    }
+
+    /// A call whose `before` passed gets no ID.
+    fn failed(&self, call: &Call<'_>, failure: &Failure<'_>) {
+        let _ = (call, failure);
+    }
+
+    /// The text before this plugin changed it, told from the changed text alone and for ever; `None` if it is none of its
+    /// texts. Whoever [needs](Needs::Changes) to change texts has to have it: it is asked for every text, changed or not.
+    fn original(&self, text: &str) -> Option<String> {
+        let _ = text;
+        None
+    }
+}
