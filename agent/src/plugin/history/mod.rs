@@ -316,7 +316,7 @@ impl Plugin for Recorder {
     fn needs(&self, kind: Kind) -> Needs {
         match kind.spec().form {
             KindForm::Number { .. } => Needs::Ranges,
-            KindForm::Template { .. } => Needs::Texts,
+            KindForm::Template { .. } | KindForm::Layout { .. } => Needs::Texts,
         }
     }
 
