@@ -12,7 +12,7 @@ const NAMES: [(&str, &str, u32); 8] = [
     ("snow2", r#"{"kind":"layout","layout":"leaf","encoding":"base62"}"#, 5_000),
     ("seconds", r#"{"kind":"layout","layout":"uidgenerator","epoch":"2024-01-01T00:00:00Z"}"#, 500),
     ("sony", r#"{"kind":"layout","layout":"sonyflake","ahead_max_ms":5000}"#, 500),
-    ("js", r#"{"kind":"layout","layout":"js53","token_type":"uint2","ahead_max_ms":10000}"#, 500),
+    ("js", r#"{"kind":"layout","layout":"js53","ahead_max_ms":10000}"#, 500),
     ("uuid", r#"{"kind":"layout","layout":"uuid7"}"#, 5_000),
     ("ulid", r#"{"kind":"layout","layout":"ulid"}"#, 5_000),
     ("short", r#"{"kind":"layout","layout":"discord","encoding":{"form":"sqids","length":14}}"#, 1_000),

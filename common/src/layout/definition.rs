@@ -4,7 +4,6 @@
 use super::{InvalidLayout, Layout, LayoutSource, Preset};
 use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding};
 use crate::time::{SECOND_MS, SpanMs};
-use crate::token::TokenType;
 use serde::{Deserialize, Serialize};
 
 /// The longest tick of a name, in milliseconds. After a restart a name goes on with the next tick, so it may have to wait for
@@ -110,11 +109,6 @@ impl LayoutDefinition {
     /// How its numbers are written when nobody asks for another form.
     pub fn encoding(&self) -> &EncodingSource {
         &self.encoding
-    }
-
-    /// The type of token that fits when nothing else is said.
-    pub fn token_type(&self) -> TokenType {
-        if self.layout.tokens() <= u64::from(u8::MAX) + 1 { TokenType::Uint1 } else { TokenType::Uint2 }
     }
 
     /// The most IDs that one request can get without waiting for the clock: those of the ticks that may lie ahead of it.
@@ -237,9 +231,8 @@ mod tests {
     fn what_is_left_out_is_as_the_layout_has_it() {
         let of = |name| LayoutDefinition::new(&source(name), None, None).unwrap();
         let snowflake = of("snowflake");
-        assert_eq!((snowflake.ahead_max(), snowflake.token_type()), (SpanMs(1_000), TokenType::Uint2));
+        assert_eq!(snowflake.ahead_max(), SpanMs(1_000));
         assert_eq!(snowflake.batch_max(), 1_001 * 4_096);
-        assert_eq!(of("js53").token_type(), TokenType::Uint1);
         assert_eq!(of("uuid7").text(0), "00000000-0000-0000-0000-000000000000");
         assert_eq!(of("ulid").text(u128::MAX).len(), 26);
         assert_eq!(snowflake.text(1 << 22), "4194304");

@@ -110,10 +110,9 @@ impl Namespace {
                 None => None,
             },
         };
-        let token_type = match (&definition.token_type, &layout) {
-            (Some(text), _) => text.parse()?,
-            (None, Some(layout)) => layout.token_type(),
-            (None, None) => right.token_type,
+        let token_type = match &definition.token_type {
+            Some(text) => text.parse()?,
+            None => right.token_type,
         };
         let template = match (form, &definition.template) {
             (Form::Number { .. } | Form::Layout { .. }, Some(_)) => {

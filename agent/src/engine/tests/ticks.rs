@@ -2,7 +2,6 @@
 
 use super::*;
 use common::namespace::Definition;
-use common::token::TokenType::{Uint1, Uint2};
 
 fn layout(name: &str, json: &str) -> Namespace {
     let definition: Definition = serde_json::from_str(json).unwrap();
@@ -112,7 +111,7 @@ fn after_a_restart_ids_go_on_in_the_first_tick_that_begins_at_the_mark() {
 #[test]
 fn what_is_used_up_is_waited_for_and_what_never_fits_is_refused() {
     let fake = &mut Fake::new();
-    let js = layout("js", r#"{"kind":"layout","layout":"js53","ahead_max_ms":200,"token_type":"uint2"}"#);
+    let js = layout("js", r#"{"kind":"layout","layout":"js53","ahead_max_ms":200}"#);
     let mut engine = with_layouts(fake, &[js, seconds("s")], WallMs(0));
     let refused = engine.refill_layout(fake, 1, 3_073).unwrap_err().to_string();
     assert!(refused.contains("at most 3072 by this name at once"), "{refused}");
@@ -140,7 +139,7 @@ fn what_is_used_up_is_waited_for_and_what_never_fits_is_refused() {
 fn tokens_and_times_that_do_not_fit_are_refused() {
     let fake = &mut Fake::new();
     let narrow = r#"{"kind":"layout","bits":64,"epoch":"2024-01-01T00:00:00Z","unit_ms":1,
-        "fields":["zero:1","time:41","token:2","serial:20"],"token_type":"uint2"}"#;
+        "fields":["zero:1","time:41","token:2","serial:20"]}"#;
     let mut engine = with_layouts(fake, &[layout("narrow", narrow), snowflake("one")], WallMs(0));
     let refused = engine.refill_layout(fake, 1, 1).unwrap_err();
     assert_eq!(refused.code(), MintCode::TokenOutOfRange);
@@ -157,10 +156,6 @@ fn tokens_and_times_that_do_not_fit_are_refused() {
     assert_eq!(code(engine.refill_layout(fake, 2, 4_096)), MintCode::ClockSkew, "its last one does not fit");
     fake.wall = end;
     assert_eq!(code(engine.refill_layout(fake, 2, 1)), MintCode::ClockSkew);
-    assert_eq!(
-        (Uint1, Uint2),
-        (layout("js", r#"{"kind":"layout","layout":"js53"}"#).token_type(), snowflake("s").token_type())
-    );
 }
 
 #[test]
