@@ -56,6 +56,8 @@ fn processor() -> Duration {
 fn contenders(kits: &[Fixture; 2]) -> Vec<Contender> {
     let shared = |kit: &Fixture| Shared::new(&kit.minter, "default").unwrap();
     let (ours, for_blocks) = (shared(&kits[0]), shared(&kits[1]));
+    let of = |name: &str| Shared::new(&kits[0].minter, name).unwrap();
+    let (wide, batches, uuids, narrow) = (of("wide"), of("wide"), of("uuid"), of("snowflake"));
     let (plain, clocked, locked) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(0u64));
     let atomic = AtomicSnowflakeGenerator::<Wide, _>::new(0, MonotonicClock::<1>::default());
     let lock = LockSnowflakeGenerator::<Wide, _>::new(0, MonotonicClock::<1>::default());
@@ -86,6 +88,29 @@ fn contenders(kits: &[Fixture; 2]) -> Vec<Contender> {
             let block = for_blocks.per_thread();
             for _ in 0..n {
                 black_box(block.get_uniq64().unwrap());
+            }
+        }),
+        contender("layout, 22-bit serial, shared", 300_000, move |n| {
+            for _ in 0..n {
+                black_box(wide.get_number().unwrap());
+            }
+        }),
+        contender("layout, 22-bit serial, batches of 1,000", 1_000_000, move |n| {
+            let mut numbers = Vec::new();
+            for _ in 0..n / 1_000 {
+                numbers.clear();
+                batches.get_batch_number(1_000, &mut numbers).unwrap();
+                black_box(&numbers);
+            }
+        }),
+        contender("layout uuid7, shared", 300_000, move |n| {
+            for _ in 0..n {
+                black_box(uuids.get_number().unwrap());
+            }
+        }),
+        contender("layout snowflake, shared (4096/ms)", 20_000, move |n| {
+            for _ in 0..n {
+                black_box(narrow.get_number().unwrap());
             }
         }),
         contender("mutex + coarse clock", 300_000, move |n| {

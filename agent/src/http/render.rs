@@ -378,7 +378,7 @@ mod tests {
             for form in [Decimal, Base32, Base62, Hex, Sqids, Uuid] {
                 let source = common::encoding::EncodingSource::Name(form);
                 let Ok(encoding) = Encoding::of(&source, bits, None, &[]) else { continue };
-                check_layout(&definition, encoding, serials - 300, 1_000, 5_000);
+                check_layout(&definition, encoding, serials.saturating_sub(300), 1_000, 5_000);
             }
         }
     }

@@ -79,7 +79,7 @@ fn series(prefix: &Prefix, caller: &CallerParts) -> (Series, u64) {
         Prefix::Void => ((0, Vec::new()), 1),
         Prefix::Number { prefix, .. } => ((1, prefix.to_be_bytes().to_vec()), UNIQ64_SERIALS_PER_HOUR),
         Prefix::Uniq96 { prefix } => ((2, prefix.to_be_bytes().to_vec()), UNIQ96_SERIALS),
-        // Counters go on into the ticks that follow, so the first tick says where a run lies among all of them.
+        // No operation here mints them yet; a run of one lies within its tick.
         Prefix::Ticks { tick, numbers } => {
             let number = numbers.definition.layout().prefix(*tick, numbers.token).unwrap_or_default();
             ((4, number.to_be_bytes().to_vec()), numbers.definition.layout().serials_per_tick())
