@@ -17,7 +17,10 @@ pub const ADMIN_PASSWORD: &str = "open-sesame-for-tests";
 /// How long an answer may take before the client gives up.
 pub const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// The generator `default` of a kind, as clients see it.
+/// The kinds that need not be registered, of which every agent has one.
+pub const KINDS: [Kind; 3] = [Kind::Uniq64, Kind::Uniq96, Kind::String];
+
+/// The generator `default` of one of the [`KINDS`], as clients see it.
 pub trait AtDefault {
     /// Its path with what it needs of its caller, without a leading slash; more parameters may follow after `&`.
     fn path(self) -> &'static str;

@@ -66,7 +66,7 @@ impl Load {
         let mut load = Self { stop: Arc::default(), troubles: Arc::default(), tasks: JoinSet::new() };
         let mut seed = seed;
         for (name, address) in agents {
-            for kind in Kind::ALL {
+            for kind in crate::client::KINDS {
                 seed = seed.wrapping_add(1);
                 let work = Work {
                     client: client.clone(),

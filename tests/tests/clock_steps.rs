@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
-use tests::client::{AtDefault as _, Kind, Media};
+use tests::client::{AtDefault as _, KINDS, Media};
 use tests::cluster::{Cluster, until, until_status};
 use tests::oracle::Oracle;
 use tests::programs::Daemon;
@@ -19,7 +19,6 @@ use tests::programs::Daemon;
 const LIBC_BIN_DIR: &str = "UNIQ_LIBC_BIN_DIR";
 /// How far the calendar is set, in seconds.
 const STEPS: [i64; 6] = [3_600, -3_600, 86_400, -86_400, 400 * 86_400, -400 * 86_400];
-const KINDS: [Kind; 3] = [Kind::Uniq64, Kind::Uniq96, Kind::String];
 
 /// The library, where distributions put it.
 fn libfaketime() -> Option<PathBuf> {

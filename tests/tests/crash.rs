@@ -165,7 +165,7 @@ async fn no_id_comes_twice_while_every_process_is_killed_in_turn() {
     println!("{verdict}\n  meanwhile clients met: {troubles:?}");
     println!("  kills={} duplicates={}", agents.0.len() + masters.0.len(), verdict.duplicates);
     assert!(verdict.total() >= ids);
-    assert_eq!(verdict.counts.len(), Kind::ALL.len(), "not every kind was minted: {verdict}");
+    assert_eq!(verdict.counts.len(), tests::client::KINDS.len(), "not every kind was minted: {verdict}");
     assert_eq!(verdict.duplicates, 0, "{verdict}");
     assert_harmless(&troubles);
 }

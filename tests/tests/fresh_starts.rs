@@ -6,7 +6,7 @@ use common::parameters::{ClusterParameters, SessionId};
 use common::rpc::lease::Refusal;
 use common::token::TokenType;
 use std::path::Path;
-use tests::client::{AtDefault as _, Kind, Media};
+use tests::client::{AtDefault as _, Media};
 use tests::cluster::{Cluster, until, until_status};
 use tests::lessee::Lessee;
 use tests::mounts;
@@ -44,7 +44,7 @@ async fn reboots() {
         if nth > 0 {
             assert_eq!(status.fresh_because.as_deref(), Some("reboot"));
         }
-        for kind in Kind::ALL {
+        for kind in tests::client::KINDS {
             let answer = cluster.ask_agent(0, &format!("{}&n=100", kind.path())).await.unwrap();
             oracle.note(kind.namespace(), "agent-1", &answer.ids(kind, Media::Text).unwrap());
         }

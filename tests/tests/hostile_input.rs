@@ -19,7 +19,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::net::SocketAddr;
 use std::time::Duration;
-use tests::client::{AtDefault as _, Kind};
+use tests::client::AtDefault as _;
 use tests::cluster::{Cluster, until_status};
 use tests::lessee::Lessee;
 use tests::wire::{call, frame, method_of};
@@ -68,7 +68,7 @@ async fn assert_well(cluster: &mut Cluster, after: &str) {
         assert!(memory < MEMORY_MAX, "{after}: {} takes {} MiB", daemon.name, memory >> 20);
         until_status(&client, daemon, "/readyz", 200).await.unwrap();
     }
-    for kind in Kind::ALL {
+    for kind in tests::client::KINDS {
         let answer = cluster.ask_agent(0, &format!("{}&n=100", kind.path())).await.unwrap();
         assert_eq!(answer.status, 200, "{after}: {}", answer.text());
     }

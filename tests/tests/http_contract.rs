@@ -22,7 +22,7 @@ async fn ids(client: &Client, base: &str, kind: Kind, media: Media, n: usize) ->
 async fn the_largest_batch_comes_whole_in_every_form() {
     let cluster = Cluster::start(1, &[]).await.unwrap();
     let (base, client, oracle) = (base(&cluster), &cluster.client, Oracle::default());
-    for kind in Kind::ALL {
+    for kind in tests::client::KINDS {
         for media in Media::ALL {
             if (kind, media) == (Kind::String, Media::Packed) {
                 continue; // strings have no packed form
@@ -44,7 +44,7 @@ async fn the_largest_batch_comes_whole_in_every_form() {
 async fn one_id_is_what_a_request_without_n_gives_by_get_and_by_post() {
     let cluster = Cluster::start(1, &[]).await.unwrap();
     let (base, oracle) = (base(&cluster), Oracle::default());
-    for kind in Kind::ALL {
+    for kind in tests::client::KINDS {
         let names = match kind {
             Kind::Uniq64 => vec!["uniq64", "uniq64/default"],
             Kind::Uniq96 => vec!["uniq96"],
@@ -226,7 +226,7 @@ fn uri_fields(name: &str, id: &str) -> (String, u128, u128) {
 async fn json_ids_are_strings_and_packed_ids_are_big_endian() {
     let cluster = Cluster::start(1, &[]).await.unwrap();
     let (base, client) = (base(&cluster), &cluster.client);
-    for kind in Kind::ALL {
+    for kind in tests::client::KINDS {
         let answer = client.get_as(&format!("{base}{}&n=3", kind.path()), Media::Json).await.unwrap();
         let json = answer.json().unwrap();
         let ids = json["ids"].as_array().unwrap();

@@ -115,7 +115,7 @@ async fn no_id_is_out_before_its_mark_is_on_disk() {
     for round in 0..ROUNDS {
         // Batches that soon use up whatever step is reserved ahead, single ones, and those that a window just holds.
         let n = [1, 3_000, 10_000, 777, 100_000][round % 5];
-        for kind in Kind::ALL {
+        for kind in tests::client::KINDS {
             let url = cluster.agent_url(0, &format!("{}&n={n}", kind.path())).unwrap();
             let answer = cluster.client.get_as(&url, Media::Text).await.unwrap();
             let contents = on_disk(&file);
@@ -172,14 +172,14 @@ async fn nothing_is_minted_past_the_end_of_a_lease() {
     let mut ends: BTreeMap<String, WallMs> = BTreeMap::new();
     let mut minted: Vec<(Kind, WallMs, String)> = Vec::new();
     let mut over = BTreeMap::new();
-    while over.len() < Kind::ALL.len() || clock.wall() < *ends.values().max().unwrap() + SpanMs::days(1) {
+    while over.len() < tests::client::KINDS.len() || clock.wall() < *ends.values().max().unwrap() + SpanMs::days(1) {
         for lease in cluster.agent_status(0).await.unwrap().leases {
             let until = humantime::parse_rfc3339(&lease.until).unwrap().duration_since(UNIX_EPOCH).unwrap();
             let until = WallMs(until.as_millis().try_into().unwrap());
             let known = ends.entry(lease.token_type).or_insert(until);
             *known = until.max(*known);
         }
-        for kind in Kind::ALL {
+        for kind in tests::client::KINDS {
             let asked = clock.wall();
             match one(&cluster, 0, kind).await {
                 Ok(id) => minted.push((kind, asked, id)),
@@ -190,7 +190,7 @@ async fn nothing_is_minted_past_the_end_of_a_lease() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     println!("{} IDs until the leases ended at {ends:?}, then {over:?}", minted.len());
-    assert!(minted.len() > Kind::ALL.len(), "nothing was minted before the end");
+    assert!(minted.len() > tests::client::KINDS.len(), "nothing was minted before the end");
     assert!(over.values().all(|code| code == "lease_expired"), "{over:?}");
     for (kind, asked, id) in &minted {
         let token_type = if *kind == Kind::String { "string2-include-letter" } else { "uint2" };
@@ -247,7 +247,7 @@ async fn the_hour_and_the_day_begin_when_the_machines_own_clock_says_so() {
         if start < midnight { before[by] += 1 } else { after[by] += 1 }
     };
     while os_now() < midnight + SpanMs(3 * SECOND_MS) {
-        for kind in Kind::ALL {
+        for kind in tests::client::KINDS {
             let asked = os_now();
             let id = one(&cluster, 0, kind).await.unwrap();
             minted.push((kind, asked, os_now(), id));
@@ -283,7 +283,7 @@ async fn the_hour_and_the_day_begin_when_the_machines_own_clock_says_so() {
     daemon.start().unwrap();
     let client = cluster.client.clone();
     until_status(&client, &mut cluster.agent(0).unwrap().daemon, "/readyz", 200).await.unwrap();
-    for kind in Kind::ALL {
+    for kind in tests::client::KINDS {
         let id = one(&cluster, 0, kind).await.unwrap();
         assert!(own_time(offset, &id, kind).0 >= midnight, "{id}");
         oracle.note(kind.namespace(), "the agent again", &one_id(kind, &id));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use tests::client::{AtDefault as _, Kind};
+use tests::client::AtDefault as _;
 use tests::cluster::{Cluster, until, until_status};
 use tests::load::Load;
 use tests::oracle::Oracle;
@@ -64,7 +64,7 @@ async fn goes_on_without(gone: usize) {
     let daemon = &mut cluster.agent(new).unwrap().daemon;
     until_status(&client, daemon, "/healthz", 200).await.unwrap();
     for _ in 0..10 {
-        for kind in Kind::ALL {
+        for kind in tests::client::KINDS {
             let answer = cluster.ask_agent(new, kind.path()).await.unwrap();
             assert_eq!((answer.status, answer.code().as_str()), (503, "no_lease"), "{}", answer.text());
         }
@@ -79,7 +79,7 @@ async fn goes_on_without(gone: usize) {
     until_status(&client, daemon, "/readyz", 200).await.unwrap();
     let mints = || async {
         let mut answers = Vec::new();
-        for kind in Kind::ALL {
+        for kind in tests::client::KINDS {
             answers.push(cluster.ask_agent(new, kind.path()).await.ok()?);
         }
         answers.iter().all(|answer| answer.status == 200).then_some(())
@@ -117,7 +117,7 @@ async fn agents_mint_and_restart_without_any_master() {
     until_status(&client, daemon, "/readyz", 200).await.unwrap();
     let after = cluster.agent_status(0).await.unwrap();
     assert!(after.resumed && after.tokens() == before.tokens(), "{after:?} after {before:?}");
-    for kind in Kind::ALL {
+    for kind in tests::client::KINDS {
         let answer = cluster.ask_agent(0, kind.path()).await.unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
     }

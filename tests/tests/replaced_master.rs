@@ -16,7 +16,7 @@ use tests::programs;
 
 /// Ten kinds of requests at an agent that must mint.
 async fn mints(cluster: &Cluster, nth: usize) {
-    for kind in Kind::ALL {
+    for kind in tests::client::KINDS {
         let answer = cluster.ask_agent(nth, kind.path()).await.unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
@@ -266,7 +266,7 @@ async fn agents_of_both_pairs_mint_beside_each_other_and_repeat_nothing() {
     assert!(refused.is_err(), "a token was granted by one master alone: {refused:?}");
     more(10_000).await;
     load.check().unwrap();
-    for kind in Kind::ALL {
+    for kind in tests::client::KINDS {
         for nth in 0..cluster.agents.len() {
             assert_eq!(cluster.ask_agent(nth, kind.path()).await.unwrap().status, 200, "agent {nth}");
         }

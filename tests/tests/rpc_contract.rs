@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tarpc::context::Context;
 use tarpc::{ClientMessage, Request, Response};
-use tests::client::{AtDefault as _, Kind, Media};
+use tests::client::{AtDefault as _, Media};
 use tests::cluster::Cluster;
 use tests::oracle::{Ids, Oracle};
 
@@ -39,7 +39,9 @@ async fn rpc_and_http_share_one_set_of_ids() {
         let numbers = rpc.uniq64(soon(), "default".into(), n).await.unwrap().unwrap();
         let wide = rpc.uniq96(soon(), n).await.unwrap().unwrap();
         let texts = rpc.uniq_string(soon(), "default".into(), n, "TEST".into(), "00".into()).await.unwrap().unwrap();
-        for (kind, ids) in Kind::ALL.into_iter().zip([Ids::Uniq64(numbers), Ids::Uniq96(wide), Ids::Text(texts)]) {
+        for (kind, ids) in
+            tests::client::KINDS.into_iter().zip([Ids::Uniq64(numbers), Ids::Uniq96(wide), Ids::Text(texts)])
+        {
             assert_eq!(ids.len(), n as usize);
             oracle.note(kind.namespace(), "rpc", &ids);
             let url = cluster.agent_url(0, &format!("{}&n={n}", kind.path())).unwrap();
