@@ -152,7 +152,7 @@ async fn forms_codes_and_what_an_id_says_are_as_documented() {
         ("id/short?format=decimal", 400, "bad_parameter"),
         ("id/snow?biz=AB", 400, "bad_parameter"),
         ("id/snow?n=0", 400, "bad_parameter"),
-        ("id/js?n=100000", 400, "bad_parameter"),
+        ("id/seconds?n=100000", 400, "bad_parameter"),
     ] {
         let answer = ask(path).await;
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{path}: {}", answer.text());
