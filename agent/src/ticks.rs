@@ -79,6 +79,11 @@ impl Ticks {
         self.end
     }
 
+    /// Where one begins; what lies before cannot be written.
+    pub fn epoch(&self) -> WallMs {
+        self.epoch
+    }
+
     /// When the tick begins that the last of `n` IDs from `place` on lies in.
     pub fn last_of(&self, place: Place, n: u32) -> WallMs {
         let (start, n) = (u64::from(place.serial), u64::from(n.max(1)));

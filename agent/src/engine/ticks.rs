@@ -203,10 +203,10 @@ impl Engine {
         if wanted.definition.is_some() && too_far > SpanMs(0) {
             return Ok(Refilled::WaitFor(too_far));
         }
-        if last >= ticks.end() {
-            let end = ticks.end();
+        if place.ms < ticks.epoch() || last >= ticks.end() {
+            let (epoch, end) = (ticks.epoch(), ticks.end());
             return Err(Refusal::ClockSkew(ClockFault::Year(format!(
-                "the layout has no bits for times from {end} on: correct the clock, or take another layout"
+                "the layout has bits for times from {epoch} to {end} only: correct the clock, or take another layout"
             ))));
         }
         self.move_mark(effects, last, wanted.series)?;

@@ -156,6 +156,19 @@ fn tokens_and_times_that_do_not_fit_are_refused() {
     assert_eq!(code(engine.refill_layout(fake, 2, 4_096)), MintCode::ClockSkew, "its last one does not fit");
     fake.wall = end;
     assert_eq!(code(engine.refill_layout(fake, 2, 1)), MintCode::ClockSkew);
+    // Before the epoch, by a calendar that all the cluster was given.
+    let fake = &mut Fake::new();
+    let mut engine = with_layouts(fake, &[seconds("s")], WallMs(0));
+    let mut leases = lease();
+    for view in leases.values_mut() {
+        let LeaseView::Held(grant) = view else { continue };
+        grant.from = WallMs(0);
+    }
+    engine.set_leases(fake, leases, false).unwrap();
+    fake.wall = WallMs(engine.axes[1].ticks.epoch().0 - 1);
+    assert_eq!(code(engine.refill_layout(fake, 1, 1)), MintCode::ClockSkew);
+    fake.pass(1);
+    numbers(&mut engine, fake, 1, 1);
 }
 
 #[test]
