@@ -101,10 +101,13 @@ function move(border, wanted) {
   later();
 }
 
-design.addEventListener("input", (event) => {
-  if (event.target.name === "width") place();
-  if (event.target.form === designForm()) later();
-});
+// Of a list that something else than a hand sets, e.g. an aid to writing, some browsers say `change` alone.
+for (const said of ["input", "change"]) {
+  design.addEventListener(said, (event) => {
+    if (event.target.name === "width") place();
+    if (event.target.form === designForm()) later();
+  });
+}
 
 design.addEventListener("submit", (event) => {
   event.preventDefault();
