@@ -190,7 +190,7 @@ pub enum NamespaceError {
     Step {
         /// What was asked for.
         step: u32,
-        /// The largest that fits: [`Namespace::STEP_MAX`], or the serials of a day if those are fewer.
+        /// The largest that fits: [`STEP_MAX`](super::Namespace::STEP_MAX), or the serials of a day if those are fewer.
         max: u32,
     },
 }
