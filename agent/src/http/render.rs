@@ -45,10 +45,10 @@ const fn packed_len(bits: u32) -> usize {
 impl Style {
     /// Bytes that one ID takes at most.
     pub(super) fn id_len_max(&self) -> usize {
+        if let Some(encoding) = &self.encoding {
+            return encoding.len_max() + JSON_BETWEEN.len();
+        }
         match (self.media, self.form) {
-            _ if self.encoding.is_some() => {
-                self.encoding.as_ref().map_or(0, |encoding| encoding.len_max()) + JSON_BETWEEN.len()
-            }
             (Media::Packed, _) => 12,
             (_, TextForm::Uri) => NUMBER_LEN_MAX,
             // A Uniq96 in decimal is the longest number in the other forms.
@@ -112,7 +112,8 @@ impl Style {
         }
     }
 
-    /// Bytes of the numbers of a layout.
+    /// Bytes of the numbers of a layout. Out of line: the loops that write other kinds would pay for its code.
+    #[inline(never)]
     fn layout_len(&self, tick: u64, numbers: &Numbers, run: &Run, between: usize) -> usize {
         let (n, Some(encoding)) = (run.len as usize, &self.encoding) else { return 0 };
         if self.media == Media::Packed {
@@ -215,6 +216,8 @@ impl Style {
 }
 
 impl Style {
+    /// Out of line, as [`layout_len`](Self::layout_len).
+    #[inline(never)]
     fn write_layout(&self, tick: u64, numbers: &Numbers, run: &Run, media: Media, after: &[u8], out: &mut Vec<u8>) {
         let Some(encoding) = &self.encoding else { return };
         if media == Media::Packed {

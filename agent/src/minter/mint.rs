@@ -103,6 +103,15 @@ impl Minter {
     pub fn try_mint(self: &Arc<Self>, from: SourceRef<'_>) -> Option<Run> {
         match from {
             Source::Serials(generator) => self.try_mint_serial(generator),
+            Source::Ticks(_) | Source::Uniq96 => self.try_mint_tick(from),
+        }
+    }
+
+    /// [`try_mint`](Self::try_mint) of an ID of a tick; out of line, as what it calls.
+    #[inline(never)]
+    fn try_mint_tick(self: &Arc<Self>, from: SourceRef<'_>) -> Option<Run> {
+        match from {
+            Source::Serials(_) => None,
             Source::Ticks(generator) => self.try_take_layout(generator, 1).ok()?,
             Source::Uniq96 => self.try_take_uniq96(1).ok()?,
         }
