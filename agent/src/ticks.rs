@@ -64,11 +64,6 @@ impl Ticks {
         if floor == t { t } else { floor + self.unit }
     }
 
-    /// The length of one.
-    pub fn unit(&self) -> SpanMs {
-        self.unit
-    }
-
     /// IDs that a token has in one.
     pub fn serials(&self) -> u64 {
         1 << self.serial_bits

@@ -4,6 +4,9 @@
 //! part of `uint2`, and the digits-only strings are a part of those with letters. One value of a family has one holder
 //! at a time whatever the type it was asked for under; otherwise `uint1` 5 and `uint2` 5, or "42" and "42", would be two
 //! agents with one token.
+//!
+//! The types `uint-5bit` to `uint-13bit` came later: they are the small values that layouts with a narrow token field need,
+//! of the same family. Agents lease them when a name needs one ([`TokenType::is_on_demand`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +30,14 @@ pub enum TokenType {
     Uint1 = 21,
     /// Two bytes: 65,536 values, of which the cluster uses those up to its `uint2_max`.
     Uint2 = 22,
+    /// 5 bits: the values of `uint2` below 32.
+    Uint5Bit = 35,
+    /// 10 bits: the values of `uint2` below 1,024.
+    Uint10Bit = 40,
+    /// 12 bits: the values of `uint2` below 4,096.
+    Uint12Bit = 42,
+    /// 13 bits: the values of `uint2` below 8,192.
+    Uint13Bit = 43,
 }
 
 /// A space of values in which one value has one holder.
@@ -65,23 +76,34 @@ pub const POOL_LOW_PERCENT: u32 = 80;
 
 impl TokenType {
     /// All of them, in the order of their wire numbers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::String2IncludeLetter,
         Self::String3IncludeLetter,
         Self::String2OnlyNumber,
         Self::String3OnlyNumber,
         Self::Uint1,
         Self::Uint2,
+        Self::Uint5Bit,
+        Self::Uint10Bit,
+        Self::Uint12Bit,
+        Self::Uint13Bit,
     ];
 
-    const NAMES: [&'static str; 6] = [
+    const NAMES: [&'static str; 10] = [
         Self::String2IncludeLetter.name(),
         Self::String3IncludeLetter.name(),
         Self::String2OnlyNumber.name(),
         Self::String3OnlyNumber.name(),
         Self::Uint1.name(),
         Self::Uint2.name(),
+        Self::Uint5Bit.name(),
+        Self::Uint10Bit.name(),
+        Self::Uint12Bit.name(),
+        Self::Uint13Bit.name(),
     ];
+
+    /// Those that are a part of `uint2`, the narrowest first.
+    const PARTS_OF_UINT2: [Self; 5] = [Self::Uint5Bit, Self::Uint1, Self::Uint10Bit, Self::Uint12Bit, Self::Uint13Bit];
 
     /// The number on the wire and on disk (seed design).
     pub const fn wire(self) -> u8 {
@@ -97,6 +119,10 @@ impl TokenType {
             Self::String3OnlyNumber => "string3-only-number",
             Self::Uint1 => "uint1",
             Self::Uint2 => "uint2",
+            Self::Uint5Bit => "uint-5bit",
+            Self::Uint10Bit => "uint-10bit",
+            Self::Uint12Bit => "uint-12bit",
+            Self::Uint13Bit => "uint-13bit",
         }
     }
 
@@ -105,8 +131,41 @@ impl TokenType {
         match self {
             Self::String2IncludeLetter | Self::String2OnlyNumber => TokenFamily::String2,
             Self::String3IncludeLetter | Self::String3OnlyNumber => TokenFamily::String3,
-            Self::Uint1 | Self::Uint2 => TokenFamily::Uint,
+            Self::Uint1 | Self::Uint2 | Self::Uint5Bit | Self::Uint10Bit | Self::Uint12Bit | Self::Uint13Bit => {
+                TokenFamily::Uint
+            }
         }
+    }
+
+    /// Bits of its values if it is a number, whatever the cluster's `uint2_max`; `None` for characters.
+    pub const fn bits(self) -> Option<u32> {
+        match self {
+            Self::Uint5Bit => Some(5),
+            Self::Uint1 => Some(8),
+            Self::Uint10Bit => Some(10),
+            Self::Uint12Bit => Some(12),
+            Self::Uint13Bit => Some(13),
+            Self::Uint2 => Some(16),
+            Self::String2IncludeLetter
+            | Self::String3IncludeLetter
+            | Self::String2OnlyNumber
+            | Self::String3OnlyNumber => None,
+        }
+    }
+
+    /// Whether an agent asks for one when a name needs it, beside the types that it was told to lease: a part of `uint2`.
+    pub fn is_on_demand(self) -> bool {
+        Self::PARTS_OF_UINT2.contains(&self)
+    }
+
+    /// The widest type whose values all fit so many bits: what a layout with such a token field leases. `None` for fewer than 5.
+    /// From 12 bits on it is `uint2`: clusters have 4,096 values unless they were told otherwise, and an agent has one of those
+    /// already.
+    pub fn fitting(bits: u32) -> Option<Self> {
+        if bits >= 12 {
+            return Some(Self::Uint2);
+        }
+        Self::PARTS_OF_UINT2.into_iter().rfind(|kind| kind.bits().is_some_and(|own| own <= bits))
     }
 
     /// Whether `value` may be granted under this type in a cluster whose largest `uint2` is `uint2_max`.
@@ -118,8 +177,9 @@ impl TokenType {
             Self::String3IncludeLetter => value.0 < RADIX.pow(3),
             Self::String2OnlyNumber => digits_only(2),
             Self::String3OnlyNumber => digits_only(3),
-            Self::Uint1 => value.0 <= u32::from(u8::MAX).min(u32::from(uint2_max)),
-            Self::Uint2 => value.0 <= u32::from(uint2_max),
+            Self::Uint1 | Self::Uint2 | Self::Uint5Bit | Self::Uint10Bit | Self::Uint12Bit | Self::Uint13Bit => {
+                value.0 < self.size(uint2_max)
+            }
         }
     }
 
@@ -128,9 +188,22 @@ impl TokenType {
         match self {
             Self::String2OnlyNumber => 100,
             Self::String3OnlyNumber => 1_000,
-            Self::Uint1 => self.family().size(uint2_max.min(u8::MAX.into())),
-            Self::String2IncludeLetter | Self::String3IncludeLetter | Self::Uint2 => self.family().size(uint2_max),
+            _ => {
+                let all = self.family().size(uint2_max);
+                self.bits().map_or(all, |bits| all.min(1 << bits))
+            }
         }
+    }
+
+    /// The types that are a pool of their own in a cluster whose largest `uint2` is `uint2_max`: where `uint2` has no more
+    /// values than a part of it, that part is not counted a second time.
+    pub fn pools(uint2_max: u16) -> impl Iterator<Item = Self> {
+        let is_all = move |kind: Self| {
+            kind.bits().is_some_and(|bits| bits > 8) && kind.size(uint2_max) == Self::Uint2.size(uint2_max)
+        };
+        let is_seeds = |kind: Self| !kind.is_on_demand() || kind == Self::Uint1;
+        let smallest = move |kind: Self| kind == Self::Uint5Bit && kind.size(uint2_max) == Self::Uint1.size(uint2_max);
+        Self::ALL.into_iter().filter(move |kind| is_seeds(*kind) || !(is_all(*kind) || smallest(*kind)))
     }
 
     /// The key under which a lease of `value` is kept.
@@ -158,6 +231,39 @@ impl TokenFamily {
             Some(width) => RADIX.pow(width),
             None => u32::from(uint2_max) + 1,
         }
+    }
+}
+
+/// Values in a row, and which of them are granted before others.
+///
+/// Values that fit 12 bits are what Uniq64 needs; among these the small ones are what layouts with narrow tokens need. So those
+/// of 11 and 12 bits go first, then ever smaller ones, and at last those that not even Uniq64 can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tier {
+    /// Of which space.
+    pub family: TokenFamily,
+    /// The first value.
+    pub first: u32,
+    /// The one after the last.
+    pub end: u32,
+}
+
+impl TokenFamily {
+    /// All values of the family, those that are to be granted first at the beginning.
+    pub fn tiers(self) -> impl Iterator<Item = Tier> {
+        const UINT: &[(u32, u32)] = &[(1_024, 4_096), (256, 1_024), (32, 256), (0, 32), (4_096, 1 << 16)];
+        const CHARACTERS: &[(u32, u32)] = &[(0, RADIX.pow(3))];
+        let tiers = if self.width().is_some() { CHARACTERS } else { UINT };
+        tiers.iter().map(move |(first, end)| Tier { family: self, first: *first, end: *end })
+    }
+}
+
+impl Tier {
+    /// The one in which a value stands.
+    pub fn of(key: TokenKey) -> Self {
+        let mut tiers = key.family.tiers();
+        let all = Self { family: key.family, first: 0, end: u32::MAX };
+        tiers.find(|tier| (tier.first..tier.end).contains(&key.value.0)).unwrap_or(all)
     }
 }
 
@@ -233,7 +339,7 @@ mod tests {
 
     #[test]
     fn wire_numbers_are_the_seeds() {
-        assert_eq!(TokenType::ALL.map(TokenType::wire), [2, 3, 12, 13, 21, 22]);
+        assert_eq!(TokenType::ALL.map(TokenType::wire), [2, 3, 12, 13, 21, 22, 35, 40, 42, 43]);
         for kind in TokenType::ALL {
             assert_eq!(TokenType::try_from(kind.wire()), Ok(kind));
             assert_eq!(kind.name().parse(), Ok(kind));
@@ -245,9 +351,38 @@ mod tests {
     #[test]
     fn each_type_has_the_values_it_says() {
         let count = |kind: TokenType, max| (0..70_000).filter(|v| kind.admits(TokenValue(*v), max)).count();
-        assert_eq!(TokenType::ALL.map(|kind| count(kind, 4095)), [1_296, 46_656, 100, 1_000, 256, 4_096]);
+        assert_eq!(
+            TokenType::ALL.map(|kind| count(kind, 4095)),
+            [1_296, 46_656, 100, 1_000, 256, 4_096, 32, 1_024, 4_096, 4_096]
+        );
         assert_eq!(count(TokenType::Uint2, 65_535), 65_536);
         assert_eq!(count(TokenType::Uint1, 99), 100);
+    }
+
+    #[test]
+    fn a_narrow_field_leases_the_widest_type_that_fits_it() {
+        use TokenType::{Uint1, Uint2, Uint5Bit, Uint10Bit};
+        for (bits, fitting) in [(5, Uint5Bit), (7, Uint5Bit), (8, Uint1), (9, Uint1), (10, Uint10Bit), (11, Uint10Bit)]
+        {
+            assert_eq!(TokenType::fitting(bits), Some(fitting), "{bits}");
+        }
+        assert_eq!(
+            (TokenType::fitting(4), TokenType::fitting(12), TokenType::fitting(22)),
+            (None, Some(Uint2), Some(Uint2))
+        );
+    }
+
+    #[test]
+    fn every_value_is_in_one_tier_and_a_narrow_type_ends_with_one() {
+        for family in TokenFamily::ALL {
+            let mut tiers: Vec<_> = family.tiers().map(|tier| (tier.first, tier.end)).collect();
+            tiers.sort_unstable();
+            let gapless = tiers.windows(2).all(|pair| pair[0].1 == pair[1].0);
+            assert!(gapless && tiers[0].0 == 0 && tiers.last().unwrap().1 >= family.size(u16::MAX), "{tiers:?}");
+        }
+        let ends: Vec<u32> = TokenFamily::Uint.tiers().map(|tier| tier.end).collect();
+        let narrow = TokenType::PARTS_OF_UINT2.iter().filter(|kind| kind.bits() < Some(13));
+        assert!(narrow.map(|kind| kind.size(u16::MAX)).all(|size| ends.contains(&size)));
     }
 
     #[test]

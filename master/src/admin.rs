@@ -202,7 +202,8 @@ impl<A: Audit> Masters for Admin<A> {
         self.look(|ledger, now| {
             let leased = leased_types(ledger, now.wall);
             let row = |namespace: &Namespace, by: &str, retired| NamespaceRow {
-                leased: leased.contains(&namespace.token_type()),
+                // An agent that serves it asks for one then.
+                leased: namespace.token_type().is_on_demand() || leased.contains(&namespace.token_type()),
                 ..namespace_row(namespace, by, retired)
             };
             let registered = ledger.settings_table().all().filter_map(|setting| {

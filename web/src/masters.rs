@@ -434,8 +434,7 @@ impl PoolRow {
 
 /// Counts the pools of a cluster whose largest `uint2` is `uint2_max`, from every value that is not free.
 pub fn count_pools(uint2_max: u16, taken: impl Iterator<Item = (TokenKey, LeaseStage)>) -> Vec<PoolRow> {
-    let mut pools: Vec<PoolRow> = TokenType::ALL
-        .into_iter()
+    let mut pools: Vec<PoolRow> = TokenType::pools(uint2_max)
         .map(|token_type| {
             let size = token_type.size(uint2_max);
             PoolRow { token_type, size, free: size, held: 0, resting: 0 }

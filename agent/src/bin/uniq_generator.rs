@@ -138,11 +138,14 @@ async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToke
     );
     let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
 
-    let wanted = args.token_types.iter().copied().collect();
     let held = &opened.holdings;
-    let holder = Holder::new(&wanted, &held.leases, held.rseq, args.renew_interval(), clock.now()).resumed();
+    let told = args.token_types.iter().copied().collect();
+    let demanded = Holder::demanded_before(&told, &held.leases);
+    let holder =
+        Holder::new(&(&told | &demanded), &held.leases, held.rseq, args.renew_interval(), clock.now()).resumed();
     let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
+    minter.demanded_before(&demanded);
     let report = Arc::new(Report::default());
     let file = args.serial_file.as_path();
     let names = Arc::new(Names::new(args.masters.clone(), agent_id.clone(), Arc::clone(&minter), file, clock));

@@ -105,10 +105,13 @@ impl Embedded {
         let clock = Clock::system();
         let opened = serial_file::open(&settings.serial_file, settings.after_reboot, SessionId(rand::random()))?;
         let held = &opened.holdings;
-        let holder = Holder::new(&settings.token_types, &held.leases, held.rseq, renew_interval, clock.now());
+        let demanded = Holder::demanded_before(&settings.token_types, &held.leases);
+        let wanted = &settings.token_types | &demanded;
+        let holder = Holder::new(&wanted, &held.leases, held.rseq, renew_interval, clock.now());
         let holder = holder.resumed();
         let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
         let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
+        minter.demanded_before(&demanded);
         let process = Process::this().map_err(StartError::Settings)?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).thread_name("uniq-embedded").enable_all().build()?;

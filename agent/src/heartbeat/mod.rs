@@ -135,6 +135,9 @@ impl Task {
                 self.stand_still().await;
                 continue;
             }
+            for token_type in self.minter.demanded() {
+                self.holder.want(token_type, self.minter.now());
+            }
             match self.holder.next(self.minter.now(), rand::random()) {
                 Next::Wait(due) => {
                     let wait = self.minter.clock().real((due - self.minter.now().boot).to_std());
@@ -142,6 +145,7 @@ impl Task {
                         () = tokio::time::sleep(wait.max(Duration::from_millis(1))) => {}
                         () = jumped.notified() => {}
                         () = self.minter.stranger_heard() => {}
+                        () = self.minter.demand_heard() => {}
                         () = tokio::time::sleep_until(self.tell_at) => {
                             self.warn_of_ends();
                             self.tell().await;

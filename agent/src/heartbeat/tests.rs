@@ -1,6 +1,7 @@
 //! Against masters that do what real ones do only in bad moments. What real ones do is tested with real ones.
 
 mod names;
+mod on_demand;
 
 use super::*;
 use crate::holder::{LeaseView, Leases};

@@ -177,6 +177,17 @@ impl Holder {
         Self { slots, rseq, renew_interval, heartbeat_due: now.boot, heartbeat_failures: 0 }
     }
 
+    /// Those of the held leases that nobody told it to want, but a name that was served needs: to be wanted as well.
+    pub fn demanded_before(wanted: &BTreeSet<TokenType>, held: &[Grant]) -> BTreeSet<TokenType> {
+        let types = held.iter().map(|grant| grant.token_type);
+        types.filter(|kind| kind.is_on_demand() && !wanted.contains(kind)).collect()
+    }
+
+    /// Wants a lease of a further type from now on.
+    pub fn want(&mut self, token_type: TokenType, now: Now) {
+        self.slots.entry(token_type).or_insert(Slot { phase: Phase::Wanted, due: now.boot, failures: 0 });
+    }
+
     /// The same for a session that was resumed: a second copy of its serial file may have been resumed elsewhere, and the
     /// renewal with which each begins is what tells the masters.
     #[must_use]

@@ -57,10 +57,11 @@ impl Generator {
 }
 
 impl Minter {
-    /// [`resumed`](Self::resumed), on this thread.
+    /// [`leased`](Self::leased) and [`resumed`](Self::resumed), on this thread.
     pub(super) fn resumed_blocking(&self, token_type: TokenType) {
         let mut waited = Duration::ZERO;
-        while waited < PATIENCE && self.resumption_left(token_type).is_some() {
+        let waits = || self.demand(token_type).is_some() || self.resumption_left(token_type).is_some();
+        while waited < PATIENCE && waits() {
             std::thread::sleep(TICK);
             waited += TICK;
         }

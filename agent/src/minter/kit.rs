@@ -157,6 +157,11 @@ impl Minter {
         disk
     }
 
+    /// The leases as they are durable.
+    pub(crate) fn lease_grants(&self) -> Vec<Grant> {
+        self.state.lock().unwrap().engine.holdings().leases.clone()
+    }
+
     /// The durable number of the newest renewal.
     pub(crate) fn rseq(&self) -> u64 {
         self.state.lock().unwrap().engine.holdings().rseq

@@ -25,7 +25,7 @@ impl Minter {
 
     /// What keeps this agent from ever minting by tokens of that type, if something does: it does not ask for any.
     pub fn never_leases(&self, token_type: TokenType) -> Option<String> {
-        let asked = self.published.load().leases.contains_key(&token_type);
+        let asked = token_type.is_on_demand() || self.published.load().leases.contains_key(&token_type);
         (!asked).then(|| {
             format!(
                 "this agent leases no {token_type} tokens and answers no_lease for this name; agents that shall serve it need \
@@ -66,7 +66,8 @@ impl Minter {
         self.time().skew().is_some()
     }
 
-    /// Whether IDs of every wanted type can be minted now, as far as can be told without minting.
+    /// Whether IDs of every wanted type can be minted now, as far as can be told without minting. Types that only a name has
+    /// asked for do not count: where the masters have no such token left, the other names go on.
     ///
     /// # Errors
     /// Why not.
@@ -84,7 +85,8 @@ impl Minter {
             return Err(Refusal::GeneratorConflict { name });
         }
         let wall = self.wall();
-        for token_type in self.published.load().leases.keys() {
+        let demanded = self.demanded();
+        for token_type in self.published.load().leases.keys().filter(|kind| !demanded.contains(kind)) {
             let (grant, _) = self.lease(*token_type)?;
             if wall >= grant.until {
                 return Err(Refusal::LeaseExpired { token_type: *token_type, until: grant.until, why: self.why() });

@@ -8,6 +8,7 @@
 
 mod background;
 mod count;
+mod demand;
 mod leases;
 mod mint;
 mod registry;
@@ -120,6 +121,7 @@ pub struct Minter {
     queue: Arc<Semaphore>,
     why: ArcSwapOption<String>,
     stranger_heard: tokio::sync::Notify,
+    demand: demand::Demand,
     file_works: AtomicBool,
     counters: Counters,
     session: SessionId,
@@ -166,6 +168,7 @@ impl Minter {
             queue: Arc::new(Semaphore::new(QUEUE_MAX)),
             why: ArcSwapOption::empty(),
             stranger_heard: tokio::sync::Notify::new(),
+            demand: demand::Demand::default(),
             file_works: AtomicBool::new(true),
             counters: Counters::default(),
             session,
@@ -195,12 +198,13 @@ impl Minter {
         Kind::NAMED.into_iter().find(|kind| self.generators.get(*kind, name).is_some())
     }
 
-    /// Waits for the slow path among other requests; before that, if IDs are wanted, for the renewal that a resumed
-    /// session begins with.
+    /// Waits for the slow path among other requests; before that, if IDs are wanted, for a lease that has to be asked for
+    /// first, and for the renewal that a resumed session begins with.
     async fn queue_up(&self, wanted: Option<TokenType>) -> Result<Turn, Refusal> {
         let place = Arc::clone(&self.queue).try_acquire_owned();
         let place = place.map_err(|_| Refusal::Overloaded("too many requests wait for the serial file"))?;
         if let Some(token_type) = wanted {
+            self.leased(token_type).await;
             self.resumed(token_type).await;
         }
         let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turn).lock_owned()).await;
@@ -352,7 +356,7 @@ fn generator(id: usize, namespace: Namespace, axis: Option<usize>, axes: &Axes) 
     });
     let axis = axis.transpose()?;
     let encoding = namespace.layout().map(|definition| definition.written_by().map_err(|e| e.to_string()));
-    let encoding = encoding.transpose()?.map(Arc::new);
+    let encoding = encoding.transpose()?;
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
     let (tally, begun, ended) = (Tally::default(), AtomicBool::new(false), AtomicBool::new(false));
     Ok(Generator { id, number, namespace, layout, window, windows_ended, axis, encoding, begun, tally, ended })

@@ -190,6 +190,14 @@ enum Way {
     Ff1(Box<Ff1>),
 }
 
+/// Whether the words that sqids leaves out are looked at, which takes milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    LeftOut,
+    /// To see whether there is such an encoding, and not to write by it.
+    NotLookedAt,
+}
+
 impl Encoding {
     /// The encoding that `source` says, for numbers of `bits` bits, 1 to 128. `key` is what `ff1` encrypts with, and `tweak` what
     /// makes two names with one key differ, e.g. the name.
@@ -197,6 +205,26 @@ impl Encoding {
     /// # Errors
     /// [`InvalidEncoding`], with the reason.
     pub fn of(source: &EncodingSource, bits: u32, key: Option<&Key>, tweak: &[u8]) -> Result<Self, InvalidEncoding> {
+        Self::build(source, bits, key, tweak, Words::LeftOut)
+    }
+
+    /// Whether there is such an encoding, without the cost of building one: `sqids` goes through a list of words at each build.
+    /// Of `ff1` everything is looked at but the key.
+    ///
+    /// # Errors
+    /// As of [`of`](Self::of), but for [`InvalidEncoding::NoKey`].
+    pub fn check(source: &EncodingSource, bits: u32) -> Result<(), InvalidEncoding> {
+        let any_key = Key::new([0; Key::LEN]);
+        Self::build(source, bits, Some(&any_key), &[], Words::NotLookedAt).map(drop)
+    }
+
+    fn build(
+        source: &EncodingSource,
+        bits: u32,
+        key: Option<&Key>,
+        tweak: &[u8],
+        words: Words,
+    ) -> Result<Self, InvalidEncoding> {
         let bits = bits.clamp(1, u128::BITS);
         let EncodingParameters { form, length, alphabet } = match source {
             EncodingSource::Name(form) => EncodingParameters { form: *form, ..EncodingParameters::default() },
@@ -231,11 +259,20 @@ impl Encoding {
             EncodingForm::Uuid => return Err(InvalidEncoding::NoUuid(bits)),
             EncodingForm::Sqids => {
                 let mut builder = Sqids::builder().min_length(u8::try_from(length.unwrap_or(0)).unwrap_or(u8::MAX));
+                if words == Words::NotLookedAt {
+                    builder = builder.blocklist([].into());
+                }
+                let mut characters = SQIDS_CHARACTERS;
                 if let Some(alphabet) = &alphabet {
                     let checked: Alphabet = alphabet.parse()?;
+                    characters = checked.len();
                     builder = builder.alphabet(checked.characters().map(char::from).collect());
                 }
                 let sqids = builder.build().map_err(|e| InvalidEncoding::Sqids(e.to_string()))?;
+                let longest = sqids_len(characters, bits);
+                if longest > LEN_MAX {
+                    return Err(InvalidEncoding::TooLong(longest));
+                }
                 Way::Sqids(Box::new(sqids))
             }
             EncodingForm::Ff1 => {
@@ -351,6 +388,18 @@ impl Encoding {
 
 const fn ones(bits: u32) -> u128 {
     if bits >= u128::BITS { u128::MAX } else { (1 << bits) - 1 }
+}
+
+/// Characters of the alphabet that sqids takes when none is given.
+const SQIDS_CHARACTERS: usize = 62;
+
+/// The most characters that sqids makes of a number: one that says how the alphabet was turned, the digits of each word by all
+/// characters but one, and that one between two words.
+fn sqids_len(characters: usize, bits: u32) -> u32 {
+    let radix = (characters as u64).saturating_sub(1).max(2);
+    let digits = |bits: u32| if bits == 0 { 0 } else { ((1u128 << bits) - 1).ilog(radix.into()) + 1 };
+    let (high, low) = (bits.saturating_sub(u64::BITS), bits.min(u64::BITS));
+    1 + digits(low) + if high == 0 { 0 } else { 1 + digits(high) }
 }
 
 /// A number as sqids takes it.

@@ -55,6 +55,8 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         (r#"{"form":"ff1","alphabet":"00"}"#, 64, "each once"),
         (r#"{"form":"ff1","alphabet":"aé"}"#, 64, "printable ASCII"),
         (r#"{"form":"sqids","alphabet":"ab"}"#, 64, "sqids cannot take this alphabet"),
+        (r#"{"form":"sqids","alphabet":"abc"}"#, 64, "texts of 65 characters are too long"),
+        (r#"{"form":"sqids","alphabet":"abcd"}"#, 128, "texts of 84 characters are too long"),
         (r#""uuid""#, 64, "these numbers have 64"),
     ] {
         let refusal = refusal(json, bits);

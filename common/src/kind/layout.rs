@@ -4,7 +4,7 @@
 use super::{
     Bucket, Dated, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms, TokenText,
 };
-use crate::encoding::{Encoding, EncodingForm, EncodingSource};
+use crate::encoding::{Encoding, EncodingForm};
 use crate::layout::{LayoutDefinition, Preset};
 use crate::token::TokenType;
 use chrono::Datelike as _;
@@ -15,8 +15,15 @@ pub(super) const SPEC: Spec = Spec {
     title: "Layouts",
     right: Right {
         token_type: TokenType::Uint2,
-        token_types: &[TokenType::Uint1, TokenType::Uint2],
-        wanted: "uint1 and uint2",
+        token_types: &[
+            TokenType::Uint1,
+            TokenType::Uint2,
+            TokenType::Uint5Bit,
+            TokenType::Uint10Bit,
+            TokenType::Uint12Bit,
+            TokenType::Uint13Bit,
+        ],
+        wanted: "the uint types",
     },
     unit: Bucket::Tick,
     // The block has no serials: it says by which definition the name was minted. Time is durable in the header.
@@ -55,47 +62,42 @@ pub struct LayoutReading {
     pub encoding: &'static str,
 }
 
-/// The form that an encoding is, if it is one of those that every number has.
-const fn text_form(form: EncodingForm) -> Option<TextForm> {
-    match form {
-        EncodingForm::Decimal => Some(TextForm::Decimal),
-        EncodingForm::Hex => Some(TextForm::Hex),
-        EncodingForm::Base32 => Some(TextForm::Base32),
-        _ => None,
-    }
-}
+/// The forms that every number has unless its encoding hides it.
+const PLAIN: [(TextForm, EncodingForm); 3] = [
+    (TextForm::Decimal, EncodingForm::Decimal),
+    (TextForm::Hex, EncodingForm::Hex),
+    (TextForm::Base32, EncodingForm::Base32),
+];
 
 /// The number that `text` is by that definition: in its own encoding, or, if that hides nothing, in one of those that every
 /// number has.
-fn read(text: &str, definition: &LayoutDefinition) -> Option<(u128, EncodingForm)> {
+fn read(text: &str, definition: &LayoutDefinition, encoding: &Encoding) -> Option<(u128, EncodingForm)> {
     let own = definition.encoding().form();
-    let bits = definition.layout().bits();
-    let plain = [EncodingForm::Decimal, EncodingForm::Hex, EncodingForm::Base32];
-    let others = plain.into_iter().filter(|form| own.sorts() && *form != own).map(EncodingSource::Name);
-    let sources = std::iter::once(definition.encoding().clone()).chain(others);
-    sources.into_iter().find_map(|source| {
-        let encoding = Encoding::of(&source, bits, None, &[]).ok()?;
-        Some((encoding.read(text)?, source.form()))
-    })
+    if let Some(number) = encoding.read(text) {
+        return Some((number, own));
+    }
+    let forms = PLAIN.iter().filter(|_| !encoding.hides());
+    forms.map(|(plain, form)| Some((encoding.plain(*plain).read(text)?, *form))).find_map(|read| read)
 }
 
 fn reading(text: &str, definition: &LayoutDefinition) -> Option<Dated> {
     let layout = definition.layout();
-    let (number, form) = read(text, definition)?;
+    let encoding = definition.written_by().ok()?;
+    let (number, form) = read(text, definition, &encoding)?;
     let parts = layout.parts(number)?;
     let time = chrono::DateTime::from_timestamp_millis(parts.time.0)?;
-    let plain = |form| definition.plain(form, number);
+    let plain = |form| encoding.plain(form).text(number).unwrap_or_default();
     let reading = Reading {
         kind: Kind::Layout,
-        form: text_form(form),
+        form: PLAIN.iter().find_map(|(plain, encoding)| (*encoding == form).then_some(*plain)),
         time: parts.time.to_string(),
         bucket: SPEC.unit,
         token: TokenText::Number(parts.token.0),
         serial: parts.serial.into(),
         texts: Some(TextForms {
-            decimal: plain(EncodingForm::Decimal),
-            hex: plain(EncodingForm::Hex),
-            base32: plain(EncodingForm::Base32),
+            decimal: plain(TextForm::Decimal),
+            hex: plain(TextForm::Hex),
+            base32: plain(TextForm::Base32),
             uri: String::new(),
         }),
         template: None,

@@ -4,7 +4,10 @@
 use super::{InvalidLayout, Layout, LayoutSource, Preset};
 use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding};
 use crate::time::{SECOND_MS, SpanMs};
+use crate::token::TokenType;
 use serde::{Deserialize, Serialize};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 
 /// The longest tick of a name, in milliseconds. After a restart a name goes on with the next tick, so it may have to wait for
 /// one; what is counted by the hour or the day is Uniq64 and strings.
@@ -22,6 +25,24 @@ pub struct LayoutDefinition {
     preset: Option<Preset>,
     ahead_max: SpanMs,
     encoding: EncodingSource,
+    built: Built,
+}
+
+/// The encoding once it was built, for all copies of a definition: building one of `sqids` takes milliseconds, and a master
+/// reads a thousand definitions at a time. It follows from the definition, so it stands for nothing in a comparison.
+#[derive(Clone, Debug, Default)]
+struct Built(Arc<OnceLock<Arc<Encoding>>>);
+
+impl PartialEq for Built {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Built {}
+
+impl Hash for Built {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 /// Why there is no such definition.
@@ -87,8 +108,11 @@ impl LayoutDefinition {
             None => Preset::of(&layout),
         };
         let encoding = encoding.cloned().unwrap_or_else(|| EncodingSource::Name(own_encoding(preset)));
-        Encoding::of(&encoding, layout.bits(), None, &[])?;
-        Ok(Self { layout, preset, ahead_max, encoding })
+        Encoding::check(&encoding, layout.bits())?;
+        if encoding.form() == EncodingForm::Ff1 {
+            return Err(InvalidEncoding::NoKey.into());
+        }
+        Ok(Self { layout, preset, ahead_max, encoding, built: Built::default() })
     }
 
     /// The layout.
@@ -99,6 +123,12 @@ impl LayoutDefinition {
     /// The preset that it is but for its epoch, if it is one.
     pub fn preset(&self) -> Option<Preset> {
         self.preset
+    }
+
+    /// The type of token that it needs when nothing else is said: the widest one whose values it can write.
+    pub fn token_type(&self) -> TokenType {
+        // Of fewer than 5 bits there is no type of its own: such a layout goes with the small values of the narrowest one.
+        TokenType::fitting(self.layout.token_bits()).unwrap_or(TokenType::Uint5Bit)
     }
 
     /// How far the time in an ID may lie ahead of the clock when ticks are used up; 0: minting waits for the clock.
@@ -122,27 +152,22 @@ impl LayoutDefinition {
         Self { preset: None, ..self.clone() } == Self { preset: None, ..other.clone() }
     }
 
-    /// A number in one of the encodings that every number has and that take no parameters.
-    pub fn plain(&self, form: EncodingForm, number: u128) -> String {
-        self.written(&EncodingSource::Name(form), number)
+    /// A number in its own encoding; `None` if that needs a key.
+    pub fn text(&self, number: u128) -> Option<String> {
+        self.written_by().ok()?.text(number)
     }
 
-    /// A number in its own encoding.
-    pub fn text(&self, number: u128) -> String {
-        self.written(&self.encoding, number)
-    }
-
-    /// Its encoding, to write with.
+    /// Its encoding, to write with and to read by: built once for all copies of this definition.
     ///
     /// # Errors
-    /// None of a definition that there is: it was tried when the definition was made.
-    pub fn written_by(&self) -> Result<Encoding, InvalidEncoding> {
-        Encoding::of(&self.encoding, self.layout.bits(), None, &[])
-    }
-
-    fn written(&self, encoding: &EncodingSource, number: u128) -> String {
-        let encoding = Encoding::of(encoding, self.layout.bits(), None, &[]).ok();
-        encoding.and_then(|encoding| encoding.text(number)).unwrap_or_default()
+    /// [`InvalidEncoding::NoKey`] of `ff1`; all else was checked when the definition was made.
+    pub fn written_by(&self) -> Result<Arc<Encoding>, InvalidEncoding> {
+        let Built(built) = &self.built;
+        if let Some(encoding) = built.get() {
+            return Ok(Arc::clone(encoding));
+        }
+        let encoding = Arc::new(Encoding::of(&self.encoding, self.layout.bits(), None, &[])?);
+        Ok(Arc::clone(built.get_or_init(|| encoding)))
     }
 
     /// The layout as a person writes it: the preset and its epoch, or all of it.
@@ -233,9 +258,10 @@ mod tests {
         let snowflake = of("snowflake");
         assert_eq!(snowflake.ahead_max(), SpanMs(1_000));
         assert_eq!(snowflake.batch_max(), 1_001 * 4_096);
-        assert_eq!(of("uuid7").text(0), "00000000-0000-0000-0000-000000000000");
-        assert_eq!(of("ulid").text(u128::MAX).len(), 26);
-        assert_eq!(snowflake.text(1 << 22), "4194304");
+        let text = |name, number| of(name).text(number).unwrap();
+        assert_eq!(text("uuid7", 0), "00000000-0000-0000-0000-000000000000");
+        assert_eq!(text("ulid", u128::MAX).len(), 26);
+        assert_eq!(text("snowflake", 1 << 22), "4194304");
     }
 
     #[test]

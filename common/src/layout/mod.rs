@@ -313,6 +313,11 @@ impl Layout {
         1 << self.token.bits()
     }
 
+    /// Bits of the token.
+    pub fn token_bits(&self) -> u32 {
+        self.token.bits()
+    }
+
     /// Random bits.
     pub fn random_bits(&self) -> u32 {
         self.random.bits()
@@ -321,11 +326,6 @@ impl Layout {
     /// The first instant that does not fit.
     pub fn end(&self) -> WallMs {
         self.epoch + SpanMs(self.unit.0.saturating_mul(1 << self.time.bits()))
-    }
-
-    /// How many ticks its time has room for.
-    pub fn ticks(&self) -> u64 {
-        1 << self.time.bits()
     }
 
     /// Bits of the serial.

@@ -110,9 +110,10 @@ impl Namespace {
                 None => None,
             },
         };
-        let token_type = match &definition.token_type {
-            Some(text) => text.parse()?,
-            None => right.token_type,
+        let token_type = match (&definition.token_type, &layout) {
+            (Some(text), _) => text.parse()?,
+            (None, Some(layout)) => layout.token_type(),
+            (None, None) => right.token_type,
         };
         let template = match (form, &definition.template) {
             (Form::Number { .. } | Form::Layout { .. }, Some(_)) => {
@@ -177,7 +178,7 @@ impl Namespace {
                 let definition = self.layout.as_ref()?;
                 let layout = definition.layout();
                 let prefix = layout.prefix(layout.tick(at)?, token)?;
-                return Some(definition.text(layout.fill(prefix, serial, 0)));
+                return definition.text(layout.fill(prefix, serial, 0));
             }
             (Form::Template { .. }, template) => template.as_ref()?,
         };

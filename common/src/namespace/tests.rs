@@ -166,7 +166,7 @@ fn a_layout_is_defined_by_a_presets_name_or_by_its_fields() {
     let snowflake = layout(r#"{"kind":"layout","layout":"snowflake"}"#).unwrap();
     assert_eq!(
         (snowflake.kind(), snowflake.token_type(), snowflake.capacity()),
-        (Kind::Layout, TokenType::Uint2, 4_096)
+        (Kind::Layout, TokenType::Uint10Bit, 4_096)
     );
     let same = r#"{"kind":"layout","bits":64,"epoch":"2010-11-04T01:42:54.657Z","unit_ms":1,
         "fields":["zero:1","time:41","token:10","serial:12"]}"#;
@@ -189,7 +189,9 @@ fn a_layout_is_defined_by_a_presets_name_or_by_its_fields() {
         assert_eq!(again, other);
     }
     let encoded = layout(r#"{"kind":"layout","layout":"discord","encoding":{"form":"sqids","length":12}}"#).unwrap();
-    assert_eq!(encoded.token_type(), TokenType::Uint2);
+    assert_eq!(encoded.token_type(), TokenType::Uint10Bit);
+    let wide = layout(r#"{"kind":"layout","layout":"sonyflake"}"#).unwrap();
+    assert_eq!(wide.token_type(), TokenType::Uint2);
     let again: Namespace = bincode::deserialize(&bincode::serialize(&encoded).unwrap()).unwrap();
     assert_eq!(again, encoded);
 }
@@ -201,7 +203,7 @@ fn what_does_not_belong_to_a_kind_is_refused_by_name() {
         (r#"{"kind":"layout","layout":"snowflake","step":5}"#, "takes no step"),
         (r#"{"kind":"layout","layout":"snowflake","everyday_reset":true}"#, "takes no everyday_reset"),
         (r#"{"kind":"layout","layout":"snowflake","template":"{date:%F}{token}{serial:8}"}"#, "takes no template"),
-        (r#"{"kind":"layout","layout":"snowflake","token_type":"string2-only-number"}"#, "it takes uint1 and uint2"),
+        (r#"{"kind":"layout","layout":"snowflake","token_type":"string2-only-number"}"#, "it takes the uint types"),
         (r#"{"kind":"layout","layout":"snowflake","bits":64}"#, "leave out bits"),
         (r#"{"kind":"layout","layout":"snowflake","encoding":"uuid"}"#, "a uuid has 128 bits"),
         (r#"{"kind":"layout","layout":"snowflake","encoding":"ff1"}"#, "ff1 needs a key"),

@@ -7,7 +7,7 @@ use common::lease::{Lease, LeaseState, Prep};
 use common::parameters::{AgentId, ClusterParameters, SessionId};
 use common::rpc::peer::PAGE_MAX;
 use common::time::WallMs;
-use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
+use common::token::{Tier, TokenFamily, TokenKey, TokenType, TokenValue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -20,11 +20,11 @@ pub struct Table {
     parameters: ClusterParameters,
     leases: BTreeMap<TokenKey, Lease>,
     preps: BTreeMap<TokenKey, Prep>,
-    /// All values below this one that are at home here have been granted or proposed before. A value never becomes
+    /// All values of a tier below this one that are at home here have been granted or proposed before. A value never becomes
     /// ungranted again, so this only grows.
-    granted_below: BTreeMap<TokenFamily, u32>,
+    granted_below: BTreeMap<Tier, u32>,
     /// Values at home here that are closed, by the instant from which on they may be granted again.
-    resting: BTreeMap<TokenFamily, BTreeSet<(WallMs, TokenValue)>>,
+    resting: BTreeMap<Tier, BTreeSet<(WallMs, TokenValue)>>,
     /// Held values at home here, by the end of their lease.
     ends: BTreeSet<(WallMs, TokenKey)>,
     /// What is not closed, by session.
@@ -154,20 +154,26 @@ impl Table {
         self.ends.iter().take_while(move |(until, _)| *until < instant).map(|(_, key)| *key)
     }
 
-    /// The value to grant next for `token_type`: one at home here that was never granted, else the one that rested
-    /// longest. `today` is the first instant of the present day.
+    /// The value to grant next for `token_type`: of the first [`Tier`] that has any, one at home here that was never granted,
+    /// else the one that rested longest. `today` is the first instant of the present day.
     pub fn pick(&self, token_type: TokenType, today: WallMs, allowed: impl Fn(TokenValue) -> bool) -> Option<TokenKey> {
         let family = token_type.family();
-        let fits = |value: &TokenValue| token_type.admits(*value, self.parameters.uint2_max()) && allowed(*value);
-        let start = self.granted_below.get(&family).copied().unwrap_or_default();
-        let untouched = (start..family.size(self.parameters.uint2_max()))
-            .map(TokenValue)
-            .find(|value| fits(value) && self.never_granted_at_home(TokenKey { family, value: *value }));
-        let rested = || {
-            let resting = self.resting.get(&family).into_iter().flatten();
-            resting.take_while(|(reuse_at, _)| *reuse_at <= today).map(|(_, value)| value).find(|value| fits(value))
+        let (uint2_max, size) = (self.parameters.uint2_max(), family.size(self.parameters.uint2_max()));
+        let fits = |value: &TokenValue| token_type.admits(*value, uint2_max) && allowed(*value);
+        let of_tier = |tier: Tier| {
+            let start = self.granted_below.get(&tier).copied().unwrap_or(tier.first);
+            let never = (start..tier.end.min(size))
+                .map(TokenValue)
+                .find(|value| fits(value) && self.never_granted_at_home(TokenKey { family, value: *value }));
+            never.or_else(|| self.rested(tier, today).find(fits))
         };
-        untouched.or_else(|| rested().copied()).map(|value| TokenKey { family, value })
+        family.tiers().find_map(of_tier).map(|value| TokenKey { family, value })
+    }
+
+    /// What rested long enough to be granted again, the longest rested first.
+    fn rested(&self, tier: Tier, today: WallMs) -> impl Iterator<Item = TokenValue> {
+        let resting = self.resting.get(&tier).into_iter().flatten();
+        resting.take_while(move |(reuse_at, _)| *reuse_at <= today).map(|(_, value)| *value)
     }
 
     /// Whether so few values of a type that are at home here are free that they are kept for who is known.
@@ -177,16 +183,15 @@ impl Table {
         let at_home = self.own.count(size);
         let kept = (at_home * u32::from(self.usage.limits().kept_percent) / 100) as usize;
         let untouched = at_home.saturating_sub(self.touched.get(&token_type).copied().unwrap_or_default()) as usize;
-        let resting = self.resting.get(&token_type.family()).into_iter().flatten();
-        let rested = resting.take_while(|(reuse_at, _)| *reuse_at <= today);
-        let fitting = rested.filter(|(_, value)| token_type.admits(*value, uint2_max));
+        let rested = token_type.family().tiers().flat_map(|tier| self.rested(tier, today));
+        let fitting = rested.filter(|value| token_type.admits(*value, uint2_max));
         kept > 0 && untouched <= kept && untouched + fitting.take(kept + 1).count() <= kept
     }
 
     /// How many values of each type are neither promised to anybody nor resting, at home here or not.
     pub fn free(&self, today: WallMs) -> BTreeMap<TokenType, u32> {
         let uint2_max = self.parameters.uint2_max();
-        let mut free: BTreeMap<_, _> = TokenType::ALL.into_iter().map(|kind| (kind, kind.size(uint2_max))).collect();
+        let mut free: BTreeMap<_, _> = TokenType::pools(uint2_max).map(|kind| (kind, kind.size(uint2_max))).collect();
         let promised = |(key, lease): (&TokenKey, &Lease)| {
             let rested = lease.state == LeaseState::Closed && self.parameters.reuse_at(lease.until) <= today;
             (!rested && !self.preps.contains_key(key)).then_some(*key)
@@ -240,7 +245,7 @@ impl Table {
     fn unindex(&mut self, key: TokenKey) {
         if let Some(lease) = self.leases.get(&key) {
             self.usage.remove_lease(key, lease);
-            if let Some(values) = self.resting.get_mut(&key.family) {
+            if let Some(values) = self.resting.get_mut(&Tier::of(key)) {
                 values.remove(&(self.parameters.reuse_at(lease.until), key.value));
             }
             self.ends.remove(&(lease.until, key));
@@ -264,7 +269,7 @@ impl Table {
             None => {}
             Some(lease) if lease.state == LeaseState::Closed && at_home && prep.is_none() => {
                 let rested = (self.parameters.reuse_at(lease.until), key.value);
-                self.resting.entry(key.family).or_default().insert(rested);
+                self.resting.entry(Tier::of(key)).or_default().insert(rested);
             }
             Some(lease) if lease.state == LeaseState::Closed => {}
             Some(lease) => {
@@ -280,12 +285,13 @@ impl Table {
             self.by_session.insert((prep.session, prep.token_type, key));
             self.by_agent.insert((prep.agent_id.clone(), prep.token_type, key));
         }
-        let size = key.family.size(self.parameters.uint2_max());
-        let mut below = self.granted_below.get(&key.family).copied().unwrap_or_default();
-        while below < size && !self.never_granted_at_home(TokenKey { family: key.family, value: TokenValue(below) }) {
+        let tier = Tier::of(key);
+        let end = tier.end.min(key.family.size(self.parameters.uint2_max()));
+        let mut below = self.granted_below.get(&tier).copied().unwrap_or(tier.first);
+        while below < end && !self.never_granted_at_home(TokenKey { family: key.family, value: TokenValue(below) }) {
             below += 1;
         }
-        self.granted_below.insert(key.family, below);
+        self.granted_below.insert(tier, below);
     }
 }
 
@@ -364,6 +370,25 @@ mod tests {
             assert_eq!(proposals.len(), if with_proposals { table.preps.len() } else { 0 });
             assert!(proposals.iter().zip(table.preps()).all(|(said, known)| said == known));
         }
+    }
+
+    #[test]
+    fn small_values_are_kept_for_layouts_with_narrow_tokens() {
+        let parameters = ClusterParameters::new(7, UtcOffset::default(), 8_191).unwrap();
+        let mut table = Table::new(ODD, parameters, [], []);
+        let mut grant = |token_type| {
+            let key = table.pick(token_type, WallMs(0), |_| true)?;
+            table.put_prep(Prep { key, token_type, ..prep(key, 1, 1) });
+            Some(key.value.0)
+        };
+        assert_eq!(grant(TokenType::Uint10Bit), Some(257));
+        // What Uniq64 can write and no narrow layout needs, then ever smaller ones, and what Uniq64 cannot write at the end.
+        let mut expected: Vec<u32> = (1_024..4_096).filter(|v| v % 2 == 1).collect();
+        expected.extend((259..1_024).step_by(2).chain((33..256).step_by(2)).chain((1..32).step_by(2)));
+        expected.extend((4_097..8_192).step_by(2));
+        let granted: Vec<u32> = (0..expected.len()).filter_map(|_| grant(TokenType::Uint2)).collect();
+        assert_eq!(granted, expected);
+        assert_eq!((grant(TokenType::Uint2), grant(TokenType::Uint10Bit)), (None, None));
     }
 
     proptest! {

@@ -73,7 +73,9 @@ impl Policy<'_> {
         let narrower = |kind: &TokenType| {
             kind.family() == token_type.family() && kind.size(uint2_max) < token_type.size(uint2_max)
         };
-        Ok(TokenType::ALL.into_iter().filter(narrower).find(|kind| kept(*kind) || full(*kind)))
+        // Of those that are parts of each other the widest one spares the others' values too.
+        let spared = TokenType::ALL.into_iter().filter(narrower).filter(|kind| kept(*kind) || full(*kind));
+        Ok(spared.max_by_key(|kind| kind.size(uint2_max)))
     }
 
     /// Whether a value may be granted today: not one that somebody of a lost ledger may have, nor one that is spared.

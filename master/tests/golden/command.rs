@@ -271,7 +271,7 @@ impl goldenscript::Runner for Script {
                 self.limits =
                     Limits { share_percent, grants_per_hour: per_hour.unwrap_or(usual.grants_per_hour), ..usual };
                 let parameters =
-                    ClusterParameters::new(lease.unwrap_or(7), UtcOffset::default(), uint2_max.unwrap_or(4095))?;
+                    ClusterParameters::new(lease.unwrap_or(7), UtcOffset::default(), uint2_max.unwrap_or(31))?;
                 self.now = DAWN;
                 let mut out = String::new();
                 for id in [MasterId::One, MasterId::Two] {
@@ -286,7 +286,7 @@ impl goldenscript::Runner for Script {
                 if self.now == Now::default() {
                     self.now = DAWN;
                 }
-                let parameters = ClusterParameters::new(lease.unwrap_or(7), UtcOffset::default(), 4095)?;
+                let parameters = ClusterParameters::new(lease.unwrap_or(7), UtcOffset::default(), 31)?;
                 self.format(id.0, cluster.unwrap_or(7), parameters)?;
             }
             Command::Start(id) => return self.start(id.0),

@@ -297,7 +297,7 @@ impl Oracle {
             }
             Prefix::Ticks { tick, numbers } => {
                 let definition = &numbers.definition;
-                let text = definition.text(numbers.number(*tick, counter));
+                let text = definition.text(numbers.number(*tick, counter)).unwrap_or_default();
                 let known = Known { templates: &[], layouts: &[definition] };
                 let read = explain_known(&text, &known).ok().into_iter();
                 let mut readings = read.flat_map(|read| std::iter::once(read.reading).chain(read.also));

@@ -4,7 +4,9 @@ use super::*;
 use common::namespace::Definition;
 
 fn layout(name: &str, json: &str) -> Namespace {
-    let definition: Definition = serde_json::from_str(json).unwrap();
+    let mut definition: Definition = serde_json::from_str(json).unwrap();
+    // What the engine here has a lease of.
+    definition.token_type.get_or_insert("uint2".to_owned());
     Namespace::define(name.parse().unwrap(), &definition).unwrap()
 }
 
