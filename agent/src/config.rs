@@ -32,7 +32,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "explain")]
     pub inspect: bool,
 
-    /// Take an ID apart and end; needs neither file nor masters
+    /// Take an ID apart and end; needs neither file nor masters. With the names that the agent of --serial-file has learned, if
+    /// it is there, and with the secrets of --secret-file
     #[arg(long, value_name = "ID")]
     pub explain: Option<String>,
 
@@ -108,6 +109,11 @@ pub struct Args {
         value_parser = settings::number(1..=THREADS_MAX)
     )]
     pub threads: Option<u16>,
+
+    /// A file with the secrets for names whose encoding is ff1, 64 digits of 0-9 a-f each, one a line (openssl rand -hex 32); the
+    /// first is for new names. All agents that serve such a name need the same one. Keep it from others (chmod 600)
+    #[arg(long, env = "UNIQ_SECRET_FILE", value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
 
     /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can take IDs
     #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]

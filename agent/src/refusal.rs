@@ -1,6 +1,7 @@
 //! Why no ID came: one list for minting, HTTP and RPC.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use common::encoding::InvalidEncoding;
 use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::parameters::ClusterId;
@@ -154,6 +155,9 @@ pub enum Refusal {
         /// How many tokens the layout has room for.
         tokens: u64,
     },
+    /// The name's encoding needs a secret that this agent was not given.
+    #[error("this agent cannot write the name's numbers: {0}")]
+    SecretMissing(InvalidEncoding),
     /// Too many requests at once.
     #[error("{0}")]
     Overloaded(&'static str),
@@ -197,6 +201,7 @@ impl Refusal {
             Self::ClockSkew(_) => MintCode::ClockSkew,
             Self::SerialFileIo(_) => MintCode::SerialFileIo,
             Self::TokenOutOfRange { .. } | Self::TokenTooWide { .. } => MintCode::TokenOutOfRange,
+            Self::SecretMissing(_) => MintCode::SecretMissing,
             Self::Overloaded(_) => MintCode::Overloaded,
         }
     }

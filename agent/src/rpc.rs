@@ -103,6 +103,18 @@ impl Server {
         self.minter.mint(self.source(kind, name).await?, n).await
     }
 
+    /// Numbers of a layout, if its definition does not hide them.
+    async fn numbers(&self, name: &str, n: u32) -> Result<Runs, Refusal> {
+        let source = self.source(Kind::Layout, name).await?;
+        if let Source::Ticks(generator) = source
+            && generator.encoding()?.is_some_and(|encoding| encoding.hides())
+        {
+            let why = "this name's encoding is there to hide the numbers: ask for its IDs as texts (ids)";
+            return Err(Refusal::BadParameter(why.to_owned()));
+        }
+        self.minter.mint(source, n).await
+    }
+
     async fn strings(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
         let source = self.source(Kind::String, name).await?;
         let Some(template) = source.namespace().and_then(Namespace::template) else {
@@ -128,7 +140,7 @@ impl Server {
         self.check(n, ENCODED_LEN_MAX + TEXT_HEAD_LEN_MAX)?;
         let source = self.source(kind, name).await?;
         let encoding = match source {
-            Source::Ticks(generator) => generator.encoding().map(Arc::clone),
+            Source::Ticks(generator) => generator.encoding()?.map(Arc::clone),
             Source::Serials(_) | Source::Uniq96 => None,
         };
         let runs = self.minter.mint(source, n).await?;
@@ -217,7 +229,7 @@ impl MintService for Server {
 
     async fn layout(self, _: Context, name: String, n: u32) -> Result<Vec<u128>, MintFailure> {
         let minted = match self.check(n, U128_LEN_MAX) {
-            Ok(()) => self.mint(Kind::Layout, &name, n).await,
+            Ok(()) => self.numbers(&name, n).await,
             Err(refusal) => Err(refusal),
         };
         minted.map(|runs| runs.numbers().collect()).map_err(|e| self.failure(&e))

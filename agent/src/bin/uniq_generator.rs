@@ -1,16 +1,17 @@
 //! `uniq_generator`: wiring only.
 
 use agent::config::{Args, Mode};
-use agent::heartbeat::{Heartbeat, Names, Report};
+use agent::heartbeat::{Heartbeat, Names, Report, kept_names};
 use agent::holder::Holder;
 use agent::http;
 use agent::minter::Minter;
 use agent::rpc::{self, Server};
 use agent::serial_file::{self, Opened};
-use agent::workers;
+use agent::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
-use common::kind::{self, Kind};
+use common::encoding::Secrets;
+use common::kind::{self, Kind, Known};
 use common::namespace::Namespace;
 use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     let done = match args.mode() {
         Mode::Format => format(&args),
         Mode::Inspect => inspect(&args),
-        Mode::Explain(id) => explain(&id, args.json),
+        Mode::Explain(id) => explain(&id, &args),
         Mode::Serve => log::start(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(&args)),
     };
     match done {
@@ -80,11 +81,23 @@ fn inspect(args: &Args) -> anyhow::Result<()> {
     if args.json { print(&serde_json::to_string_pretty(&inspection)?) } else { print(&inspection.to_string()) }
 }
 
-fn explain(id: &str, json: bool) -> anyhow::Result<()> {
-    let string = Namespace::default_of(Kind::String);
-    let templates: Vec<_> = string.template().into_iter().collect();
-    let explained = kind::explain(id, &templates)?;
-    if json { print(&serde_json::to_string_pretty(&explained)?) } else { print(&explained.to_string()) }
+fn explain(id: &str, args: &Args) -> anyhow::Result<()> {
+    let secrets = secrets(args)?;
+    let mut names = vec![Namespace::default_of(Kind::String)];
+    match kept_names(&args.serial_file) {
+        Ok(kept) => names.extend(kept),
+        // An ID of the kinds that need no name can be taken apart nevertheless.
+        Err(why) => end::say(&format!("uniq_generator: {why}")),
+    }
+    let templates: Vec<_> = names.iter().filter_map(Namespace::template).collect();
+    let layouts: Vec<_> = names.iter().filter_map(Namespace::layout).collect();
+    let known = Known { templates: &templates, layouts: &layouts, secrets: &secrets };
+    let explained = kind::explain_known(id, &known)?;
+    if args.json { print(&serde_json::to_string_pretty(&explained)?) } else { print(&explained.to_string()) }
+}
+
+fn secrets(args: &Args) -> anyhow::Result<Secrets> {
+    args.secret_file.as_deref().map_or_else(|| Ok(Secrets::default()), secret_file::read)
 }
 
 fn print(text: &str) -> anyhow::Result<()> {
@@ -146,6 +159,7 @@ async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToke
     let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
     minter.demanded_before(&demanded);
+    minter.keep_secrets(secrets(args)?);
     let report = Arc::new(Report::default());
     let file = args.serial_file.as_path();
     let names = Arc::new(Names::new(args.masters.clone(), agent_id.clone(), Arc::clone(&minter), file, clock));

@@ -10,7 +10,7 @@ mod report;
 mod reporting;
 mod strangers;
 
-pub use names::{Names, kind_of, source_of};
+pub use names::{Names, kept_names, kind_of, source_of};
 pub use report::{LastRefusal, MasterInUse, Report};
 
 use crate::holder::{Command, Event, Holder, LeaseView, Next, check_grant};

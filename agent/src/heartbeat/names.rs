@@ -116,14 +116,12 @@ struct Asked {
 impl Names {
     /// For an agent of that name at these masters (HOST:PORT). What it learns is kept beside `serial_file`.
     pub fn new(masters: Vec<String>, agent_id: AgentId, minter: Arc<Minter>, serial_file: &Path, clock: Clock) -> Self {
-        let mut kept_at = serial_file.as_os_str().to_owned();
-        kept_at.push(KEPT_SUFFIX);
         let caller = Caller { agent_id, session: minter.session(), clock, retired: Vec::new() };
         Self {
             masters,
             caller,
             minter,
-            kept_at: kept_at.into(),
+            kept_at: kept_at(serial_file),
             turn: AtomicUsize::new(0),
             known: std::sync::Mutex::default(),
             said: std::sync::Mutex::default(),
@@ -438,6 +436,26 @@ fn code_of(refusal: &Said) -> Option<MintCode> {
         Said::NameRetired => Some(MintCode::GeneratorExists),
         _ => None,
     }
+}
+
+/// The names that the agent of that serial file has learned and keeps beside it; none if it has none yet.
+///
+/// # Errors
+/// Why they cannot be read.
+pub fn kept_names(serial_file: &Path) -> Result<Vec<Namespace>, String> {
+    let path = kept_at(serial_file);
+    let told = |e: &dyn std::fmt::Display| format!("the names in {} cannot be read: {e}", path.display());
+    match std::fs::read(&path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(told(&e)),
+        Ok(bytes) => envelope::decode::<Kept>(KEPT, &bytes).map(|kept| kept.namespaces).map_err(|e| told(&e)),
+    }
+}
+
+fn kept_at(serial_file: &Path) -> PathBuf {
+    let mut path = serial_file.as_os_str().to_owned();
+    path.push(KEPT_SUFFIX);
+    path.into()
 }
 
 /// A new file in the place of the old one: whoever reads it reads one of both. What is at its name is removed and never

@@ -52,6 +52,8 @@ pub(super) async fn define(
              {{serial:6}}\"}}"
         ))
     })?;
+    let known = agent.minter.definition(definition.kind, &name);
+    let definition = definition.completed(agent.minter.secrets(), known.as_ref());
     let namespace = Namespace::define(name, &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     namespace.check_life(agent.minter.wall()).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let Some(names) = &agent.names else {

@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
+use common::clock::Clock;
 use common::kind::{Form, Kind, TextForm};
 use common::namespace::{GeneratorName, Namespace};
 use common::net::budget::Charge;
@@ -236,7 +237,8 @@ fn number_style(asked: &Asked) -> Result<Style, Problem> {
 
 fn layout_style(asked: &Asked, generator: &Generator) -> Result<Style, Problem> {
     let (media, form) = (asked.media, asked.query.form()?);
-    let own = generator.encoding().ok_or_else(|| Problem::unknown_generator("this generator has no layout"))?;
+    let own = generator.encoding().map_err(|e| Problem::refused(&e, Clock::system()))?;
+    let own = own.ok_or_else(|| Problem::unknown_generator("this generator has no layout"))?;
     let encoding = match form {
         Some(_) if media == Media::Packed => {
             return Err(Problem::bad_parameter("format: packed IDs have no text form; leave it out"));

@@ -10,6 +10,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use common::encoding::Secrets;
 use common::kind::{Known, explain_known};
 use common::lease::Grant;
 use common::parameters::ClusterParameters;
@@ -47,7 +48,8 @@ pub(super) async fn explained(
     let templates: Vec<_> = templates.iter().map(Arc::as_ref).collect();
     let layouts = agent.minter.layouts();
     let layouts: Vec<_> = layouts.iter().map(Arc::as_ref).collect();
-    let known = Known { templates: &templates, layouts: &layouts };
+    // Whoever asks has not shown who they are: what is encrypted stays so.
+    let known = Known { templates: &templates, layouts: &layouts, secrets: Secrets::NONE };
     let explained = explain_known(&id, &known).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&explained).unwrap_or_default().into()))
 }

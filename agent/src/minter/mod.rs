@@ -31,7 +31,7 @@ use crate::timebase::Timebase;
 use crate::window::Window;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use common::clock::Clock;
-use common::encoding::Encoding;
+use common::encoding::{Encoding, InvalidEncoding, Secrets};
 use common::kind::Kind;
 use common::layout::{LayoutDefinition, RandomBits};
 use common::namespace::Namespace;
@@ -65,7 +65,7 @@ pub struct Generator {
     windows_ended: AtomicU64,
     /// If its IDs are of a tick: the axis, whose window names with the same layout share.
     axis: Option<Axis>,
-    encoding: Option<Arc<Encoding>>,
+    encoding: Option<Result<Arc<Encoding>, InvalidEncoding>>,
     /// Whether an ID was minted by its name: then the serial file knows of it.
     begun: AtomicBool,
     tally: Tally,
@@ -87,9 +87,13 @@ impl Generator {
         &self.namespace
     }
 
-    /// How its numbers are written when nothing else is said, if it is of kind layout.
-    pub fn encoding(&self) -> Option<&Arc<Encoding>> {
-        self.encoding.as_ref()
+    /// How its numbers are written when nothing else is said; `None` if it is not of kind layout.
+    ///
+    /// # Errors
+    /// [`Refusal::SecretMissing`].
+    pub fn encoding(&self) -> Result<Option<&Arc<Encoding>>, Refusal> {
+        let encoding = self.encoding.as_ref().map(|encoding| encoding.as_ref()).transpose();
+        encoding.map_err(|e| Refusal::SecretMissing(e.clone()))
     }
 
     /// Whether a window of its axis may be used by its name: it has not ended, and the serial file knows of it.
@@ -122,6 +126,8 @@ pub struct Minter {
     why: ArcSwapOption<String>,
     stranger_heard: tokio::sync::Notify,
     demand: demand::Demand,
+    /// What `ff1` writes by.
+    secrets: OnceLock<Secrets>,
     file_works: AtomicBool,
     counters: Counters,
     session: SessionId,
@@ -149,7 +155,8 @@ impl Minter {
         let (generators, axes) = (Registry::new(), Axes::new());
         for namespace in namespaces {
             let id = engine.add(&namespace)?;
-            generators.add(Arc::new(generator(id, namespace, engine.axis_of(id), &axes)?))?;
+            let generator = generator(id, namespace, engine.axis_of(id), &axes, Secrets::NONE)?;
+            generators.add(Arc::new(generator))?;
         }
         let time = Timebase::start(clock.now());
         let published = engine.published().clone();
@@ -169,6 +176,7 @@ impl Minter {
             why: ArcSwapOption::empty(),
             stranger_heard: tokio::sync::Notify::new(),
             demand: demand::Demand::default(),
+            secrets: OnceLock::new(),
             file_works: AtomicBool::new(true),
             counters: Counters::default(),
             session,
@@ -178,6 +186,17 @@ impl Minter {
             gone: CancellationToken::new(),
             gone_why: OnceLock::new(),
         }))
+    }
+
+    /// Writes names whose encoding needs a secret by these. Said once, before names are learned.
+    pub fn keep_secrets(&self, secrets: Secrets) {
+        // The first ones stay.
+        let _ = self.secrets.set(secrets);
+    }
+
+    /// What it was told to write by.
+    pub fn secrets(&self) -> &Secrets {
+        self.secrets.get().unwrap_or(Secrets::NONE)
     }
 
     /// The generator of that kind and name.
@@ -339,13 +358,19 @@ impl Minter {
             conflict()
         })?;
         let axis = state.engine.axis_of(id);
-        let generator = generator(id, namespace, axis, &self.axes).map_err(|_| conflict())?;
+        let generator = generator(id, namespace, axis, &self.axes, self.secrets()).map_err(|_| conflict())?;
         self.generators.add(Arc::new(generator)).map_err(|_| full())?;
         Ok(Defined::New)
     }
 }
 
-fn generator(id: usize, namespace: Namespace, axis: Option<usize>, axes: &Axes) -> Result<Generator, String> {
+fn generator(
+    id: usize,
+    namespace: Namespace,
+    axis: Option<usize>,
+    axes: &Axes,
+    secrets: &Secrets,
+) -> Result<Generator, String> {
     let kind = namespace.kind();
     let layout = Layout::of(&namespace).ok_or_else(|| format!("a generator of kind {kind} keeps no serials"))?;
     let window = ArcSwap::from_pointee(Window::closed(Prefix::Void));
@@ -355,8 +380,7 @@ fn generator(id: usize, namespace: Namespace, axis: Option<usize>, axes: &Axes) 
         Ok::<_, String>(Axis { at, window, ahead_max })
     });
     let axis = axis.transpose()?;
-    let encoding = namespace.layout().map(|definition| definition.written_by().map_err(|e| e.to_string()));
-    let encoding = encoding.transpose()?;
+    let encoding = namespace.layout().map(|definition| definition.written_by(secrets));
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
     let (tally, begun, ended) = (Tally::default(), AtomicBool::new(false), AtomicBool::new(false));
     Ok(Generator { id, number, namespace, layout, window, windows_ended, axis, encoding, begun, tally, ended })

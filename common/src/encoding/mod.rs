@@ -16,9 +16,11 @@
 
 mod alphabet;
 mod ff1;
+mod secret;
 
 pub use alphabet::{Alphabet, InvalidAlphabet};
 pub use ff1::Key;
+pub use secret::{InvalidMark, InvalidSecrets, SECRETS_MAX, Secret, SecretMark, Secrets};
 
 use crate::digits::shown;
 use crate::kind::TextForm;
@@ -79,6 +81,9 @@ pub struct EncodingParameters {
     /// The characters, each once (`sqids`, `ff1`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alphabet: Option<String>,
+    /// Which secret the key follows from (`ff1`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<SecretMark>,
 }
 
 impl EncodingSource {
@@ -87,6 +92,14 @@ impl EncodingSource {
         match self {
             Self::Name(form) => *form,
             Self::Parameters(parameters) => parameters.form,
+        }
+    }
+
+    /// Which secret it goes with, if it says one.
+    pub const fn secret(&self) -> Option<SecretMark> {
+        match self {
+            Self::Name(_) => None,
+            Self::Parameters(parameters) => parameters.secret,
         }
     }
 }
@@ -130,8 +143,13 @@ pub enum InvalidEncoding {
     #[error(transparent)]
     Alphabet(#[from] InvalidAlphabet),
     /// The key is missing.
-    #[error("ff1 needs a key, and the masters have none")]
+    #[error(
+        "ff1 needs a secret: start the agents that serve the name with --secret-file, and register it through one of them"
+    )]
     NoKey,
+    /// A secret that is not among those that there are.
+    #[error("ff1 needs the secret {0}: it is not in this program's --secret-file")]
+    OtherKey(SecretMark),
     /// The library refuses it.
     #[error("sqids cannot take this alphabet: {0}")]
     Sqids(String),
@@ -226,7 +244,7 @@ impl Encoding {
         words: Words,
     ) -> Result<Self, InvalidEncoding> {
         let bits = bits.clamp(1, u128::BITS);
-        let EncodingParameters { form, length, alphabet } = match source {
+        let EncodingParameters { form, length, alphabet, secret } = match source {
             EncodingSource::Name(form) => EncodingParameters { form: *form, ..EncodingParameters::default() },
             EncodingSource::Parameters(parameters) => parameters.clone(),
         };
@@ -237,6 +255,7 @@ impl Encoding {
         let variable = matches!(form, EncodingForm::Sqids | EncodingForm::Ff1);
         takes("length", length.is_some(), variable || form == EncodingForm::Decimal)?;
         takes("alphabet", alphabet.is_some(), variable)?;
+        takes("secret", secret.is_some(), form == EncodingForm::Ff1)?;
         if let Some(long) = length.filter(|length| *length > LEN_MAX) {
             return Err(InvalidEncoding::TooLong(long));
         }

@@ -10,6 +10,7 @@
 
 use super::{Bucket, Form, Kind, LayoutReading, ParseError, TextForm, Uniq64};
 use crate::digits::shown;
+use crate::encoding::Secrets;
 use crate::layout::LayoutDefinition;
 use crate::template::{Part, PartKind, Template};
 use serde::Serialize;
@@ -70,6 +71,8 @@ pub struct Known<'a> {
     pub templates: &'a [&'a Template],
     /// Of layouts, likewise. Those that are equal give one reading.
     pub layouts: &'a [&'a LayoutDefinition],
+    /// What texts of `ff1` can be turned back by.
+    pub secrets: &'a Secrets,
 }
 
 /// A token: a number in integers, characters in strings.
@@ -138,7 +141,7 @@ fn numbers() -> String {
 /// # Errors
 /// [`ExplainError`] if there is none.
 pub fn explain(text: &str, templates: &[&Template]) -> Result<Explained, ExplainError> {
-    explain_known(text, &Known { templates, layouts: &[] })
+    explain_known(text, &Known { templates, layouts: &[], secrets: Secrets::NONE })
 }
 
 /// [`explain`], also by layouts, whose readings come last: almost every number of enough bits is one of some time.

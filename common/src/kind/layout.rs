@@ -4,7 +4,7 @@
 use super::{
     Bucket, Dated, Definable, Durable, Form, Kind, Known, Reading, Right, Spec, TextForm, TextForms, TokenText,
 };
-use crate::encoding::{Encoding, EncodingForm};
+use crate::encoding::{Encoding, EncodingForm, Secrets};
 use crate::layout::{LayoutDefinition, Preset};
 use crate::token::TokenType;
 use chrono::Datelike as _;
@@ -34,7 +34,7 @@ pub(super) const SPEC: Spec = Spec {
     readings: |text, known| {
         let mut readings: Vec<Dated> = Vec::new();
         for definition in known.layouts {
-            if let Some(found) = reading(text, definition)
+            if let Some(found) = reading(text, definition, known.secrets)
                 && !readings.iter().any(|(_, other)| other.layout == found.1.layout)
             {
                 readings.push(found);
@@ -80,9 +80,9 @@ fn read(text: &str, definition: &LayoutDefinition, encoding: &Encoding) -> Optio
     forms.map(|(plain, form)| Some((encoding.plain(*plain).read(text)?, *form))).find_map(|read| read)
 }
 
-fn reading(text: &str, definition: &LayoutDefinition) -> Option<Dated> {
+fn reading(text: &str, definition: &LayoutDefinition, secrets: &Secrets) -> Option<Dated> {
     let layout = definition.layout();
-    let encoding = definition.written_by().ok()?;
+    let encoding = definition.written_by(secrets).ok()?;
     let (number, form) = read(text, definition, &encoding)?;
     let parts = layout.parts(number)?;
     let time = chrono::DateTime::from_timestamp_millis(parts.time.0)?;
@@ -116,5 +116,5 @@ fn reading(text: &str, definition: &LayoutDefinition) -> Option<Dated> {
 
 impl Known<'_> {
     /// Nothing but kinds that need no definition.
-    pub const NONE: Known<'static> = Known { templates: &[], layouts: &[] };
+    pub const NONE: Known<'static> = Known { templates: &[], layouts: &[], secrets: Secrets::NONE };
 }

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{InvalidLayout, Layout, LayoutSource, Preset};
-use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding};
+use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets};
 use crate::time::{SECOND_MS, SpanMs};
 use crate::token::TokenType;
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,7 @@ impl LayoutDefinition {
         };
         let encoding = encoding.cloned().unwrap_or_else(|| EncodingSource::Name(own_encoding(preset)));
         Encoding::check(&encoding, layout.bits())?;
-        if encoding.form() == EncodingForm::Ff1 {
+        if encoding.form() == EncodingForm::Ff1 && encoding.secret().is_none() {
             return Err(InvalidEncoding::NoKey.into());
         }
         Ok(Self { layout, preset, ahead_max, encoding, built: Built::default() })
@@ -154,14 +154,19 @@ impl LayoutDefinition {
 
     /// A number in its own encoding; `None` if that needs a key.
     pub fn text(&self, number: u128) -> Option<String> {
-        self.written_by().ok()?.text(number)
+        self.written_by(&Secrets::default()).ok()?.text(number)
     }
 
-    /// Its encoding, to write with and to read by: built once for all copies of this definition.
+    /// Its encoding, to write with and to read by: built once for all copies of this definition, but for `ff1`, which only those
+    /// get who have its secret.
     ///
     /// # Errors
-    /// [`InvalidEncoding::NoKey`] of `ff1`; all else was checked when the definition was made.
-    pub fn written_by(&self) -> Result<Arc<Encoding>, InvalidEncoding> {
+    /// [`InvalidEncoding::OtherKey`] of `ff1`; all else was checked when the definition was made.
+    pub fn written_by(&self, secrets: &Secrets) -> Result<Arc<Encoding>, InvalidEncoding> {
+        if let Some(mark) = self.encoding.secret() {
+            let key = secrets.key(mark).ok_or(InvalidEncoding::OtherKey(mark))?;
+            return Encoding::of(&self.encoding, self.layout.bits(), Some(&key), &[]).map(Arc::new);
+        }
         let Built(built) = &self.built;
         if let Some(encoding) = built.get() {
             return Ok(Arc::clone(encoding));

@@ -1,8 +1,8 @@
 //! Definitions as people write them, and why one is refused.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::Scope;
-use crate::encoding::EncodingSource;
+use super::{Namespace, Scope};
+use crate::encoding::{EncodingSource, Secrets};
 use crate::kind::Kind;
 use crate::layout::{InvalidDefinition, LayoutDefinition, LayoutSource};
 use crate::template::TemplateError;
@@ -88,6 +88,14 @@ impl Definition {
     /// A generator of kind `layout` with this preset; everything else as the preset has it.
     pub fn layout(preset: impl Into<String>) -> Self {
         Self { kind: Kind::Layout, layout: Some(preset.into()), ..Self::default() }
+    }
+
+    /// The same with the mark of the secret that its encoding needs, if it needs one and does not say which: of those in
+    /// `secrets`, that by which the name is `known`, or the first.
+    #[must_use]
+    pub fn completed(self, secrets: &Secrets, known: Option<&Namespace>) -> Self {
+        let known = known.and_then(Namespace::layout).and_then(|layout| layout.encoding().secret());
+        Self { encoding: self.encoding.map(|encoding| secrets.complete(encoding, known)), ..self }
     }
 
     /// What only layouts may say, if it is said.

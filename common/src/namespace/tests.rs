@@ -206,7 +206,7 @@ fn what_does_not_belong_to_a_kind_is_refused_by_name() {
         (r#"{"kind":"layout","layout":"snowflake","token_type":"string2-only-number"}"#, "it takes the uint types"),
         (r#"{"kind":"layout","layout":"snowflake","bits":64}"#, "leave out bits"),
         (r#"{"kind":"layout","layout":"snowflake","encoding":"uuid"}"#, "a uuid has 128 bits"),
-        (r#"{"kind":"layout","layout":"snowflake","encoding":"ff1"}"#, "ff1 needs a key"),
+        (r#"{"kind":"layout","layout":"snowflake","encoding":"ff1"}"#, "ff1 needs a secret"),
         (r#"{"kind":"uniq64","layout":"snowflake"}"#, "takes no layout"),
         (r#"{"kind":"string","template":"{date:%F}{token}{serial:8}","encoding":"hex"}"#, "takes no encoding"),
     ] {

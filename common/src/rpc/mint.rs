@@ -93,6 +93,8 @@ codes! {
     QuotaExceeded = "quota_exceeded", 429;
     /// A master in the agent's list belongs to another cluster than its leases.
     WrongCluster = "wrong_cluster", 503;
+    /// The name's encoding needs a secret that this agent was not given.
+    SecretMissing = "secret_missing", 503;
 }
 
 impl fmt::Display for MintCode {

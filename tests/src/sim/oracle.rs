@@ -5,6 +5,7 @@ use super::rng::mix;
 use agent::gate::Prefix;
 use agent::run::Runs;
 use common::calendar::UtcOffset;
+use common::encoding::Secrets;
 use common::kind::{Known, Reading, TextForm, Uniq64, Uniq96, explain_known};
 use common::lease::{Generation, Lease, LeaseState};
 use common::parameters::SessionId;
@@ -298,7 +299,7 @@ impl Oracle {
             Prefix::Ticks { tick, numbers } => {
                 let definition = &numbers.definition;
                 let text = definition.text(numbers.number(*tick, counter)).unwrap_or_default();
-                let known = Known { templates: &[], layouts: &[definition] };
+                let known = Known { templates: &[], layouts: &[definition], secrets: Secrets::NONE };
                 let read = explain_known(&text, &known).ok().into_iter();
                 let mut readings = read.flat_map(|read| std::iter::once(read.reading).chain(read.also));
                 let is_ours = |reading: &Reading| {

@@ -9,6 +9,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::audit::Action;
 use common::calendar::{Civil, UtcOffset};
+use common::encoding::Secrets;
 use common::kind::{Field, Form, Known, Reading, TokenText, explain_known};
 use common::layout::{Layout, LayoutDefinition, LayoutSource};
 use common::namespace::Namespace;
@@ -36,7 +37,7 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
         let templates: Vec<Made> = namespaces.iter().filter_map(template_of).collect();
         let layouts: Vec<LayoutDefinition> = namespaces.iter().filter_map(layout_of).collect();
         let by = (templates.iter().collect::<Vec<_>>(), layouts.iter().collect::<Vec<_>>());
-        match explain_known(id, &Known { templates: &by.0, layouts: &by.1 }) {
+        match explain_known(id, &Known { templates: &by.0, layouts: &by.1, secrets: Secrets::NONE }) {
             Ok(explained) => {
                 let offset = rows(masters.settings()).await?.utc_offset;
                 for reading in std::iter::once(explained.reading).chain(explained.also) {
