@@ -152,7 +152,7 @@ async fn a_names_page_shows_what_is_noted_and_what_agents_say_of_it() {
         "value=\"team-pay\"",
         ">\nenv=prod\nregion=eu-west-1\n</textarea>",
         "href=\"/namespaces?label=env%3Dprod\"",
-        "href=\"/audit?action=namespace.&#38;about=invoices\"",
+        "href=\"/audit?about=invoices\"",
         "data-open=\"retire\"",
         "data-confirm=\"{name}\"",
         // Three tokens of 100 million each, 1,400 IDs a second, and the one that has least left.

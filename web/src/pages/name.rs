@@ -71,7 +71,7 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut P
         w,
         it: Shown::new(&row, page, offset),
         figures: Figures::new(&row, &serving, w),
-        audit: format!("/audit?action=namespace.&about={}", escaped(row.name.as_str())),
+        audit: format!("/audit?about={}", escaped(row.name.as_str())),
         admin: page.key.role >= Role::Admin,
         gated: page.snapshot.gated(),
     };
