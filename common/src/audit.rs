@@ -110,6 +110,8 @@ pub enum Action {
     ForgetClock,
     /// `lease.terminate`: an operator terminated a lease. Lines of earlier versions say `lease.deny` for it.
     Terminate,
+    /// `namespace.about`: something else is noted about a generator's name.
+    About,
 }
 
 impl Action {
@@ -135,6 +137,7 @@ impl Action {
             Self::AfterRevert => "master.after_revert",
             Self::ForgetClock => "master.forget_clock",
             Self::Terminate => "lease.terminate",
+            Self::About => "namespace.about",
         }
     }
 }

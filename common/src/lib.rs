@@ -3,6 +3,7 @@
 //! Everything here but [`clock`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no locks. Time comes in as
 //! an argument ([`time::Now`]).
 
+pub mod about;
 pub mod account;
 pub mod audit;
 pub mod calendar;

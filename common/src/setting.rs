@@ -1,7 +1,9 @@
-//! Settings of the whole cluster: who may ask for leases, what generators' names stand for, and who may use the console.
+//! Settings of the whole cluster: who may ask for leases, what generators' names stand for and what is noted about them, and who
+//! may use the console.
 //! Each is a record that both masters confirm, like a lease.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::about::About;
 use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};
 use crate::audit::Actor;
 use crate::kind::Kind;
@@ -19,6 +21,9 @@ pub const NETWORKS_MAX: usize = 1_024;
 pub const NAMESPACES_MAX: usize = 1_024;
 /// Retired names at most. With all other settings they fit one frame of an exchange of tables.
 pub const RETIRED_MAX: usize = 1_024;
+/// What the notes about all names may be long together, in bytes ([`About::len`]): a kilobyte for each of [`NAMESPACES_MAX`]. They
+/// fit that frame, too, which they would not if each were as long as one may be.
+pub const ABOUTS_LEN_MAX: usize = 1_024 * NAMESPACES_MAX;
 
 /// What a setting is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -31,6 +36,8 @@ pub enum SettingKey {
     Users,
     /// Which keys scripts may use.
     Keys,
+    /// What is noted about a generator's name.
+    About(GeneratorName),
 }
 
 impl SettingKey {
@@ -42,6 +49,8 @@ impl SettingKey {
             Self::Users => MasterId::One,
             // All with one: whether two names can give equal IDs is decided where all of them are known.
             Self::Namespace(_) => MasterId::One,
+            // Where it is known whether there is such a name.
+            Self::About(_) => MasterId::One,
         }
     }
 
@@ -59,6 +68,7 @@ impl fmt::Display for SettingKey {
             Self::Users => f.write_str("users"),
             Self::Keys => f.write_str("keys"),
             Self::Namespace(name) => name.fmt(f),
+            Self::About(name) => write!(f, "about {name}"),
         }
     }
 }
@@ -76,6 +86,8 @@ pub enum SettingValue {
     Keys(Vec<ApiKey>),
     /// What the name stood for: it gives no more IDs, and stands for nothing else, ever.
     Retired(Box<Namespace>),
+    /// What is noted about a name; empty if it is again as if nothing ever was.
+    About(Box<About>),
 }
 
 impl SettingValue {
@@ -150,6 +162,8 @@ impl Setting {
             (SettingKey::Namespace(name), SettingValue::Namespace(namespace) | SettingValue::Retired(namespace)) => {
                 name == namespace.name() && !name.is_default()
             }
+            // Its parts are checked when it is read.
+            (SettingKey::About(name), SettingValue::About(_)) => !name.is_default(),
             (SettingKey::Users, SettingValue::Users(users)) => {
                 users.len() <= ACCOUNTS_MAX
                     && users.is_sorted_by(|a, b| a.name < b.name)
@@ -199,6 +213,13 @@ pub enum Change {
     RemoveKey(AccountName),
     /// No more IDs by this name, which is never used again.
     Retire(GeneratorName),
+    /// This is to be noted about a name, instead of what was.
+    About {
+        /// The name.
+        name: GeneratorName,
+        /// All of it.
+        about: Box<About>,
+    },
 }
 
 /// A text that is not a network, or one that would not mean what it seems to.
@@ -265,6 +286,8 @@ pub enum Outcome {
     Retired,
     /// There is no such name, or it is one that always exists.
     NoSuchName,
+    /// The notes about all names would be longer than [`ABOUTS_LEN_MAX`].
+    AboutsFull,
     /// It cannot be proved that the strings of both names differ.
     Collides {
         /// The other name.
@@ -281,6 +304,7 @@ impl Change {
             Self::Allow(_) | Self::Disallow(_) => SettingKey::Whitelist,
             Self::Define(namespace) => SettingKey::Namespace(namespace.name().clone()),
             Self::Retire(name) => SettingKey::Namespace(name.clone()),
+            Self::About { name, .. } => SettingKey::About(name.clone()),
             Self::FirstAdmin(_)
             | Self::AddUser(_)
             | Self::SetPassword { .. }
@@ -290,17 +314,19 @@ impl Change {
         }
     }
 
-    /// How many there may be of what it is about.
+    /// How many there may be of what it is about; of notes about names, how many bytes.
     pub fn bound(&self) -> usize {
         match self.key() {
             SettingKey::Whitelist => NETWORKS_MAX,
             SettingKey::Namespace(_) if matches!(self, Self::Retire(_)) => RETIRED_MAX,
             SettingKey::Namespace(_) => NAMESPACES_MAX,
+            SettingKey::About(_) => ABOUTS_LEN_MAX,
             SettingKey::Users | SettingKey::Keys => ACCOUNTS_MAX,
         }
     }
 
-    /// What it makes of `known`. `first` is the whitelist as long as none was ever written down.
+    /// What it makes of `known`. `first` is the whitelist as long as none was ever written down. What other settings have to do
+    /// with it, whoever knows them all has to say: whether there is such a name, and room.
     pub fn outcome(&self, known: Option<&SettingValue>, first: &[IpNet]) -> Outcome {
         let networks = match known {
             Some(SettingValue::Whitelist(networks)) => networks,
@@ -312,6 +338,11 @@ impl Change {
                 Some(SettingValue::Namespace(namespace)) => Outcome::Becomes(SettingValue::Retired(namespace.clone())),
                 Some(SettingValue::Retired(_)) => Outcome::AlreadySo,
                 _ => Outcome::NoSuchName,
+            },
+            Self::About { about, .. } => match known {
+                Some(SettingValue::About(known)) if known == about => Outcome::AlreadySo,
+                None if about.is_empty() => Outcome::AlreadySo,
+                _ => Outcome::Becomes(SettingValue::About(about.clone())),
             },
             Self::Allow(network) => {
                 let mut networks = networks.to_vec();
@@ -421,6 +452,7 @@ pub fn predefined() -> impl Iterator<Item = Namespace> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::about::AboutSource;
     use crate::account::SecretHash;
     use crate::namespace::{Definition, Scope};
 
@@ -551,6 +583,26 @@ mod tests {
         assert!(users(&[a.clone(), b.clone()]));
         assert!(!users(&[b.clone(), a.clone()]) && !users(&[a.clone(), a]) && !users(&[b]));
         assert!(!setting(SettingKey::Keys, SettingValue::Keys(vec![key("a", 1), key("a", 2)])).plausible());
+    }
+
+    #[test]
+    fn what_is_noted_about_a_name_changes_and_can_be_taken_back() {
+        let about = |owner: &str| {
+            let source = AboutSource { owner: owner.to_owned(), ..AboutSource::default() };
+            let about = Box::new(About::new(source).unwrap());
+            Change::About { name: "orders".parse().unwrap(), about }
+        };
+        assert_eq!(about("").outcome(None, &[]), Outcome::AlreadySo);
+        let Outcome::Becomes(jane) = about("jane").outcome(None, &[]) else { panic!() };
+        assert_eq!(about(" jane ").outcome(Some(&jane), &[]), Outcome::AlreadySo);
+        let Outcome::Becomes(nobody) = about("").outcome(Some(&jane), &[]) else { panic!() };
+        assert_eq!(nobody, SettingValue::About(Box::default()));
+        assert!(matches!(about("olga").outcome(Some(&nobody), &[]), Outcome::Becomes(_)));
+        let setting = |key, value| Setting { key, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) };
+        assert!(setting(about("").key(), jane.clone()).plausible());
+        assert!(!setting(SettingKey::Namespace("orders".parse().unwrap()), jane.clone()).plausible());
+        assert!(!setting(SettingKey::About(GeneratorName::default()), jane).plausible());
+        assert_eq!(about("").key().home(), MasterId::One);
     }
 
     #[test]

@@ -7,14 +7,15 @@ use crate::registry::AgentRegistry;
 use crate::store::Audit;
 use crate::store::audit::Line;
 use crate::store::reserve::ROOM_MIN;
+use common::about::About;
 use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
-use common::namespace::Namespace;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{ClusterParameters, SessionId};
 use common::process::log;
 use common::rpc::lease::Mode;
-use common::setting::predefined;
+use common::setting::{SettingKey, SettingValue, predefined};
 use common::time::{Now, WallMs};
 use common::token::{POOL_LOW_PERCENT, TokenKey, TokenType};
 use futures::FutureExt as _;
@@ -204,6 +205,7 @@ impl<A: Audit> Masters for Admin<A> {
             let row = |namespace: &Namespace, by: &str, retired| NamespaceRow {
                 // An agent that serves it asks for one then.
                 leased: namespace.token_type().is_on_demand() || leased.contains(&namespace.token_type()),
+                about: noted(ledger, namespace.name()),
                 ..namespace_row(namespace, by, retired)
             };
             let registered = ledger.settings_table().all().filter_map(|setting| {
@@ -291,10 +293,19 @@ fn namespace_row(namespace: &Namespace, registered_by: &str, retired: bool) -> N
     NamespaceRow {
         name: namespace.name().clone(),
         definition: namespace.definition(),
+        about: About::default(),
         capacity: namespace.capacity(),
         registered_by: registered_by.to_owned(),
         retired,
         leased: false,
+    }
+}
+
+/// What is noted about a name.
+fn noted(ledger: &Ledger, name: &GeneratorName) -> About {
+    match ledger.settings_table().get(&SettingKey::About(name.clone())).map(|setting| &setting.value) {
+        Some(SettingValue::About(about)) => (**about).clone(),
+        _ => About::default(),
     }
 }
 

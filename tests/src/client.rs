@@ -261,11 +261,25 @@ impl Client {
     /// # Errors
     /// If nothing answers, or nobody is let in.
     pub async fn change(&self, console: SocketAddr, path: &str, body: &serde_json::Value) -> Result<Answer> {
+        self.change_by(reqwest::Method::POST, console, path, body).await
+    }
+
+    /// As [`change`](Self::change), by another method.
+    ///
+    /// # Errors
+    /// If nothing answers, or nobody is let in.
+    pub async fn change_by(
+        &self,
+        method: reqwest::Method,
+        console: SocketAddr,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<Answer> {
         let cookie = self.log_in(console, "admin", ADMIN_PASSWORD).await?;
         let me = self.0.get(format!("http://{console}/api/me")).header(COOKIE, &cookie);
         let me = self.send(me).await?.json()?;
         let csrf = me.get("csrf").and_then(|csrf| csrf.as_str()).context("no token for changes")?;
-        let request = self.0.post(format!("http://{console}{path}")).header(COOKIE, cookie);
+        let request = self.0.request(method, format!("http://{console}{path}")).header(COOKIE, cookie);
         let request = request.header("x-csrf-token", csrf).header(CONTENT_TYPE, "application/json");
         self.send(request.body(body.to_string())).await
     }

@@ -5,6 +5,8 @@ use common::namespace::{Definition, Namespace, Scope};
 use common::rpc::lease::{Changed, DefineRequest, NamespacesRequest, Refusal};
 use common::rpc::transport::deadline_in;
 use common::token::TokenType;
+use serde_json::{Value, json};
+use tests::client::Answer;
 use tests::cluster::{Cluster, until, until_status};
 use tests::lessee::{CALL_MAX, Lessee};
 use tests::programs;
@@ -41,6 +43,12 @@ async fn get(cluster: &Cluster, master: usize, path: &str) -> Vec<serde_json::Va
     cluster.client.console(console, path).await.unwrap().json().unwrap().as_array().unwrap().clone()
 }
 
+/// Has something noted about a name, by one of the masters.
+async fn note_about(cluster: &Cluster, master: usize, name: &str, note: &Value) -> Answer {
+    let (console, path) = (cluster.masters[master].daemon.http, format!("/api/namespaces/{name}/about"));
+    cluster.client.change_by(reqwest::Method::PUT, console, &path, note).await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_is_known_to_both_masters_for_ever_and_every_change_is_audited_at_both() {
     let mut cluster = Cluster::start(0, &[]).await.unwrap();
@@ -54,6 +62,14 @@ async fn a_name_is_known_to_both_masters_for_ever_and_every_change_is_audited_at
     let lessee = Lessee::new("shop-7").unwrap();
     let at = [0, 1].map(|nth| cluster.masters[nth].agent_listen);
     let grant = lessee.obtain(at, TokenType::Uint2).await.unwrap();
+
+    // What is noted about names, asked of either master.
+    for (nth, name) in [(0, "orders"), (1, "parcels")] {
+        let note = json!({"owner": format!("team {name}"), "labels": {"env": "prod"}});
+        let noted = note_about(&cluster, nth, name, &note).await;
+        assert_eq!((noted.status, &noted.json().unwrap()["about"]["owner"]), (200, &note["owner"]), "{noted:?}");
+    }
+    assert_eq!(note_about(&cluster, 1, "nobody", &json!({})).await.code(), "not_found");
 
     // Killed, both at once: what was answered is there.
     for nth in [0, 1] {
@@ -70,6 +86,12 @@ async fn a_name_is_known_to_both_masters_for_ever_and_every_change_is_audited_at
         assert_eq!(rows.len(), 6, "with the two defaults: {rows:?}");
         let orders = rows.iter().find(|row| row["name"] == "orders").unwrap();
         assert_eq!((&orders["template"], &orders["capacity"]), (&TEMPLATE.into(), &1_000_000.into()), "{orders}");
+        assert_eq!(
+            (&orders["about"]["owner"], &orders["about"]["labels"]["env"]),
+            (&"team orders".into(), &"prod".into())
+        );
+        let found = get(&cluster, nth, "/api/namespaces?label=env%3Dprod&owner=Team+parcels").await;
+        assert!(found.len() == 1 && found[0]["name"] == "parcels", "{found:?}");
         assert_eq!(get(&cluster, nth, "/api/whitelist").await.len(), 2);
         let audit = get(&cluster, nth, "/api/audit").await;
         let subject = format!("uint2 {}", grant.key);
@@ -78,6 +100,7 @@ async fn a_name_is_known_to_both_masters_for_ever_and_every_change_is_audited_at
         };
         assert!(has("lease.grant", "shop-7", &subject), "{audit:?}");
         assert!(["orders", "orders2", "parcels", "parcels2"].iter().all(|n| has("namespace.define", "registrar", n)));
+        assert!(["orders", "parcels"].iter().all(|name| has("namespace.about", "admin", name)), "{audit:?}");
         let newest = audit[0]["number"].as_u64().unwrap();
         let before = get(&cluster, nth, &format!("/api/audit?before={newest}&n=2")).await;
         assert_eq!(

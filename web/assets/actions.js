@@ -1,7 +1,7 @@
 "use strict";
 // Changes go through the JSON API, with the page's token: forms with `data-api="METHOD /address"` are sent as JSON, and
 // say how it went. `{name}` in their texts and addresses is filled from the button that opened them, then from their fields, then
-// from the answer. With `data-json="ID"` the JSON that this element shows is sent in the place of the fields.
+// from the answer. A form with `data-keep` goes on showing what was sent; others are emptied. With `data-json="ID"` the JSON that this element shows is sent in the place of the fields.
 
 const words = JSON.parse(document.querySelector('meta[name="words"]').content);
 const csrf = document.querySelector('meta[name="csrf-token"]').content;
@@ -27,6 +27,15 @@ const asShown = (value) => (/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value) ? dateAndTi
 const fill = (text, values, shown = asShown) =>
   text.replace(/\{(\w+)\}/g, (_, name) => (values[name] === undefined ? "" : shown(values[name])));
 
+// Lines of `key=value` as an object.
+const pairs = (text) =>
+  Object.fromEntries(
+    text.split("\n").map((line) => line.trim()).filter(Boolean).map((line) => {
+      const [key, ...value] = line.split("=");
+      return [key.trim(), value.join("=").trim()];
+    }),
+  );
+
 // What a form says, as JSON: empty fields are left out, and so are those that do not belong to what is chosen.
 function bodyOf(form) {
   const body = {};
@@ -34,6 +43,7 @@ function bodyOf(form) {
     if (!field.name || field.disabled || field.closest("[hidden]")) continue;
     if (field.type === "checkbox") body[field.name] = field.checked;
     else if (field.type === "number" && field.value !== "") body[field.name] = Number(field.value);
+    else if ("pairs" in field.dataset) body[field.name] = pairs(field.value);
     else if (field.value !== "") body[field.name] = field.value;
   }
   for (const name of (form.dataset.body ?? "").split(" ").filter(Boolean)) body[name] = form.given[name];
@@ -95,7 +105,7 @@ async function send(form, button) {
     if (form.dataset.then) return location.assign(form.dataset.then);
     note("well", "", fill(form.dataset.done, values));
     reveal(form, answer);
-    form.reset();
+    if (!("keep" in form.dataset)) form.reset();
     switches(form);
     await refresh();
   } catch (error) {

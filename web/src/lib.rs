@@ -12,6 +12,7 @@ mod commands;
 mod design;
 mod live;
 mod masters;
+mod names;
 mod pages;
 mod preferences;
 mod problem;
@@ -32,6 +33,7 @@ pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
     NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
 };
+pub use names::{Label, NamespaceFilter, Text};
 pub use serve::{CONNECTIONS_MAX, serve};
 
 use std::sync::Arc;

@@ -6,6 +6,9 @@
 pub use crate::table::{LeasePage, Order, Page, Search, Seen, SortBy};
 
 use crate::agents::{AgentRow, SettingsRow};
+use common::about::About;
+#[allow(unused_imports, reason = "the description of the API names it")]
+use common::about::AboutSource;
 use common::audit::Action;
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState, Prep};
@@ -270,6 +273,9 @@ pub struct NamespaceRow {
     /// Its definition, with nothing left out.
     #[serde(flatten)]
     pub definition: Definition,
+    /// What is noted about it; that may change.
+    #[schema(value_type = AboutSource)]
+    pub about: About,
     /// How many IDs one token can give in an hour (`uniq64`) or a day (`string`).
     pub capacity: u64,
     /// Who registered it, or retired it; empty for those that always exist.

@@ -3,6 +3,7 @@
 
 use crate::commands::AuditFilter;
 use crate::masters::LeaseFilter;
+use crate::names::NamespaceFilter;
 use crate::problem::Problem;
 use serde::Deserialize;
 use std::str::FromStr;
@@ -26,6 +27,41 @@ pub(crate) struct FilterQuery {
     pub(crate) agent: String,
     #[serde(default)]
     pub(crate) search: String,
+}
+
+/// Which names, as it stands in the address; an empty value is as good as none, because forms send those.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct NamespacesQuery {
+    /// Only those with this text in the name, the description, the application, the owner or a label (`key=value`).
+    #[serde(default)]
+    q: String,
+    /// Only those of this application.
+    #[serde(default)]
+    application: String,
+    /// Only those of this owner.
+    #[serde(default)]
+    owner: String,
+    /// Only those with this label: `key=value`, or the key alone.
+    #[serde(default)]
+    label: String,
+    /// Only those of this kind.
+    #[serde(default)]
+    kind: String,
+}
+
+impl TryFrom<NamespacesQuery> for NamespaceFilter {
+    type Error = Problem;
+    fn try_from(query: NamespacesQuery) -> Result<Self, Problem> {
+        Ok(Self {
+            search: given("q", query.q.trim())?,
+            application: given("application", query.application.trim())?,
+            owner: given("owner", query.owner.trim())?,
+            label: given("label", query.label.trim())?,
+            kind: given("kind", &query.kind)?,
+        })
+    }
 }
 
 /// Lines of the audit that one answer holds unless it is said, and at most.

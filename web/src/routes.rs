@@ -44,6 +44,7 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .route("/leases/{type}/{token}", get(page))
         .route("/agents", get(page))
         .route("/namespaces", get(page))
+        .route("/namespaces/{kind}/{name}", get(page))
         .route("/whitelist", get(page))
         .route("/audit", get(page))
         .route("/designer", get(designer))

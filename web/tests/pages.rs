@@ -6,6 +6,7 @@ mod sample;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
+use common::about::{About, AboutSource};
 use common::clock::TestClock;
 use sample::ask::{BODY_MAX, console, few, get, next_parts, watch};
 use sample::{KEY, NOW, Sample, SampleAccounts};
@@ -16,12 +17,13 @@ use web::{AuditRow, Role};
 const HOSTILE: &str = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'&\r\nevent: parts";
 
 /// Every page, each with the part of the events that belongs to it.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "/",
     "/leases",
     "/leases/uint2/6",
     "/agents",
     "/namespaces",
+    "/namespaces/string/orders",
     "/whitelist",
     "/audit",
     "/designer",
@@ -29,6 +31,13 @@ const PAGES: [&str; 11] = [
     "/users",
     "/settings",
 ];
+
+/// Control characters are not taken; all the rest is.
+fn hostile_about() -> About {
+    let text = || "</td></textarea><script>alert('x')</script>\"'&".to_owned();
+    let labels = [("a".to_owned(), text())].into();
+    About::new(AboutSource { description: text(), application: text(), owner: text(), labels }).unwrap()
+}
 
 #[tokio::test]
 async fn nothing_from_outside_becomes_markup() {
@@ -55,9 +64,10 @@ async fn nothing_from_outside_becomes_markup() {
         let mut namespace = sample::namespace("orders", Some("{date:%Y%m%d}{token}{serial:8}"));
         namespace.registered_by = hostile();
         namespace.definition.token_type = Some(hostile());
+        namespace.about = hostile_about();
         state.namespaces = vec![namespace];
     });
-    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 2, 1, 5, 1, 1, 1, 1]) {
+    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 4, 6, 1, 5, 1, 1, 1, 1]) {
         let (status, _, html) = get(&router, page).await;
         assert_eq!(status, StatusCode::OK, "{page}: {html}");
         let parts =

@@ -433,7 +433,7 @@ pub enum Refusal {
     #[error("this name was retired: it gives no more IDs and never stands for anything else; take another name")]
     NameRetired,
     /// There is no such name, or it is one that always exists.
-    #[error("no such name is registered; those that always exist cannot be retired")]
+    #[error("no such name is registered; those that always exist are neither retired nor described")]
     NoSuchName,
     /// It cannot be proved that the strings of two names differ.
     #[error("{}", collides(name, example))]
@@ -481,6 +481,15 @@ pub enum Refusal {
     /// Somebody with the right token wants to be the master that is there.
     #[error("this survivor is master {0} itself: run it again with --id {other}, the one that is replaced", other = .0.other())]
     JoinId(MasterId),
+    /// There is no room for what is to be noted about a name.
+    #[error(
+        "what is noted about all names would be longer than {max} bytes: shorten descriptions and labels, or empty those of retired \
+         names"
+    )]
+    AboutsFull {
+        /// The bound, in bytes.
+        max: u32,
+    },
 }
 
 fn collides(name: &GeneratorName, example: &str) -> String {

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 /// The most messages in one delivery.
 pub const BATCH_MAX: usize = 256;
-/// The most records and proposals in one page of a table. With names and addresses of full length a page stays below a frame.
+/// The most records and proposals in one page of a table. With names and addresses of full length a page stays below a frame, the
+/// last one too, which has all settings.
 pub const PAGE_MAX: usize = 256;
 
 /// The most reports of agents in one delivery.

@@ -139,6 +139,20 @@ pub fn open(own: &Own, sealed: SealedFrame) -> Result<Opened, NotBelieved> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::about::{About, AboutSource};
+    use common::account::{ACCOUNTS_MAX, AccountName, ApiKey, PHC_LEN_MAX, Role, SecretHash, User};
+    use common::audit::{ACTOR_CHARS_MAX, Actor};
+    use common::encoding::{EncodingForm, EncodingParameters, EncodingSource};
+    use common::kind::Kind;
+    use common::lease::{Generation, Lease, Prep};
+    use common::namespace::{Definition, GeneratorName, Namespace, Scope};
+    use common::parameters::SessionId;
+    use common::rpc::peer::{Memory, PAGE_MAX};
+    use common::setting::{
+        ABOUTS_LEN_MAX, NAMESPACES_MAX, NETWORKS_MAX, RETIRED_MAX, Setting, SettingKey, SettingValue,
+    };
+    use common::time::WallMs;
+    use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 
     fn own(master: MasterId, epoch: u128, former: &[u128], paired: bool) -> Own {
         let former = former.iter().copied().map(EpochId).collect();
@@ -194,5 +208,90 @@ mod tests {
         assert_eq!(epochs(open(&one, seal_messages(&fresh, pull()).unwrap())), [None]);
         let met = Own { master: MasterId::Two, paired: true, ..one.clone() };
         assert_eq!(epochs(open(&one, seal_messages(&met, pull()).unwrap())), [Some(EpochId(5))]);
+    }
+
+    /// The last page of an exchange has all settings; whatever people registered and noted, it has to fit.
+    #[test]
+    fn the_largest_page_fits_a_frame() {
+        let name = |n: usize| -> GeneratorName { format!("{n:0>15}").parse().unwrap() };
+        // As long as what users, keys and addresses are called may be.
+        let actor = Actor::new(&"w".repeat(ACTOR_CHARS_MAX), &"f".repeat(ACTOR_CHARS_MAX));
+        let setting =
+            |key, value| Setting { key, version: u64::MAX, value, actor: actor.clone(), at: WallMs(i64::MAX) };
+        let one = setting(SettingKey::Namespace(name(0)), SettingValue::Retired(Box::new(largest(name(0)))));
+        let mut settings = vec![one; NAMESPACES_MAX + RETIRED_MAX];
+        // Notes about all of them, as long together as may be.
+        let mut left = ABOUTS_LEN_MAX;
+        for n in 0..NAMESPACES_MAX + RETIRED_MAX {
+            let each = left / (NAMESPACES_MAX + RETIRED_MAX - n);
+            // What a label costs beside its value: a key of one character, and two lengths.
+            let value = "v".repeat(each / About::LABELS_MAX - 7);
+            let labels = (0..About::LABELS_MAX).map(|n| (format!("{n:x}"), value.clone())).collect();
+            let description = "d".repeat(each % About::LABELS_MAX);
+            let about = About::new(AboutSource { labels, description, ..AboutSource::default() }).unwrap();
+            left -= about.len();
+            settings.push(setting(SettingKey::About(name(n)), SettingValue::About(Box::new(about))));
+        }
+        assert_eq!(left, 0);
+        let account = |n: usize| -> AccountName { format!("{n:0>32}").parse().unwrap() };
+        let phc = format!("$argon2id${}", "p".repeat(PHC_LEN_MAX - 10));
+        let users = (0..ACCOUNTS_MAX).map(|n| User { name: account(n), role: Role::Admin, phc: phc.clone() });
+        let keys =
+            (0..ACCOUNTS_MAX).map(|n| ApiKey { name: account(n), role: Role::Admin, hash: SecretHash([255; 32]) });
+        let networks = (0..NETWORKS_MAX).map(|n| format!("ffff:ffff:{n:x}::/128").parse().unwrap());
+        settings.push(setting(SettingKey::Users, SettingValue::Users(users.collect())));
+        settings.push(setting(SettingKey::Keys, SettingValue::Keys(keys.collect())));
+        settings.push(setting(SettingKey::Whitelist, SettingValue::Whitelist(networks.collect())));
+        assert!(settings.iter().all(Setting::plausible));
+        let key = TokenKey { family: TokenFamily::Uint, value: TokenValue(u32::MAX) };
+        let prep = Prep {
+            key,
+            g: Generation(u64::MAX),
+            token_type: TokenType::String3IncludeLetter,
+            agent_id: "a".repeat(64).parse().unwrap(),
+            session: SessionId(u128::MAX),
+            address: "f".repeat(ACTOR_CHARS_MAX),
+            granted: WallMs(i64::MAX),
+            from: WallMs(i64::MAX),
+            until: WallMs(i64::MAX),
+        };
+        let lease = Lease { rseq: u64::MAX, attempt: u64::MAX, ..Lease::from_prep(&prep) };
+        let page = PeerMessage::Page {
+            exchange: u64::MAX,
+            after: Some(key),
+            records: vec![(key, lease); PAGE_MAX],
+            proposals: Vec::new(),
+            settings,
+            memory: Memory::default(),
+            last: true,
+        };
+        let sealed = seal_messages(&own(MasterId::One, 5, &[], true), vec![page]).expect("it fits");
+        let whole = codec().serialized_size(&sealed).unwrap();
+        // Up to 2,047 other records may be in the delivery before it.
+        let before = 2_048 * (codec().serialized_size(&(key, prep)).unwrap() + 64);
+        assert!(whole + before < FRAME_LEN_MAX as u64, "{whole} bytes, and {before} before it");
+    }
+
+    /// No template is as long as a layout of 16 fields with an alphabet of its own.
+    fn largest(name: GeneratorName) -> Namespace {
+        let fields = ["zero:1", "time:41", "token:16", "serial:20", "random:10"].map(str::to_owned);
+        let mut fields: Vec<String> = fields.into();
+        fields.extend((0..10).map(|_| "const:4=15".to_owned()));
+        let definition = Definition {
+            kind: Kind::Layout,
+            scope: Some(Scope::Own),
+            bits: Some(128),
+            epoch: Some("2024-01-01T00:00:00.000Z".to_owned()),
+            unit_ms: Some(1),
+            fields: Some(fields),
+            ahead_max_ms: Some(10_000),
+            encoding: Some(EncodingSource::Parameters(EncodingParameters {
+                form: EncodingForm::Sqids,
+                length: Some(64),
+                alphabet: Some(('!'..='~').filter(|c| !"\"'\\".contains(*c)).collect()),
+            })),
+            ..Definition::default()
+        };
+        Namespace::define(name, &definition).unwrap()
     }
 }

@@ -1,10 +1,11 @@
 //! What the audit tells of a change of a setting. Never a password, a key, or a hash of one.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use common::about::About;
 use common::account::{AccountName, ApiKey, User};
 use common::audit::Action;
 use common::namespace::Scope;
-use common::setting::{Setting, SettingValue};
+use common::setting::{Setting, SettingKey, SettingValue};
 
 /// A line: what was done, to what, and how.
 pub(crate) type Line = (Action, String, String);
@@ -25,6 +26,13 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
             let detail = format!("{} {}{reset}{own} {template}", namespace.kind(), namespace.token_type());
             vec![(Action::Define, subject, detail)]
         }
+        SettingValue::About(about) => {
+            let subject = match &setting.key {
+                SettingKey::About(name) => name.to_string(),
+                _ => subject,
+            };
+            vec![(Action::About, subject, noted(about))]
+        }
         SettingValue::Users(users) => {
             let before = match known {
                 Some(SettingValue::Users(before)) => before.as_slice(),
@@ -40,6 +48,15 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
             differences(Action::Key, before, keys, |key| &key.name, key_change)
         }
     }
+}
+
+/// What is noted, the shortest parts first: a line has an end.
+fn noted(about: &About) -> String {
+    let named = [("application", about.application()), ("owner", about.owner())]
+        .map(|(what, text)| format!("{what} \"{text}\""));
+    let labels = about.labels().iter().map(|(key, value)| format!("{key}={value}"));
+    let description = [format!("description \"{}\"", about.description())];
+    named.into_iter().chain(labels).chain(description).collect::<Vec<_>>().join(" ")
 }
 
 /// One line for each name under which something else stands than before.
@@ -81,9 +98,9 @@ fn key_change(before: Option<&ApiKey>, after: &ApiKey) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::about::AboutSource;
     use common::account::{Role, SecretHash};
     use common::audit::Actor;
-    use common::setting::SettingKey;
     use common::time::WallMs;
 
     fn user(name: &str, role: Role, phc: &str) -> User {
@@ -107,6 +124,21 @@ mod tests {
             ["c: removed", "a: new password", "b: operator, was viewer", "d: new, viewer"]
         );
         assert!(told(&after, &after).is_empty());
+    }
+
+    #[test]
+    fn what_is_noted_about_a_name_is_told_whole() {
+        let labels = [("env".to_owned(), "prod".to_owned()), ("tier".to_owned(), "1".to_owned())].into();
+        let source = AboutSource { application: "shop".to_owned(), labels, ..AboutSource::default() };
+        let about = |source| {
+            let (key, value) = (SettingKey::About("orders".parse().unwrap()), SettingValue::About(Box::new(source)));
+            Setting { key, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) }
+        };
+        let told = "application \"shop\" owner \"\" env=prod tier=1 description \"\"";
+        assert_eq!(
+            lines(None, &about(About::new(source).unwrap())),
+            [(Action::About, "orders".to_owned(), told.to_owned())]
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! * A name never stands for two things: only its home proposes it, once, and both hold it durably before anybody is told.
 //! * No two names of one kind give equal IDs unless one of them says that its scope is its own: all names have one home,
 //!   which proposes none that could give what another one gives, confirmed or proposed before it.
+//! * What is noted about a name is of a name that is registered, and the notes about all names fit a frame with everything else.
 //! * Every change has an audit line in the same commit, on both masters.
 //!
 //! # What it costs

@@ -7,7 +7,9 @@ use common::account::{ApiKey, User};
 use common::audit::Actor;
 use common::kind::Kind;
 use common::namespace::{Namespace, Scope};
-use common::setting::{Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue};
+use common::setting::{
+    ABOUTS_LEN_MAX, Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue,
+};
 use common::template::Overlap;
 use common::time::Now;
 use ipnet::IpNet;
@@ -128,6 +130,9 @@ impl SettingsTable {
 
     /// What a change would make of what is known now.
     pub(crate) fn outcome(&self, change: &Change) -> Outcome {
+        if let Some(why) = self.not_to_be_noted(change) {
+            return why;
+        }
         let known = self.settings.get(&change.key());
         let outcome = change.outcome(known.map(|setting| &setting.value), &self.either_whitelist());
         match &outcome {
@@ -138,8 +143,35 @@ impl SettingsTable {
                 Outcome::TooMany
             }
             Outcome::Becomes(SettingValue::Namespace(namespace)) => self.collision(namespace).unwrap_or(outcome),
+            Outcome::Becomes(SettingValue::About(about)) => {
+                let before = known.map_or(0, |setting| length(&setting.value));
+                let fits = self.noted_about_others(&change.key()).saturating_add(about.len()) <= ABOUTS_LEN_MAX;
+                // What makes it shorter is always taken.
+                if fits || about.len() < before { outcome } else { Outcome::AboutsFull }
+            }
             _ => outcome,
         }
+    }
+
+    /// Why nothing can be noted about a name: only what is registered has a note, and what was retired has none but an empty one.
+    fn not_to_be_noted(&self, change: &Change) -> Option<Outcome> {
+        let Change::About { name, about } = change else { return None };
+        match self.settings.get(&SettingKey::Namespace(name.clone())).map(|setting| &setting.value) {
+            Some(SettingValue::Namespace(_)) => None,
+            Some(SettingValue::Retired(_)) if about.is_empty() => None,
+            Some(SettingValue::Retired(_)) => Some(Outcome::Retired),
+            _ => Some(Outcome::NoSuchName),
+        }
+    }
+
+    /// How long the notes about all names but that of `key` are, in bytes, or are about to be.
+    fn noted_about_others(&self, key: &SettingKey) -> usize {
+        let mut lengths = BTreeMap::new();
+        for setting in self.settings.values().chain(self.preps.values()).filter(|setting| setting.key != *key) {
+            let longest: &mut usize = lengths.entry(&setting.key).or_default();
+            *longest = length(&setting.value).max(*longest);
+        }
+        lengths.values().sum()
     }
 
     /// How many names other than `key` are retired, or are not. Other kinds of settings have places of their own.
@@ -173,12 +205,15 @@ impl SettingsTable {
     }
 
     /// Whether there is room for a record that the other master sends. Of names as many as two masters can have
-    /// registered together: each of them counts on its own.
+    /// registered together: each of them counts on its own. Of notes about them as many as of names.
     pub(crate) fn has_room_for(&self, key: &SettingKey) -> bool {
-        let names = self.settings.keys().filter(|key| matches!(key, SettingKey::Namespace(_))).count();
-        !matches!(key, SettingKey::Namespace(_))
-            || self.settings.contains_key(key)
-            || names < NAMESPACES_MAX + RETIRED_MAX
+        let count = |alike: fn(&SettingKey) -> bool| self.settings.keys().filter(|key| alike(key)).count();
+        let known = match key {
+            SettingKey::Namespace(_) => count(|key| matches!(key, SettingKey::Namespace(_))),
+            SettingKey::About(_) => count(|key| matches!(key, SettingKey::About(_))),
+            SettingKey::Whitelist | SettingKey::Users | SettingKey::Keys => 0,
+        };
+        known < NAMESPACES_MAX + RETIRED_MAX || self.settings.contains_key(key)
     }
 
     pub(crate) fn put(&mut self, setting: Setting) {
@@ -201,9 +236,18 @@ impl SettingsTable {
     }
 }
 
+/// How long a note is, in bytes; 0 for all that is none.
+fn length(value: &SettingValue) -> usize {
+    match value {
+        SettingValue::About(about) => about.len(),
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::about::{About, AboutSource};
     use common::namespace::{Definition, GeneratorName};
     use common::time::WallMs;
 
@@ -243,6 +287,70 @@ mod tests {
                 put(&mut settings_table, &retire);
             }
         }
+    }
+
+    fn about(name: &str, description: &str, labels: usize) -> Change {
+        let labels = (0..labels).map(|n| (format!("key-{n}"), "v".repeat(About::TEXT_CHARS_MAX))).collect();
+        let source = AboutSource { description: description.to_owned(), labels, ..AboutSource::default() };
+        Change::About { name: name.parse().unwrap(), about: Box::new(About::new(source).unwrap()) }
+    }
+
+    #[test]
+    fn only_names_that_are_registered_have_a_note_and_a_retired_one_keeps_or_loses_it() {
+        let mut settings_table = SettingsTable::default();
+        assert_eq!(settings_table.outcome(&about("orders", "x", 0)), Outcome::NoSuchName);
+        assert_eq!(settings_table.outcome(&about("default", "x", 0)), Outcome::NoSuchName);
+        put(&mut settings_table, &define("orders".to_owned(), None));
+        put(&mut settings_table, &about("orders", "x", 0));
+        put(&mut settings_table, &about("orders", "y", 0));
+        put(&mut settings_table, &Change::Retire("orders".parse().unwrap()));
+        let key = SettingKey::About("orders".parse().unwrap());
+        assert_eq!(settings_table.get(&key).map(|setting| length(&setting.value)), Some(1));
+        for again in ["y", "z"] {
+            assert_eq!(settings_table.outcome(&about("orders", again, 0)), Outcome::Retired);
+        }
+        put(&mut settings_table, &about("orders", "", 0));
+        assert_eq!(settings_table.outcome(&about("orders", "", 0)), Outcome::AlreadySo);
+    }
+
+    #[test]
+    fn notes_have_room_together_and_what_is_proposed_counts() {
+        let mut settings_table = SettingsTable::default();
+        let mut names = (0..NAMESPACES_MAX).map(|n| format!("n{n}"));
+        let full = loop {
+            let name = names.next().unwrap();
+            put(&mut settings_table, &define(name.clone(), None));
+            match settings_table.outcome(&about(&name, "d", About::LABELS_MAX)) {
+                // All but the first are only proposed.
+                Outcome::Becomes(value) if name != "n0" => {
+                    let key = SettingKey::About(name.parse().unwrap());
+                    settings_table.put_prep(Setting {
+                        key,
+                        version: 1,
+                        value,
+                        actor: Actor::new("a", ""),
+                        at: WallMs(0),
+                    });
+                }
+                Outcome::Becomes(_) => put(&mut settings_table, &about("n0", "d", About::LABELS_MAX)),
+                Outcome::AboutsFull => break name,
+                other => panic!("{other:?}"),
+            }
+        };
+        let noted = settings_table.noted_about_others(&SettingKey::About(full.parse().unwrap()));
+        let one = length(&settings_table.get(&SettingKey::About("n0".parse().unwrap())).unwrap().value);
+        assert!(noted <= ABOUTS_LEN_MAX && noted + one > ABOUTS_LEN_MAX && one > 1_000, "{noted} of {one} each");
+        put(&mut settings_table, &about("n0", "d", 1));
+        put(&mut settings_table, &about(&full, "d", About::LABELS_MAX - 2));
+        let key = |n: usize| SettingKey::About(format!("m{n}").parse().unwrap());
+        let mut others = SettingsTable::default();
+        for n in 0..NAMESPACES_MAX + RETIRED_MAX {
+            assert!(others.has_room_for(&key(n)));
+            let value = SettingValue::About(Box::default());
+            others.put(Setting { key: key(n), version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) });
+        }
+        assert!(!others.has_room_for(&key(NAMESPACES_MAX + RETIRED_MAX)) && others.has_room_for(&key(0)));
+        assert!(others.has_room_for(&SettingKey::Namespace("m0".parse().unwrap())));
     }
 
     #[test]

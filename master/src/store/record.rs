@@ -288,6 +288,10 @@ fn setting_key(tag: u8, key: &SettingKey) -> Vec<u8> {
             bytes.push(b'n');
             bytes.extend_from_slice(name.as_str().as_bytes());
         }
+        SettingKey::About(name) => {
+            bytes.push(b'a');
+            bytes.extend_from_slice(name.as_str().as_bytes());
+        }
     }
     bytes
 }

@@ -1,6 +1,7 @@
 //! What a script may say, and what of it is done.
 
 use super::script::{DAWN, Fail, Script, operator, session};
+use common::about::{About, AboutSource};
 use common::account::{Role, User};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
@@ -198,6 +199,14 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
+    /// An operator notes a description of a name; none takes it back.
+    Describe {
+        name: String,
+        #[arg(optional)]
+        text: Option<String>,
+        #[arg(key, optional)]
+        at: At,
+    },
     /// A stopped master's store holds a proposal of a namespace, as a program left it by which names were at home with
     /// either master.
     LeftProposal {
@@ -368,6 +377,11 @@ impl goldenscript::Runner for Script {
                 return self.ask(agent, at.0, |id| Event::Restore { id, namespace, actor });
             }
             Command::Retire { name, at } => return self.change(at.0, Change::Retire(name.parse()?)),
+            Command::Describe { name, text, at } => {
+                let source = AboutSource { description: text.clone().unwrap_or_default(), ..AboutSource::default() };
+                let (name, about) = (name.parse()?, Box::new(About::new(source)?));
+                return self.change(at.0, Change::About { name, about });
+            }
             Command::LeftProposal { name, template, at } => {
                 let namespace = namespace(name, template.clone(), true)?;
                 let key = SettingKey::Namespace(name.parse()?);

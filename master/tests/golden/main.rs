@@ -32,6 +32,7 @@ macro_rules! scripts {
 scripts! {
     a_change_of_settings_needs_both
     a_name_never_stands_for_two_things
+    what_is_noted_about_a_name_needs_both_and_changes
     a_proposal_of_a_setting_survives_a_replacement
     an_operators_orders_are_audited_on_both
     an_order_is_answered_when_both_have_written_it_down

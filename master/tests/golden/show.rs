@@ -77,6 +77,8 @@ pub(crate) fn show_setting(setting: &Setting) -> String {
             format!("{}{own}{template}", namespace.kind())
         }
         SettingValue::Retired(_) => "retired".to_owned(),
+        SettingValue::About(about) if about.is_empty() => "nothing".to_owned(),
+        SettingValue::About(about) => about.description().to_owned(),
         SettingValue::Users(users) => format!("{users:?}"),
         SettingValue::Keys(keys) => {
             let keys = keys.iter().map(|key| format!("{} {}", key.name, key.role));

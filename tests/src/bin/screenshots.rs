@@ -124,6 +124,10 @@ async fn furnish(cluster: &mut Cluster, browser: &Browser) -> Result<()> {
             json!({"name": "invoices", "kind": "string", "template": "INV-{date:%Y%m%d}-{token}{serial:6}{check:luhn}", "token_type": "string2-only-number"}),
         ),
         ("/api/namespaces", json!({"name": "messages", "kind": "uniq64"})),
+        (
+            "PUT /api/namespaces/invoices/about",
+            json!({"description": "Numbers on invoices", "application": "billing", "owner": "team-pay", "labels": {"env": "prod"}}),
+        ),
         ("/api/whitelist", json!({"range": "10.20.0.0/16"})),
         ("/api/users", json!({"name": "jane", "password": "a-picture-of-a-password", "role": "operator"})),
         ("/api/users", json!({"name": "night-shift", "password": "a-picture-of-a-password", "role": "viewer"})),
@@ -132,7 +136,8 @@ async fn furnish(cluster: &mut Cluster, browser: &Browser) -> Result<()> {
     let token = cluster.agent_status(6).await?.token("uint2").context("no token")?.to_owned();
     let address = format!("/api/leases/uint2/{token}/terminate");
     wanted.push((&address, json!({"confirm": format!("uint2/{token}")})));
-    let script = "const [address, body, done] = arguments; ask('POST', address, body).then(() => done(''), (e) => done(String(e)));";
+    let script = "const [what, body, done] = arguments; const [method, address] = what.startsWith('/') ? ['POST', what] : what.split(' ');
+        ask(method, address, body).then(() => done(''), (e) => done(String(e)));";
     for (address, body) in wanted {
         let said = browser.execute_async(script, vec![json!(address), body]).await?;
         anyhow::ensure!(said == "", "{address}: {said}");

@@ -93,8 +93,24 @@ pub(crate) async fn walk(admin: &Caller, token: &str) -> usize {
         }
         for page in pages(token) {
             for field in [
-                "type", "state", "agent", "page", "search", "sort", "token", "id", "next", "actor", "action", "about",
+                "type",
+                "state",
+                "agent",
+                "page",
+                "search",
+                "sort",
+                "token",
+                "id",
+                "next",
+                "actor",
+                "action",
+                "about",
                 "layout",
+                "q",
+                "application",
+                "owner",
+                "label",
+                "kind",
             ] {
                 let path = format!("{page}?{field}={quoted}");
                 look(admin.get(&path).await, &path);

@@ -38,6 +38,7 @@ pub(crate) fn pages(token: &str) -> Vec<String> {
     let routes = routes.split("fn spare_router").next().unwrap();
     let all = routes.split(".route(\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
     let all = all.map(|path| path.replace("{type}", "uint2").replace("{token}", token).replace("{*page}", "leases"));
+    let all = all.map(|path| path.replace("{kind}", "uniq64").replace("{name}", "victim-name"));
     let pages: Vec<String> = all.filter(|path| !path.starts_with("/assets")).collect();
     assert!(pages.iter().all(|path| !path.contains('{')), "a page that this test does not know: {pages:?}");
     assert!(pages.contains(&"/".to_owned()), "{pages:?}");
@@ -49,7 +50,7 @@ fn effective(call: &Call, token: &str) -> (String, Value) {
     let named = match (call.method.as_str(), call.path.as_str()) {
         (_, "/api/users/{name}" | "/api/users/{name}/role" | "/api/users/{name}/password") => "victim",
         (_, "/api/keys/{name}") => "victim-key",
-        (_, "/api/namespaces/{name}/retire") => "victim-name",
+        (_, "/api/namespaces/{name}/retire" | "/api/namespaces/{name}/about") => "victim-name",
         _ => "unnamed",
     };
     let path = call.path.replace("{name}", named).replace("{type}", "uint2").replace("{token}", token);
@@ -63,6 +64,7 @@ fn effective(call: &Call, token: &str) -> (String, Value) {
         ("POST", "/api/namespaces") => json!({"name": "intruder", "kind": "uniq64"}),
         ("PUT", "/api/generators/{name}") => json!({"kind": "uniq64"}),
         ("POST", "/api/namespaces/{name}/retire") => json!({"confirm": "victim-name"}),
+        ("PUT", "/api/namespaces/{name}/about") => json!({"owner": "an intruder", "labels": {"a": "b"}}),
         ("POST", "/api/whitelist") => json!({"range": "10.0.0.0/8"}),
         ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8"}),
         ("POST", "/api/leases/{type}/{token}/terminate") => json!({"confirm": format!("uint2/{token}")}),

@@ -77,6 +77,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(read::audit))
         .routes(routes!(read::verify))
         .routes(routes!(setting::namespaces, setting::define))
+        .routes(routes!(setting::about))
         .routes(routes!(setting::retire))
         .routes(routes!(setting::register))
         .routes(routes!(layout::layout))
@@ -159,7 +160,7 @@ impl core::convert::From<Refusal> for Problem {
         use StatusCode as S;
         let (status, code) = match refusal {
             Refusal::NameTaken => (S::CONFLICT, "name_taken"),
-            Refusal::TooMany { .. } => (S::CONFLICT, "too_many"),
+            Refusal::TooMany { .. } | Refusal::AboutsFull { .. } => (S::CONFLICT, "too_many"),
             Refusal::LastAdmin => (S::CONFLICT, "last_admin"),
             Refusal::NoLease => (S::CONFLICT, "no_lease"),
             Refusal::NoSuchUser | Refusal::NoSuchName => (S::NOT_FOUND, "not_found"),

@@ -1,15 +1,18 @@
-//! Namespaces and the whitelist.
+//! Namespaces, what is noted about them, and the whitelist.
 
 use super::{Caller, From, ProblemBody, Refused, body, caller, query, read_as};
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
 use crate::masters::{Masters, NamespaceRow, NetworkRow};
+use crate::names::NamespaceFilter;
 use crate::problem::Problem;
+use crate::query::NamespacesQuery;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use common::about::{About, AboutSource};
 use common::namespace::{Definition, GeneratorName, Namespace, Scope};
 use common::rpc::lease::{Changed, Refusal};
 use common::setting::Change;
@@ -58,12 +61,21 @@ pub(crate) struct RangeQuery {
 
 /// What generators' names stand for, the predefined ones first.
 #[utoipa::path(
-    get, path = "/api/namespaces", tag = "settings",
-    responses((status = 200, description = "All of them", body = [NamespaceRow])),
+    get, path = "/api/namespaces", tag = "settings", params(NamespacesQuery),
+    responses(
+        (status = 200, description = "All that match", body = [NamespaceRow]),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json")
+    ),
     security(("login" = ["viewer"]), ("key" = ["viewer"]))
 )]
-pub(crate) async fn namespaces(State(masters): State<Arc<dyn Masters>>) -> Result<Json<Vec<NamespaceRow>>, Problem> {
-    Ok(Json(ask::within(masters.namespaces()).await?))
+pub(crate) async fn namespaces(
+    State(masters): State<Arc<dyn Masters>>,
+    asked: Result<Query<NamespacesQuery>, QueryRejection>,
+) -> Result<Json<Vec<NamespaceRow>>, Problem> {
+    let filter = NamespaceFilter::try_from(query(asked)?)?;
+    let mut rows = ask::within(masters.namespaces()).await?;
+    rows.retain(|row| filter.admits(row));
+    Ok(Json(rows))
 }
 
 /// Registers what a name stands for, for ever.
@@ -139,6 +151,35 @@ async fn registered(
     let all = ask::within(masters.namespaces()).await?;
     let row = all.into_iter().find(|row| row.name == name && row.definition.kind == definition.kind);
     row.map(|row| (status, Json(row))).ok_or_else(|| Refusal::Retry.into())
+}
+
+/// Notes what a name is for, whose it is, and its labels, in the place of all that was noted before. None of it changes its IDs.
+#[utoipa::path(
+    put, path = "/api/namespaces/{name}/about", tag = "settings", request_body = AboutSource,
+    params(("name" = String, Path, description = "The name")),
+    responses(
+        (status = 200, description = "Both masters hold it", body = NamespaceRow),
+        (status = 404, description = "`not_found`: no such name is registered", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`generator_exists`: it was retired, of which only an empty note is taken; `too_many`: the notes about all names would be too long together", body = ProblemBody, content_type = "application/problem+json"),
+        Refused
+    ),
+    security(("login" = ["operator"]), ("key" = ["operator"]))
+)]
+pub(crate) async fn about(
+    State(auth): State<Arc<Auth>>,
+    State(masters): State<Arc<dyn Masters>>,
+    who: Who,
+    from: From,
+    name: Result<Path<String>, PathRejection>,
+    form: Result<Json<AboutSource>, JsonRejection>,
+) -> Result<Json<NamespaceRow>, Problem> {
+    let caller = caller(who, Role::Operator, from)?;
+    let name: GeneratorName = read_as("name", &super::path(name)?)?;
+    let about = Box::new(About::new(body(form)?).map_err(|e| Problem::bad_parameter(e.to_string()))?);
+    auth.commands().change(Change::About { name: name.clone(), about }, caller.actor()).await?;
+    let all = ask::within(masters.namespaces()).await?;
+    let row = all.into_iter().find(|row| row.name == name && !row.registered_by.is_empty());
+    row.map(Json).ok_or_else(|| Refusal::Retry.into())
 }
 
 /// The name once more, by whom it is to be retired. By key the body may be left out.

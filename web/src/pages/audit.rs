@@ -58,13 +58,14 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 19] = [
+const ACTIONS: [Action; 20] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
     Action::Deny,
     Action::End,
     Action::Define,
+    Action::About,
     Action::Retire,
     Action::Whitelist,
     Action::User,
@@ -89,6 +90,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::Renew => w.act_renew,
         Action::Define => w.act_define,
         Action::Retire => w.act_retire,
+        Action::About => w.act_about,
         Action::Whitelist => w.act_whitelist,
         Action::PeerLost => w.act_peer_lost,
         Action::Join => w.act_join,
@@ -188,7 +190,12 @@ impl Line {
             Action::Deny | Action::Terminate | Action::PeerLost | Action::RolledBack | Action::Reverted => "bad",
             Action::End | Action::LogIn => "rest",
             Action::Whitelist | Action::User | Action::Key | Action::LockOut | Action::Vouch => "warn",
-            Action::Define | Action::Retire | Action::Join | Action::AfterRevert | Action::ForgetClock => "wait",
+            Action::Define
+            | Action::About
+            | Action::Retire
+            | Action::Join
+            | Action::AfterRevert
+            | Action::ForgetClock => "wait",
         };
         let short = shortened(&row.detail);
         Self {

@@ -11,6 +11,8 @@ mod explain;
 mod frame;
 mod lease;
 mod leases;
+mod name;
+mod names;
 mod overview;
 mod picture;
 mod settings;
@@ -27,8 +29,9 @@ use crate::ask::{self, Snapshot};
 use crate::auth::Role;
 use crate::commands::Commands;
 use crate::masters::{Masters, Unavailable};
+use crate::names::NamespaceFilter;
 use crate::problem::Problem;
-use crate::query::given;
+use crate::query::{NamespacesQuery, given};
 use crate::words::{Lang, Words};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query};
@@ -53,7 +56,8 @@ pub(crate) enum What {
     Leases(leases::LeasesView),
     Lease(TokenKey),
     Agents(agents::AgentsView),
-    Namespaces,
+    Namespaces(NamespaceFilter),
+    Name(name::NameView),
     Whitelist,
     Audit(audit::AuditView),
     /// Pages of which only the frame changes by itself.
@@ -114,7 +118,8 @@ pub(crate) async fn parts(context: &Context<'_>, view: &View, snapshot: &Snapsho
         What::Leases(leases) => leases::parts(&page, leases, &mut parts).await?,
         What::Lease(key) => lease::parts(&page, *key, &mut parts).await?,
         What::Agents(agents) => agents::parts(&page, agents, &mut parts).await?,
-        What::Namespaces => tables::namespaces(&page, &mut parts).await?,
+        What::Namespaces(filter) => names::parts(&page, filter, &mut parts).await?,
+        What::Name(name) => name::parts(&page, name, &mut parts).await?,
         What::Whitelist => tables::whitelist(&page, &mut parts).await?,
         What::Audit(audit) => audit::parts(&page, audit, &mut parts).await?,
         What::Static(_) => {}
@@ -134,7 +139,8 @@ pub(crate) async fn page(context: &Context<'_>, visitor: &Visitor, what: What) -
         What::Leases(leases) => leases::page(frame, leases, &parts)?,
         What::Lease(key) => lease::page(frame, *key, &parts)?,
         What::Agents(agents) => agents::page(frame, agents, &parts)?,
-        What::Namespaces => tables::namespaces_page(frame, &parts)?,
+        What::Namespaces(filter) => names::page(frame, filter, &parts)?,
+        What::Name(name) => name::page(masters, frame, name, &parts).await?,
         What::Whitelist => tables::whitelist_page(frame, &parts)?,
         What::Audit(audit) => audit::page(frame, audit, &parts)?,
         What::Static(Static::Settings) => settings::page(masters, frame).await?,
@@ -189,13 +195,19 @@ impl<S: Send + Sync> FromRequestParts<S> for What {
             "" => query::<Nothing, S>(head, state).await.map(|_| Self::Overview)?,
             "/leases" => Self::Leases(query::<leases::LeasesQuery, S>(head, state).await?.try_into()?),
             "/agents" => Self::Agents(query::<agents::AgentsQuery, S>(head, state).await?.try_into()?),
-            "/namespaces" => Self::Namespaces,
+            "/namespaces" => Self::Namespaces(query::<NamespacesQuery, S>(head, state).await?.try_into()?),
             "/whitelist" => Self::Whitelist,
             "/audit" => Self::Audit(query::<audit::AuditViewQuery, S>(head, state).await?.try_into()?),
             "/designer" => Self::Static(Static::Designer),
             "/explain" => Self::Static(Static::Explain),
             "/users" => Self::Static(Static::Users),
             "/settings" => Self::Static(Static::Settings),
+            _ if path.starts_with("/namespaces/") => {
+                let name =
+                    path.strip_prefix("/namespaces/").and_then(|rest| rest.trim_end_matches('/').split_once('/'));
+                let view = name.and_then(|(kind, name)| name::NameView::parse(kind, name));
+                Self::Name(view.ok_or_else(Problem::not_found)?)
+            }
             _ => {
                 let token = path.strip_prefix("/leases/").and_then(|rest| rest.split_once('/'));
                 let (token_type, token) = token.ok_or_else(Problem::not_found)?;

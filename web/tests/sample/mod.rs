@@ -5,6 +5,7 @@
 
 pub(crate) mod ask;
 
+use common::about::{About, AboutSource};
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;
@@ -269,6 +270,7 @@ impl Commands for SampleAccounts {
             Outcome::LastAdmin => Err(Refusal::LastAdmin),
             Outcome::Retired => Err(Refusal::NameRetired),
             Outcome::NoSuchName => Err(Refusal::NoSuchName),
+            Outcome::AboutsFull => Err(Refusal::AboutsFull { max: 0 }),
             Outcome::Collides { name, example } => Err(Refusal::Collides { name, example }),
             Outcome::Becomes(value) => {
                 match value {
@@ -432,11 +434,19 @@ pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
     NamespaceRow {
         name: name.parse().unwrap(),
         definition,
+        about: About::default(),
         capacity: 100_000_000,
         registered_by: "jane".to_owned(),
         retired: false,
         leased: true,
     }
+}
+
+/// What is noted about a name.
+pub(crate) fn about(description: &str, application: &str, owner: &str, labels: &[(&str, &str)]) -> About {
+    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let [description, application, owner] = [description, application, owner].map(str::to_owned);
+    About::new(AboutSource { description, application, owner, labels }).unwrap()
 }
 
 /// Agents, namespaces and lines of the audit, as there are after a while.
@@ -446,5 +456,7 @@ pub(crate) fn furnish(state: &mut State) {
     state.agents = named.into_iter().zip(1..).map(|((name, how), n)| agent(name, how, &rates(n))).collect();
     state.namespaces =
         vec![namespace("default", None), namespace("invoices", Some("INV-{date:%Y%m%d}-{token}{serial:6}"))];
+    state.namespaces[1].about =
+        about("Numbers on invoices", "billing", "team-pay", &[("env", "prod"), ("region", "eu-west-1")]);
     state.audit = vec![line(1, Action::Grant, "uint2 6"), line(2, Action::Renew, "uint2 6")];
 }

@@ -15,6 +15,14 @@ use common::setting::{Change, NETWORKS_MAX, Outcome, Setting, SettingKey};
 use common::time::Now;
 use ipnet::IpNet;
 
+/// The setting that says that a name is retired, in whose way that stands.
+fn retired(change: &Change) -> SettingKey {
+    match change {
+        Change::About { name, .. } => SettingKey::Namespace(name.clone()),
+        _ => change.key(),
+    }
+}
+
 impl Ledger<Pairwise> {
     /// Before anything is said to the other master: the first user becomes a proposal like any other, and goes with the
     /// greeting by which the two become a pair.
@@ -91,6 +99,7 @@ impl Ledger<Pairwise> {
             return;
         }
         match self.settings_table.outcome(change) {
+            Outcome::Retired => self.tell_setting(&retired(change), fx),
             Outcome::Becomes(_) => self.want(now, change, actor, fx),
             // What stands in the way is told: whoever asked may not have heard of it yet.
             Outcome::Collides { name, .. } => self.tell_setting(&SettingKey::Namespace(name), fx),
@@ -99,7 +108,7 @@ impl Ledger<Pairwise> {
             | Outcome::TooMany
             | Outcome::NoSuch
             | Outcome::LastAdmin
-            | Outcome::Retired
+            | Outcome::AboutsFull
             | Outcome::NoSuchName => self.tell_setting(&key, fx),
         }
     }

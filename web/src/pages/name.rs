@@ -1,0 +1,203 @@
+//! One name: what it stands for, what is noted about it, and who serves it.
+
+use super::agents::state_name;
+use super::names::{Noted, Shown};
+use super::{Frame, PageContext, Parts, rows, widest};
+use crate::agents::{AgentRow, CapacityRow};
+use crate::auth::Role;
+use crate::masters::{Masters, NamespaceRow};
+use crate::problem::Problem;
+use crate::query::{PAGE_ROWS, escaped};
+use crate::text::{grouped, percent, short};
+use crate::words::{Words, fill};
+use askama::Template;
+use common::kind::{Bucket, Kind};
+use common::namespace::GeneratorName;
+use common::token::{TokenKey, TokenType};
+
+/// Which name: `default` is there for more than one kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NameView {
+    kind: Kind,
+    name: GeneratorName,
+}
+
+impl NameView {
+    /// By an address: `string/invoices`.
+    pub(super) fn parse(kind: &str, name: &str) -> Option<Self> {
+        Some(Self { kind: kind.parse().ok()?, name: name.parse().ok()? })
+    }
+
+    async fn row(&self, masters: &dyn Masters) -> Result<NamespaceRow, Problem> {
+        let all = rows(masters.namespaces()).await?;
+        let found = all.into_iter().find(|row| row.name == self.name && row.definition.kind == self.kind);
+        found.ok_or_else(Problem::not_found)
+    }
+}
+
+/// Where a name's own page is.
+pub(super) fn href(row: &NamespaceRow) -> String {
+    format!("/namespaces/{}/{}", row.definition.kind, row.name)
+}
+
+#[derive(Template)]
+#[template(path = "name.html")]
+struct Page<'a> {
+    frame: Frame,
+    parts: &'a Parts,
+    name: String,
+    /// What is noted, as far as it may be changed by whoever looks.
+    noted: Option<Noted>,
+}
+
+pub(super) async fn page(
+    masters: &dyn Masters,
+    frame: Frame,
+    view: &NameView,
+    parts: &Parts,
+) -> Result<String, Problem> {
+    let row = view.row(masters).await?;
+    let may = frame.operator && !row.retired && !row.registered_by.is_empty();
+    let (title, name) = (fill(frame.w.one_name, &[row.name.as_str()]), row.name.to_string());
+    Ok(Page { frame: frame.titled(title), parts, name, noted: may.then(|| Noted::new(&row.about)) }.render()?)
+}
+
+pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut Parts) -> Result<(), Problem> {
+    let w = page.w;
+    let row = view.row(page.masters).await?;
+    let offset = rows(page.masters.settings()).await?.utc_offset.parse().unwrap_or_default();
+    let serving = if row.retired { Vec::new() } else { serving(rows(page.masters.agents()).await?, &row) };
+    let detail = Detail {
+        w,
+        it: Shown::new(&row, page, offset),
+        figures: Figures::new(&row, &serving, w),
+        audit: format!("/audit?about={}", escaped(row.name.as_str())),
+        admin: page.key.role >= Role::Admin,
+        gated: page.snapshot.gated(),
+    };
+    parts.add("detail", &detail)?;
+    let shown = serving.iter().take(PAGE_ROWS).map(|agent| Server::new(agent, &row, w)).collect();
+    let token_type = row.definition.token_type.as_deref().unwrap_or_default();
+    let none = if row.retired { w.retired.to_owned() } else { fill(w.serves_none, &[token_type]) };
+    parts.add("served", &Served { w, rows: shown, none })?;
+    Ok(())
+}
+
+/// The agents that can mint by this name: those that hold a token of its type. They learn of a name when they are first asked
+/// for it.
+fn serving(all: Vec<AgentRow>, row: &NamespaceRow) -> Vec<AgentRow> {
+    let wanted = row.definition.token_type.as_deref().unwrap_or_default();
+    let fitting = all.into_iter().map(|mut agent| {
+        agent.tokens.retain(|held| held.token_type == wanted);
+        agent
+    });
+    let mut serving: Vec<AgentRow> = fitting.filter(|agent| !agent.tokens.is_empty()).collect();
+    // What needs a look comes first; the names are in order already.
+    serving.sort_by_key(|agent| agent.state);
+    serving
+}
+
+/// What an agent says that it has left, if it is of this name.
+fn left<'a>(agent: &'a AgentRow, row: &NamespaceRow) -> Option<&'a CapacityRow> {
+    let scarcest = agent.report.as_ref()?.scarcest.as_ref()?;
+    (scarcest.name == row.name.as_str() && scarcest.kind == row.definition.kind.name()).then_some(scarcest)
+}
+
+#[derive(Template)]
+#[template(path = "name_detail.html")]
+struct Detail {
+    w: &'static Words,
+    it: Shown,
+    figures: Figures,
+    /// Where the audit tells of it.
+    audit: String,
+    admin: bool,
+    gated: bool,
+}
+
+struct Figures {
+    agents: String,
+    tokens: String,
+    /// What all of these tokens can give together.
+    capacity: String,
+    capacity_exact: String,
+    rate: String,
+    /// The least that any agent said to have left, with its name.
+    left: Option<(String, String)>,
+}
+
+impl Figures {
+    fn new(row: &NamespaceRow, serving: &[AgentRow], w: &'static Words) -> Self {
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let tokens = count(serving.iter().map(|agent| agent.tokens.len()).sum());
+        let capacity = row.capacity.saturating_mul(tokens);
+        let rates = serving.iter().filter_map(|agent| agent.report.as_ref()).map(|report| u64::from(report.rate()));
+        let part = |it: &CapacityRow| u128::from(it.left) * u128::from(u32::MAX) / u128::from(it.of.max(1));
+        let told = serving.iter().filter_map(|agent| Some((agent, left(agent, row)?)));
+        let scarcest = told.min_by_key(|(_, it)| part(it));
+        Self {
+            agents: grouped(count(serving.len())),
+            tokens: grouped(tokens),
+            capacity: fill(per(row.definition.kind, w), &[&short(capacity)]),
+            capacity_exact: grouped(capacity),
+            rate: short(rates.sum()),
+            left: scarcest.map(|(agent, it)| (percent(it.left, it.of), agent.agent_id.to_string())),
+        }
+    }
+}
+
+/// The unit of time that a kind's capacity is told in.
+pub(super) fn per(kind: Kind, w: &'static Words) -> &'static str {
+    match kind.spec().unit {
+        Bucket::Day => w.capacity_day,
+        Bucket::Hour | Bucket::Millisecond => w.capacity_hour,
+        Bucket::Tick => w.capacity_tick,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "name_served.html")]
+struct Served {
+    w: &'static Words,
+    rows: Vec<Server>,
+    none: String,
+}
+
+struct Server {
+    key: String,
+    name: String,
+    href: String,
+    tone: &'static str,
+    state: &'static str,
+    not_ready: Option<String>,
+    tokens: Vec<(String, String)>,
+    rate: Option<String>,
+    /// How much is left of this name's capacity, and the exact numbers.
+    left: Option<(String, String)>,
+}
+
+impl Server {
+    fn new(agent: &AgentRow, row: &NamespaceRow, w: &'static Words) -> Self {
+        let lease = |held: &crate::agents::HeldRow| {
+            let key =
+                held.token_type.parse::<TokenType>().ok().and_then(|it| TokenKey::parse(it.family(), &held.token));
+            let token_type = key.map_or(held.token_type, |key| widest(key).name());
+            (held.token.clone(), format!("/leases/{token_type}/{}", held.token))
+        };
+        let exact = |it: &CapacityRow| {
+            let unit = super::unit(it.kind, w);
+            (percent(it.left, it.of), fill(w.capacity_long, &[&grouped(it.left), &grouped(it.of), unit]))
+        };
+        Self {
+            key: format!("agent-{}-{}", agent.agent_id, agent.session.shown()),
+            name: agent.agent_id.to_string(),
+            href: format!("/agents?search={}", escaped(agent.agent_id.as_str())),
+            tone: agent.state.name(),
+            state: state_name(agent.state, w),
+            not_ready: agent.report.as_ref().and_then(|report| report.not_ready.clone()),
+            tokens: agent.tokens.iter().map(lease).collect(),
+            rate: agent.report.as_ref().map(|report| short(report.rate().into())),
+            left: left(agent, row).map(exact),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The generators' names: what they stand for, whose they are, and how they are found.
+
+use super::bits::{kind_drawing, layout_picture};
+use super::name::{href, per};
+use super::{Frame, PageContext, Parts, rows};
+use crate::auth::Role;
+use crate::masters::NamespaceRow;
+use crate::names::NamespaceFilter;
+use crate::preferences::Choice;
+use crate::problem::Problem;
+use crate::query::escaped;
+use crate::text::{grouped, short};
+use crate::words::{Words, fill};
+use askama::Template;
+use common::about::About;
+use common::calendar::UtcOffset;
+use common::kind::Kind;
+use common::namespace::{Namespace, Scope};
+use common::time::WallMs;
+use common::token::{TokenType, TokenValue};
+
+/// The token and the serial of an example: the token is `12` as characters, which every type of string has.
+const EXAMPLE_TOKEN: u32 = 38;
+const EXAMPLE_SERIAL: u32 = 42;
+
+#[derive(Template)]
+#[template(path = "namespaces.html")]
+struct NamespacesPage<'a> {
+    frame: Frame,
+    parts: &'a Parts,
+    types: Vec<&'static str>,
+    search: String,
+    application: String,
+    owner: String,
+    label: String,
+    kinds: Vec<Choice>,
+    filtered: bool,
+}
+
+pub(super) fn page(frame: Frame, filter: &NamespaceFilter, parts: &Parts) -> Result<String, askama::Error> {
+    let types = TokenType::ALL.into_iter().filter(|kind| kind.family().width().is_some()).map(TokenType::name);
+    let choice = |kind: Kind| Choice { value: kind.name(), name: kind.name(), chosen: filter.kind == Some(kind) };
+    NamespacesPage {
+        frame,
+        parts,
+        types: types.collect(),
+        search: filter.search.as_ref().map(ToString::to_string).unwrap_or_default(),
+        application: filter.application.as_ref().map(ToString::to_string).unwrap_or_default(),
+        owner: filter.owner.as_ref().map(ToString::to_string).unwrap_or_default(),
+        label: filter.label.as_ref().map(ToString::to_string).unwrap_or_default(),
+        kinds: Kind::NAMED.map(choice).into(),
+        filtered: *filter != NamespaceFilter::default(),
+    }
+    .render()
+}
+
+pub(super) async fn parts(page: &PageContext<'_>, filter: &NamespaceFilter, parts: &mut Parts) -> Result<(), Problem> {
+    let all = rows(page.masters.namespaces()).await?;
+    let offset = rows(page.masters.settings()).await?.utc_offset.parse().unwrap_or_default();
+    let shown: Vec<Shown> =
+        all.iter().filter(|row| filter.admits(row)).map(|row| Shown::new(row, page, offset)).collect();
+    let (admin, gated) = (page.key.role >= Role::Admin, page.snapshot.gated());
+    let number = |n: usize| grouped(u64::try_from(n).unwrap_or(u64::MAX));
+    let count = fill(page.w.names_shown, &[&number(shown.len()), &number(all.len())]);
+    parts.add("rows", &NamespacesPart { w: page.w, rows: shown, admin, gated })?;
+    parts.add("count", &Count { count })?;
+    Ok(())
+}
+
+#[derive(Template)]
+#[template(source = "{{ count }}", ext = "html")]
+struct Count {
+    count: String,
+}
+
+/// What is noted about a name, as it is shown.
+pub(super) struct Noted {
+    pub(super) description: String,
+    pub(super) application: String,
+    pub(super) owner: String,
+    /// As text, and where the others are that have it.
+    pub(super) labels: Vec<(String, String)>,
+    pub(super) is_empty: bool,
+}
+
+impl Noted {
+    pub(super) fn new(about: &About) -> Self {
+        let label = |(key, value): (&String, &String)| {
+            let text = if value.is_empty() { key.clone() } else { format!("{key}={value}") };
+            (text.clone(), format!("/namespaces?label={}", escaped(&text)))
+        };
+        Self {
+            description: about.description().to_owned(),
+            application: about.application().to_owned(),
+            owner: about.owner().to_owned(),
+            labels: about.labels().iter().map(label).collect(),
+            is_empty: about.is_empty(),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "namespaces_rows.html")]
+struct NamespacesPart {
+    w: &'static Words,
+    rows: Vec<Shown>,
+    admin: bool,
+    gated: bool,
+}
+
+/// A name as it is shown, in the table and on its own page.
+pub(super) struct Shown {
+    key: String,
+    pub(super) href: String,
+    pub(super) name: String,
+    pub(super) kind: &'static str,
+    pub(super) template: String,
+    pub(super) token_type: String,
+    pub(super) capacity: String,
+    pub(super) capacity_exact: String,
+    pub(super) resets: bool,
+    pub(super) step: String,
+    pub(super) example: String,
+    /// The bits of its numbers.
+    pub(super) drawing: Option<String>,
+    pub(super) registered_by: String,
+    pub(super) own: bool,
+    pub(super) retired: bool,
+    pub(super) leased: bool,
+    pub(super) noted: Noted,
+}
+
+impl Shown {
+    /// The predefined ones always exist.
+    pub(super) fn retirable(&self) -> bool {
+        !self.retired && !self.registered_by.is_empty()
+    }
+
+    pub(super) fn new(row: &NamespaceRow, page: &PageContext<'_>, offset: UtcOffset) -> Self {
+        let (w, definition) = (page.w, &row.definition);
+        Self {
+            href: href(row),
+            noted: Noted::new(&row.about),
+            key: format!("namespace-{}-{}", definition.kind, row.name),
+            name: row.name.to_string(),
+            kind: definition.kind.name(),
+            template: definition.template.clone().unwrap_or_default(),
+            token_type: definition.token_type.clone().unwrap_or_default(),
+            capacity: fill(per(definition.kind, w), &[&short(row.capacity)]),
+            capacity_exact: grouped(row.capacity),
+            resets: definition.everyday_reset.unwrap_or_default(),
+            step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
+            example: example(row, page.snapshot.now, offset).unwrap_or_default(),
+            drawing: drawing_of(row, w),
+            registered_by: row.registered_by.clone(),
+            own: definition.scope == Some(Scope::Own),
+            retired: row.retired,
+            leased: row.leased,
+        }
+    }
+}
+
+fn drawing_of(row: &NamespaceRow, w: &'static Words) -> Option<String> {
+    let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
+    match namespace.layout() {
+        Some(definition) => Some(layout_picture(definition.layout(), None, w).drawing),
+        None => kind_drawing(namespace.kind(), w),
+    }
+}
+
+/// An ID of today as this namespace writes it.
+fn example(row: &NamespaceRow, now: WallMs, offset: UtcOffset) -> Option<String> {
+    let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
+    namespace.example(offset, now, TokenValue(EXAMPLE_TOKEN), EXAMPLE_SERIAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_example_is_one_of_its_own_namespace() {
+        let now = WallMs(1_795_179_906_000);
+        for (token_type, template, id) in [
+            (None, None, "3851818012122284074"),
+            (Some("string2-only-number"), Some("{date:%Y%m%d}{token}{serial:6}"), "2026112012000042"),
+            (Some("string3-include-letter"), Some("{date:%Y%m%d}{biz:2}{token}{serial:6}"), "20261120AA012000042"),
+        ] {
+            let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
+            let [token_type, template] = [token_type, template].map(|text| text.map(str::to_owned));
+            let definition = common::namespace::Definition { kind, token_type, template, ..Default::default() };
+            let row = NamespaceRow {
+                name: "orders".parse().unwrap(),
+                definition,
+                about: About::default(),
+                capacity: 1,
+                registered_by: String::new(),
+                retired: false,
+                leased: true,
+            };
+            assert_eq!(example(&row, now, UtcOffset::default()).unwrap(), id);
+        }
+    }
+}
