@@ -157,6 +157,20 @@ pub enum Refusal {
     /// Too many requests at once.
     #[error("{0}")]
     Overloaded(&'static str),
+    /// A plugin of the name says no.
+    #[error("{detail}")]
+    ByPlugin {
+        /// Which one.
+        plugin: String,
+        /// Its code.
+        code: MintCode,
+        /// Its reason.
+        detail: String,
+        /// When to ask again, if it said so.
+        retry: Option<SpanMs>,
+        /// Whether IDs were taken for the call already: then they are a gap.
+        taken: bool,
+    },
 }
 
 /// What is wrong with the clock.
@@ -198,6 +212,7 @@ impl Refusal {
             Self::SerialFileIo(_) => MintCode::SerialFileIo,
             Self::TokenOutOfRange { .. } | Self::TokenTooWide { .. } => MintCode::TokenOutOfRange,
             Self::Overloaded(_) => MintCode::Overloaded,
+            Self::ByPlugin { code, .. } => *code,
         }
     }
 
@@ -210,6 +225,7 @@ impl Refusal {
     pub fn retry_after(&self) -> Option<SpanMs> {
         match self {
             Self::TooManyNames { each, .. } => Some(*each),
+            Self::ByPlugin { retry, .. } => *retry,
             Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
             Self::NoLease { .. } | Self::SerialFileIo(_) | Self::Overloaded(_) | Self::MastersUnavailable(_) => {
                 Some(SpanMs(SECOND_MS))
