@@ -251,7 +251,7 @@ fn plugins_are_kept_in_the_record_and_change_nothing_else_of_it() {
 fn plugins_that_cannot_be_kept_are_refused() {
     let with = |plugins: &str| Definition { plugins: serde_json::from_str(plugins).unwrap(), ..UNIQ64 };
     let refusal = |of: &str, plugins: &str| Namespace::define(name(of), &with(plugins)).unwrap_err().to_string();
-    let nine = vec![r#"{"plugin":"stats"}"#; 9].join(",");
+    let nine = [r#"{"plugin":"stats"}"#; 9].join(",");
     assert!(refusal("orders", &format!("[{nine}]")).contains("at most 8"));
     let text = "x".repeat(250);
     let long = vec![format!(r#"{{"plugin":"a","b":"{text}","c":"{text}"}}"#); 8].join(",");
