@@ -1,4 +1,5 @@
 //! A plugin of the application's own: IDs of invoices leave with a prefix, and at most ten at once.
+#![allow(clippy::print_stdout)]
 
 use std::env::args;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ impl Plugin for Invoices {
     }
 
     fn after(&self, _: &Call<'_>, outgoing: &mut Outgoing<'_>) -> Result<(), PluginRefusal> {
-        (0..outgoing.texts().len()).try_for_each(|at| outgoing.set_text(at, format!("INV-{}", outgoing.texts()[at])))
+        let dressed: Vec<_> = outgoing.texts().iter().map(|text| format!("INV-{text}")).collect();
+        dressed.into_iter().enumerate().try_for_each(|(at, text)| outgoing.set_text(at, text))
     }
 
     // From the changed text alone: so two IDs never leave as one text.

@@ -254,7 +254,7 @@ fn plugins_that_cannot_be_kept_are_refused() {
     let nine = [r#"{"plugin":"stats"}"#; 9].join(",");
     assert!(refusal("orders", &format!("[{nine}]")).contains("at most 8"));
     let text = "x".repeat(250);
-    let long = vec![format!(r#"{{"plugin":"a","b":"{text}","c":"{text}"}}"#); 8].join(",");
+    let long = [(); 8].map(|()| format!(r#"{{"plugin":"a","b":"{text}","c":"{text}"}}"#)).join(",");
     assert!(refusal("orders", &format!("[{long}]")).contains("2048 bytes"));
     assert!(refusal("default", r#"[{"plugin":"stats"}]"#).contains("a name of its own"));
     let torn = RawNamespace {
