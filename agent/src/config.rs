@@ -2,6 +2,7 @@
 
 use crate::heartbeat::{MASTERS_MAX, RENEW_INTERVALS};
 use crate::http::{BATCH_MAX_DEFAULT, BATCH_MAX_LIMIT};
+use crate::plugin::history::{self, HistorySettings};
 use crate::serial_file::{AfterReboot, NUM_BLOCKS, NUM_BLOCKS_DEFAULT};
 use crate::workers::THREADS_MAX;
 use clap::error::ErrorKind;
@@ -13,14 +14,22 @@ use common::time::SpanMs;
 use common::token::TokenType;
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Bytes of a file of history if nothing else is said,
+const HISTORY_FILE_LEN_DEFAULT: u64 = 64 << 20;
+/// files that are kept then,
+const HISTORY_FILES_DEFAULT: u32 = 100;
+/// and how many there may be.
+const HISTORY_FILES: RangeInclusive<u32> = 2..=100_000;
 
 /// Mints order numbers, transaction and message IDs that never repeat.
 ///
 /// Make the serial file once with --format, then start with --masters. Every flag may also be set in a TOML file
 /// (--config, same name with _) and in the environment (UNIQ_ and upper case); a flag beats the environment, the
-/// environment the file, the file the default. What acts once (--format, --inspect, --explain) is a flag only.
+/// environment the file, the file the default. What acts once (--format, --inspect, --explain, --history) is a flag only.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "uniq_generator", version, max_term_width = 120)]
 pub struct Args {
@@ -37,7 +46,11 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     pub explain: Option<String>,
 
-    /// With --inspect or --explain: print JSON
+    /// Print who got an ID, by the history in --history-dir, and end; also while an agent writes it
+    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "inspect", "explain"])]
+    pub history: Option<String>,
+
+    /// With --inspect, --explain or --history: print JSON
     #[arg(long, env = "UNIQ_JSON", value_parser = settings::switch)]
     pub json: bool,
 
@@ -115,6 +128,21 @@ pub struct Args {
     #[arg(long, env = "UNIQ_SECRET_FILE", value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 
+    /// Where the history of names with the plugin history is written, a folder for this agent alone; without it such names give no
+    /// IDs here
+    #[arg(long, env = "UNIQ_HISTORY_DIR", value_name = "FOLDER")]
+    pub history_dir: Option<PathBuf>,
+
+    /// Bytes of a file of history, 65536 to 1099511627776
+    #[arg(long, env = "UNIQ_HISTORY_FILE_LEN", default_value_t = HISTORY_FILE_LEN_DEFAULT, value_name = "BYTES",
+          value_parser = settings::number(history::FILE_LENS))]
+    pub history_file_len: u64,
+
+    /// Files of history that are kept, 2 to 100000; of more the oldest are removed
+    #[arg(long, env = "UNIQ_HISTORY_FILES", default_value_t = HISTORY_FILES_DEFAULT, value_name = "N",
+          value_parser = settings::number(HISTORY_FILES))]
+    pub history_files: u32,
+
     /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can take IDs
     #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
     pub insecure: bool,
@@ -147,6 +175,8 @@ pub enum Mode {
     Inspect,
     /// `--explain`.
     Explain(String),
+    /// `--history`.
+    History(String),
     /// Mint.
     Serve,
 }
@@ -166,12 +196,22 @@ impl Args {
 
     /// What the program is to do.
     pub fn mode(&self) -> Mode {
+        if let Some(id) = &self.history {
+            return Mode::History(id.clone());
+        }
         match (&self.explain, self.format, self.inspect) {
             (Some(id), ..) => Mode::Explain(id.clone()),
             (None, true, _) => Mode::Format,
             (None, false, true) => Mode::Inspect,
             (None, false, false) => Mode::Serve,
         }
+    }
+
+    /// Where history is kept, if it is.
+    pub fn history_settings(&self) -> Option<HistorySettings> {
+        let folder = self.history_dir.clone()?;
+        let files_max = usize::try_from(self.history_files).unwrap_or(usize::MAX);
+        Some(HistorySettings { folder, file_len_max: self.history_file_len, files_max })
     }
 
     /// [`renew_interval`](Self::renew_interval) as the holder takes it.
@@ -181,6 +221,10 @@ impl Args {
 
     /// Checked here and not by clap, which would look before the configuration file is read.
     fn check(&self) -> Result<(), (ErrorKind, String)> {
+        if matches!(self.mode(), Mode::History(_)) && self.history_dir.is_none() {
+            let why = "--history-dir FOLDER is missing: say where the agent keeps its history";
+            return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
+        }
         if self.mode() != Mode::Serve {
             return Ok(());
         }
@@ -247,6 +291,10 @@ mod tests {
             (&["--masters", "a:1", "--batch-max", "0"], "1 to 1000000"),
             (&["--masters", "a:1", "--agent-id", "a b"], "A-Z"),
             (&["--format", "--num-blocks", "0"], "1 to 10000"),
+            (&["--masters", "a:1", "--history-files", "1"], "2 to 100000"),
+            (&["--masters", "a:1", "--history-file-len", "5"], "65536 to 1099511627776"),
+            (&["--history", "1"], "--history-dir"),
+            (&["--history", "1", "--history-dir", "x", "--format"], "cannot be used with"),
             (&["--format", "--inspect"], "cannot be used with"),
             (&["--masters", "a:1", "--colour"], "--colour"),
         ] {
@@ -262,6 +310,8 @@ mod tests {
         assert_eq!(parse(&["--format"]).unwrap().mode(), Mode::Format);
         assert_eq!(parse(&["--inspect", "--json"]).unwrap().mode(), Mode::Inspect);
         assert_eq!(parse(&["--explain", "1"]).unwrap().mode(), Mode::Explain("1".to_owned()));
+        let args = parse(&["--history", "7", "--history-dir", "past"]).unwrap();
+        assert_eq!(args.mode(), Mode::History("7".to_owned()));
         let args = parse(&["--masters", "a:1,b:2", "--http-listen", "0.0.0.0:1", "--insecure"]).unwrap();
         assert_eq!((args.mode(), args.masters), (Mode::Serve, vec!["a:1".to_owned(), "b:2".to_owned()]));
     }

@@ -1,7 +1,7 @@
 //! The agent: leases tokens from the masters and mints IDs by itself.
 //!
 //! The pure rooms decide ([`engine`], [`holder`], [`serial`], [`window`], [`ticks`], [`gate`], [`timebase`]); [`serial_file`]
-//! and [`minter`] carry their decisions out; [`embed`] lets an
+//! and [`minter`] carry their decisions out; [`plugin`] is what stands around minting by a name; [`embed`] lets an
 //! application mint in its own process; [`heartbeat`], [`http`] and [`rpc`] talk, on the
 //! threads of [`workers`].
 

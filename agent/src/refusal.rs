@@ -161,6 +161,20 @@ pub enum Refusal {
     /// Too many requests at once.
     #[error("{0}")]
     Overloaded(&'static str),
+    /// A plugin of the name says no.
+    #[error("{detail}")]
+    ByPlugin {
+        /// Which one.
+        plugin: String,
+        /// Its code.
+        code: MintCode,
+        /// Its reason.
+        detail: String,
+        /// When to ask again, if it said so.
+        retry: Option<SpanMs>,
+        /// Whether IDs were taken for the call already: then they are a gap.
+        taken: bool,
+    },
 }
 
 /// What is wrong with the clock.
@@ -203,6 +217,7 @@ impl Refusal {
             Self::TokenOutOfRange { .. } | Self::TokenTooWide { .. } => MintCode::TokenOutOfRange,
             Self::SecretMissing(_) => MintCode::SecretMissing,
             Self::Overloaded(_) => MintCode::Overloaded,
+            Self::ByPlugin { code, .. } => *code,
         }
     }
 
@@ -215,6 +230,7 @@ impl Refusal {
     pub fn retry_after(&self) -> Option<SpanMs> {
         match self {
             Self::TooManyNames { each, .. } => Some(*each),
+            Self::ByPlugin { retry, .. } => *retry,
             Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
             Self::NoLease { .. } | Self::SerialFileIo(_) | Self::Overloaded(_) | Self::MastersUnavailable(_) => {
                 Some(SpanMs(SECOND_MS))

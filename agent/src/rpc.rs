@@ -1,7 +1,8 @@
 //! The same IDs over tarpc.
 
 use crate::heartbeat::{Names, kind_of, source_of};
-use crate::minter::{Minter, Source, SourceRef};
+use crate::minter::{Given, Leaves, Minter, Source, SourceRef};
+use crate::plugin::{Caller, Needs, TEXT_LEN_MAX};
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
@@ -12,7 +13,9 @@ use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::mint::{MintFailure, MintService, MintServiceRequest};
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
+use common::template::CallerParts;
 use common::time::SECOND_MS;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tarpc::context::Context;
 use tokio::net::TcpListener;
@@ -49,13 +52,15 @@ pub struct Server {
     /// Of all listeners, as are the places.
     bounds: Bounds,
     places: Places,
+    /// Who asks, if this serves a connection.
+    from: Option<IpAddr>,
 }
 
 impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
         let places = Places::new(LIMITS.connections_max);
-        Self { minter, batch_max, names: None, bounds: LIMITS.bounds(), places }
+        Self { minter, batch_max, names: None, bounds: LIMITS.bounds(), places, from: None }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
@@ -73,8 +78,8 @@ impl Server {
     /// Serves until `stop`; then every connection ends.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
         let places = self.places.clone();
-        let handle = move |io, _, place: Place| {
-            let server = self.clone();
+        let handle = move |io, from: SocketAddr, place: Place| {
+            let server = Self { from: Some(from.ip()), ..self.clone() };
             async move {
                 let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);
                 let weigh = move |request: &_| weight(request, batch_max);
@@ -100,19 +105,31 @@ impl Server {
     }
 
     async fn mint(&self, kind: Kind, name: &str, n: u32) -> Result<Runs, Refusal> {
-        self.minter.mint(self.source(kind, name).await?, n).await
+        match self.source(kind, name).await? {
+            source @ Source::Plugged(_) => Ok(Box::pin(self.given(source, n, Leaves::Numbers)).await?.runs),
+            source => self.minter.mint(source, n).await,
+        }
+    }
+
+    /// IDs of a name that may have plugins.
+    async fn given(&self, source: SourceRef<'_>, n: u32, leaves: Leaves<'_>) -> Result<Given, Refusal> {
+        self.minter.mint_for(source, n, self.caller(), leaves).await
+    }
+
+    fn caller(&self) -> Caller<'static> {
+        self.from.map_or(Caller::Label("unknown"), Caller::Address)
     }
 
     /// Numbers of a layout, if its definition does not hide them.
     async fn numbers(&self, name: &str, n: u32) -> Result<Runs, Refusal> {
         let source = self.source(Kind::Layout, name).await?;
-        if let Source::Ticks(generator) = source
+        if let Source::Ticks(generator) | Source::Plugged(generator) = source
             && generator.encoding()?.is_some_and(|encoding| encoding.hides())
         {
             let why = "this name's encoding is there to hide the numbers: ask for its IDs as texts (ids)";
             return Err(Refusal::BadParameter(why.to_owned()));
         }
-        self.minter.mint(source, n).await
+        self.mint(Kind::Layout, name, n).await
     }
 
     async fn strings(&self, name: &str, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
@@ -120,12 +137,12 @@ impl Server {
         let Some(template) = source.namespace().and_then(Namespace::template) else {
             return Err(Refusal::BadParameter("this generator has no template".to_owned()));
         };
-        self.check(n, template.len() + TEXT_HEAD_LEN_MAX)?;
+        self.check(n, text_len_max(source, template.len()) + TEXT_HEAD_LEN_MAX)?;
         let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let caller = template.check_caller(given(biz), given(custom));
         let caller = caller.map_err(|e| Refusal::BadParameter(e.to_string()))?;
-        let runs = self.minter.mint(source, n).await?;
-        Ok(runs.texts(&caller))
+        let Given { runs, texts } = Box::pin(self.given(source, n, Leaves::Texts(&caller))).await?;
+        Ok(texts.unwrap_or_else(|| runs.texts(&caller)))
     }
 
     /// IDs of a name of any kind, as its definition writes them.
@@ -137,22 +154,41 @@ impl Server {
         if !(biz.is_empty() && custom.is_empty()) {
             return Err(Refusal::BadParameter(format!("biz and custom are for strings, and '{name}' is a {kind}")));
         }
-        self.check(n, ENCODED_LEN_MAX + TEXT_HEAD_LEN_MAX)?;
         let source = self.source(kind, name).await?;
+        self.check(n, text_len_max(source, ENCODED_LEN_MAX) + TEXT_HEAD_LEN_MAX)?;
         let encoding = match source {
-            Source::Ticks(generator) => generator.encoding()?.map(Arc::clone),
+            Source::Ticks(generator) | Source::Plugged(generator) => generator.encoding()?.map(Arc::clone),
             Source::Serials(_) | Source::Uniq96 => None,
         };
-        let runs = self.minter.mint(source, n).await?;
+        let Given { runs, texts } = self.given(source, n, Leaves::Texts(&CallerParts::default())).await?;
+        if let Some(texts) = texts {
+            return Ok(texts);
+        }
         Ok(match encoding {
             Some(encoding) => runs.numbers().filter_map(|number| encoding.text(number)).collect(),
             None => runs.uniq64().map(|id| id.text(TextForm::Decimal)).collect(),
         })
     }
 
+    /// Of a definition that is refused.
     fn failure(&self, refusal: &Refusal) -> MintFailure {
         self.minter.counters().refuse(refusal.code());
         failure(refusal, self.minter.clock())
+    }
+
+    /// Of a call for IDs that gets none.
+    fn refused(&self, kind: Kind, name: &str, n: u32, refusal: &Refusal) -> MintFailure {
+        let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
+        self.minter.tell(kind, name, n.max(1), self.caller(), refusal);
+        failure(refusal, self.minter.clock())
+    }
+}
+
+/// Bytes of a text that is as long as that, unless plugins change it.
+fn text_len_max(source: SourceRef<'_>, len: usize) -> usize {
+    match source {
+        Source::Plugged(generator) if generator.needs() == Some(Needs::Changes) => TEXT_LEN_MAX,
+        _ => len,
     }
 }
 
@@ -190,7 +226,9 @@ impl MintService for Server {
             Ok(()) => self.mint(Kind::Uniq64, &name, n).await,
             Err(refusal) => Err(refusal),
         };
-        minted.map(|runs| runs.uniq64().map(|id| id.bits()).collect()).map_err(|e| self.failure(&e))
+        minted
+            .map(|runs| runs.uniq64().map(|id| id.bits()).collect())
+            .map_err(|e| self.refused(Kind::Uniq64, &name, n, &e))
     }
 
     async fn uniq96(self, _: Context, n: u32) -> Result<Vec<u128>, MintFailure> {
@@ -198,7 +236,9 @@ impl MintService for Server {
             Ok(()) => self.mint(Kind::Uniq96, "", n).await,
             Err(refusal) => Err(refusal),
         };
-        minted.map(|runs| runs.uniq96().map(|id| id.bits()).collect()).map_err(|e| self.failure(&e))
+        minted
+            .map(|runs| runs.uniq96().map(|id| id.bits()).collect())
+            .map_err(|e| self.refused(Kind::Uniq96, "", n, &e))
     }
 
     async fn uniq_string(
@@ -209,7 +249,7 @@ impl MintService for Server {
         biz: String,
         custom: String,
     ) -> Result<Vec<String>, MintFailure> {
-        self.strings(&name, n, &biz, &custom).await.map_err(|e| self.failure(&e))
+        self.strings(&name, n, &biz, &custom).await.map_err(|e| self.refused(Kind::String, &name, n, &e))
     }
 
     async fn define_generator(self, _: Context, namespace: Namespace) -> Result<bool, MintFailure> {
@@ -232,7 +272,7 @@ impl MintService for Server {
             Ok(()) => self.numbers(&name, n).await,
             Err(refusal) => Err(refusal),
         };
-        minted.map(|runs| runs.numbers().collect()).map_err(|e| self.failure(&e))
+        minted.map(|runs| runs.numbers().collect()).map_err(|e| self.refused(Kind::Layout, &name, n, &e))
     }
 
     async fn ids(
@@ -243,7 +283,10 @@ impl MintService for Server {
         biz: String,
         custom: String,
     ) -> Result<Vec<String>, MintFailure> {
-        Box::pin(self.ids_of(&name, n, &biz, &custom)).await.map_err(|e| self.failure(&e))
+        Box::pin(self.ids_of(&name, n, &biz, &custom)).await.map_err(|e| {
+            let kind = self.minter.kind_of(&name).unwrap_or(Kind::Uniq64);
+            self.refused(kind, &name, n, &e)
+        })
     }
 }
 

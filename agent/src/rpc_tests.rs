@@ -60,3 +60,54 @@ async fn refusals_have_the_same_codes() {
     assert_eq!(long.unwrap_err().code, MintCode::BadParameter);
     assert_eq!(client.ready(soon()).await.unwrap().unwrap_err().code, MintCode::NoLease);
 }
+
+#[tokio::test]
+async fn a_quota_of_one_refuses_the_second_on_every_way_over_rpc() {
+    use common::namespace::{Definition, Scope};
+    let kit = Kit::new();
+    let minter = kit.start();
+    let own = Definition { scope: Some(Scope::Own), ..Definition::default() };
+    let (text, layout) = (Definition::string("A{date:%Y%m%d}{token}{serial:6}"), Definition::layout("snowflake"));
+    for (name, definition) in [("alias", Definition::default()), ("own", own), ("text", text), ("layout", layout)] {
+        for by in ["a", "b"] {
+            let plugins = Some(serde_json::from_str(r#"[{"plugin":"quota","per_day":1,"by":"caller"}]"#).unwrap());
+            let definition = match name {
+                "text" => Definition {
+                    template: Some(format!("{by}{{date:%Y%m%d}}{{token}}{{serial:6}}")),
+                    ..definition.clone()
+                },
+                _ => definition.clone(),
+            };
+            let name = format!("{name}-{by}").parse().unwrap();
+            minter.define(Namespace::define(name, &Definition { plugins, ..definition }).unwrap()).unwrap();
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(Server::new(Arc::clone(&minter), 100_000).run(listener, CancellationToken::new()));
+    let transport = transport::connect(&address).await.unwrap();
+    let client = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+    client.uniq64(soon(), String::new(), 1).await.unwrap().unwrap();
+    let none = String::new;
+    for nth in 0..3 {
+        let all = [
+            client.uniq64(soon(), "alias-a".to_owned(), 1).await.unwrap().map(|ids| ids.len()),
+            client.uniq64(soon(), "own-a".to_owned(), 1).await.unwrap().map(|ids| ids.len()),
+            client.uniq_string(soon(), "text-a".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
+            client.layout(soon(), "layout-a".to_owned(), 1).await.unwrap().map(|ids| ids.len()),
+            client.ids(soon(), "alias-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
+            client.ids(soon(), "own-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
+            client.ids(soon(), "text-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
+            client.ids(soon(), "layout-b".to_owned(), 1, none(), none()).await.unwrap().map(|ids| ids.len()),
+        ];
+        for got in all {
+            match got {
+                Ok(len) => assert_eq!((nth, len), (0, 1)),
+                Err(failure) => {
+                    assert!(nth > 0 && failure.code == MintCode::QuotaExceeded, "{failure:?}");
+                    assert!((86_300..=86_400).contains(&failure.retry_after_s), "{failure:?}");
+                }
+            }
+        }
+    }
+}

@@ -19,6 +19,7 @@ pub mod namespace;
 #[cfg(feature = "rpc")]
 pub mod net;
 pub mod parameters;
+pub mod plugin;
 #[cfg(feature = "cli")]
 pub mod process;
 #[cfg(feature = "rpc")]

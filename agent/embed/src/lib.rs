@@ -48,6 +48,8 @@
 //! an ID carries the hour of its window and a serial that is durably ours in that hour, whenever it is given out.
 
 #[doc(inline)]
+pub use agent::embed::plugin;
+#[doc(inline)]
 pub use agent::embed::{
     AfterReboot, AgentId, Definition, Embedded, GeneratorKind, GeneratorName, MintCode, MintError, Namespace,
     NamespaceError, PerThread, Refusal, Scope, SerialFileError, Settings, Shared, StartError, TokenType, UniqGenerator,

@@ -5,19 +5,22 @@ use agent::heartbeat::{Heartbeat, Names, Report, kept_names};
 use agent::holder::Holder;
 use agent::http;
 use agent::minter::Minter;
+use agent::plugin::Plugins;
+use agent::plugin::history::{self, History, Line};
 use agent::rpc::{self, Server};
 use agent::serial_file::{self, Opened};
 use agent::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
 use common::encoding::Secrets;
-use common::kind::{self, Kind, Known};
+use common::kind::{self, Kind, Known, TextForm};
 use common::namespace::Namespace;
 use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
 use common::process::{end, log, signals};
 use common::settings;
+use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,6 +40,8 @@ const DESCRIPTORS_RESERVED_A_THREAD: usize = 12;
 /// RPC connections of a thread without which the program does not start.
 const RPC_LEAST: usize = 8;
 const USAGE: u8 = 2;
+/// Lines that one search of the history shows.
+const FOUND_MAX: usize = 1_000;
 
 fn main() -> ExitCode {
     let args = match Args::layered(std::env::args_os()) {
@@ -55,6 +60,7 @@ fn main() -> ExitCode {
         Mode::Format => format(&args),
         Mode::Inspect => inspect(&args),
         Mode::Explain(id) => explain(&id, &args),
+        Mode::History(id) => find(&id, &args),
         Mode::Serve => log::start(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(&args)),
     };
     match done {
@@ -98,6 +104,40 @@ fn explain(id: &str, args: &Args) -> anyhow::Result<()> {
 
 fn secrets(args: &Args) -> anyhow::Result<Secrets> {
     args.secret_file.as_deref().map_or_else(|| Ok(Secrets::default()), secret_file::read)
+}
+
+/// Every line of history that says who got this ID. Uniq64 may be asked for in any of their forms.
+fn find(id: &str, args: &Args) -> anyhow::Result<()> {
+    let folder = args.history_dir.as_deref().context("--history-dir is missing: say where history is kept")?;
+    let number = kind::Uniq64::parse(id).map(|id| id.text(TextForm::Decimal)).ok();
+    let wanted = |line: &Line| line.contains(id) || number.as_deref().is_some_and(|number| line.contains(number));
+    let mut found = Vec::new();
+    let searched = history::find(folder, wanted, |line| {
+        // The same ID stands in one line, or in one of each name whose scope is its own.
+        if found.len() < FOUND_MAX {
+            found.push(line);
+        }
+    });
+    let at = folder.display();
+    let searched = searched.with_context(|| format!("cannot read the history in {at}"))?;
+    for (path, why) in &searched.unread {
+        end::say(&format!("uniq_generator: {} was not read: {why}", path.display()));
+    }
+    if searched.torn > 0 {
+        end::say(&format!("uniq_generator: {} lines were torn or changed; the ID may have been in one", searched.torn));
+    }
+    anyhow::ensure!(!found.is_empty(), "no line of {} in {} files in {at} has this ID", searched.lines, searched.files);
+    let text = |line: &Line| {
+        let Line { time, kind, name, caller, count, first, last, .. } = line;
+        let range = json!({
+            "time": time, "kind": kind, "name": name, "caller": caller, "count": count, "first": first, "last": last,
+        });
+        match args.json {
+            true => range.to_string(),
+            false => format!("{time}  {kind} {name}  {caller}  {count} IDs: {first} to {last}"),
+        }
+    };
+    print(&found.iter().map(text).collect::<Vec<_>>().join("\n"))
 }
 
 fn print(text: &str) -> anyhow::Result<()> {
@@ -160,6 +200,12 @@ async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToke
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
     minter.demanded_before(&demanded);
     minter.keep_secrets(secrets(args)?);
+    let mut plugins = Plugins::new();
+    let history = args.history_settings().map(|settings| History::start(&settings)).transpose()?;
+    if let Some(history) = &history {
+        plugins = plugins.with_history(Arc::clone(history));
+    }
+    minter.set_plugins(plugins);
     let report = Arc::new(Report::default());
     let file = args.serial_file.as_path();
     let names = Arc::new(Names::new(args.masters.clone(), agent_id.clone(), Arc::clone(&minter), file, clock));
@@ -191,6 +237,12 @@ async fn serve(args: &Args, opened: Opened, clock: Clock, stop: CancellationToke
     stop.cancel();
     if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join3(heartbeat, asking, clients.wait())).await.is_err() {
         tracing::warn!("not everything ended in time");
+    }
+    if let Some(history) = history {
+        let ended = tokio::task::spawn_blocking(move || history.end());
+        if tokio::time::timeout(LAST_WRITE_TIMEOUT, ended).await.is_err() {
+            tracing::warn!("the last lines of history were not written");
+        }
     }
     if let Some(why) = gone {
         anyhow::bail!(why);

@@ -49,6 +49,7 @@ pub use shared::Shared;
 pub use start::{Embedded, Settings, StartError};
 
 // What the calls take and answer: an application needs no other crate of ours for them.
+pub use crate::plugin;
 pub use crate::refusal::Refusal;
 pub use crate::serial_file::{AfterReboot, SerialFileError};
 pub use common::kind::Kind as GeneratorKind;

@@ -2,7 +2,8 @@
 
 use super::{MintError, PerThread, Process, UniqGenerator};
 use crate::gate::Prefix;
-use crate::minter::{CachedClock, Generator, Minter, Source};
+use crate::minter::{CachedClock, Generator, Given, Leaves, Minter, Source};
+use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::{Runs, uniq64};
 use crate::window::{One, Window};
@@ -38,6 +39,9 @@ pub struct Shared {
     number: u64,
     strings: Result<Arc<Generator>, Refusal>,
     ticks: Result<Arc<Generator>, Refusal>,
+    name: Arc<str>,
+    /// Who asks, as plugins are told; `None`: the application.
+    caller: Option<Arc<str>>,
 }
 
 impl Shared {
@@ -55,18 +59,46 @@ impl Shared {
             (Err(unknown), Err(_), Err(_)) => Err(unknown.clone()),
             _ => {
                 let number = numbers.as_ref().map_or(NONE, |generator| generator.number());
-                Ok(Self { minter: Arc::clone(minter), process, time, numbers, number, strings, ticks })
+                let (minter, name) = (Arc::clone(minter), name.into());
+                Ok(Self { minter, process, time, numbers, number, strings, ticks, name, caller: None })
             }
         }
     }
 
-    /// The same for one thread alone, faster.
+    /// The same for a part of the application that plugins tell from others by this label: quotas by caller count it for
+    /// itself, and history has it in its lines.
+    #[must_use]
+    pub fn called_by(&self, label: &str) -> Self {
+        Self { caller: Some(label.into()), ..self.clone() }
+    }
+
+    fn caller(&self) -> Caller<'_> {
+        self.caller.as_deref().map_or(Caller::IN_PROCESS, Caller::Label)
+    }
+
+    /// Tells of a refusal.
+    #[cold]
+    fn refused(&self, kind: Kind, n: u32, refusal: Refusal) -> MintError {
+        self.minter.tell(kind, &self.name, n, self.caller(), &refusal);
+        refusal.into()
+    }
+
+    /// `n` IDs, past the plugins if the name has some.
+    fn runs(&self, generator: &Result<Arc<Generator>, Refusal>, kind: Kind, n: u32) -> Result<Runs, MintError> {
+        let given = generator
+            .as_ref()
+            .map_err(Refusal::clone)
+            .and_then(|generator| self.minter.mint_for_blocking(generator.into(), n, self.caller(), Leaves::Numbers));
+        given.map(|given| given.runs).map_err(|refusal| self.refused(kind, n, refusal))
+    }
+
+    /// The same for one thread alone, faster. IDs of a name with plugins come one by one, as from this.
     pub fn per_thread(&self) -> PerThread {
         PerThread::new(self.clone())
     }
 
-    pub(super) fn numbers(&self) -> Result<&Arc<Generator>, Refusal> {
-        self.numbers.as_ref().map_err(Refusal::clone)
+    pub(super) fn numbers(&self) -> Result<&Arc<Generator>, &Refusal> {
+        self.numbers.as_ref()
     }
 
     /// By the window that this thread knows.
@@ -95,8 +127,11 @@ impl Shared {
     }
 
     #[cold]
-    fn unknown(&self, generator: &Arc<Generator>) -> Result<u64, MintError> {
-        let runs = self.minter.mint_blocking(generator.into(), 1)?;
+    fn unknown(&self) -> Result<u64, MintError> {
+        let runs = self.runs(&self.numbers, Kind::Uniq64, 1)?;
+        let Some(generator) = self.numbers().ok().filter(|generator| !generator.is_plugged()) else {
+            return first(&runs);
+        };
         WINDOWS.with_borrow_mut(|windows| {
             if let Some(place) = windows.get_mut(generator.number() as usize % REMEMBERED) {
                 *place = Some(Known { id: generator.number(), window: generator.window() });
@@ -118,31 +153,32 @@ impl UniqGenerator for Shared {
         self.process.check()?;
         match self.known() {
             Some(id) => Ok(id),
-            None => self.unknown(self.numbers()?),
+            None => self.unknown(),
         }
     }
 
     fn get_uniq96(&self) -> Result<u128, MintError> {
         self.process.check()?;
-        let runs = self.minter.mint_blocking(Source::Uniq96, 1)?;
+        let runs = self.minter.mint_blocking(Source::Uniq96, 1);
+        let runs = runs.map_err(|refusal| self.refused(Kind::Uniq96, 1, refusal))?;
         let id = runs.uniq96().next().map(|id| id.bits());
         id.ok_or_else(|| Refusal::BadParameter("no Uniq96 came".to_owned()).into())
     }
 
     fn get_number(&self) -> Result<u128, MintError> {
         self.process.check()?;
-        let generator = self.ticks.as_ref().map_err(Refusal::clone)?;
-        if let Some(number) = self.minter.try_mint_number(generator, self.time.wall()) {
+        if let Ok(generator) = &self.ticks
+            && let Some(number) = self.minter.try_mint_number(generator, self.time.wall())
+        {
             return Ok(number);
         }
-        let number = self.minter.mint_blocking(generator.into(), 1)?.numbers().next();
+        let number = self.runs(&self.ticks, Kind::Layout, 1)?.numbers().next();
         number.ok_or_else(|| Refusal::BadParameter("this generator gives no numbers of a layout".to_owned()).into())
     }
 
     fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError> {
         self.process.check()?;
-        let generator = self.ticks.as_ref().map_err(Refusal::clone)?;
-        ids.extend(self.minter.mint_blocking(generator.into(), n.max(1))?.numbers());
+        ids.extend(self.runs(&self.ticks, Kind::Layout, n.max(1))?.numbers());
         Ok(())
     }
 
@@ -153,7 +189,7 @@ impl UniqGenerator for Shared {
 
     fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
         self.process.check()?;
-        let runs = self.minter.mint_blocking(self.numbers()?.into(), n.max(1))?;
+        let runs = self.runs(&self.numbers, Kind::Uniq64, n.max(1))?;
         ids.extend(runs.uniq64().map(|id| id.bits()));
         Ok(())
     }
@@ -167,11 +203,17 @@ impl UniqGenerator for Shared {
 impl Shared {
     fn strings(&self, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, MintError> {
         self.process.check()?;
+        self.texts(n, biz, custom).map_err(|refusal| self.refused(Kind::String, n, refusal))
+    }
+
+    fn texts(&self, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {
         let generator = self.strings.as_ref().map_err(Refusal::clone)?;
-        let bad = |why: String| MintError::from(Refusal::BadParameter(why));
+        let bad = Refusal::BadParameter;
         let template = generator.namespace().template().ok_or_else(|| bad("this generator has no template".into()))?;
         let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let caller = template.check_caller(given(biz), given(custom)).map_err(|e| bad(e.to_string()))?;
-        Ok(self.minter.mint_blocking(generator.into(), n)?.texts(&caller))
+        let leaves = Leaves::Texts(&caller);
+        let Given { runs, texts } = self.minter.mint_for_blocking(generator.into(), n, self.caller(), leaves)?;
+        Ok(texts.unwrap_or_else(|| runs.texts(&caller)))
     }
 }

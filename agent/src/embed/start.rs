@@ -4,6 +4,7 @@ use super::{MintError, Process, Shared};
 use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, RENEW_INTERVALS, Report};
 use crate::holder::Holder;
 use crate::minter::Minter;
+use crate::plugin::{Plugins, Refusals};
 use crate::refusal::Refusal;
 use crate::serial_file::{self, AfterReboot, SerialFileError};
 use common::clock::Clock;
@@ -95,6 +96,14 @@ impl Embedded {
     /// # Errors
     /// [`StartError`], naming the remedy.
     pub fn start(settings: Settings) -> Result<Self, StartError> {
+        Self::start_with(settings, Plugins::new())
+    }
+
+    /// The same with plugins of the application's own, or with history, for names whose definitions have such.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(settings: Settings, plugins: Plugins) -> Result<Self, StartError> {
         if !(1..=MASTERS_MAX).contains(&settings.masters.len()) {
             return Err(StartError::Settings(format!("name 1 to {MASTERS_MAX} masters")));
         }
@@ -112,6 +121,7 @@ impl Embedded {
         let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
         let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
         minter.demanded_before(&demanded);
+        minter.set_plugins(plugins);
         let process = Process::this().map_err(StartError::Settings)?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).thread_name("uniq-embedded").enable_all().build()?;
@@ -132,6 +142,16 @@ impl Embedded {
         let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report };
         runtime.spawn(heartbeat.run(stop.clone()));
         Ok(Self { minter, names, process, stop, runtime: Some(runtime) })
+    }
+
+    /// Who is told of calls that get no IDs: a line of the log, until [`Refusals::set`] says otherwise.
+    pub fn refusals(&self) -> &Refusals {
+        self.minter.refusals()
+    }
+
+    /// The plugins, and what `stats` and `history` say.
+    pub fn plugins(&self) -> &Plugins {
+        self.minter.plugins()
     }
 
     /// Waits until IDs of every wanted token type can be minted.
@@ -210,6 +230,9 @@ impl Drop for Embedded {
         let ending = std::thread::Builder::new().spawn(move || runtime.shutdown_timeout(END_TIMEOUT));
         if let Ok(ending) = ending {
             let _ = ending.join();
+        }
+        if let Some(history) = self.minter.plugins().history() {
+            history.end();
         }
     }
 }

@@ -18,6 +18,7 @@ use super::problem::Problem;
 use super::render::Style;
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
 use crate::minter::Minter;
+use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use bytes::BufMut as _;
@@ -27,6 +28,7 @@ use common::net::places::Place;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
@@ -76,6 +78,7 @@ fn give_back(out: &mut Vec<u8>) {
 /// A connection that has not asked for anything but IDs yet.
 pub(super) struct Front<'a, IO> {
     io: IO,
+    from: IpAddr,
     site: &'a Site,
     place: &'a Place,
     input: Vec<u8>,
@@ -104,9 +107,10 @@ enum Woken {
 }
 
 impl<'a, IO: ByteStream> Front<'a, IO> {
-    pub(super) fn new(io: IO, site: &'a Site, place: &'a Place) -> Self {
+    pub(super) fn new(io: IO, from: IpAddr, site: &'a Site, place: &'a Place) -> Self {
         Self {
             io,
+            from,
             site,
             place,
             input: Vec::new(),
@@ -200,7 +204,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
     /// Answers a request for one ID, which most are, if it can be had without waiting.
     #[inline]
     fn try_answer(&mut self) -> bool {
-        let Some(Plan { source, n: 1, style }) = &self.plan else { return false };
+        let Some(Plan { source, n: 1, style, .. }) = &self.plan else { return false };
         let minter = &self.site.agent.minter;
         let Some(run) = minter.try_mint(source.as_ref()) else { return false };
         style.write_whole(&run, &mut self.out, |len, out| write_head(style.media, len, minter.clock(), out));
@@ -209,19 +213,19 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
 
     /// Answers one request by the plan at hand.
     async fn answer(&mut self) -> io::Result<()> {
-        let Self { io, site, out, plan: Some(plan), .. } = self else { return Ok(()) };
+        let Self { io, from, site, out, plan: Some(plan), .. } = self else { return Ok(()) };
         let agent = &*site.agent;
         let _room = match mint::large_room(agent, plan.n) {
             Ok(room) => room,
             Err(problem) => {
-                refuse(agent, &problem, out);
+                refuse(agent, plan, *from, &problem, out);
                 return Ok(());
             }
         };
         match now_or_after(agent.minter.mint(plan.source.as_ref(), plan.n), io, out).await? {
             Ok(runs) => send(runs, &plan.style, &agent.minter, io, out).await,
             Err(refusal) => {
-                refuse(agent, &agent.refused(&refusal), out);
+                refuse(agent, plan, *from, &agent.refused(&refusal), out);
                 Ok(())
             }
         }
@@ -332,10 +336,16 @@ fn end_head(len: usize, clock: Clock, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n\r\n");
 }
 
-fn refuse(agent: &Agent, problem: &Problem, out: &mut Vec<u8>) {
-    if let Some(code) = problem.code {
-        agent.minter.counters().refuse(code);
-    }
+/// Tells of a refused request, and writes the answer.
+#[cold]
+#[inline(never)]
+fn refuse(agent: &Agent, plan: &Plan, from: IpAddr, problem: &Problem, out: &mut Vec<u8>) {
+    let (kind, name) = plan.asked_for();
+    agent.tell(kind, name, plan.n, Caller::Address(from), problem);
+    write_problem(agent, problem, out);
+}
+
+fn write_problem(agent: &Agent, problem: &Problem, out: &mut Vec<u8>) {
     problem.write_start(out);
     let document = problem.document();
     end_head(document.len(), agent.minter.clock(), out);
@@ -356,7 +366,10 @@ async fn flush(io: &mut impl ByteStream, out: &mut Vec<u8>) -> io::Result<()> {
 pub(super) async fn turn_away(mut io: impl ByteStream, agent: &Agent) {
     let problem = agent.overloaded("there are too many connections; close some, or ask another agent");
     let mut out = Vec::new();
-    refuse(agent, &problem, &mut out);
+    if let Some(code) = problem.code {
+        agent.minter.counters().refuse(code);
+    }
+    write_problem(agent, &problem, &mut out);
     if io.write_all(&out).await.is_ok() && io.shutdown().await.is_ok() {
         // Closed with a request unread, the kernel would throw our answer away.
         let mut sink = [0; IN_LEN];

@@ -3,10 +3,12 @@
 use super::accept::{Media, negotiate};
 use super::problem::Problem;
 use super::query::MintQuery;
+use super::rate::CallerAddress;
 use super::render::Style;
 use super::{Agent, body};
 use crate::heartbeat::{kind_of, source_of};
-use crate::minter::{Generator, Source, SourceRef};
+use crate::minter::{Generator, Given, Leaves, Source, SourceRef};
+use crate::plugin::{Caller, Needs, TEXT_LEN_MAX};
 use crate::refusal::Refusal;
 use crate::run::Runs;
 use axum::Router;
@@ -47,6 +49,8 @@ pub(super) struct Plan {
     pub(super) source: Source,
     pub(super) n: u32,
     pub(super) style: Style,
+    /// The name, if it is another one for `default`.
+    alias: Option<Box<str>>,
 }
 
 impl Plan {
@@ -65,9 +69,25 @@ impl Plan {
         if name.is_some() && kind.spec().definition.is_none() {
             return None;
         }
-        let source = agent.minter.source(kind, name.unwrap_or(GeneratorName::DEFAULT)).ok()?;
+        let name = name.unwrap_or(GeneratorName::DEFAULT);
+        let source = agent.minter.source(kind, name).ok()?;
+        // The router has room for what stands around minting; the loops of the short way have not.
+        if matches!(source, Source::Plugged(_)) {
+            return None;
+        }
         let style = style(&asked, source).ok()?;
-        (style.form != TextForm::Uri).then_some(Self { source: source.cloned(), n, style })
+        let own = source.namespace().is_none_or(|namespace| namespace.name().as_str() == name);
+        let alias = if own { None } else { Some(name.into()) };
+        (style.form != TextForm::Uri).then_some(Self { source: source.cloned(), n, style, alias })
+    }
+
+    /// The kind and the name.
+    pub(super) fn asked_for(&self) -> (Kind, &str) {
+        match (self.source.as_ref().namespace(), &self.alias) {
+            (Some(namespace), Some(alias)) => (namespace.kind(), alias),
+            (Some(namespace), None) => (namespace.kind(), namespace.name().as_str()),
+            (None, _) => (Kind::Uniq96, GeneratorName::DEFAULT),
+        }
     }
 }
 
@@ -82,7 +102,9 @@ fn parameters(kind: Kind) -> &'static [&'static str] {
 /// How the IDs of that source are written for a request.
 fn style(asked: &Asked, source: SourceRef<'_>) -> Result<Style, Problem> {
     match (source, source.namespace()) {
-        (Source::Ticks(generator), _) => layout_style(asked, generator),
+        (Source::Ticks(generator) | Source::Plugged(generator), _) if generator.namespace().layout().is_some() => {
+            layout_style(asked, generator)
+        }
         (_, Some(namespace)) if namespace.template().is_some() => string_style(asked, namespace),
         _ => number_style(asked),
     }
@@ -144,17 +166,26 @@ impl Agent {
     /// IDs of that name, and of that kind if it is said, or the reason why not, which is counted.
     async fn ids(&self, kind: Option<Kind>, name: Option<&str>, request: Request) -> Response {
         let (head, _) = request.into_parts();
+        let caller = head.extensions.get::<CallerAddress>();
+        let caller = caller.map_or(Caller::Label("unknown"), |CallerAddress(from)| Caller::Address(*from));
+        let (mut of, mut n) = (kind, 1);
         let answer = match name {
             Some(name) => match self.kind(kind, name).await {
-                Ok(kind) => self.mint(kind, name, Asked::of(&head.uri, &head.headers, kind)).await,
+                Ok(kind) => {
+                    of = Some(kind);
+                    let asked = Asked::of(&head.uri, &head.headers, kind);
+                    n = asked.as_ref().ok().and_then(|asked| asked.query.count(self.batch_max).ok()).unwrap_or(1);
+                    self.mint(kind, name, asked, caller).await
+                }
                 Err(refusal) => Err(self.refused(&refusal)),
             },
             None => Err(Problem::unknown_generator("the name is not text")),
         };
-        if let Err(Problem { code: Some(code), .. }) = &answer {
-            self.minter.counters().refuse(*code);
-        }
-        answer.into_response()
+        answer.unwrap_or_else(|problem| {
+            let kind = of.unwrap_or(Kind::Uniq64);
+            self.tell(kind, name.unwrap_or_default(), n, caller, &problem);
+            problem.into_response()
+        })
     }
 
     /// The kind that is asked for, or that of the name.
@@ -165,7 +196,13 @@ impl Agent {
         }
     }
 
-    async fn mint(&self, kind: Kind, name: &str, asked: Result<Asked, Problem>) -> Result<Response, Problem> {
+    async fn mint(
+        &self,
+        kind: Kind,
+        name: &str,
+        asked: Result<Asked, Problem>,
+        caller: Caller<'_>,
+    ) -> Result<Response, Problem> {
         let asked = asked?;
         let n = asked.query.count(self.batch_max)?;
         // A form that there is not is refused before a name that there is not; what others take, only their names tell.
@@ -174,14 +211,49 @@ impl Agent {
         }
         let source = source_of(&self.minter, self.names.as_ref(), kind, name).await.map_err(|e| self.refused(&e))?;
         let style = style(&asked, source)?;
-        let room = self.room(n, &style)?;
-        let runs = self.minter.mint(source, n).await;
-        self.respond(runs.map_err(|e| self.refused(&e))?, n, style, room).await
+        let Source::Plugged(generator) = source else {
+            let room = self.room(n, style.id_len_max())?;
+            let runs = self.minter.mint(source, n).await;
+            return self.respond(runs.map_err(|e| self.refused(&e))?, n, style, room).await;
+        };
+        // Boxed, as most requests have no need of it.
+        Box::pin(self.mint_plugged(generator, n, style, caller)).await
+    }
+
+    /// IDs of a name with plugins.
+    async fn mint_plugged(
+        &self,
+        generator: &Arc<Generator>,
+        n: u32,
+        style: Style,
+        caller: Caller<'_>,
+    ) -> Result<Response, Problem> {
+        let _large = large_room(self, n)?;
+        let len = style.id_len_max();
+        let room = self.room(
+            n,
+            match generator.needs().unwrap_or_default() {
+                Needs::Count | Needs::Ranges => len,
+                // The texts are in memory one by one, and then the answer.
+                Needs::Texts => 2 * len + size_of::<String>(),
+                Needs::Changes => 2 * TEXT_LEN_MAX + size_of::<String>(),
+            },
+        )?;
+        let write = |runs: &Runs| style.texts(runs);
+        let leaves = match style.media {
+            Media::Packed => Leaves::Numbers,
+            Media::Text | Media::Json => Leaves::Written(&style.caller, &write),
+        };
+        let given = self.minter.mint_for(generator.into(), n, caller, leaves).await;
+        match given.map_err(|e| self.refused(&e))? {
+            Given { runs, texts: None } => self.respond(runs, n, style, room).await,
+            Given { texts: Some(texts), .. } => Ok(answer(style.media, style.render_texts(&texts), room)),
+        }
     }
 
     /// Memory for the answer; taken before the IDs, so that none is thrown away.
-    fn room(&self, n: u32, style: &Style) -> Result<Charge, Problem> {
-        let room = self.body_memory.try_take((n as usize).saturating_mul(style.id_len_max()));
+    fn room(&self, n: u32, id_len_max: usize) -> Result<Charge, Problem> {
+        let room = self.body_memory.try_take((n as usize).saturating_mul(id_len_max));
         room.ok_or_else(|| self.overloaded("too many large answers are under way; ask again or for fewer IDs"))
     }
 
@@ -193,10 +265,14 @@ impl Agent {
             let render = tokio::task::spawn_blocking(move || style.render(&runs)).await;
             render.map_err(|_| self.overloaded("the answer could not be written"))?
         };
-        // The memory counts as taken until the last byte is sent.
-        let bytes = Bytes::from_owner(Accounted { bytes, _room: room });
-        Ok(body(StatusCode::OK, HeaderValue::from_static(media.content_type()), bytes))
+        Ok(answer(media, bytes, room))
     }
+}
+
+/// An answer whose memory counts as taken until the last byte is sent.
+fn answer(media: Media, bytes: Vec<u8>, room: Charge) -> Response {
+    let bytes = Bytes::from_owner(Accounted { bytes, _room: room });
+    body(StatusCode::OK, HeaderValue::from_static(media.content_type()), bytes)
 }
 
 struct Accounted {

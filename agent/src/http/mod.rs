@@ -22,6 +22,7 @@ mod status;
 
 use crate::heartbeat::{Names, Report};
 use crate::minter::Minter;
+use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use axum::Router;
 use axum::body::Body;
@@ -32,6 +33,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, put};
 use bytes::Bytes;
 use common::hosts::HostNames;
+use common::kind::Kind;
 use common::net::budget::Budget;
 use common::net::io::{ByteStream, Rewind, WriteTimeout};
 use common::net::listener;
@@ -112,6 +114,14 @@ impl Agent {
 
     fn refused(&self, refusal: &Refusal) -> Problem {
         Problem::refused(refusal, self.minter.clock())
+    }
+
+    /// Tells of a request for IDs that gets none, and counts it.
+    #[cold]
+    fn tell(&self, kind: Kind, name: &str, n: u32, caller: Caller<'_>, problem: &Problem) {
+        if let Some(failure) = problem.failure() {
+            self.minter.tell_failure(kind, name, n, caller, &failure);
+        }
     }
 
     fn overloaded(&self, why: &'static str) -> Problem {
@@ -229,7 +239,7 @@ fn welcome<IO: ByteStream>(
 
 async fn serve_connection<IO: ByteStream>(io: IO, from: IpAddr, site: &Site, place: &Place, stop: &CancellationToken) {
     let io = WriteTimeout::new(io, WRITE_TIMEOUT, place.clone());
-    match Front::new(io, site, place).serve(stop).await {
+    match Front::new(io, from, site, place).serve(stop).await {
         Ok(None) => {}
         Ok(Some(io)) => serve_anything(io, from, site.router.clone(), place, stop).await,
         Err(error) => tracing::trace!(%error, "a connection ended with an error"),
@@ -253,5 +263,7 @@ async fn serve_anything<IO: ByteStream>(
     }
 }
 
+#[cfg(test)]
+mod plugged_tests;
 #[cfg(test)]
 mod tests;

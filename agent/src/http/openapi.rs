@@ -92,7 +92,7 @@ pub(super) enum Minted {
     /// `unknown_generator`
     #[response(status = 404, content_type = "application/problem+json")]
     Unknown(#[to_schema] ProblemBody),
-    /// `serial_exhausted`, with Retry-After to the end of the hour or day
+    /// `serial_exhausted`, with Retry-After to the end of the hour or day; `quota_exceeded` of a plugin
     #[response(status = 429, content_type = "application/problem+json")]
     Exhausted(#[to_schema] ProblemBody),
     /// `no_lease` `lease_expired` `clock_behind` `clock_skew` `serial_file_io` `token_out_of_range`

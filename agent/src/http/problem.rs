@@ -1,14 +1,16 @@
 //! Errors as `application/problem+json` (RFC 9457) with a stable `code`. None of them contains an ID.
 
 use super::body;
+use crate::plugin::{Failure, Stage};
 use crate::refusal::Refusal;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::clock::Clock;
 use common::hosts::HostError;
 use common::rpc::mint::MintCode;
-use common::time::SECOND_MS;
+use common::time::{SECOND_MS, SpanMs};
 use serde_json::json;
+use std::time::Duration;
 
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -21,6 +23,9 @@ pub(super) struct Problem {
     code_text: &'static str,
     detail: String,
     retry_after_s: Option<u64>,
+    /// The plugin that refused, and how far the call came.
+    plugin: Option<String>,
+    stage: Stage,
 }
 
 impl Problem {
@@ -30,7 +35,10 @@ impl Problem {
             let real_ms = clock.real(span.to_std()).as_millis();
             u64::try_from(real_ms.div_ceil(SECOND_MS.unsigned_abs().into())).unwrap_or(u64::MAX).max(1)
         });
-        Self { retry_after_s, ..Self::of(refusal.code(), refusal.to_string()) }
+        let detail = refusal.to_string();
+        let Failure { plugin, stage, .. } = Failure::of(refusal, &detail);
+        let plugin = plugin.map(str::to_owned);
+        Self { retry_after_s, plugin, stage, ..Self::of(refusal.code(), detail) }
     }
 
     /// The same for somebody who asked for nothing but whether it works: not now, whatever the code stands for elsewhere.
@@ -51,18 +59,12 @@ impl Problem {
             "there is nothing at this address: IDs are at /uniq64, /uniq96 and /string, the rest at /explain/ID, \
                       /generators, /status, /healthz, /readyz, /metrics, /openapi.json"
                 .to_owned();
-        Self { status: StatusCode::NOT_FOUND, code: None, code_text: "not_found", detail, retry_after_s: None }
+        Self::of_http(StatusCode::NOT_FOUND, "not_found", detail)
     }
 
     pub(super) fn method_not_allowed() -> Self {
         let detail = "this address does not take that method; the Allow header lists those it takes".to_owned();
-        Self {
-            status: StatusCode::METHOD_NOT_ALLOWED,
-            code: None,
-            code_text: "method_not_allowed",
-            detail,
-            retry_after_s: None,
-        }
+        Self::of_http(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
     }
 
     /// A request under a name that is not ours, or under none or several.
@@ -71,12 +73,29 @@ impl Problem {
             HostError::Count(_) => (StatusCode::BAD_REQUEST, "bad_host"),
             HostError::Unknown(_) => (StatusCode::MISDIRECTED_REQUEST, "unknown_host"),
         };
-        Self { status, code: None, code_text, detail: why.to_string(), retry_after_s: None }
+        Self::of_http(status, code_text, why.to_string())
     }
 
     fn of(code: MintCode, detail: String) -> Self {
         let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code: Some(code), code_text: code.as_str(), detail, retry_after_s: None }
+        Self { code: Some(code), ..Self::of_http(status, code.as_str(), detail) }
+    }
+
+    fn of_http(status: StatusCode, code_text: &'static str, detail: String) -> Self {
+        Self { status, code: None, code_text, detail, retry_after_s: None, plugin: None, stage: Stage::Minting }
+    }
+
+    /// What the handler of refusals is told; `None` of what is not about IDs.
+    pub(super) fn failure(&self) -> Option<Failure<'_>> {
+        let ms = |s: u64| SpanMs(i64::try_from(s).unwrap_or(i64::MAX).saturating_mul(SECOND_MS));
+        Some(Failure {
+            code: self.code?,
+            detail: &self.detail,
+            retry: self.retry_after_s.map(ms),
+            stage: self.stage,
+            plugin: self.plugin.as_deref(),
+            elapsed: Duration::ZERO,
+        })
     }
 }
 

@@ -68,6 +68,24 @@ impl Style {
         out
     }
 
+    /// All IDs of `runs` as texts, one by one, in the form that was asked for; not for packed ones.
+    pub(super) fn texts(&self, runs: &Runs) -> Vec<String> {
+        let lines = Self { media: Media::Text, ..self.clone() }.render(runs);
+        String::from_utf8(lines).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    /// An answer of these texts, which have no character that JSON would escape.
+    pub(super) fn render_texts(&self, texts: &[String]) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.start(&mut out);
+        for text in texts {
+            out.extend_from_slice(text.as_bytes());
+            out.extend_from_slice(self.between());
+        }
+        self.end(&mut out);
+        out
+    }
+
     /// Bytes that [`render`](Self::render) gives for at least one ID, of every form but `uri`, whose serials have no fixed width.
     pub(super) fn len_of(&self, runs: &Runs) -> usize {
         self.framed(runs.iter().map(|run| self.run_len(run)).sum())

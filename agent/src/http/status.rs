@@ -4,6 +4,7 @@ use super::openapi::ProblemBody;
 use super::problem::Problem;
 use super::{Agent, body};
 use crate::holder::LeaseView;
+use crate::plugin;
 use crate::serial_file::StartKind;
 use crate::years::{layout_ends, signed_end};
 use axum::extract::rejection::PathRejection;
@@ -192,6 +193,25 @@ impl Agent {
         for (name, kind, help, value) in plain {
             head(&mut out, name, kind, help);
             let _ = writeln!(out, "{name} {value}");
+        }
+        out += &self.plugin_metrics();
+        out
+    }
+
+    /// What plugins count.
+    fn plugin_metrics(&self) -> String {
+        let plugins = self.minter.plugins();
+        let mut out = plugin::metrics(&plugins.stats(self.minter.now().boot));
+        if let Some(history) = plugins.history() {
+            let failing = i32::from(history.failing().is_some());
+            let _ = write!(
+                out,
+                "# HELP uniq_history_failing Whether the disk takes no lines of history at the moment.\n\
+                 # TYPE uniq_history_failing gauge\nuniq_history_failing {failing}\n\
+                 # HELP uniq_history_dropped_lines_total Lines of history that were not written.\n\
+                 # TYPE uniq_history_dropped_lines_total counter\nuniq_history_dropped_lines_total {}\n",
+                history.dropped()
+            );
         }
         out
     }

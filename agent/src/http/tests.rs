@@ -10,10 +10,10 @@ use std::collections::HashSet;
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
-struct App {
-    site: Site,
+pub(super) struct App {
+    pub(super) site: Site,
     router: Router,
-    minter: Arc<Minter>,
+    pub(super) minter: Arc<Minter>,
     _kit: Kit,
 }
 
@@ -48,7 +48,7 @@ impl Answer {
 }
 
 impl App {
-    fn over(kit: Kit, minter: Arc<Minter>) -> Self {
+    pub(super) fn over(kit: Kit, minter: Arc<Minter>) -> Self {
         let agent = Agent::new(Arc::clone(&minter), Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
         let site = Site::new(agent, common::hosts::HostNames::default());
         Self { router: site.router.clone(), site, minter, _kit: kit }

@@ -31,6 +31,8 @@ pub enum Source<G = Arc<Generator>> {
     Ticks(G),
     /// The milliseconds of Uniq96, which has no names.
     Uniq96,
+    /// A named generator with plugins before it: only [`Minter::mint_for`] gives IDs of it.
+    Plugged(G),
 }
 
 /// A [`Source`] that is looked at.
@@ -44,6 +46,7 @@ impl Source {
             Self::Serials(generator) => Source::Serials(generator),
             Self::Ticks(generator) => Source::Ticks(generator),
             Self::Uniq96 => Source::Uniq96,
+            Self::Plugged(generator) => Source::Plugged(generator),
         }
     }
 }
@@ -55,13 +58,14 @@ impl<'a> SourceRef<'a> {
             Self::Serials(generator) => Source::Serials(Arc::clone(generator)),
             Self::Ticks(generator) => Source::Ticks(Arc::clone(generator)),
             Self::Uniq96 => Source::Uniq96,
+            Self::Plugged(generator) => Source::Plugged(Arc::clone(generator)),
         }
     }
 
     /// How it was defined, if it has a definition.
     pub fn namespace(self) -> Option<&'a Namespace> {
         match self {
-            Self::Serials(generator) | Self::Ticks(generator) => Some(generator.namespace()),
+            Self::Serials(generator) | Self::Ticks(generator) | Self::Plugged(generator) => Some(generator.namespace()),
             Self::Uniq96 => None,
         }
     }
@@ -73,8 +77,17 @@ impl<'a> SourceRef<'a> {
 
 impl<'a> From<&'a Arc<Generator>> for SourceRef<'a> {
     fn from(generator: &'a Arc<Generator>) -> Self {
+        if generator.is_plugged() {
+            return Self::Plugged(generator);
+        }
         if generator.axis.is_some() { Self::Ticks(generator) } else { Self::Serials(generator) }
     }
+}
+
+/// Who asks a name with plugins without asking them gets nothing.
+#[cold]
+fn not_so() -> Refusal {
+    Refusal::Overloaded("this name has plugins, and was asked without them")
 }
 
 /// What the open window had.
@@ -103,7 +116,7 @@ impl Minter {
     pub fn try_mint(self: &Arc<Self>, from: SourceRef<'_>) -> Option<Run> {
         match from {
             Source::Serials(generator) => self.try_mint_serial(generator),
-            Source::Ticks(_) | Source::Uniq96 => self.try_mint_tick(from),
+            Source::Ticks(_) | Source::Uniq96 | Source::Plugged(_) => self.try_mint_tick(from),
         }
     }
 
@@ -111,7 +124,7 @@ impl Minter {
     #[inline(never)]
     fn try_mint_tick(self: &Arc<Self>, from: SourceRef<'_>) -> Option<Run> {
         match from {
-            Source::Serials(_) => None,
+            Source::Serials(_) | Source::Plugged(_) => None,
             Source::Ticks(generator) => self.try_take_layout(generator, 1).ok()?,
             Source::Uniq96 => self.try_take_uniq96(1).ok()?,
         }
@@ -216,6 +229,7 @@ impl Minter {
             Source::Serials(generator) => Ok(self.try_take_serials(generator, n)),
             Source::Ticks(generator) => Ok(self.try_take_layout(generator, n)?.map_or(Fast::None, Fast::All)),
             Source::Uniq96 => Ok(self.try_take_uniq96(n)?.map_or(Fast::None, Fast::All)),
+            Source::Plugged(_) => Err(not_so()),
         }
     }
 
@@ -329,6 +343,7 @@ impl Minter {
             Source::Serials(generator) => engine.refill(hands, generator.id, part, n).map(Refilled::Runs),
             Source::Ticks(generator) => engine.refill_layout(hands, generator.id, n),
             Source::Uniq96 => engine.refill_uniq96(hands, n),
+            Source::Plugged(_) => Err(not_so()),
         })?;
         match (&refilled, from) {
             (Refilled::Runs(_), Source::Serials(generator)) => generator.count(n),
@@ -337,7 +352,7 @@ impl Minter {
                 generator.count(n);
             }
             (Refilled::Runs(_), Source::Uniq96) => self.counters.mint_uniq96(n),
-            (Refilled::WaitFor(_), _) => {}
+            (Refilled::Runs(_), Source::Plugged(_)) | (Refilled::WaitFor(_), _) => {}
         }
         Ok(refilled)
     }

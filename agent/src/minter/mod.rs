@@ -11,6 +11,7 @@ mod count;
 mod demand;
 mod leases;
 mod mint;
+mod plugged;
 mod registry;
 mod state;
 mod strangers;
@@ -19,11 +20,13 @@ mod view;
 pub use crate::engine::Membership;
 pub use background::CachedClock;
 pub use mint::{Source, SourceRef};
+pub(crate) use plugged::{Given, Leaves};
 pub use view::{Counters, GeneratorView};
 
 use crate::engine::{Engine, Published, RESUME_WAIT, UNIQ96_AXIS, broken};
 use crate::gate::{Layout, Prefix};
 use crate::holder::Leases;
+use crate::plugin::{Plugins, Refusals};
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use crate::serial_file::{Opened, StartKind};
 use crate::ticks::TickWindow;
@@ -34,7 +37,7 @@ use common::clock::Clock;
 use common::encoding::{Encoding, InvalidEncoding, Secrets};
 use common::kind::Kind;
 use common::layout::{LayoutDefinition, RandomBits};
-use common::namespace::Namespace;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
@@ -71,6 +74,8 @@ pub struct Generator {
     tally: Tally,
     /// Nothing is minted by its name any more: the registry says why.
     ended: AtomicBool,
+    /// What stands before the generator that mints by its name.
+    plugged: Option<plugged::Plugged>,
 }
 
 /// An axis of ticks and its window.
@@ -137,6 +142,9 @@ pub struct Minter {
     background: background::Background,
     gone: CancellationToken,
     gone_why: OnceLock<String>,
+    /// Set once: before the first name that has plugins is learned.
+    plugins: OnceLock<Plugins>,
+    refusals: Refusals,
 }
 
 type Turn = (OwnedMutexGuard<()>, Option<OwnedSemaphorePermit>);
@@ -154,9 +162,12 @@ impl Minter {
         let mut engine = engine.with_random_bits(RandomBits::new(rand::random()));
         let (generators, axes) = (Registry::new(), Axes::new());
         for namespace in namespaces {
+            if !namespace.plugins().is_empty() {
+                return Err(format!("'{}' has plugins: such a name is defined after the start", namespace.name()));
+            }
             let id = engine.add(&namespace)?;
             let generator = generator(id, namespace, engine.axis_of(id), &axes, Secrets::NONE)?;
-            generators.add(Arc::new(generator))?;
+            generators.add(Arc::new(generator), None)?;
         }
         let time = Timebase::start(clock.now());
         let published = engine.published().clone();
@@ -185,6 +196,8 @@ impl Minter {
             background: background::Background::default(),
             gone: CancellationToken::new(),
             gone_why: OnceLock::new(),
+            plugins: OnceLock::new(),
+            refusals: Refusals::default(),
         }))
     }
 
@@ -345,7 +358,12 @@ impl Minter {
         }
         let full = || Refusal::Overloaded("there are as many generators as there may be");
         if namespace.shares_serials() {
-            return if self.generators.add_alias(namespace) { Ok(Defined::New) } else { Err(full()) };
+            let default = self.generators.get(namespace.kind(), GeneratorName::DEFAULT).cloned();
+            let plugged = match default {
+                Some(default) => self.plugged(&namespace, &default).ok_or_else(full)?,
+                None => return Err(full()),
+            };
+            return if self.generators.add_alias(namespace, plugged) { Ok(Defined::New) } else { Err(full()) };
         }
         if !self.generators.has_room() {
             return Err(full());
@@ -358,8 +376,10 @@ impl Minter {
             conflict()
         })?;
         let axis = state.engine.axis_of(id);
-        let generator = generator(id, namespace, axis, &self.axes, self.secrets()).map_err(|_| conflict())?;
-        self.generators.add(Arc::new(generator)).map_err(|_| full())?;
+        let generator = generator(id, namespace.clone(), axis, &self.axes, self.secrets());
+        let generator = Arc::new(generator.map_err(|_| conflict())?);
+        let plugged = self.plugged(&namespace, &generator).ok_or_else(full)?;
+        self.generators.add(generator, plugged).map_err(|_| full())?;
         Ok(Defined::New)
     }
 }
@@ -383,7 +403,8 @@ fn generator(
     let encoding = namespace.layout().map(|definition| definition.written_by(secrets));
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
     let (tally, begun, ended) = (Tally::default(), AtomicBool::new(false), AtomicBool::new(false));
-    Ok(Generator { id, number, namespace, layout, window, windows_ended, axis, encoding, begun, tally, ended })
+    let plugged = None;
+    Ok(Generator { id, number, namespace, layout, window, windows_ended, axis, encoding, begun, tally, ended, plugged })
 }
 
 fn slow_disk() -> Refusal {
@@ -392,5 +413,7 @@ fn slow_disk() -> Refusal {
 
 #[cfg(test)]
 pub(crate) mod kit;
+#[cfg(test)]
+mod plugged_tests;
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,8 @@ impl Axes {
 pub(super) struct Registry {
     slots: Box<[OnceLock<Arc<Generator>>]>,
     names: ArcSwap<Names>,
+    /// What stands before generators whose names have plugins; in [`Names`] behind the slots.
+    plugged: Box<[OnceLock<Arc<Generator>>]>,
     /// Other names of the generators `default`, whose serials they share.
     aliases: ArcSwap<BTreeMap<GeneratorName, Arc<Namespace>>>,
     /// Names by which nothing is minted any more; texts here, as in [`Names`].
@@ -69,6 +71,7 @@ impl Registry {
         Self {
             slots: (0..GENERATORS_MAX).map(|_| OnceLock::new()).collect(),
             names: ArcSwap::default(),
+            plugged: (0..2 * GENERATORS_MAX).map(|_| OnceLock::new()).collect(),
             aliases: ArcSwap::default(),
             ended: ArcSwap::default(),
         }
@@ -76,7 +79,8 @@ impl Registry {
 
     pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Arc<Generator>> {
         let slot = *self.names.load().get(&kind)?.get(name)?;
-        self.slots.get(slot)?.get()
+        let slot = self.slots.get(slot).or_else(|| self.plugged.get(slot - GENERATORS_MAX));
+        slot?.get()
     }
 
     /// The generator of its own that is served by that name, of whichever kind: the masters know one definition of a name.
@@ -84,7 +88,7 @@ impl Registry {
     pub(super) fn of_name(&self, kind: Kind, name: &GeneratorName) -> Option<&Arc<Generator>> {
         let any = || Kind::NAMED.into_iter().find_map(|kind| self.get(kind, name.as_str()));
         let found = self.get(kind, name.as_str()).or_else(|| if name.is_default() { None } else { any() });
-        found.filter(|generator| generator.namespace.name() == name)
+        found.map(Generator::beneath).filter(|generator| generator.namespace.name() == name)
     }
 
     /// What an alias stands for.
@@ -97,9 +101,9 @@ impl Registry {
         self.aliases.load_full()
     }
 
-    /// Serves the generator `default` by another name too. Only one thread at a time may do so. `false` if there is no
+    /// Serves the generator `default` by another name too, with what stands before it. Only one thread at a time may do so. `false` if there is no
     /// room, or no such generator.
-    pub(super) fn add_alias(&self, namespace: Namespace) -> bool {
+    pub(super) fn add_alias(&self, namespace: Namespace, plugged: Option<Arc<Generator>>) -> bool {
         let (kind, name) = (namespace.kind(), namespace.name().clone());
         let mut aliases = BTreeMap::clone(&self.aliases.load());
         let mut names = Names::clone(&self.names.load());
@@ -108,6 +112,11 @@ impl Registry {
         if aliases.len() >= GENERATORS_MAX {
             return false;
         }
+        let slot = match plugged {
+            Some(plugged) => self.plug(plugged),
+            None => Some(slot),
+        };
+        let Some(slot) = slot else { return false };
         of_kind.insert(name.as_str().to_owned(), slot);
         aliases.insert(name, Arc::new(namespace));
         self.aliases.store(Arc::new(aliases));
@@ -156,18 +165,33 @@ impl Registry {
         self.iter().count() < self.slots.len()
     }
 
-    /// Adds one whose id is the next. Only one thread at a time may do so.
+    /// Where a name finds what stands before its generator; `None` if there is no room.
+    fn plug(&self, mut plugged: Arc<Generator>) -> Option<usize> {
+        for (place, slot) in self.plugged.iter().enumerate() {
+            match slot.set(plugged) {
+                Ok(()) => return Some(GENERATORS_MAX + place),
+                Err(full) => plugged = full,
+            }
+        }
+        None
+    }
+
+    /// Adds one whose id is the next, with what stands before it. Only one thread at a time may do so.
     ///
     /// # Errors
     /// If there is no room for it.
-    pub(super) fn add(&self, generator: Arc<Generator>) -> Result<(), &'static str> {
+    pub(super) fn add(&self, generator: Arc<Generator>, plugged: Option<Arc<Generator>>) -> Result<(), &'static str> {
         let (kind, name) = (generator.namespace.kind(), generator.namespace.name().as_str().to_owned());
         let id = generator.id;
         if self.slots.get(id).is_none_or(|slot| slot.set(generator).is_err()) {
             return Err("more generators than there may be");
         }
+        let place = match plugged {
+            Some(plugged) => self.plug(plugged).ok_or("more names with plugins than there may be")?,
+            None => id,
+        };
         let mut names = Names::clone(&self.names.load());
-        names.entry(kind).or_default().insert(name, id);
+        names.entry(kind).or_default().insert(name, place);
         self.names.store(Arc::new(names));
         Ok(())
     }

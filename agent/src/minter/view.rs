@@ -7,6 +7,7 @@ use crate::years::WARN_AHEAD;
 use common::kind::Kind;
 use common::layout::LayoutDefinition;
 use common::namespace::{GeneratorName, Namespace};
+use common::plugin::PluginSpec;
 use common::rpc::mint::MintCode;
 use common::template::Template;
 use common::time::WallMs;
@@ -77,6 +78,9 @@ pub struct GeneratorView {
     pub serial: u64,
     /// `kind`: no other name of its kind gives equal IDs. `own`: others may.
     pub scope: &'static str,
+    /// What stands around minting by it.
+    #[serde(skip_serializing_if = "<[PluginSpec]>::is_empty")]
+    pub plugins: Box<[PluginSpec]>,
     /// How many serials are reserved at once at the moment.
     pub step: u32,
     /// IDs that one token has in one bucket.
@@ -150,6 +154,7 @@ impl Minter {
                 layout: namespace.layout().map(LayoutDefinition::title),
                 everyday_reset: namespace.everyday_reset(),
                 scope: namespace.scope().name(),
+                plugins: namespace.plugins().into(),
                 serial: serial.next,
                 step: serial.step,
                 capacity: layout.rules(false).capacity,
@@ -162,7 +167,10 @@ impl Minter {
         let defaults: Vec<_> = views.iter().filter(|view| view.name.is_default()).cloned().collect();
         for (name, alias) in self.generators.aliases().iter() {
             let default = defaults.iter().find(|view| view.kind == alias.kind().name());
-            views.extend(default.map(|default| GeneratorView { name: name.clone(), ..default.clone() }));
+            views.extend(default.map(|default| {
+                let plugins = alias.plugins().into();
+                GeneratorView { name: name.clone(), plugins, ..default.clone() }
+            }));
         }
         Ok(views)
     }

@@ -6,7 +6,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::call::Caller;
-use super::spec::{By, QuotaSpec};
+use common::plugin::{By, QuotaSpec};
 use common::time::{BootMs, DAY_MS, SECOND_MS, SpanMs};
 use core::net::IpAddr;
 use std::collections::BTreeMap;

@@ -162,7 +162,7 @@ impl<'a> Outgoing<'a> {
 }
 
 /// Why an answer without texts is refused where a plugin changes them.
-pub(super) const NO_TEXTS: &str = "IDs by this name leave as texts only: ask for text or JSON";
+pub(crate) const NO_TEXTS: &str = "IDs by this name leave as texts only: ask for text or JSON";
 
 /// A plugin's no, worded for the caller. It never comes with an ID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -249,15 +249,13 @@ pub struct Failure<'a> {
 
 impl<'a> Failure<'a> {
     /// Of a call that minting refused, or whatever is before minting; `detail` is the refusal's text.
-    pub fn of(refusal: &Refusal, detail: &'a str) -> Self {
-        Self {
-            code: refusal.code(),
-            detail,
-            retry: refusal.retry_after(),
-            stage: Stage::Minting,
-            plugin: None,
-            elapsed: Duration::ZERO,
-        }
+    pub fn of(refusal: &'a Refusal, detail: &'a str) -> Self {
+        let (plugin, stage) = match refusal {
+            Refusal::ByPlugin { plugin, taken: false, .. } => (Some(plugin.as_str()), Stage::Before),
+            Refusal::ByPlugin { plugin, taken: true, .. } => (Some(plugin.as_str()), Stage::After),
+            _ => (None, Stage::Minting),
+        };
+        Self { code: refusal.code(), detail, retry: refusal.retry_after(), stage, plugin, elapsed: Duration::ZERO }
     }
 
     /// Of a call that a plugin refused.

@@ -68,7 +68,7 @@
 //! ```
 
 mod accounts;
-mod call;
+pub(crate) mod call;
 mod chain;
 mod histogram;
 pub mod history;
@@ -76,7 +76,6 @@ mod limiter;
 mod quota;
 mod refusals;
 mod registry;
-mod spec;
 mod stats;
 
 #[cfg(test)]
@@ -84,10 +83,12 @@ mod tests;
 
 pub use call::{Call, Caller, DETAIL_LEN_MAX, Failure, IdRange, Needs, Outgoing, PluginRefusal, Stage, TEXT_LEN_MAX};
 pub use chain::{Chain, PANICS_MAX, Passed};
+pub use common::plugin::{
+    By, Mode, ORDERS, PLUGINS_MAX, Parameter, Parameters, PluginName, PluginSpec, QuotaSpec, SpecError,
+};
 pub use quota::ACCOUNTS_MAX;
 pub use refusals::{RefusalHandler, Refusals};
 pub use registry::{Attached, Factory, Plugins};
-pub use spec::{By, Mode, ORDERS, PLUGINS_MAX, Parameter, Parameters, PluginName, PluginSpec, QuotaSpec, SpecError};
 pub use stats::{StatsSnapshot, metrics};
 
 use common::kind::Kind;

@@ -1,8 +1,8 @@
 //! `quota`: so many IDs a second or a day by one name, for everybody together or for each caller.
 
 use super::accounts::{Accounts, Excess, Holder};
-use super::spec::{By, QuotaSpec};
 use super::{Call, Failure, Plugin, PluginRefusal, Stage};
+use common::plugin::{By, QuotaSpec};
 use common::rpc::mint::MintCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -3,10 +3,10 @@
 use super::chain::caught;
 use super::history::{History, Recorder};
 use super::quota::{Quota, Room};
-use super::spec::{HistorySpec, PLUGINS_MAX, Parameters, PluginName, PluginSpec, StatsSpec};
 use super::{Call, Chain, Plugin, PluginRefusal, SpecError, StatsSnapshot, stats};
 use common::kind::Kind;
 use common::namespace::GeneratorName;
+use common::plugin::{HistorySpec, Parameters, PluginName, PluginSpec, StatsSpec};
 use common::rpc::mint::MintCode;
 use common::time::BootMs;
 use std::collections::BTreeMap;
@@ -96,9 +96,7 @@ impl Plugins {
         name: &GeneratorName,
         specs: &[PluginSpec],
     ) -> Result<Option<Arc<Chain>>, SpecError> {
-        if specs.len() > PLUGINS_MAX {
-            return Err(SpecError::new(format!("a name has at most {PLUGINS_MAX}")));
-        }
+        common::plugin::check(specs)?;
         let mut plugins = Vec::new();
         for (place, spec) in specs.iter().enumerate() {
             let once = ["history", "stats"].contains(&spec.plugin.as_str());

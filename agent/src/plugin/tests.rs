@@ -1,7 +1,7 @@
-use super::spec::PluginSpec;
 use super::*;
 use crate::refusal::Refusal;
 use common::namespace::GeneratorName;
+use common::plugin::PluginSpec;
 use common::rpc::mint::MintCode;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use std::net::IpAddr;

@@ -5,6 +5,7 @@ use super::{Namespace, Scope};
 use crate::encoding::{EncodingSource, Secrets};
 use crate::kind::Kind;
 use crate::layout::{InvalidDefinition, LayoutDefinition, LayoutSource};
+use crate::plugin::{PluginSpec, SpecError};
 use crate::template::TemplateError;
 use crate::token::{TokenType, UnknownTokenType};
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,11 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub encoding: Option<EncodingSource>,
+    /// What stands around minting by this name: at most 8 objects with `plugin`, perhaps `order`, and what the plugin takes, such
+    /// as `{"plugin":"quota","per_second":100}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<serde_json::Value>>))]
+    pub plugins: Option<Vec<PluginSpec>>,
 }
 
 impl Definition {
@@ -77,6 +83,7 @@ impl Definition {
             fields: None,
             ahead_max_ms: None,
             encoding: None,
+            plugins: None,
         }
     }
 
@@ -143,6 +150,12 @@ pub enum NamespaceError {
     /// The layout, or what goes with it, is refused.
     #[error(transparent)]
     Layout(#[from] InvalidDefinition),
+    /// The plugins are refused.
+    #[error(transparent)]
+    Plugins(#[from] SpecError),
+    /// `default` has no plugins.
+    #[error("the name 'default' has no plugins: give them to a name of its own")]
+    PluginsOfDefault,
     /// Its kind does not take this part of a definition.
     #[error("a generator of kind {kind} takes no {what}: leave it out")]
     Superfluous {

@@ -6,6 +6,7 @@
 
 mod definition;
 mod name;
+mod stored;
 
 pub use definition::{Definition, NamespaceError};
 pub use name::{GeneratorName, NameError};
@@ -14,6 +15,7 @@ use crate::calendar::UtcOffset;
 use crate::kind::{Form, Kind, Spec};
 use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition, LayoutSource};
 use crate::parameters::ClusterId;
+use crate::plugin::{self, PluginSpec};
 use crate::template::{Overlap, Template};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType, TokenValue};
@@ -54,6 +56,7 @@ pub struct Namespace {
     scope: Scope,
     /// Whether it was registered before there were scopes.
     early: bool,
+    plugins: Box<[PluginSpec]>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,7 +64,7 @@ struct RawNamespace {
     name: GeneratorName,
     kind: Kind,
     token_type: TokenType,
-    /// Of a layout, its definition: records of the other kinds stay as they were.
+    /// Of a layout, its definition: records of the other kinds stay as they were. With plugins, see [`stored`].
     template: Option<String>,
     everyday_reset: bool,
     step: u32,
@@ -103,6 +106,7 @@ impl Namespace {
         let kind = definition.kind;
         let Spec { right, form, definition: definable, .. } = kind.spec();
         let definable = definable.as_ref().ok_or(NamespaceError::Nameless { kind })?;
+        let plugins = Self::checked_plugins(&name, definition)?;
         let layout = match form {
             Form::Layout { .. } => Some(Box::new(definition.layout_definition()?)),
             Form::Number { .. } | Form::Template { .. } => match definition.said_of_layouts() {
@@ -132,7 +136,8 @@ impl Namespace {
             let (step, scope) = (Self::STEP_DEFAULT, definition.scope.unwrap_or_default());
             let everyday_reset = definable.everyday_reset;
             let layout = Some(layout);
-            return Ok(Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early: false });
+            let early = false;
+            return Ok(Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins });
         }
         let capacity = capacity_of(kind, template.as_deref());
         let max = u32::try_from(capacity).unwrap_or(u32::MAX).min(Self::STEP_MAX);
@@ -145,7 +150,17 @@ impl Namespace {
         if everyday_reset && scope == Scope::Kind && definable.shared_serials {
             return Err(NamespaceError::SharedReset { kind });
         }
-        Ok(Self { name, kind, token_type, template, layout: None, everyday_reset, step, scope, early: false })
+        let (layout, early) = (None, false);
+        Ok(Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins })
+    }
+
+    fn checked_plugins(name: &GeneratorName, definition: &Definition) -> Result<Box<[PluginSpec]>, NamespaceError> {
+        let plugins = definition.plugins.as_deref().unwrap_or_default();
+        plugin::check(plugins)?;
+        if name.is_default() && !plugins.is_empty() {
+            return Err(NamespaceError::PluginsOfDefault);
+        }
+        Ok(plugins.into())
     }
 
     /// The namespace `default` of one of the [`Kind::PREDEFINED`].
@@ -157,7 +172,8 @@ impl Namespace {
         };
         let everyday_reset = kind.spec().definition.as_ref().is_some_and(|definable| definable.everyday_reset);
         let (name, step, scope) = (GeneratorName::default(), Self::STEP_DEFAULT, Scope::Kind);
-        Self { name, kind, token_type, template, layout: None, everyday_reset, step, scope, early: false }
+        let (layout, early, plugins) = (None, false, Box::default());
+        Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins }
     }
 
     /// Whether IDs can be minted by it for a year from `now` at least. Registered names go on as long as they last.
@@ -201,6 +217,7 @@ impl Namespace {
             everyday_reset: Some(self.everyday_reset),
             step: Some(self.step),
             scope: Some(self.scope),
+            plugins: (!self.plugins.is_empty()).then(|| self.plugins.to_vec()),
             ..Definition::default()
         };
         let Some(definition) = &self.layout else { return all };
@@ -227,13 +244,18 @@ impl Namespace {
     /// scopes has its own; a program that says again what it said then goes on with it.
     pub fn is_met_by(&self, known: &Self) -> bool {
         let scope = if known.early { known.scope } else { self.scope };
-        Self { scope, early: known.early, ..self.clone() }.same_ids(known)
+        Self { scope, early: known.early, ..self.clone() }.same_ids(known) && self.plugins == known.plugins
     }
 
     /// A string that both can write, if it cannot be proved that there is none; only strings are compared. `None`: proved.
     pub fn overlap(&self, other: &Self) -> Option<Overlap> {
         let (mine, its) = (self.template.as_ref()?, other.template.as_ref()?);
         Some(mine.overlap(self.token_type, its, other.token_type)).filter(|overlap| *overlap != Overlap::Disjoint)
+    }
+
+    /// What stands around minting by it. Which IDs come does not depend on it.
+    pub fn plugins(&self) -> &[PluginSpec] {
+        &self.plugins
     }
 
     /// Its name.
@@ -286,9 +308,9 @@ impl Namespace {
         self.step
     }
 
-    /// Whether both give the same IDs: all is equal but perhaps the step.
+    /// Whether both give the same IDs: all is equal but perhaps the step and the plugins.
     pub fn same_ids(&self, other: &Self) -> bool {
-        let ids = |namespace: &Self| Self { step: 0, layout: None, ..namespace.clone() };
+        let ids = |namespace: &Self| Self { step: 0, layout: None, plugins: Box::default(), ..namespace.clone() };
         let layouts = match (&self.layout, &other.layout) {
             (Some(mine), Some(its)) => mine.same_ids(its),
             (mine, its) => mine == its,
@@ -364,7 +386,9 @@ fn fnv1a<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
 impl TryFrom<RawNamespace> for Namespace {
     type Error = NamespaceError;
     fn try_from(raw: RawNamespace) -> Result<Self, NamespaceError> {
+        let (plugins, template) = stored::read(raw.template)?;
         let definition = Definition {
+            plugins,
             kind: raw.kind,
             token_type: Some(raw.token_type.name().to_owned()),
             scope: Some(raw.scope),
@@ -372,18 +396,15 @@ impl TryFrom<RawNamespace> for Namespace {
         };
         let definition = match raw.kind.spec().form {
             Form::Layout { .. } => {
-                let stored = LayoutDefinition::read_stored(raw.template.as_deref().unwrap_or_default())?;
+                let stored = LayoutDefinition::read_stored(template.as_deref().unwrap_or_default())?;
                 let LayoutSource { layout, bits, epoch, unit_ms, fields } = stored.source();
                 let ahead_max_ms = u32::try_from(stored.ahead_max().0).ok();
                 let encoding = Some(stored.encoding().clone());
                 Definition { layout, bits, epoch, unit_ms, fields, ahead_max_ms, encoding, ..definition }
             }
-            Form::Number { .. } | Form::Template { .. } => Definition {
-                template: raw.template,
-                everyday_reset: Some(raw.everyday_reset),
-                step: Some(raw.step),
-                ..definition
-            },
+            Form::Number { .. } | Form::Template { .. } => {
+                Definition { template, everyday_reset: Some(raw.everyday_reset), step: Some(raw.step), ..definition }
+            }
         };
         let early = raw.early && raw.scope == Scope::Own;
         Ok(Self { early, ..Self::define(raw.name, &definition)? })
@@ -392,11 +413,12 @@ impl TryFrom<RawNamespace> for Namespace {
 
 impl From<Namespace> for RawNamespace {
     fn from(namespace: Namespace) -> Self {
+        let template = match &namespace.layout {
+            Some(definition) => Some(definition.stored()),
+            None => namespace.template.as_ref().map(|template| template.source().to_owned()),
+        };
         Self {
-            template: match &namespace.layout {
-                Some(definition) => Some(definition.stored()),
-                None => namespace.template.as_ref().map(|template| template.source().to_owned()),
-            },
+            template: stored::written(&namespace.plugins, template),
             name: namespace.name,
             kind: namespace.kind,
             token_type: namespace.token_type,

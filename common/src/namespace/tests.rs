@@ -218,3 +218,50 @@ fn what_does_not_belong_to_a_kind_is_refused_by_name() {
     assert!(refusal.contains("its time ends at 2024-11-20T13:24:16.000Z"), "{refusal}");
     assert_eq!(Namespace::default_of(Kind::Uniq64).check_life(WallMs(i64::MAX)), Ok(()));
 }
+
+/// The bytes of a record.
+fn record(namespace: &Namespace) -> Vec<u8> {
+    bincode::serialize(namespace).unwrap()
+}
+
+#[test]
+fn plugins_are_kept_in_the_record_and_change_nothing_else_of_it() {
+    let plugins: Vec<PluginSpec> = serde_json::from_str(
+        r#"[{"plugin":"quota","order":-3,"by":"caller","per_day":5},{"plugin":"mine","who":["a"]}]"#,
+    )
+    .unwrap();
+    for definition in [UNIQ64, string(r#"A{token}{serial:6}"#), Definition::layout("snowflake")] {
+        let plain = Namespace::define(name("orders"), &definition).unwrap();
+        let with = Definition { plugins: Some(plugins.clone()), ..definition.clone() };
+        let with = Namespace::define(name("orders"), &with).unwrap();
+        assert_eq!(with.plugins(), plugins);
+        let back: Namespace = bincode::deserialize(&record(&with)).unwrap();
+        assert_eq!(back, with);
+        assert_eq!(with.definition().plugins.as_ref(), Some(&plugins));
+        assert_eq!(Namespace::define(name("orders"), &with.definition()), Ok(with.clone()));
+        // They do not say which IDs come, but a name does not change them.
+        assert!(with.same_ids(&plain) && with.checksum() == plain.checksum());
+        assert!(with.is_met_by(&with) && !with.is_met_by(&plain) && !plain.is_met_by(&with));
+        let none = Definition { plugins: Some(Vec::new()), ..definition };
+        let none = Namespace::define(name("orders"), &none).unwrap();
+        assert_eq!((record(&none), &none), (record(&plain), &plain));
+        assert!(plain.plugins().is_empty() && plain.definition().plugins.is_none());
+    }
+}
+
+#[test]
+fn plugins_that_cannot_be_kept_are_refused() {
+    let with = |plugins: &str| Definition { plugins: serde_json::from_str(plugins).unwrap(), ..UNIQ64 };
+    let refusal = |of: &str, plugins: &str| Namespace::define(name(of), &with(plugins)).unwrap_err().to_string();
+    let nine = [r#"{"plugin":"stats"}"#; 9].join(",");
+    assert!(refusal("orders", &format!("[{nine}]")).contains("at most 8"));
+    let text = "x".repeat(250);
+    let long = [(); 8].map(|()| format!(r#"{{"plugin":"a","b":"{text}","c":"{text}"}}"#)).join(",");
+    assert!(refusal("orders", &format!("[{long}]")).contains("2048 bytes"));
+    assert!(refusal("default", r#"[{"plugin":"stats"}]"#).contains("a name of its own"));
+    let torn = RawNamespace {
+        template: Some(r#"{"plugins":[{"plugin":7}]}"#.to_owned()),
+        ..Namespace::define(name("orders"), &UNIQ64).unwrap().into()
+    };
+    assert!(Namespace::try_from(torn).is_err());
+}

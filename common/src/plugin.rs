@@ -1,4 +1,5 @@
-//! `plugins` of a definition: which plugins a name has, in which order, with which parameters. Uses nothing but serde.
+//! `plugins` of a definition: which plugins a name has, in which order, with which parameters. Masters and the console look at
+//! their form only; what the parameters mean, and whether there is such a plugin, the agent knows that makes it.
 //!
 //! ```json
 //! [{"plugin":"quota","order":10,"per_second":100,"per_day":10000,"by":"caller"}, {"plugin":"history"}, {"plugin":"stats"}]
@@ -15,6 +16,8 @@ use std::collections::BTreeMap;
 
 /// Plugins that one name may have.
 pub const PLUGINS_MAX: usize = 8;
+/// Bytes that the plugins of one name take at most, as JSON: a definition is kept by masters and agents, and sent with others.
+pub const PLUGINS_LEN_MAX: usize = 2_048;
 /// What `order` may be.
 pub const ORDERS: RangeInclusive<i32> = -1_000..=1_000;
 /// Parameters that one plugin may have,
@@ -43,7 +46,8 @@ impl SpecError {
         Self(why.into())
     }
 
-    pub(super) fn of(plugin: &PluginName, why: impl fmt::Display) -> Self {
+    /// With that reason, about one plugin.
+    pub fn of(plugin: &PluginName, why: impl fmt::Display) -> Self {
         Self(format!("{plugin}: {why}"))
     }
 }
@@ -224,6 +228,26 @@ pub struct PluginSpec {
     pub parameters: Parameters,
 }
 
+impl PluginSpec {
+    /// That plugin, of which nothing else is said.
+    pub fn new(plugin: PluginName) -> Self {
+        Self { plugin, order: None, parameters: Parameters::default() }
+    }
+
+    /// With this order, within [`ORDERS`]; definitions with others are refused.
+    #[must_use]
+    pub fn order(self, order: i32) -> Self {
+        Self { order: Some(order), ..self }
+    }
+
+    /// With this parameter.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, parameter: Parameter) -> Self {
+        self.parameters.0.insert(key.into(), parameter);
+        self
+    }
+}
+
 struct SpecVisitor;
 
 impl<'de> Visitor<'de> for SpecVisitor {
@@ -370,15 +394,36 @@ pub enum Mode {
 /// The parameters of `history`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HistorySpec {
+pub struct HistorySpec {
+    /// What becomes of a call that cannot be written down.
     #[serde(default)]
-    pub(super) mode: Mode,
+    pub mode: Mode,
 }
 
 /// The parameters of `stats`: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StatsSpec {}
+pub struct StatsSpec {}
+
+/// What a list of plugins has to be, whatever the plugins are.
+///
+/// # Errors
+/// [`SpecError`] if there are more than [`PLUGINS_MAX`], or they are longer than [`PLUGINS_LEN_MAX`].
+pub fn check(specs: &[PluginSpec]) -> Result<(), SpecError> {
+    if specs.len() > PLUGINS_MAX {
+        return Err(SpecError::new(format!("a name has at most {PLUGINS_MAX}")));
+    }
+    let json = serde_json::to_string(specs).map_err(|e| SpecError::new(e.to_string()))?;
+    if json.len() > PLUGINS_LEN_MAX {
+        return Err(SpecError::new(format!("they have at most {PLUGINS_LEN_MAX} bytes as JSON")));
+    }
+    // What a program put together has the bounds of what a person writes.
+    let again: Vec<PluginSpec> = serde_json::from_str(&json).map_err(|e| SpecError::new(e.to_string()))?;
+    if again != specs {
+        return Err(SpecError::new("they do not read back as they were given"));
+    }
+    Ok(())
+}
 
 #[cfg(test)]
 mod tests {
