@@ -56,7 +56,7 @@ async fn a_definition_brings_its_plugins_to_every_agent_and_history_finds_who_go
     for id in ids.lines() {
         let found = search(id);
         assert!(found.status == Some(0) && found.out.contains("uniq64 orders  127.0.0.1  2 IDs"), "{found:?}");
-        let hex = format!("{:016X}", id.parse::<u64>().unwrap());
+        let hex = format!("{:016x}", id.parse::<u64>().unwrap());
         assert_eq!(search(&hex).status, Some(0), "{hex}");
     }
     assert_eq!(search("1").status, Some(1));

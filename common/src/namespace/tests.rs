@@ -230,7 +230,7 @@ fn plugins_are_kept_in_the_record_and_change_nothing_else_of_it() {
         r#"[{"plugin":"quota","order":-3,"by":"caller","per_day":5},{"plugin":"mine","who":["a"]}]"#,
     )
     .unwrap();
-    for definition in [UNIQ64, string(r#"A{token}{serial:6}"#), Definition::layout("snowflake")] {
+    for definition in [UNIQ64, string("A{date:%Y%m%d}{token}{serial:6}"), Definition::layout("snowflake")] {
         let plain = Namespace::define(name("orders"), &definition).unwrap();
         let with = Definition { plugins: Some(plugins.clone()), ..definition.clone() };
         let with = Namespace::define(name("orders"), &with).unwrap();
