@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Plugins that one name may have.
 pub const PLUGINS_MAX: usize = 8;
 /// Bytes that the plugins of one name take at most, as JSON: a definition is kept by masters and agents, and sent with others.
-pub const PLUGINS_LEN_MAX: usize = 2_048;
+pub const PLUGINS_LEN_MAX: usize = 384;
 /// What `order` may be.
 pub const ORDERS: RangeInclusive<i32> = -1_000..=1_000;
 /// Parameters that one plugin may have,

@@ -21,9 +21,9 @@ pub const NETWORKS_MAX: usize = 1_024;
 pub const NAMESPACES_MAX: usize = 1_024;
 /// Retired names at most. With all other settings they fit one frame of an exchange of tables.
 pub const RETIRED_MAX: usize = 1_024;
-/// What the notes about all names may be long together, in bytes ([`About::len`]): a kilobyte for each of [`NAMESPACES_MAX`]. They
+/// What the notes about all names may be long together, in bytes ([`About::len`]): 768 for each of [`NAMESPACES_MAX`]. They
 /// fit that frame, too, which they would not if each were as long as one may be.
-pub const ABOUTS_LEN_MAX: usize = 1_024 * NAMESPACES_MAX;
+pub const ABOUTS_LEN_MAX: usize = 768 * NAMESPACES_MAX;
 
 /// What a setting is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

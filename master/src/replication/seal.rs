@@ -142,11 +142,12 @@ mod tests {
     use common::about::{About, AboutSource};
     use common::account::{ACCOUNTS_MAX, AccountName, ApiKey, PHC_LEN_MAX, Role, SecretHash, User};
     use common::audit::{ACTOR_CHARS_MAX, Actor};
-    use common::encoding::{EncodingForm, EncodingParameters, EncodingSource};
+    use common::encoding::{EncodingForm, EncodingParameters, EncodingSource, Secret};
     use common::kind::Kind;
     use common::lease::{Generation, Lease, Prep};
     use common::namespace::{Definition, GeneratorName, Namespace, Scope};
     use common::parameters::SessionId;
+    use common::plugin::{PLUGINS_LEN_MAX, Parameter, PluginSpec};
     use common::rpc::peer::{Memory, PAGE_MAX};
     use common::setting::{
         ABOUTS_LEN_MAX, NAMESPACES_MAX, NETWORKS_MAX, RETIRED_MAX, Setting, SettingKey, SettingValue,
@@ -277,6 +278,10 @@ mod tests {
         let fields = ["zero:1", "time:41", "token:16", "serial:20", "random:10"].map(str::to_owned);
         let mut fields: Vec<String> = fields.into();
         fields.extend((0..10).map(|_| "const:4=15".to_owned()));
+        // Two that are as long together as all of a name may be.
+        let plugin = |len: usize| PluginSpec::new("own".parse().unwrap()).with("t", Parameter::Text("t".repeat(len)));
+        let bare = r#"[{"plugin":"own","t":""},{"plugin":"own","t":""}]"#.len();
+        let plugins = vec![plugin(120), plugin(PLUGINS_LEN_MAX - bare - 120)];
         let definition = Definition {
             kind: Kind::Layout,
             scope: Some(Scope::Own),
@@ -286,10 +291,12 @@ mod tests {
             fields: Some(fields),
             ahead_max_ms: Some(10_000),
             encoding: Some(EncodingSource::Parameters(EncodingParameters {
-                form: EncodingForm::Sqids,
-                length: Some(64),
+                form: EncodingForm::Ff1,
+                length: Some(32),
                 alphabet: Some(('!'..='~').filter(|c| !"\"'\\".contains(*c)).collect()),
+                secret: Some(Secret::new([1; 32]).mark()),
             })),
+            plugins: Some(plugins),
             ..Definition::default()
         };
         Namespace::define(name, &definition).unwrap()
