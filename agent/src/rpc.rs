@@ -269,7 +269,7 @@ impl MintService for Server {
 
     async fn layout(self, _: Context, name: String, n: u32) -> Result<Vec<u128>, MintFailure> {
         let minted = match self.check(n, U128_LEN_MAX) {
-            Ok(()) => self.numbers(&name, n).await,
+            Ok(()) => Box::pin(self.numbers(&name, n)).await,
             Err(refusal) => Err(refusal),
         };
         minted.map(|runs| runs.numbers().collect()).map_err(|e| self.refused(Kind::Layout, &name, n, &e))

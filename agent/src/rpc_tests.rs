@@ -67,7 +67,7 @@ async fn a_quota_of_one_refuses_the_second_on_every_way_over_rpc() {
     let kit = Kit::new();
     let minter = kit.start();
     let own = Definition { scope: Some(Scope::Own), ..Definition::default() };
-    let (text, layout) = (Definition::string("A{date:%Y%m%d}{token}{serial:6}"), Definition::layout("snowflake"));
+    let (text, layout) = (Definition::string("A{date:%Y%m%d}{token}{serial:6}"), Definition::layout("sonyflake"));
     for (name, definition) in [("alias", Definition::default()), ("own", own), ("text", text), ("layout", layout)] {
         for by in ["a", "b"] {
             let plugins = Some(serde_json::from_str(r#"[{"plugin":"quota","per_day":1,"by":"caller"}]"#).unwrap());

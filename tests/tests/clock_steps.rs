@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
-use tests::client::{AtDefault as _, KINDS, Media};
+use tests::client::{AtDefault as _, KINDS, Kind, Media};
 use tests::cluster::{Cluster, until, until_status};
 use tests::oracle::Oracle;
 use tests::programs::Daemon;
@@ -19,6 +19,16 @@ use tests::programs::Daemon;
 const LIBC_BIN_DIR: &str = "UNIQ_LIBC_BIN_DIR";
 /// How far the calendar is set, in seconds.
 const STEPS: [i64; 6] = [3_600, -3_600, 86_400, -86_400, 400 * 86_400, -400 * 86_400];
+/// Too little to be noticed as a step, and more than the mark of a tick is ahead.
+const SLIGHT: [i64; 2] = [2, -2];
+/// Layouts whose IDs are fetched beside those of the predefined kinds: one that leases a second, small token and goes ahead of
+/// the clock by a second, and one that never goes ahead of it.
+const LAYOUTS: [(&str, &str); 2] = [
+    ("flake", r#"{"kind":"layout","layout":"snowflake"}"#),
+    ("sony", r#"{"kind":"layout","layout":"sonyflake","ahead_max_ms":0}"#),
+];
+/// What is asked for at a time: the predefined kinds, and the layouts.
+const ASKED: usize = KINDS.len() + LAYOUTS.len();
 
 /// The library, where distributions put it.
 fn libfaketime() -> Option<PathBuf> {
@@ -88,7 +98,23 @@ async fn fetch(cluster: &Cluster, nth: usize, oracle: &Oracle) -> Vec<String> {
             Err(_) => refused.push(answer.code()),
         }
     }
+    for (name, _) in LAYOUTS {
+        let answer = cluster.ask_agent(nth, &format!("layout/{name}?n=100")).await.unwrap();
+        match answer.ids(Kind::String, Media::Text) {
+            Ok(ids) => oracle.note(name, "the agent", &ids),
+            Err(_) => refused.push(answer.code()),
+        }
+    }
     refused
+}
+
+/// Registers the layouts.
+async fn define_layouts(cluster: &Cluster, nth: usize) {
+    for (name, definition) in LAYOUTS {
+        let url = cluster.agent_url(nth, &format!("generators/{name}")).unwrap();
+        let answer = cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await.unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    }
 }
 
 /// How often the agent has noticed that its calendar was set.
@@ -124,6 +150,7 @@ async fn steps_of_the_calendar_repeat_no_id() {
     ready(&mut cluster, nth).await;
     let oracle = Oracle::default();
     let session = cluster.agent_status(nth).await.unwrap().session;
+    define_layouts(&cluster, nth).await;
     assert!(fetch(&cluster, nth, &oracle).await.is_empty());
 
     // Under the running agent: its own time does not follow, and a master renews its leases. If a heartbeat happens to
@@ -146,14 +173,14 @@ async fn steps_of_the_calendar_repeat_no_id() {
         master.daemon.kill_9();
     }
     step(&cluster, nth, &oracle, &calendar, 3_600).await;
-    let stops = || async { (fetch(&cluster, nth, &oracle).await == ["clock_skew"; 3]).then_some(()) };
+    let stops = || async { (fetch(&cluster, nth, &oracle).await == ["clock_skew"; ASKED]).then_some(()) };
     until("it stops", stops).await.unwrap();
     for _ in 0..20 {
-        assert_eq!(fetch(&cluster, nth, &oracle).await, ["clock_skew"; 3]);
+        assert_eq!(fetch(&cluster, nth, &oracle).await, ["clock_skew"; ASKED]);
     }
 
     // Between two runs.
-    for by in STEPS.into_iter().chain([0]) {
+    for by in STEPS.into_iter().chain(SLIGHT).chain([0]) {
         cluster.agent(nth).unwrap().daemon.kill_9();
         calendar.set(by);
         cluster.agent(nth).unwrap().daemon.start().unwrap();

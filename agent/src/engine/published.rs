@@ -60,6 +60,10 @@ impl Published {
         }
         let missing = |why| Refusal::NoLease { token_type, why };
         let Some(view) = self.leases.get(&token_type) else {
+            // It is asked for by now.
+            if token_type.is_on_demand() {
+                return Err(missing(why()));
+            }
             return Err(missing("this agent does not ask for that type; add it to --token-types".to_owned()));
         };
         match (view, self.membership.parameters) {

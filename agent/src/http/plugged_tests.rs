@@ -110,7 +110,7 @@ async fn a_quota_of_one_refuses_the_second_on_every_way_over_http() {
         server.define("alias", Definition::default(), ONE);
         server.define("own", own(), ONE);
         server.define("text", orders(), ONE);
-        server.define("layout", Definition::layout("snowflake"), ONE);
+        server.define("layout", Definition::layout("sonyflake"), ONE);
         for path in ["uniq64/alias", "uniq64/own", "string/text", "layout/layout"] {
             if (path, accept) == ("string/text", PACKED) {
                 continue;
@@ -317,7 +317,7 @@ async fn changed_texts_leave_as_they_are_and_never_alike() {
     plugins.register("alike", |_| Ok(Arc::new(Dressed { all_alike: true }))).unwrap();
     let server = Server::start(plugins).await;
     for (name, definition) in
-        [("uniq64/a", own()), ("string/b", orders()), ("layout/c", Definition::layout("snowflake"))]
+        [("uniq64/a", own()), ("string/b", orders()), ("layout/c", Definition::layout("sonyflake"))]
     {
         server.define(&name[name.len() - 1..], definition, r#"[{"plugin":"dressed"}]"#);
         let text = server.get(&format!("/{name}?n=3"), ANY).await.text();
@@ -352,7 +352,7 @@ async fn history_knows_who_got_an_id_also_after_a_restart() {
         let plugins = r#"[{"plugin":"history"}]"#;
         server.define("alias", Definition::default(), plugins);
         server.define("text", orders(), plugins);
-        server.define("layout", Definition::layout("snowflake"), plugins);
+        server.define("layout", Definition::layout("sonyflake"), plugins);
         for path in ["/uniq64/alias?n=5", "/string/text?n=3", "/layout/layout?n=4", "/uniq64/alias"] {
             let got = server.get(path, ANY).await.text();
             ids.extend(

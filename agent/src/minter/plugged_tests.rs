@@ -35,7 +35,7 @@ fn of_one() -> (Kit, Arc<Minter>) {
     define(&minter, "alias", with(Definition::default(), ONE));
     define(&minter, "own", with(own, ONE));
     define(&minter, "text", with(Definition::string("A{date:%Y%m%d}{token}{serial:6}"), ONE));
-    define(&minter, "layout", with(Definition::layout("snowflake"), ONE));
+    define(&minter, "layout", with(Definition::layout("sonyflake"), ONE));
     (kit, minter)
 }
 
@@ -153,7 +153,7 @@ fn what_a_plugin_refuses_after_it_was_taken_is_a_gap_and_comes_to_nobody() {
     let picky_only = r#"[{"plugin":"picky"}]"#;
     define(&minter, "alias", with(Definition::default(), picky_only));
     define(&minter, "text", with(Definition::string("A{date:%Y%m%d}{token}{serial:6}"), picky_only));
-    define(&minter, "layout", with(Definition::layout("snowflake"), picky_only));
+    define(&minter, "layout", with(Definition::layout("sonyflake"), picky_only));
     let (told, heard) = std::sync::mpsc::channel();
     minter.refusals().set(move |call, failure| {
         let _ = told.send((call.name.to_owned(), call.n, call.caller.to_string(), failure.stage, failure.code));

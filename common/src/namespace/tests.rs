@@ -257,7 +257,7 @@ fn plugins_that_cannot_be_kept_are_refused() {
     assert!(refusal("orders", &format!("[{nine}]")).contains("at most 8"));
     let text = "x".repeat(250);
     let long = [(); 8].map(|()| format!(r#"{{"plugin":"a","b":"{text}","c":"{text}"}}"#)).join(",");
-    assert!(refusal("orders", &format!("[{long}]")).contains("2048 bytes"));
+    assert!(refusal("orders", &format!("[{long}]")).contains("384 bytes"));
     assert!(refusal("default", r#"[{"plugin":"stats"}]"#).contains("a name of its own"));
     let torn = RawNamespace {
         template: Some(r#"{"plugins":[{"plugin":7}]}"#.to_owned()),
