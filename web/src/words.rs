@@ -299,6 +299,7 @@ words! {
     step: "Step", "步长";
     step_hint: "serials reserved at once; leave empty for the usual", "一次预留的序号数；留空为默认";
     example: "Example", "示例";
+    plugins: "Plugins", "插件";
     registered_by: "Registered by", "注册者";
     retire: "Retire", "停用";
     retire_title: "Retire {name} for ever?", "永久停用 {name}？";

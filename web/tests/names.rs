@@ -127,6 +127,8 @@ async fn a_names_page_shows_what_is_noted_and_what_agents_say_of_it() {
     sample.change(|state| {
         let text = Kind::String.default_token_type().name();
         state.namespaces[1].definition.token_type = Some(text.to_owned());
+        let plugins = json!([{"plugin": "quota", "per_day": 10_000}]);
+        state.namespaces[1].definition.plugins = serde_json::from_value(plugins).unwrap();
         let held = |token: &str| HeldRow {
             token_type: text,
             token: token.to_owned(),
@@ -160,6 +162,7 @@ async fn a_names_page_shows_what_is_noted_and_what_agents_say_of_it() {
         "1,400",
         "12.5 % <span class=\"sub\"><bdi>text-2</bdi>",
         "href=\"/leases/string2-include-letter/1A\"",
+        "{&#34;plugin&#34;:&#34;quota&#34;,&#34;per_day&#34;:10000}",
     ] {
         assert!(html.contains(shown), "{shown}: {html}");
     }

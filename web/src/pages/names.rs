@@ -120,6 +120,8 @@ pub(super) struct Shown {
     pub(super) capacity_exact: String,
     pub(super) resets: bool,
     pub(super) step: String,
+    /// Its plugins as the definition has them, in the order there.
+    pub(super) plugins: Vec<String>,
     pub(super) example: String,
     /// The bits of its numbers.
     pub(super) drawing: Option<String>,
@@ -150,6 +152,7 @@ impl Shown {
             capacity_exact: grouped(row.capacity),
             resets: definition.everyday_reset.unwrap_or_default(),
             step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
+            plugins: definition.plugins.iter().flatten().filter_map(|spec| serde_json::to_string(spec).ok()).collect(),
             example: example(row, page.snapshot.now, offset).unwrap_or_default(),
             drawing: drawing_of(row, w),
             registered_by: row.registered_by.clone(),
