@@ -161,7 +161,7 @@ async fn forms_codes_and_what_an_id_says_are_as_documented() {
         (r#"{"kind":"layout","layout":"uidgenerator"}"#, "its time ends at 2024-11-20"),
         (r#"{"kind":"layout","layout":"snowflake","epoch":"2400-01-01T00:00:00Z"}"#, "has not come yet"),
         (r#"{"kind":"layout","layout":"twitter"}"#, "is not a layout; there are snowflake"),
-        (r#"{"kind":"layout","layout":"snowflake","encoding":"ff1"}"#, "needs a key"),
+        (r#"{"kind":"layout","layout":"snowflake","encoding":"ff1"}"#, "needs a secret"),
         (
             r#"{"kind":"layout","bits":64,"epoch":"2024-01-01T00:00:00Z","unit_ms":1,"fields":["time:42","serial:22"]}"#,
             "token is missing",
