@@ -20,6 +20,7 @@ pub mod refusal;
 #[cfg(feature = "server")]
 pub mod rpc;
 pub mod run;
+#[cfg(feature = "server")]
 pub mod secret_file;
 pub mod serial;
 pub mod serial_file;

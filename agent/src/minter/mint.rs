@@ -31,7 +31,7 @@ pub enum Source<G = Arc<Generator>> {
     Ticks(G),
     /// The milliseconds of Uniq96, which has no names.
     Uniq96,
-    /// A named generator with plugins before it: only [`Minter::mint_for`] gives IDs of it.
+    /// A named generator with plugins before it: only `mint_for` gives IDs of it.
     Plugged(G),
 }
 
