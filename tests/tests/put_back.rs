@@ -101,14 +101,14 @@ async fn what_both_masters_have_forgotten_is_granted_to_nobody_else() {
     let unsaid = remedy(&cluster.masters[0], "--after-revert", &[]).unwrap();
     assert!(unsaid.status == Some(1) && unsaid.err.contains("both ledgers are old"), "{unsaid:?}");
     for master in &cluster.masters {
-        let said = ["--above", "1000", "--confirm", "both ledgers are old"];
+        let said = ["--above", "2000", "--confirm", "both ledgers are old"];
         let done = remedy(master, "--after-revert", &said).unwrap();
-        assert!(done.status == Some(0) && done.err.contains("above 1000"), "{done:?}");
+        assert!(done.status == Some(0) && done.err.contains("above 2000"), "{done:?}");
     }
     start_masters(&mut cluster);
     ready(&mut cluster).await;
     until_status(&client, &mut cluster.agent(c).unwrap().daemon, "/readyz", 200).await.unwrap();
-    assert!(value(&numbers_of(&cluster, c).await.unwrap()) > 1_000, "C has what B cannot have");
+    assert!(value(&numbers_of(&cluster, c).await.unwrap()) > 2_000, "C has what B cannot have");
     assert_eq!(numbers_of(&cluster, b).await, Some(held), "B still has its own");
     tokio::time::sleep(Duration::from_secs(2)).await;
     ready(&mut cluster).await;
@@ -195,8 +195,8 @@ async fn after_a_total_loss_nothing_is_granted_that_an_unheard_agent_may_have() 
     }
     stop_masters(&mut cluster).await;
     for master in &cluster.masters {
-        let above = format_anew(master, &["--after-total-loss", "--above", "99"]).unwrap();
-        assert!(above.err.contains("only values above 99"), "{above:?}");
+        let above = format_anew(master, &["--after-total-loss", "--above", "1099"]).unwrap();
+        assert!(above.err.contains("only values above 1099"), "{above:?}");
     }
     start_masters(&mut cluster);
     ready(&mut cluster).await;
@@ -204,7 +204,7 @@ async fn after_a_total_loss_nothing_is_granted_that_an_unheard_agent_may_have() 
     let daemon = &mut cluster.agent(c).unwrap().daemon;
     daemon.start().unwrap();
     until_status(&client, daemon, "/readyz", 200).await.unwrap();
-    assert!(value(&numbers_of(&cluster, c).await.unwrap()) > 99);
+    assert!(value(&numbers_of(&cluster, c).await.unwrap()) > 1_099);
     let c_mints = load_on(&cluster, c, &oracle, 4);
     for kind in [Kind::Uniq64, Kind::Uniq96] {
         for nth in [0, c] {
