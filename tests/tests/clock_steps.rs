@@ -180,7 +180,7 @@ async fn steps_of_the_calendar_repeat_no_id() {
     }
 
     // Between two runs.
-    for by in STEPS.into_iter().chain(SLIGHT).chain([0]) {
+    for by in SLIGHT.into_iter().chain(STEPS).chain([0]) {
         cluster.agent(nth).unwrap().daemon.kill_9();
         calendar.set(by);
         cluster.agent(nth).unwrap().daemon.start().unwrap();

@@ -192,6 +192,9 @@ impl World {
                     let lease = ledger.table().of_agent(&request.agent_id).find_map(held);
                     request.session = lease.map_or(request.session, |lease| lease.session);
                 }
+                if self.has(Mutation::TypesApart) {
+                    self.forget_other_types(request.token_type);
+                }
                 if self.has(Mutation::BothPropose) || self.has(Mutation::NoRest) {
                     self.propose_anything(m, request);
                 }
@@ -214,6 +217,21 @@ impl World {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Both masters forget the leases of all types of token but this one.
+    fn forget_other_types(&mut self, token_type: TokenType) {
+        for m in 0..self.masters.len() {
+            let Some(ledger) = &self.masters[m].ledger else { continue };
+            let others = ledger.table().leases().filter(|(_, lease)| lease.token_type != token_type);
+            let others: Vec<_> = others.map(|(key, _)| key).collect();
+            for key in others {
+                self.rewrite_lease(m, key, |lease| {
+                    lease.state = LeaseState::Closed;
+                    lease.until = lease.from;
+                });
+            }
         }
     }
 

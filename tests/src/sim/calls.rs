@@ -9,7 +9,6 @@ use agent::timebase::Answer;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent, RentRequest, TokenRequest};
 use common::time::Now;
-use common::token::TokenType;
 use master::lease::Reply;
 
 /// How long a call may take.
@@ -116,7 +115,8 @@ impl World {
         match reply.map(|reply| *reply) {
             Some(Answered::Heartbeat(Ok(reply))) => self.greeted(h, &flight, &reply),
             Some(Answered::Ledger(Reply::Token(Ok(grant)))) => {
-                let fine = check_grant(&grant, TokenType::Uint2, &self.swarm.parameters);
+                let fine =
+                    check_grant(&grant, self.hosts[h].token_type(self.swarm.mixed_tokens), &self.swarm.parameters);
                 if let Err(what) = fine {
                     self.oracle.violated(|| format!("agent {h} is granted what cannot be used: {what}"));
                 }

@@ -103,7 +103,20 @@ impl Proc {
     }
 }
 
+/// The type of token that an agent of that name leases, if agents do not all lease the same: a type with few values is a part of one
+/// with more, so agents of different types lease from one pool. A copy of its folder goes by the same name.
+fn token_type(id: &AgentId, mixed: bool) -> TokenType {
+    let nth = id.as_str().bytes().map(usize::from).sum::<usize>();
+    let types = [TokenType::Uint2, TokenType::Uint10Bit, TokenType::Uint5Bit];
+    if mixed { types[nth % types.len()] } else { TokenType::Uint2 }
+}
+
 impl Host {
+    /// The type of token that it leases.
+    pub(super) fn token_type(&self, mixed: bool) -> TokenType {
+        token_type(&self.id, mixed)
+    }
+
     /// What its operating system's clocks say.
     pub fn os(&self, t: i64) -> Now {
         Now { wall: WallMs(t + self.wall_off), boot: BootMs(t - self.booted_at + 1_000) }
@@ -167,7 +180,8 @@ impl World {
         let session = opened.contents.header.session;
         let start = opened.start.to_string();
         let (held, rseq) = (opened.holdings.leases.clone(), opened.holdings.rseq);
-        let holder = Holder::new(&BTreeSet::from([TokenType::Uint2]), &held, rseq, renew, os);
+        let wanted = BTreeSet::from([host.token_type(self.swarm.mixed_tokens)]);
+        let holder = Holder::new(&wanted, &held, rseq, renew, os);
         let minter = Minter::new(opened, &self.swarm.kinds, holder.leases(), os, mutations);
         host.life += 1;
         let (life, jumps) = (host.life, minter.jumps);

@@ -62,6 +62,8 @@ words! {
         ServeBeforeSync = "serve-before-sync",
         /// The seed, taken literally: a master proposes values that are not at home there, and the home confirms.
         BothPropose = "both-propose",
+        /// A type of token that is a part of another is taken for a pool of its own: leases of the other types are not looked at.
+        TypesApart = "types-apart",
         /// The home grants without the other's confirmation.
         ConfirmForged = "confirm-forged",
         /// A proposal is confirmed whatever is known of an older grant.

@@ -262,13 +262,16 @@ pub struct Swarm {
     pub resume_after_reboot: bool,
     /// Whether agents show which sessions they give up. Where they do, fewer leases run on without anybody who has them.
     pub gives_up: bool,
+    /// Whether agents lease tokens of types that are parts of each other.
+    pub mixed_tokens: bool,
 }
 
 impl Swarm {
     /// Draws it; what it is after may be given, and kinds of faults that are wanted, or not.
     pub fn draw(rng: &mut Rng, setup: &Setup) -> Self {
         let lease_days = [1, 1, 2, 3, 5, 7][rng.below(6)];
-        let uint2_max = [3, 5, 7, 9, 15, 31][rng.below(6)];
+        // With the last one there are values that not every type has.
+        let uint2_max = [3, 5, 7, 9, 15, 37][rng.below(6)];
         let offset = UtcOffset::from_minutes([0, 0, 480, -210, 765][rng.below(5)]).expect("an offset");
         let parameters = ClusterParameters::new(lease_days, offset, uint2_max).expect("parameters");
         let resume_after_reboot = rng.chance(0.2);
@@ -328,6 +331,7 @@ impl Swarm {
             both_clocks: rng.chance(0.25) && !reverts,
             resume_after_reboot,
             // Not drawn, so that the rest of a seed does not depend on it.
+            mixed_tokens: setup.seed % 4 == 1,
             gives_up: !setup.seed.is_multiple_of(2) || setup.seed.is_multiple_of(9),
         }
     }
