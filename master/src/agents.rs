@@ -4,10 +4,13 @@ use crate::ledger::Ledger;
 use crate::registry::{Present, REGISTRY_MAX};
 use crate::store::audit::Line;
 use common::parameters::{ClusterParameters, SessionId};
+use common::rpc::lease::{CallsServed, NameUse};
 use common::time::WallMs;
 use common::token::TokenKey;
 use std::collections::BTreeMap;
-use web::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LeaseStage, ReportRow, SettingsRow};
+use web::{
+    AgentRow, AgentState, CallsRow, CapacityRow, FlagRow, HeldRow, LeaseStage, NameUseRow, ReportRow, SettingsRow,
+};
 
 /// Rows at most: everybody who can be in the registry, and as many again who hold leases and do not report.
 const ROWS_MAX: usize = 2 * REGISTRY_MAX;
@@ -67,9 +70,16 @@ fn row_of(present: Present, agents: usize) -> AgentRow {
             minted: report.minted,
             rates,
             scarcest,
+            names: report.names.into_iter().map(name_row).collect(),
         }),
         tokens: Vec::new(),
     }
+}
+
+fn name_row(used: NameUse) -> NameUseRow {
+    let NameUse { name, kind, per_second, calls } = used;
+    let calls = calls.map(|CallsServed { served, failed, p99_us }| CallsRow { served, failed, p99_us });
+    NameUseRow { name: name.to_string(), kind: kind.name(), per_second, calls }
 }
 
 /// Whether a line of the audit is about a token. A token of numbers may have been asked for as either of two types.

@@ -3,7 +3,7 @@
 //! Each agent reports to one master; the masters pass the reports on to each other, so both have the whole registry.
 
 use common::parameters::{MasterId, SessionId};
-use common::rpc::lease::{AgentReport, REPORT_CHARS_MAX};
+use common::rpc::lease::{AgentReport, NAMES_REPORTED_MAX, REPORT_CHARS_MAX};
 use common::time::WallMs;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -187,7 +187,9 @@ fn rate(before: &AgentReport, after: &AgentReport) -> Option<u32> {
 
 /// What comes from outside is cut to length and cleared of what moves a terminal's cursor.
 fn cleared(mut report: AgentReport) -> AgentReport {
-    let AgentReport { version, fresh_because, not_ready, alarm, .. } = &mut report;
+    let AgentReport { version, fresh_because, not_ready, alarm, names, .. } = &mut report;
+    names.truncate(NAMES_REPORTED_MAX);
+    names.shrink_to_fit();
     let texts = [Some(version), fresh_because.as_mut(), not_ready.as_mut(), alarm.as_mut()];
     for text in texts.into_iter().flatten() {
         *text = text.chars().filter(|c| !c.is_control()).take(REPORT_CHARS_MAX).collect();
@@ -212,6 +214,7 @@ mod tests {
             alarm: None,
             minted,
             scarcest: None,
+            names: Vec::new(),
         }
     }
 

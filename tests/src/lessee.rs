@@ -106,6 +106,7 @@ impl Lessee {
                 alarm: None,
                 minted: reports * 1_000_000,
                 scarcest: None,
+                names: Vec::new(),
             };
             let wait_ms = master.report(transport::deadline_in(CALL_MAX), report).await??;
             due = tokio::time::Instant::now() + Duration::from_millis(wait_ms);

@@ -478,6 +478,7 @@ async fn tell(master: SocketAddr, text: &str) -> Result<()> {
         alarm: Some(text.to_owned()),
         minted: u64::MAX,
         scarcest: None,
+        names: Vec::new(),
     };
     client.report(transport::deadline_in(Duration::from_secs(30)), report).await??;
     Ok(())

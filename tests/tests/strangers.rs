@@ -170,6 +170,7 @@ async fn only_who_holds_a_lease_counts_among_the_agents() {
             not_ready: None,
             minted: 0,
             scarcest: None,
+            names: Vec::new(),
             alarm: None,
         };
         interval = master.report(deadline_in(CALL_MAX), report).await.unwrap().unwrap();

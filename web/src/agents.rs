@@ -99,6 +99,32 @@ pub struct ReportRow {
     pub rates: Vec<u32>,
     /// The generator that has the smallest part of its IDs of this hour or day left.
     pub scarcest: Option<CapacityRow>,
+    /// The names that it minted most by since the report before, busiest first; at most 16.
+    pub names: Vec<NameUseRow>,
+}
+
+/// How one name of an agent is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct NameUseRow {
+    /// Its name.
+    pub name: String,
+    /// What it mints.
+    pub kind: &'static str,
+    /// IDs a second between the last two reports.
+    pub per_second: u32,
+    /// What its plugin `stats` counted; `None` if it has none.
+    pub calls: Option<CallsRow>,
+}
+
+/// How an agent's calls for IDs of one name fared since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct CallsRow {
+    /// Those that got their IDs.
+    pub served: u64,
+    /// Those that did not, for another reason than the caller's own.
+    pub failed: u64,
+    /// How long 99 of 100 that got IDs took at most, in microseconds, without the network.
+    pub p99_us: u32,
 }
 
 impl ReportRow {

@@ -24,7 +24,10 @@ mod table;
 mod text;
 mod words;
 
-pub use agents::{AgentRow, AgentState, CapacityRow, FlagRow, HeldRow, LATE_AFTER, LOST_AFTER, ReportRow, SettingsRow};
+pub use agents::{
+    AgentRow, AgentState, CallsRow, CapacityRow, FlagRow, HeldRow, LATE_AFTER, LOST_AFTER, NameUseRow, ReportRow,
+    SettingsRow,
+};
 pub use auth::{
     Accounts, Auth, AuthSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash, verify,
 };

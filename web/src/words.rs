@@ -327,12 +327,16 @@ words! {
     note_done: "Saved what is noted about {name}.", "已保存 {name} 的备注。";
     name_changes: "What was changed, and by whom", "更改记录";
     served: "Agents that can serve it", "可提供服务的代理";
-    served_hint: "Those that hold a token of its type. IDs a second are those of all names of an agent together; what is left is known where no other name of that agent has less. How often single names were refused, and how long their IDs took, agents do not tell the masters.", "即持有该类型令牌的代理。每秒 ID 数为该代理所有名称的合计；仅当该代理没有其他名称剩余更少时，才知道剩余容量。单个名称的可用率与延迟，代理不向主控报告。";
+    served_hint: "Those that hold a token of its type. An agent tells the masters of the sixteen names that it minted most by; what is left is known where no other name of that agent has less.", "即持有该类型令牌的代理。代理向主控报告其发号最多的十六个名称；仅当该代理没有其他名称剩余更少时，才知道剩余容量。";
     serves_none: "No agent holds a token of type {0}: start agents with it in --token-types.", "没有代理持有 {0} 类型的令牌：请在代理的 --token-types 中加入该类型。";
     tokens_of_type: "Tokens of its type", "该类型的令牌";
     capacity_all: "All of them", "合计容量";
     capacity_least: "Least left", "最少剩余";
-    rate_all: "IDs a second, all names", "每秒 ID 数（所有名称）";
+    rate_name: "IDs a second, lately", "每秒 ID 数（近期）";
+    availability: "Calls served", "调用成功率";
+    calls_of: "{0} of {1} calls since the agents’ starts", "自代理启动以来 {0} / {1} 次调用";
+    p99: "99 of 100 calls within", "99% 的调用耗时不超过";
+    without_stats: "unknown: the name has no plugin stats", "未知：该名称没有 stats 插件";
     not_leased: "no agent leases this type: start agents with it in --token-types", "没有代理租用此类令牌：请在代理的 --token-types 中加入该类型";
     register: "Register a namespace", "注册命名空间";
     register_button: "Register", "注册";

@@ -157,9 +157,11 @@ async fn a_names_page_shows_what_is_noted_and_what_agents_say_of_it() {
         "href=\"/audit?about=invoices\"",
         "data-open=\"retire\"",
         "data-confirm=\"{name}\"",
-        // Three tokens of 100 million each, 1,400 IDs a second, and the one that has least left.
+        // Three tokens of 100 million each, 1,200 IDs a second by each of two agents, and the one that has least left.
         "300 M a day",
-        "1,400",
+        "2,400",
+        "199,980 of 200,000 calls",
+        "1.530 ms",
         "12.5 % <span class=\"sub\"><bdi>text-2</bdi>",
         "href=\"/leases/string2-include-letter/1A\"",
         "{&#34;plugin&#34;:&#34;quota&#34;,&#34;per_day&#34;:10000}",

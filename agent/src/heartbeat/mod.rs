@@ -21,6 +21,7 @@ use common::parameters::AgentId;
 use common::rpc::lease::{DENIED_MAX, Rent};
 use common::time::BootMs;
 use link::{CallError, Caller, Greeting, Link};
+use reporting::Used;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +73,7 @@ struct Task {
     tell_at: tokio::time::Instant,
     /// When ends of layouts were last looked for.
     warned: Option<BootMs>,
+    used: Used,
     /// When the task started, by the machine's own time.
     started: BootMs,
 }
@@ -102,6 +104,7 @@ impl Heartbeat {
             jumps: minter.jumps(),
             tell_at: tokio::time::Instant::now(),
             warned: None,
+            used: Used::default(),
             started: minter.clock().link_now().boot,
             minter,
             report,

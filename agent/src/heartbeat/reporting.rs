@@ -2,11 +2,17 @@
 
 use super::Task;
 use crate::holder::Event;
-use crate::minter::GeneratorView;
+use crate::minter::{GeneratorView, Minter, NameTotal};
 use crate::serial_file::StartKind;
 use crate::years::{ending, signed_ending};
-use common::rpc::lease::{AgentReport, Capacity, REPORT_CHARS_MAX, REPORT_INTERVAL_MAX_MS, REPORT_INTERVAL_MS};
-use common::time::{DAY_MS, SpanMs};
+use common::kind::Kind;
+use common::namespace::GeneratorName;
+use common::rpc::lease::{
+    AgentReport, Capacity, NAMES_REPORTED_MAX, NameUse, REPORT_CHARS_MAX, REPORT_INTERVAL_MAX_MS, REPORT_INTERVAL_MS,
+};
+use common::time::{BootMs, DAY_MS, SpanMs};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -64,7 +70,8 @@ impl Task {
         }
     }
 
-    async fn own_report(&self) -> AgentReport {
+    async fn own_report(&mut self) -> AgentReport {
+        let names = self.used.since(&self.minter);
         let minter = &self.minter;
         let uptime = minter.clock().link_now().boot - self.started;
         AgentReport {
@@ -83,7 +90,36 @@ impl Task {
             minted: minter.minted().map(|(_, n)| n).sum(),
             // A disk that does not answer must not silence the rest.
             scarcest: scarcest(&minter.view().await.unwrap_or_default()),
+            names,
         }
+    }
+}
+
+/// What was minted by each name up to the last report.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    at: Option<BootMs>,
+    minted: BTreeMap<(Kind, GeneratorName), NameTotal>,
+}
+
+impl Used {
+    /// The names that were used most since the last time, busiest first.
+    fn since(&mut self, minter: &Minter) -> Vec<NameUse> {
+        let now = minter.clock().link_now().boot;
+        let before = std::mem::replace(&mut self.minted, minter.minted_by_name());
+        let span = self.at.replace(now).map_or(0, |at| (now - at).0);
+        let span = u64::try_from(span).unwrap_or(0).max(1);
+        let used = |(key, total): (&(Kind, GeneratorName), &NameTotal)| {
+            // Of a name that was not there at the last report nobody knows since when.
+            let since = total.minted.saturating_sub(before.get(key)?.minted);
+            let per_second = u32::try_from(u128::from(since) * 1_000 / u128::from(span)).unwrap_or(u32::MAX);
+            let (kind, name) = (key.0, key.1.clone());
+            let used = NameUse { name, kind, per_second, calls: total.calls };
+            (since > 0 || total.calls.is_some()).then_some((since, used))
+        };
+        let mut all: Vec<_> = self.minted.iter().filter_map(used).collect();
+        all.sort_by_key(|(since, _)| Reverse(*since));
+        all.into_iter().take(NAMES_REPORTED_MAX).map(|(_, used)| used).collect()
     }
 }
 

@@ -4,6 +4,7 @@ mod names;
 mod on_demand;
 
 use super::*;
+use crate::embed::{Shared, UniqGenerator as _};
 use crate::holder::{LeaseView, Leases};
 use crate::minter::kit::{Kit, held, parameters};
 use common::calendar::UtcOffset;
@@ -13,6 +14,7 @@ use common::lease::{Generation, Grant};
 use common::namespace::{Definition, GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, ClusterParameters, MasterId};
+use common::plugin::PluginSpec;
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
     ListedLease, Mode, NamespacesRequest, Refusal as Said, Registered, RentRequest, TerminateRequest, TokenRequest,
@@ -373,6 +375,26 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     assert_eq!((report.session, report.minted), (minter.session(), 0));
     assert!(report.not_ready.is_none(), "it has its leases: {report:?}");
     assert!(report.fresh_because.is_some() && report.scarcest.as_ref().is_some_and(|scarcest| scarcest.left > 0));
+
+    // Names by what they minted since the last report, and how their calls fared if they count them.
+    let stats: PluginSpec = serde_json::from_str(r#"{"plugin":"stats"}"#).unwrap();
+    let definition = Definition { plugins: Some(vec![stats]), ..Definition::default() };
+    let orders = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
+    minter.in_turn(move |minter| minter.define(orders)).await.unwrap().unwrap();
+    task.tell().await;
+    let same = Arc::clone(&minter);
+    let minted = tokio::task::spawn_blocking(move || {
+        for (name, n) in [("orders", 40), ("orders", 2), ("default", 7)] {
+            Shared::new(&same, name).unwrap().get_batch64(n, &mut Vec::new()).unwrap();
+        }
+    });
+    minted.await.unwrap();
+    task.tell().await;
+    let report = first.with(|records| records.reports.last().cloned().unwrap());
+    let names: Vec<_> = report.names.iter().map(|it| (it.name.as_str(), it.calls.map(|calls| calls.served))).collect();
+    // Both draw from one series; what the other counts by itself is not counted twice.
+    assert_eq!(names, [("orders", Some(2)), ("default", None)], "{report:?}");
+    assert!(report.names.iter().all(|it| it.per_second > 0), "{report:?}");
 
     minter.in_turn(Minter::suspend).await.unwrap().unwrap();
     task.tell().await;

@@ -9,6 +9,9 @@ use super::{Generator, Minter};
 use crate::gate::Prefix;
 use crate::window::Window;
 use common::kind::Kind;
+use common::namespace::GeneratorName;
+use common::rpc::lease::CallsServed;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -68,6 +71,15 @@ impl Generator {
     }
 }
 
+/// What was minted by a name since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NameTotal {
+    /// IDs that left.
+    pub minted: u64,
+    /// What its plugin `stats` counted; `None` if it has none.
+    pub calls: Option<CallsServed>,
+}
+
 impl Minter {
     /// IDs minted since the start, by kind: all that left, on whichever way, in a request or within an application. A
     /// thread's own block counts when it is taken, so up to 1,023 a thread are counted that were not given out yet.
@@ -77,6 +89,31 @@ impl Minter {
             _ => self.generators.iter().filter(|generator| generator.kind() == kind).map(|g| g.minted()).sum(),
         };
         Kind::ALL.into_iter().map(move |kind| (kind, of(kind)))
+    }
+
+    /// The same by name, with how calls fared where the plugin `stats` counts them. Names that share the series of `default` are
+    /// counted together, as that, unless they have `stats`: what those count is taken off `default`.
+    pub fn minted_by_name(&self) -> BTreeMap<(Kind, GeneratorName), NameTotal> {
+        let mut all: BTreeMap<_, NameTotal> = BTreeMap::new();
+        for it in self.generators.iter() {
+            let total = all.entry((it.kind(), it.namespace().name().clone())).or_default();
+            // What stands before a generator mints nothing by itself.
+            total.minted = total.minted.max(it.minted());
+        }
+        for it in self.plugins().stats(self.now().boot) {
+            // What callers did wrong, and what their own quota refused, is not a failure.
+            let failed = it.refused.iter().filter(|(code, _)| code.http_status() >= 500).map(|(_, n)| n).sum();
+            let p99_us = u32::try_from(it.p99.as_micros()).unwrap_or(u32::MAX);
+            let calls = Some(CallsServed { served: it.calls, failed, p99_us });
+            let default = (it.kind, GeneratorName::default());
+            if !all.contains_key(&(it.kind, it.name.clone()))
+                && let Some(default) = all.get_mut(&default)
+            {
+                default.minted = default.minted.saturating_sub(it.ids);
+            }
+            all.insert((it.kind, it.name), NameTotal { minted: it.ids, calls });
+        }
+        all
     }
 }
 

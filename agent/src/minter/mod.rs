@@ -20,6 +20,7 @@ mod view;
 pub use crate::engine::Membership;
 pub use background::CachedClock;
 pub use mint::{Source, SourceRef};
+pub use count::NameTotal;
 pub(crate) use plugged::{Given, Leaves};
 pub use view::{Counters, GeneratorView};
 

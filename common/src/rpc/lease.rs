@@ -260,6 +260,35 @@ pub struct AgentReport {
     pub minted: u64,
     /// The generator that has the smallest part of its IDs of this hour or day left.
     pub scarcest: Option<Capacity>,
+    /// The names that it minted most by since its last report, busiest first; at most [`NAMES_REPORTED_MAX`].
+    pub names: Vec<NameUse>,
+}
+
+/// Names in one report at most.
+pub const NAMES_REPORTED_MAX: usize = 16;
+
+/// How one name of an agent is used.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NameUse {
+    /// Which one.
+    pub name: GeneratorName,
+    /// What it mints.
+    pub kind: Kind,
+    /// IDs a second since the last report.
+    pub per_second: u32,
+    /// What its plugin `stats` counted, if it has it.
+    pub calls: Option<CallsServed>,
+}
+
+/// How calls for IDs fared since an agent's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CallsServed {
+    /// Those that got their IDs.
+    pub served: u64,
+    /// Those that did not, for another reason than the caller's own.
+    pub failed: u64,
+    /// How long 99 of 100 that got IDs took at most, in microseconds, without the network.
+    pub p99_us: u32,
 }
 
 /// How many IDs a generator has left.

@@ -20,8 +20,8 @@ pub const BATCH_MAX: usize = 256;
 /// last one too, which has all settings.
 pub const PAGE_MAX: usize = 256;
 
-/// The most reports of agents in one delivery.
-pub const REPORTS_MAX: usize = 1_024;
+/// The most reports of agents in one delivery. With texts and names of full length they stay below a frame.
+pub const REPORTS_MAX: usize = 512;
 
 /// The other master's inbox.
 #[tarpc::service]

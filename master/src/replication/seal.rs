@@ -148,7 +148,8 @@ mod tests {
     use common::namespace::{Definition, GeneratorName, Namespace, Scope};
     use common::parameters::SessionId;
     use common::plugin::{PLUGINS_LEN_MAX, Parameter, PluginSpec};
-    use common::rpc::peer::{Memory, PAGE_MAX};
+    use common::rpc::lease::{AgentReport, CallsServed, Capacity, NAMES_REPORTED_MAX, NameUse, REPORT_CHARS_MAX};
+    use common::rpc::peer::{Memory, PAGE_MAX, REPORTS_MAX};
     use common::setting::{
         ABOUTS_LEN_MAX, NAMESPACES_MAX, NETWORKS_MAX, RETIRED_MAX, Setting, SettingKey, SettingValue,
     };
@@ -209,6 +210,34 @@ mod tests {
         assert_eq!(epochs(open(&one, seal_messages(&fresh, pull()).unwrap())), [None]);
         let met = Own { master: MasterId::Two, paired: true, ..one.clone() };
         assert_eq!(epochs(open(&one, seal_messages(&met, pull()).unwrap())), [Some(EpochId(5))]);
+    }
+
+    /// Reports are texts of agents: as long as they may be, and of characters of four bytes.
+    #[test]
+    fn the_largest_delivery_of_reports_fits_a_frame() {
+        let text = || "\u{1F600}".repeat(REPORT_CHARS_MAX);
+        let name: GeneratorName = "n".repeat(15).parse().unwrap();
+        let calls = Some(CallsServed { served: u64::MAX, failed: u64::MAX, p99_us: u32::MAX });
+        let used = NameUse { name: name.clone(), kind: Kind::Layout, per_second: u32::MAX, calls };
+        let report = AgentReport {
+            cluster: Some(ClusterId(u128::MAX)),
+            agent_id: "a".repeat(64).parse().unwrap(),
+            session: SessionId(u128::MAX),
+            version: text(),
+            fresh_because: Some(text()),
+            uptime_ms: u64::MAX,
+            clock_offset_ms: i64::MIN,
+            not_ready: Some(text()),
+            alarm: Some(text()),
+            minted: u64::MAX,
+            scarcest: Some(Capacity { name, kind: Kind::Layout, left: u64::MAX, of: u64::MAX }),
+            names: vec![used; NAMES_REPORTED_MAX],
+        };
+        let reports = vec![(report, text()); REPORTS_MAX];
+        let one = own(MasterId::One, 5, &[], true);
+        let sealed = seal(&one, one.epoch, &Content::Reports(reports)).unwrap();
+        let whole = codec().serialized_size(&sealed).unwrap();
+        assert!(whole < FRAME_LEN_MAX as u64, "{whole} bytes");
     }
 
     /// The last page of an exchange has all settings; whatever people registered and noted, it has to fit.

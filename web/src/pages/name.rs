@@ -3,7 +3,7 @@
 use super::agents::state_name;
 use super::names::{Noted, Shown};
 use super::{Frame, PageContext, Parts, rows, widest};
-use crate::agents::{AgentRow, CapacityRow};
+use crate::agents::{AgentRow, CallsRow, CapacityRow, NameUseRow};
 use crate::auth::Role;
 use crate::masters::{Masters, NamespaceRow};
 use crate::problem::Problem;
@@ -103,6 +103,17 @@ fn left<'a>(agent: &'a AgentRow, row: &NamespaceRow) -> Option<&'a CapacityRow> 
     (scarcest.name == row.name.as_str() && scarcest.kind == row.definition.kind.name()).then_some(scarcest)
 }
 
+/// What an agent says of the use of this name.
+fn used<'a>(agent: &'a AgentRow, row: &NamespaceRow) -> Option<&'a NameUseRow> {
+    let names = &agent.report.as_ref()?.names;
+    names.iter().find(|used| used.name == row.name.as_str() && used.kind == row.definition.kind.name())
+}
+
+/// Microseconds as people read them.
+fn milliseconds(us: u32) -> String {
+    format!("{}.{:03} ms", us / 1_000, us % 1_000)
+}
+
 #[derive(Template)]
 #[template(path = "name_detail.html")]
 struct Detail {
@@ -121,7 +132,12 @@ struct Figures {
     /// What all of these tokens can give together.
     capacity: String,
     capacity_exact: String,
-    rate: String,
+    /// `None` if no agent tells of it.
+    rate: Option<String>,
+    /// How many of all calls got their IDs, and the exact numbers.
+    availability: Option<(String, String)>,
+    /// The longest that any agent said.
+    p99: Option<String>,
     /// The least that any agent said to have left, with its name.
     left: Option<(String, String)>,
 }
@@ -131,7 +147,11 @@ impl Figures {
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let tokens = count(serving.iter().map(|agent| agent.tokens.len()).sum());
         let capacity = row.capacity.saturating_mul(tokens);
-        let rates = serving.iter().filter_map(|agent| agent.report.as_ref()).map(|report| u64::from(report.rate()));
+        let used = || serving.iter().filter_map(|agent| used(agent, row));
+        let calls = || used().filter_map(|used| used.calls);
+        let sum = |of: fn(&CallsRow) -> u64| calls().fold(0u64, |sum, calls| sum.saturating_add(of(&calls)));
+        let (served, failed) = (sum(|calls| calls.served), sum(|calls| calls.failed));
+        let all = served.saturating_add(failed);
         let part = |it: &CapacityRow| u128::from(it.left) * u128::from(u32::MAX) / u128::from(it.of.max(1));
         let told = serving.iter().filter_map(|agent| Some((agent, left(agent, row)?)));
         let scarcest = told.min_by_key(|(_, it)| part(it));
@@ -140,7 +160,10 @@ impl Figures {
             tokens: grouped(tokens),
             capacity: fill(per(row.definition.kind, w), &[&short(capacity)]),
             capacity_exact: grouped(capacity),
-            rate: short(rates.sum()),
+            rate: used().next().is_some().then(|| short(used().map(|used| u64::from(used.per_second)).sum())),
+            availability: (all > 0)
+                .then(|| (percent(served, all), fill(w.calls_of, &[&grouped(served), &grouped(all)]))),
+            p99: calls().map(|calls| calls.p99_us).max().map(milliseconds),
             left: scarcest.map(|(agent, it)| (percent(it.left, it.of), agent.agent_id.to_string())),
         }
     }
@@ -196,7 +219,7 @@ impl Server {
             state: state_name(agent.state, w),
             not_ready: agent.report.as_ref().and_then(|report| report.not_ready.clone()),
             tokens: agent.tokens.iter().map(lease).collect(),
-            rate: agent.report.as_ref().map(|report| short(report.rate().into())),
+            rate: used(agent, row).map(|used| short(used.per_second.into())),
             left: left(agent, row).map(exact),
         }
     }

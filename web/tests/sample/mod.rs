@@ -21,9 +21,9 @@ use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
-    Accounts, AgentRow, AgentState, AuditCheck, AuditFilter, AuditRow, Auth, AuthSettings, CapacityRow, Commands,
-    FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,
-    NetworkRow, Page, PoolRow, ReportRow, Role, Seen, SettingsRow, Unavailable,
+    Accounts, AgentRow, AgentState, AuditCheck, AuditFilter, AuditRow, Auth, AuthSettings, CallsRow, CapacityRow,
+    Commands, FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
+    NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow, ReportRow, Role, Seen, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -407,6 +407,12 @@ pub(crate) fn agent(name: &str, state: AgentState, rates: &[u32]) -> AgentRow {
                 left: 2_000_000_000,
                 of: 1 << 31,
             }),
+            names: vec![NameUseRow {
+                name: "invoices".to_owned(),
+                kind: "string",
+                per_second: 1_200,
+                calls: Some(CallsRow { served: 99_990, failed: 10, p99_us: 1_530 }),
+            }],
         }),
         tokens: vec![HeldRow { token_type: "uint2", token: "5".to_owned(), until: WallMs(NOW.0 + DAY_MS) }],
     }
