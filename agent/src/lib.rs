@@ -2,13 +2,14 @@
 //!
 //! The pure rooms decide ([`engine`], [`holder`], [`serial`], [`window`], [`ticks`], [`gate`], [`timebase`]); [`serial_file`]
 //! and [`minter`] carry their decisions out; [`plugin`] is what stands around minting by a name; [`embed`] lets an
-//! application mint in its own process; [`heartbeat`], [`http`] and [`rpc`] talk, on the
+//! application mint in its own process; [`extensions`] is what applications add; [`heartbeat`], [`http`] and [`rpc`] talk, on the
 //! threads of [`workers`].
 
 #[cfg(feature = "server")]
 pub mod config;
 pub mod embed;
 pub mod engine;
+pub mod extensions;
 pub mod gate;
 pub mod heartbeat;
 pub mod holder;
@@ -16,6 +17,8 @@ pub mod holder;
 pub mod http;
 pub mod minter;
 pub mod plugin;
+#[cfg(feature = "server")]
+pub mod program;
 pub mod refusal;
 #[cfg(feature = "server")]
 pub mod rpc;

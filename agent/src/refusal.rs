@@ -6,6 +6,7 @@ use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::parameters::ClusterId;
 use common::rpc::mint::MintCode;
+use common::strategy::{Fault, Unready};
 use common::time::{SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 
@@ -155,9 +156,18 @@ pub enum Refusal {
         /// How many tokens the layout has room for.
         tokens: u64,
     },
-    /// The name's encoding needs a secret that this agent was not given.
+    /// The name's encoding needs a secret or a strategy that this agent does not have.
     #[error("this agent cannot write the name's numbers: {0}")]
-    SecretMissing(InvalidEncoding),
+    CannotWrite(InvalidEncoding),
+    /// The name's strategy did something wrong; the numbers are a gap.
+    #[error("no IDs by this name: {0}")]
+    StrategyFailed(Fault),
+    /// The name's strategy panics every time.
+    #[error("no IDs by this name: its strategy panics each time, and is asked once a second now")]
+    StrategyRests,
+    /// The name's encoding or strategy makes texts, and something else was asked for.
+    #[error("the IDs of this name are the texts of its encoding: ask for them as text or JSON, without format")]
+    OnlyTexts,
     /// Too many requests at once.
     #[error("{0}")]
     Overloaded(&'static str),
@@ -215,7 +225,11 @@ impl Refusal {
             Self::ClockSkew(_) => MintCode::ClockSkew,
             Self::SerialFileIo(_) => MintCode::SerialFileIo,
             Self::TokenOutOfRange { .. } | Self::TokenTooWide { .. } => MintCode::TokenOutOfRange,
-            Self::SecretMissing(_) => MintCode::SecretMissing,
+            Self::CannotWrite(InvalidEncoding::Strategy(Unready::Unknown { .. })) => MintCode::StrategyMissing,
+            Self::CannotWrite(InvalidEncoding::Strategy(_)) => MintCode::StrategyFailed,
+            Self::CannotWrite(_) => MintCode::SecretMissing,
+            Self::StrategyFailed(_) | Self::StrategyRests => MintCode::StrategyFailed,
+            Self::OnlyTexts => MintCode::BadParameter,
             Self::Overloaded(_) => MintCode::Overloaded,
             Self::ByPlugin { code, .. } => *code,
         }

@@ -18,6 +18,7 @@ pub mod lease;
 pub mod namespace;
 #[cfg(feature = "rpc")]
 pub mod net;
+pub mod panics;
 pub mod parameters;
 pub mod plugin;
 #[cfg(feature = "cli")]
@@ -27,6 +28,7 @@ pub mod rpc;
 pub mod setting;
 #[cfg(feature = "cli")]
 pub mod settings;
+pub mod strategy;
 pub mod template;
 pub mod time;
 pub mod token;

@@ -207,6 +207,25 @@ impl Parameters {
         self.0.get(key)
     }
 
+    /// With this one, too.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, parameter: Parameter) -> Self {
+        self.0.insert(key.into(), parameter);
+        self
+    }
+
+    /// Takes one in that stands in a definition; `true` if there was one of that key.
+    fn take_in<'de, A: MapAccess<'de>>(&mut self, key: String, given: &mut A) -> Result<bool, A::Error> {
+        if key.is_empty() || key.len() > KEY_LEN_MAX {
+            return Err(de::Error::custom(format!("a parameter's name has 1 to {KEY_LEN_MAX} bytes")));
+        }
+        let twice = self.0.insert(key, given.next_value()?).is_some();
+        if self.0.len() > PARAMETERS_MAX {
+            return Err(de::Error::custom(format!("there are at most {PARAMETERS_MAX} parameters")));
+        }
+        Ok(twice)
+    }
+
     /// All of them as a type with fields of those names; `#[serde(deny_unknown_fields)]` refuses what it does not know.
     ///
     /// # Errors
@@ -214,6 +233,39 @@ impl Parameters {
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, SpecError> {
         let all = self.0.iter().map(|(key, parameter)| (key.as_str(), parameter.clone()));
         T::deserialize(MapDeserializer::<_, ValueError>::new(all)).map_err(|e| SpecError(e.to_string()))
+    }
+}
+
+impl Serialize for Parameters {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(&self.0)
+    }
+}
+
+struct ParametersVisitor;
+
+impl<'de> Visitor<'de> for ParametersVisitor {
+    type Value = Parameters;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#"parameters, such as {"prefix":"A"}"#)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut given: A) -> Result<Parameters, A::Error> {
+        let mut parameters = Parameters::default();
+        while let Some(key) = given.next_key::<String>()? {
+            let shown = key.clone();
+            if parameters.take_in(key, &mut given)? {
+                return Err(de::Error::custom(format!("'{shown}' stands there twice")));
+            }
+        }
+        Ok(parameters)
+    }
+}
+
+impl<'de> Deserialize<'de> for Parameters {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ParametersVisitor)
     }
 }
 
@@ -242,9 +294,8 @@ impl PluginSpec {
 
     /// With this parameter.
     #[must_use]
-    pub fn with(mut self, key: impl Into<String>, parameter: Parameter) -> Self {
-        self.parameters.0.insert(key.into(), parameter);
-        self
+    pub fn with(self, key: impl Into<String>, parameter: Parameter) -> Self {
+        Self { parameters: self.parameters.with(key, parameter), ..self }
     }
 }
 
@@ -258,28 +309,22 @@ impl<'de> Visitor<'de> for SpecVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut given: A) -> Result<PluginSpec, A::Error> {
-        let (mut plugin, mut order, mut parameters) = (None, None, BTreeMap::new());
+        let (mut plugin, mut order, mut parameters) = (None, None, Parameters::default());
         while let Some(key) = given.next_key::<String>()? {
             let twice = match key.as_str() {
                 "plugin" => plugin.replace(given.next_value::<String>()?.parse().map_err(de::Error::custom)?).is_some(),
                 "order" => order.replace(given.next_value::<i32>()?).is_some(),
-                _ if key.is_empty() || key.len() > KEY_LEN_MAX => {
-                    return Err(de::Error::custom(format!("a parameter's name has 1 to {KEY_LEN_MAX} bytes")));
-                }
-                _ => parameters.insert(key.clone(), given.next_value()?).is_some(),
+                _ => parameters.take_in(key.clone(), &mut given)?,
             };
             if twice {
                 return Err(de::Error::custom(format!("'{key}' stands there twice")));
-            }
-            if parameters.len() > PARAMETERS_MAX {
-                return Err(de::Error::custom(format!("a plugin takes at most {PARAMETERS_MAX} parameters")));
             }
         }
         if order.is_some_and(|order| !ORDERS.contains(&order)) {
             return Err(de::Error::custom(format!("order is a number from {} to {}", ORDERS.start(), ORDERS.end())));
         }
         let plugin = plugin.ok_or_else(|| de::Error::missing_field("plugin"))?;
-        Ok(PluginSpec { plugin, order, parameters: Parameters(parameters) })
+        Ok(PluginSpec { plugin, order, parameters })
     }
 }
 

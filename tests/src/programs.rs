@@ -166,6 +166,11 @@ impl Daemon {
         Self { name: name.to_owned(), http, args, program, log, child: None, env: Vec::new(), stderr: None }
     }
 
+    /// Another program in its place, with the same flags, from the next start on.
+    pub fn run_by(&mut self, program: PathBuf) {
+        self.program = program;
+    }
+
     /// Sets a variable of its environment, from the next start on.
     pub fn env(&mut self, name: &str, value: &str) {
         self.env.push((name.to_owned(), value.to_owned()));

@@ -332,6 +332,7 @@ words! {
     tokens_of_type: "Tokens of its type", "该类型的令牌";
     capacity_all: "All of them", "合计容量";
     capacity_least: "Least left", "最少剩余";
+    written_as: "Written as", "书写形式";
     rate_name: "IDs a second, lately", "每秒 ID 数（近期）";
     availability: "Calls served", "调用成功率";
     calls_of: "{0} of {1} calls since the agents’ starts", "自代理启动以来 {0} / {1} 次调用";

@@ -34,6 +34,8 @@
 //! |---|---|---|---|
 //! | Uniq64 | [`get_uniq64`](UniqGenerator::get_uniq64) | hour, token, serial: a `u64` | by the hour, then the token |
 //! | Uniq96 | [`get_uniq96`](UniqGenerator::get_uniq96) | millisecond, token, serial: the low 96 bits of a `u128` | by the millisecond, then the token |
+//! | layout | [`get_number`](UniqGenerator::get_number) | the bits that the definition says: the low bits of a `u128` | as its fields do |
+//! | any of them | [`get_id`](UniqGenerator::get_id) | a text, as the definition writes it; also by a [`strategy`] of yours | |
 //! | string | [`get_uniq_string`](UniqGenerator::get_uniq_string) | a template: date, token, serial, the caller's parts, check digits | as the template says |
 //!
 //! The name `default` is always there. Others are registered with both masters, for ever, and then known to every agent
@@ -48,9 +50,10 @@
 //! an ID carries the hour of its window and a serial that is durably ours in that hour, whenever it is given out.
 
 #[doc(inline)]
-pub use agent::embed::plugin;
-#[doc(inline)]
 pub use agent::embed::{
-    AfterReboot, AgentId, Definition, Embedded, GeneratorKind, GeneratorName, MintCode, MintError, Namespace,
-    NamespaceError, PerThread, Refusal, Scope, SerialFileError, Settings, Shared, StartError, TokenType, UniqGenerator,
+    AfterReboot, AgentId, Definition, Embedded, EncodingSource, Extensions, GeneratorKind, GeneratorName, LayoutSource,
+    MintCode, MintError, Namespace, NamespaceError, PerThread, Refusal, Scope, SerialFileError, Settings, Shared,
+    StartError, TokenType, UniqGenerator,
 };
+#[doc(inline)]
+pub use agent::embed::{plugin, strategy};

@@ -143,6 +143,14 @@ impl UniqGenerator for PerThread {
         self.shared.get_batch_number(n, ids)
     }
 
+    fn get_id(&self) -> Result<String, MintError> {
+        self.shared.get_id()
+    }
+
+    fn get_batch_id(&self, n: u32, ids: &mut Vec<String>) -> Result<(), MintError> {
+        self.shared.get_batch_id(n, ids)
+    }
+
     fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError> {
         self.shared.get_uniq_string(biz, custom)
     }

@@ -49,13 +49,17 @@ pub use shared::Shared;
 pub use start::{Embedded, Settings, StartError};
 
 // What the calls take and answer: an application needs no other crate of ours for them.
+pub use crate::extensions::Extensions;
 pub use crate::plugin;
 pub use crate::refusal::Refusal;
 pub use crate::serial_file::{AfterReboot, SerialFileError};
+pub use common::encoding::EncodingSource;
 pub use common::kind::Kind as GeneratorKind;
+pub use common::layout::LayoutSource;
 pub use common::namespace::{Definition, GeneratorName, Namespace, NamespaceError, Scope};
 pub use common::parameters::AgentId;
 pub use common::rpc::mint::MintCode;
+pub use common::strategy;
 pub use common::token::TokenType;
 
 /// Gives IDs of one name, none of them twice.
@@ -83,6 +87,19 @@ pub trait UniqGenerator {
     /// # Errors
     /// [`MintError`]; then nothing was appended.
     fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError>;
+
+    /// An ID as the name's definition writes it, for names of every kind that needs no parts of the caller's: a Uniq64 in decimal, a
+    /// number in the encoding of its layout, a string, or what a strategy makes.
+    ///
+    /// # Errors
+    /// [`MintError`].
+    fn get_id(&self) -> Result<String, MintError>;
+
+    /// Appends `n` such IDs, at least 1.
+    ///
+    /// # Errors
+    /// [`MintError`]; then nothing was appended.
+    fn get_batch_id(&self, n: u32, ids: &mut Vec<String>) -> Result<(), MintError>;
 
     /// A string, with the caller's `biz` and `custom` parts; empty where the template has none.
     ///

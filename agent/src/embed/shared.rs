@@ -7,7 +7,8 @@ use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::run::{Runs, uniq64};
 use crate::window::{One, Window};
-use common::kind::Kind;
+use common::kind::{Kind, TextForm};
+use common::template::CallerParts;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -182,6 +183,24 @@ impl UniqGenerator for Shared {
         Ok(())
     }
 
+    fn get_id(&self) -> Result<String, MintError> {
+        let mut ids = Vec::with_capacity(1);
+        self.get_batch_id(1, &mut ids)?;
+        ids.pop().ok_or_else(|| Refusal::BadParameter("no ID came".to_owned()).into())
+    }
+
+    fn get_batch_id(&self, n: u32, ids: &mut Vec<String>) -> Result<(), MintError> {
+        self.process.check()?;
+        let kind = self.minter.kind_of(&self.name).unwrap_or(Kind::Uniq64);
+        let n = n.max(1);
+        let written = match kind {
+            Kind::String => self.texts(n, "", ""),
+            _ => self.written(kind, n),
+        };
+        ids.append(&mut written.map_err(|refusal| self.refused(kind, n, refusal))?);
+        Ok(())
+    }
+
     fn get_uniq_string(&self, biz: &str, custom: &str) -> Result<String, MintError> {
         let none = || Refusal::BadParameter("this generator gives no strings".to_owned());
         self.strings(1, biz, custom)?.pop().ok_or_else(|| none().into())
@@ -204,6 +223,19 @@ impl Shared {
     fn strings(&self, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, MintError> {
         self.process.check()?;
         self.texts(n, biz, custom).map_err(|refusal| self.refused(Kind::String, n, refusal))
+    }
+
+    /// Numbers as the definition writes them.
+    fn written(&self, kind: Kind, n: u32) -> Result<Vec<String>, Refusal> {
+        let generator = if kind == Kind::Layout { &self.ticks } else { &self.numbers };
+        let generator = generator.as_ref().map_err(Refusal::clone)?;
+        let encoding = generator.encoding()?;
+        let leaves = Leaves::Texts(&CallerParts::default());
+        let Given { runs, texts } = self.minter.mint_for_blocking(generator.into(), n, self.caller(), leaves)?;
+        Ok(texts.unwrap_or_else(|| match encoding {
+            Some(encoding) => runs.numbers().filter_map(|number| encoding.text(number)).collect(),
+            None => runs.uniq64().map(|id| id.text(TextForm::Decimal)).collect(),
+        }))
     }
 
     fn texts(&self, n: u32, biz: &str, custom: &str) -> Result<Vec<String>, Refusal> {

@@ -1,6 +1,7 @@
 //! Everything that an application needs to mint by itself: a serial file, leases, and the thread that keeps them.
 
 use super::{MintError, Process, Shared};
+use crate::extensions::Extensions;
 use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, RENEW_INTERVALS, Report};
 use crate::holder::Holder;
 use crate::minter::Minter;
@@ -99,11 +100,13 @@ impl Embedded {
         Self::start_with(settings, Plugins::new())
     }
 
-    /// The same with plugins of the application's own, or with history, for names whose definitions have such.
+    /// The same with [`Plugins`] of the application's own, or with history, for names whose definitions have such; or with
+    /// [`Extensions`], which are strategies and a handler of refusals, too.
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub fn start_with(settings: Settings, plugins: Plugins) -> Result<Self, StartError> {
+    pub fn start_with(settings: Settings, extensions: impl Into<Extensions>) -> Result<Self, StartError> {
+        let Extensions { plugins, strategies, refusals } = extensions.into();
         if !(1..=MASTERS_MAX).contains(&settings.masters.len()) {
             return Err(StartError::Settings(format!("name 1 to {MASTERS_MAX} masters")));
         }
@@ -122,6 +125,10 @@ impl Embedded {
         let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
         minter.demanded_before(&demanded);
         minter.set_plugins(plugins);
+        minter.keep_strategies(strategies);
+        if let Some(handler) = refusals {
+            minter.refusals().set(move |call, failure| handler(call, failure));
+        }
         let process = Process::this().map_err(StartError::Settings)?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).thread_name("uniq-embedded").enable_all().build()?;

@@ -10,6 +10,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use common::encoding::EncodingForm;
 use common::namespace::{Definition, GeneratorName, Namespace};
 use serde_json::json;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub(super) async fn define(
         ))
     })?;
     let known = agent.minter.definition(definition.kind, &name);
-    let definition = definition.completed(agent.minter.secrets(), known.as_ref());
+    let definition = definition.completed(agent.minter.secrets(), agent.minter.strategies(), known.as_ref());
     let namespace = Namespace::define(name, &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     namespace.check_life(agent.minter.wall()).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let Some(names) = &agent.names else {
@@ -65,6 +66,13 @@ pub(super) async fn define(
     let from = from.map(|Extension(CallerAddress(from))| from).filter(|_| counts);
     if let Some(from) = from {
         agent.name_rate.count(from, Instant::now()).map_err(|e| agent.refused(&e))?;
+    }
+    // A misspelt strategy would be registered for ever, and gives IDs nowhere.
+    if counts
+        && namespace.encoding().is_some_and(|encoding| encoding.form() == EncodingForm::Strategy)
+        && let Err(refusal) = agent.minter.can_write(&namespace)
+    {
+        return Err(Problem::bad_parameter(refusal.to_string()));
     }
     let defined = names.define(namespace.clone()).await;
     if let Some(from) = from.filter(|_| defined != Ok(true)) {

@@ -102,7 +102,7 @@ fn parameters(kind: Kind) -> &'static [&'static str] {
 /// How the IDs of that source are written for a request.
 fn style(asked: &Asked, source: SourceRef<'_>) -> Result<Style, Problem> {
     match (source, source.namespace()) {
-        (Source::Ticks(generator) | Source::Plugged(generator), _) if generator.namespace().layout().is_some() => {
+        (Source::Ticks(generator) | Source::Plugged(generator), _) if generator.namespace().encoding().is_some() => {
             layout_style(asked, generator)
         }
         (_, Some(namespace)) if namespace.template().is_some() => string_style(asked, namespace),
@@ -318,6 +318,9 @@ fn layout_style(asked: &Asked, generator: &Generator) -> Result<Style, Problem> 
     let encoding = match form {
         Some(_) if media == Media::Packed => {
             return Err(Problem::bad_parameter("format: packed IDs have no text form; leave it out"));
+        }
+        Some(_) if generator.namespace().written().is_some() => {
+            return Err(Problem::bad_parameter("format: this name has an encoding; leave format out"));
         }
         Some(TextForm::Uri) => {
             return Err(Problem::bad_parameter("format: layouts have no uri; there are decimal, hex and base32"));

@@ -266,4 +266,6 @@ async fn serve_anything<IO: ByteStream>(
 #[cfg(test)]
 mod plugged_tests;
 #[cfg(test)]
+mod strategy_tests;
+#[cfg(test)]
 mod tests;

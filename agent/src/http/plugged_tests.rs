@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-struct Server {
-    minter: Arc<Minter>,
+pub(super) struct Server {
+    pub(super) minter: Arc<Minter>,
     address: SocketAddr,
     stop: CancellationToken,
     _app: App,
@@ -25,14 +25,14 @@ impl Drop for Server {
     }
 }
 
-struct Got {
-    status: u16,
+pub(super) struct Got {
+    pub(super) status: u16,
     head: String,
-    body: Vec<u8>,
+    pub(super) body: Vec<u8>,
 }
 
 impl Got {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
@@ -42,7 +42,7 @@ impl Got {
 }
 
 impl Server {
-    async fn start(plugins: Plugins) -> Self {
+    pub(super) async fn start(plugins: Plugins) -> Self {
         let kit = Kit::new();
         let minter = kit.start();
         assert!(minter.set_plugins(plugins));
@@ -53,14 +53,14 @@ impl Server {
         Self { minter, address, stop, _app: app }
     }
 
-    fn define(&self, name: &str, definition: Definition, plugins: &str) {
+    pub(super) fn define(&self, name: &str, definition: Definition, plugins: &str) {
         let plugins = Some(serde_json::from_str(plugins).unwrap());
         let namespace = Namespace::define(name.parse().unwrap(), &Definition { plugins, ..definition }).unwrap();
         self.minter.define(namespace).unwrap();
     }
 
     /// All at once on one connection, and the answers.
-    async fn pipeline(&self, requests: &[(&str, &str)]) -> Vec<Got> {
+    pub(super) async fn pipeline(&self, requests: &[(&str, &str)]) -> Vec<Got> {
         let mut client = TcpStream::connect(self.address).await.unwrap();
         let request = |(path, accept): &(&str, &str)| {
             format!("GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\n\r\n")
@@ -86,7 +86,7 @@ impl Server {
         all
     }
 
-    async fn get(&self, path: &str, accept: &str) -> Got {
+    pub(super) async fn get(&self, path: &str, accept: &str) -> Got {
         self.pipeline(&[(path, accept)]).await.pop().unwrap()
     }
 }

@@ -49,8 +49,11 @@ pub(super) async fn explained(
     let templates: Vec<_> = templates.iter().map(Arc::as_ref).collect();
     let layouts = agent.minter.layouts();
     let layouts: Vec<_> = layouts.iter().map(Arc::as_ref).collect();
+    let written = agent.minter.written();
+    let written: Vec<_> = written.iter().filter_map(|namespace| namespace.written()).collect();
     // Whoever asks has not shown who they are: what is encrypted stays so.
-    let known = Known { templates: &templates, layouts: &layouts, secrets: Secrets::NONE };
+    let (secrets, strategies) = (Secrets::NONE, agent.minter.strategies());
+    let known = Known { templates: &templates, layouts: &layouts, written: &written, secrets, strategies };
     let explained = explain_known(&id, &known).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&explained).unwrap_or_default().into()))
 }

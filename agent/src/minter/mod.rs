@@ -19,8 +19,8 @@ mod view;
 
 pub use crate::engine::Membership;
 pub use background::CachedClock;
-pub use mint::{Source, SourceRef};
 pub use count::NameTotal;
+pub use mint::{Source, SourceRef};
 pub(crate) use plugged::{Given, Leaves};
 pub use view::{Counters, GeneratorView};
 
@@ -40,6 +40,7 @@ use common::kind::Kind;
 use common::layout::{LayoutDefinition, RandomBits};
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
+use common::strategy::Strategies;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenType;
 use count::Tally;
@@ -69,7 +70,7 @@ pub struct Generator {
     windows_ended: AtomicU64,
     /// If its IDs are of a tick: the axis, whose window names with the same layout share.
     axis: Option<Axis>,
-    encoding: Option<Result<Arc<Encoding>, InvalidEncoding>>,
+    encoding: Option<Written>,
     /// Whether an ID was minted by its name: then the serial file knows of it.
     begun: AtomicBool,
     tally: Tally,
@@ -78,6 +79,9 @@ pub struct Generator {
     /// What stands before the generator that mints by its name.
     plugged: Option<plugged::Plugged>,
 }
+
+/// How the numbers of a name are written, or why they cannot be.
+type Written = Result<Arc<Encoding>, InvalidEncoding>;
 
 /// An axis of ticks and its window.
 #[derive(Clone, Debug)]
@@ -93,13 +97,13 @@ impl Generator {
         &self.namespace
     }
 
-    /// How its numbers are written when nothing else is said; `None` if it is not of kind layout.
+    /// How its numbers are written when nothing else is said; `None` of strings, and of Uniq64 in decimal.
     ///
     /// # Errors
-    /// [`Refusal::SecretMissing`].
+    /// [`Refusal::CannotWrite`].
     pub fn encoding(&self) -> Result<Option<&Arc<Encoding>>, Refusal> {
         let encoding = self.encoding.as_ref().map(|encoding| encoding.as_ref()).transpose();
-        encoding.map_err(|e| Refusal::SecretMissing(e.clone()))
+        encoding.map_err(|e| Refusal::CannotWrite(e.clone()))
     }
 
     /// Whether a window of its axis may be used by its name: it has not ended, and the serial file knows of it.
@@ -134,6 +138,8 @@ pub struct Minter {
     demand: demand::Demand,
     /// What `ff1` writes by.
     secrets: OnceLock<Secrets>,
+    /// What makes the texts of names whose encoding is a strategy.
+    strategies: OnceLock<Strategies>,
     file_works: AtomicBool,
     counters: Counters,
     session: SessionId,
@@ -163,11 +169,14 @@ impl Minter {
         let mut engine = engine.with_random_bits(RandomBits::new(rand::random()));
         let (generators, axes) = (Registry::new(), Axes::new());
         for namespace in namespaces {
-            if !namespace.plugins().is_empty() {
-                return Err(format!("'{}' has plugins: such a name is defined after the start", namespace.name()));
+            if !namespace.plugins().is_empty() || plugged::texts_of(&namespace).is_some() {
+                return Err(format!(
+                    "'{}' has plugins, a strategy or an encoding of Uniq64: it is defined after the start",
+                    namespace.name()
+                ));
             }
             let id = engine.add(&namespace)?;
-            let generator = generator(id, namespace, engine.axis_of(id), &axes, Secrets::NONE)?;
+            let generator = generator(id, namespace, engine.axis_of(id), &axes, None)?;
             generators.add(Arc::new(generator), None)?;
         }
         let time = Timebase::start(clock.now());
@@ -189,6 +198,7 @@ impl Minter {
             stranger_heard: tokio::sync::Notify::new(),
             demand: demand::Demand::default(),
             secrets: OnceLock::new(),
+            strategies: OnceLock::new(),
             file_works: AtomicBool::new(true),
             counters: Counters::default(),
             session,
@@ -211,6 +221,29 @@ impl Minter {
     /// What it was told to write by.
     pub fn secrets(&self) -> &Secrets {
         self.secrets.get().unwrap_or(Secrets::NONE)
+    }
+
+    /// Writes names whose encoding is a strategy by these. Said once, before names are learned.
+    pub fn keep_strategies(&self, strategies: Strategies) {
+        // The first ones stay.
+        let _ = self.strategies.set(strategies);
+    }
+
+    /// What it was told to write by.
+    pub fn strategies(&self) -> &Strategies {
+        self.strategies.get().unwrap_or(Strategies::NONE)
+    }
+
+    fn encoding_of(&self, namespace: &Namespace) -> Option<Written> {
+        namespace.written_by(self.secrets(), self.strategies()).transpose()
+    }
+
+    /// Whether the IDs of that name can be written here.
+    ///
+    /// # Errors
+    /// [`Refusal::CannotWrite`].
+    pub fn can_write(&self, namespace: &Namespace) -> Result<(), Refusal> {
+        namespace.written_by(self.secrets(), self.strategies()).map(drop).map_err(Refusal::CannotWrite)
     }
 
     /// The generator of that kind and name.
@@ -340,6 +373,11 @@ impl Minter {
     /// [`Refusal::GeneratorConflict`] if it stands for something else here; then nothing is minted by that name any more.
     /// Others if there is no room, or minting has ended.
     pub(crate) fn define(&self, namespace: Namespace) -> Result<Defined, Refusal> {
+        // Before the lock, for which all names wait: a strategy of an application may take its time to get ready.
+        let kind = namespace.kind();
+        let known = self.generators.alias(namespace.name()).is_some()
+            || self.generators.of_name(kind, namespace.name()).is_some();
+        let encoding = if known { None } else { self.encoding_of(&namespace) };
         let mut state = self.lock()?;
         let name = namespace.name().clone();
         let conflict = || Refusal::GeneratorConflict { name: name.clone() };
@@ -361,7 +399,7 @@ impl Minter {
         if namespace.shares_serials() {
             let default = self.generators.get(namespace.kind(), GeneratorName::DEFAULT).cloned();
             let plugged = match default {
-                Some(default) => self.plugged(&namespace, &default).ok_or_else(full)?,
+                Some(default) => self.plugged(&namespace, &default, encoding).ok_or_else(full)?,
                 None => return Err(full()),
             };
             return if self.generators.add_alias(namespace, plugged) { Ok(Defined::New) } else { Err(full()) };
@@ -377,9 +415,9 @@ impl Minter {
             conflict()
         })?;
         let axis = state.engine.axis_of(id);
-        let generator = generator(id, namespace.clone(), axis, &self.axes, self.secrets());
+        let generator = generator(id, namespace.clone(), axis, &self.axes, encoding.clone());
         let generator = Arc::new(generator.map_err(|_| conflict())?);
-        let plugged = self.plugged(&namespace, &generator).ok_or_else(full)?;
+        let plugged = self.plugged(&namespace, &generator, encoding).ok_or_else(full)?;
         self.generators.add(generator, plugged).map_err(|_| full())?;
         Ok(Defined::New)
     }
@@ -390,7 +428,7 @@ fn generator(
     namespace: Namespace,
     axis: Option<usize>,
     axes: &Axes,
-    secrets: &Secrets,
+    encoding: Option<Written>,
 ) -> Result<Generator, String> {
     let kind = namespace.kind();
     let layout = Layout::of(&namespace).ok_or_else(|| format!("a generator of kind {kind} keeps no serials"))?;
@@ -401,7 +439,6 @@ fn generator(
         Ok::<_, String>(Axis { at, window, ahead_max })
     });
     let axis = axis.transpose()?;
-    let encoding = namespace.layout().map(|definition| definition.written_by(secrets));
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
     let (tally, begun, ended) = (Tally::default(), AtomicBool::new(false), AtomicBool::new(false));
     let plugged = None;

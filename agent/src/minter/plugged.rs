@@ -2,23 +2,29 @@
 //!
 //! Such a name is known by a generator without serials of its own, which has the plugins and stands before the generator that
 //! mints: its window is closed for ever, it has no ticks and no number that the engine knows. So a way to IDs that does
-//! not come by here gets none. Names without plugins do not come by here.
+//! not come by here gets none. Names without plugins do not come by here, but for two: those whose texts a strategy makes, because all
+//! texts of an answer have to be there before its first byte leaves, as the strategy may fail; and Uniq64 with an encoding, so
+//! that the ways on which all others leave need not look for one.
 
 use super::{Generator, Minter, Source, SourceRef};
 use crate::engine::broken;
 use crate::gate::{Layout, Prefix};
 use crate::plugin::call::NO_TEXTS;
-use crate::plugin::{Call, Caller, Chain, IdRange, Needs, Outgoing, Passed, PluginRefusal, Plugins, Refusals};
+use crate::plugin::{Call, Caller, Chain, IdRange, Needs, Outgoing, Passed, PluginRefusal, Plugins, Refusals, Rest};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs, stretches};
 use crate::window::Window;
 use arc_swap::ArcSwap;
+use common::encoding::{EncodingForm, EncodingSource};
 use common::kind::{Kind, TextForm};
 use common::namespace::Namespace;
 use common::template::CallerParts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+/// Texts of more IDs than this are made on a thread that may block.
+#[cfg(feature = "server")]
+const INLINE_MAX: u32 = 4_000;
 /// The number of no series of the engine.
 const NO_SERIES: usize = usize::MAX;
 
@@ -28,6 +34,17 @@ pub(super) struct Plugged {
     chain: Arc<Chain>,
     /// What mints; of another name for `default`, the generator of `default`.
     inner: Arc<Generator>,
+    /// Whether texts leave as its encoding writes them, all at once.
+    written: Option<Texts>,
+}
+
+/// By what the texts of an answer are made here.
+#[derive(Debug)]
+pub(super) enum Texts {
+    /// A strategy, and whether it is asked.
+    Strategy(Rest),
+    /// The encoding of a Uniq64.
+    Encoding,
 }
 
 /// What the plugins are told of an answer: how its IDs leave.
@@ -62,10 +79,24 @@ fn by_plugin(refusal: &PluginRefusal, taken: bool) -> Refusal {
     Refusal::ByPlugin { plugin, code: refusal.code(), detail, retry: refusal.retry(), taken }
 }
 
+/// By what the texts of that name are made here, if they are.
+pub(super) fn texts_of(namespace: &Namespace) -> Option<Texts> {
+    match namespace.encoding().map(EncodingSource::form) {
+        Some(EncodingForm::Strategy) => Some(Texts::Strategy(Rest::default())),
+        _ => namespace.written().map(|_| Texts::Encoding),
+    }
+}
+
 /// A generator that stands before `inner` with the plugins of `namespace`.
-fn plugged(namespace: Namespace, chain: Arc<Chain>, inner: &Arc<Generator>) -> Option<Arc<Generator>> {
+fn plugged(
+    namespace: Namespace,
+    chain: Arc<Chain>,
+    inner: &Arc<Generator>,
+    encoding: Option<super::Written>,
+) -> Option<Arc<Generator>> {
     let layout = Layout::of(&namespace)?;
     let inner = Arc::clone(inner);
+    let written = texts_of(&namespace);
     Some(Arc::new(Generator {
         id: NO_SERIES,
         number: Generator::next_number(),
@@ -73,12 +104,12 @@ fn plugged(namespace: Namespace, chain: Arc<Chain>, inner: &Arc<Generator>) -> O
         window: ArcSwap::from_pointee(Window::closed(Prefix::Void)),
         windows_ended: AtomicU64::new(0),
         axis: None,
-        encoding: inner.encoding.clone(),
+        encoding,
         begun: AtomicBool::new(false),
         tally: Default::default(),
         ended: AtomicBool::new(false),
         namespace,
-        plugged: Some(Plugged { chain, inner }),
+        plugged: Some(Plugged { chain, inner, written }),
     }))
 }
 
@@ -91,7 +122,11 @@ impl Generator {
     /// What the plugins of this name look at of answers; `None` if there are no plugins.
     #[cfg(feature = "server")]
     pub(crate) fn needs(&self) -> Option<Needs> {
-        self.plugged.as_ref().map(|plugged| plugged.chain.needs())
+        self.plugged.as_ref().map(|plugged| match plugged.written {
+            // Its texts are all there before one leaves.
+            Some(_) => plugged.chain.needs().max(Needs::Texts),
+            None => plugged.chain.needs(),
+        })
     }
 
     /// What mints by its name: itself, unless plugins stand before it.
@@ -119,12 +154,19 @@ impl Minter {
 
     /// What stands before `inner` by that name; nothing if its definition has no plugins. `None` if it has some and they
     /// cannot be attached: then the name shall not be served.
-    pub(super) fn plugged(&self, namespace: &Namespace, inner: &Arc<Generator>) -> Option<Option<Arc<Generator>>> {
-        if namespace.plugins().is_empty() {
-            return Some(None);
-        }
-        let chain = self.plugins().chain_or_refuse(namespace.kind(), namespace.name(), namespace.plugins())?;
-        plugged(namespace.clone(), chain, inner).map(Some)
+    pub(super) fn plugged(
+        &self,
+        namespace: &Namespace,
+        inner: &Arc<Generator>,
+        encoding: Option<super::Written>,
+    ) -> Option<Option<Arc<Generator>>> {
+        let (kind, name) = (namespace.kind(), namespace.name());
+        let chain = match namespace.plugins() {
+            [] if texts_of(namespace).is_some() => Arc::new(Chain::of_none(kind, name.clone())),
+            [] => return Some(None),
+            plugins => self.plugins().chain_or_refuse(kind, name, plugins)?,
+        };
+        plugged(namespace.clone(), chain, inner, encoding).map(Some)
     }
 
     /// Tells of a call that gets no IDs, and counts it.
@@ -168,7 +210,17 @@ impl Minter {
         };
         let (plugged, passed) = self.begin(generator, n, caller, &leaves)?;
         let minted = self.mint(SourceRef::from(&plugged.inner), n).await;
-        end(generator, plugged, passed, minted, &leaves)
+        if plugged.written.is_none() || !leaves.as_texts() || n <= INLINE_MAX {
+            return end(generator, plugged, passed, minted, &leaves, None);
+        }
+        // Others are served meanwhile.
+        let (same, made) = (Arc::clone(generator), |same: &Generator, minted: Result<Runs, Refusal>| {
+            let own = minted.as_ref().ok().map(|runs| own_texts(same, runs));
+            (minted, own)
+        });
+        let done = tokio::task::spawn_blocking(move || made(&same, minted)).await;
+        let (minted, own) = done.unwrap_or_else(|_| (Err(broken()), None));
+        end(generator, plugged, passed, minted, &leaves, own)
     }
 
     /// The same on a thread that may block.
@@ -187,7 +239,7 @@ impl Minter {
         };
         let (plugged, passed) = self.begin(generator, n, caller, &leaves)?;
         let minted = self.mint_blocking(SourceRef::from(&plugged.inner), n);
-        end(generator, plugged, passed, minted, &leaves)
+        end(generator, plugged, passed, minted, &leaves, None)
     }
 
     /// Asks the plugins, before any ID is taken.
@@ -208,8 +260,20 @@ impl Minter {
         if changes && !leaves.as_texts() {
             return Err(Refusal::BadParameter(NO_TEXTS.to_owned()));
         }
+        if plugged.written.is_some() {
+            let hides = generator.encoding()?.is_some_and(|encoding| encoding.hides());
+            if hides && !leaves.as_texts() {
+                return Err(Refusal::OnlyTexts);
+            }
+        }
         let call = Call { kind: generator.kind(), name, n, caller, now: self.now() };
         let passed = plugged.chain.before(call).map_err(|refusal| by_plugin(&refusal, false))?;
+        if let Some(Texts::Strategy(rest)) = &plugged.written
+            && rest.rests(call.now.boot)
+        {
+            passed.failed(&Refusal::StrategyRests);
+            return Err(Refusal::StrategyRests);
+        }
         Ok((plugged, passed))
     }
 }
@@ -221,6 +285,7 @@ fn end(
     passed: Passed<'_>,
     minted: Result<Runs, Refusal>,
     leaves: &Leaves<'_>,
+    own: Option<Result<Vec<String>, Refusal>>,
 ) -> Result<Given, Refusal> {
     let runs = match minted {
         Ok(runs) => runs,
@@ -235,13 +300,31 @@ fn end(
         Leaves::Texts(parts) | Leaves::Written(parts, _) => parts,
         Leaves::Numbers => &no_parts,
     };
-    let ranges = if needs >= Needs::Ranges { ranges(generator, &runs, parts) } else { Vec::new() };
+    let own = own.or_else(|| {
+        let written = plugged.written.as_ref().filter(|_| leaves.as_texts());
+        written.map(|written| made(generator, written, &runs))
+    });
+    let own = match own.transpose() {
+        Ok(texts) => texts,
+        Err(refusal) => {
+            passed.failed(&refusal);
+            return Err(refusal);
+        }
+    };
+    let ranges = match &own {
+        _ if needs < Needs::Ranges => Vec::new(),
+        // As they leave: a strategy is asked once.
+        Some(texts) if generator.kind() == Kind::Layout => ranges_of(&runs, texts),
+        _ => ranges(generator, &runs, parts),
+    };
+    let leave_as_own = own.is_some();
     let mut texts = match leaves {
+        _ if leave_as_own => own.unwrap_or_default(),
         _ if needs < Needs::Texts => Vec::new(),
         Leaves::Written(_, write) if needs == Needs::Changes => write(&runs),
         _ => texts(generator, &runs, parts),
     };
-    if needs >= Needs::Texts && texts.len() != runs.len() {
+    if (leave_as_own || needs >= Needs::Texts) && texts.len() != runs.len() {
         // Some have no text, which their encoding does not say of any number; better none leaves than one unseen.
         let refusal = broken();
         passed.failed(&refusal);
@@ -252,18 +335,63 @@ fn end(
         return Ok(Given { runs, texts: Some(texts) });
     }
     passed.after(&mut Outgoing::new(&ranges).with_fixed_texts(&texts)).map_err(|e| by_plugin(&e, true))?;
-    Ok(Given { runs, texts: None })
+    Ok(Given { runs, texts: leave_as_own.then_some(texts) })
+}
+
+/// The same by the generator alone.
+#[cfg(feature = "server")]
+fn own_texts(generator: &Generator, runs: &Runs) -> Result<Vec<String>, Refusal> {
+    let written = generator.plugged.as_ref().and_then(|plugged| plugged.written.as_ref()).ok_or_else(broken)?;
+    made(generator, written, runs)
+}
+
+/// What the name's strategy, or its encoding, makes of the numbers that were minted.
+fn made(generator: &Generator, written: &Texts, runs: &Runs) -> Result<Vec<String>, Refusal> {
+    let encoding = generator.encoding()?.ok_or_else(broken)?;
+    let Texts::Strategy(rest) = written else {
+        return Ok(numbers(runs).filter_map(|number| encoding.text(number)).collect());
+    };
+    let own = encoding.own().ok_or_else(broken)?;
+    let numbers: Vec<_> = numbers(runs).collect();
+    let texts = own.texts(&numbers).map_err(|fault| {
+        if fault.is_panic() {
+            rest.panicked();
+        } else {
+            rest.works();
+        }
+        Refusal::StrategyFailed(fault)
+    })?;
+    rest.works();
+    Ok(texts)
+}
+
+/// All IDs that are numbers which an encoding can write.
+fn numbers(runs: &Runs) -> impl Iterator<Item = u128> {
+    runs.numbers().chain(runs.uniq64().map(|id| id.bits().into()))
 }
 
 /// All IDs as the name's definition writes them.
 fn texts(generator: &Generator, runs: &Runs, parts: &CallerParts) -> Vec<String> {
     match (&generator.encoding, generator.namespace.template()) {
-        (Some(Ok(encoding)), _) => runs.numbers().filter_map(|number| encoding.text(number)).collect(),
+        (Some(Ok(encoding)), _) => numbers(runs).filter_map(|number| encoding.text(number)).collect(),
         // Without its secret there is none; whoever asked for texts was told so before.
         (Some(Err(_)), _) => Vec::new(),
         (None, Some(_)) => runs.texts(parts),
         (None, None) => runs.uniq64().map(|id| id.text(TextForm::Decimal)).collect(),
     }
+}
+
+/// The first and the last text of each run.
+fn ranges_of(runs: &Runs, texts: &[String]) -> Vec<IdRange> {
+    let (mut all, mut rest) = (Vec::new(), texts);
+    for run in runs.iter() {
+        let Some((own, after)) = rest.split_at_checked(run.len as usize) else { break };
+        if let (Some(first), Some(last)) = (own.first(), own.last()) {
+            all.push(IdRange { first: first.clone(), last: last.clone(), count: run.len });
+        }
+        rest = after;
+    }
+    all
 }
 
 /// What follows each other: of Uniq64 the numbers, of all others what one run has.

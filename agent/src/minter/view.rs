@@ -131,6 +131,14 @@ impl Minter {
         self.generators.iter().filter_map(|g| ticks(&g.layout)).collect()
     }
 
+    /// The definitions of all names whose Uniq64 are not written in decimal.
+    pub fn written(&self) -> Vec<Arc<Namespace>> {
+        let own =
+            self.generators.iter().map(|g| g.namespace()).filter(|it| it.written().is_some()).cloned().map(Arc::new);
+        let aliases = self.generators.aliases();
+        own.chain(aliases.values().filter(|it| it.written().is_some()).cloned()).collect()
+    }
+
     /// All generators. Waits for the disk if it is being written.
     ///
     /// # Errors

@@ -2,24 +2,15 @@
 
 use super::call::NO_TEXTS;
 use super::limiter::Limiter;
+use super::rest::Rest;
 use super::{Call, Failure, Needs, Outgoing, Plugin, PluginRefusal, Stage};
 use crate::refusal::Refusal;
 use common::kind::Kind;
 use common::namespace::GeneratorName;
+use common::panics::caught;
 use common::rpc::mint::MintCode;
-use common::time::{BootMs, SECOND_MS};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-/// Panics in a row after which a plugin is asked once a second only.
-pub const PANICS_MAX: u32 = 16;
-/// How often such a plugin is asked.
-const REST_MS: i64 = SECOND_MS;
-/// Characters of a panic's message that the log shows.
-const MESSAGE_LEN_MAX: usize = 256;
 
 /// A plugin, attached to one name.
 struct Link {
@@ -27,10 +18,7 @@ struct Link {
     called: String,
     plugin: Arc<dyn Plugin>,
     needs: Needs,
-    /// In a row.
-    panics: AtomicU32,
-    /// Before which instant of the machine's time it is not asked.
-    rests_until: AtomicI64,
+    rest: Rest,
     said: Limiter,
 }
 
@@ -49,22 +37,6 @@ impl std::fmt::Debug for Chain {
     }
 }
 
-/// What a panic said.
-pub(super) fn message(panic: Box<dyn Any + Send>) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let text = text.unwrap_or("no message").chars().take(MESSAGE_LEN_MAX).collect();
-    // What was thrown may panic when it is dropped.
-    if let Err(again) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {
-        std::mem::forget(again);
-    }
-    text
-}
-
-/// What `call` gives, or what its panic said.
-pub(super) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(message)
-}
-
 impl Link {
     /// Runs one method of the plugin.
     fn run<T>(
@@ -76,17 +48,10 @@ impl Link {
         match caught(|| call(self.plugin.as_ref())) {
             Ok(done) => Ok(done),
             Err(panic) => {
-                self.panics.fetch_add(1, Ordering::Relaxed);
+                self.rest.panicked();
                 self.log(chain, method, &panic);
                 Err(self.broken())
             }
-        }
-    }
-
-    /// A call came to an end without a panic.
-    fn works(&self) {
-        if self.panics.load(Ordering::Relaxed) != 0 {
-            self.panics.store(0, Ordering::Relaxed);
         }
     }
 
@@ -107,23 +72,12 @@ impl Link {
         }
     }
 
-    /// Whether it panics every time: then one call a second finds out whether it still does.
-    fn rests(&self, now: BootMs) -> bool {
-        if self.panics.load(Ordering::Relaxed) < PANICS_MAX {
-            return false;
-        }
-        let until = self.rests_until.load(Ordering::Relaxed);
-        let next = now.0.saturating_add(REST_MS);
-        // Another thread that asks at the same time rests.
-        now.0 < until || self.rests_until.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_err()
-    }
-
     fn before(&self, chain: &Chain, call: &Call<'_>) -> Result<(), PluginRefusal> {
-        if self.rests(call.now.boot) {
+        if self.rest.rests(call.now.boot) {
             return Err(self.broken());
         }
         self.run(chain, "before", |plugin| plugin.before(call))?.map_err(|refusal| {
-            self.works();
+            self.rest.works();
             self.named(refusal)
         })
     }
@@ -164,20 +118,17 @@ impl Chain {
     ) -> Result<Option<Self>, String> {
         let link = |(order, plugin): (i32, Arc<dyn Plugin>)| {
             let (called, needs) = caught(|| (plugin.name().to_owned(), plugin.needs(kind)))?;
-            Ok(Link {
-                order,
-                called,
-                plugin,
-                needs,
-                panics: AtomicU32::new(0),
-                rests_until: AtomicI64::new(i64::MIN),
-                said: Limiter::default(),
-            })
+            Ok(Link { order, called, plugin, needs, rest: Rest::default(), said: Limiter::default() })
         };
         let mut links = plugins.into_iter().map(link).collect::<Result<Vec<_>, String>>()?;
         links.sort_by_key(|link| link.order);
         let needs = links.iter().map(|link| link.needs).max();
         Ok(needs.map(|needs| Self { kind, name, links, needs }))
+    }
+
+    /// No plugins, for a name that is minted as if it had some.
+    pub(crate) fn of_none(kind: Kind, name: GeneratorName) -> Self {
+        Self { kind, name, links: Vec::new(), needs: Needs::Count }
     }
 
     /// The kind of IDs that the plugins are attached to.
@@ -249,7 +200,7 @@ impl Passed<'_> {
         for link in &chain.links {
             // Too late to refuse: the log has it.
             if link.run(chain, "done", |plugin| plugin.done(&call, outgoing)).is_ok() {
-                link.works();
+                link.rest.works();
             }
         }
         Ok(())

@@ -76,19 +76,22 @@ mod limiter;
 mod quota;
 mod refusals;
 mod registry;
+mod rest;
 mod stats;
 
 #[cfg(test)]
 mod tests;
 
 pub use call::{Call, Caller, DETAIL_LEN_MAX, Failure, IdRange, Needs, Outgoing, PluginRefusal, Stage, TEXT_LEN_MAX};
-pub use chain::{Chain, PANICS_MAX, Passed};
+pub use chain::{Chain, Passed};
 pub use common::plugin::{
     By, Mode, ORDERS, PLUGINS_MAX, Parameter, Parameters, PluginName, PluginSpec, QuotaSpec, SpecError,
 };
 pub use quota::ACCOUNTS_MAX;
 pub use refusals::{RefusalHandler, Refusals};
 pub use registry::{Attached, Factory, Plugins};
+pub use rest::PANICS_MAX;
+pub(crate) use rest::Rest;
 pub use stats::{StatsSnapshot, metrics};
 
 use common::kind::Kind;

@@ -1,10 +1,10 @@
 //! What is done with refusals: an application's own handler, or a line in the log.
 
-use super::chain::caught;
 use super::limiter::Limiter;
 use super::{Call, Failure};
 use crate::refusal::Refusal;
 use arc_swap::ArcSwap;
+use common::panics::caught;
 use common::rpc::mint::MintCode;
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! Which plugins there are, and how they are attached to names.
 
-use super::chain::caught;
 use super::history::{History, Recorder};
 use super::quota::{Quota, Room};
 use super::{Call, Chain, Plugin, PluginRefusal, SpecError, StatsSnapshot, stats};
 use common::kind::Kind;
 use common::namespace::GeneratorName;
+use common::panics::caught;
 use common::plugin::{HistorySpec, Parameters, PluginName, PluginSpec, StatsSpec};
 use common::rpc::mint::MintCode;
 use common::time::BootMs;

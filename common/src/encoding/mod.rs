@@ -8,6 +8,7 @@
 //! | `base62` | 11 of 0-9 A-Z a-z | sorts, byte by byte |
 //! | `uuid` | 128 bits only | with hyphens, as RFC 9562 writes it |
 //! | `sqids` | 1 and more | short, and shows no order at first sight; whoever knows the alphabet reads it |
+//! | `strategy` | 1 to 64 | what the application makes of it that registers the strategy ([`crate::strategy`]) |
 //! | `ff1` | as many as the length says | encrypted (NIST SP 800-38G): of fixed length, and nobody without the key guesses the next one, counts them, or sees an order |
 //!
 //! Each is a bijection between the numbers of so many bits and their texts, so what is unique stays unique; [`Encoding::read`] takes
@@ -17,13 +18,18 @@
 mod alphabet;
 mod ff1;
 mod secret;
+mod written;
 
 pub use alphabet::{Alphabet, InvalidAlphabet};
 pub use ff1::Key;
 pub use secret::{InvalidMark, InvalidSecrets, SECRETS_MAX, Secret, SecretMark, Secrets};
+pub use written::WrittenAs;
 
 use crate::digits::shown;
 use crate::kind::TextForm;
+use crate::layout::Layout;
+use crate::plugin::Parameters;
+use crate::strategy::{self, Defined, Own, STRATEGY_PARAMETERS_LEN_MAX, STRATEGY_TEXT_LEN_MAX, Strategies, Unready};
 use alphabet::Digits;
 use ff1::Ff1;
 use serde::{Deserialize, Serialize};
@@ -35,8 +41,8 @@ pub const LEN_MAX: u32 = 64;
 /// Characters of a UUID.
 const UUID_LEN: usize = 36;
 const UUID_BITS: u32 = 128;
-/// Where its hyphens stand among the hex digits.
-const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+/// Its groups behind the first one, the last one first: where each stands among the digits, where in the text, and how long it is.
+const UUID_GROUPS: [(usize, usize, usize); 4] = [(20, 24, 12), (16, 19, 4), (12, 14, 4), (8, 9, 4)];
 
 /// The name of an encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -57,6 +63,8 @@ pub enum EncodingForm {
     Sqids,
     /// Encrypted.
     Ff1,
+    /// By a strategy of an application's own.
+    Strategy,
 }
 
 /// An encoding as a person writes it in JSON: its name, or its name with parameters.
@@ -84,9 +92,42 @@ pub struct EncodingParameters {
     /// Which secret the key follows from (`ff1`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretMark>,
+    /// Which strategy (`strategy`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// What is said to the strategy (`strategy`): at most 128 bytes as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Parameters>,
 }
 
 impl EncodingSource {
+    /// The strategy of that name, with these parameters.
+    pub fn strategy(name: impl Into<String>, parameters: Parameters) -> Self {
+        Self::Parameters(EncodingParameters {
+            form: EncodingForm::Strategy,
+            strategy: Some(name.into()),
+            parameters: Some(parameters).filter(|parameters| *parameters != Parameters::default()),
+            ..EncodingParameters::default()
+        })
+    }
+
+    /// The same without what says nothing: an object with a form alone is that form's name.
+    #[must_use]
+    pub fn shortened(self) -> Self {
+        let Self::Parameters(mut parameters) = self else { return self };
+        parameters.parameters = parameters.parameters.filter(|said| *said != Parameters::default());
+        let bare = EncodingParameters { form: parameters.form, ..EncodingParameters::default() };
+        if parameters == bare { Self::Name(bare.form) } else { Self::Parameters(parameters) }
+    }
+
+    /// By which strategy its texts are made, if by one.
+    pub fn by_strategy(&self) -> Option<&str> {
+        match self {
+            Self::Parameters(EncodingParameters { form: EncodingForm::Strategy, strategy, .. }) => strategy.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Which encoding.
     pub const fn form(&self) -> EncodingForm {
         match self {
@@ -150,6 +191,26 @@ pub enum InvalidEncoding {
     /// A secret that is not among those that there are.
     #[error("ff1 needs the secret {0}: it is not in this program's --secret-file")]
     OtherKey(SecretMark),
+    /// A strategy for numbers that have no layout.
+    #[error("a strategy makes texts of a layout's numbers: take kind layout")]
+    OnlyLayouts,
+    /// A strategy that is not named.
+    #[error("a strategy needs its name: {{\"form\":\"strategy\",\"strategy\":\"NAME\"}}")]
+    NoStrategy,
+    /// What cannot be a strategy's name.
+    #[error("'{0}' is not a strategy's name: write 1 to 32 of a-z 0-9 _ -")]
+    StrategyName(String),
+    /// Too much is said to it.
+    #[error(
+        "the parameters of a strategy have at most {STRATEGY_PARAMETERS_LEN_MAX} bytes as JSON, in which each quote counts twice"
+    )]
+    StrategyParameters,
+    /// What is said to it cannot be kept.
+    #[error("the parameters of a strategy cannot be kept: {0}")]
+    UnreadableParameters(String),
+    /// This program cannot use it.
+    #[error(transparent)]
+    Strategy(#[from] Unready),
     /// The library refuses it.
     #[error("sqids cannot take this alphabet: {0}")]
     Sqids(String),
@@ -162,8 +223,8 @@ pub struct UnknownEncoding(String);
 
 impl EncodingForm {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Decimal, Self::Hex, Self::Base32, Self::Base62, Self::Uuid, Self::Sqids, Self::Ff1];
+    pub const ALL: [Self; 8] =
+        [Self::Decimal, Self::Hex, Self::Base32, Self::Base62, Self::Uuid, Self::Sqids, Self::Ff1, Self::Strategy];
 
     /// The name in definitions.
     pub const fn name(self) -> &'static str {
@@ -175,12 +236,13 @@ impl EncodingForm {
             Self::Uuid => "uuid",
             Self::Sqids => "sqids",
             Self::Ff1 => "ff1",
+            Self::Strategy => "strategy",
         }
     }
 
     /// Whether the texts sort as the numbers do, byte by byte, if they are as long as each other.
     pub const fn sorts(self) -> bool {
-        !matches!(self, Self::Sqids | Self::Ff1)
+        !matches!(self, Self::Sqids | Self::Ff1 | Self::Strategy)
     }
 }
 
@@ -206,6 +268,7 @@ enum Way {
     Uuid(Digits),
     Sqids(Box<Sqids>),
     Ff1(Box<Ff1>),
+    Own(Box<Own>),
 }
 
 /// Whether the words that sqids leaves out are looked at, which takes milliseconds.
@@ -227,13 +290,30 @@ impl Encoding {
     }
 
     /// Whether there is such an encoding, without the cost of building one: `sqids` goes through a list of words at each build.
-    /// Of `ff1` everything is looked at but the key.
+    /// Of `ff1` everything is looked at but the key, and of a strategy what every program can see.
     ///
     /// # Errors
     /// As of [`of`](Self::of), but for [`InvalidEncoding::NoKey`].
     pub fn check(source: &EncodingSource, bits: u32) -> Result<(), InvalidEncoding> {
+        if source.form() == EncodingForm::Strategy {
+            return check_strategy(source).map(drop);
+        }
         let any_key = Key::new([0; Key::LEN]);
         Self::build(source, bits, Some(&any_key), &[], Words::NotLookedAt).map(drop)
+    }
+
+    /// The encoding of that strategy, for the numbers of that layout.
+    ///
+    /// # Errors
+    /// As of [`check`](Self::check); [`InvalidEncoding::Strategy`] if it is not among these, or does not take the definition.
+    pub fn by_strategy(
+        source: &EncodingSource,
+        layout: &Layout,
+        strategies: &Strategies,
+    ) -> Result<Self, InvalidEncoding> {
+        let (name, parameters) = check_strategy(source)?;
+        let own = strategies.ready(&name, Defined { layout, parameters: &parameters })?;
+        Ok(Self { bits: layout.bits(), way: Way::Own(Box::new(own)) })
     }
 
     fn build(
@@ -244,7 +324,7 @@ impl Encoding {
         words: Words,
     ) -> Result<Self, InvalidEncoding> {
         let bits = bits.clamp(1, u128::BITS);
-        let EncodingParameters { form, length, alphabet, secret } = match source {
+        let EncodingParameters { form, length, alphabet, secret, strategy, parameters } = match source {
             EncodingSource::Name(form) => EncodingParameters { form: *form, ..EncodingParameters::default() },
             EncodingSource::Parameters(parameters) => parameters.clone(),
         };
@@ -256,6 +336,8 @@ impl Encoding {
         takes("length", length.is_some(), variable || form == EncodingForm::Decimal)?;
         takes("alphabet", alphabet.is_some(), variable)?;
         takes("secret", secret.is_some(), form == EncodingForm::Ff1)?;
+        takes("strategy", strategy.is_some(), false)?;
+        takes("parameters", parameters.is_some(), false)?;
         if let Some(long) = length.filter(|length| *length > LEN_MAX) {
             return Err(InvalidEncoding::TooLong(long));
         }
@@ -301,13 +383,24 @@ impl Encoding {
                 let too_long = InvalidEncoding::TooLong(u32::try_from(digits.len()).unwrap_or(u32::MAX));
                 Way::Ff1(Box::new(Ff1::new(key, tweak, digits).ok_or(too_long)?))
             }
+            // It is made of a layout, not of a number of bits: by_strategy.
+            EncodingForm::Strategy => return Err(InvalidEncoding::NoStrategy),
         };
         Ok(Self { bits, way })
     }
 
-    /// Whether its texts are there to hide the numbers.
+    /// Whether its texts are there instead of the numbers, which then leave in no other form: to hide them, or because the texts
+    /// are an application's own.
     pub fn hides(&self) -> bool {
-        matches!(self.way, Way::Sqids(_) | Way::Ff1(_))
+        matches!(self.way, Way::Sqids(_) | Way::Ff1(_) | Way::Own(_))
+    }
+
+    /// The strategy that makes its texts, if one does: it sees all numbers of a call at once, and may refuse.
+    pub fn own(&self) -> Option<&Own> {
+        match &self.way {
+            Way::Own(own) => Some(own),
+            _ => None,
+        }
     }
 
     /// Whether its texts are the numbers in decimal, without leading zeros.
@@ -340,15 +433,15 @@ impl Encoding {
     /// The characters of every text; `None` if they differ.
     pub fn fixed_len(&self) -> Option<usize> {
         match &self.way {
-            Way::Decimal | Way::Sqids(_) => None,
+            Way::Decimal | Way::Sqids(_) | Way::Own(_) => None,
             Way::Fixed(digits) => Some(digits.len()),
             Way::Uuid(_) => Some(UUID_LEN),
             Way::Ff1(ff1) => Some(ff1.len()),
         }
     }
 
-    /// Appends the text of a number; what is above its bits is cut off. `false`, and nothing is appended, if the library finds no
-    /// text, which for `sqids` takes an alphabet all of whose words are rude.
+    /// Appends the text of a number; what is above its bits is cut off. `false`, and nothing is appended, if there is no text:
+    /// for `sqids` that takes an alphabet all of whose words are rude, and of a strategy it is a fault.
     #[must_use]
     pub fn write(&self, number: u128, out: &mut Vec<u8>) -> bool {
         let number = number & ones(self.bits);
@@ -359,14 +452,15 @@ impl Encoding {
             },
             Way::Fixed(digits) => digits.write(number, out),
             Way::Uuid(digits) => {
-                let mut hex = Vec::with_capacity(UUID_LEN);
-                digits.write(number, &mut hex);
-                let mut rest = hex.as_slice();
-                for (nth, len) in UUID_GROUPS.into_iter().enumerate() {
-                    let (group, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
-                    out.extend_from_slice(if nth == 0 { b"" } else { b"-" });
-                    out.extend_from_slice(group);
-                    rest = after;
+                let start = out.len();
+                digits.write(number, out);
+                out.resize(start + UUID_LEN, b'-');
+                // From the last group on, each to its place, with a hyphen before it.
+                for (from, to, len) in UUID_GROUPS {
+                    out.copy_within(start + from..start + from + len, start + to);
+                    if let Some(hyphen) = out.get_mut(start + to - 1) {
+                        *hyphen = b'-';
+                    }
                 }
             }
             Way::Sqids(sqids) => {
@@ -374,6 +468,10 @@ impl Encoding {
                 out.extend_from_slice(text.as_bytes());
             }
             Way::Ff1(ff1) => return ff1.write(number, out),
+            Way::Own(own) => match own.texts(&[number]) {
+                Ok(texts) => texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes())),
+                Err(_) => return false,
+            },
         }
         true
     }
@@ -399,11 +497,48 @@ impl Encoding {
                 _ => return None,
             },
             Way::Ff1(ff1) => ff1.read(text.as_bytes())?,
+            // It looks itself whether exactly that text would be written.
+            Way::Own(own) => return own.read(text),
         };
         // Exactly that text, and no other of the same number.
         (number & !ones(self.bits) == 0 && self.text(number).as_deref() == Some(text)).then_some(number)
     }
 }
+
+/// The name and the parameters of a strategy, as far as every program can check them.
+fn check_strategy(source: &EncodingSource) -> Result<(String, Parameters), InvalidEncoding> {
+    let EncodingSource::Parameters(EncodingParameters { form, length, alphabet, secret, strategy, parameters }) =
+        source
+    else {
+        return Err(InvalidEncoding::NoStrategy);
+    };
+    for (said, parameter) in
+        [(length.is_some(), "length"), (alphabet.is_some(), "alphabet"), (secret.is_some(), "secret")]
+    {
+        if said {
+            return Err(InvalidEncoding::Superfluous { form: form.name(), parameter });
+        }
+    }
+    let name = strategy.as_deref().ok_or(InvalidEncoding::NoStrategy)?;
+    let name = strategy::check_name(name).map_err(InvalidEncoding::StrategyName)?;
+    let parameters = parameters.clone().unwrap_or_default();
+    let too_long = |_| InvalidEncoding::StrategyParameters;
+    let json = serde_json::to_string(&parameters).map_err(too_long)?;
+    // Less the quotes around it.
+    if serde_json::to_string(&json).map_err(too_long)?.len() - 2 > STRATEGY_PARAMETERS_LEN_MAX {
+        return Err(InvalidEncoding::StrategyParameters);
+    }
+    // What a program put together has the bounds of what a person writes: else masters could not read it.
+    match serde_json::from_str::<Parameters>(&json) {
+        Ok(read) if read == parameters => {}
+        Ok(_) => return Err(InvalidEncoding::UnreadableParameters("they read back as others".to_owned())),
+        Err(why) => return Err(InvalidEncoding::UnreadableParameters(why.to_string())),
+    }
+    Ok((name, parameters))
+}
+
+// Memory for an answer is taken by the longest text that an encoding gives.
+const _: () = assert!(STRATEGY_TEXT_LEN_MAX <= LEN_MAX as usize);
 
 const fn ones(bits: u32) -> u128 {
     if bits >= u128::BITS { u128::MAX } else { (1 << bits) - 1 }

@@ -10,8 +10,9 @@
 
 use super::{Bucket, Form, Kind, LayoutReading, ParseError, TextForm, Uniq64};
 use crate::digits::shown;
-use crate::encoding::Secrets;
+use crate::encoding::{Secrets, WrittenAs};
 use crate::layout::LayoutDefinition;
+use crate::strategy::Strategies;
 use crate::template::{Part, PartKind, Template};
 use serde::Serialize;
 use std::fmt;
@@ -71,8 +72,12 @@ pub struct Known<'a> {
     pub templates: &'a [&'a Template],
     /// Of layouts, likewise. Those that are equal give one reading.
     pub layouts: &'a [&'a LayoutDefinition],
+    /// How names write their Uniq64, if not in decimal.
+    pub written: &'a [&'a WrittenAs],
     /// What texts of `ff1` can be turned back by.
     pub secrets: &'a Secrets,
+    /// What texts of strategies can be read by.
+    pub strategies: &'a Strategies,
 }
 
 /// A token: a number in integers, characters in strings.
@@ -141,7 +146,10 @@ fn numbers() -> String {
 /// # Errors
 /// [`ExplainError`] if there is none.
 pub fn explain(text: &str, templates: &[&Template]) -> Result<Explained, ExplainError> {
-    explain_known(text, &Known { templates, layouts: &[], secrets: Secrets::NONE })
+    explain_known(
+        text,
+        &Known { templates, layouts: &[], written: &[], secrets: Secrets::NONE, strategies: Strategies::NONE },
+    )
 }
 
 /// [`explain`], also by layouts, whose readings come last: almost every number of enough bits is one of some time.

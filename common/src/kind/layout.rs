@@ -6,6 +6,7 @@ use super::{
 };
 use crate::encoding::{Encoding, EncodingForm, Secrets};
 use crate::layout::{LayoutDefinition, Preset};
+use crate::strategy::Strategies;
 use crate::token::TokenType;
 use chrono::Datelike as _;
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub(super) const SPEC: Spec = Spec {
     readings: |text, known| {
         let mut readings: Vec<Dated> = Vec::new();
         for definition in known.layouts {
-            if let Some(found) = reading(text, definition, known.secrets)
+            if let Some(found) = reading(text, definition, known)
                 && !readings.iter().any(|(_, other)| other.layout == found.1.layout)
             {
                 readings.push(found);
@@ -60,6 +61,9 @@ pub struct LayoutReading {
     pub fields: Vec<String>,
     /// The encoding that the text was read by.
     pub encoding: &'static str,
+    /// The strategy that made it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
 }
 
 /// The forms that every number has unless its encoding hides it.
@@ -80,9 +84,9 @@ fn read(text: &str, definition: &LayoutDefinition, encoding: &Encoding) -> Optio
     forms.map(|(plain, form)| Some((encoding.plain(*plain).read(text)?, *form))).find_map(|read| read)
 }
 
-fn reading(text: &str, definition: &LayoutDefinition, secrets: &Secrets) -> Option<Dated> {
+fn reading(text: &str, definition: &LayoutDefinition, known: &Known<'_>) -> Option<Dated> {
     let layout = definition.layout();
-    let encoding = definition.written_by(secrets).ok()?;
+    let encoding = definition.written_by(known.secrets, known.strategies).ok()?;
     let (number, form) = read(text, definition, &encoding)?;
     let parts = layout.parts(number)?;
     let time = chrono::DateTime::from_timestamp_millis(parts.time.0)?;
@@ -109,6 +113,7 @@ fn reading(text: &str, definition: &LayoutDefinition, secrets: &Secrets) -> Opti
             unit_ms: layout.unit().0,
             fields: layout.fields().iter().map(ToString::to_string).collect(),
             encoding: form.name(),
+            strategy: encoding.own().map(|own| own.name().to_owned()),
         }),
     };
     Some((time.year(), reading))
@@ -116,5 +121,6 @@ fn reading(text: &str, definition: &LayoutDefinition, secrets: &Secrets) -> Opti
 
 impl Known<'_> {
     /// Nothing but kinds that need no definition.
-    pub const NONE: Known<'static> = Known { templates: &[], layouts: &[], secrets: Secrets::NONE };
+    pub const NONE: Known<'static> =
+        Known { templates: &[], layouts: &[], written: &[], secrets: Secrets::NONE, strategies: Strategies::NONE };
 }

@@ -3,11 +3,12 @@
 
 use super::text::{self, Layout, ParseError, TextForm};
 use super::{
-    Bucket, CalendarError, Dated, Definable, Durable, Field, Form, Kind, LayoutError, Numbers, Reading, Right, Spec,
-    TextForms, YEAR_FIRST, Ymd, exists,
+    Bucket, CalendarError, Dated, Definable, Durable, Field, Form, Kind, Known, LayoutError, Numbers, Reading, Right,
+    Spec, TextForms, YEAR_FIRST, Ymd, exists,
 };
 use crate::calendar::{Civil, HourBucket, UtcOffset};
 use crate::digits::read_decimal;
+use crate::encoding::WrittenAs;
 use crate::token::{TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
@@ -68,8 +69,27 @@ pub(super) const SPEC: Spec = Spec {
         },
     }),
     definition: Some(Definable { everyday_reset: false, shared_serials: true }),
-    readings: |text, _| TextForm::ALL.into_iter().filter_map(|form| reading(text, form)).collect(),
+    readings: |text, known| {
+        let plain = TextForm::ALL.into_iter().filter_map(|form| reading(text, form));
+        let mut readings: Vec<Dated> = plain.collect();
+        for written in known.written {
+            if let Some(found) = encoded(text, written, known)
+                && !readings.iter().any(|(_, other)| other.texts == found.1.texts)
+            {
+                readings.push(found);
+            }
+        }
+        readings
+    },
 };
+
+/// What a text says that a name's encoding gives.
+fn encoded(text: &str, written: &WrittenAs, known: &Known<'_>) -> Option<Dated> {
+    let number = written.plain(known.secrets).ok()?.read(text)?;
+    let decimal = Uniq64(u64::try_from(number).ok()?).text(TextForm::Decimal);
+    let (year, reading) = reading(&decimal, TextForm::Decimal)?;
+    Some((year, Reading { form: None, ..reading }))
+}
 
 fn reading(text: &str, form: TextForm) -> Option<Dated> {
     let id = Uniq64::parse_form(text, form).ok()?;

@@ -2,12 +2,12 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{InvalidLayout, Layout, LayoutSource, Preset};
-use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets};
+use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};
+use crate::strategy::Strategies;
 use crate::time::{SECOND_MS, SpanMs};
 use crate::token::TokenType;
 use serde::{Deserialize, Serialize};
-use std::hash::{Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The longest tick of a name, in milliseconds. After a restart a name goes on with the next tick, so it may have to wait for
 /// one; what is counted by the hour or the day is Uniq64 and strings.
@@ -24,25 +24,7 @@ pub struct LayoutDefinition {
     /// By which name it was asked for.
     preset: Option<Preset>,
     ahead_max: SpanMs,
-    encoding: EncodingSource,
-    built: Built,
-}
-
-/// The encoding once it was built, for all copies of a definition: building one of `sqids` takes milliseconds, and a master
-/// reads a thousand definitions at a time. It follows from the definition, so it stands for nothing in a comparison.
-#[derive(Clone, Debug, Default)]
-struct Built(Arc<OnceLock<Arc<Encoding>>>);
-
-impl PartialEq for Built {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Built {}
-
-impl Hash for Built {
-    fn hash<H: Hasher>(&self, _: &mut H) {}
+    written: WrittenAs,
 }
 
 /// Why there is no such definition.
@@ -108,11 +90,10 @@ impl LayoutDefinition {
             None => Preset::of(&layout),
         };
         let encoding = encoding.cloned().unwrap_or_else(|| EncodingSource::Name(own_encoding(preset)));
-        Encoding::check(&encoding, layout.bits())?;
-        if encoding.form() == EncodingForm::Ff1 && encoding.secret().is_none() {
-            return Err(InvalidEncoding::NoKey.into());
-        }
-        Ok(Self { layout, preset, ahead_max, encoding, built: Built::default() })
+        // Records of other encodings are as they were written.
+        let encoding = if encoding.form() == EncodingForm::Strategy { encoding.shortened() } else { encoding };
+        let written = WrittenAs::new(encoding, layout.bits())?;
+        Ok(Self { layout, preset, ahead_max, written })
     }
 
     /// The layout.
@@ -138,7 +119,7 @@ impl LayoutDefinition {
 
     /// How its numbers are written when nobody asks for another form.
     pub fn encoding(&self) -> &EncodingSource {
-        &self.encoding
+        self.written.source()
     }
 
     /// The most IDs that one request can get without waiting for the clock: those of the ticks that may lie ahead of it.
@@ -152,27 +133,19 @@ impl LayoutDefinition {
         Self { preset: None, ..self.clone() } == Self { preset: None, ..other.clone() }
     }
 
-    /// A number in its own encoding; `None` if that needs a key.
+    /// A number in its own encoding; `None` if that needs a key or a strategy.
     pub fn text(&self, number: u128) -> Option<String> {
-        self.written_by(&Secrets::default()).ok()?.text(number)
+        self.written_by(Secrets::NONE, Strategies::NONE).ok()?.text(number)
     }
 
     /// Its encoding, to write with and to read by: built once for all copies of this definition, but for `ff1`, which only those
     /// get who have its secret.
     ///
     /// # Errors
-    /// [`InvalidEncoding::OtherKey`] of `ff1`; all else was checked when the definition was made.
-    pub fn written_by(&self, secrets: &Secrets) -> Result<Arc<Encoding>, InvalidEncoding> {
-        if let Some(mark) = self.encoding.secret() {
-            let key = secrets.key(mark).ok_or(InvalidEncoding::OtherKey(mark))?;
-            return Encoding::of(&self.encoding, self.layout.bits(), Some(&key), &[]).map(Arc::new);
-        }
-        let Built(built) = &self.built;
-        if let Some(encoding) = built.get() {
-            return Ok(Arc::clone(encoding));
-        }
-        let encoding = Arc::new(Encoding::of(&self.encoding, self.layout.bits(), None, &[])?);
-        Ok(Arc::clone(built.get_or_init(|| encoding)))
+    /// [`InvalidEncoding::OtherKey`] of `ff1`, [`InvalidEncoding::Strategy`] of a strategy that is not among these or does not
+    /// take the definition; all else was checked when the definition was made.
+    pub fn written_by(&self, secrets: &Secrets, strategies: &Strategies) -> Result<Arc<Encoding>, InvalidEncoding> {
+        self.written.encoding(secrets, |source| Encoding::by_strategy(source, &self.layout, strategies))
     }
 
     /// The layout as a person writes it: the preset and its epoch, or all of it.
@@ -213,7 +186,7 @@ impl LayoutDefinition {
             unit_ms: unit_ms.unwrap_or_default(),
             fields: fields.unwrap_or_default(),
             ahead_max_ms: u32::try_from(self.ahead_max.0).unwrap_or_default(),
-            encoding: self.encoding.clone(),
+            encoding: self.encoding().clone(),
         };
         // Texts and numbers only: there is nothing in it that JSON could not say.
         serde_json::to_string(&stored).unwrap_or_default()

@@ -2,10 +2,11 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Namespace, Scope};
-use crate::encoding::{EncodingSource, Secrets};
+use crate::encoding::{EncodingSource, InvalidEncoding, Secrets};
 use crate::kind::Kind;
 use crate::layout::{InvalidDefinition, LayoutDefinition, LayoutSource};
 use crate::plugin::{PluginSpec, SpecError};
+use crate::strategy::Strategies;
 use crate::template::TemplateError;
 use crate::token::{TokenType, UnknownTokenType};
 use serde::{Deserialize, Serialize};
@@ -54,8 +55,8 @@ pub struct Definition {
     /// 0 waits for the clock. A second, or a tick if that is longer, when nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead_max_ms: Option<u32>,
-    /// For `layout`: how its numbers are written: `decimal`, `hex`, `base32`, `base62`, `uuid`, `sqids`, or one of them with
-    /// parameters.
+    /// For `layout` and `uniq64`: how its numbers are written: `decimal`, `hex`, `base32`, `base62`, `uuid`, `sqids`, or one of them with
+    /// parameters; or `{"form":"strategy","strategy":"NAME"}`, by a strategy that an application registers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<serde_json::Value>))]
     pub encoding: Option<EncodingSource>,
@@ -98,11 +99,21 @@ impl Definition {
     }
 
     /// The same with the mark of the secret that its encoding needs, if it needs one and does not say which: of those in
-    /// `secrets`, that by which the name is `known`, or the first.
+    /// `secrets`, that by which the name is `known`, or the first. And with the layout that its strategy needs, if it says none.
     #[must_use]
-    pub fn completed(self, secrets: &Secrets, known: Option<&Namespace>) -> Self {
-        let known = known.and_then(Namespace::layout).and_then(|layout| layout.encoding().secret());
-        Self { encoding: self.encoding.map(|encoding| secrets.complete(encoding, known)), ..self }
+    pub fn completed(self, secrets: &Secrets, strategies: &Strategies, known: Option<&Namespace>) -> Self {
+        let known = known.and_then(Namespace::encoding).and_then(EncodingSource::secret);
+        let encoding = self.encoding.map(|encoding| secrets.complete(encoding, known));
+        let needed = encoding.as_ref().and_then(EncodingSource::by_strategy).and_then(|name| strategies.needs(name));
+        let says_none = self.layout.is_none() && self.bits.is_none() && self.fields.is_none();
+        let completed = Self { encoding, ..self };
+        match needed.filter(|_| says_none) {
+            Some(LayoutSource { layout, bits, epoch, unit_ms, fields }) => {
+                let (epoch, unit_ms) = (completed.epoch.clone().or(epoch), completed.unit_ms.or(unit_ms));
+                Self { layout, bits, epoch, unit_ms, fields, ..completed }
+            }
+            None => completed,
+        }
     }
 
     /// What only layouts may say, if it is said.
@@ -114,7 +125,6 @@ impl Definition {
             (self.unit_ms.is_some(), "unit_ms"),
             (self.fields.is_some(), "fields"),
             (self.ahead_max_ms.is_some(), "ahead_max_ms"),
-            (self.encoding.is_some(), "encoding"),
         ];
         said.into_iter().find_map(|(said, what)| said.then_some(what))
     }
@@ -150,6 +160,9 @@ pub enum NamespaceError {
     /// The layout, or what goes with it, is refused.
     #[error(transparent)]
     Layout(#[from] InvalidDefinition),
+    /// The encoding is refused.
+    #[error("the encoding cannot be taken: {0}")]
+    Encoding(#[from] InvalidEncoding),
     /// The plugins are refused.
     #[error(transparent)]
     Plugins(#[from] SpecError),

@@ -12,14 +12,18 @@ pub use definition::{Definition, NamespaceError};
 pub use name::{GeneratorName, NameError};
 
 use crate::calendar::UtcOffset;
+use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};
 use crate::kind::{Form, Kind, Spec};
 use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition, LayoutSource};
 use crate::parameters::ClusterId;
 use crate::plugin::{self, PluginSpec};
+use crate::strategy::Strategies;
 use crate::template::{Overlap, Template};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType, TokenValue};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use stored::Stored;
 
 /// Among which IDs a name's are unique.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -57,6 +61,8 @@ pub struct Namespace {
     /// Whether it was registered before there were scopes.
     early: bool,
     plugins: Box<[PluginSpec]>,
+    /// How its Uniq64 are written, if not in decimal.
+    written: Option<Box<WrittenAs>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -137,8 +143,22 @@ impl Namespace {
             let everyday_reset = definable.everyday_reset;
             let layout = Some(layout);
             let early = false;
-            return Ok(Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins });
+            let written = None;
+            return Ok(Self {
+                name,
+                kind,
+                token_type,
+                template,
+                layout,
+                everyday_reset,
+                step,
+                scope,
+                early,
+                plugins,
+                written,
+            });
         }
+        let written = Self::checked_encoding(&name, definition)?;
         let capacity = capacity_of(kind, template.as_deref());
         let max = u32::try_from(capacity).unwrap_or(u32::MAX).min(Self::STEP_MAX);
         let step = definition.step.unwrap_or(Self::STEP_DEFAULT.min(max));
@@ -151,7 +171,26 @@ impl Namespace {
             return Err(NamespaceError::SharedReset { kind });
         }
         let (layout, early) = (None, false);
-        Ok(Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins })
+        Ok(Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins, written })
+    }
+
+    /// How numbers without a layout are written, if not in decimal.
+    fn checked_encoding(
+        name: &GeneratorName,
+        definition: &Definition,
+    ) -> Result<Option<Box<WrittenAs>>, NamespaceError> {
+        let (kind, Some(source)) = (definition.kind, &definition.encoding) else { return Ok(None) };
+        if kind.spec().numbers.is_none() || name.is_default() {
+            return Err(NamespaceError::Superfluous { kind, what: "encoding" });
+        }
+        if source.form() == EncodingForm::Strategy {
+            return Err(InvalidEncoding::OnlyLayouts.into());
+        }
+        let source = source.clone().shortened();
+        if source == EncodingSource::default() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(WrittenAs::new(source, u64::BITS)?)))
     }
 
     fn checked_plugins(name: &GeneratorName, definition: &Definition) -> Result<Box<[PluginSpec]>, NamespaceError> {
@@ -172,8 +211,8 @@ impl Namespace {
         };
         let everyday_reset = kind.spec().definition.as_ref().is_some_and(|definable| definable.everyday_reset);
         let (name, step, scope) = (GeneratorName::default(), Self::STEP_DEFAULT, Scope::Kind);
-        let (layout, early, plugins) = (None, false, Box::default());
-        Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins }
+        let (layout, early, plugins, written) = (None, false, Box::default(), None);
+        Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins, written }
     }
 
     /// Whether IDs can be minted by it for a year from `now` at least. Registered names go on as long as they last.
@@ -189,7 +228,11 @@ impl Namespace {
     /// do not fit.
     pub fn example(&self, offset: UtcOffset, at: WallMs, token: TokenValue, serial: u32) -> Option<String> {
         let template = match (&self.kind.spec().form, &self.template) {
-            (Form::Number { decimal, .. }, _) => return decimal(offset, at, token, serial).ok(),
+            (Form::Number { decimal, .. }, _) => {
+                let number = decimal(offset, at, token, serial).ok()?;
+                let Some(written) = &self.written else { return Some(number) };
+                return written.plain(Secrets::NONE).ok()?.text(number.parse().ok()?);
+            }
             (Form::Layout { .. }, _) => {
                 let definition = self.layout.as_ref()?;
                 let layout = definition.layout();
@@ -218,15 +261,15 @@ impl Namespace {
             step: Some(self.step),
             scope: Some(self.scope),
             plugins: (!self.plugins.is_empty()).then(|| self.plugins.to_vec()),
+            encoding: self.encoding().cloned(),
             ..Definition::default()
         };
         let Some(definition) = &self.layout else { return all };
         let LayoutSource { layout, bits, epoch, unit_ms, fields } = definition.source();
         let ahead_max_ms = u32::try_from(definition.ahead_max().0).ok();
-        let encoding = Some(definition.encoding().clone());
         // Neither stands for anything in a layout.
         let (everyday_reset, step) = (None, None);
-        Definition { everyday_reset, step, layout, bits, epoch, unit_ms, fields, ahead_max_ms, encoding, ..all }
+        Definition { everyday_reset, step, layout, bits, epoch, unit_ms, fields, ahead_max_ms, ..all }
     }
 
     /// Among which IDs its own are unique.
@@ -256,6 +299,33 @@ impl Namespace {
     /// What stands around minting by it. Which IDs come does not depend on it.
     pub fn plugins(&self) -> &[PluginSpec] {
         &self.plugins
+    }
+
+    /// How its numbers are written, if its definition says it; it always does of a layout.
+    pub fn encoding(&self) -> Option<&EncodingSource> {
+        let own = || self.written.as_deref().map(WrittenAs::source);
+        self.layout().map(LayoutDefinition::encoding).or_else(own)
+    }
+
+    /// How its Uniq64 are written, if not in decimal; `None` for all other kinds.
+    pub fn written(&self) -> Option<&WrittenAs> {
+        self.written.as_deref()
+    }
+
+    /// What its numbers are written by, if its definition says it.
+    ///
+    /// # Errors
+    /// [`InvalidEncoding::OtherKey`] or [`InvalidEncoding::Strategy`], if that is not among these.
+    pub fn written_by(
+        &self,
+        secrets: &Secrets,
+        strategies: &Strategies,
+    ) -> Result<Option<Arc<Encoding>>, InvalidEncoding> {
+        match (&self.layout, &self.written) {
+            (Some(layout), _) => layout.written_by(secrets, strategies).map(Some),
+            (None, Some(written)) => written.plain(secrets).map(Some),
+            (None, None) => Ok(None),
+        }
     }
 
     /// Its name.
@@ -322,7 +392,7 @@ impl Namespace {
     ///
     /// FNV-1a of 64 bits over these bytes: `1 u8 version=1 · 1 u8 kind · 1 u8 token type's wire number · 1 u8
     /// everyday_reset (0, 1) · 1 u8 length of the name, the name · 2 u16 little-endian length of the template, the
-    /// template` (length 0 for Uniq64; of a layout, its definition as JSON). The step is not part of it: it says how often the file is written, not which IDs
+    /// template` (length 0 for Uniq64, or its encoding as JSON; of a layout, its definition as JSON). The step is not part of it: it says how often the file is written, not which IDs
     /// come out. It notices a block that belongs to another definition; it does not withstand someone who looks for two
     /// that collide, so masters compare the definitions themselves.
     pub fn checksum(&self) -> u64 {
@@ -350,7 +420,10 @@ impl Namespace {
     fn checksum_bytes(&self) -> Vec<u8> {
         let name = self.name.as_str().as_bytes();
         let layout = self.layout.as_ref().map(|definition| definition.checked());
-        let template = self.template.as_deref().map(Template::source).or(layout.as_deref()).unwrap_or("").as_bytes();
+        // Texts and numbers only: there is nothing in it that JSON has no form for.
+        let encoding = self.written.as_ref().and_then(|written| serde_json::to_string(written.source()).ok());
+        let template = self.template.as_deref().map(Template::source);
+        let template = template.or(layout.as_deref()).or(encoding.as_deref()).unwrap_or("").as_bytes();
         // Both lengths fit: a name has at most 15 bytes, a template at most 256, a layout less than 1,000.
         let [name_len, ..] = name.len().to_le_bytes();
         let [low, high, ..] = template.len().to_le_bytes();
@@ -386,9 +459,10 @@ fn fnv1a<'a>(bytes: impl Iterator<Item = &'a u8>) -> u64 {
 impl TryFrom<RawNamespace> for Namespace {
     type Error = NamespaceError;
     fn try_from(raw: RawNamespace) -> Result<Self, NamespaceError> {
-        let (plugins, template) = stored::read(raw.template)?;
+        let Stored { plugins, encoding, of: template } = stored::read(raw.template)?;
         let definition = Definition {
             plugins,
+            encoding,
             kind: raw.kind,
             token_type: Some(raw.token_type.name().to_owned()),
             scope: Some(raw.scope),
@@ -418,7 +492,7 @@ impl From<Namespace> for RawNamespace {
             None => namespace.template.as_ref().map(|template| template.source().to_owned()),
         };
         Self {
-            template: stored::written(&namespace.plugins, template),
+            template: stored::written(&namespace.plugins, namespace.written().map(WrittenAs::source), template),
             name: namespace.name,
             kind: namespace.kind,
             token_type: namespace.token_type,

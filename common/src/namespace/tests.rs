@@ -265,3 +265,54 @@ fn plugins_that_cannot_be_kept_are_refused() {
     };
     assert!(Namespace::try_from(torn).is_err());
 }
+
+#[test]
+fn the_encoding_of_a_uniq64_is_a_part_of_what_the_name_stands_for() {
+    let of = |encoding: &str| Definition { encoding: Some(serde_json::from_str(encoding).unwrap()), ..UNIQ64 };
+    let plain = Namespace::define(name("orders"), &UNIQ64).unwrap();
+    let mut all = vec![plain.clone()];
+    let plugins: Vec<PluginSpec> = serde_json::from_str(r#"[{"plugin":"stats"}]"#).unwrap();
+    for encoding in [
+        r#""base62""#,
+        r#"{"form":"decimal","length":20}"#,
+        r#"{"form":"ff1","length":20,"secret":"4ff189113fbadb15"}"#,
+        r#"{"form":"ff1","length":20,"secret":"4ff189113fbadb16"}"#,
+    ] {
+        for plugins in [None, Some(plugins.clone())] {
+            let namespace = Namespace::define(name("orders"), &Definition { plugins, ..of(encoding) }).unwrap();
+            let back: Namespace = bincode::deserialize(&record(&namespace)).unwrap();
+            assert_eq!(back, namespace);
+            assert_eq!(Namespace::define(name("orders"), &namespace.definition()), Ok(namespace.clone()));
+            assert!(namespace.is_met_by(&namespace) && namespace.shares_serials());
+        }
+        all.push(Namespace::define(name("orders"), &of(encoding)).unwrap());
+    }
+    for (nth, one) in all.iter().enumerate() {
+        for other in all.iter().skip(nth + 1) {
+            assert!(!one.same_ids(other) && one.checksum() != other.checksum(), "{one:?} {other:?}");
+        }
+    }
+    // What says nothing new is the record that it always was.
+    for same in [r#""decimal""#, r#"{"form":"decimal"}"#] {
+        let decimal = Namespace::define(name("orders"), &of(same)).unwrap();
+        assert_eq!((record(&decimal), &decimal), (record(&plain), &plain));
+    }
+    let at = WallMs(1_700_000_000_000);
+    let example = |of: &Namespace| of.example(UtcOffset::default(), at, TokenValue(7), 3).unwrap();
+    assert_eq!((example(&all[1]).len(), example(&all[2]).len()), (11, 20));
+
+    for (of_name, definition, said) in [
+        ("default", of(r#""hex""#), "takes no encoding"),
+        ("orders", of(r#""uuid""#), "a uuid has 128 bits"),
+        ("orders", of(r#""ff1""#), "ff1 needs a secret"),
+        ("orders", of(r#"{"form":"strategy","strategy":"a"}"#), "take kind layout"),
+        (
+            "orders",
+            Definition { encoding: of(r#""hex""#).encoding, ..string("{date:%Y%m%d}{token}{serial:6}") },
+            "takes no encoding",
+        ),
+    ] {
+        let refusal = Namespace::define(name(of_name), &definition).unwrap_err().to_string();
+        assert!(refusal.contains(said), "{refusal}");
+    }
+}

@@ -95,6 +95,10 @@ codes! {
     WrongCluster = "wrong_cluster", 503;
     /// The name's encoding needs a secret that this agent was not given.
     SecretMissing = "secret_missing", 503;
+    /// The name's strategy is one of an application that this agent is not part of.
+    StrategyMissing = "strategy_missing", 503;
+    /// The name's strategy made no IDs, or such that it does not read back.
+    StrategyFailed = "strategy_failed", 503;
 }
 
 impl fmt::Display for MintCode {

@@ -147,12 +147,13 @@ mod tests {
     use common::lease::{Generation, Lease, Prep};
     use common::namespace::{Definition, GeneratorName, Namespace, Scope};
     use common::parameters::SessionId;
-    use common::plugin::{PLUGINS_LEN_MAX, Parameter, PluginSpec};
+    use common::plugin::{PLUGINS_LEN_MAX, Parameter, Parameters, PluginSpec};
     use common::rpc::lease::{AgentReport, CallsServed, Capacity, NAMES_REPORTED_MAX, NameUse, REPORT_CHARS_MAX};
     use common::rpc::peer::{Memory, PAGE_MAX, REPORTS_MAX};
     use common::setting::{
         ABOUTS_LEN_MAX, NAMESPACES_MAX, NETWORKS_MAX, RETIRED_MAX, Setting, SettingKey, SettingValue,
     };
+    use common::strategy::STRATEGY_PARAMETERS_LEN_MAX;
     use common::time::WallMs;
     use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 
@@ -302,8 +303,22 @@ mod tests {
         assert!(whole + before < FRAME_LEN_MAX as u64, "{whole} bytes, and {before} before it");
     }
 
-    /// No template is as long as a layout of 16 fields with an alphabet of its own.
+    /// No template is as long as a layout of 16 fields with an alphabet of its own, or with a strategy: the longer one of them.
     fn largest(name: GeneratorName) -> Namespace {
+        let ff1 = EncodingSource::Parameters(EncodingParameters {
+            form: EncodingForm::Ff1,
+            length: Some(32),
+            alphabet: Some(('!'..='~').filter(|c| !"\"'\\".contains(*c)).collect()),
+            secret: Some(Secret::new([1; 32]).mark()),
+            ..EncodingParameters::default()
+        });
+        // With as much as may be said to it, which is least in characters that are escaped twice.
+        let said = |text: &str, len| Parameters::default().with("p", Parameter::Text(text.repeat(len)));
+        let bare = r#"{\"p\":\"\"}"#.len();
+        let strategy = |text: &str, each| {
+            EncodingSource::strategy("s".repeat(32), said(text, (STRATEGY_PARAMETERS_LEN_MAX - bare) / each))
+        };
+        let encodings = [ff1, strategy("p", 1), strategy("\"", 4)];
         let fields = ["zero:1", "time:41", "token:16", "serial:20", "random:10"].map(str::to_owned);
         let mut fields: Vec<String> = fields.into();
         fields.extend((0..10).map(|_| "const:4=15".to_owned()));
@@ -311,23 +326,19 @@ mod tests {
         let plugin = |len: usize| PluginSpec::new("own".parse().unwrap()).with("t", Parameter::Text("t".repeat(len)));
         let bare = r#"[{"plugin":"own","t":""},{"plugin":"own","t":""}]"#.len();
         let plugins = vec![plugin(120), plugin(PLUGINS_LEN_MAX - bare - 120)];
-        let definition = Definition {
+        let of = |encoding| Definition {
             kind: Kind::Layout,
             scope: Some(Scope::Own),
             bits: Some(128),
             epoch: Some("2024-01-01T00:00:00.000Z".to_owned()),
             unit_ms: Some(1),
-            fields: Some(fields),
+            fields: Some(fields.clone()),
             ahead_max_ms: Some(10_000),
-            encoding: Some(EncodingSource::Parameters(EncodingParameters {
-                form: EncodingForm::Ff1,
-                length: Some(32),
-                alphabet: Some(('!'..='~').filter(|c| !"\"'\\".contains(*c)).collect()),
-                secret: Some(Secret::new([1; 32]).mark()),
-            })),
-            plugins: Some(plugins),
+            encoding: Some(encoding),
+            plugins: Some(plugins.clone()),
             ..Definition::default()
         };
-        Namespace::define(name, &definition).unwrap()
+        let all = encodings.map(|encoding| Namespace::define(name.clone(), &of(encoding)).unwrap());
+        all.into_iter().max_by_key(|it| bincode::serialized_size(it).unwrap()).unwrap()
     }
 }

@@ -9,6 +9,7 @@ use common::encoding::Secrets;
 use common::kind::{Known, Reading, TextForm, Uniq64, Uniq96, explain_known};
 use common::lease::{Generation, Lease, LeaseState};
 use common::parameters::SessionId;
+use common::strategy::Strategies;
 use common::template::CallerParts;
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -299,7 +300,13 @@ impl Oracle {
             Prefix::Ticks { tick, numbers } => {
                 let definition = &numbers.definition;
                 let text = definition.text(numbers.number(*tick, counter)).unwrap_or_default();
-                let known = Known { templates: &[], layouts: &[definition], secrets: Secrets::NONE };
+                let known = Known {
+                    templates: &[],
+                    layouts: &[definition],
+                    written: &[],
+                    secrets: Secrets::NONE,
+                    strategies: Strategies::NONE,
+                };
                 let read = explain_known(&text, &known).ok().into_iter();
                 let mut readings = read.flat_map(|read| std::iter::once(read.reading).chain(read.also));
                 let is_ours = |reading: &Reading| {

@@ -13,6 +13,7 @@ use common::encoding::Secrets;
 use common::kind::{Field, Form, Known, Reading, TokenText, explain_known};
 use common::layout::{Layout, LayoutDefinition, LayoutSource};
 use common::namespace::Namespace;
+use common::strategy::Strategies;
 use common::template::{PartKind, Template as Made};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenValue};
@@ -36,8 +37,19 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
         let namespaces = rows(masters.namespaces()).await?;
         let templates: Vec<Made> = namespaces.iter().filter_map(template_of).collect();
         let layouts: Vec<LayoutDefinition> = namespaces.iter().filter_map(layout_of).collect();
+        let encoded: Vec<Namespace> = namespaces.iter().filter_map(encoded_of).collect();
+        let written: Vec<_> = encoded.iter().filter_map(Namespace::written).collect();
         let by = (templates.iter().collect::<Vec<_>>(), layouts.iter().collect::<Vec<_>>());
-        match explain_known(id, &Known { templates: &by.0, layouts: &by.1, secrets: Secrets::NONE }) {
+        match explain_known(
+            id,
+            &Known {
+                templates: &by.0,
+                layouts: &by.1,
+                written: &written,
+                secrets: Secrets::NONE,
+                strategies: Strategies::NONE,
+            },
+        ) {
             Ok(explained) => {
                 let offset = rows(masters.settings()).await?.utc_offset;
                 for reading in std::iter::once(explained.reading).chain(explained.also) {
@@ -48,6 +60,12 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
         }
     }
     Ok(Page { frame, id: id.to_owned(), problem, readings }.render()?)
+}
+
+/// A name whose Uniq64 are not written in decimal.
+fn encoded_of(row: &NamespaceRow) -> Option<Namespace> {
+    let namespace = Namespace::define(row.name.clone(), &row.definition).ok()?;
+    namespace.written().is_some().then_some(namespace)
 }
 
 fn template_of(row: &NamespaceRow) -> Option<Made> {

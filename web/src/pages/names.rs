@@ -14,6 +14,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::about::About;
 use common::calendar::UtcOffset;
+use common::encoding::EncodingSource;
 use common::kind::Kind;
 use common::namespace::{Namespace, Scope};
 use common::time::WallMs;
@@ -122,6 +123,8 @@ pub(super) struct Shown {
     pub(super) step: String,
     /// Its plugins as the definition has them, in the order there.
     pub(super) plugins: Vec<String>,
+    /// How the numbers of a layout are written, as the definition has it; empty for other kinds.
+    pub(super) encoding: String,
     pub(super) example: String,
     /// The bits of its numbers.
     pub(super) drawing: Option<String>,
@@ -153,6 +156,11 @@ impl Shown {
             resets: definition.everyday_reset.unwrap_or_default(),
             step: definition.step.map(|step| grouped(step.into())).unwrap_or_default(),
             plugins: definition.plugins.iter().flatten().filter_map(|spec| serde_json::to_string(spec).ok()).collect(),
+            encoding: match &definition.encoding {
+                Some(EncodingSource::Name(form)) => form.name().to_owned(),
+                Some(source) => serde_json::to_string(source).unwrap_or_default(),
+                None => String::new(),
+            },
             example: example(row, page.snapshot.now, offset).unwrap_or_default(),
             drawing: drawing_of(row, w),
             registered_by: row.registered_by.clone(),

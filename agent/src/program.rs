@@ -1,0 +1,315 @@
+//! The program `uniq_generator`, also for applications that add plugins and strategies of their own: their program has the same
+//! flags, and a `main` that calls [`main`]. Wiring only.
+//!
+//! ```no_run
+//! use crate::extensions::Extensions;
+//!
+//! fn main() -> std::process::ExitCode {
+//!     agent::program::main(Extensions::default().refusals(|call, failure| eprintln!("{}: {}", call.name, failure.detail)))
+//! }
+//! ```
+
+use crate::config::{Args, Mode};
+use crate::extensions::Extensions;
+use crate::heartbeat::{Heartbeat, Names, Report, kept_names};
+use crate::holder::Holder;
+use crate::http;
+use crate::minter::Minter;
+use crate::plugin::history::{self, History, Line};
+use crate::rpc::{self, Server};
+use crate::serial_file::{self, Opened};
+use crate::{secret_file, workers};
+use anyhow::Context as _;
+use common::clock::Clock;
+use common::encoding::Secrets;
+use common::kind::{self, Kind, Known, TextForm};
+use common::namespace::Namespace;
+use common::parameters::{AgentId, SessionId};
+use common::process::descriptors::{self, Port};
+use common::process::tasks::Watch;
+use common::process::{end, log, signals};
+use common::settings;
+use serde_json::json;
+use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How long everything that talks may take to end; the serial file is written after that, whoever has not ended.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(3_300);
+/// How long the last write may take.
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long threads that may block are waited for.
+const THREADS_TIMEOUT: Duration = Duration::from_millis(200);
+/// Descriptors that connections of clients do not get: the serial file and what is written beside it, the masters, the log,
+const DESCRIPTORS_RESERVED: usize = 96;
+/// and for each thread that talks its runtime, its listeners, and connections that it is about to close.
+const DESCRIPTORS_RESERVED_A_THREAD: usize = 12;
+/// RPC connections of a thread without which the program does not start.
+const RPC_LEAST: usize = 8;
+/// What it is called in its log, also as a part of another program.
+const PROGRAM: &str = "uniq_generator";
+const USAGE: u8 = 2;
+/// Lines that one search of the history shows.
+const FOUND_MAX: usize = 1_000;
+
+/// Does what the command line says, with these extensions: serves until it is told to end, or one of `--format`, `--inspect`,
+/// `--explain`, `--history`. To be called once, from `main`.
+pub fn main(extensions: Extensions) -> ExitCode {
+    let args = match Args::layered(std::env::args_os()) {
+        Ok(args) => args,
+        Err(e) if e.exit_code() == 0 => {
+            // `--help`. Where stdout is closed there is nobody to tell.
+            let _ = e.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(e) => {
+            end::say(&format!("uniq_generator: {}", settings::one_line(&e, "uniq_generator")));
+            return ExitCode::from(USAGE);
+        }
+    };
+    let done = match args.mode() {
+        Mode::Format => format(&args),
+        Mode::Inspect => inspect(&args),
+        Mode::Explain(id) => explain(&id, &args, &extensions),
+        Mode::History(id) => find(&id, &args),
+        Mode::Serve => {
+            log::start(&args.log, args.log_format).map_err(anyhow::Error::msg).and_then(|()| run(&args, extensions))
+        }
+    };
+    match done {
+        Ok(()) => {
+            log::flush();
+            ExitCode::SUCCESS
+        }
+        Err(e) => {
+            end::say(&format!("uniq_generator: {e:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn format(args: &Args) -> anyhow::Result<()> {
+    let now = Clock::new(args.test_clock).wall();
+    serial_file::format(&args.serial_file, args.num_blocks, now, SessionId(rand::random()))?;
+    end::say(&format!("made the serial file {} with {} blocks", args.serial_file.display(), args.num_blocks));
+    Ok(())
+}
+
+fn inspect(args: &Args) -> anyhow::Result<()> {
+    let inspection = serial_file::inspect(&args.serial_file)?;
+    if args.json { print(&serde_json::to_string_pretty(&inspection)?) } else { print(&inspection.to_string()) }
+}
+
+fn explain(id: &str, args: &Args, extensions: &Extensions) -> anyhow::Result<()> {
+    let secrets = secrets(args)?;
+    let mut names = vec![Namespace::default_of(Kind::String)];
+    match kept_names(&args.serial_file) {
+        Ok(kept) => names.extend(kept),
+        // An ID of the kinds that need no name can be taken apart nevertheless.
+        Err(why) => end::say(&format!("uniq_generator: {why}")),
+    }
+    let templates: Vec<_> = names.iter().filter_map(Namespace::template).collect();
+    let layouts: Vec<_> = names.iter().filter_map(Namespace::layout).collect();
+    let written: Vec<_> = names.iter().filter_map(Namespace::written).collect();
+    let (secrets, strategies) = (&secrets, &extensions.strategies);
+    let known = Known { templates: &templates, layouts: &layouts, written: &written, secrets, strategies };
+    let explained = kind::explain_known(id, &known)?;
+    if args.json { print(&serde_json::to_string_pretty(&explained)?) } else { print(&explained.to_string()) }
+}
+
+fn secrets(args: &Args) -> anyhow::Result<Secrets> {
+    args.secret_file.as_deref().map_or_else(|| Ok(Secrets::default()), secret_file::read)
+}
+
+/// Every line of history that says who got this ID. Uniq64 may be asked for in any of their forms.
+fn find(id: &str, args: &Args) -> anyhow::Result<()> {
+    let folder = args.history_dir.as_deref().context("--history-dir is missing: say where history is kept")?;
+    let number = kind::Uniq64::parse(id).map(|id| id.text(TextForm::Decimal)).ok();
+    let wanted = |line: &Line| line.contains(id) || number.as_deref().is_some_and(|number| line.contains(number));
+    let mut found = Vec::new();
+    let searched = history::find(folder, wanted, |line| {
+        // The same ID stands in one line, or in one of each name whose scope is its own.
+        if found.len() < FOUND_MAX {
+            found.push(line);
+        }
+    });
+    let at = folder.display();
+    let searched = searched.with_context(|| format!("cannot read the history in {at}"))?;
+    for (path, why) in &searched.unread {
+        end::say(&format!("uniq_generator: {} was not read: {why}", path.display()));
+    }
+    if searched.torn > 0 {
+        end::say(&format!("uniq_generator: {} lines were torn or changed; the ID may have been in one", searched.torn));
+    }
+    anyhow::ensure!(!found.is_empty(), "no line of {} in {} files in {at} has this ID", searched.lines, searched.files);
+    let text = |line: &Line| {
+        let Line { time, kind, name, caller, count, first, last, .. } = line;
+        let range = json!({
+            "time": time, "kind": kind, "name": name, "caller": caller, "count": count, "first": first, "last": last,
+        });
+        match args.json {
+            true => range.to_string(),
+            false => format!("{time}  {kind} {name}  {caller}  {count} IDs: {first} to {last}"),
+        }
+    };
+    print(&found.iter().map(text).collect::<Vec<_>>().join("\n"))
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    end::print(text).map_err(anyhow::Error::msg)
+}
+
+/// What SIGHUP does: the configuration is read again, and the log follows it. All else needs a restart.
+fn reload() {
+    let args = Args::layered(std::env::args_os()).map_err(|e| settings::one_line(&e, "uniq_generator"));
+    match args.and_then(|args| log::set_level(&args.log).map(|()| args.log)) {
+        Ok(level) => {
+            tracing::info!(target: PROGRAM, %level, "the configuration was read again for the log; all else needs a restart")
+        }
+        Err(why) => tracing::error!(target: PROGRAM, %why, "the configuration could not be read again"),
+    }
+}
+
+fn run(args: &Args, extensions: Extensions) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    signals::start(stop.clone(), reload).context("cannot listen to signals")?;
+    let opened = serial_file::open(&args.serial_file, args.after_reboot, SessionId(rand::random()))?;
+    let clock = Clock::new(args.test_clock);
+    if let Some(test) = args.test_clock {
+        tracing::warn!(target: PROGRAM, "TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
+    }
+    let (file, session) = (opened.file.path().display(), opened.contents.header.session);
+    tracing::info!(target: PROGRAM, %file, %session, start = %opened.start, "serial file opened");
+    // For the masters, signals and the disk; clients are served by threads of their own.
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build().context("cannot start the runtime")?;
+    let done = runtime.block_on(serve(args, extensions, opened, clock, stop));
+    runtime.shutdown_timeout(THREADS_TIMEOUT);
+    done
+}
+
+async fn serve(
+    args: &Args,
+    extensions: Extensions,
+    opened: Opened,
+    clock: Clock,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    // Whatever ends this: from then on tasks may end too.
+    let _stopping = stop.clone().drop_guard();
+    let watch = Watch::new(stop.clone());
+    let threads = args.threads.map_or_else(workers::threads_default, usize::from);
+    let (http_listeners, http_at) = bind(args.http_listen, threads, "--http-listen")?;
+    let (rpc_listeners, rpc_at) = bind(args.rpc_listen, threads, "--rpc-listen")?;
+    let limit = descriptors::raise();
+    let reserve = DESCRIPTORS_RESERVED + threads * DESCRIPTORS_RESERVED_A_THREAD;
+    let rpc_port = Port { most: threads * rpc::LIMITS.connections_max, least: threads * RPC_LEAST };
+    let [http_max, rpc_max] = descriptors::split(limit, reserve, [http::DESCRIPTORS, rpc_port])?;
+    tracing::info!(target: PROGRAM,
+        limit,
+        reserve,
+        http = http_max,
+        rpc = rpc_max,
+        "file descriptors, and how many are for whose connections"
+    );
+    let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
+
+    let held = &opened.holdings;
+    let told = args.token_types.iter().copied().collect();
+    let demanded = Holder::demanded_before(&told, &held.leases);
+    let holder =
+        Holder::new(&(&told | &demanded), &held.leases, held.rseq, args.renew_interval(), clock.now()).resumed();
+    let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
+    let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
+    minter.demanded_before(&demanded);
+    minter.keep_secrets(secrets(args)?);
+    let Extensions { mut plugins, strategies, refusals } = extensions;
+    minter.keep_strategies(strategies);
+    if let Some(handler) = refusals {
+        minter.refusals().set(move |call, failure| handler(call, failure));
+    }
+    let history = args.history_settings().map(|settings| History::start(&settings)).transpose()?;
+    if let Some(history) = &history {
+        plugins = plugins.with_history(Arc::clone(history));
+    }
+    minter.set_plugins(plugins);
+    let report = Arc::new(Report::default());
+    let file = args.serial_file.as_path();
+    let names = Arc::new(Names::new(args.masters.clone(), agent_id.clone(), Arc::clone(&minter), file, clock));
+    names.recall().await;
+    let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
+        .with_names(Arc::clone(&names));
+    let masters = args.masters.clone();
+    let heartbeat = Heartbeat { masters, agent_id: agent_id.clone(), holder, minter: Arc::clone(&minter), report };
+
+    let heartbeat = tokio::spawn(watch.clone().over("heartbeat", heartbeat.run(stop.clone())));
+    let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(stop.clone())));
+    let (site, server) = (
+        http::Site::new(agent, settings::host_names(&args.host_names)).with_descriptors(http_max),
+        Server::new(Arc::clone(&minter), args.batch_max).with_names(names).with_connections(rpc_max),
+    );
+    let talk = {
+        let stop = stop.clone();
+        move |listeners| watch.clone().over("worker", talk(listeners, site.clone(), server.clone(), stop.clone()))
+    };
+    let clients = workers::start(http_listeners.into_iter().zip(rpc_listeners).collect(), talk)?;
+    let (http, masters) = (format!("http://{http_at}/"), args.masters.join(","));
+    tracing::info!(target: PROGRAM, %http, rpc = %rpc_at, %masters, threads, "agent {agent_id} started");
+
+    let gone = tokio::select! {
+        () = stop.cancelled() => None,
+        why = minter.gone() => Some(why),
+    };
+    tracing::info!(target: PROGRAM, "stopping");
+    stop.cancel();
+    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join3(heartbeat, asking, clients.wait())).await.is_err() {
+        tracing::warn!(target: PROGRAM, "not everything ended in time");
+    }
+    if let Some(history) = history {
+        let ended = tokio::task::spawn_blocking(move || history.end());
+        if tokio::time::timeout(LAST_WRITE_TIMEOUT, ended).await.is_err() {
+            tracing::warn!(target: PROGRAM, "the last lines of history were not written");
+        }
+    }
+    if let Some(why) = gone {
+        anyhow::bail!(why);
+    }
+    let last_write = tokio::task::spawn_blocking(move || minter.end());
+    match tokio::time::timeout(LAST_WRITE_TIMEOUT, last_write).await {
+        Ok(Ok(Ok(()))) => tracing::info!(target: PROGRAM, "stopped; unused serials were written back"),
+        // No error: the marks that are durable are high enough, as after a crash.
+        _ => tracing::warn!(target: PROGRAM, "stopped; unused serials were not written back and are a gap"),
+    }
+    Ok(())
+}
+
+/// What a worker does: serves its listeners, for HTTP and for RPC.
+async fn talk(listeners: (TcpListener, TcpListener), site: http::Site, server: Server, stop: CancellationToken) {
+    let (http, rpc) = listeners;
+    match (tokio::net::TcpListener::from_std(http), tokio::net::TcpListener::from_std(rpc)) {
+        (Ok(http), Ok(rpc)) => {
+            tokio::join!(http::serve(http, site, stop.clone()), server.run(rpc, stop));
+        }
+        (Err(error), _) | (_, Err(error)) => tracing::error!(target: PROGRAM, %error, "a worker cannot listen"),
+    }
+}
+
+fn bind(address: SocketAddr, threads: usize, flag: &str) -> anyhow::Result<(Vec<TcpListener>, SocketAddr)> {
+    let listeners = workers::listeners(address, threads).with_context(|| {
+        format!("cannot listen on {address}; end what listens there, or give another address with {flag}")
+    })?;
+    let at = listeners.first().context("no listener")?.local_addr()?;
+    Ok((listeners, at))
+}
+
+/// `<host name>-<HTTP port>`, without the characters that a name may not have.
+fn default_agent_id(port: u16) -> anyhow::Result<AgentId> {
+    let node = rustix::system::uname();
+    let host = node.nodename().to_string_lossy().into_owned();
+    let port = format!("-{port}");
+    let fits = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
+    let host: String = host.chars().filter(fits).take(AgentId::LEN_MAX - port.len()).collect();
+    format!("{host}{port}").parse().context("this machine's name makes no agent name; give one with --agent-id")
+}

@@ -1,0 +1,88 @@
+//! An encoding that a definition has, built once.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets};
+use crate::strategy::Unready;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+/// How numbers of so many bits are written by a definition. Built only by checks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WrittenAs {
+    source: EncodingSource,
+    bits: u32,
+    built: Built,
+}
+
+/// The encoding once it was built, for all copies of a definition: building one of `sqids` takes milliseconds, and a master
+/// reads a thousand definitions at a time. It follows from the definition, so it stands for nothing in a comparison.
+#[derive(Clone, Debug, Default)]
+struct Built(Arc<OnceLock<Result<Arc<Encoding>, InvalidEncoding>>>);
+
+impl PartialEq for Built {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Built {}
+
+impl Hash for Built {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl WrittenAs {
+    /// That encoding, of numbers of `bits` bits.
+    ///
+    /// # Errors
+    /// [`InvalidEncoding`], with the reason; of `ff1` also if it does not say its secret.
+    pub fn new(source: EncodingSource, bits: u32) -> Result<Self, InvalidEncoding> {
+        Encoding::check(&source, bits)?;
+        if source.form() == EncodingForm::Ff1 && source.secret().is_none() {
+            return Err(InvalidEncoding::NoKey);
+        }
+        Ok(Self { source, bits, built: Built::default() })
+    }
+
+    /// As a person writes it.
+    pub fn source(&self) -> &EncodingSource {
+        &self.source
+    }
+
+    /// The encoding, to write with and to read by: built once for all copies of a definition, but for `ff1`, which only those
+    /// get who have its secret. What is no encoding of bits alone, `build` makes.
+    ///
+    /// # Errors
+    /// [`InvalidEncoding::OtherKey`] of `ff1`, and what `build` says; all else was checked when the definition was made.
+    pub fn encoding(
+        &self,
+        secrets: &Secrets,
+        build: impl FnOnce(&EncodingSource) -> Result<Encoding, InvalidEncoding>,
+    ) -> Result<Arc<Encoding>, InvalidEncoding> {
+        if let Some(mark) = self.source.secret() {
+            let key = secrets.key(mark).ok_or(InvalidEncoding::OtherKey(mark))?;
+            return Encoding::of(&self.source, self.bits, Some(&key), &[]).map(Arc::new);
+        }
+        let Built(built) = &self.built;
+        if let Some(encoding) = built.get() {
+            return encoding.clone();
+        }
+        let encoding = match self.source.form() {
+            EncodingForm::Strategy => build(&self.source),
+            _ => Encoding::of(&self.source, self.bits, None, &[]),
+        };
+        match encoding.map(Arc::new) {
+            // Whoever asks next may have it.
+            Err(unknown @ InvalidEncoding::Strategy(Unready::Unknown { .. })) => Err(unknown),
+            made => built.get_or_init(|| made).clone(),
+        }
+    }
+
+    /// The same of numbers that have no layout, so no strategy.
+    ///
+    /// # Errors
+    /// As of [`encoding`](Self::encoding).
+    pub fn plain(&self, secrets: &Secrets) -> Result<Arc<Encoding>, InvalidEncoding> {
+        self.encoding(secrets, |_| Err(InvalidEncoding::OnlyLayouts))
+    }
+}

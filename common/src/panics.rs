@@ -1,0 +1,27 @@
+//! Calls into code of applications, whose panics must end nothing but the call.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Characters of a panic's message that are told.
+const MESSAGE_LEN_MAX: usize = 256;
+
+/// What a panic said.
+fn message(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("no message").chars().take(MESSAGE_LEN_MAX).collect();
+    // What was thrown may panic when it is dropped.
+    if let Err(again) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {
+        std::mem::forget(again);
+    }
+    text
+}
+
+/// What `call` gives.
+///
+/// # Errors
+/// What its panic said, cut to 256 characters. A process built with `panic = "abort"` ends instead.
+pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(message)
+}
