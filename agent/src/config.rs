@@ -124,7 +124,8 @@ pub struct Args {
     pub threads: Option<u16>,
 
     /// A file with the secrets for names whose encoding is ff1, 64 digits of 0-9 a-f each, one a line (openssl rand -hex 32); the
-    /// first is for new names. All agents that serve such a name need the same one. Keep it from others (chmod 600)
+    /// first is for new names. All agents that serve such a name need the same one. Keep it from others (chmod 600).
+    /// Instead of the file, the variable UNIQ_SECRETS may have them, separated by commas
     #[arg(long, env = "UNIQ_SECRET_FILE", value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
 

@@ -2,7 +2,7 @@
 //! flags, and a `main` that calls [`main`]. Wiring only.
 //!
 //! ```no_run
-//! use crate::extensions::Extensions;
+//! use agent::extensions::Extensions;
 //!
 //! fn main() -> std::process::ExitCode {
 //!     agent::program::main(Extensions::default().refusals(|call, failure| eprintln!("{}: {}", call.name, failure.detail)))
@@ -120,7 +120,7 @@ fn explain(id: &str, args: &Args, extensions: &Extensions) -> anyhow::Result<()>
 }
 
 fn secrets(args: &Args) -> anyhow::Result<Secrets> {
-    args.secret_file.as_deref().map_or_else(|| Ok(Secrets::default()), secret_file::read)
+    secret_file::given(args.secret_file.as_deref(), std::env::var_os(secret_file::VARIABLE))
 }
 
 /// Every line of history that says who got this ID. Uniq64 may be asked for in any of their forms.

@@ -1,7 +1,8 @@
-//! The file with the secrets that `ff1` encrypts by.
+//! The secrets that `ff1` encrypts by, from a file or from the environment.
 
 use anyhow::{Context as _, bail};
 use common::encoding::Secrets;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,6 +12,27 @@ use std::path::Path;
 const LEN_MAX: u64 = 64 << 10;
 /// What nobody else may do with it.
 const OTHERS: u32 = 0o007;
+
+/// The variable of the environment that has secrets instead of a file, separated by commas. There is no flag of that name: what is
+/// on a command line everybody on the machine can read.
+pub const VARIABLE: &str = "UNIQ_SECRETS";
+
+/// The secrets in that file, or those of the environment; none if there are neither.
+///
+/// # Errors
+/// Why not, with the remedy; no secret is repeated in it. Of a file and the environment it can only be one: which of both is the
+/// first would be a guess.
+pub fn given(path: Option<&Path>, environment: Option<OsString>) -> anyhow::Result<Secrets> {
+    match (path, environment) {
+        (Some(path), None) => read(path),
+        (None, Some(text)) => {
+            let text = text.into_string().map_err(|_| anyhow::anyhow!("{VARIABLE} is not text"))?;
+            text.replace(',', "\n").parse().context(VARIABLE)
+        }
+        (Some(_), Some(_)) => bail!("there are secrets in --secret-file and in {VARIABLE}: give them in one of both"),
+        (None, None) => Ok(Secrets::default()),
+    }
+}
 
 /// The secrets in a file, one a line.
 ///
@@ -61,5 +83,22 @@ mod tests {
         with(&format!("# mine\n{secret}\n"), 0o640);
         assert_ne!(read(&path).unwrap(), Secrets::default());
         assert!(format!("{:#}", read(dir.path()).unwrap_err()).contains("is not a file"));
+    }
+
+    #[test]
+    fn the_environment_has_them_in_the_place_of_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secrets");
+        let [one, two] = ["5a", "6b"].map(|digits| digits.repeat(32));
+        std::fs::write(&path, format!("{one}\n{two}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let variable = |text: &str| Some(OsString::from(text));
+        let both = variable(&format!("{one},{two}"));
+        assert_eq!(given(None, both.clone()).unwrap(), given(Some(&path), None).unwrap());
+        assert_eq!(given(None, None).unwrap(), Secrets::default());
+        let refusal = |path, environment| format!("{:#}", given(path, environment).unwrap_err());
+        assert!(refusal(Some(&path), both).contains("one of both"));
+        let bad = refusal(None, variable(&format!("{one},{one}x")));
+        assert!(bad.contains("UNIQ_SECRETS: line 2") && !bad.contains("5a5a"), "{bad}");
     }
 }

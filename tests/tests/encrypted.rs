@@ -45,6 +45,11 @@ async fn only_who_has_the_secret_writes_and_reads_a_names_texts() {
         let nth = cluster.add_agent(&flags).unwrap();
         cluster.agent(nth).unwrap().daemon.start().unwrap();
     }
+    // As containers are given them.
+    let contained = cluster.add_agent(&[]).unwrap();
+    let daemon = &mut cluster.agent(contained).unwrap().daemon;
+    daemon.env("UNIQ_SECRETS", &one);
+    daemon.start().unwrap();
     cluster.all_ready().await.unwrap();
 
     // Without a secret there is nothing to register by.
@@ -64,7 +69,7 @@ async fn only_who_has_the_secret_writes_and_reads_a_names_texts() {
     assert_eq!((taken.status, taken.code().as_str()), (409, "generator_exists"));
 
     let mut seen = HashSet::new();
-    for agent in [0, 1, 0, 1] {
+    for agent in [0, 1, contained, 0, 1, contained] {
         for text in texts(&cluster, agent, 5_000).await {
             assert!(text.len() == 13 && seen.insert(text.clone()), "{text}");
         }
