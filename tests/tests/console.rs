@@ -654,6 +654,16 @@ async fn a_layout_is_drawn_by_mouse_and_keys_and_says_what_it_gives() {
         )
         .await?;
         accessible(browser, &axe, "a layout with many borders").await?;
+        browser.find(Locator::Id("encoding")).await?.select_by_value("base62").await?;
+        type_into(browser, "ahead", "20000").await?;
+        page_has(browser, "document.getElementById('fault').innerText.includes('too far')").await?;
+        type_into(browser, "ahead", "0").await?;
+        page_has(
+            browser,
+            "document.getElementById('definition')?.textContent.endsWith(',\"ahead_max_ms\":0,\"encoding\":\"base62\"}')",
+        )
+        .await?;
+        page_has(browser, "/base62\\n[0-9A-Za-z]{22}/.test(document.getElementById('example').innerText)").await?;
         is_clean(driver, browser, std::slice::from_ref(&home)).await?;
 
         // What the definition says is what is registered.

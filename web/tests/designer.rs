@@ -57,6 +57,12 @@ async fn what_a_layout_gives_is_said_as_the_contract_says() {
             "fields": ["zero:2", "time:40", "token:10", "serial:12"],
         })
     );
+    let chosen = json_of(&router, "/api/layout?layout=snowflake&ahead_max_ms=50&encoding=hex").await;
+    assert_eq!(
+        chosen["definition"],
+        json!({"kind": "layout", "layout": "snowflake", "ahead_max_ms": 50, "encoding": "hex"})
+    );
+    assert_eq!(chosen["example"]["text"], chosen["example"]["hex"]);
     let uuid = json_of(&router, "/api/layout?layout=uuid7").await;
     assert!(uuid["example"]["uuid"].as_str().is_some_and(|uuid| uuid.len() == 36), "{uuid}");
 }
@@ -72,6 +78,8 @@ async fn what_is_no_layout_is_refused_with_the_reason() {
         ("layout=snowflake&epoch=2030-01-01T00:00:00Z", "has not come yet"),
         ("layout=snowflake&epoch=tomorrow", "is not an instant"),
         ("lay=x", "unknown parameter"),
+        ("layout=snowflake&ahead_max_ms=-1", "is not a number of milliseconds"),
+        ("layout=snowflake&encoding=strategy", "needs what only agents have"),
         ("bits=64", "epoch is missing"),
     ] {
         let detail = refused(&router, query).await;

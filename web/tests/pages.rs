@@ -236,6 +236,32 @@ async fn buttons_are_there_for_those_who_may_press_them_and_wait_for_the_other_m
 }
 
 #[tokio::test]
+async fn who_can_read_a_text_that_no_master_can_is_said() {
+    let (sample, router) = console(few());
+    sample.change(|state| {
+        for (name, encoding) in [
+            ("coupons", r#"{"form":"ff1","length":10}"#),
+            ("codes", r#"{"form":"ff1","length":12}"#),
+            ("tickets", r#"{"form":"strategy","strategy":"tickets"}"#),
+            ("plain", r#""base62""#),
+        ] {
+            let mut row = sample::namespace(name, None);
+            row.definition.encoding = Some(serde_json::from_str(encoding).unwrap());
+            state.namespaces.push(row);
+        }
+    });
+    let told = async |id: &str| {
+        let html = get(&router, &format!("/explain?id={id}")).await.2;
+        html.split("id=\"elsewhere\">").nth(1).map(|rest| rest.split("</p>").next().unwrap().to_owned())
+    };
+    let ten = told("ABCDEFGHJK").await.unwrap();
+    assert!(ten.contains("these names: coupons, tickets.") && ten.contains("--secret-file"), "{ten}");
+    assert!(told("ABCDEFGHJKLM").await.unwrap().contains("names: codes, tickets."));
+    sample.change(|state| state.namespaces.retain(|row| row.name.to_string() == "plain"));
+    assert_eq!(told("ABCDEFGHJK").await, None);
+}
+
+#[tokio::test]
 async fn a_name_that_is_used_no_more_can_be_retired_by_admins() {
     for (role, may) in [(Role::Viewer, false), (Role::Operator, false), (Role::Admin, true)] {
         let sample = Arc::new(few());

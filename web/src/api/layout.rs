@@ -30,6 +30,10 @@ pub(crate) struct LayoutQuery {
     unit_ms: Option<u32>,
     /// The fields, the most significant first: `zero:1,time:41,token:10,serial:12`.
     fields: Option<String>,
+    /// How far the time in an ID may lie ahead of the clock: 0 to 10000.
+    ahead_max_ms: Option<u32>,
+    /// `decimal`, `hex`, `base32`, `base62`, `uuid` or `sqids`.
+    encoding: Option<String>,
 }
 
 /// What a layout gives, or why it is refused. As `text/html` it is the part of the page `/designer` that follows what is typed: in
@@ -56,5 +60,6 @@ pub(crate) async fn layout(
     let draft = draft.ok_or_else(|| Problem::bad_parameter("say layout, or bits, epoch, unit_ms and fields"))?;
     let layout = draft.layout().map_err(|fault| Problem::bad_parameter(fault.why))?;
     layout.check_life(now).map_err(|refused| Problem::bad_parameter(refused.to_string()))?;
-    Ok(Json(Facts::new(&layout, draft.preset_of(&layout), now)).into_response())
+    let chosen = draft.chosen(&layout).map_err(|fault| Problem::bad_parameter(fault.why))?;
+    Ok(Json(Facts::new(&layout, draft.preset_of(&layout), chosen, now)).into_response())
 }

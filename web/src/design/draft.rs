@@ -1,7 +1,10 @@
 //! A layout as it stands in a form, whole or not: each text as it was typed.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::layout::{FIELDS_MAX, Field, InvalidLayout, Layout, LayoutSource, Part, Preset};
+use common::encoding::{EncodingForm, EncodingSource};
+use common::layout::{
+    FIELDS_MAX, Field, InvalidDefinition, InvalidLayout, Layout, LayoutDefinition, LayoutSource, Part, Preset,
+};
 
 /// Parameters that a query may have: those of [`ROWS_MAX`] rows and of the rest.
 const PAIRS_MAX: usize = 3 * ROWS_MAX + 16;
@@ -33,6 +36,19 @@ pub(crate) struct Draft {
     pub(crate) unit_ms: String,
     /// The most significant field first.
     pub(crate) rows: Vec<Row>,
+    /// How far the time may lie ahead of the clock, in milliseconds; empty: as usual.
+    pub(crate) ahead_max_ms: String,
+    /// The name of an encoding; empty: as usual.
+    pub(crate) encoding: String,
+}
+
+/// What a definition may have beside its layout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// How far the time may lie ahead of the clock.
+    pub(crate) ahead_max_ms: Option<u32>,
+    /// How the numbers are written.
+    pub(crate) encoding: Option<EncodingForm>,
 }
 
 /// Where something is wrong.
@@ -42,6 +58,8 @@ pub(crate) enum Place {
     Bits,
     Epoch,
     Unit,
+    Ahead,
+    Encoding,
     /// The fields together.
     Fields,
     /// One of them.
@@ -84,6 +102,8 @@ struct Said {
     bits: Option<String>,
     epoch: Option<String>,
     unit_ms: Option<String>,
+    ahead_max_ms: Option<String>,
+    encoding: Option<String>,
     fields: Option<String>,
     parts: Vec<String>,
     widths: Vec<String>,
@@ -116,6 +136,8 @@ impl Said {
                 "bits" => &mut said.bits,
                 "epoch" => &mut said.epoch,
                 "unit_ms" => &mut said.unit_ms,
+                "ahead_max_ms" => &mut said.ahead_max_ms,
+                "encoding" => &mut said.encoding,
                 "fields" => &mut said.fields,
                 "part" | "width" | "value" => {
                     let list = match name.as_str() {
@@ -137,7 +159,8 @@ impl Said {
                     continue;
                 }
                 _ => {
-                    return Err("unknown parameter: there are layout, bits, epoch, unit_ms and fields".to_owned());
+                    let known = "layout, bits, epoch, unit_ms, fields, ahead_max_ms and encoding";
+                    return Err(format!("unknown parameter: there are {known}"));
                 }
             };
             if once.replace(value).is_some() {
@@ -182,6 +205,16 @@ impl Said {
 }
 
 impl Draft {
+    /// The encodings that a definition can name without more.
+    pub(crate) const ENCODINGS: [EncodingForm; 6] = [
+        EncodingForm::Decimal,
+        EncodingForm::Hex,
+        EncodingForm::Base32,
+        EncodingForm::Base62,
+        EncodingForm::Uuid,
+        EncodingForm::Sqids,
+    ];
+
     /// What a query says; `None` if it says nothing. What it cannot mean is refused with the reason.
     ///
     /// A form sends the preset that it was made from as `was`: another `layout` then means that one, with nothing of the rest.
@@ -194,7 +227,10 @@ impl Draft {
         let named = said.layout.as_deref().filter(|name| !name.is_empty());
         let preset: Option<Preset> =
             named.map(str::parse).transpose().map_err(|unknown: InvalidLayout| unknown.to_string())?;
-        let epoch = said.epoch.map(|epoch| epoch.trim().to_owned());
+        let trimmed = |text: Option<String>| text.map(|text| text.trim().to_owned());
+        let epoch = trimmed(said.epoch);
+        let ahead_max_ms = trimmed(said.ahead_max_ms).unwrap_or_default();
+        let encoding = trimmed(said.encoding).unwrap_or_default();
         let switched = said.was.is_some() && said.was != said.layout;
         let mut draft = match preset {
             Some(preset) if switched => Self::of_preset(preset)?,
@@ -208,7 +244,7 @@ impl Draft {
                 }
                 let draft = Self::of_preset(preset)?;
                 let epoch = epoch.filter(|epoch| !epoch.is_empty()).unwrap_or_else(|| draft.epoch.clone());
-                Self { epoch, ..draft }
+                Self { epoch, ahead_max_ms, encoding, ..draft }
             }
             preset => {
                 let missing = |what| move || InvalidLayout::Incomplete(what).to_string();
@@ -218,6 +254,8 @@ impl Draft {
                     epoch: epoch.ok_or_else(missing("epoch"))?,
                     unit_ms: said.unit_ms.ok_or_else(missing("unit_ms"))?.trim().to_owned(),
                     rows: rows.ok_or_else(missing("fields"))?,
+                    ahead_max_ms,
+                    encoding,
                 }
             }
         };
@@ -240,6 +278,8 @@ impl Draft {
             epoch: layout.epoch().to_string(),
             unit_ms: layout.unit().0.to_string(),
             rows: layout.fields().iter().map(|field| Row::of_text(&field.to_string())).collect(),
+            ahead_max_ms: String::new(),
+            encoding: String::new(),
         }
     }
 
@@ -285,6 +325,49 @@ impl Draft {
             fields: Some(self.rows.iter().map(Row::text).collect()),
         };
         Layout::of(&source).map_err(|refused| self.fault(&refused))
+    }
+
+    fn encoding(&self) -> Result<Option<EncodingForm>, Fault> {
+        let fault = |why| Fault { place: Place::Encoding, why };
+        let form = Some(self.encoding.as_str()).filter(|name| !name.is_empty());
+        let form = form.map(str::parse::<EncodingForm>).transpose().map_err(|unknown| fault(unknown.to_string()))?;
+        match form {
+            // What the others need besides is not here: a secret, or a strategy of an application.
+            Some(form) if !Self::ENCODINGS.contains(&form) => Err(fault(format!(
+                "{} needs what only agents have: register such a name by PUT /generators/NAME at one of them",
+                form.name()
+            ))),
+            form => Ok(form),
+        }
+    }
+
+    /// What was chosen beside the layout; refused unless names with that layout may have it.
+    pub(crate) fn chosen(&self, layout: &Layout) -> Result<Chosen, Fault> {
+        let ahead_max_ms = match self.ahead_max_ms.as_str() {
+            "" => None,
+            text => Some(text.parse::<u32>().map_err(|_| Fault {
+                place: Place::Ahead,
+                why: format!("'{}' is not a number of milliseconds", cut(text)),
+            })?),
+        };
+        let chosen = Chosen { ahead_max_ms, encoding: self.encoding()? };
+        let source = match self.preset_of(layout) {
+            Some(preset) => LayoutSource {
+                layout: Some(preset.name().to_owned()),
+                epoch: Some(layout.epoch().to_string()),
+                ..LayoutSource::default()
+            },
+            None => layout.source(),
+        };
+        let encoding = chosen.encoding.map(EncodingSource::Name);
+        let definition = LayoutDefinition::new(&source, chosen.ahead_max_ms, encoding.as_ref());
+        definition.map(|_| chosen).map_err(|refused| match &refused {
+            InvalidDefinition::Layout(layout) => self.fault(layout),
+            InvalidDefinition::TickTooLong { .. } => Fault { place: Place::Unit, why: refused.to_string() },
+            InvalidDefinition::TooFarAhead(_) => Fault { place: Place::Ahead, why: refused.to_string() },
+            InvalidDefinition::Encoding(_) => Fault { place: Place::Encoding, why: refused.to_string() },
+            _ => Fault { place: Place::Fields, why: refused.to_string() },
+        })
     }
 
     /// What is wrong, beside what.

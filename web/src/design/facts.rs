@@ -1,6 +1,7 @@
 //! What a layout gives: how many IDs, agents and years, and where its numbers fit.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::Chosen;
 use common::calendar::UtcOffset;
 use common::encoding::{Encoding, EncodingForm, EncodingSource};
 use common::layout::{Layout, LayoutSource, Preset};
@@ -40,6 +41,12 @@ pub(crate) struct LayoutDefinition {
     /// The fields, the most significant first.
     #[serde(skip_serializing_if = "Option::is_none")]
     fields: Option<Vec<String>>,
+    /// How far the time may lie ahead of the clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ahead_max_ms: Option<u32>,
+    /// How the numbers are written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<&'static str>,
 }
 
 /// A field, and which bits it has.
@@ -68,6 +75,9 @@ pub(crate) struct Example {
     pub(crate) base32: String,
     /// As RFC 9562 writes it; `null` unless it has 128 bits.
     pub(crate) uuid: Option<String>,
+    /// As the definition's `encoding` writes it, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
 }
 
 /// What is worth knowing before a layout is used.
@@ -127,7 +137,7 @@ pub(crate) struct Facts {
 
 impl LayoutDefinition {
     /// By the name of the preset that it is, if it is one, with an epoch if that is another.
-    pub(crate) fn new(layout: &Layout, preset: Option<Preset>) -> Self {
+    pub(crate) fn new(layout: &Layout, preset: Option<Preset>, chosen: Chosen) -> Self {
         let source = match preset {
             Some(preset) => LayoutSource {
                 layout: Some(preset.name().to_owned()),
@@ -137,7 +147,17 @@ impl LayoutDefinition {
             None => layout.source(),
         };
         let LayoutSource { layout, bits, epoch, unit_ms, fields } = source;
-        Self { kind: "layout", layout, bits, epoch, unit_ms, fields }
+        let Chosen { ahead_max_ms, encoding } = chosen;
+        Self {
+            kind: "layout",
+            layout,
+            bits,
+            epoch,
+            unit_ms,
+            fields,
+            ahead_max_ms,
+            encoding: encoding.map(EncodingForm::name),
+        }
     }
 }
 
@@ -155,7 +175,7 @@ fn largest(layout: &Layout) -> Option<u128> {
 }
 
 impl Example {
-    fn new(number: u128, bits: u32) -> Self {
+    fn new(number: u128, bits: u32, encoding: Option<EncodingForm>) -> Self {
         let text = |form| {
             let encoding = Encoding::of(&EncodingSource::Name(form), bits, None, b"").ok()?;
             encoding.text(number)
@@ -166,13 +186,14 @@ impl Example {
             hex: known(EncodingForm::Hex),
             base32: known(EncodingForm::Base32),
             uuid: if bits == UUID_BITS { text(EncodingForm::Uuid) } else { None },
+            text: encoding.and_then(text),
         }
     }
 }
 
 impl Facts {
-    /// Of a layout that is this preset, if it is one.
-    pub(crate) fn new(layout: &Layout, preset: Option<Preset>, now: WallMs) -> Self {
+    /// Of a layout that is this preset, if it is one, in names for which this was chosen.
+    pub(crate) fn new(layout: &Layout, preset: Option<Preset>, chosen: Chosen, now: WallMs) -> Self {
         let mut above = layout.bits();
         let fields = layout.fields().iter().map(|field| {
             let high = above.saturating_sub(1);
@@ -194,7 +215,7 @@ impl Facts {
             (Warning::EndsEarly, layout.end() - now < LIFE_SHORT),
         ];
         Self {
-            definition: LayoutDefinition::new(layout, preset),
+            definition: LayoutDefinition::new(layout, preset, chosen),
             preset: preset.map(Preset::name),
             bits: layout.bits(),
             epoch: layout.epoch().to_string(),
@@ -208,7 +229,7 @@ impl Facts {
             sorts_by_time,
             safe_for_javascript,
             fits_bigint,
-            example: example_of(layout, now).map(|number| Example::new(number, layout.bits())),
+            example: example_of(layout, now).map(|number| Example::new(number, layout.bits(), chosen.encoding)),
             warnings: warnings.into_iter().filter(|(_, holds)| *holds).map(|(warning, _)| warning).collect(),
         }
     }
@@ -231,12 +252,12 @@ mod tests {
     const NOW: WallMs = WallMs(1_795_179_906_000);
 
     fn facts(preset: Preset) -> Facts {
-        Facts::new(&preset.layout().unwrap(), Some(preset), NOW)
+        Facts::new(&preset.layout().unwrap(), Some(preset), Chosen::default(), NOW)
     }
 
     fn own(bits: u32, fields: &[&str]) -> Facts {
         let fields = fields.iter().map(|field| field.parse::<Field>().unwrap()).collect();
-        Facts::new(&Layout::new(bits, WallMs(1_704_067_200_000), 1, fields).unwrap(), None, NOW)
+        Facts::new(&Layout::new(bits, WallMs(1_704_067_200_000), 1, fields).unwrap(), None, Chosen::default(), NOW)
     }
 
     #[test]
@@ -286,7 +307,9 @@ mod tests {
 
     #[test]
     fn definitions_are_as_agents_take_them() {
-        let json = |layout: &Layout, preset| serde_json::to_string(&LayoutDefinition::new(layout, preset)).unwrap();
+        let json = |layout: &Layout, preset| {
+            serde_json::to_string(&LayoutDefinition::new(layout, preset, Chosen::default())).unwrap()
+        };
         let snowflake = Preset::Snowflake.layout().unwrap();
         assert_eq!(json(&snowflake, Some(Preset::Snowflake)), r#"{"kind":"layout","layout":"snowflake"}"#);
         let later = Layout::new(64, WallMs(1_704_067_200_000), 1, snowflake.fields().to_vec()).unwrap();

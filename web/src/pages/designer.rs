@@ -2,12 +2,12 @@
 
 use super::bits::{Piece, drawing, layout_picture};
 use super::{Context, Frame, Static, Visitor, still_frame};
-use crate::design::{Draft, Facts, Fault, Place, Row, Warning, example_of};
+use crate::design::{Chosen, Draft, Facts, Fault, Place, Row, Warning, example_of};
 use crate::problem::Problem;
 use crate::text::{grouped, short};
 use crate::words::{Lang, Words, fill};
 use askama::Template;
-use common::layout::{Preset, WIDTHS};
+use common::layout::{AHEAD_MAX_LIMIT, Preset, WIDTHS};
 use common::namespace::GeneratorName;
 use common::time::WallMs;
 
@@ -57,6 +57,9 @@ struct Part {
     was: &'static str,
     epoch: String,
     unit_ms: String,
+    ahead_max_ms: String,
+    ahead_max_limit: i64,
+    encodings: Vec<Choice>,
     rows: Vec<RowShown>,
     borders: Vec<Border>,
     parts: Vec<Choice>,
@@ -129,10 +132,12 @@ impl Part {
             .as_ref()
             .map_err(Clone::clone)
             .and_then(|layout| layout.check_life(now).map_err(|refused| draft.fault(&refused)));
-        let fault = lives.err();
+        let chosen = layout.as_ref().map_or_else(|_| Ok(Chosen::default()), |layout| draft.chosen(layout));
+        let fault = lives.err().or_else(|| chosen.as_ref().err().cloned());
+        let chosen = chosen.unwrap_or_default();
         let layout = layout.ok();
         let preset = layout.as_ref().and_then(|layout| draft.preset_of(layout));
-        let facts = layout.as_ref().map(|layout| Facts::new(layout, preset, now));
+        let facts = layout.as_ref().map(|layout| Facts::new(layout, preset, chosen, now));
         let picture = layout.as_ref().map(|layout| layout_picture(layout, example_of(layout, now), w));
         let (drawing, legend) = match picture {
             Some(picture) => (picture.drawing, picture.legend),
@@ -155,13 +160,16 @@ impl Part {
             was: named,
             epoch: draft.epoch.clone(),
             unit_ms: draft.unit_ms.clone(),
+            ahead_max_ms: draft.ahead_max_ms.clone(),
+            ahead_max_limit: AHEAD_MAX_LIMIT.0,
+            encodings: encodings(draft, w),
             rows,
             borders: borders(&pieces, w),
             parts: parts("", w),
             sum: fill(w.bits_of, &[&sum.to_string(), &draft.bits]),
             drawing,
             legend,
-            facts: facts.map(|facts| FactsShown::new(&facts, w)),
+            facts: facts.map(|facts| FactsShown::new(&facts, chosen, w)),
             fault,
             definition,
         }
@@ -175,6 +183,8 @@ impl Part {
             Place::Bits => "bits",
             Place::Epoch => "epoch",
             Place::Unit => "unit",
+            Place::Ahead => "ahead",
+            Place::Encoding => "encoding",
             Place::Fields => "fields",
             Place::Row(_) => "row",
         };
@@ -198,6 +208,16 @@ fn widths(chosen: &str, w: &'static Words) -> Vec<Choice> {
         all.push(choice(chosen.to_owned()));
     }
     all
+}
+
+/// How numbers can be written, and what was said if they cannot.
+fn encodings(draft: &Draft, w: &'static Words) -> Vec<Choice> {
+    let said = draft.encoding.as_str();
+    let usual = Choice { value: String::new(), name: w.encoding_usual.to_owned(), chosen: said.is_empty() };
+    let named = Draft::ENCODINGS.map(|form| form.name());
+    let unknown = Some(said).filter(|said| !said.is_empty() && !named.contains(said));
+    let choice = |name: &str| Choice { value: name.to_owned(), name: name.to_owned(), chosen: name == said };
+    std::iter::once(usual).chain(named.into_iter().chain(unknown).map(choice)).collect()
 }
 
 /// What a field may be.
@@ -253,12 +273,16 @@ impl RowShown {
 }
 
 impl FactsShown {
-    fn new(facts: &Facts, w: &'static Words) -> Self {
+    fn new(facts: &Facts, chosen: Chosen, w: &'static Words) -> Self {
         let yes_no = |yes| if yes { w.yes } else { w.no };
         let example = facts.example.iter().flat_map(|example| {
             let uuid = example.uuid.iter().map(|uuid| ("uuid", uuid.clone()));
             let numbers = [("decimal", &example.decimal), ("hex", &example.hex), ("base32", &example.base32)];
-            numbers.map(|(form, text)| (form, text.clone())).into_iter().chain(uuid)
+            let shown = numbers.map(|(form, text)| (form, text.clone())).into_iter().chain(uuid).collect::<Vec<_>>();
+            // Of those that are not shown anyway.
+            let own = chosen.encoding.zip(example.text.clone()).map(|(form, text)| (form.name(), text));
+            let own = own.filter(|(form, _)| shown.iter().all(|(known, _)| known != form));
+            shown.into_iter().chain(own)
         });
         let warning = |warning: &Warning| match warning {
             Warning::NotSorted => w.warn_not_sorted,
@@ -323,6 +347,29 @@ mod tests {
         assert!(wrong.contains("id=\"row-1\"") && !wrong.contains("id=\"definition\""), "{wrong}");
         let row = wrong.split("id=\"row-1\"").nth(1).unwrap().split("</li>").next().unwrap();
         assert!(row.contains("has no width that fits") && row.contains("aria-invalid"), "{row}");
+    }
+
+    #[test]
+    fn how_far_ahead_and_how_it_is_written_are_part_of_the_definition() {
+        let html = part(&[("layout", "snowflake"), ("ahead_max_ms", "0"), ("encoding", "base62")]);
+        let definition =
+            "&#34;layout&#34;:&#34;snowflake&#34;,&#34;ahead_max_ms&#34;:0,&#34;encoding&#34;:&#34;base62&#34;}";
+        assert!(html.contains(definition) && html.contains("<dt>base62</dt><dd><code>2WsraEr5htQ</code>"), "{html}");
+        assert!(html.contains("<option value=\"base62\" selected>"), "{html}");
+        for (name, value, place) in [
+            ("ahead_max_ms", "10001", "too far"),
+            ("ahead_max_ms", "soon", "not a number of milliseconds"),
+            ("encoding", "uuid", "a uuid has 128 bits"),
+            ("encoding", "ff1", "needs what only agents have"),
+            ("encoding", "morse", "is not an encoding"),
+        ] {
+            let html = part(&[("layout", "snowflake"), (name, value)]);
+            assert!(!html.contains("id=\"definition\"") && html.contains("aria-invalid"), "{html}");
+            assert!(html.contains(place), "{place}: {html}");
+        }
+        let days = [("bits", "64"), ("epoch", "2024-01-01T00:00:00Z"), ("unit_ms", "3600000")];
+        let days = part(&[&days[..], &[("fields", "zero:1,time:25,token:6,serial:32")]].concat());
+        assert!(!days.contains("id=\"definition\"") && days.contains("is too long"), "agents would refuse it: {days}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::audit::Action;
 use common::calendar::{Civil, UtcOffset};
-use common::encoding::Secrets;
+use common::encoding::{EncodingForm, EncodingSource, Secrets};
 use common::kind::{Field, Form, Known, Reading, TokenText, explain_known};
 use common::layout::{Layout, LayoutDefinition, LayoutSource};
 use common::namespace::Namespace;
@@ -28,13 +28,19 @@ struct Page {
     id: String,
     problem: Option<String>,
     readings: Vec<Shown>,
+    /// What to do about names whose texts masters cannot read, if there are any that it might be of.
+    elsewhere: Option<String>,
 }
+
+/// As many names as are said at once.
+const ELSEWHERE_MAX: usize = 16;
 
 pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Result<String, Problem> {
     let id = id.trim();
-    let (mut problem, mut readings) = (None, Vec::new());
+    let (mut problem, mut readings, mut elsewhere) = (None, Vec::new(), None);
     if !id.is_empty() {
         let namespaces = rows(masters.namespaces()).await?;
+        elsewhere = read_elsewhere(&namespaces, id, frame.w);
         let templates: Vec<Made> = namespaces.iter().filter_map(template_of).collect();
         let layouts: Vec<LayoutDefinition> = namespaces.iter().filter_map(layout_of).collect();
         let encoded: Vec<Namespace> = namespaces.iter().filter_map(encoded_of).collect();
@@ -59,7 +65,27 @@ pub(super) async fn page(masters: &dyn Masters, frame: Frame, id: &str) -> Resul
             Err(why) => problem = Some(why.to_string()),
         }
     }
-    Ok(Page { frame, id: id.to_owned(), problem, readings }.render()?)
+    Ok(Page { frame, id: id.to_owned(), problem, readings, elsewhere }.render()?)
+}
+
+/// Which names might have written this, whose secret or strategy no master has.
+fn read_elsewhere(namespaces: &[NamespaceRow], id: &str, w: &'static Words) -> Option<String> {
+    let length = u32::try_from(id.chars().count()).ok();
+    let might = |row: &&NamespaceRow| match &row.definition.encoding {
+        Some(EncodingSource::Parameters(said)) => match said.form {
+            EncodingForm::Ff1 => said.length.is_none() || said.length == length,
+            form => form == EncodingForm::Strategy,
+        },
+        Some(EncodingSource::Name(form)) => *form == EncodingForm::Ff1,
+        None => false,
+    };
+    let names: Vec<_> = namespaces.iter().filter(might).map(|row| row.name.to_string()).collect();
+    let more = names.len().saturating_sub(ELSEWHERE_MAX);
+    let mut said = names.into_iter().take(ELSEWHERE_MAX).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        said.push_str(&format!(" (+{more})"));
+    }
+    (!said.is_empty()).then(|| fill(w.only_agents_read, &[&said]))
 }
 
 /// A name whose Uniq64 are not written in decimal.
