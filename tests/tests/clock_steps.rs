@@ -21,11 +21,18 @@ const LIBC_BIN_DIR: &str = "UNIQ_LIBC_BIN_DIR";
 const STEPS: [i64; 6] = [3_600, -3_600, 86_400, -86_400, 400 * 86_400, -400 * 86_400];
 /// Too little to be noticed as a step, and more than the mark of a tick is ahead.
 const SLIGHT: [i64; 2] = [2, -2];
-/// Layouts whose IDs are fetched beside those of the predefined kinds: one that leases a second, small token and goes ahead of
-/// the clock by a second, and one that never goes ahead of it.
-const LAYOUTS: [(&str, &str); 2] = [
+/// Every layout that has a name, its IDs fetched beside those of the predefined kinds: most lease a second, small token and go
+/// ahead of the clock by a second or a tick; `sony` never goes ahead of it, and `js` goes as far as may be.
+const LAYOUTS: [(&str, &str); 9] = [
     ("flake", r#"{"kind":"layout","layout":"snowflake"}"#),
+    ("leaf", r#"{"kind":"layout","layout":"leaf","epoch":"2024-01-01T00:00:00Z"}"#),
+    ("seconds", r#"{"kind":"layout","layout":"uidgenerator","epoch":"2024-01-01T00:00:00Z"}"#),
     ("sony", r#"{"kind":"layout","layout":"sonyflake","ahead_max_ms":0}"#),
+    ("insta", r#"{"kind":"layout","layout":"instagram"}"#),
+    ("discord", r#"{"kind":"layout","layout":"discord"}"#),
+    ("js", r#"{"kind":"layout","layout":"js53","ahead_max_ms":10000}"#),
+    ("uuid", r#"{"kind":"layout","layout":"uuid7"}"#),
+    ("ulid", r#"{"kind":"layout","layout":"ulid"}"#),
 ];
 /// What is asked for at a time: the predefined kinds, and the layouts.
 const ASKED: usize = KINDS.len() + LAYOUTS.len();
@@ -151,7 +158,9 @@ async fn steps_of_the_calendar_repeat_no_id() {
     let oracle = Oracle::default();
     let session = cluster.agent_status(nth).await.unwrap().session;
     define_layouts(&cluster, nth).await;
-    assert!(fetch(&cluster, nth, &oracle).await.is_empty());
+    // The small tokens are leased one by one.
+    let all = || async { fetch(&cluster, nth, &oracle).await.is_empty().then_some(()) };
+    until("all are minted", all).await.unwrap();
 
     // Under the running agent: its own time does not follow, and a master renews its leases. If a heartbeat happens to
     // tell it meanwhile that it is more than five minutes off, it refuses until the next one.

@@ -13,6 +13,7 @@ use common::token::{TokenType, TokenValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 mod ticks;
+mod walk;
 
 const NOON: WallMs = WallMs(20_000 * DAY_MS + 12 * HOUR_MS);
 

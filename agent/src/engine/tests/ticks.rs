@@ -3,14 +3,14 @@
 use super::*;
 use common::namespace::Definition;
 
-fn layout(name: &str, json: &str) -> Namespace {
+pub(super) fn layout(name: &str, json: &str) -> Namespace {
     let mut definition: Definition = serde_json::from_str(json).unwrap();
     // What the engine here has a lease of.
     definition.token_type.get_or_insert("uint2".to_owned());
     Namespace::define(name.parse().unwrap(), &definition).unwrap()
 }
 
-fn snowflake(name: &str) -> Namespace {
+pub(super) fn snowflake(name: &str) -> Namespace {
     layout(name, r#"{"kind":"layout","layout":"snowflake"}"#)
 }
 

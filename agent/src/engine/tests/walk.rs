@@ -1,0 +1,259 @@
+//! Every sequence of so many things that can befall an agent that mints by the tick, in the engine that agents run: two names that
+//! share a layout, one of another that never goes ahead of the clock, and Uniq96, all below one durable mark. What they give has to
+//! grow from answer to answer, over all kills, stops, failed writes and steps of the clock; then it cannot repeat either.
+
+use super::ticks::{layout, snowflake};
+use super::*;
+use crate::gate::UNIQ96_AHEAD_MAX;
+use crate::run::Runs;
+use common::namespace::{Definition, Scope};
+
+/// What is asked of each name at once: three times uses up a second of the last one.
+const ASKED: [u32; 3] = [1, 3, 50];
+
+/// By the second, with 128 IDs in each and nothing ahead of the clock.
+fn seconds() -> Namespace {
+    let json = r#"{"kind":"layout","bits":64,"epoch":"2024-01-01T00:00:00.500Z","unit_ms":1000,
+        "fields":["zero:11","time:30","token:16","serial:7"],"ahead_max_ms":0}"#;
+    layout("s", json)
+}
+
+/// Tells a walk with the mechanism from one without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Twin {
+    /// As it is.
+    None,
+    /// The mark is used before it is durable: what is written counts, and a start knows nothing of it.
+    Forgets,
+    /// The second name counts by itself.
+    CountsApart,
+}
+
+/// What befalls the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Ask(usize),
+    AskUniq96,
+    Pass(i64),
+    /// The calendar alone.
+    Set(i64),
+    Kill,
+    Stop,
+    /// The next write fails; whether it is on the disk nevertheless.
+    Fail(bool),
+}
+
+const DEEDS: [Deed; 12] = [
+    Deed::Ask(0),
+    Deed::Ask(1),
+    Deed::Ask(2),
+    Deed::AskUniq96,
+    Deed::Pass(1),
+    Deed::Pass(MARK_AHEAD.0 - 400),
+    Deed::Set(-1_500),
+    Deed::Set(HOUR_MS),
+    Deed::Kill,
+    Deed::Stop,
+    Deed::Fail(false),
+    Deed::Fail(true),
+];
+/// Those that ask come first.
+const ASKS: usize = 4;
+
+/// A machine with a disk.
+struct Machine {
+    twin: Twin,
+    wall: WallMs,
+    boot: BootMs,
+    durable: (Contents, Holdings),
+    fails: Option<bool>,
+    windows: [TickWindow; 4],
+}
+
+impl Machine {
+    fn new(twin: Twin) -> Self {
+        let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0 };
+        let durable = (Contents { header, blocks: vec![None; 4] }, Holdings::default());
+        let windows = [(); 4].map(|()| TickWindow::closed());
+        Self { twin, wall: NOON, boot: BootMs(10_000), durable, fails: None, windows }
+    }
+
+    fn pass(&mut self, span: SpanMs) {
+        (self.wall, self.boot) = (self.wall + span, self.boot + span);
+    }
+
+    /// The agent starts.
+    fn start(&mut self) -> Engine {
+        let none = BTreeMap::from([(TokenType::Uint2, LeaseView::Missing)]);
+        self.windows = [(); 4].map(|()| TickWindow::closed());
+        let (contents, holdings) = self.durable.clone();
+        let mut engine = Engine::new(contents, holdings, none, None);
+        let two = match self.twin {
+            Twin::CountsApart => {
+                let definition = Definition { scope: Some(Scope::Own), ..snowflake("two").definition() };
+                Namespace::define("two".parse().unwrap(), &definition).unwrap()
+            }
+            _ => snowflake("two"),
+        };
+        for name in [snowflake("one"), two, seconds()] {
+            engine.add(&name).unwrap();
+        }
+        let parameters = ClusterParameters::new(7, UtcOffset::default(), 65_535).unwrap();
+        let failed = self.fails.take();
+        engine.join(self, ClusterId(1), parameters).unwrap();
+        engine.set_leases(self, lease(), false).unwrap();
+        self.fails = failed;
+        engine
+    }
+
+    fn write(&mut self, contents: Option<&Contents>, holdings: &Holdings) -> Result<(), WriteError> {
+        let fault = self.fails.take();
+        if fault != Some(false) {
+            self.durable.1 = holdings.clone();
+            if let Some(contents) = contents.filter(|_| self.twin != Twin::Forgets) {
+                self.durable.0 = contents.clone();
+            }
+        }
+        fault.map_or(Ok(()), |_| Err(full()))
+    }
+
+    /// As the minter does: of the window if that has it, else the long way, with the waiting that it asks for.
+    fn mint(&mut self, engine: &mut Engine, at: Option<usize>) -> Option<Runs> {
+        let axis = at.map_or(UNIQ96_AXIS, |at| engine.axis_of(at).unwrap());
+        let (n, ahead_max) = match at {
+            Some(at) => (ASKED[at], [snowflake("one"), snowflake("two"), seconds()][at].layout().unwrap().ahead_max()),
+            None => (2, UNIQ96_AHEAD_MAX),
+        };
+        if let Ok(TakenTicks::All { run, half_used }) = take_ticks(&self.windows[axis], n, self.wall, ahead_max) {
+            if half_used {
+                let _ = engine.extend_ticks(self, axis);
+            }
+            return Some(run.into());
+        }
+        for _ in 0..4 {
+            let refilled = match at {
+                Some(at) => engine.refill_layout(self, at, n),
+                None => engine.refill_uniq96(self, n),
+            };
+            match refilled {
+                Ok(Refilled::Runs(runs)) => return Some(runs),
+                Ok(Refilled::WaitFor(span)) => self.pass(span),
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+}
+
+impl Effects for Machine {
+    fn wall(&self) -> WallMs {
+        self.wall
+    }
+    fn real_boot(&self) -> BootMs {
+        self.boot
+    }
+    fn scale(&self) -> u32 {
+        1
+    }
+    fn why(&self) -> String {
+        String::new()
+    }
+    fn write(&mut self, contents: &mut Contents, holdings: &Holdings) -> Result<(), WriteError> {
+        Self::write(self, Some(contents), holdings)
+    }
+    fn write_holdings(&mut self, holdings: &Holdings) -> Result<(), WriteError> {
+        Self::write(self, None, holdings)
+    }
+    fn is_open(&self, _: usize) -> bool {
+        false
+    }
+    fn close(&mut self, _: usize) -> (u32, Range<u64>) {
+        (0, 0..0)
+    }
+    fn interrupt(&mut self, _: usize) -> (u32, Range<u64>) {
+        (0, 0..0)
+    }
+    fn lengthen(&mut self, _: usize, _: Range<u64>) {}
+    fn open(&mut self, _: usize, _: Window<Prefix>) {}
+    fn close_ticks(&mut self, axis: usize) -> Option<Place> {
+        self.windows[axis].close()
+    }
+    fn open_ticks(&mut self, axis: usize, window: TickWindow) {
+        self.windows[axis] = window;
+    }
+    fn publish(&mut self, _: &Published) {}
+    fn give_up(&mut self, _: String) {}
+}
+
+/// What came of a sequence: how many answers, and the first number that did not grow.
+fn walk(deeds: &[Deed], twin: Twin) -> Result<usize, u128> {
+    let mut machine = Machine::new(twin);
+    let mut engine = machine.start();
+    // The last number of each layout, and the last Uniq96. Names with one layout share their numbers.
+    let (mut last, mut answers) = ([None; 3], 0);
+    let mut grows = |which: usize, number: u128| {
+        let grows = last[which].is_none_or(|last| last < number);
+        last[which] = Some(number);
+        if grows { Ok(()) } else { Err(number) }
+    };
+    for deed in deeds {
+        match *deed {
+            Deed::Ask(at) => {
+                if let Some(runs) = machine.mint(&mut engine, Some(at)) {
+                    answers += 1;
+                    runs.numbers().try_for_each(|number| grows(at / 2, number))?;
+                }
+            }
+            Deed::AskUniq96 => {
+                if let Some(runs) = machine.mint(&mut engine, None) {
+                    answers += 1;
+                    runs.uniq96().try_for_each(|id| grows(2, id.bits()))?;
+                }
+            }
+            Deed::Pass(ms) => machine.pass(SpanMs(ms)),
+            Deed::Set(ms) => machine.wall = machine.wall + SpanMs(ms),
+            Deed::Kill => engine = machine.start(),
+            Deed::Stop => {
+                let _ = engine.end(&mut machine);
+                engine = machine.start();
+            }
+            Deed::Fail(durable) => machine.fails = Some(durable),
+        }
+    }
+    Ok(answers)
+}
+
+/// All sequences of that length that begin and end with a question: `sequence` counts them.
+fn deeds(length: usize, mut sequence: usize) -> Vec<Deed> {
+    let choices = |place| if place == 0 || place + 1 == length { ASKS } else { DEEDS.len() };
+    let draw = |place| {
+        let deed = DEEDS[sequence % choices(place)];
+        sequence /= choices(place);
+        deed
+    };
+    (0..length).map(draw).collect()
+}
+
+fn sequences(length: usize) -> usize {
+    ASKS * ASKS * DEEDS.len().pow(u32::try_from(length - 2).unwrap())
+}
+
+#[test]
+fn whatever_befalls_an_agent_what_it_mints_by_the_tick_grows() {
+    // Minutes, so only where `scripts/model.sh` asks for it.
+    let length = if std::env::var_os("MODEL").is_some_and(|size| size == "large") { 7 } else { 5 };
+    let mut answers = 0;
+    for sequence in 0..sequences(length) {
+        let deeds = deeds(length, sequence);
+        answers += walk(&deeds, Twin::None).unwrap_or_else(|number| panic!("{number} came after {deeds:?}"));
+    }
+    println!("{} sequences of {length}, {answers} answers, each greater than all before it", sequences(length));
+    assert!(answers > 2 * sequences(length), "most of what is asked for is given: {answers}");
+}
+
+#[test]
+fn without_the_durable_mark_or_with_two_counters_of_one_layout_numbers_come_again() {
+    for twin in [Twin::Forgets, Twin::CountsApart] {
+        assert!((0..sequences(3)).any(|sequence| walk(&deeds(3, sequence), twin).is_err()));
+    }
+}
