@@ -102,6 +102,16 @@ impl Runs {
         })
     }
 
+    /// The same, appended: run by run, which is faster than one by one.
+    pub fn numbers_into(&self, all: &mut Vec<u128>) {
+        all.reserve(self.len());
+        for run in self.iter() {
+            if let Prefix::Ticks { tick, numbers } = &run.prefix {
+                all.extend(run.counters().map(|counter| numbers.number(*tick, counter)));
+            }
+        }
+    }
+
     /// The IDs, if they are strings, with the caller's parts in them.
     pub fn texts(&self, caller: &CallerParts) -> Vec<String> {
         let mut texts = Vec::with_capacity(self.len());

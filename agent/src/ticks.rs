@@ -6,10 +6,11 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::calendar::UtcOffset;
-use common::layout::{Layout, LayoutDefinition, RandomBits};
+use common::layout::{Layout, LayoutDefinition, Narrow, RandomBits};
 use common::lease::Grant;
 use common::time::{SpanMs, WallMs};
 use common::token::TokenValue;
+use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -95,19 +96,36 @@ pub struct Numbers {
     pub definition: Arc<LayoutDefinition>,
     /// The token; it fits.
     pub token: TokenValue,
-    /// For random bits.
-    pub random: Arc<RandomBits>,
+    random: Arc<RandomBits>,
+    /// Bits of the serial.
+    serial_bits: u32,
+    narrow: Option<Narrow>,
 }
 
 impl Numbers {
+    /// Of a token that fits, with these random bits.
+    pub fn new(definition: Arc<LayoutDefinition>, token: TokenValue, random: Arc<RandomBits>) -> Self {
+        let layout = definition.layout();
+        let (serial_bits, narrow) = (layout.serial_bits(), layout.narrow(token));
+        Self { definition, token, random, serial_bits, narrow }
+    }
+
     /// The number with that counter from the beginning of a tick on: the serial goes on into further ticks.
     #[inline]
     pub fn number(&self, tick: u64, counter: u64) -> u128 {
+        let tick = tick + (counter >> self.serial_bits);
+        let serial = counter & ((1 << self.serial_bits) - 1);
+        match &self.narrow {
+            // A window gives no tick that does not fit.
+            Some(narrow) => narrow.number(tick, serial).into(),
+            None => self.wide(tick, serial),
+        }
+    }
+
+    fn wide(&self, tick: u64, serial: u64) -> u128 {
         let layout = self.definition.layout();
-        let serials = layout.serials_per_tick();
-        // A window gives no tick that does not fit, and no token.
-        let prefix = layout.prefix(tick + counter / serials, self.token).unwrap_or_default();
-        let number = layout.fill(prefix, (counter % serials) as u32, 0);
+        let prefix = layout.prefix(tick, self.token).unwrap_or_default();
+        let number = layout.fill(prefix, serial as u32, 0);
         if layout.random_bits() == 0 { number } else { layout.fill(number, 0, self.random.of(number)) }
     }
 }
@@ -131,9 +149,14 @@ pub struct TickWindow {
     /// What numbers of a layout are made by; `None`: they are Uniq96.
     pub numbers: Option<Arc<Numbers>>,
     ticks: Ticks,
-    /// When the tick begins that ticks are counted from.
+    /// When the tick begins that ticks are counted from, and its number in the layout.
     base: WallMs,
-    counter: AtomicU64,
+    first_tick: u64,
+    /// As in the numbers, but at hand: after a locked instruction each load that depends on another one is waited for.
+    narrow: Option<Narrow>,
+    /// On a cache line of its own: whoever moves it takes the line away from all other threads, and they read the rest of this for
+    /// each ID.
+    counter: CachePadded<AtomicU64>,
     /// How many ticks from the base on may be used: those that begin before the durable mark and the end of the lease.
     bound: u64,
     /// From the tick on that begins then it is time to move the mark.
@@ -157,6 +180,34 @@ pub enum TakeTicks {
     Closed,
 }
 
+/// Serials that were taken, as the window counts them.
+struct Counted {
+    start: u64,
+    half_used: bool,
+}
+
+/// Why there are none.
+enum Nothing {
+    /// The bound is reached, or the clock is too far behind.
+    Left,
+    Closed,
+}
+
+/// Serials of one tick that one thread has for itself.
+#[derive(Clone, Copy, Debug)]
+pub struct TickBlock {
+    /// The counter of the next one.
+    pub next: u64,
+    /// After the last one.
+    pub end: u64,
+    /// The number of the next one.
+    pub number: u128,
+    /// How far each is from the next one; `None`: [`TickWindow::number_of`] tells.
+    pub step: Option<u64>,
+    /// When the tick is over; from then on its time is old.
+    pub over: WallMs,
+}
+
 impl TickWindow {
     /// A window from `place`, where a tick begins, on to `bound`.
     pub fn open(
@@ -170,13 +221,17 @@ impl TickWindow {
         let bound = bound.min(ticks.end);
         let span = u64::try_from((ticks.ceil(bound) - place.ms).0).unwrap_or(0);
         let unit = u64::try_from(ticks.unit.0).unwrap_or(1).max(1);
+        let first_tick = numbers.as_ref().and_then(|numbers| numbers.definition.layout().tick(place.ms));
+        let narrow = numbers.as_ref().and_then(|numbers| numbers.narrow);
         Self {
             lease: Some(lease),
             offset,
             numbers,
             ticks,
             base: place.ms,
-            counter: AtomicU64::new(u64::from(place.serial)),
+            first_tick: first_tick.unwrap_or_default(),
+            narrow,
+            counter: AtomicU64::new(u64::from(place.serial)).into(),
             bound: (span / unit).min(TICKS_MAX),
             ask_from: place.ms + SpanMs((bound - place.ms).0 / 2),
             asked: AtomicBool::new(false),
@@ -191,7 +246,9 @@ impl TickWindow {
             numbers: None,
             ticks: Ticks::UNIQ96,
             base: WallMs(0),
-            counter: AtomicU64::new(CLOSED),
+            first_tick: 0,
+            narrow: None,
+            counter: AtomicU64::new(CLOSED).into(),
             bound: 0,
             ask_from: WallMs(i64::MIN),
             asked: AtomicBool::new(true),
@@ -202,18 +259,53 @@ impl TickWindow {
     /// all of one tick. None may lie further than `ahead_max` ahead of the clock.
     #[inline]
     pub fn take(&self, n: u32, wall: WallMs, ahead_max: SpanMs) -> TakeTicks {
+        match self.take_counters(n, wall, ahead_max) {
+            Ok(Counted { start, half_used }) => TakeTicks::All { place: self.place(start), half_used },
+            Err(Nothing::Closed) => TakeTicks::Closed,
+            Err(Nothing::Left) => TakeTicks::None,
+        }
+    }
+
+    /// Takes up to `n` serials of one tick, for numbers of a layout, and at most a quarter of it. With them, whether it is time to move
+    /// the mark.
+    pub fn take_block(&self, n: u32, wall: WallMs, ahead_max: SpanMs) -> Option<(TickBlock, bool)> {
+        self.numbers.as_ref()?;
+        let quarter = u32::try_from(self.ticks.serials() / 4).unwrap_or(u32::MAX);
+        let n = n.min(quarter).max(1);
+        let Counted { start, half_used } = self.take_counters(n, wall, ahead_max).ok()?;
+        // A block has one time. What lies in the next tick is a gap.
+        let tick = start >> self.ticks.serial_bits;
+        let end = (start + u64::from(n)).min((tick + 1) << self.ticks.serial_bits);
+        let step = self.narrow.map(|narrow| narrow.step());
+        let block = TickBlock { next: start, end, number: self.number_of(start)?, step, over: self.begins(tick + 1) };
+        Some((block, half_used))
+    }
+
+    /// The number of a counter that was taken of this window; `None` of Uniq96.
+    #[inline]
+    pub fn number_of(&self, counter: u64) -> Option<u128> {
+        let Some(narrow) = &self.narrow else { return Some(self.numbers.as_ref()?.number(self.first_tick, counter)) };
+        let bits = self.ticks.serial_bits;
+        Some(narrow.number(self.first_tick + (counter >> bits), counter & ((1 << bits) - 1)).into())
+    }
+
+    #[inline]
+    fn take_counters(&self, n: u32, wall: WallMs, ahead_max: SpanMs) -> Result<Counted, Nothing> {
         let mut seen = self.counter.load(Ordering::Relaxed);
         loop {
             if seen == CLOSED {
-                return TakeTicks::Closed;
+                return Err(Nothing::Closed);
             }
-            let Some((start, last)) = self.next(seen, n, wall, ahead_max) else { return TakeTicks::None };
+            let Some((start, last)) = self.next(seen, n, wall, ahead_max) else { return Err(Nothing::Left) };
             // What is beyond the last serial of a tick carries into the next one, from serial 0 on, which is right.
             let after = start + u64::from(n);
             match self.counter.compare_exchange_weak(seen, after, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
-                    let half_used = last >= self.ask_from && !self.asked.swap(true, Ordering::Relaxed);
-                    return TakeTicks::All { place: self.place(start), half_used };
+                    // Looked at before it is set: else each further one would take the line away from the others.
+                    let half_used = last >= self.ask_from
+                        && !self.asked.load(Ordering::Relaxed)
+                        && !self.asked.swap(true, Ordering::Relaxed);
+                    return Ok(Counted { start, half_used });
                 }
                 Err(now) => seen = now,
             }
@@ -399,12 +491,12 @@ mod tests {
     fn numbers_of_a_layout_count_on_into_the_next_tick() {
         let source = common::layout::LayoutSource { layout: Some("snowflake".to_owned()), ..Default::default() };
         let definition = Arc::new(LayoutDefinition::new(&source, None, None).unwrap());
-        let numbers = Numbers { definition, token: TokenValue(5), random: Arc::default() };
+        let numbers = Numbers::new(definition, TokenValue(5), Arc::default());
         assert_eq!(numbers.number(7, 4_095), 7 << 22 | 5 << 12 | 4_095);
         assert_eq!(numbers.number(7, 4_096), 8 << 22 | 5 << 12);
         let source = common::layout::LayoutSource { layout: Some("uuid7".to_owned()), ..Default::default() };
         let definition = Arc::new(LayoutDefinition::new(&source, None, None).unwrap());
-        let numbers = Numbers { definition: Arc::clone(&definition), token: TokenValue(5), random: Arc::default() };
+        let numbers = Numbers::new(Arc::clone(&definition), TokenValue(5), Arc::default());
         let parts = definition.layout().parts(numbers.number(7, 9)).unwrap();
         assert_eq!((parts.tick, parts.token, parts.serial), (7, TokenValue(5), 9));
         assert!(parts.random != 0 && numbers.number(7, 9) == numbers.number(7, 9));

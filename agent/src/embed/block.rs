@@ -1,5 +1,6 @@
 //! A generator for one thread: serials in blocks, checked one by one.
 
+use super::ticks::TickBlocks;
 use super::{MintError, Shared, UniqGenerator};
 use crate::gate::Prefix;
 use crate::minter::Generator;
@@ -25,12 +26,15 @@ pub struct PerThread {
     /// The number of the window that it was cut from.
     window: Cell<u64>,
     valid_until: Cell<WallMs>,
+    /// Of a layout.
+    ticks: Option<TickBlocks>,
 }
 
 impl PerThread {
     pub(super) fn new(shared: Shared) -> Self {
         Self {
             generator: shared.numbers().ok().cloned(),
+            ticks: shared.ticks().ok().cloned().map(TickBlocks::new),
             shared,
             next: Cell::new(0),
             end: Cell::new(0),
@@ -135,8 +139,19 @@ impl UniqGenerator for PerThread {
         self.shared.get_uniq96()
     }
 
+    #[inline(always)]
     fn get_number(&self) -> Result<u128, MintError> {
-        self.shared.get_number()
+        self.shared.process.check()?;
+        if let Some(ticks) = &self.ticks {
+            let wall = self.shared.time.wall();
+            if let Some(number) = ticks.narrow(wall) {
+                return Ok(number.into());
+            }
+            if let Some(number) = ticks.wide_or_cut(wall, &self.shared.minter) {
+                return Ok(number);
+            }
+        }
+        self.shared.long_way_to_a_number()
     }
 
     fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError> {

@@ -1,5 +1,6 @@
 //! A generator for all threads.
 
+use super::ticks::TickBlocks;
 use super::{MintError, PerThread, Process, UniqGenerator};
 use crate::gate::Prefix;
 use crate::minter::{CachedClock, Generator, Given, Leaves, Minter, Source};
@@ -25,6 +26,7 @@ struct Known {
 }
 
 thread_local! {
+    static TICKS: RefCell<[Option<TickBlocks>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
     static WINDOWS: RefCell<[Option<Known>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
 }
 
@@ -40,6 +42,8 @@ pub struct Shared {
     number: u64,
     strings: Result<Arc<Generator>, Refusal>,
     ticks: Result<Arc<Generator>, Refusal>,
+    /// The number of that one, at hand; [`NONE`] if there is none.
+    ticks_number: u64,
     name: Arc<str>,
     /// Who asks, as plugins are told; `None`: the application.
     caller: Option<Arc<str>>,
@@ -59,9 +63,11 @@ impl Shared {
         match (&numbers, &strings, &ticks) {
             (Err(unknown), Err(_), Err(_)) => Err(unknown.clone()),
             _ => {
-                let number = numbers.as_ref().map_or(NONE, |generator| generator.number());
+                let number_of =
+                    |generator: &Result<Arc<Generator>, _>| generator.as_ref().map_or(NONE, |it| it.number());
+                let (number, ticks_number) = (number_of(&numbers), number_of(&ticks));
                 let (minter, name) = (Arc::clone(minter), name.into());
-                Ok(Self { minter, process, time, numbers, number, strings, ticks, name, caller: None })
+                Ok(Self { minter, process, time, numbers, number, strings, ticks, ticks_number, name, caller: None })
             }
         }
     }
@@ -120,6 +126,42 @@ impl Shared {
         })
     }
 
+    pub(super) fn ticks(&self) -> Result<&Arc<Generator>, &Refusal> {
+        self.ticks.as_ref()
+    }
+
+    /// What this thread has of the name's ticks, if it has something.
+    #[inline(always)]
+    fn of_ticks<T>(&self, number: impl FnOnce(&TickBlocks) -> Option<T>) -> Option<T> {
+        TICKS.with_borrow(|known| {
+            let known = known.get(self.ticks_number as usize % REMEMBERED)?.as_ref()?;
+            if known.id() == self.ticks_number { number(known) } else { None }
+        })
+    }
+
+    #[inline(never)]
+    fn unknown_number(&self) -> Result<u128, MintError> {
+        if let Some(number) = self.of_ticks(|known| known.wide_or_cut(self.time.wall(), &self.minter)) {
+            return Ok(number);
+        }
+        let number = self.long_way_to_a_number()?;
+        if let Ok(generator) = &self.ticks {
+            TICKS.with_borrow_mut(|all| {
+                if let Some(place) = all.get_mut(self.ticks_number as usize % REMEMBERED)
+                    && place.as_ref().is_none_or(|known| known.id() != self.ticks_number)
+                {
+                    *place = Some(TickBlocks::new(Arc::clone(generator)));
+                }
+            });
+        }
+        Ok(number)
+    }
+
+    pub(super) fn long_way_to_a_number(&self) -> Result<u128, MintError> {
+        let number = self.runs(&self.ticks, Kind::Layout, 1)?.numbers().next();
+        number.ok_or_else(|| Refusal::BadParameter("this generator gives no numbers of a layout".to_owned()).into())
+    }
+
     #[cold]
     fn reserve_soon(&self) {
         if let Ok(generator) = &self.numbers {
@@ -166,20 +208,20 @@ impl UniqGenerator for Shared {
         id.ok_or_else(|| Refusal::BadParameter("no Uniq96 came".to_owned()).into())
     }
 
+    // Else 128 bits go to the caller through memory, written in halves and read as a whole, which costs more than all the rest.
+    #[inline(always)]
     fn get_number(&self) -> Result<u128, MintError> {
         self.process.check()?;
-        if let Ok(generator) = &self.ticks
-            && let Some(number) = self.minter.try_mint_number(generator, self.time.wall())
-        {
-            return Ok(number);
+        let wall = self.time.wall();
+        match self.of_ticks(|known| known.narrow(wall)) {
+            Some(number) => Ok(number.into()),
+            None => self.unknown_number(),
         }
-        let number = self.runs(&self.ticks, Kind::Layout, 1)?.numbers().next();
-        number.ok_or_else(|| Refusal::BadParameter("this generator gives no numbers of a layout".to_owned()).into())
     }
 
     fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError> {
         self.process.check()?;
-        ids.extend(self.runs(&self.ticks, Kind::Layout, n.max(1))?.numbers());
+        self.runs(&self.ticks, Kind::Layout, n.max(1))?.numbers_into(ids);
         Ok(())
     }
 

@@ -177,6 +177,88 @@ fn the_reserve_is_made_without_a_runtime_too() {
     assert!((3..=8).contains(&writes), "{writes} writes for three steps and a lease");
 }
 
+/// A layout with `serials` IDs a millisecond, as a power of two.
+fn layout(minter: &Arc<Minter>, name: &str, serials: u32) -> Shared {
+    let json = format!(
+        r#"{{"kind":"layout","bits":64,"epoch":"2024-01-01T00:00:00Z","unit_ms":1,"token_type":"uint2",
+        "fields":["zero:{}","time:39","token:12","serial:{serials}"]}}"#,
+        13 - serials
+    );
+    let definition = serde_json::from_str(&json).unwrap();
+    minter.define(Namespace::define(name.parse().unwrap(), &definition).unwrap()).unwrap();
+    Shared::new(minter, name).unwrap()
+}
+
+fn numbers_counted(minter: &Minter) -> u64 {
+    minter.minted().find(|(kind, _)| *kind == GeneratorKind::Layout).map_or(0, |(_, n)| n)
+}
+
+#[test]
+fn numbers_never_meet_on_any_way_and_grow_on_each_while_windows_come_and_go() {
+    for serials in [12, 4] {
+        let kit = Kit::in_memory();
+        let minter = kit.start();
+        let generator = layout(&minter, "numbers", serials);
+        let alike = layout(&minter, "alike", serials);
+        let stop = AtomicBool::new(false);
+        let all: Vec<u128> = std::thread::scope(|scope| {
+            let mint = |nth: usize| {
+                let (generator, stop) = (if nth < 3 { generator.clone() } else { alike.clone() }, &stop);
+                scope.spawn(move || {
+                    let block = generator.per_thread();
+                    let mut ids = Vec::new();
+                    for _ in 0..if serials == 12 { 50_000 } else { 2_000 } {
+                        match nth % 3 {
+                            0 => ids.push(block.get_number().unwrap()),
+                            1 => ids.push(generator.get_number().unwrap()),
+                            _ => generator.get_batch_number(3, &mut ids).unwrap(),
+                        }
+                    }
+                    stop.store(true, Ordering::Relaxed);
+                    assert!(ids.is_sorted(), "what one thread gets grows");
+                    ids
+                })
+            };
+            let threads: Vec<_> = (0..6).map(mint).collect();
+            while !stop.load(Ordering::Relaxed) {
+                minter.regate().unwrap();
+                std::thread::yield_now();
+            }
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        assert_eq!(numbers_counted(&minter), all.len() as u64, "and what nobody was given is not counted");
+    }
+}
+
+#[test]
+fn a_block_of_a_tick_ends_with_its_tick_its_window_and_its_name() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let generator = layout(&minter, "numbers", 12);
+    let block = generator.per_thread();
+    // The first opens the window, the second cuts a block.
+    let first = [block.get_number().unwrap(), block.get_number().unwrap()];
+    let later = minter.wall() + SpanMs(1_000);
+    set_wall(&minter, later);
+    let passing = minter.cached_clock().unwrap();
+    while passing.wall() < later {
+        std::thread::yield_now();
+    }
+    let next = block.get_number().unwrap();
+    assert!((next >> 24) - (first[1] >> 24) >= 990, "not the time of the block");
+    minter.suspend().unwrap();
+    assert_eq!(code(block.get_number()), MintCode::ClockSkew, "the rest of the block is void");
+    assert_eq!(code(generator.get_number()), MintCode::ClockSkew);
+    minter.set_leases(held(8), 0).unwrap();
+    for _ in 0..3 {
+        let number = block.get_number().unwrap();
+        assert!(number > next && number >> 12 & 0xfff == 8, "not the lost token: {number:x}");
+    }
+    minter.retire(generator.ticks().unwrap().namespace()).unwrap();
+    assert_eq!([code(block.get_number()), code(generator.get_number())], [MintCode::UnknownGenerator; 2]);
+}
+
 /// Where the serial begins again within a block, the block goes on there, and no serial is lost.
 #[test]
 fn a_block_goes_on_where_the_serial_begins_again() {

@@ -227,7 +227,7 @@ impl Engine {
         if !definition.layout().admits(token) {
             return Err(Refusal::TokenTooWide { token: lease.key, tokens: definition.layout().tokens() });
         }
-        Ok(Arc::new(Numbers { definition: Arc::clone(definition), token, random: Arc::clone(&self.random) }))
+        Ok(Arc::new(Numbers::new(Arc::clone(definition), token, Arc::clone(&self.random))))
     }
 
     /// Makes a later mark durable if less than half of the stretch is left, and with it the block of a name that has none. If

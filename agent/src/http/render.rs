@@ -355,11 +355,8 @@ mod tests {
         len: u32,
         room: usize,
     ) {
-        let numbers = Numbers {
-            definition: Arc::new(definition.clone()),
-            token: common::token::TokenValue(3),
-            random: Arc::default(),
-        };
+        let token = common::token::TokenValue(3);
+        let numbers = Numbers::new(Arc::new(definition.clone()), token, Arc::default());
         let prefix = Prefix::Ticks { tick: 4_711, numbers: Arc::new(numbers) };
         let runs = || Runs::from(Run { prefix: prefix.clone(), start, len });
         let texts: Vec<String> = runs().numbers().map(|number| encoding.text(number).unwrap()).collect();

@@ -4,6 +4,9 @@
 //! ended, and what was taken of the one that is open now. Serials that were taken and not given out are taken off again:
 //! the rest of a window that was too small for a request, and the rest of a thread's block when the thread or the block's
 //! right ends. Until then a block counts as a whole.
+//!
+//! Ticks do not count: some are left out as the clock goes on, and names with one layout share them. So IDs of ticks are counted
+//! beside the window, those of a thread within an application some in advance.
 
 use super::{Generator, Minter};
 use crate::gate::Prefix;
@@ -51,7 +54,7 @@ impl Generator {
     }
 
     /// `n` serials were given out that were not taken of a window, or were taken off.
-    pub(super) fn count(&self, n: u32) {
+    pub(crate) fn count(&self, n: u32) {
         self.tally.add(n.into());
     }
 

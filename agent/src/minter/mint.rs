@@ -3,17 +3,15 @@
 //! Only the windows that a thread of an application knows by itself ([`crate::embed`]) give IDs without coming here; they
 //! count by themselves ([`super::count`]).
 
-use super::{Generator, Minter, PATIENCE, Turn};
+use super::{AxisWindow, Generator, Minter, PATIENCE, Turn};
 use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, Taken, TakenTicks, UNIQ96_AXIS, broken, take, take_ticks};
 use crate::gate::UNIQ96_AHEAD_MAX;
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
-use crate::ticks::{TakeTicks, TickWindow};
 use crate::window::One;
-use arc_swap::ArcSwap;
 use common::kind::Kind;
 use common::namespace::Namespace;
-use common::time::{SpanMs, WallMs};
+use common::time::SpanMs;
 use common::token::TokenType;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -278,30 +276,20 @@ impl Minter {
         Ok(taken)
     }
 
-    /// A number of a layout if an open window has it, by a time that may be a little behind.
-    #[inline]
-    pub(crate) fn try_mint_number(self: &Arc<Self>, generator: &Generator, wall: WallMs) -> Option<u128> {
-        let axis = generator.axis.as_ref().filter(|_| generator.gives_ticks())?;
-        let window = axis.window.load();
-        let TakeTicks::All { place, half_used } = window.take(1, wall, axis.ahead_max) else { return None };
-        if half_used {
+    /// Moves the mark and lengthens the window that this name uses, in the background.
+    #[cold]
+    pub(crate) fn extend_soon(self: &Arc<Self>, generator: &Generator) {
+        if let Some(axis) = &generator.axis {
             let (minter, axis) = (Arc::clone(self), axis.at);
             self.in_background(move || minter.extend_ticks(axis));
         }
-        let numbers = window.numbers.as_ref()?;
-        let number = numbers.number(numbers.definition.layout().tick(place.ms)?, place.serial.into());
-        if generator.ended.load(Ordering::Acquire) {
-            return None;
-        }
-        generator.count(1);
-        Some(number)
     }
 
     #[inline]
     fn try_take_ticks(
         self: &Arc<Self>,
         axis: usize,
-        window: &ArcSwap<TickWindow>,
+        window: &AxisWindow,
         n: u32,
         ahead_max: SpanMs,
     ) -> Result<Option<Run>, Refusal> {

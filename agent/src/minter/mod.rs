@@ -22,6 +22,7 @@ pub use background::CachedClock;
 pub use count::NameTotal;
 pub use mint::{Source, SourceRef};
 pub(crate) use plugged::{Given, Leaves};
+pub(crate) use registry::AxisWindow;
 pub use view::{Counters, GeneratorView};
 
 use crate::engine::{Engine, Published, RESUME_WAIT, UNIQ96_AXIS, broken};
@@ -30,7 +31,6 @@ use crate::holder::Leases;
 use crate::plugin::{Plugins, Refusals};
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use crate::serial_file::{Opened, StartKind};
-use crate::ticks::TickWindow;
 use crate::timebase::Timebase;
 use crate::window::Window;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -87,7 +87,7 @@ type Written = Result<Arc<Encoding>, InvalidEncoding>;
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     at: usize,
-    window: Arc<ArcSwap<TickWindow>>,
+    window: Arc<AxisWindow>,
     ahead_max: SpanMs,
 }
 
@@ -111,6 +111,23 @@ impl Generator {
         self.begun.load(Ordering::Acquire) && !self.ended.load(Ordering::Acquire)
     }
 
+    /// The axis of ticks that its IDs are on.
+    pub(crate) fn axis_window(&self) -> Option<&Arc<AxisWindow>> {
+        self.axis.as_ref().map(|axis| &axis.window)
+    }
+
+    /// The same if it may be used by its name now, and how far ahead of the clock; `None` if the long way has to be gone.
+    pub(crate) fn ticks(&self) -> Option<(&AxisWindow, SpanMs)> {
+        let axis = self.axis.as_ref().filter(|_| self.gives_ticks())?;
+        Some((&axis.window, axis.ahead_max))
+    }
+
+    /// Whether nothing is minted by its name any more. What was taken of a window that it shares is a gap then.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
     fn kind(&self) -> Kind {
         self.namespace.kind()
     }
@@ -126,7 +143,7 @@ pub struct Minter {
     jumps: AtomicU64,
     published: ArcSwap<Published>,
     generators: Registry,
-    uniq96: Arc<ArcSwap<TickWindow>>,
+    uniq96: Arc<AxisWindow>,
     /// The windows of all axes of ticks, that of Uniq96 first.
     axes: Axes,
     state: Mutex<State>,

@@ -2,12 +2,13 @@
 
 use super::Generator;
 use crate::refusal::Refusal;
-use crate::ticks::TickWindow;
-use arc_swap::ArcSwap;
+use crate::ticks::{Place, TickWindow};
+use arc_swap::{ArcSwap, Guard};
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::setting::{NAMESPACES_MAX, RETIRED_MAX};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Those that always exist, and as many as the masters register and retire.
@@ -34,8 +35,44 @@ impl Ended {
     }
 }
 
+/// The window of an axis of ticks.
+#[derive(Debug)]
+pub(crate) struct AxisWindow {
+    current: ArcSwap<TickWindow>,
+    /// Counted before a window is closed, so that blocks cut from it end with it.
+    ended: AtomicU64,
+}
+
+impl AxisWindow {
+    fn new() -> Self {
+        Self { current: ArcSwap::from_pointee(TickWindow::closed()), ended: AtomicU64::new(0) }
+    }
+
+    /// The one that is open now, or was last.
+    #[inline]
+    pub(crate) fn load(&self) -> Guard<Arc<TickWindow>> {
+        self.current.load()
+    }
+
+    /// How many were closed so far.
+    #[inline]
+    pub(crate) fn ended(&self) -> &AtomicU64 {
+        &self.ended
+    }
+
+    pub(super) fn open(&self, window: TickWindow) {
+        self.current.store(Arc::new(window));
+    }
+
+    /// Only whoever has the state may do so.
+    pub(super) fn close(&self) -> Option<Place> {
+        self.ended.fetch_add(1, Ordering::Release);
+        self.load().close()
+    }
+}
+
 /// The windows of the axes of ticks, by the engine's numbers. None is ever taken away.
-pub(super) struct Axes(Box<[OnceLock<Arc<ArcSwap<TickWindow>>>]>);
+pub(super) struct Axes(Box<[OnceLock<Arc<AxisWindow>>]>);
 
 impl Axes {
     pub(super) fn new() -> Self {
@@ -44,13 +81,13 @@ impl Axes {
     }
 
     /// That axis' window, a closed one if there was none; `None` if there is no room for it.
-    pub(super) fn window(&self, at: usize) -> Option<Arc<ArcSwap<TickWindow>>> {
+    pub(super) fn window(&self, at: usize) -> Option<Arc<AxisWindow>> {
         let slot = self.0.get(at)?;
-        Some(Arc::clone(slot.get_or_init(|| Arc::new(ArcSwap::from_pointee(TickWindow::closed())))))
+        Some(Arc::clone(slot.get_or_init(|| Arc::new(AxisWindow::new()))))
     }
 
     /// That axis' window, if there is one.
-    pub(super) fn known(&self, at: usize) -> Option<&ArcSwap<TickWindow>> {
+    pub(super) fn known(&self, at: usize) -> Option<&AxisWindow> {
         self.0.get(at)?.get().map(Arc::as_ref)
     }
 }

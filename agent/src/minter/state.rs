@@ -112,12 +112,12 @@ impl Effects for Hands<'_> {
     }
 
     fn close_ticks(&mut self, axis: usize) -> Option<Place> {
-        self.minter.axes.known(axis)?.load().close()
+        self.minter.axes.known(axis)?.close()
     }
 
     fn open_ticks(&mut self, axis: usize, window: TickWindow) {
-        if let Some(open) = self.minter.axes.known(axis) {
-            open.store(Arc::new(window));
+        if let Some(axis) = self.minter.axes.known(axis) {
+            axis.open(window);
         }
     }
 

@@ -149,6 +149,14 @@ impl Placement {
         self.pieces.last().map_or(0, |piece| piece.shift + piece.bits)
     }
 
+    /// Where it begins in the ID, if it stands there in one piece.
+    pub(super) fn shift(&self) -> Option<u32> {
+        match self.pieces[..] {
+            [Piece { shift, .. }] => Some(shift),
+            _ => None,
+        }
+    }
+
     /// The number in its place; what does not fit is cut off.
     #[inline]
     pub(super) fn put(&self, number: u128) -> u128 {

@@ -379,6 +379,14 @@ impl Layout {
         prefix | self.serial.put(serial.into()) | self.random.put(random)
     }
 
+    /// The same for one token and as fast as can be; `None` of layouts whose numbers are wider than 64 bits, have random bits, or have
+    /// time or serial in several pieces, and of tokens that do not fit.
+    pub fn narrow(&self, token: TokenValue) -> Option<Narrow> {
+        let plain = self.bits <= u64::BITS && self.random.bits() == 0;
+        let fixed = u64::try_from(self.prefix(0, token)?).ok().filter(|_| plain)?;
+        Some(Narrow { fixed, time: self.time.shift()?, serial: self.serial.shift()? })
+    }
+
     /// What a number says. `None` if it is not of this layout: too large, or something else stands where it is constant.
     pub fn parts(&self, id: u128) -> Option<Parts> {
         if id & !field::mask(self.bits) != 0 || id & self.fixed_mask != self.fixed {
@@ -403,6 +411,30 @@ impl Layout {
             unit_ms: u32::try_from(self.unit.0).ok(),
             fields: Some(self.fields.iter().map(Field::to_string).collect()),
         }
+    }
+}
+
+/// The numbers of one token in a layout of at most 64 bits ([`Layout::narrow`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Narrow {
+    /// What is constant, and the token.
+    fixed: u64,
+    /// Where the time and the serial begin.
+    time: u32,
+    serial: u32,
+}
+
+impl Narrow {
+    /// The number of a tick and a serial that fit.
+    #[inline]
+    pub const fn number(&self, tick: u64, serial: u64) -> u64 {
+        self.fixed | tick << self.time | serial << self.serial
+    }
+
+    /// How far a number is from the next one of its tick.
+    #[inline]
+    pub const fn step(&self) -> u64 {
+        1 << self.serial
     }
 }
 

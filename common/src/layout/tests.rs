@@ -158,6 +158,15 @@ fn any_layout() -> impl Strategy<Value = Layout> {
     (proptest::collection::vec(pieces, 4..12), bits).prop_filter_map("no layout", filled)
 }
 
+#[test]
+fn those_of_databases_have_a_fast_way_and_others_none() {
+    for preset in Preset::ALL {
+        let narrow = preset.layout().unwrap().narrow(TokenValue(5));
+        assert_eq!(narrow.is_some(), !matches!(preset, Preset::Uuid7 | Preset::Ulid), "{preset:?}");
+    }
+    assert_eq!(Preset::Js53.layout().unwrap().narrow(TokenValue(256)), None, "a token that does not fit");
+}
+
 proptest! {
     #[test]
     fn what_is_put_together_comes_apart_again(
@@ -170,6 +179,9 @@ proptest! {
         prop_assert_eq!((parts.tick, parts.token, parts.serial), (tick, token, serial));
         prop_assert_eq!(parts.random, random & field::mask(layout.random_bits()));
         prop_assert_eq!(layout.tick(parts.time), Some(tick));
+        if let Some(narrow) = layout.narrow(token) {
+            prop_assert_eq!(u128::from(narrow.number(tick, serial.into())), id);
+        }
         if layout.sorts_by_time() && tick > 0 {
             let before = layout.fill(layout.prefix(tick - 1, TokenValue((layout.tokens() - 1) as u32)).unwrap(), u32::MAX, u128::MAX);
             prop_assert!(before < id);
