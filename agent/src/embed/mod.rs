@@ -11,8 +11,8 @@
 //!   the rest of its block.
 //!
 //! Numbers of a layout come in blocks on both: of one tick, the first one of a serial and each further one in the same tick twice as
-//! long. So the numbers that one thread gets grow, and so do those of all threads as long as none takes more than one in a tick; two
-//! that mint much in the same tick get theirs beside each other. A block ends with its tick, its window and its name.
+//! long. So the numbers that a thread gets of one generator grow, and so do those of all threads as long as none takes more than one
+//! in a tick; two that mint much in the same tick get theirs beside each other. A block ends with its tick, its window and its name.
 //!
 //! The time is the one that a thread of ours writes down every few milliseconds, so it may be that late, or later where
 //! the machine lets that thread wait. No ID's uniqueness rests on it: an ID carries the hour of its window and a serial
