@@ -25,6 +25,7 @@ pub mod rpc;
 pub mod run;
 #[cfg(feature = "server")]
 pub mod secret_file;
+pub mod segments;
 pub mod serial;
 pub mod serial_file;
 mod sync;

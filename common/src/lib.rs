@@ -25,6 +25,7 @@ pub mod plugin;
 pub mod process;
 #[cfg(feature = "rpc")]
 pub mod rpc;
+pub mod segment;
 pub mod setting;
 #[cfg(feature = "cli")]
 pub mod settings;

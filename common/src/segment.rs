@@ -1,0 +1,387 @@
+//! Plain numbers that the masters hand out in ranges: what a name of them says, and what both masters hold of it.
+//!
+//! The numbers of a name lie on an *axis*. A part of it is granted to one run of one master, by both masters: an *extent*. Out of an
+//! extent of its own run that master alone grants *segments* to agents. Each level is durable before the next one uses it, and no clock
+//! has a say: a number is given only by who holds the range that it lies in, and ranges of different holders never overlap.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use crate::parameters::MasterId;
+use serde::{Deserialize, Serialize};
+
+/// The largest number that is ever given: what a signed integer of 64 bits holds.
+pub const NUMBER_MAX: u64 = i64::MAX as u64;
+/// Numbers of a segment when nothing else is said.
+pub const STEP_DEFAULT: u32 = 1_000;
+/// The largest step that may be said.
+pub const STEP_LIMIT: u32 = 1_000_000_000;
+/// How much of a segment is used before the next one is asked for when nothing else is said, in hundredths.
+pub const THRESHOLD_DEFAULT: u8 = 20;
+/// The most that may be said for that.
+pub const THRESHOLD_LIMIT: u8 = 90;
+/// Steps grow up to so many times what was said, and shrink to a tenth, when nothing else is said.
+const STEP_GROWTH: u32 = 1_000;
+const STEP_SHRINKAGE: u32 = 10;
+
+/// Places on an axis, from the first to before the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Span {
+    /// The first.
+    pub from: u64,
+    /// After the last.
+    pub to: u64,
+}
+
+impl Span {
+    /// How many there are; 0 if it is no span.
+    pub const fn len(self) -> u64 {
+        self.to.saturating_sub(self.from)
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Up to `n` of them from the beginning, which are no part of it any more.
+    #[must_use]
+    pub fn take(&mut self, n: u64) -> Self {
+        let from = self.from;
+        self.from = from.saturating_add(n.min(self.len()));
+        Self { from, to: self.from }
+    }
+}
+
+/// What a person says of a name of this kind; what is left out is as usual.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentSource {
+    /// The first place on the axis: 1 if nothing is said.
+    pub first: Option<u64>,
+    /// The last place: as far as numbers go if nothing is said.
+    pub last: Option<u64>,
+    /// Numbers of a segment to begin with.
+    pub step: Option<u32>,
+    /// The fewest that a segment has when little is used.
+    pub step_min: Option<u32>,
+    /// The most that it has when much is used.
+    pub step_max: Option<u32>,
+    /// How much of a segment is used before the next one is asked for: 1 to 90 hundredths.
+    pub threshold: Option<u8>,
+    /// How far the numbers of two places beside each other are from each other.
+    pub increment: Option<u64>,
+    /// The number of place 0. Two clusters with an increment of 2 and offsets of 0 and 1 never give the same number.
+    pub offset: Option<u64>,
+}
+
+/// A definition of a name whose numbers are handed out in segments. Built only by checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SegmentDefinition {
+    axis: Span,
+    step: u32,
+    step_min: u32,
+    step_max: u32,
+    threshold: u8,
+    increment: u64,
+    offset: u64,
+}
+
+/// Why there is no such definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidSegment {
+    /// Numbers that are all the same.
+    #[error("an increment of 0 gives one number again and again: 1 or more")]
+    Increment,
+    /// A number below 1.
+    #[error("first {first}, with an offset of {offset}, gives the number 0: numbers begin at 1")]
+    Zero {
+        /// The first place.
+        first: u64,
+        /// The number of place 0.
+        offset: u64,
+    },
+    /// Nothing on the axis.
+    #[error("first {first} lies above last {last}: there would be no number")]
+    Empty {
+        /// The first place.
+        first: u64,
+        /// The last one.
+        last: u64,
+    },
+    /// Numbers that do not fit.
+    #[error("last {last} gives a number above {NUMBER_MAX}, what a signed integer of 64 bits holds: at most {most}")]
+    TooLarge {
+        /// The last place.
+        last: u64,
+        /// The most that fits.
+        most: u64,
+    },
+    /// A step that cannot be had.
+    #[error("{what} {step}: 1 to {STEP_LIMIT}")]
+    Step {
+        /// Which one.
+        what: &'static str,
+        /// It.
+        step: u32,
+    },
+    /// Steps that are not in order.
+    #[error("step_min {min}, step {step} and step_max {max} have to be in this order")]
+    Steps {
+        /// The fewest.
+        min: u32,
+        /// To begin with.
+        step: u32,
+        /// The most.
+        max: u32,
+    },
+    /// A threshold that cannot be had.
+    #[error("threshold {0}: 1 to {THRESHOLD_LIMIT}, in hundredths")]
+    Threshold(u8),
+}
+
+impl SegmentDefinition {
+    /// What was said, with all that is left out.
+    ///
+    /// # Errors
+    /// [`InvalidSegment`], with the reason.
+    pub fn new(said: &SegmentSource) -> Result<Self, InvalidSegment> {
+        let (increment, offset) = (said.increment.unwrap_or(1), said.offset.unwrap_or(0));
+        let most = NUMBER_MAX.saturating_sub(offset).checked_div(increment).ok_or(InvalidSegment::Increment)?;
+        let (first, last) = (said.first.unwrap_or(1), said.last.unwrap_or(most));
+        if first == 0 && offset == 0 {
+            return Err(InvalidSegment::Zero { first, offset });
+        }
+        if last > most || offset > NUMBER_MAX {
+            return Err(InvalidSegment::TooLarge { last, most });
+        }
+        if first > last {
+            return Err(InvalidSegment::Empty { first, last });
+        }
+        let step = said.step.unwrap_or(STEP_DEFAULT);
+        let step_min = said.step_min.unwrap_or((step / STEP_SHRINKAGE).max(1));
+        let step_max = said.step_max.unwrap_or(step.saturating_mul(STEP_GROWTH).min(STEP_LIMIT));
+        for (what, step) in [("step", step), ("step_min", step_min), ("step_max", step_max)] {
+            if !(1..=STEP_LIMIT).contains(&step) {
+                return Err(InvalidSegment::Step { what, step });
+            }
+        }
+        if !(step_min <= step && step <= step_max) {
+            return Err(InvalidSegment::Steps { min: step_min, step, max: step_max });
+        }
+        let threshold = said.threshold.unwrap_or(THRESHOLD_DEFAULT);
+        if !(1..=THRESHOLD_LIMIT).contains(&threshold) {
+            return Err(InvalidSegment::Threshold(threshold));
+        }
+        let axis = Span { from: first, to: last.saturating_add(1) };
+        Ok(Self { axis, step, step_min, step_max, threshold, increment, offset })
+    }
+
+    /// The places that there are.
+    pub const fn axis(&self) -> Span {
+        self.axis
+    }
+
+    /// Numbers of a segment to begin with.
+    pub const fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// The fewest and the most that a segment has.
+    pub const fn steps(&self) -> (u32, u32) {
+        (self.step_min, self.step_max)
+    }
+
+    /// How much of a segment is used before the next one is asked for, in hundredths.
+    pub const fn threshold(&self) -> u8 {
+        self.threshold
+    }
+
+    /// The number of a place on the axis.
+    #[inline]
+    pub const fn number(&self, place: u64) -> u64 {
+        // A definition has no place whose number does not fit.
+        self.offset.wrapping_add(self.increment.wrapping_mul(place))
+    }
+}
+
+/// A start of a master from which on it remembers what it granted: random, so that a disk that was put back inherits nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MasterRun(pub u128);
+
+/// A part of an axis that one run of one master may grant segments of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Extent {
+    /// Whose it is.
+    pub master: MasterId,
+    /// In which of its runs.
+    pub run: MasterRun,
+    /// Which places.
+    pub span: Span,
+}
+
+/// What both masters hold of an axis. Each change is a later version, and what is granted only grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Axis {
+    /// Counts the changes.
+    pub version: u64,
+    /// Every place below belongs to somebody, or to nobody for ever.
+    pub granted: u64,
+    /// The last extent; `None` if none was granted, or the last change raised the axis.
+    pub last: Option<Extent>,
+}
+
+impl Axis {
+    /// That of a new name.
+    pub const fn new(definition: &SegmentDefinition) -> Self {
+        Self { version: 0, granted: definition.axis.from, last: None }
+    }
+
+    /// The next version, by which a run gets up to `wanted` places; `None` at the end of the axis.
+    pub fn extended(
+        &self,
+        definition: &SegmentDefinition,
+        master: MasterId,
+        run: MasterRun,
+        wanted: u64,
+    ) -> Option<Self> {
+        let mut left = Span { from: self.granted, to: definition.axis.to };
+        let span = left.take(wanted);
+        let last = Some(Extent { master, run, span });
+        (!span.is_empty()).then(|| Self { version: self.version.saturating_add(1), granted: left.from, last })
+    }
+
+    /// The next version, in which everything below `to` belongs to nobody; `None` if that is so already: an axis is never lowered.
+    pub fn raised(&self, definition: &SegmentDefinition, to: u64) -> Option<Self> {
+        let granted = to.min(definition.axis.to);
+        (granted > self.granted).then(|| Self { version: self.version.saturating_add(1), granted, last: None })
+    }
+
+    /// Whether this can come after `known`, whatever lies between the two: versions and what is granted grow, and its extent was
+    /// nobody's before. What cannot is never confirmed or merged.
+    pub fn may_follow(&self, known: &Self, definition: &SegmentDefinition) -> bool {
+        let fresh = |extent: &Extent| {
+            extent.span.from >= known.granted && !extent.span.is_empty() && extent.span.to == self.granted
+        };
+        self.version > known.version
+            && self.granted > known.granted
+            && self.granted <= definition.axis.to
+            && self.last.as_ref().is_none_or(fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn define(json: &str) -> Result<SegmentDefinition, InvalidSegment> {
+        SegmentDefinition::new(&serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn what_is_left_out_is_as_usual() {
+        let usual = define("{}").unwrap();
+        assert_eq!((usual.axis(), usual.number(1)), (Span { from: 1, to: NUMBER_MAX + 1 }, 1));
+        assert_eq!((usual.step(), usual.steps(), usual.threshold()), (1_000, (100, 1_000_000), 20));
+        assert_eq!(usual.number(usual.axis().to - 1), NUMBER_MAX);
+        let small = define(r#"{"first":5,"last":5,"step":3}"#).unwrap();
+        assert_eq!((small.axis().len(), small.steps()), (1, (1, 3_000)));
+    }
+
+    #[test]
+    fn two_clusters_share_the_numbers_by_increment_and_offset() {
+        let [even, odd] = [0, 1].map(|offset| define(&format!(r#"{{"increment":2,"offset":{offset}}}"#)).unwrap());
+        let numbers = |of: SegmentDefinition| (1..1_000).map(move |place| of.number(place));
+        assert!(numbers(even).all(|number| number % 2 == 0) && numbers(odd).all(|number| number % 2 == 1));
+        for of in [even, odd] {
+            let last = of.number(of.axis().to - 1);
+            assert!(last <= NUMBER_MAX && NUMBER_MAX - last < 2, "{last}");
+        }
+        let from_zero = define(r#"{"first":0,"increment":1000,"offset":7}"#).unwrap();
+        assert_eq!((from_zero.number(0), from_zero.number(3)), (7, 3_007));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_reason() {
+        for (json, why) in [
+            (r#"{"increment":0}"#, "again and again"),
+            (r#"{"first":0}"#, "begin at 1"),
+            (r#"{"first":10,"last":9}"#, "lies above last 9"),
+            (r#"{"last":9223372036854775808}"#, "at most 9223372036854775807"),
+            (r#"{"increment":4,"offset":3,"last":2305843009213693952}"#, "at most 2305843009213693951"),
+            (r#"{"offset":9223372036854775808,"last":0,"first":0}"#, "above 9223372036854775807"),
+            (r#"{"step":0}"#, "step 0: 1 to"),
+            (r#"{"step_max":1000000001}"#, "step_max 1000000001"),
+            (r#"{"step":10,"step_min":11}"#, "have to be in this order"),
+            (r#"{"step":10,"step_max":9}"#, "have to be in this order"),
+            (r#"{"threshold":0}"#, "1 to 90"),
+            (r#"{"threshold":91}"#, "1 to 90"),
+        ] {
+            let refusal = define(json).unwrap_err().to_string();
+            assert!(refusal.contains(why), "{json}: {refusal}");
+        }
+        assert!(serde_json::from_str::<SegmentSource>(r#"{"steps":1}"#).is_err());
+    }
+
+    const ONE: (MasterId, MasterRun) = (MasterId::One, MasterRun(7));
+
+    #[test]
+    fn an_axis_is_granted_to_its_end_and_never_lowered() {
+        let definition = define(r#"{"first":10,"last":19}"#).unwrap();
+        let new = Axis::new(&definition);
+        let one = new.extended(&definition, ONE.0, ONE.1, 6).unwrap();
+        assert_eq!((one.version, one.granted, one.last.unwrap().span), (1, 16, Span { from: 10, to: 16 }));
+        let two = one.extended(&definition, ONE.0, ONE.1, 100).unwrap();
+        assert_eq!(two.last.unwrap().span, Span { from: 16, to: 20 });
+        assert_eq!(two.extended(&definition, ONE.0, ONE.1, 1), None);
+        assert_eq!((one.raised(&definition, 16), one.raised(&definition, 3)), (None, None));
+        let raised = one.raised(&definition, 18).unwrap();
+        assert_eq!((raised.granted, raised.last), (18, None));
+        assert!(raised.may_follow(&one, &definition) && two.may_follow(&new, &definition));
+        assert!(!two.may_follow(&raised, &definition), "both come after one");
+        assert!(!one.may_follow(&one, &definition) && !one.may_follow(&two, &definition));
+        let beyond = Axis { granted: 21, ..two };
+        assert!(!beyond.may_follow(&one, &definition));
+    }
+
+    proptest! {
+        /// Whatever is extended and raised, in whichever order, and whichever versions a master misses: extents that it takes over
+        /// never overlap those that it knew.
+        #[test]
+        fn extents_never_overlap(deeds in proptest::collection::vec((any::<bool>(), 1u64..50, any::<bool>()), 1..60)) {
+            let definition = define(r#"{"last":1000}"#).unwrap();
+            let (mut home, mut other) = (Axis::new(&definition), Axis::new(&definition));
+            let mut given: Vec<Span> = Vec::new();
+            for (raises, n, heard) in deeds {
+                let next = match raises {
+                    true => home.raised(&definition, home.granted + n),
+                    false => home.extended(&definition, ONE.0, ONE.1, n),
+                };
+                let Some(next) = next else { continue };
+                prop_assert!(next.may_follow(&home, &definition) && next.may_follow(&other, &definition));
+                prop_assert!(!home.may_follow(&next, &definition));
+                home = next;
+                if let Some(extent) = next.last {
+                    prop_assert!(given.iter().all(|known| known.to <= extent.span.from));
+                    given.push(extent.span);
+                }
+                if heard {
+                    other = next;
+                }
+            }
+        }
+
+        #[test]
+        fn a_span_is_used_up_from_its_beginning(from in 0u64..100, len in 0u64..100, parts in proptest::collection::vec(0u64..30, 0..20)) {
+            let whole = Span { from, to: from + len };
+            let mut left = whole;
+            let taken: Vec<Span> = parts.iter().map(|n| left.take(*n)).collect();
+            let mut at = from;
+            for (part, n) in taken.iter().zip(&parts) {
+                prop_assert_eq!((part.from, part.len() <= *n), (at, true));
+                at = part.to;
+            }
+            prop_assert_eq!(left, Span { from: at, to: whole.to });
+        }
+    }
+}
