@@ -26,6 +26,7 @@ pub mod process;
 #[cfg(feature = "rpc")]
 pub mod rpc;
 pub mod segment;
+pub mod sequence;
 pub mod setting;
 #[cfg(feature = "cli")]
 pub mod settings;

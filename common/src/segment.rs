@@ -176,6 +176,25 @@ impl SegmentDefinition {
         Ok(Self { axis, step, step_min, step_max, threshold, increment, offset })
     }
 
+    /// The same as a person says it, with nothing left out.
+    pub fn source(&self) -> SegmentSource {
+        SegmentSource {
+            first: Some(self.axis.from),
+            last: Some(self.axis.to.saturating_sub(1)),
+            step: Some(self.step),
+            step_min: Some(self.step_min),
+            step_max: Some(self.step_max),
+            threshold: Some(self.threshold),
+            increment: Some(self.increment),
+            offset: Some(self.offset),
+        }
+    }
+
+    /// Whether both give the same numbers: steps and threshold say how they are fetched, not which ones come.
+    pub fn same_ids(&self, other: &Self) -> bool {
+        (self.axis, self.increment, self.offset) == (other.axis, other.increment, other.offset)
+    }
+
     /// The places that there are.
     pub const fn axis(&self) -> Span {
         self.axis
@@ -194,6 +213,11 @@ impl SegmentDefinition {
     /// How much of a segment is used before the next one is asked for, in hundredths.
     pub const fn threshold(&self) -> u8 {
         self.threshold
+    }
+
+    /// How far the numbers of two places beside each other are from each other.
+    pub const fn increment(&self) -> u64 {
+        self.increment
     }
 
     /// The number of a place on the axis.

@@ -40,7 +40,7 @@ impl<A: Audit> Accounts for Admin<A> {
             if note.as_ref().is_some_and(|(_, action, _)| *action == Action::LockOut) {
                 self.counters.lockouts.fetch_add(1, Ordering::Relaxed);
             }
-            match self.driver.ask(move |id| Event::Keep { id, logins, note }).await {
+            match self.driver.ask(move |id| Event::KeepLogins { id, logins, note }).await {
                 Ok(Reply::Kept) => Ok(()),
                 Ok(_) | Err(Refused::Stopping) => Err(Unavailable::ShuttingDown),
                 Err(Refused::Overloaded) => Err(Unavailable::Overloaded),

@@ -204,7 +204,9 @@ impl<A: Audit> Masters for Admin<A> {
             let leased = leased_types(ledger, now.wall);
             let row = |namespace: &Namespace, by: &str, retired| NamespaceRow {
                 // An agent that serves it asks for one then.
-                leased: namespace.token_type().is_on_demand() || leased.contains(&namespace.token_type()),
+                leased: namespace
+                    .token_type()
+                    .is_none_or(|token_type| token_type.is_on_demand() || leased.contains(&token_type)),
                 about: noted(ledger, namespace.name()),
                 ..namespace_row(namespace, by, retired)
             };

@@ -16,7 +16,11 @@ use common::rpc::lease::{
     LeaseServiceRequest, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Registered, Rent,
     RentRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
+use common::rpc::ranges::{
+    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+};
 use common::rpc::transport::{Limits, accept};
+use common::segment::Span;
 use common::setting::{Change, Setting, SettingKey};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -228,6 +232,30 @@ impl LeaseService for LeaseServer {
             let _ = self.driver.tell(Event::Retired);
         }
         answer
+    }
+
+    async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<Span, Refusal> {
+        self.allowed()?;
+        ask!(self.driver, move |id| Event::Segment { id, request }, Reply::Segment)
+    }
+
+    async fn keep_sections(self, _: Context, request: KeepRequest) -> Result<KeepReply, Refusal> {
+        self.allowed()?;
+        ask!(self.driver, move |id| Event::Keep { id, request }, Reply::Keep)
+    }
+
+    async fn raise_sections(
+        self,
+        _: Context,
+        request: RaiseRequest,
+    ) -> Result<Vec<Result<Raised, NotRaised>>, Refusal> {
+        self.allowed()?;
+        ask!(self.driver, move |id| Event::Raise { id, request }, Reply::Raise)
+    }
+
+    async fn section_routes(self, _: Context, request: RoutesRequest) -> Result<RoutesReply, Refusal> {
+        self.allowed()?;
+        ask!(self.driver, move |id| Event::Routes { id, request }, Reply::Routes)
     }
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Refusal> {

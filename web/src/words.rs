@@ -294,6 +294,7 @@ words! {
     capacity: "Per token", "每令牌容量";
     capacity_hour: "{0} an hour", "每小时 {0}";
     capacity_tick: "{0} a tick", "每个时间单位 {0}";
+    capacity_ever: "{0} in all", "共 {0}";
     capacity_day: "{0} a day", "每天 {0}";
     daily_reset: "Daily reset", "每日重置";
     step: "Step", "步长";

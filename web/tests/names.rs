@@ -125,7 +125,7 @@ async fn what_is_noted_is_replaced_whole_and_what_is_wrong_with_it_is_said() {
 async fn a_names_page_shows_what_is_noted_and_what_agents_say_of_it() {
     let (sample, _, router) = console(Role::Admin);
     sample.change(|state| {
-        let text = Kind::String.default_token_type().name();
+        let text = Kind::String.default_token_type().unwrap().name();
         state.namespaces[1].definition.token_type = Some(text.to_owned());
         let plugins = json!([{"plugin": "quota", "per_day": 10_000}]);
         state.namespaces[1].definition.plugins = serde_json::from_value(plugins).unwrap();

@@ -99,7 +99,8 @@ impl Engine {
         let series = self.series_mut(at)?;
         // Given back first, so that a refusal costs nothing. If others were taken above them, they are ours to use.
         let part = part.filter(|part| !series.serial.put_back(part.bucket, part.serials.clone()));
-        let (last, layout, token_type) = (series.serial.bucket(), series.layout.clone(), series.namespace.token_type());
+        let (last, layout, token_type) =
+            (series.serial.bucket(), series.layout.clone(), series.namespace.token_type().ok_or_else(broken)?);
         let (lease, offset) = self.lease(effects, token_type)?;
         let bucket = layout.gate(offset, &lease, last, effects.wall()).map_err(|e| complete(effects, e))?;
         let prefix = layout.prefix(offset, &lease, &bucket)?;

@@ -151,7 +151,7 @@ impl Engine {
     /// # Errors
     /// Any [`Refusal`]; then no ID was given.
     pub fn refill_uniq96(&mut self, effects: &mut impl Effects, n: u32) -> Result<Refilled, Refusal> {
-        let token_type = Kind::Uniq96.default_token_type();
+        let token_type = Kind::Uniq96.default_token_type().ok_or_else(broken)?;
         let wanted =
             Wanted { axis: UNIQ96_AXIS, series: None, token_type, definition: None, ahead_max: UNIQ96_AHEAD_MAX, n };
         self.refill_ticks(effects, &wanted)
@@ -165,7 +165,7 @@ impl Engine {
     pub fn refill_layout(&mut self, effects: &mut impl Effects, at: usize, n: u32) -> Result<Refilled, Refusal> {
         let series = self.series.get(at).ok_or_else(broken)?;
         let (Layout::Ticks(definition), Some(axis)) = (&series.layout, series.axis) else { return Err(broken()) };
-        let (definition, token_type) = (Arc::clone(definition), series.namespace.token_type());
+        let (definition, token_type) = (Arc::clone(definition), series.namespace.token_type().ok_or_else(broken)?);
         if u64::from(n) > definition.batch_max() {
             return Err(Refusal::BadParameter(format!(
                 "n: at most {} by this name at once: a token has {} IDs in a tick of {} ms, and they may lie {} ms ahead of the \

@@ -331,7 +331,7 @@ impl Names {
                 if let Err(why) = known {
                     tracing::debug!(%name, %why, "a name that was registered is served at its first request");
                 }
-                if let Some(why) = self.minter.never_leases(token_type) {
+                if let Some(why) = token_type.and_then(|token_type| self.minter.never_leases(token_type)) {
                     tracing::warn!(%name, "registered, but {why}");
                 }
                 Ok(changed == Changed::Done)

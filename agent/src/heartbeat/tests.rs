@@ -19,7 +19,11 @@ use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
     ListedLease, Mode, NamespacesRequest, Refusal as Said, Registered, RentRequest, TerminateRequest, TokenRequest,
 };
+use common::rpc::ranges::{
+    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+};
 use common::rpc::transport;
+use common::segment::Span;
 use common::time::{DAY_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use std::sync::Mutex;
@@ -155,6 +159,22 @@ impl LeaseService for Master {
     async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Said> {
         self.with(|records| records.finds.push(request.names));
         Ok(self.with(|records| records.registered.clone()))
+    }
+
+    async fn request_segment(self, _: Context, _: SegmentRequest) -> Result<Span, Said> {
+        Err(Said::PeerAway)
+    }
+
+    async fn keep_sections(self, _: Context, _: KeepRequest) -> Result<KeepReply, Said> {
+        Err(Said::PeerAway)
+    }
+
+    async fn raise_sections(self, _: Context, _: RaiseRequest) -> Result<Vec<Result<Raised, NotRaised>>, Said> {
+        Err(Said::PeerAway)
+    }
+
+    async fn section_routes(self, _: Context, _: RoutesRequest) -> Result<RoutesReply, Said> {
+        Err(Said::PeerAway)
     }
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Said> {

@@ -88,7 +88,9 @@ pub(super) async fn define(
         "capacity": namespace.capacity(),
         "per": namespace.kind().spec().unit.name(),
     });
-    if let (Some(why), Some(shown)) = (agent.minter.never_leases(namespace.token_type()), shown.as_object_mut()) {
+    if let (Some(why), Some(shown)) =
+        (namespace.token_type().and_then(|token_type| agent.minter.never_leases(token_type)), shown.as_object_mut())
+    {
         shown.insert("warning".to_owned(), why.into());
     }
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };

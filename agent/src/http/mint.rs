@@ -35,6 +35,7 @@ const LARGE: u32 = 20_000;
 pub(super) const LARGE_MAX: usize = 32;
 
 const NUMBERS: &[&str] = &["n", "format"];
+const PLAIN: &[&str] = &["n"];
 const STRINGS: &[&str] = &["n", "biz", "custom"];
 
 /// In the place of a kind: whichever the name is of.
@@ -95,6 +96,7 @@ impl Plan {
 fn parameters(kind: Kind) -> &'static [&'static str] {
     match kind.spec().form {
         Form::Number { .. } | Form::Layout { .. } => NUMBERS,
+        Form::Plain | Form::Keyed => PLAIN,
         Form::Template { .. } => STRINGS,
     }
 }

@@ -130,7 +130,7 @@ fn describe() -> utoipa::openapi::OpenApi {
         let of_default =
             if named.is_some() { format!("{title} of the generator `default`.") } else { format!("{title}.") };
         let parameters = || match kind.spec().form {
-            Form::Number { .. } | Form::Layout { .. } => NumberQuery::into_params(|| None),
+            Form::Number { .. } | Form::Layout { .. } | Form::Plain | Form::Keyed => NumberQuery::into_params(|| None),
             Form::Template { .. } => StringQuery::into_params(|| None),
         };
         let operation = |id: String, summary: String| {

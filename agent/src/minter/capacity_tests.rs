@@ -35,7 +35,7 @@ fn small(kit: &Kit) -> (Arc<Minter>, Arc<Generator>) {
     }
     minter.set_leases(leases, 0).unwrap();
     let generator = Arc::clone(minter.generator(Kind::String, "small").unwrap());
-    assert_eq!(generator.namespace().token_type(), TokenType::String2IncludeLetter);
+    assert_eq!(generator.namespace().token_type(), Some(TokenType::String2IncludeLetter));
     (minter, generator)
 }
 

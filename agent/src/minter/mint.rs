@@ -68,8 +68,9 @@ impl<'a> SourceRef<'a> {
         }
     }
 
-    fn token_type(self) -> TokenType {
-        self.namespace().map_or(Kind::Uniq96.default_token_type(), Namespace::token_type)
+    /// The type of token that it takes; `None`: it takes a range of numbers.
+    fn token_type(self) -> Option<TokenType> {
+        self.namespace().map_or_else(|| Kind::Uniq96.default_token_type(), Namespace::token_type)
     }
 }
 
@@ -162,7 +163,7 @@ impl Minter {
     ) -> Result<Runs, Refusal> {
         let mut waited = Duration::ZERO;
         loop {
-            let turn = self.queue_up(Some(from.token_type())).await?;
+            let turn = self.queue_up(from.token_type()).await?;
             if part.is_none() {
                 // Whoever was before us may have opened a window.
                 match self.try_take(from, n)? {
@@ -190,7 +191,9 @@ impl Minter {
                 Fast::All(run) => return Ok(run.into()),
                 Fast::Some(part) => Some(part),
                 Fast::None => {
-                    self.resumed_blocking(from.token_type());
+                    if let Some(token_type) = from.token_type() {
+                        self.resumed_blocking(token_type);
+                    }
                     None
                 }
             };

@@ -65,7 +65,8 @@ pub struct GeneratorView {
     /// What it mints.
     pub kind: &'static str,
     /// The type of token it needs.
-    pub token_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_type: Option<&'static str>,
     /// The template, for strings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
@@ -157,7 +158,7 @@ impl Minter {
             Ok(GeneratorView {
                 name: namespace.name().clone(),
                 kind: namespace.kind().name(),
-                token_type: namespace.token_type().name(),
+                token_type: namespace.token_type().map(|token_type| token_type.name()),
                 template: namespace.template().map(|template| template.source().to_owned()),
                 layout: namespace.layout().map(LayoutDefinition::title),
                 everyday_reset: namespace.everyday_reset(),

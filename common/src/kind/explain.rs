@@ -176,7 +176,7 @@ pub fn explain_known(text: &str, known: &Known<'_>) -> Result<Explained, Explain
 fn reason(text: &str, templates: usize) -> ExplainError {
     let refusals = Kind::ALL.into_iter().filter_map(|kind| match kind.spec().form {
         Form::Number { refusal, .. } => refusal(text),
-        Form::Template { .. } | Form::Layout { .. } => None,
+        Form::Template { .. } | Form::Layout { .. } | Form::Plain | Form::Keyed => None,
     });
     let near = |e: &ParseError| match e {
         ParseError::Calendar { .. } => true,

@@ -14,7 +14,7 @@ use serde::Serialize;
 pub(super) const SPEC: Spec = Spec {
     name: "layout",
     title: "Layouts",
-    right: Right {
+    right: Some(Right {
         token_type: TokenType::Uint2,
         token_types: &[
             TokenType::Uint1,
@@ -25,7 +25,7 @@ pub(super) const SPEC: Spec = Spec {
             TokenType::Uint13Bit,
         ],
         wanted: "the uint types",
-    },
+    }),
     unit: Bucket::Tick,
     // The block has no serials: it says by which definition the name was minted. Time is durable in the header.
     durable: Durable::Block { number: 3 },

@@ -12,6 +12,8 @@
 //! | [`Kind::String`] | a token of a string type | day | a block for each name | a template |
 //! | [`Kind::Layout`] | a `uint1` or `uint2` token that fits its bits | a tick of 1 ms to 10 s | the time mark in the header, and a block that says which definition it is | a layout ([`crate::layout`]), an encoding |
 //! | [`Kind::Uniq96`] | a `uint2` token | millisecond | the time mark in the header | none: it has no names |
+//! | [`Kind::Segment`] | a segment of the name's axis | none | segments and their marks, in the lineage file | an axis and steps ([`crate::segment`]) |
+//! | [`Kind::Sequence`] | a section of the name's keys | none | sections and their bounds, in the lineage file | keys and steps ([`crate::sequence`]) |
 //!
 //! Two kinds are numbers of a form of our own, both packed from the most significant bit on, so that a larger number is never an earlier time:
 //!
@@ -29,6 +31,7 @@
 
 mod explain;
 mod layout;
+mod plain;
 mod string;
 mod text;
 mod uniq64;
@@ -66,6 +69,10 @@ pub enum Kind {
     String,
     /// Numbers whose bits the definition says.
     Layout,
+    /// Plain numbers that masters hand out in segments.
+    Segment,
+    /// A counter for each key.
+    Sequence,
     /// Numbers of 96 bits. No record and no definition is of this kind: it keeps no serial, so it has no names.
     #[serde(skip_deserializing)]
     Uniq96,
@@ -78,8 +85,8 @@ pub struct Spec {
     pub name: &'static str,
     /// What its IDs are called in sentences.
     pub title: &'static str,
-    /// What an agent has to hold to mint it.
-    pub right: Right,
+    /// The token that an agent has to lease to mint it; `None`: it takes a range of numbers, and no token.
+    pub right: Option<Right>,
     /// The unit of time that an ID carries: in it, token and serial are unique.
     pub unit: Bucket,
     /// What the serial file keeps of it.
@@ -119,6 +126,11 @@ pub enum Durable {
     },
     /// Time: the mark in the header.
     Mark,
+    /// Ranges that masters granted: with the leases, in the lineage file.
+    Ranges {
+        /// That of the kind, which no block has.
+        number: u8,
+    },
 }
 
 /// How the IDs of a kind are written.
@@ -147,6 +159,10 @@ pub enum Form {
         /// A layout that will do.
         example: Preset,
     },
+    /// As whole numbers in decimal that carry neither time nor token, as many as the name's axis has. There is no `default`.
+    Plain,
+    /// The same, a sequence for each key. A request names the key.
+    Keyed,
 }
 
 /// A field of a number.
@@ -202,9 +218,9 @@ pub struct UnknownKind(String);
 
 impl Kind {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 4] = [Self::Uniq64, Self::Uniq96, Self::String, Self::Layout];
+    pub const ALL: [Self; 6] = [Self::Uniq64, Self::Uniq96, Self::String, Self::Layout, Self::Segment, Self::Sequence];
     /// Those that have names.
-    pub const NAMED: [Self; 3] = [Self::Uniq64, Self::String, Self::Layout];
+    pub const NAMED: [Self; 5] = [Self::Uniq64, Self::String, Self::Layout, Self::Segment, Self::Sequence];
     /// Those of which there is a generator `default` that nobody has to register.
     pub const PREDEFINED: [Self; 2] = [Self::Uniq64, Self::String];
 
@@ -214,6 +230,8 @@ impl Kind {
             Self::Uniq64 => &uniq64::SPEC,
             Self::String => &string::SPEC,
             Self::Layout => &layout::SPEC,
+            Self::Segment => &plain::SEGMENT,
+            Self::Sequence => &plain::SEQUENCE,
             Self::Uniq96 => &uniq96::SPEC,
         }
     }
@@ -223,24 +241,31 @@ impl Kind {
         self.spec().name
     }
 
-    /// The number in the serial file's flags; 0, which no block has, if it keeps none.
+    /// The number in the serial file's flags, or one that no block has; 0 if it has no names.
     pub const fn number(self) -> u8 {
         match self.spec().durable {
-            Durable::Block { number } => number,
+            Durable::Block { number } | Durable::Ranges { number } => number,
             Durable::Mark => 0,
         }
     }
 
-    /// The type of token it uses when nothing else is said.
-    pub const fn default_token_type(self) -> TokenType {
-        self.spec().right.token_type
+    /// Whether the serial file has blocks of it.
+    pub const fn has_blocks(self) -> bool {
+        matches!(self.spec().durable, Durable::Block { .. })
+    }
+
+    /// The type of token it uses when nothing else is said; `None` if it uses none.
+    pub fn default_token_type(self) -> Option<TokenType> {
+        self.spec().right.as_ref().map(|right| right.token_type)
     }
 }
 
 impl TryFrom<u8> for Kind {
     type Error = UnknownKind;
+    /// That of a block of the serial file.
     fn try_from(number: u8) -> Result<Self, UnknownKind> {
-        Self::NAMED.into_iter().find(|kind| kind.number() == number).ok_or_else(|| UnknownKind(number.to_string()))
+        let mut blocks = Self::NAMED.into_iter().filter(|kind| kind.has_blocks());
+        blocks.find(|kind| kind.number() == number).ok_or_else(|| UnknownKind(number.to_string()))
     }
 }
 
@@ -270,6 +295,8 @@ pub enum Bucket {
     Millisecond,
     /// Layouts: as long as the definition says, 1 ms to 10 s.
     Tick,
+    /// Plain numbers carry no time: they are counted once and for all.
+    Ever,
 }
 
 impl Bucket {
@@ -280,6 +307,7 @@ impl Bucket {
             Self::Hour => "hour",
             Self::Millisecond => "millisecond",
             Self::Tick => "tick",
+            Self::Ever => "ever",
         }
     }
 
@@ -289,6 +317,7 @@ impl Bucket {
             Self::Day => DAY_MS,
             Self::Hour => HOUR_MS,
             Self::Millisecond | Self::Tick => 1,
+            Self::Ever => i64::MAX,
         })
     }
 }
@@ -382,28 +411,31 @@ mod tests {
 
     #[test]
     fn kinds_have_their_numbers_and_names() {
-        assert_eq!(Kind::NAMED.map(Kind::number), [1, 2, 3]);
-        assert_eq!(Kind::ALL.map(Kind::name), ["uniq64", "uniq96", "string", "layout"]);
+        assert_eq!(Kind::NAMED.map(Kind::number), [1, 2, 3, 4, 5]);
+        assert_eq!(Kind::ALL.map(Kind::name), ["uniq64", "uniq96", "string", "layout", "segment", "sequence"]);
         for kind in Kind::NAMED {
-            assert_eq!((Kind::try_from(kind.number()), kind.to_string().parse()), (Ok(kind), Ok(kind)));
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+            assert_eq!(Kind::try_from(kind.number()).ok(), kind.has_blocks().then_some(kind));
         }
         assert!(Kind::try_from(0).is_err());
         let refusal = "uniq96".parse::<Kind>().unwrap_err().to_string();
-        assert_eq!(refusal, "'uniq96' is not a kind of generator; there are uniq64, string, layout");
+        assert_eq!(refusal, "'uniq96' is not a kind of generator; there are uniq64, string, layout, segment, sequence");
     }
 
     /// Records and messages hold these bytes, and definitions these words.
     #[test]
     fn only_kinds_with_names_are_read_back() {
-        for (kind, place) in Kind::NAMED.into_iter().zip([0u32, 1, 2]) {
+        for (kind, place) in Kind::NAMED.into_iter().zip([0u32, 1, 2, 3, 4]) {
             assert_eq!(bincode::serialize(&kind).unwrap(), place.to_le_bytes());
             assert_eq!(bincode::deserialize::<Kind>(&place.to_le_bytes()).unwrap(), kind);
             assert_eq!(serde_json::from_str::<Kind>(&format!("\"{kind}\"")).unwrap(), kind);
         }
-        assert!(bincode::deserialize::<Kind>(&3u32.to_le_bytes()).is_err());
+        assert!(bincode::deserialize::<Kind>(&5u32.to_le_bytes()).is_err());
         let refusal = serde_json::from_str::<Kind>("\"uniq96\"").unwrap_err().to_string();
         assert!(
-            refusal.starts_with("unknown variant `uniq96`, expected one of `uniq64`, `string`, `layout`"),
+            refusal.starts_with(
+                "unknown variant `uniq96`, expected one of `uniq64`, `string`, `layout`, `segment`, `sequence`"
+            ),
             "{refusal}"
         );
     }
@@ -415,9 +447,11 @@ mod tests {
         assert_eq!(named, Kind::NAMED);
         for kind in Kind::ALL {
             let Spec { right, durable, definition, unit, form, numbers, .. } = kind.spec();
-            assert!(right.token_types.contains(&right.token_type), "{kind}");
-            assert_eq!(matches!(durable, Durable::Block { .. }), definition.is_some(), "{kind}: a name is a series");
-            assert_eq!(DAY_MS % unit.span().0, 0, "{kind}: no unit crosses a day");
+            assert!(right.as_ref().is_none_or(|right| right.token_types.contains(&right.token_type)), "{kind}");
+            assert_eq!(matches!(durable, Durable::Ranges { .. }), right.is_none(), "{kind}: a token or ranges");
+            let kept = matches!(durable, Durable::Block { .. } | Durable::Ranges { .. });
+            assert_eq!(kept, definition.is_some(), "{kind}: a name is a series, or has ranges");
+            assert!(*unit == Bucket::Ever || DAY_MS % unit.span().0 == 0, "{kind}: no unit crosses a day");
             if let Form::Number { serials, fields, .. } = form {
                 let serial_bits = fields.last().map(|(_, bits)| 1u64 << bits);
                 assert_eq!(serial_bits, Some(*serials), "{kind}: the serial stands last");

@@ -10,7 +10,7 @@ use chrono::Datelike as _;
 pub(super) const SPEC: Spec = Spec {
     name: "string",
     title: "Strings",
-    right: Right {
+    right: Some(Right {
         token_type: TokenType::String2IncludeLetter,
         token_types: &[
             TokenType::String2IncludeLetter,
@@ -19,7 +19,7 @@ pub(super) const SPEC: Spec = Spec {
             TokenType::String3OnlyNumber,
         ],
         wanted: "the string2 and string3 types",
-    },
+    }),
     unit: Bucket::Day,
     durable: Durable::Block { number: 2 },
     form: Form::Template { default: DEFAULT_TEMPLATE },

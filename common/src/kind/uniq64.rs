@@ -40,7 +40,7 @@ pub const UNIQ64_SERIALS_PER_HOUR: u64 = 1 << 31;
 pub(super) const SPEC: Spec = Spec {
     name: "uniq64",
     title: "Uniq64",
-    right: Right { token_type: TokenType::Uint2, token_types: &[TokenType::Uint2], wanted: "uint2" },
+    right: Some(Right { token_type: TokenType::Uint2, token_types: &[TokenType::Uint2], wanted: "uint2" }),
     unit: Bucket::Hour,
     durable: Durable::Block { number: 1 },
     form: Form::Number {

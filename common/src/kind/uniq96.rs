@@ -50,7 +50,7 @@ const _: () = assert!(HALF_DIGITS as u32 * 5 == HALF_BITS && 2 * HALF_BITS >= 96
 pub(super) const SPEC: Spec = Spec {
     name: "uniq96",
     title: "Uniq96",
-    right: Right { token_type: TokenType::Uint2, token_types: &[TokenType::Uint2], wanted: "uint2" },
+    right: Some(Right { token_type: TokenType::Uint2, token_types: &[TokenType::Uint2], wanted: "uint2" }),
     unit: Bucket::Millisecond,
     durable: Durable::Mark,
     form: Form::Number {

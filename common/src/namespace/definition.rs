@@ -1,11 +1,13 @@
 //! Definitions as people write them, and why one is refused.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Namespace, Scope};
+use super::{Namespace, Ranges, Scope};
 use crate::encoding::{EncodingSource, InvalidEncoding, Secrets};
 use crate::kind::Kind;
 use crate::layout::{InvalidDefinition, LayoutDefinition, LayoutSource};
 use crate::plugin::{PluginSpec, SpecError};
+use crate::segment::{InvalidSegment, SegmentDefinition, SegmentSource};
+use crate::sequence::{InvalidSequence, SequenceDefinition, SequenceSource};
 use crate::strategy::Strategies;
 use crate::template::TemplateError;
 use crate::token::{TokenType, UnknownTokenType};
@@ -28,7 +30,8 @@ pub struct Definition {
     /// Whether the serial starts at 0 each day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub everyday_reset: Option<bool>,
-    /// How many serials are reserved at once at first.
+    /// How many serials are reserved at once at first; for `segment` how many numbers a segment has at first, for `sequence` by how much
+    /// a section's bound grows at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
     /// `kind` (the default): no other name of this kind gives equal IDs. `own`: others may.
@@ -65,6 +68,39 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<serde_json::Value>>))]
     pub plugins: Option<Vec<PluginSpec>>,
+    /// For `segment`: the first place on the axis; 1 if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<u64>,
+    /// For `segment`: the last place; as far as numbers of 63 bits go if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<u64>,
+    /// For `segment`: the fewest numbers that a segment has; a tenth of `step` if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_min: Option<u32>,
+    /// For `segment`: the most; 1,000 times `step` if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_max: Option<u32>,
+    /// For `segment`: how much of a segment is used before the next one is asked for, 1 to 90 hundredths; 20 if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<u8>,
+    /// For `segment`: the number given is `offset + increment x place`; 1 if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub increment: Option<u64>,
+    /// For `segment`: see `increment`; 0 if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// For `sequence`: how wide the numbers are, 32 or 63 bits; 63 if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u8>,
+    /// For `sequence`: how many keys share one bound and one agent; 100,000 if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys_per_section: Option<u32>,
+    /// For `sequence`: how far one master may raise a bound beyond what it knows of the other one; 2^28, or 2^20 of 32 bits, if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solo_allowance: Option<u64>,
+    /// For `sequence`: which agents serve it, those started with this set; `default` if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
 }
 
 impl Definition {
@@ -85,6 +121,17 @@ impl Definition {
             ahead_max_ms: None,
             encoding: None,
             plugins: None,
+            first: None,
+            last: None,
+            step_min: None,
+            step_max: None,
+            threshold: None,
+            increment: None,
+            offset: None,
+            width: None,
+            keys_per_section: None,
+            solo_allowance: None,
+            set: None,
         }
     }
 
@@ -116,9 +163,9 @@ impl Definition {
         }
     }
 
-    /// What only layouts may say, if it is said.
-    pub(super) fn said_of_layouts(&self) -> Option<&'static str> {
-        let said = [
+    /// What names of other kinds may say and this one may not, if it is said.
+    pub(super) fn said_of_others(&self) -> Option<&'static str> {
+        let layouts = [
             (self.layout.is_some(), "layout"),
             (self.bits.is_some(), "bits"),
             (self.epoch.is_some(), "epoch"),
@@ -126,7 +173,73 @@ impl Definition {
             (self.fields.is_some(), "fields"),
             (self.ahead_max_ms.is_some(), "ahead_max_ms"),
         ];
-        said.into_iter().find_map(|(said, what)| said.then_some(what))
+        let segments = [
+            (self.first.is_some(), "first"),
+            (self.last.is_some(), "last"),
+            (self.step_min.is_some(), "step_min"),
+            (self.step_max.is_some(), "step_max"),
+            (self.threshold.is_some(), "threshold"),
+            (self.increment.is_some(), "increment"),
+            (self.offset.is_some(), "offset"),
+        ];
+        let sequences = [
+            (self.width.is_some(), "width"),
+            (self.keys_per_section.is_some(), "keys_per_section"),
+            (self.solo_allowance.is_some(), "solo_allowance"),
+            (self.set.is_some(), "set"),
+        ];
+        let plain = [
+            (self.everyday_reset == Some(true), "everyday_reset"),
+            (self.token_type.is_some(), "token_type"),
+            (self.encoding.is_some(), "encoding"),
+        ];
+        let (is_layout, is_segment, is_sequence) =
+            (self.kind == Kind::Layout, self.kind == Kind::Segment, self.kind == Kind::Sequence);
+        let not_of = |own: bool| move |_: &&(bool, &'static str)| !own;
+        let others = (layouts.iter().filter(not_of(is_layout)))
+            .chain(segments.iter().filter(not_of(is_segment)))
+            .chain(sequences.iter().filter(not_of(is_sequence)))
+            .chain(plain.iter().filter(not_of(!is_segment && !is_sequence)));
+        others.into_iter().find_map(|(said, what)| said.then_some(*what))
+    }
+
+    /// What a definition of kind `segment` or `sequence` says.
+    pub(super) fn ranges(&self) -> Result<Option<Ranges>, NamespaceError> {
+        Ok(match self.kind {
+            Kind::Segment => Some(Ranges::Segment(SegmentDefinition::new(&SegmentSource {
+                first: self.first,
+                last: self.last,
+                step: self.step,
+                step_min: self.step_min,
+                step_max: self.step_max,
+                threshold: self.threshold,
+                increment: self.increment,
+                offset: self.offset,
+            })?)),
+            Kind::Sequence => Some(Ranges::Sequence(SequenceDefinition::new(&SequenceSource {
+                width: self.width,
+                step: self.step,
+                keys_per_section: self.keys_per_section,
+                solo_allowance: self.solo_allowance,
+                set: self.set.clone(),
+            })?)),
+            _ => None,
+        })
+    }
+
+    /// The same with what a name of kind `segment` or `sequence` says, nothing left out.
+    pub(super) fn with_ranges(self, ranges: &Ranges) -> Self {
+        match ranges {
+            Ranges::Segment(definition) => {
+                let SegmentSource { first, last, step, step_min, step_max, threshold, increment, offset } =
+                    definition.source();
+                Self { first, last, step, step_min, step_max, threshold, increment, offset, ..self }
+            }
+            Ranges::Sequence(definition) => {
+                let SequenceSource { width, step, keys_per_section, solo_allowance, set } = definition.source();
+                Self { width, step, keys_per_section, solo_allowance, set, ..self }
+            }
+        }
     }
 
     /// What a definition of kind `layout` says.
@@ -160,6 +273,20 @@ pub enum NamespaceError {
     /// The layout, or what goes with it, is refused.
     #[error(transparent)]
     Layout(#[from] InvalidDefinition),
+    /// What is said of segments is refused.
+    #[error(transparent)]
+    Segment(#[from] InvalidSegment),
+    /// What is said of sequences is refused.
+    #[error(transparent)]
+    Sequence(#[from] InvalidSequence),
+    /// The record of a name whose numbers come in ranges cannot be read.
+    #[error("the record of a {kind} cannot be read: {why}")]
+    Stored {
+        /// Its kind.
+        kind: Kind,
+        /// What is wrong.
+        why: String,
+    },
     /// The encoding is refused.
     #[error("the encoding cannot be taken: {0}")]
     Encoding(#[from] InvalidEncoding),
@@ -209,6 +336,14 @@ pub enum NamespaceError {
         token_type: TokenType,
         /// What it can use.
         wanted: &'static str,
+    },
+    /// Each name of this kind has numbers of its own.
+    #[error(
+        "a {kind} has a name of its own, and its numbers are its own: take another name than 'default', and leave scope kind out"
+    )]
+    OwnNumbers {
+        /// What it was to mint.
+        kind: Kind,
     },
     /// A series that all names share does not restart for one of them.
     #[error(

@@ -17,6 +17,8 @@ use crate::kind::{Form, Kind, Spec};
 use crate::layout::{InvalidDefinition, InvalidLayout, LayoutDefinition, LayoutSource};
 use crate::parameters::ClusterId;
 use crate::plugin::{self, PluginSpec};
+use crate::segment::SegmentDefinition;
+use crate::sequence::SequenceDefinition;
 use crate::strategy::Strategies;
 use crate::template::{Overlap, Template};
 use crate::time::WallMs;
@@ -46,15 +48,67 @@ impl Scope {
     }
 }
 
+/// What a name stands for whose numbers come in ranges that masters grant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ranges {
+    /// Segments of one axis.
+    Segment(SegmentDefinition),
+    /// Sections of keys, each with a sequence.
+    Sequence(SequenceDefinition),
+}
+
+impl Ranges {
+    /// As a record keeps it: JSON, as of a layout.
+    fn stored(&self) -> Option<String> {
+        // Texts and numbers only: there is nothing in it that JSON has no form for.
+        match self {
+            Self::Segment(definition) => serde_json::to_string(&definition.source()).ok(),
+            Self::Sequence(definition) => serde_json::to_string(&definition.source()).ok(),
+        }
+    }
+
+    fn read_stored(kind: Kind, text: &str) -> Result<Self, NamespaceError> {
+        let broken = |e: serde_json::Error| NamespaceError::Stored { kind, why: e.to_string() };
+        Ok(match kind {
+            Kind::Segment => Self::Segment(SegmentDefinition::new(&serde_json::from_str(text).map_err(broken)?)?),
+            _ => Self::Sequence(SequenceDefinition::new(&serde_json::from_str(text).map_err(broken)?)?),
+        })
+    }
+
+    /// How many numbers there are.
+    fn capacity(&self) -> u64 {
+        match self {
+            Self::Segment(definition) => definition.axis().len(),
+            Self::Sequence(definition) => definition.width().last(),
+        }
+    }
+
+    fn step(&self) -> u32 {
+        match self {
+            Self::Segment(definition) => definition.step(),
+            Self::Sequence(definition) => definition.step(),
+        }
+    }
+
+    fn same_ids(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Segment(mine), Self::Segment(its)) => mine.same_ids(its),
+            (mine, its) => mine == its,
+        }
+    }
+}
+
 /// What a name stands for. Built only by checks, so the parts fit each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "RawNamespace", into = "RawNamespace")]
 pub struct Namespace {
     name: GeneratorName,
     kind: Kind,
-    token_type: TokenType,
+    /// Not there of names whose numbers come in ranges.
+    token_type: Option<TokenType>,
     template: Option<Box<Template>>,
     layout: Option<Box<LayoutDefinition>>,
+    ranges: Option<Box<Ranges>>,
     everyday_reset: bool,
     step: u32,
     scope: Scope,
@@ -115,18 +169,19 @@ impl Namespace {
         let plugins = Self::checked_plugins(&name, definition)?;
         let layout = match form {
             Form::Layout { .. } => Some(Box::new(definition.layout_definition()?)),
-            Form::Number { .. } | Form::Template { .. } => match definition.said_of_layouts() {
-                Some(what) => return Err(NamespaceError::Superfluous { kind, what }),
-                None => None,
-            },
+            _ => None,
         };
+        if let Some(what) = definition.said_of_others() {
+            return Err(NamespaceError::Superfluous { kind, what });
+        }
+        let Some(right) = right else { return Self::of_ranges(name, definition, plugins) };
         let token_type = match (&definition.token_type, &layout) {
             (Some(text), _) => text.parse()?,
             (None, Some(layout)) => layout.token_type(),
             (None, None) => right.token_type,
         };
         let template = match (form, &definition.template) {
-            (Form::Number { .. } | Form::Layout { .. }, Some(_)) => {
+            (Form::Number { .. } | Form::Layout { .. } | Form::Plain | Form::Keyed, Some(_)) => {
                 return Err(NamespaceError::TemplateSuperfluous { kind });
             }
             (Form::Template { default }, None) => {
@@ -138,6 +193,7 @@ impl Namespace {
             (_, None) => None,
             (_, Some(source)) => Some(Box::new(Template::parse(source, token_type.family())?)),
         };
+        let (token_type, ranges) = (Some(token_type), None);
         if let Some(layout) = layout {
             let (step, scope) = (Self::STEP_DEFAULT, definition.scope.unwrap_or_default());
             let everyday_reset = definable.everyday_reset;
@@ -150,6 +206,7 @@ impl Namespace {
                 token_type,
                 template,
                 layout,
+                ranges,
                 everyday_reset,
                 step,
                 scope,
@@ -171,7 +228,53 @@ impl Namespace {
             return Err(NamespaceError::SharedReset { kind });
         }
         let (layout, early) = (None, false);
-        Ok(Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins, written })
+        Ok(Self {
+            name,
+            kind,
+            token_type,
+            template,
+            layout,
+            ranges,
+            everyday_reset,
+            step,
+            scope,
+            early,
+            plugins,
+            written,
+        })
+    }
+
+    /// That of a name whose numbers come in ranges. Each has numbers of its own, so its scope is its own, whatever is said.
+    fn of_ranges(
+        name: GeneratorName,
+        definition: &Definition,
+        plugins: Box<[PluginSpec]>,
+    ) -> Result<Self, NamespaceError> {
+        let kind = definition.kind;
+        if definition.template.is_some() {
+            return Err(NamespaceError::TemplateSuperfluous { kind });
+        }
+        if name.is_default() || definition.scope == Some(Scope::Kind) {
+            return Err(NamespaceError::OwnNumbers { kind });
+        }
+        let ranges = definition.ranges()?.map(Box::new);
+        let step = ranges.as_ref().map_or(Self::STEP_DEFAULT, |ranges| ranges.step());
+        let (token_type, template, layout, written) = (None, None, None, None);
+        let (everyday_reset, scope, early) = (false, Scope::Own, false);
+        Ok(Self {
+            name,
+            kind,
+            token_type,
+            template,
+            layout,
+            ranges,
+            everyday_reset,
+            step,
+            scope,
+            early,
+            plugins,
+            written,
+        })
     }
 
     /// How numbers without a layout are written, if not in decimal.
@@ -205,14 +308,16 @@ impl Namespace {
     /// The namespace `default` of one of the [`Kind::PREDEFINED`].
     pub fn default_of(kind: Kind) -> Self {
         let token_type = kind.default_token_type();
-        let template = match kind.spec().form {
-            Form::Number { .. } | Form::Layout { .. } => None,
-            Form::Template { default } => Template::parse(default, token_type.family()).ok().map(Box::new),
+        let template = match (&kind.spec().form, token_type) {
+            (Form::Template { default }, Some(token_type)) => {
+                Template::parse(default, token_type.family()).ok().map(Box::new)
+            }
+            _ => None,
         };
         let everyday_reset = kind.spec().definition.as_ref().is_some_and(|definable| definable.everyday_reset);
         let (name, step, scope) = (GeneratorName::default(), Self::STEP_DEFAULT, Scope::Kind);
-        let (layout, early, plugins, written) = (None, false, Box::default(), None);
-        Self { name, kind, token_type, template, layout, everyday_reset, step, scope, early, plugins, written }
+        let (layout, ranges, early, plugins, written) = (None, None, false, Box::default(), None);
+        Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, early, plugins, written }
     }
 
     /// Whether IDs can be minted by it for a year from `now` at least. Registered names go on as long as they last.
@@ -240,6 +345,7 @@ impl Namespace {
                 return definition.text(layout.fill(prefix, serial, 0));
             }
             (Form::Template { .. }, template) => template.as_ref()?,
+            (Form::Plain | Form::Keyed, _) => return None,
         };
         let token = TokenKey { family: template.family(), value: token };
         let bound = template.bind(offset, offset.day_bucket(at), token).ok()?;
@@ -255,7 +361,7 @@ impl Namespace {
     pub fn definition(&self) -> Definition {
         let all = Definition {
             kind: self.kind,
-            token_type: Some(self.token_type.name().to_owned()),
+            token_type: self.token_type.map(|token_type| token_type.name().to_owned()),
             template: self.template.as_ref().map(|template| template.source().to_owned()),
             everyday_reset: Some(self.everyday_reset),
             step: Some(self.step),
@@ -264,6 +370,10 @@ impl Namespace {
             encoding: self.encoding().cloned(),
             ..Definition::default()
         };
+        if let Some(ranges) = &self.ranges {
+            let everyday_reset = None;
+            return Definition { everyday_reset, ..all }.with_ranges(ranges);
+        }
         let Some(definition) = &self.layout else { return all };
         let LayoutSource { layout, bits, epoch, unit_ms, fields } = definition.source();
         let ahead_max_ms = u32::try_from(definition.ahead_max().0).ok();
@@ -293,7 +403,8 @@ impl Namespace {
     /// A string that both can write, if it cannot be proved that there is none; only strings are compared. `None`: proved.
     pub fn overlap(&self, other: &Self) -> Option<Overlap> {
         let (mine, its) = (self.template.as_ref()?, other.template.as_ref()?);
-        Some(mine.overlap(self.token_type, its, other.token_type)).filter(|overlap| *overlap != Overlap::Disjoint)
+        let (token_type, its_type) = (self.token_type?, other.token_type?);
+        Some(mine.overlap(token_type, its, its_type)).filter(|overlap| *overlap != Overlap::Disjoint)
     }
 
     /// What stands around minting by it. Which IDs come does not depend on it.
@@ -338,8 +449,8 @@ impl Namespace {
         self.kind
     }
 
-    /// The type of token it needs.
-    pub fn token_type(&self) -> TokenType {
+    /// The type of token it needs; `None`: its numbers come in ranges that masters grant.
+    pub fn token_type(&self) -> Option<TokenType> {
         self.token_type
     }
 
@@ -351,6 +462,22 @@ impl Namespace {
     /// What it is by; there for layouts and only for them.
     pub fn layout(&self) -> Option<&LayoutDefinition> {
         self.layout.as_deref()
+    }
+
+    /// What it is by; there for segments and only for them.
+    pub fn segments(&self) -> Option<&SegmentDefinition> {
+        match self.ranges.as_deref() {
+            Some(Ranges::Segment(definition)) => Some(definition),
+            _ => None,
+        }
+    }
+
+    /// What it is by; there for sequences and only for them.
+    pub fn sequences(&self) -> Option<&SequenceDefinition> {
+        match self.ranges.as_deref() {
+            Some(Ranges::Sequence(definition)) => Some(definition),
+            _ => None,
+        }
     }
 
     /// Whether both count by the same ticks: of two names with one layout no number is equal, unless one's scope is its own.
@@ -367,9 +494,10 @@ impl Namespace {
 
     /// How many IDs one token can give in the kind's unit of time.
     pub fn capacity(&self) -> u64 {
-        match &self.layout {
-            Some(definition) => definition.layout().serials_per_tick(),
-            None => capacity_of(self.kind, self.template.as_deref()),
+        match (&self.layout, &self.ranges) {
+            (Some(definition), _) => definition.layout().serials_per_tick(),
+            (None, Some(ranges)) => ranges.capacity(),
+            (None, None) => capacity_of(self.kind, self.template.as_deref()),
         }
     }
 
@@ -380,12 +508,22 @@ impl Namespace {
 
     /// Whether both give the same IDs: all is equal but perhaps the step and the plugins.
     pub fn same_ids(&self, other: &Self) -> bool {
-        let ids = |namespace: &Self| Self { step: 0, layout: None, plugins: Box::default(), ..namespace.clone() };
+        let ids = |namespace: &Self| Self {
+            step: 0,
+            layout: None,
+            ranges: None,
+            plugins: Box::default(),
+            ..namespace.clone()
+        };
         let layouts = match (&self.layout, &other.layout) {
             (Some(mine), Some(its)) => mine.same_ids(its),
             (mine, its) => mine == its,
         };
-        layouts && ids(self) == ids(other)
+        let ranges = match (&self.ranges, &other.ranges) {
+            (Some(mine), Some(its)) => mine.same_ids(its),
+            (mine, its) => mine == its,
+        };
+        layouts && ranges && ids(self) == ids(other)
     }
 
     /// A number that stands for the definition in the serial file.
@@ -423,11 +561,19 @@ impl Namespace {
         // Texts and numbers only: there is nothing in it that JSON has no form for.
         let encoding = self.written.as_ref().and_then(|written| serde_json::to_string(written.source()).ok());
         let template = self.template.as_deref().map(Template::source);
-        let template = template.or(layout.as_deref()).or(encoding.as_deref()).unwrap_or("").as_bytes();
+        let ranges = self.ranges.as_ref().and_then(|ranges| ranges.stored());
+        let template = template.or(layout.as_deref()).or(encoding.as_deref()).or(ranges.as_deref());
+        let template = template.unwrap_or("").as_bytes();
         // Both lengths fit: a name has at most 15 bytes, a template at most 256, a layout less than 1,000.
         let [name_len, ..] = name.len().to_le_bytes();
         let [low, high, ..] = template.len().to_le_bytes();
-        let head = [CHECKSUM_VERSION, self.kind.number(), self.token_type.wire(), self.everyday_reset.into(), name_len];
+        let head = [
+            CHECKSUM_VERSION,
+            self.kind.number(),
+            self.token_type.map_or(0, TokenType::wire),
+            self.everyday_reset.into(),
+            name_len,
+        ];
         head.iter().chain(name).chain(&[low, high]).chain(template).copied().collect()
     }
 }
@@ -436,7 +582,7 @@ fn capacity_of(kind: Kind, template: Option<&Template>) -> u64 {
     match (&kind.spec().form, template) {
         (Form::Number { serials, .. }, _) => *serials,
         (Form::Template { .. }, template) => template.map_or(0, Template::capacity),
-        (Form::Layout { .. }, _) => 0,
+        (Form::Layout { .. } | Form::Plain | Form::Keyed, _) => 0,
     }
 }
 
@@ -460,6 +606,11 @@ impl TryFrom<RawNamespace> for Namespace {
     type Error = NamespaceError;
     fn try_from(raw: RawNamespace) -> Result<Self, NamespaceError> {
         let Stored { plugins, encoding, of: template } = stored::read(raw.template)?;
+        if raw.kind.spec().right.is_none() {
+            let ranges = Ranges::read_stored(raw.kind, template.as_deref().unwrap_or_default())?;
+            let definition = Definition { plugins, kind: raw.kind, ..Definition::default() }.with_ranges(&ranges);
+            return Self::define(raw.name, &definition);
+        }
         let definition = Definition {
             plugins,
             encoding,
@@ -476,7 +627,7 @@ impl TryFrom<RawNamespace> for Namespace {
                 let encoding = Some(stored.encoding().clone());
                 Definition { layout, bits, epoch, unit_ms, fields, ahead_max_ms, encoding, ..definition }
             }
-            Form::Number { .. } | Form::Template { .. } => {
+            Form::Number { .. } | Form::Template { .. } | Form::Plain | Form::Keyed => {
                 Definition { template, everyday_reset: Some(raw.everyday_reset), step: Some(raw.step), ..definition }
             }
         };
@@ -487,15 +638,17 @@ impl TryFrom<RawNamespace> for Namespace {
 
 impl From<Namespace> for RawNamespace {
     fn from(namespace: Namespace) -> Self {
-        let template = match &namespace.layout {
-            Some(definition) => Some(definition.stored()),
-            None => namespace.template.as_ref().map(|template| template.source().to_owned()),
+        let template = match (&namespace.layout, &namespace.ranges) {
+            (Some(definition), _) => Some(definition.stored()),
+            (None, Some(ranges)) => ranges.stored(),
+            (None, None) => namespace.template.as_ref().map(|template| template.source().to_owned()),
         };
         Self {
             template: stored::written(&namespace.plugins, namespace.written().map(WrittenAs::source), template),
             name: namespace.name,
             kind: namespace.kind,
-            token_type: namespace.token_type,
+            // Records have one; of a name without a token it says nothing.
+            token_type: namespace.token_type.unwrap_or(TokenType::Uint2),
             everyday_reset: namespace.everyday_reset,
             step: namespace.step,
             scope: namespace.scope,

@@ -38,8 +38,8 @@ fn the_defaults_are_what_their_definitions_define() {
         assert_eq!(Namespace::define(namespace.name().clone(), &namespace.definition()).as_ref(), Ok(namespace));
     }
     let [uniq64, text] = defaults;
-    assert_eq!((uniq64.token_type(), uniq64.template()), (TokenType::Uint2, None));
-    assert_eq!(text.token_type(), TokenType::String2IncludeLetter);
+    assert_eq!((uniq64.token_type(), uniq64.template()), (Some(TokenType::Uint2), None));
+    assert_eq!(text.token_type(), Some(TokenType::String2IncludeLetter));
     assert_eq!(text.template().map(Template::source), Some(DEFAULT_TEMPLATE));
     assert_eq!(Namespace::define(name("default"), &UNIQ64), Ok(uniq64));
     assert_eq!(Namespace::define(name("default"), &string(DEFAULT_TEMPLATE)), Ok(text));
@@ -166,7 +166,7 @@ fn a_layout_is_defined_by_a_presets_name_or_by_its_fields() {
     let snowflake = layout(r#"{"kind":"layout","layout":"snowflake"}"#).unwrap();
     assert_eq!(
         (snowflake.kind(), snowflake.token_type(), snowflake.capacity()),
-        (Kind::Layout, TokenType::Uint10Bit, 4_096)
+        (Kind::Layout, Some(TokenType::Uint10Bit), 4_096)
     );
     let same = r#"{"kind":"layout","bits":64,"epoch":"2010-11-04T01:42:54.657Z","unit_ms":1,
         "fields":["zero:1","time:41","token:10","serial:12"]}"#;
@@ -189,9 +189,9 @@ fn a_layout_is_defined_by_a_presets_name_or_by_its_fields() {
         assert_eq!(again, other);
     }
     let encoded = layout(r#"{"kind":"layout","layout":"discord","encoding":{"form":"sqids","length":12}}"#).unwrap();
-    assert_eq!(encoded.token_type(), TokenType::Uint10Bit);
+    assert_eq!(encoded.token_type(), Some(TokenType::Uint10Bit));
     let wide = layout(r#"{"kind":"layout","layout":"sonyflake"}"#).unwrap();
-    assert_eq!(wide.token_type(), TokenType::Uint2);
+    assert_eq!(wide.token_type(), Some(TokenType::Uint2));
     let again: Namespace = bincode::deserialize(&bincode::serialize(&encoded).unwrap()).unwrap();
     assert_eq!(again, encoded);
 }
@@ -315,4 +315,48 @@ fn the_encoding_of_a_uniq64_is_a_part_of_what_the_name_stands_for() {
         let refusal = Namespace::define(name(of_name), &definition).unwrap_err().to_string();
         assert!(refusal.contains(said), "{refusal}");
     }
+}
+
+#[test]
+fn names_whose_numbers_come_in_ranges_are_defined_and_kept_whole() {
+    for json in [
+        r#"{"kind":"segment"}"#,
+        r#"{"kind":"segment","first":1000,"step":50,"increment":2,"offset":1,"threshold":30}"#,
+        r#"{"kind":"sequence"}"#,
+        r#"{"kind":"sequence","width":32,"step":500,"keys_per_section":1000,"solo_allowance":4096,"set":"payments"}"#,
+    ] {
+        let known = layout(json).unwrap();
+        assert_eq!((known.token_type(), known.scope(), known.kind().has_blocks()), (None, Scope::Own, false));
+        let definition = serde_json::to_string(&known.definition()).unwrap();
+        assert_eq!(layout(&definition).as_ref(), Ok(&known), "{definition}");
+        let again: Namespace = bincode::deserialize(&bincode::serialize(&known).unwrap()).unwrap();
+        assert_eq!(again, known);
+        assert!(known.is_met_by(&known));
+    }
+    let [one, slow, moved] = [
+        r#"{"kind":"segment","first":10}"#,
+        r#"{"kind":"segment","first":10,"step":5}"#,
+        r#"{"kind":"segment","first":11}"#,
+    ]
+    .map(|json| layout(json).unwrap());
+    assert!(one.is_met_by(&slow) && !one.is_met_by(&moved), "steps say how numbers are fetched, not which come");
+    assert_ne!(one.checksum(), moved.checksum());
+    for (json, why) in [
+        (r#"{"kind":"segment","width":32}"#, "takes no width"),
+        (r#"{"kind":"sequence","first":1}"#, "takes no first"),
+        (r#"{"kind":"uniq64","threshold":5}"#, "takes no threshold"),
+        (r#"{"kind":"string","set":"a"}"#, "takes no set"),
+        (r#"{"kind":"segment","token_type":"uint2"}"#, "takes no token_type"),
+        (r#"{"kind":"sequence","encoding":"hex"}"#, "takes no encoding"),
+        (r#"{"kind":"segment","everyday_reset":true}"#, "takes no everyday_reset"),
+        (r#"{"kind":"segment","layout":"snowflake"}"#, "takes no layout"),
+        (r#"{"kind":"segment","template":"{token}"}"#, "takes no template"),
+        (r#"{"kind":"segment","scope":"kind"}"#, "numbers are its own"),
+        (r#"{"kind":"segment","increment":0}"#, "again and again"),
+        (r#"{"kind":"sequence","width":64}"#, "32 or 63"),
+    ] {
+        let refusal = layout(json).unwrap_err().to_string();
+        assert!(refusal.contains(why), "{json}: {refusal}");
+    }
+    assert!(Namespace::define(name("default"), &serde_json::from_str(r#"{"kind":"segment"}"#).unwrap()).is_err());
 }

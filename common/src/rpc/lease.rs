@@ -1,10 +1,14 @@
 //! `LeaseService`: what agents ask of a master.
 
+use super::ranges::{
+    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+};
 use crate::clock::TestClock;
 use crate::kind::Kind;
 use crate::lease::{Generation, Grant, Receipt};
 use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, MasterId, SessionId};
+use crate::segment::Span;
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
@@ -65,6 +69,14 @@ pub trait LeaseService {
     /// As [`define_namespace`](Self::define_namespace), of a name that the caller served before and that the masters have
     /// forgotten: nothing else is registered while they may have ([`Refusal::Quiet`]).
     async fn restore_namespace(request: DefineRequest) -> Result<Changed, Refusal>;
+    /// A segment of a name's axis, out of what this master was granted by both. Each call gets a further one.
+    async fn request_segment(request: SegmentRequest) -> Result<Span, Refusal>;
+    /// An allocator keeps its sections: all that this master lists for it. To be asked of both masters.
+    async fn keep_sections(request: KeepRequest) -> Result<KeepReply, Refusal>;
+    /// Raises the bounds of sections that the caller serves, each for itself, in the order in which they were asked for.
+    async fn raise_sections(request: RaiseRequest) -> Result<Vec<Result<Raised, NotRaised>>, Refusal>;
+    /// Who serves which sections of a name. Those that are asked for and that nobody serves are given to somebody.
+    async fn section_routes(request: RoutesRequest) -> Result<RoutesReply, Refusal>;
 }
 
 /// A call for a token.
@@ -518,6 +530,20 @@ pub enum Refusal {
     AboutsFull {
         /// The bound, in bytes.
         max: u32,
+    },
+    /// All numbers of a segment's axis that this master may give were given, and there are no more on the axis.
+    #[error("there are no more numbers of '{name}' here: its axis has ended")]
+    AxisEnded {
+        /// The name.
+        name: GeneratorName,
+    },
+    /// This master has no numbers of that axis at the moment, and gets further ones only with the other master.
+    #[error(
+        "this master has no more numbers of '{name}' at the moment, and gets further ones only together with the other one"
+    )]
+    NoNumbers {
+        /// The name.
+        name: GeneratorName,
     },
 }
 

@@ -8,6 +8,7 @@ pub mod ended;
 pub mod lease;
 pub mod mint;
 pub mod peer;
+pub mod ranges;
 pub mod transport;
 
 /// Grows with every change of the wire that older programs cannot read.

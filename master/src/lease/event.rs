@@ -11,6 +11,10 @@ use common::rpc::lease::{
     Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
+use common::rpc::ranges::{
+    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+};
+use common::segment::Span;
 use common::setting::{Change, Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
@@ -145,13 +149,41 @@ pub enum Event {
         actor: Actor,
     },
     /// Somebody logged in or out at this master's console, or used the login.
-    Keep {
+    KeepLogins {
         /// Whom to answer, once it is durable.
         id: RequestId,
         /// The logins as they are now; `None` is over.
         logins: Vec<(SecretHash, Option<Login>)>,
         /// Who did what to what, for this master's audit.
         note: Option<(Actor, Action, String)>,
+    },
+    /// An agent wants a segment.
+    Segment {
+        /// Whom to answer.
+        id: RequestId,
+        /// What it says.
+        request: SegmentRequest,
+    },
+    /// An allocator keeps its sections.
+    Keep {
+        /// Whom to answer.
+        id: RequestId,
+        /// What it says.
+        request: KeepRequest,
+    },
+    /// An allocator raises bounds of its sections.
+    Raise {
+        /// Whom to answer.
+        id: RequestId,
+        /// What it says.
+        request: RaiseRequest,
+    },
+    /// Somebody asks who serves which sections.
+    Routes {
+        /// Whom to answer.
+        id: RequestId,
+        /// What it says.
+        request: RoutesRequest,
     },
     /// A message from the other master.
     Message(Box<PeerFrame>),
@@ -232,7 +264,15 @@ pub enum Reply {
     Commanded(Result<Lease, Refusal>),
     /// To [`Event::Greeting`].
     Greeted(Vec<PeerMessage>),
-    /// To [`Event::Keep`]: it is durable.
+    /// To [`Event::Segment`].
+    Segment(Result<Span, Refusal>),
+    /// To [`Event::Keep`].
+    Keep(Result<KeepReply, Refusal>),
+    /// To [`Event::Raise`], in the order of the question.
+    Raise(Result<Vec<Result<Raised, NotRaised>>, Refusal>),
+    /// To [`Event::Routes`].
+    Routes(Result<RoutesReply, Refusal>),
+    /// To [`Event::KeepLogins`]: it is durable.
     Kept,
 }
 

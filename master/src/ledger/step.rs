@@ -5,6 +5,7 @@ use super::pair::Pairwise;
 use super::state::Ledger;
 use crate::lease::{Alarm, Effects, Event, Reply, Write};
 use common::audit::{Cause, Entry};
+use common::rpc::lease::Refusal;
 use common::setting::Change;
 use common::time::Now;
 
@@ -47,13 +48,17 @@ impl Ledger<Pairwise> {
                 let reply = self.on_extend(now, key, fx);
                 fx.reply(id, Reply::Commanded(reply));
             }
-            Event::Keep { id, logins, note } => {
+            Event::KeepLogins { id, logins, note } => {
                 if let Some((actor, action, subject)) = note {
                     fx.writes.push(Write::Audit(Entry::new(now.wall, actor, action, &subject, "")));
                 }
                 fx.writes.extend(logins.into_iter().map(|(hash, login)| Write::Login(hash, login)));
                 fx.reply(id, Reply::Kept);
             }
+            Event::Segment { id, .. } => fx.reply(id, Reply::Segment(Err(Refusal::NoSuchName))),
+            Event::Keep { id, .. } => fx.reply(id, Reply::Keep(Err(Refusal::NoSuchName))),
+            Event::Raise { id, .. } => fx.reply(id, Reply::Raise(Err(Refusal::NoSuchName))),
+            Event::Routes { id, .. } => fx.reply(id, Reply::Routes(Err(Refusal::NoSuchName))),
             Event::Message(frame) => {
                 self.on_messages(now, *frame, fx);
                 let answers = std::mem::take(&mut fx.answers);

@@ -23,7 +23,8 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
             let template = namespace.template().map_or("", |template| template.source());
             let reset = if namespace.everyday_reset() { " everyday_reset" } else { "" };
             let own = if namespace.scope() == Scope::Own { " scope own" } else { "" };
-            let detail = format!("{} {}{reset}{own} {template}", namespace.kind(), namespace.token_type());
+            let token = namespace.token_type().map_or("", |token_type| token_type.name());
+            let detail = format!("{} {token}{reset}{own} {template}", namespace.kind());
             vec![(Action::Define, subject, detail)]
         }
         SettingValue::About(about) => {

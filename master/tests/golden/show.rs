@@ -144,7 +144,15 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
             let deny = if lease.deny { " denied" } else { "" };
             format!("{} {}{deny}", lease.agent_id, span(lease.from, lease.until))
         }
-        Reply::Token(Err(e))
+        Reply::Segment(Ok(span)) => format!("segment {}..{}", span.from, span.to),
+        Reply::Keep(Ok(reply)) => format!("keeps {:?}", reply.sections),
+        Reply::Raise(Ok(raised)) => format!("{raised:?}"),
+        Reply::Routes(Ok(reply)) => format!("{:?}", reply.routes),
+        Reply::Segment(Err(e))
+        | Reply::Keep(Err(e))
+        | Reply::Raise(Err(e))
+        | Reply::Routes(Err(e))
+        | Reply::Token(Err(e))
         | Reply::Rent(Err(e))
         | Reply::Terminate(Err(e))
         | Reply::List(Err(e))

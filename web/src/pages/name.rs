@@ -175,6 +175,7 @@ pub(super) fn per(kind: Kind, w: &'static Words) -> &'static str {
         Bucket::Day => w.capacity_day,
         Bucket::Hour | Bucket::Millisecond => w.capacity_hour,
         Bucket::Tick => w.capacity_tick,
+        Bucket::Ever => w.capacity_ever,
     }
 }
 

@@ -430,7 +430,7 @@ pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
     let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };
     let definition = Definition {
         kind,
-        token_type: Some(kind.default_token_type().name().to_owned()),
+        token_type: kind.default_token_type().map(|token_type| token_type.name().to_owned()),
         template: template.map(str::to_owned),
         everyday_reset: Some(true),
         step: Some(1_000),

@@ -315,7 +315,7 @@ impl Plugin for Recorder {
 
     fn needs(&self, kind: Kind) -> Needs {
         match kind.spec().form {
-            KindForm::Number { .. } => Needs::Ranges,
+            KindForm::Number { .. } | KindForm::Plain | KindForm::Keyed => Needs::Ranges,
             KindForm::Template { .. } | KindForm::Layout { .. } => Needs::Texts,
         }
     }

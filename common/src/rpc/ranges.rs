@@ -1,0 +1,163 @@
+//! What agents ask of a master about numbers that are handed out in ranges: segments of an axis, and sections of keys.
+
+use crate::lease::Generation;
+use crate::namespace::GeneratorName;
+use crate::parameters::{AgentId, ClusterId, SessionId};
+use crate::sequence::{Route, Section, ServedAt};
+use serde::{Deserialize, Serialize};
+
+/// Sets that an agent serves at most.
+pub const SETS_MAX: usize = 64;
+/// Raises in one call at most.
+pub const RAISES_MAX: usize = 1_024;
+/// Sections that one call asks the routes of at most.
+pub const ROUTES_ASKED_MAX: usize = 1_024;
+/// Routes in one answer at most; the rest by another call from the last section on.
+pub const ROUTES_MAX: usize = 1_024;
+
+/// A call for a segment. Each gets a further one: nothing is remembered of those before, so an answer counts only for the call that
+/// waits for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SegmentRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The session that will use it.
+    pub session: SessionId,
+    /// The cluster it belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// Of which axis.
+    pub name: GeneratorName,
+    /// How many places; fewer may come, at least 1.
+    pub wanted: u32,
+    /// After the last place that the session was ever granted of this axis; 0: none. A master that knows less has forgotten something.
+    pub seen: u64,
+}
+
+/// A call of an allocator by which it keeps its sections. It is answered with all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KeepRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The session that serves.
+    pub session: SessionId,
+    /// The cluster it belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// Where others reach it.
+    pub address: ServedAt,
+    /// The sets that it serves, at most [`SETS_MAX`].
+    pub sets: Vec<GeneratorName>,
+    /// Memory that it may use for keys, in bytes.
+    pub memory: u64,
+    /// Memory that it uses for keys, in bytes.
+    pub used: u64,
+    /// Calls for keys a second, lately.
+    pub per_second: u32,
+    /// It is about to stop, or an operator drains it: it wants no further sections.
+    pub leaves: bool,
+}
+
+/// What an allocator serves.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KeepReply {
+    /// How long an allocator serves after it sent the call that was answered so, in milliseconds of its own clock
+    /// (`--sequence-lease`).
+    pub lease_ms: u32,
+    /// All that the answering master lists for it, ascending by name and section.
+    pub sections: Vec<HeldSections>,
+}
+
+/// Sections beside each other that one session serves under one number of owners.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct HeldSections {
+    /// Of which name.
+    pub name: GeneratorName,
+    /// The first.
+    pub from: Section,
+    /// After the last.
+    pub to: Section,
+    /// Which owner this is; 1: nobody had them before.
+    pub g: Generation,
+}
+
+/// A call to raise bounds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RaiseRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The session that serves.
+    pub session: SessionId,
+    /// The cluster it belongs to.
+    pub cluster: Option<ClusterId>,
+    /// What is wanted, at most [`RAISES_MAX`].
+    pub raises: Vec<Raise>,
+}
+
+/// One bound.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Raise {
+    /// Of which name.
+    pub name: GeneratorName,
+    /// Of which section.
+    pub section: Section,
+    /// Which owner the caller is.
+    pub g: Generation,
+    /// How far.
+    pub to: RaiseTo,
+}
+
+/// How far a bound is to be raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RaiseTo {
+    /// By a step from where it is: the caller loads the section, and does not know the bound.
+    ByAStep,
+    /// To this number; nothing happens if it is there already.
+    Number(u64),
+}
+
+/// What became of one raise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Raised {
+    /// The bound before.
+    pub from: u64,
+    /// The bound now, durable at the master. It may be less than was asked for: as far as this master may go alone, or the last number.
+    pub max_seq: u64,
+}
+
+/// Why a bound was not raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+pub enum NotRaised {
+    /// Another session serves the section, or another owner than the caller believes to be, or it is being given to somebody else.
+    #[error("another owner")]
+    OtherOwner,
+    /// This master went as far as it may without the other one.
+    #[error("the solo allowance is used up, and the other master is away")]
+    Allowance,
+    /// There are no more numbers of this width.
+    #[error("the numbers of this width are used up")]
+    UsedUp,
+    /// There is no such sequence or section.
+    #[error("no such sequence")]
+    Unknown,
+}
+
+/// A call for who serves what.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RoutesRequest {
+    /// The cluster the caller belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// Of which name.
+    pub name: GeneratorName,
+    /// Of which sections, at most [`ROUTES_ASKED_MAX`]. Those that nobody serves are given to somebody, if there is one.
+    pub sections: Vec<Section>,
+    /// Beside them all of the name, at most [`ROUTES_MAX`], from this one on.
+    pub all_from: Option<Section>,
+}
+
+/// Who serves what.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RoutesReply {
+    /// Ascending. A section that is not among them is served by nobody at the moment.
+    pub routes: Vec<Route>,
+    /// Where to go on, if there are more.
+    pub next: Option<Section>,
+}

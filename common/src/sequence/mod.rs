@@ -1,0 +1,221 @@
+//! Sequences: one strictly growing counter for every key of a name.
+//!
+//! A key belongs to a *section*, and in it to a *slot*. The keys of a section share one bound, `max_seq`, which masters make durable; who
+//! serves a section gives each slot's next number below it ([`section`](Section)). There are [`SLOTS`] slots in a name.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod route;
+
+pub use route::{Route, ServedAt};
+
+use crate::namespace::{GeneratorName, NameError};
+use serde::{Deserialize, Serialize};
+
+/// Slots of a name: whole numbers below have one of their own, texts share them.
+pub const SLOTS: u64 = 1 << 32;
+/// Keys of a section when nothing else is said.
+pub const KEYS_PER_SECTION_DEFAULT: u32 = 100_000;
+/// Numbers by which a section's bound grows at a time when nothing else is said.
+pub const STEP_DEFAULT: u32 = 10_000;
+/// The largest step that may be said.
+pub const STEP_LIMIT: u32 = 1_000_000_000;
+/// The set of a name of which nothing else is said.
+pub const SET_DEFAULT: &str = "default";
+
+/// How wide the numbers of a name are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Width {
+    /// 1 to 2^32 - 1.
+    W32,
+    /// 1 to 2^63 - 1: what a signed integer of 64 bits holds.
+    #[default]
+    W63,
+}
+
+impl Width {
+    /// In bits.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::W32 => 32,
+            Self::W63 => 63,
+        }
+    }
+
+    /// The last number.
+    pub const fn last(self) -> u64 {
+        (1 << self.bits()) - 1
+    }
+
+    /// How far one master may raise a section beyond what it knows of the other one, when nothing else is said.
+    pub const fn allowance(self) -> u64 {
+        match self {
+            Self::W32 => 1 << 20,
+            Self::W63 => 1 << 28,
+        }
+    }
+}
+
+/// A section of a name: so many slots beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Section(pub u32);
+
+/// What a person says of a name of this kind; what is left out is as usual.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SequenceSource {
+    /// How wide the numbers are, in bits: 32 or 63 (the default).
+    pub width: Option<u8>,
+    /// By how much a section's bound grows at a time: what a crash costs each of its keys at most.
+    pub step: Option<u32>,
+    /// Keys of a section: 2 to 2^32 - 1.
+    pub keys_per_section: Option<u32>,
+    /// How far one master may raise a section beyond what it knows of the other one.
+    pub solo_allowance: Option<u64>,
+    /// Which agents serve it: those that are started with this set.
+    pub set: Option<String>,
+}
+
+/// A definition of a name with a sequence for each key. Built only by checks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SequenceDefinition {
+    width: Width,
+    step: u32,
+    keys_per_section: u32,
+    solo_allowance: u64,
+    set: GeneratorName,
+}
+
+/// Why there is no such definition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidSequence {
+    /// A width that there is not.
+    #[error("width {0}: 32 or 63, in bits")]
+    Width(u8),
+    /// A step that cannot be had.
+    #[error("step {0}: 1 to {STEP_LIMIT}")]
+    Step(u32),
+    /// Too few keys.
+    #[error("keys_per_section {0}: 2 to 4294967295")]
+    Keys(u32),
+    /// An allowance that cannot be had.
+    #[error("solo_allowance {allowance}: {least} (two steps) to {most}, a sixteenth of all numbers")]
+    Allowance {
+        /// What was said.
+        allowance: u64,
+        /// The least that will do.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// No name of a set.
+    #[error("the set: {0}")]
+    Set(#[from] NameError),
+}
+
+impl SequenceDefinition {
+    /// What was said, with all that is left out.
+    ///
+    /// # Errors
+    /// [`InvalidSequence`], with the reason.
+    pub fn new(said: &SequenceSource) -> Result<Self, InvalidSequence> {
+        let width = match said.width {
+            None | Some(63) => Width::W63,
+            Some(32) => Width::W32,
+            Some(other) => return Err(InvalidSequence::Width(other)),
+        };
+        let step = said.step.unwrap_or(STEP_DEFAULT);
+        if !(1..=STEP_LIMIT).contains(&step) {
+            return Err(InvalidSequence::Step(step));
+        }
+        let keys_per_section = said.keys_per_section.unwrap_or(KEYS_PER_SECTION_DEFAULT);
+        if keys_per_section < 2 {
+            return Err(InvalidSequence::Keys(keys_per_section));
+        }
+        let allowance = said.solo_allowance.unwrap_or_else(|| width.allowance());
+        let (least, most) = (u64::from(step).saturating_mul(2), width.last() / 16);
+        if !(least..=most).contains(&allowance) {
+            return Err(InvalidSequence::Allowance { allowance, least, most });
+        }
+        let set = said.set.as_deref().unwrap_or(SET_DEFAULT).parse()?;
+        Ok(Self { width, step, keys_per_section, solo_allowance: allowance, set })
+    }
+
+    /// The same as a person says it, with nothing left out.
+    pub fn source(&self) -> SequenceSource {
+        SequenceSource {
+            width: Some(self.width.bits()),
+            step: Some(self.step),
+            keys_per_section: Some(self.keys_per_section),
+            solo_allowance: Some(self.solo_allowance),
+            set: Some(self.set.as_str().to_owned()),
+        }
+    }
+
+    /// How wide the numbers are.
+    pub const fn width(&self) -> Width {
+        self.width
+    }
+
+    /// By how much a section's bound grows at a time.
+    pub const fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// Keys of a section.
+    pub const fn keys_per_section(&self) -> u32 {
+        self.keys_per_section
+    }
+
+    /// How far one master may raise a section beyond what it knows of the other one.
+    pub const fn solo_allowance(&self) -> u64 {
+        self.solo_allowance
+    }
+
+    /// Which agents serve it.
+    pub const fn set(&self) -> &GeneratorName {
+        &self.set
+    }
+
+    /// How many sections there are.
+    pub const fn sections(&self) -> u32 {
+        // At most 2^31: a section has two keys at least.
+        SLOTS.div_ceil(self.keys_per_section as u64) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn define(json: &str) -> Result<SequenceDefinition, InvalidSequence> {
+        SequenceDefinition::new(&serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn what_is_left_out_is_as_usual() {
+        let usual = define("{}").unwrap();
+        assert_eq!((usual.width(), usual.step(), usual.sections()), (Width::W63, 10_000, 42_950));
+        assert_eq!((usual.solo_allowance(), usual.set().as_str()), (1 << 28, "default"));
+        assert_eq!(SequenceDefinition::new(&usual.source()), Ok(usual));
+        let narrow = define(r#"{"width":32}"#).unwrap();
+        assert_eq!((narrow.width().last(), narrow.solo_allowance()), (u32::MAX.into(), 1 << 20));
+        assert_eq!(Width::W63.last(), i64::MAX as u64);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_reason() {
+        for (json, why) in [
+            (r#"{"width":64}"#, "32 or 63"),
+            (r#"{"step":0}"#, "step 0: 1 to"),
+            (r#"{"keys_per_section":0}"#, "keys_per_section 0"),
+            (r#"{"step":100,"solo_allowance":199}"#, "200 (two steps)"),
+            (r#"{"width":32,"solo_allowance":268435456}"#, "to 268435455"),
+            (r#"{"set":"A B"}"#, "the set: "),
+        ] {
+            let refusal = define(json).unwrap_err().to_string();
+            assert!(refusal.contains(why), "{json}: {refusal}");
+        }
+        assert!(serde_json::from_str::<SequenceSource>(r#"{"steps":1}"#).is_err());
+    }
+}

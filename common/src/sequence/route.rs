@@ -1,0 +1,28 @@
+//! Who serves which sections, as clients and agents tell each other.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::Section;
+use crate::lease::Generation;
+use serde::{Deserialize, Serialize};
+
+/// Where an agent is reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ServedAt {
+    /// By HTTP: `host:port`.
+    pub http: String,
+    /// By RPC: `host:port`.
+    pub rpc: String,
+}
+
+/// Sections beside each other and the agent that serves them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Route {
+    /// The first.
+    pub from: Section,
+    /// After the last.
+    pub to: Section,
+    /// Where the agent is reached.
+    pub address: ServedAt,
+    /// Which owner it is: of two routes that contradict each other the one with the higher counts.
+    pub g: Generation,
+}
