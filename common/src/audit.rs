@@ -112,6 +112,10 @@ pub enum Action {
     Terminate,
     /// `namespace.about`: something else is noted about a generator's name.
     About,
+    /// `axis.extend`: a part of a segment's axis belongs to a run of a master.
+    Extend,
+    /// `axis.raise`: an operator raised a segment's axis.
+    Raise,
 }
 
 impl Action {
@@ -138,6 +142,8 @@ impl Action {
             Self::ForgetClock => "master.forget_clock",
             Self::Terminate => "lease.terminate",
             Self::About => "namespace.about",
+            Self::Extend => "axis.extend",
+            Self::Raise => "axis.raise",
         }
     }
 }

@@ -243,11 +243,11 @@ pub struct Extent {
     pub span: Span,
 }
 
-/// What both masters hold of an axis. Each change is a later version, and what is granted only grows.
+/// What both masters hold of an axis: a setting, so each change of it is a later version. Both numbers only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Axis {
-    /// Counts the changes.
-    pub version: u64,
+    /// An operator wants no place below to be granted or used any more; the first place of the axis if none ever did.
+    pub floor: u64,
     /// Every place below belongs to somebody, or to nobody for ever.
     pub granted: u64,
     /// The last extent; `None` if none was granted, or the last change raised the axis.
@@ -257,10 +257,10 @@ pub struct Axis {
 impl Axis {
     /// That of a new name.
     pub const fn new(definition: &SegmentDefinition) -> Self {
-        Self { version: 0, granted: definition.axis.from, last: None }
+        Self { floor: definition.axis.from, granted: definition.axis.from, last: None }
     }
 
-    /// The next version, by which a run gets up to `wanted` places; `None` at the end of the axis.
+    /// What it becomes when a run gets up to `wanted` places; `None` at the end of the axis.
     pub fn extended(
         &self,
         definition: &SegmentDefinition,
@@ -271,23 +271,27 @@ impl Axis {
         let mut left = Span { from: self.granted, to: definition.axis.to };
         let span = left.take(wanted);
         let last = Some(Extent { master, run, span });
-        (!span.is_empty()).then(|| Self { version: self.version.saturating_add(1), granted: left.from, last })
+        (!span.is_empty()).then_some(Self { floor: self.floor, granted: left.from, last })
     }
 
-    /// The next version, in which everything below `to` belongs to nobody; `None` if that is so already: an axis is never lowered.
+    /// What it becomes when everything below `to` belongs to nobody; `None` if something from there on is granted already, or the axis
+    /// has ended before: it is never lowered.
     pub fn raised(&self, definition: &SegmentDefinition, to: u64) -> Option<Self> {
-        let granted = to.min(definition.axis.to);
-        (granted > self.granted).then(|| Self { version: self.version.saturating_add(1), granted, last: None })
+        let rises = to > self.floor && (self.granted..definition.axis.to).contains(&to);
+        rises.then_some(Self { floor: to, granted: to, last: None })
     }
 
-    /// Whether this can come after `known`, whatever lies between the two: versions and what is granted grow, and its extent was
+    /// Whether this can come after `known`, whatever lies between the two: what is granted never shrinks, and its extent was
     /// nobody's before. What cannot is never confirmed or merged.
     pub fn may_follow(&self, known: &Self, definition: &SegmentDefinition) -> bool {
         let fresh = |extent: &Extent| {
             extent.span.from >= known.granted && !extent.span.is_empty() && extent.span.to == self.granted
         };
-        self.version > known.version
-            && self.granted > known.granted
+        let grows = (self.floor, self.granted) != (known.floor, known.granted);
+        grows
+            && self.floor >= known.floor
+            && self.granted >= known.granted
+            && self.floor <= self.granted
             && self.granted <= definition.axis.to
             && self.last.as_ref().is_none_or(fresh)
     }
@@ -354,18 +358,22 @@ mod tests {
         let definition = define(r#"{"first":10,"last":19}"#).unwrap();
         let new = Axis::new(&definition);
         let one = new.extended(&definition, ONE.0, ONE.1, 6).unwrap();
-        assert_eq!((one.version, one.granted, one.last.unwrap().span), (1, 16, Span { from: 10, to: 16 }));
+        assert_eq!((one.floor, one.granted, one.last.unwrap().span), (10, 16, Span { from: 10, to: 16 }));
         let two = one.extended(&definition, ONE.0, ONE.1, 100).unwrap();
         assert_eq!(two.last.unwrap().span, Span { from: 16, to: 20 });
         assert_eq!(two.extended(&definition, ONE.0, ONE.1, 1), None);
-        assert_eq!((one.raised(&definition, 16), one.raised(&definition, 3)), (None, None));
+        assert_eq!([3, 10, 15, 20].map(|to| one.raised(&definition, to)), [None; 4]);
         let raised = one.raised(&definition, 18).unwrap();
-        assert_eq!((raised.granted, raised.last), (18, None));
+        assert_eq!((raised.floor, raised.granted, raised.last), (18, 18, None));
+        let here = one.raised(&definition, 16).unwrap();
+        assert_eq!((here.floor, here.granted), (16, 16), "what was granted below is used no more");
         assert!(raised.may_follow(&one, &definition) && two.may_follow(&new, &definition));
+        assert!(here.may_follow(&one, &definition) && !one.may_follow(&here, &definition));
         assert!(!two.may_follow(&raised, &definition), "both come after one");
         assert!(!one.may_follow(&one, &definition) && !one.may_follow(&two, &definition));
         let beyond = Axis { granted: 21, ..two };
         assert!(!beyond.may_follow(&one, &definition));
+        assert!(!Axis { floor: 19, ..one }.may_follow(&new, &definition), "a floor above what is granted");
     }
 
     proptest! {

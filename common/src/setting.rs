@@ -9,6 +9,7 @@ use crate::audit::Actor;
 use crate::kind::Kind;
 use crate::namespace::{EarlyNamespace, GeneratorName, Namespace, NamespaceError};
 use crate::parameters::MasterId;
+use crate::segment::{Axis, MasterRun};
 use crate::time::WallMs;
 use core::net::IpAddr;
 use ipnet::IpNet;
@@ -38,6 +39,8 @@ pub enum SettingKey {
     Keys,
     /// What is noted about a generator's name.
     About(GeneratorName),
+    /// How far a segment's axis is granted.
+    Axis(GeneratorName),
 }
 
 impl SettingKey {
@@ -51,6 +54,14 @@ impl SettingKey {
             Self::Namespace(_) => MasterId::One,
             // Where it is known whether there is such a name.
             Self::About(_) => MasterId::One,
+            // Spread over both: these change often.
+            Self::Axis(name) => {
+                if name.checksum() & 1 == 1 {
+                    MasterId::One
+                } else {
+                    MasterId::Two
+                }
+            }
         }
     }
 
@@ -69,6 +80,7 @@ impl fmt::Display for SettingKey {
             Self::Keys => f.write_str("keys"),
             Self::Namespace(name) => name.fmt(f),
             Self::About(name) => write!(f, "about {name}"),
+            Self::Axis(name) => write!(f, "axis of {name}"),
         }
     }
 }
@@ -88,6 +100,8 @@ pub enum SettingValue {
     Retired(Box<Namespace>),
     /// What is noted about a name; empty if it is again as if nothing ever was.
     About(Box<About>),
+    /// How far an axis is granted, and to whom last.
+    Axis(Box<Axis>),
 }
 
 impl SettingValue {
@@ -164,6 +178,8 @@ impl Setting {
             }
             // Its parts are checked when it is read.
             (SettingKey::About(name), SettingValue::About(_)) => !name.is_default(),
+            // What it has to do with its definition and with what was granted before, whoever knows these says.
+            (SettingKey::Axis(name), SettingValue::Axis(axis)) => !name.is_default() && axis.floor <= axis.granted,
             (SettingKey::Users, SettingValue::Users(users)) => {
                 users.len() <= ACCOUNTS_MAX
                     && users.is_sorted_by(|a, b| a.name < b.name)
@@ -219,6 +235,26 @@ pub enum Change {
         name: GeneratorName,
         /// All of it.
         about: Box<About>,
+    },
+    /// A run of a master is to be granted a further part of an axis.
+    Extend {
+        /// Of which name.
+        name: GeneratorName,
+        /// How far it is granted as the one who asks knows it: what was granted meanwhile answers the question.
+        granted: u64,
+        /// To which master.
+        master: MasterId,
+        /// In which of its runs.
+        run: MasterRun,
+        /// How many places.
+        wanted: u64,
+    },
+    /// No place of an axis below is to be granted or used any more.
+    Raise {
+        /// Of which name.
+        name: GeneratorName,
+        /// The first place that may be used.
+        to: u64,
     },
 }
 
@@ -288,6 +324,13 @@ pub enum Outcome {
     NoSuchName,
     /// The notes about all names would be longer than [`ABOUTS_LEN_MAX`].
     AboutsFull,
+    /// An axis is raised to where something is granted already, or beyond its end.
+    NotRaised {
+        /// How far it is granted.
+        granted: u64,
+        /// Its last place.
+        last: u64,
+    },
     /// It cannot be proved that the strings of both names differ.
     Collides {
         /// The other name.
@@ -305,6 +348,7 @@ impl Change {
             Self::Define(namespace) => SettingKey::Namespace(namespace.name().clone()),
             Self::Retire(name) => SettingKey::Namespace(name.clone()),
             Self::About { name, .. } => SettingKey::About(name.clone()),
+            Self::Extend { name, .. } | Self::Raise { name, .. } => SettingKey::Axis(name.clone()),
             Self::FirstAdmin(_)
             | Self::AddUser(_)
             | Self::SetPassword { .. }
@@ -319,7 +363,7 @@ impl Change {
         match self.key() {
             SettingKey::Whitelist => NETWORKS_MAX,
             SettingKey::Namespace(_) if matches!(self, Self::Retire(_)) => RETIRED_MAX,
-            SettingKey::Namespace(_) => NAMESPACES_MAX,
+            SettingKey::Namespace(_) | SettingKey::Axis(_) => NAMESPACES_MAX,
             SettingKey::About(_) => ABOUTS_LEN_MAX,
             SettingKey::Users | SettingKey::Keys => ACCOUNTS_MAX,
         }
@@ -344,6 +388,8 @@ impl Change {
                 None if about.is_empty() => Outcome::AlreadySo,
                 _ => Outcome::Becomes(SettingValue::About(about.clone())),
             },
+            // What becomes of an axis depends on the name's definition.
+            Self::Extend { .. } | Self::Raise { .. } => Outcome::NoSuchName,
             Self::Allow(network) => {
                 let mut networks = networks.to_vec();
                 networks.push(network.trunc());

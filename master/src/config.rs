@@ -1,6 +1,7 @@
 //! The command line of `uniq_master`.
 
 use crate::lease::Limits;
+use crate::lease::cursor::SOLO_SPANS;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use common::calendar::UtcOffset;
@@ -8,10 +9,12 @@ use common::clock::TestClock;
 use common::parameters::{ClusterParameters, MasterId};
 use common::rpc::peer::JoinToken;
 use common::settings::{self, LogFormat};
+use common::time::SpanMs;
 use ipnet::IpNet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Half of a pair of masters that lease tokens to UniqGenerator's agents.
 ///
@@ -146,6 +149,11 @@ pub struct Args {
           value_parser = settings::number(0..=u32::MAX))]
     pub network_grants_per_hour: u32,
 
+    /// How long this master can grant segments of every name alone, by the use of late, while the other one is away: so many numbers
+    /// of an axis it asks for ahead; 1m to 30d. The same at both masters
+    #[arg(long, env = "UNIQ_SOLO_SPAN", default_value = "24h", value_name = "TIME", value_parser = solo_span)]
+    pub solo_span: Duration,
+
     /// The part of each token type's pool, in percent, whose last free values are kept for agents and networks that have held a
     /// lease for an hour or longer, so that newcomers cannot displace agents that start anew; 0 keeps nothing. The same at
     /// both masters
@@ -268,6 +276,11 @@ impl Args {
         }
     }
 
+    /// How long extents of axes shall last.
+    pub fn solo_span(&self) -> SpanMs {
+        SpanMs(i64::try_from(self.solo_span.as_millis()).unwrap_or(i64::MAX))
+    }
+
     /// The parameters of the cluster to be formatted.
     ///
     /// # Errors
@@ -283,6 +296,12 @@ impl Args {
 
 fn parse_id(text: &str) -> Result<MasterId, String> {
     text.parse().ok().and_then(MasterId::from_number).ok_or_else(|| "a master is 1 or 2".to_owned())
+}
+
+fn solo_span(text: &str) -> Result<Duration, String> {
+    let fits = |span: &Duration| SOLO_SPANS.contains(&SpanMs(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)));
+    let span = humantime::parse_duration(text).ok().filter(fits);
+    span.ok_or_else(|| "write a time from 1m to 30d, such as 24h".to_owned())
 }
 
 #[cfg(test)]

@@ -27,6 +27,11 @@ impl GeneratorName {
         &self.0
     }
 
+    /// A number that stands for it in every version of this program: FNV-1a of its bytes.
+    pub fn checksum(&self) -> u64 {
+        super::fnv1a(self.0.as_bytes().iter())
+    }
+
     /// Whether it is [`DEFAULT`](Self::DEFAULT).
     pub fn is_default(&self) -> bool {
         self.0 == Self::DEFAULT

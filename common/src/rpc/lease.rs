@@ -537,6 +537,17 @@ pub enum Refusal {
         /// The name.
         name: GeneratorName,
     },
+    /// An axis is raised to where something is granted already, or beyond its end.
+    #[error(
+        "the axis is granted up to place {granted} already, and ends with {last}: an axis is never lowered; raise it to a place from \
+         {granted} to {last}"
+    )]
+    NotRaised {
+        /// How far it is granted.
+        granted: u64,
+        /// Its last place.
+        last: u64,
+    },
     /// This master has no numbers of that axis at the moment, and gets further ones only with the other master.
     #[error(
         "this master has no more numbers of '{name}' at the moment, and gets further ones only together with the other one"

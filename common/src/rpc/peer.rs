@@ -7,6 +7,7 @@ use super::lease::{AgentReport, Mode, Refusal};
 use crate::audit::{Actor, Cause};
 use crate::clock::TestClock;
 use crate::lease::{Caution, Floor, Generation, Lease, Prep};
+use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use crate::setting::{Change, Setting};
 use crate::time::WallMs;
@@ -175,6 +176,9 @@ pub enum PeerMessage {
         proposals: Vec<Prep>,
         /// With the last page: all settings.
         settings: Vec<Setting>,
+        /// For a receiver that is unmet, with the last page: the sender's proposals of parts of axes. The receiver may have confirmed and
+        /// used them, and forgotten both.
+        extents: Vec<Setting>,
         /// What the sender remembers of the two.
         memory: Memory,
         /// Whether it is the last one.
@@ -270,6 +274,12 @@ pub enum PeerMessage {
     Allows {
         /// The networks; at most [`NETWORKS_MAX`](crate::setting::NETWORKS_MAX).
         networks: Vec<IpNet>,
+    },
+    /// How much is used of axes here lately: sums of which half is forgotten after each half-life, and the places of the longest segment
+    /// that was asked for.
+    SegmentsUsed {
+        /// By name; at most 256.
+        uses: Vec<(GeneratorName, u64, u32)>,
     },
 }
 

@@ -9,6 +9,7 @@ use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
 use common::process::{end, log, signals};
 use common::rpc::peer::JoinToken;
+use common::segment::MasterRun;
 use common::setting::SettingValue;
 use common::settings;
 use futures::FutureExt as _;
@@ -21,7 +22,7 @@ use master::driver::{self, Counters};
 use master::lease::Loaded;
 use master::lease::remedy::vouch as vouched;
 use master::lease::{Identity, Write};
-use master::ledger::Ledger;
+use master::ledger::{Ledger, Salt};
 use master::registry::AgentRegistry;
 use master::remedy;
 use master::replication::join::declare_lost;
@@ -188,7 +189,8 @@ fn vouch(store: &mut impl Store, loaded: &mut Loaded, args: &Args) -> anyhow::Re
     let (Some(writes), Err(why)) = (given, &loaded.proven) else { return Ok(()) };
     tracing::warn!("the operator vouches for this store, which is not proven to be the one it last wrote: {why}");
     store.commit(&writes, loaded.lsn)?;
-    loaded.proven = Ok(());
+    // By an operator's word alone no run goes on.
+    (loaded.proven, loaded.run) = (Ok(()), None);
     loaded.lives.unproven = false;
     Ok(())
 }
@@ -271,10 +273,17 @@ fn run(args: Args) -> anyhow::Result<()> {
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let first_admin = first_admin(&args, &loaded)?;
-    let ledger = Ledger::start(loaded, clock.link_now(), rand::random(), args.test_clock, version)
-        .with_first_whitelist(args.allow.clone())
-        .with_first_admin(first_admin.clone())
-        .with_limits(args.limits());
+    let ledger = Ledger::start(
+        loaded,
+        clock.link_now(),
+        Salt { mark: rand::random(), run: MasterRun(rand::random()) },
+        args.test_clock,
+        version,
+    )
+    .with_first_whitelist(args.allow.clone())
+    .with_first_admin(first_admin.clone())
+    .with_limits(args.limits())
+    .with_solo_span(args.solo_span());
     // This thread serves agents and the other master: a call costs less than waking a second thread for it. The console has a
     // thread of its own, so that a large page keeps no agent waiting.
     let runtime =
@@ -401,6 +410,7 @@ fn shown(args: &Args) -> Vec<FlagRow> {
         ("--network-share", args.network_share.to_string()),
         ("--pool-reserve", args.pool_reserve.to_string()),
         ("--network-grants-per-hour", args.network_grants_per_hour.to_string()),
+        ("--solo-span", humantime::format_duration(args.solo_span).to_string()),
         ("--insecure", args.insecure.to_string()),
         ("--log", args.log.clone()),
     ];

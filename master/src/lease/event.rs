@@ -5,7 +5,7 @@ use crate::replication::lives::{Lives, Unproven};
 use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Caution, Grant, Lease, Prep};
-use common::namespace::Namespace;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
 use common::rpc::lease::{
     Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
@@ -14,7 +14,7 @@ use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{
     KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
 };
-use common::segment::Span;
+use common::segment::{MasterRun, Span};
 use common::setting::{Change, Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
@@ -229,6 +229,17 @@ pub enum Write {
     SettingPrep(Setting),
     /// A proposal of a setting that became one or was overtaken.
     DropSettingPrep(SettingKey),
+    /// The run of this master that goes on from here; `None`: the next start begins a new one, whatever its store proves.
+    Run(Option<MasterRun>),
+    /// What a run has left of its extents of an axis; nothing is kept if that is nothing.
+    Cursor {
+        /// Whose.
+        run: MasterRun,
+        /// Of which axis.
+        name: GeneratorName,
+        /// What is left, in the order in which it is granted.
+        spans: Vec<Span>,
+    },
     /// Somebody who is logged in at this master's console, or no longer is.
     Login(SecretHash, Option<Login>),
     /// A line of the audit; the store chains them.
@@ -240,7 +251,12 @@ impl Write {
     pub fn counted(&self) -> bool {
         !matches!(
             self,
-            Self::PeerObservations(_) | Self::Lives(_) | Self::Caution(_) | Self::Audit(_) | Self::Login(..)
+            Self::PeerObservations(_)
+                | Self::Lives(_)
+                | Self::Caution(_)
+                | Self::Audit(_)
+                | Self::Login(..)
+                | Self::Run(_)
         )
     }
 }

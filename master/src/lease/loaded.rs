@@ -5,6 +5,8 @@ use super::event::{Identity, PeerObservations};
 use crate::replication::lives::{Lives, Unproven};
 use common::account::{Login, SecretHash};
 use common::lease::{Caution, Lease, Prep};
+use common::namespace::GeneratorName;
+use common::segment::{MasterRun, Span};
 use common::setting::Setting;
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -35,6 +37,10 @@ pub struct Loaded {
     pub settings: Vec<Setting>,
     /// Proposals of settings without confirmation.
     pub setting_preps: Vec<Setting>,
+    /// The run that this store belonged to; `None` if it never had one, or an operator's word ended it.
+    pub run: Option<MasterRun>,
+    /// What runs of this master had left of their extents.
+    pub cursors: Vec<(MasterRun, GeneratorName, Vec<Span>)>,
     /// Who was logged in at this master's console. The ledger has no part in it.
     pub logins: Vec<(SecretHash, Login)>,
 }

@@ -3,6 +3,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod calendar;
+pub mod cursor;
 pub mod event;
 mod loaded;
 pub mod proposals;

@@ -26,12 +26,19 @@ pub fn after_revert(store: &Loaded, floor: Floor, actor: Actor, at: WallMs) -> V
     writes.push(Write::Caution(caution));
     // The operator's word stands for the proof: the floor covers what was forgotten, renewals and permits too.
     writes.push(Write::Lives(Lives { unproven: false, ..store.lives.clone() }));
+    // What this store has left of its extents may have been granted after what it was put back to.
+    writes.push(Write::Run(None));
     writes
 }
 
 /// The day from which on nothing that was promised until `now` can still be used, and what is granted meanwhile.
 pub fn floor_of(parameters: &ClusterParameters, now: WallMs, above: Option<TokenValue>) -> Floor {
     Floor { until: parameters.reuse_at(now + parameters.lease().max(parameters.solo())), above }
+}
+
+/// A command writes into the store, so the next start finds it proven. If it was not, the run must not go on by that.
+pub fn end_unproven_run(store: &Loaded) -> Option<Write> {
+    store.proven.is_err().then_some(Write::Run(None))
 }
 
 /// The writes of `--forget-clock`, on a stopped master: the latest time that both calendars ever showed was wrong. Leases that
@@ -42,7 +49,9 @@ pub fn forget_clock(store: &Loaded, actor: Actor, at: WallMs) -> Vec<Write> {
     let observed = PeerObservations { clock_high: WallMs(0), ..store.observed };
     // This write is not a start, and proves nothing about what came before it.
     let lives = Lives { unproven: store.proven.is_err(), ..store.lives.clone() };
-    vec![Write::PeerObservations(observed), Write::Lives(lives), Write::Audit(line)]
+    let mut writes = vec![Write::PeerObservations(observed), Write::Lives(lives), Write::Audit(line)];
+    writes.extend(end_unproven_run(store));
+    writes
 }
 
 /// The writes of `--vouch-untouched`, on a stopped master whose store is not proven to be the one that it last wrote: it is
@@ -54,5 +63,5 @@ pub fn vouch(store: &Loaded, actor: Actor, at: WallMs) -> Option<Vec<Write>> {
     let lives = Lives { unproven: false, ..store.lives.clone() };
     let subject = format!("master {}", store.identity.master);
     let line = Entry::new(at, actor, Action::Vouch, &subject, &why.to_string());
-    Some(vec![Write::Audit(line), Write::Lives(lives)])
+    Some([Write::Audit(line), Write::Lives(lives)].into_iter().chain(end_unproven_run(store)).collect())
 }

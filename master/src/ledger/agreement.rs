@@ -49,6 +49,12 @@ pub trait Agreement {
     /// Whether settings may be changed now.
     fn may_set(&self, now: Now) -> Result<(), Refusal>;
 
+    /// Whether parts of axes may be granted now.
+    fn may_extend(&self, now: Now) -> Result<(), Refusal>;
+
+    /// Proposes that a part of an axis belongs to a run. Which it is comes back by `take_extent`.
+    fn extend(&mut self, now: Now, change: &Change, fx: &mut Effects);
+
     /// Makes known a record that was changed here.
     fn share(&self, key: TokenKey, fx: &mut Effects);
 

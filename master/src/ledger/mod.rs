@@ -54,12 +54,14 @@ mod janitor;
 mod pair;
 mod receipt;
 mod renew;
+mod segments;
 mod settings;
 mod snapshot;
 mod state;
 mod step;
 
 pub use agreement::Condition;
+pub use pair::Salt;
 pub use snapshot::Snapshot;
 
 /// The ledger of one of two masters.

@@ -2,17 +2,21 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::lease::calendar::Calendar;
+use crate::lease::cursor::Cursors;
+use crate::lease::proposals::Proposals;
 use crate::lease::receipt::receipt;
 use crate::lease::table::Table;
-use crate::lease::{Alarm, Effects, Identity, Limits, Write};
+use crate::lease::{Alarm, Effects, Identity, Limits, RequestId, Write};
 use crate::policy::{Policy, rules};
 use crate::setting::SettingsTable;
 use common::account::User;
 use common::audit::{Action, Actor, Cause, Entry};
 use common::clock::TestClock;
 use common::lease::{Caution, Grant, Lease, Prep, Receipt};
+use common::namespace::GeneratorName;
 use common::parameters::{AgentId, ClusterId, SessionId};
 use common::rpc::lease::Refusal;
+use common::segment::MasterRun;
 use common::time::{BootMs, SpanMs};
 use common::token::{TokenKey, TokenType};
 use ipnet::IpNet;
@@ -25,6 +29,12 @@ pub struct Ledger<A> {
     pub(super) table: Table,
     pub(super) settings_table: SettingsTable,
     pub(super) caution: Caution,
+    /// What this run may still grant of each axis.
+    pub(super) cursors: Cursors,
+    /// Axes that changed in the step at hand.
+    pub(super) axes_changed: BTreeSet<GeneratorName>,
+    /// Which axes extents were asked of, and who waits for a segment of which one.
+    pub(super) segments: Proposals<GeneratorName, RequestId, (GeneratorName, u32)>,
     pub(super) calendar: Calendar,
     /// Types of which most values are in use; operators were told.
     pub(super) low: BTreeSet<TokenType>,
@@ -61,6 +71,29 @@ impl<A> Ledger<A> {
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.table.set_limits(limits);
         self
+    }
+
+    /// How long extents shall last while the other master is away (`--solo-span`).
+    #[must_use]
+    pub fn with_solo_span(mut self, span: SpanMs) -> Self {
+        self.cursors.last_for(span, self.test_clock.map_or(1, |test| test.scale));
+        self
+    }
+
+    /// This run of the master.
+    pub fn run(&self) -> MasterRun {
+        self.cursors.run()
+    }
+
+    /// What it may still grant of each axis, and how much of each is used.
+    pub fn cursors(&self) -> &Cursors {
+        &self.cursors
+    }
+
+    /// What is left of an axis is durable with this step.
+    pub(super) fn write_cursor(&self, name: &GeneratorName, fx: &mut Effects) {
+        let spans = self.cursors.get(name).map(|cursor| cursor.spans().to_vec()).unwrap_or_default();
+        fx.writes.push(Write::Cursor { run: self.cursors.run(), name: name.clone(), spans });
     }
 
     /// For simulations, which leave out the hours in which nothing happens.

@@ -55,7 +55,7 @@ impl Ledger<Pairwise> {
                 fx.writes.extend(logins.into_iter().map(|(hash, login)| Write::Login(hash, login)));
                 fx.reply(id, Reply::Kept);
             }
-            Event::Segment { id, .. } => fx.reply(id, Reply::Segment(Err(Refusal::NoSuchName))),
+            Event::Segment { id, request } => self.on_segment(now, id, &request, fx),
             Event::Keep { id, .. } => fx.reply(id, Reply::Keep(Err(Refusal::NoSuchName))),
             Event::Raise { id, .. } => fx.reply(id, Reply::Raise(Err(Refusal::NoSuchName))),
             Event::Routes { id, .. } => fx.reply(id, Reply::Routes(Err(Refusal::NoSuchName))),
@@ -74,7 +74,9 @@ impl Ledger<Pairwise> {
             Event::Connected => self.greet(now, fx),
             Event::Tick => {}
         }
+        self.on_axes_changed(now, fx);
         self.on_time(now, fx);
+        self.on_axes_changed(now, fx);
         if fx.writes.iter().skip(writes_before).any(Write::counted) {
             self.lsn = self.lsn.saturating_add(1);
         }
@@ -89,6 +91,8 @@ impl Ledger<Pairwise> {
             self.end_what_is_over(now, fx);
             self.press_commands(now, fx);
             self.press_settings(now, fx);
+            self.press_segments(now, fx);
+            self.tell_use(now, fx);
             self.end_quiet(now, fx);
             self.look_at_pools(now, fx);
         }

@@ -8,6 +8,7 @@
 
 use super::rules;
 use crate::lease::event::FORMER_MAX;
+use crate::lease::remedy;
 use crate::lease::{Identity, Lives, Loaded, PeerObservations, TokenHash, Write};
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
@@ -48,6 +49,7 @@ pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: 
     // renewed by it.
     writes.push(Write::PeerObservations(PeerObservations { peer_lsn: 0, ..survivor.observed }));
     writes.push(Write::Lives(Lives { peer: None, peer_copied: false, ..survivor.lives.clone() }));
+    writes.extend(remedy::end_unproven_run(survivor));
     writes
 }
 

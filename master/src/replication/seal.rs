@@ -293,6 +293,7 @@ mod tests {
             records: vec![(key, lease); PAGE_MAX],
             proposals: Vec::new(),
             settings,
+            extents: Vec::new(),
             memory: Memory::default(),
             last: true,
         };

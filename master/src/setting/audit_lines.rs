@@ -5,6 +5,7 @@ use common::about::About;
 use common::account::{AccountName, ApiKey, User};
 use common::audit::Action;
 use common::namespace::Scope;
+use common::segment::Extent;
 use common::setting::{Setting, SettingKey, SettingValue};
 
 /// A line: what was done, to what, and how.
@@ -27,6 +28,13 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
             let detail = format!("{} {token}{reset}{own} {template}", namespace.kind());
             vec![(Action::Define, subject, detail)]
         }
+        SettingValue::Axis(axis) => match axis.last {
+            Some(Extent { master, span, .. }) => {
+                let last = span.to.saturating_sub(1);
+                vec![(Action::Extend, subject, format!("places {} to {last} to master {master}", span.from))]
+            }
+            None => vec![(Action::Raise, subject, format!("nothing below place {}", axis.floor))],
+        },
         SettingValue::About(about) => {
             let subject = match &setting.key {
                 SettingKey::About(name) => name.to_string(),

@@ -6,7 +6,8 @@ use crate::lease::proposals::Proposals;
 use common::account::{ApiKey, User};
 use common::audit::Actor;
 use common::kind::Kind;
-use common::namespace::{Namespace, Scope};
+use common::namespace::{GeneratorName, Namespace, Scope};
+use common::segment::{Axis, SegmentDefinition};
 use common::setting::{
     ABOUTS_LEN_MAX, Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue,
 };
@@ -133,6 +134,9 @@ impl SettingsTable {
         if let Some(why) = self.not_to_be_noted(change) {
             return why;
         }
+        if let SettingKey::Axis(name) = change.key() {
+            return self.axis_outcome(&name, change);
+        }
         let known = self.settings.get(&change.key());
         let outcome = change.outcome(known.map(|setting| &setting.value), &self.either_whitelist());
         match &outcome {
@@ -174,6 +178,60 @@ impl SettingsTable {
         lengths.values().sum()
     }
 
+    /// How an axis stands: as both hold it, or whole if none of it was ever granted. `None` if there is no such name, or it is none of
+    /// segments.
+    pub(crate) fn axis(&self, name: &GeneratorName) -> Option<(SegmentDefinition, Axis)> {
+        let definition = *self.settings.get(&SettingKey::Namespace(name.clone()))?.value.namespace()?.segments()?;
+        let axis = match self.settings.get(&SettingKey::Axis(name.clone())).map(|setting| &setting.value) {
+            Some(SettingValue::Axis(axis)) => **axis,
+            _ => Axis::new(&definition),
+        };
+        Some((definition, axis))
+    }
+
+    /// All axes of which something was granted, and those that were raised.
+    pub fn axes(&self) -> impl Iterator<Item = (&GeneratorName, &Axis)> {
+        self.settings.values().filter_map(|setting| match (&setting.key, &setting.value) {
+            (SettingKey::Axis(name), SettingValue::Axis(axis)) => Some((name, &**axis)),
+            _ => None,
+        })
+    }
+
+    /// Proposals of parts of axes.
+    pub(crate) fn proposed_extents(&self) -> Vec<Setting> {
+        self.preps.values().filter(|prep| matches!(prep.key, SettingKey::Axis(_))).cloned().collect()
+    }
+
+    /// What a change makes of an axis.
+    fn axis_outcome(&self, name: &GeneratorName, change: &Change) -> Outcome {
+        let Some((definition, axis)) = self.axis(name) else { return Outcome::NoSuchName };
+        if self.settings.get(&SettingKey::Namespace(name.clone())).is_some_and(|setting| setting.value.is_retired()) {
+            return Outcome::Retired;
+        }
+        let becomes = match change {
+            Change::Extend { granted, .. } if *granted != axis.granted => return Outcome::AlreadySo,
+            Change::Extend { master, run, wanted, .. } => axis.extended(&definition, *master, *run, *wanted),
+            Change::Raise { to, .. } if *to == axis.floor => return Outcome::AlreadySo,
+            Change::Raise { to, .. } => axis.raised(&definition, *to),
+            _ => return Outcome::NoSuchName,
+        };
+        let refused = Outcome::NotRaised { granted: axis.granted, last: definition.axis().to.saturating_sub(1) };
+        becomes.map_or(refused, |axis| Outcome::Becomes(SettingValue::Axis(Box::new(axis))))
+    }
+
+    /// Whether a record that the other master sends can come after what is known here. What is said of an axis has to grow from there;
+    /// where the definition of its name is not known yet, it is sent again later.
+    pub(crate) fn may_follow(&self, setting: &Setting) -> bool {
+        let (SettingKey::Axis(name), SettingValue::Axis(theirs)) = (&setting.key, &setting.value) else { return true };
+        self.axis(name).is_some_and(|(definition, mine)| theirs.may_follow(&mine, &definition))
+    }
+
+    /// Whether it is known what the name stands for that an axis is of.
+    pub(crate) fn knows_name_of(&self, key: &SettingKey) -> bool {
+        let SettingKey::Axis(name) = key else { return true };
+        self.axis(name).is_some()
+    }
+
     /// How many names other than `key` are retired, or are not. Other kinds of settings have places of their own.
     fn names(&self, retired: bool, key: &SettingKey) -> usize {
         self.others(key).filter(|(_, value)| value.namespace().is_some() && value.is_retired() == retired).count()
@@ -211,6 +269,7 @@ impl SettingsTable {
         let known = match key {
             SettingKey::Namespace(_) => count(|key| matches!(key, SettingKey::Namespace(_))),
             SettingKey::About(_) => count(|key| matches!(key, SettingKey::About(_))),
+            SettingKey::Axis(_) => count(|key| matches!(key, SettingKey::Axis(_))),
             SettingKey::Whitelist | SettingKey::Users | SettingKey::Keys => 0,
         };
         known < NAMESPACES_MAX + RETIRED_MAX || self.settings.contains_key(key)
@@ -248,7 +307,7 @@ fn length(value: &SettingValue) -> usize {
 mod tests {
     use super::*;
     use common::about::{About, AboutSource};
-    use common::namespace::{Definition, GeneratorName};
+    use common::namespace::Definition;
     use common::time::WallMs;
 
     fn define(name: String, template: Option<String>) -> Change {

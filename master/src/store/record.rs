@@ -12,6 +12,8 @@
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
 //! | `s` name | `SETT` 2: [`Setting`]; 1, written before names had scopes, is read as well |
 //! | `t` name | `SETT` 2, as well 1: a proposal of a [`Setting`] |
+//! | `u` | `RUNS` 1: the run of this master that goes on ([`MasterRun`]); not counted |
+//! | `x` name | `CURS` 1: run, name, and what the run has left of its extents of the name's axis |
 //! | `k` hash (32 bytes) | `LOGN` 1: a [`Login`] at this master's console; not counted |
 //! | `a` number (u64, big-endian) | `AUDT` 1: a line of the audit ([`super::audit`]) |
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -23,6 +25,8 @@ use crate::lease::{Caution, Identity, Lives, PeerObservations, Write};
 use common::account::{Login, SecretHash};
 use common::envelope::{EnvelopeError, Kind, decode, encode};
 use common::lease::{Lease, Prep};
+use common::namespace::GeneratorName;
+use common::segment::{MasterRun, Span};
 use common::setting::{EarlySetting, Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
@@ -38,6 +42,8 @@ const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
 const SETTING: Kind = Kind { name: *b"SETT", version: 2 };
 const EARLY_SETTING: Kind = Kind { version: 1, ..SETTING };
+const RUN: Kind = Kind { name: *b"RUNS", version: 1 };
+const CURSOR: Kind = Kind { name: *b"CURS", version: 1 };
 const LOGIN: Kind = Kind { name: *b"LOGN", version: 1 };
 
 /// The key of [`Identity`].
@@ -48,6 +54,8 @@ const PERMIT_KEY: &[u8] = b"o";
 const OBSERVED_KEY: &[u8] = b"w";
 const LIVES_KEY: &[u8] = b"v";
 const CAUTION_KEY: &[u8] = b"c";
+const RUN_KEY: &[u8] = b"u";
+const CURSOR_TAG: u8 = b'x';
 const LEASE_TAG: u8 = b'l';
 const PREP_TAG: u8 = b'p';
 const SETTING_TAG: u8 = b's';
@@ -109,6 +117,9 @@ fn change(write: &Write) -> Result<Change, EnvelopeError> {
         Write::Setting(setting) => (setting_key(SETTING_TAG, &setting.key), Some(encode(SETTING, setting)?)),
         Write::SettingPrep(prep) => (setting_key(SETTING_PREP_TAG, &prep.key), Some(encode(SETTING, prep)?)),
         Write::DropSettingPrep(key) => (setting_key(SETTING_PREP_TAG, key), None),
+        Write::Run(run) => (RUN_KEY.to_vec(), Some(encode(RUN, run)?)),
+        Write::Cursor { name, spans, .. } if spans.is_empty() => (cursor_key(name), None),
+        Write::Cursor { run, name, spans } => (cursor_key(name), Some(encode(CURSOR, &(run, name, spans))?)),
         Write::Login(hash, login) => {
             let login = login.as_ref().map(|login| encode(LOGIN, &(*hash, login))).transpose()?;
             (login_key(*hash), login)
@@ -178,6 +189,7 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
     let (mut identity, mut meta, mut permit_out, mut observed) = (None, None, None, PeerObservations::default());
     let mut caution = Caution::default();
     let (mut leases, mut preps, mut settings, mut setting_preps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut run, mut cursors) = (None, Vec::new());
     let (mut logins, mut last_line, mut lives) = (Vec::new(), None, Lives::default());
     for row in rows {
         let (key, value) = row?;
@@ -211,6 +223,14 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
                     return Err(format!("record {} is none that is written", key.escape_ascii()));
                 }
                 if tag == SETTING_TAG { settings.push(setting) } else { setting_preps.push(setting) }
+            }
+            Some(b'u') if key == RUN_KEY => run = decode::<Option<MasterRun>>(RUN, &value).map_err(bad)?,
+            Some(&CURSOR_TAG) => {
+                let cursor = decode::<(MasterRun, GeneratorName, Vec<Span>)>(CURSOR, &value).map_err(bad)?;
+                if cursor_key(&cursor.1) != key {
+                    return Err(format!("record {} stands under another's key", key.escape_ascii()));
+                }
+                cursors.push(cursor);
             }
             Some(&LOGIN_TAG) => {
                 let (hash, login) = decode::<(SecretHash, Login)>(LOGIN, &value).map_err(bad)?;
@@ -250,6 +270,8 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
         preps,
         settings,
         setting_preps,
+        run,
+        cursors,
         logins,
     };
     Ok((loaded, meta))
@@ -272,6 +294,10 @@ pub fn audit_key(number: u64) -> Vec<u8> {
     bytes
 }
 
+fn cursor_key(name: &GeneratorName) -> Vec<u8> {
+    [&[CURSOR_TAG], name.as_str().as_bytes()].concat()
+}
+
 fn login_key(hash: SecretHash) -> Vec<u8> {
     let mut bytes = vec![LOGIN_TAG];
     bytes.extend_from_slice(&hash.0);
@@ -286,6 +312,10 @@ fn setting_key(tag: u8, key: &SettingKey) -> Vec<u8> {
         SettingKey::Keys => bytes.push(b'k'),
         SettingKey::Namespace(name) => {
             bytes.push(b'n');
+            bytes.extend_from_slice(name.as_str().as_bytes());
+        }
+        SettingKey::Axis(name) => {
+            bytes.push(b'x');
             bytes.extend_from_slice(name.as_str().as_bytes());
         }
         SettingKey::About(name) => {

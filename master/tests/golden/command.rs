@@ -10,6 +10,7 @@ use common::lease::Grant;
 use common::namespace::{Definition, Namespace, Scope};
 use common::parameters::{AgentId, ClusterParameters, MasterId};
 use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
+use common::rpc::ranges::SegmentRequest;
 use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
 use common::token::{TokenType, TokenValue};
@@ -184,6 +185,33 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
+    /// An operator registers a namespace of kind segment.
+    DefineSegment {
+        name: String,
+        #[arg(key)]
+        first: Option<u64>,
+        #[arg(key)]
+        last: Option<u64>,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An agent wants so many numbers of a name.
+    Segment {
+        agent: String,
+        name: String,
+        wanted: u32,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator raises an axis.
+    Raise {
+        name: String,
+        to: u64,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// How far axes are granted, and what each master may still grant of them.
+    Axes,
     /// An agent says that it serves a namespace of kind string.
     Serves {
         agent: String,
@@ -371,6 +399,26 @@ impl goldenscript::Runner for Script {
                 let namespace = namespace(name, template.clone(), *own)?;
                 return self.change(at.0, Change::Define(Box::new(namespace)));
             }
+            Command::DefineSegment { name, first, last, at } => {
+                let definition = Definition { first: *first, last: *last, ..Definition::of(Kind::Segment) };
+                let namespace = Namespace::define(name.parse()?, &definition)?;
+                return self.change(at.0, Change::Define(Box::new(namespace)));
+            }
+            Command::Segment { agent, name, wanted, at } => {
+                let request = SegmentRequest {
+                    agent_id: agent.parse()?,
+                    session: session(agent),
+                    cluster: None,
+                    name: name.parse()?,
+                    wanted: *wanted,
+                    seen: 0,
+                };
+                return self.ask(&format!("{agent} for {name}"), at.0, |id| Event::Segment { id, request });
+            }
+            Command::Raise { name, to, at } => {
+                return self.change(at.0, Change::Raise { name: name.parse()?, to: *to });
+            }
+            Command::Axes => return self.axes(),
             Command::Serves { agent, name, template, at } => {
                 let namespace = Box::new(namespace(name, Some(template.clone()), false)?);
                 let actor = Actor::new(agent, "10.0.0.1");

@@ -30,6 +30,13 @@ macro_rules! scripts {
 }
 
 scripts! {
+    a_disk_that_was_put_back_grants_no_segment_again
+    a_master_that_is_away_leaves_enough_for_a_while
+    a_replaced_master_that_lives_grants_what_nobody_else_has
+    a_survivor_extends_alone_until_the_snapshot_is_cut
+    an_axis_is_raised_and_never_lowered
+    an_extent_needs_both_and_a_segment_one
+    what_one_has_forgotten_of_extents_the_other_knows_or_has_proposed
     a_change_of_settings_needs_both
     a_name_never_stands_for_two_things
     what_is_noted_about_a_name_needs_both_and_changes

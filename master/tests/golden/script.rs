@@ -1,11 +1,12 @@
 //! What a script works on: two ledgers with their stores, the messages between them, and the time.
 
-use super::show::{show_floor, show_message, show_reply, show_setting, show_write, span};
+use super::show::{show_axis, show_floor, show_message, show_reply, show_setting, show_write, span};
 use common::audit::Actor;
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
+use common::segment::Span;
 use common::setting::Change;
 use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
@@ -40,6 +41,8 @@ pub(super) struct Script {
     pub(super) messages: Vec<(MasterId, PeerFrame)>,
     pub(super) held_back: Vec<(MasterId, PeerFrame)>,
     grants: BTreeMap<String, Grant>,
+    /// All that were granted, by the name of the axis: none may overlap another.
+    segments: BTreeMap<String, Vec<Span>>,
     pub(super) rseq: BTreeMap<String, u64>,
     pub(super) requests: BTreeMap<RequestId, String>,
     next_request: u64,
@@ -132,6 +135,7 @@ impl Script {
                 PeerMessage::Heartbeat { .. }
                     | PeerMessage::Hello(_)
                     | PeerMessage::Allows { .. }
+                    | PeerMessage::SegmentsUsed { .. }
                     | PeerMessage::Pull { .. }
                     | PeerMessage::Page { .. }
             );
@@ -144,6 +148,14 @@ impl Script {
             let agent = self.requests.remove(&request).ok_or("a reply to nobody")?;
             if let Reply::Token(Ok(grant)) = &reply {
                 self.grants.insert(agent.clone(), grant.clone());
+            }
+            if let Reply::Segment(Ok(segment)) = &reply {
+                let name = agent.rsplit(' ').next().unwrap_or_default().to_owned();
+                let granted = self.segments.entry(name).or_default();
+                if granted.iter().any(|known| known.from < segment.to && segment.from < known.to) {
+                    return Err(format!("{agent} gets {}..{} a second time", segment.from, segment.to).into());
+                }
+                granted.push(*segment);
             }
             if let Reply::Join(Ok(reply)) = &reply {
                 self.joined = Some(reply.clone());
@@ -333,6 +345,25 @@ impl Script {
             }
             for prep in ledger.settings_table().preps() {
                 writeln!(out, "  proposed: {}", show_setting(prep))?;
+            }
+        }
+        Ok(out)
+    }
+
+    pub(super) fn axes(&self) -> Result<String, Fail> {
+        let mut out = String::new();
+        for master in &self.masters {
+            let Some(ledger) = &master.ledger else {
+                writeln!(out, "{} is down", master.id)?;
+                continue;
+            };
+            for (name, axis) in ledger.settings_table().axes() {
+                writeln!(out, "{} {name} {}", master.id, show_axis(axis))?;
+            }
+            for (name, cursor) in ledger.cursors().iter() {
+                let spans: Vec<String> =
+                    cursor.spans().iter().map(|span| format!("{}..{}", span.from, span.to)).collect();
+                writeln!(out, "  has of {name}: {}", spans.join(" "))?;
             }
         }
         Ok(out)

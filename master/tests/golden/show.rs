@@ -5,6 +5,7 @@ use common::lease::{Caution, Floor};
 use common::namespace::Scope;
 use common::rpc::lease::Rent;
 use common::rpc::peer::{JoinReply, PeerMessage};
+use common::segment::Axis;
 use common::setting::{Setting, SettingValue};
 use common::time::{DAY_MS, SECOND_MS, WallMs};
 use master::lease::{Reply, Write};
@@ -43,6 +44,11 @@ pub(crate) fn show_write(write: &Write) -> String {
         Write::Setting(setting) => show_setting(setting),
         Write::SettingPrep(setting) => format!("proposal of {}", show_setting(setting)),
         Write::DropSettingPrep(key) => format!("{key} no proposal"),
+        Write::Run(run) => format!("run {:?}", run.map(|run| run.0)),
+        Write::Cursor { name, spans, .. } => {
+            let spans: Vec<String> = spans.iter().map(|span| format!("{}..{}", span.from, span.to)).collect();
+            format!("{name} has {}", spans.join(" "))
+        }
         Write::Login(_, login) => format!("login {:?}", login.as_ref().map(|login| login.user.as_str())),
         Write::Audit(entry) => {
             let from =
@@ -77,6 +83,7 @@ pub(crate) fn show_setting(setting: &Setting) -> String {
             format!("{}{own}{template}", namespace.kind())
         }
         SettingValue::Retired(_) => "retired".to_owned(),
+        SettingValue::Axis(axis) => show_axis(axis),
         SettingValue::About(about) if about.is_empty() => "nothing".to_owned(),
         SettingValue::About(about) => about.description().to_owned(),
         SettingValue::Users(users) => format!("{users:?}"),
@@ -115,6 +122,7 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
         PeerMessage::AskSetting { change, .. } => format!("AskSetting {}", change.key()),
         PeerMessage::ProposeSetting { setting } => format!("ProposeSetting {}", show_setting(setting)),
         PeerMessage::ConfirmSetting { setting } => format!("ConfirmSetting {}", show_setting(setting)),
+        PeerMessage::SegmentsUsed { uses } => format!("SegmentsUsed {uses:?}"),
         PeerMessage::Allows { networks } => format!("Allows {networks:?}"),
         PeerMessage::Settings { records } => {
             format!("Settings {}", records.iter().map(show_setting).collect::<Vec<_>>().join(", "))
@@ -162,4 +170,13 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
             format!("refused: {e}")
         }
     }
+}
+
+/// An axis: how far it is granted, and to whom last.
+pub(crate) fn show_axis(axis: &Axis) -> String {
+    let last = axis.last.as_ref().map_or_else(
+        || format!("floor {}", axis.floor),
+        |extent| format!("{}..{} to {}", extent.span.from, extent.span.to, extent.master),
+    );
+    format!("granted {} ({last})", axis.granted)
 }

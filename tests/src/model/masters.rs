@@ -359,8 +359,16 @@ impl Masters {
         let other = Node { disk: node.disk.of_other(), ..node.clone() };
         let (records, proposals, memory, life) = node.page.clone()?;
         let settings = Vec::new();
-        let page =
-            PeerMessage::Page { exchange: EXCHANGE, after: None, records, proposals, settings, memory, last: true };
+        let page = PeerMessage::Page {
+            exchange: EXCHANGE,
+            after: None,
+            records,
+            proposals,
+            settings,
+            extents: Vec::new(),
+            memory,
+            last: true,
+        };
         let frame = PeerFrame { life, ..other.frame(page) };
         self.step(world, at, self.last_wall(), Event::Message(Box::new(frame)))
     }

@@ -107,6 +107,8 @@ impl Disk {
             preps: self.preps.values().cloned().collect(),
             settings: Vec::new(),
             setting_preps: Vec::new(),
+            run: None,
+            cursors: Vec::new(),
             logins: Vec::new(),
         }
     }
@@ -127,6 +129,8 @@ impl Disk {
                 Write::Setting(_)
                 | Write::SettingPrep(_)
                 | Write::DropSettingPrep(_)
+                | Write::Run(_)
+                | Write::Cursor { .. }
                 | Write::Audit(_)
                 | Write::Login(..) => {}
             }
@@ -162,7 +166,7 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
     Some(match message {
         // Greetings are steps of their own.
         PeerMessage::Hello(_) | PeerMessage::Pull { .. } => return None,
-        PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } => return None,
+        PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } | PeerMessage::SegmentsUsed { .. } => return None,
         PeerMessage::Heartbeat { permit, .. } => {
             PeerMessage::Heartbeat { lsn: 0, wall: WallMs(0), mode: Mode::Ready, permit, steady: true, reverted: false }
         }
@@ -170,9 +174,9 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
             PeerMessage::Sync { records, by: None }
         }
-        PeerMessage::Page { exchange, after, mut records, proposals, settings, memory, last } => {
+        PeerMessage::Page { exchange, after, mut records, proposals, settings, extents, memory, last } => {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
-            PeerMessage::Page { exchange, after, records, proposals, settings, memory, last }
+            PeerMessage::Page { exchange, after, records, proposals, settings, extents, memory, last }
         }
         PeerMessage::Reject { key, mut record } => {
             record.iter_mut().for_each(plain);
@@ -291,6 +295,7 @@ pub(super) fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
                 records: Vec::new(),
                 proposals: Vec::new(),
                 settings: Vec::new(),
+                extents: Vec::new(),
                 memory: Memory::default(),
                 last: true,
             };

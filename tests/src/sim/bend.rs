@@ -70,6 +70,7 @@ impl World {
                 records: Vec::new(),
                 proposals: Vec::new(),
                 settings: Vec::new(),
+                extents: Vec::new(),
                 memory: Memory::default(),
                 last: true,
             };

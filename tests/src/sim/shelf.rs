@@ -10,6 +10,7 @@ use master::store::lineage::Unproven;
 use master::store::memory::MemoryStore;
 use std::collections::BTreeMap;
 
+use common::namespace::GeneratorName;
 use common::setting::SettingKey;
 use common::token::TokenKey;
 
@@ -25,6 +26,8 @@ enum Place {
     Prep(TokenKey),
     Setting(SettingKey),
     SettingPrep(SettingKey),
+    Run,
+    Cursor(GeneratorName),
 }
 
 /// The disk.
@@ -58,6 +61,8 @@ impl Shelf {
                 Write::Setting(setting) => Place::Setting(setting.key.clone()),
                 Write::SettingPrep(prep) => Place::SettingPrep(prep.key.clone()),
                 Write::DropSettingPrep(key) => Place::SettingPrep(key.clone()),
+                Write::Run(_) => Place::Run,
+                Write::Cursor { name, .. } => Place::Cursor(name.clone()),
                 // Lines of the audit and logins decide nothing.
                 Write::Audit(_) | Write::Login(..) => continue,
             };

@@ -58,7 +58,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 20] = [
+const ACTIONS: [Action; 22] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
@@ -72,6 +72,8 @@ const ACTIONS: [Action; 20] = [
     Action::Key,
     Action::LogIn,
     Action::LockOut,
+    Action::Extend,
+    Action::Raise,
     Action::PeerLost,
     Action::Join,
     Action::RolledBack,
@@ -91,6 +93,8 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::Define => w.act_define,
         Action::Retire => w.act_retire,
         Action::About => w.act_about,
+        Action::Extend => w.act_extend,
+        Action::Raise => w.act_raise,
         Action::Whitelist => w.act_whitelist,
         Action::PeerLost => w.act_peer_lost,
         Action::Join => w.act_join,
@@ -192,6 +196,8 @@ impl Line {
             Action::Whitelist | Action::User | Action::Key | Action::LockOut | Action::Vouch => "warn",
             Action::Define
             | Action::About
+            | Action::Extend
+            | Action::Raise
             | Action::Retire
             | Action::Join
             | Action::AfterRevert

@@ -271,6 +271,7 @@ impl Commands for SampleAccounts {
             Outcome::Retired => Err(Refusal::NameRetired),
             Outcome::NoSuchName => Err(Refusal::NoSuchName),
             Outcome::AboutsFull => Err(Refusal::AboutsFull { max: 0 }),
+            Outcome::NotRaised { granted, last } => Err(Refusal::NotRaised { granted, last }),
             Outcome::Collides { name, example } => Err(Refusal::Collides { name, example }),
             Outcome::Becomes(value) => {
                 match value {

@@ -54,6 +54,18 @@ impl Agreement for Ledger<Pairwise> {
         if self.agreement.pair.frozen() { Err(Refusal::PeerAway) } else { Ok(()) }
     }
 
+    fn may_extend(&self, now: Now) -> Result<(), Refusal> {
+        if self.extends_alone() { Ok(()) } else { self.may_set(now) }
+    }
+
+    fn extend(&mut self, now: Now, change: &Change, fx: &mut Effects) {
+        if self.extends_alone() {
+            return self.extend_by_itself(now, change, fx);
+        }
+        let actor = Actor::master(self.identity.master);
+        self.want(now, change, &actor, fx);
+    }
+
     /// Sends a record of ours to the other master, so that both tables show the same.
     fn share(&self, key: TokenKey, fx: &mut Effects) {
         if let Some(lease) = self.table.lease(key) {

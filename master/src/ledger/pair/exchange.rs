@@ -67,8 +67,12 @@ impl Ledger<Pairwise> {
         // among the records.
         let (records, proposals, last) = self.table().page(after, unmet);
         let settings = if last { self.settings_table().all().cloned().collect() } else { Vec::new() };
+        let extents = if last && unmet { self.settings_table().proposed_extents() } else { Vec::new() };
         let memory = self.memory();
-        fx.send(PeerMessage::Page { exchange, after, records, proposals, settings, memory, last });
+        if after.is_none() {
+            self.cursors.tell_anew();
+        }
+        fx.send(PeerMessage::Page { exchange, after, records, proposals, settings, extents, memory, last });
     }
 
     pub(super) fn on_page(

@@ -18,6 +18,7 @@ fn asks_for_consent(message: &PeerMessage) -> bool {
         | PeerMessage::Settings { .. }
         | PeerMessage::Reject { .. }
         | PeerMessage::Allows { .. }
+        | PeerMessage::SegmentsUsed { .. }
         | PeerMessage::NoneFree { .. } => false,
         PeerMessage::AskSetting { .. }
         | PeerMessage::ProposeSetting { .. }
@@ -53,8 +54,9 @@ impl Ledger<Pairwise> {
                 self.extend_permit(now, fx);
             }
             PeerMessage::Pull { exchange, after, unmet } => self.on_pull(now, exchange, after, unmet, fx),
-            PeerMessage::Page { exchange, after, records, proposals, settings, memory, last } => {
+            PeerMessage::Page { exchange, after, records, proposals, settings, extents, memory, last } => {
                 self.merge_settings(now, settings, fx);
+                self.take_proposed_extents(now, exchange, extents, fx);
                 self.remember(now, exchange, &memory, fx);
                 self.on_page(now, (exchange, after), records, proposals, last, fx);
             }
@@ -69,6 +71,7 @@ impl Ledger<Pairwise> {
             PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),
             PeerMessage::ConfirmSetting { setting } => self.on_confirm_setting(now, &setting, fx),
             PeerMessage::Allows { networks } => self.on_allows(networks, fx),
+            PeerMessage::SegmentsUsed { uses } => self.on_segments_used(now, uses),
             PeerMessage::Settings { records } => self.merge_settings(now, records, fx),
             PeerMessage::Propose { prep } => self.on_propose(now, prep, fx),
             PeerMessage::Confirm { prep } => self.on_confirm(now, &prep, fx),

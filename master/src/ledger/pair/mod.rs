@@ -4,6 +4,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod agree;
+mod axes;
 mod caution;
 mod command;
 mod condition;
@@ -18,6 +19,7 @@ mod settings;
 
 use super::state::{Asked, Ledger};
 use crate::lease::calendar::Calendar;
+use crate::lease::cursor::Cursors;
 use crate::lease::proposals::Proposals;
 use crate::lease::table::Table;
 use crate::lease::{Effects, Identity, Lives, Loaded, PeerObservations, RequestId, Write};
@@ -27,6 +29,8 @@ use crate::setting::SettingsTable;
 use common::audit::Cause;
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState};
+use common::namespace::GeneratorName;
+use common::segment::MasterRun;
 use common::time::{BootMs, Now, WallMs};
 use common::token::TokenKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,8 +50,14 @@ pub struct Pairwise {
     lives: Lives,
     /// Drawn at this start.
     mark: u64,
+    /// Whether a run begins with this start.
+    run_begins: bool,
     /// Whether this start was written down.
     begun: bool,
+    /// Runs before this one, and the axes of which they had something left.
+    former_cursors: Vec<(MasterRun, GeneratorName)>,
+    /// When the other master was last told how much is used here.
+    use_told_at: Option<BootMs>,
     /// Since when, in this run, agents have had time to show what they hold.
     quiet_since: BootMs,
 }
@@ -60,13 +70,51 @@ struct Command {
     denied: Lease,
 }
 
+/// What is drawn at random at a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Salt {
+    /// The mark of the start.
+    pub mark: u64,
+    /// The run, if one begins.
+    pub run: MasterRun,
+}
+
+impl From<u64> for Salt {
+    /// For tests, where a start is known by a small number.
+    fn from(mark: u64) -> Self {
+        Self { mark, run: MasterRun(u128::from(mark) + 1) }
+    }
+}
+
 impl Ledger<Pairwise> {
-    /// The ledger of a master that starts now. `salt` is random: it tells this start, and its exchange of tables, from
-    /// others.
-    pub fn start(loaded: Loaded, now: Now, salt: u64, test_clock: Option<TestClock>, version: String) -> Self {
+    /// The ledger of a master that starts now. `salt` is random: it tells this start, its exchange of tables, and the run that
+    /// begins with it if its store is not proven, from others.
+    pub fn start(
+        loaded: Loaded,
+        now: Now,
+        salt: impl Into<Salt>,
+        test_clock: Option<TestClock>,
+        version: String,
+    ) -> Self {
+        let Salt { mark: salt, run: drawn } = salt.into();
         let Loaded {
-            identity, lsn, permit_out, observed, lives, caution, leases, preps, settings, setting_preps, ..
+            identity,
+            lsn,
+            permit_out,
+            observed,
+            lives,
+            caution,
+            leases,
+            preps,
+            settings,
+            setting_preps,
+            run: kept_run,
+            cursors,
+            ..
         } = loaded;
+        // Only the untouched store goes on with its run: what another one may grant alone it may have granted already.
+        let run = kept_run.filter(|_| loaded.proven.is_ok()).unwrap_or(drawn);
+        let former_cursors = cursors.iter().map(|(of, name, _)| (*of, name.clone())).collect();
         let mut pair = Pair::start(now, salt, loaded.proven.err());
         if observed.rolled_back {
             pair.roll_back();
@@ -77,6 +125,9 @@ impl Ledger<Pairwise> {
             look_at_pools_at: now.boot,
             settings_table: SettingsTable::new(settings, setting_preps),
             caution,
+            cursors: Cursors::new(run, cursors),
+            axes_changed: BTreeSet::new(),
+            segments: Proposals::default(),
             calendar: Calendar::start(now, observed.clock_high, test_clock.map_or(1, |test| test.scale.into())),
             lsn,
             test_clock,
@@ -91,6 +142,9 @@ impl Ledger<Pairwise> {
                 observed,
                 lives,
                 mark: salt,
+                run_begins: kept_run != Some(run),
+                former_cursors,
+                use_told_at: None,
                 begun: false,
                 quiet_since: now.boot,
             },
@@ -117,6 +171,9 @@ impl Ledger<Pairwise> {
         let mut lives = self.agreement.lives.clone();
         lives.begin(self.agreement.mark, self.agreement.pair.unproven().is_none());
         self.put_lives(lives, fx);
+        if self.agreement.run_begins {
+            self.drop_former_cursors(fx);
+        }
         self.propose_first_admin(fx);
     }
 

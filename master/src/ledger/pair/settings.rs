@@ -109,6 +109,7 @@ impl Ledger<Pairwise> {
             | Outcome::NoSuch
             | Outcome::LastAdmin
             | Outcome::AboutsFull
+            | Outcome::NotRaised { .. }
             | Outcome::NoSuchName => self.tell_setting(&key, fx),
         }
     }
@@ -139,11 +140,15 @@ impl Ledger<Pairwise> {
             return self.tell_setting(&setting.key, fx);
         }
         if known != Some(&setting) {
+            if !self.settings_table.may_follow(&setting) {
+                return fx.alarms.push(Alarm::ImplausibleSetting(setting.key));
+            }
             // The other master confirms nothing of ours while it has a proposal of its own: nobody knows of this one.
             if self.settings_table.prep(&setting.key).is_some() {
                 self.drop_setting_prep(&setting.key, fx);
             }
             self.put_setting(setting.clone(), fx);
+            self.own_extent(&setting, fx);
         }
         fx.send(PeerMessage::ConfirmSetting { setting });
         self.settle(now, fx);
@@ -155,6 +160,7 @@ impl Ledger<Pairwise> {
         }
         self.drop_setting_prep(&echo.key, fx);
         self.put_setting(echo.clone(), fx);
+        self.own_extent(echo, fx);
         self.settle(now, fx);
     }
 
@@ -177,21 +183,35 @@ impl Ledger<Pairwise> {
                 }
                 _ => {}
             }
-            if self.settings_table.prep(&theirs.key).is_some_and(|prep| prep.version <= theirs.version) {
+            if !self.settings_table.may_follow(&theirs) {
+                // Where the name is not known yet, its axis comes again.
+                if self.settings_table.knows_name_of(&theirs.key) {
+                    fx.alarms.push(Alarm::ImplausibleSetting(theirs.key));
+                }
+                continue;
+            }
+            let proposed = self.settings_table.prep(&theirs.key);
+            // Then it has confirmed it.
+            let confirmed = proposed == Some(&theirs);
+            if proposed.is_some_and(|prep| prep.version <= theirs.version) {
                 self.drop_setting_prep(&theirs.key, fx);
             }
-            self.put_setting(theirs, fx);
+            self.put_setting(theirs.clone(), fx);
+            if confirmed {
+                self.own_extent(&theirs, fx);
+            }
         }
         self.settle(now, fx);
     }
 
-    fn put_setting(&mut self, setting: Setting, fx: &mut Effects) {
+    pub(super) fn put_setting(&mut self, setting: Setting, fx: &mut Effects) {
         let known = self.settings_table.get(&setting.key).map(|known| &known.value);
         for (action, subject, detail) in setting::lines(known, &setting) {
             let entry = Entry::new(fx.at, setting.actor.clone(), action, &subject, &detail);
             fx.writes.push(Write::Audit(entry));
         }
         fx.writes.push(Write::Setting(setting.clone()));
+        self.trim_to_floor(&setting, fx);
         self.settings_table.put(setting);
     }
 

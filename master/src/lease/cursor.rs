@@ -1,0 +1,273 @@
+//! What one run of this master may still grant of each axis, and how much of each axis is used.
+//!
+//! An extent that both masters hold becomes a row of places here, in the same commit. Segments are taken from its beginning, and what was
+//! taken is durable before anybody hears of it. A later run of this master has none of it: a disk that was put back would grant
+//! again what it has forgotten.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::namespace::GeneratorName;
+use common::segment::{MasterRun, Span};
+use common::time::{BootMs, SpanMs};
+use std::collections::BTreeMap;
+
+/// Segments of a name that a master wants to have at least, of the length that was asked for last.
+pub const SEGMENTS_MIN: u64 = 64;
+/// How long a master's extents last, by the use of late, when nothing else is said (`--solo-span`).
+pub const SOLO_SPAN: SpanMs = SpanMs::seconds(24 * 3_600);
+/// How long `--solo-span` may be.
+pub const SOLO_SPANS: std::ops::RangeInclusive<SpanMs> = SpanMs::seconds(60)..=SpanMs::seconds(30 * 24 * 3_600);
+/// Rows of places of one name at most; beyond it no further extent is asked for.
+pub const EXTENTS_MAX: usize = 64;
+/// What is used is forgotten by half after this part of the solo span: long beside the time that a segment lasts, so that the time from
+/// one to the next changes little.
+const HALVES: i64 = 8;
+
+/// The use of a name, newest counting most: half of it is forgotten after each half-life. Under a steady use it is once to twice what is
+/// used in one of them, so what is wanted by it lasts for the solo span at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Use {
+    sum: u64,
+    at: BootMs,
+}
+
+impl Use {
+    /// So much of late.
+    pub const fn new(sum: u64, now: BootMs) -> Self {
+        Self { sum, at: now }
+    }
+
+    /// What counts of it now.
+    pub fn sum(&self, now: BootMs, half: SpanMs) -> u64 {
+        let halves = (now - self.at).0.checked_div(half.0).unwrap_or(0);
+        u32::try_from(halves).ok().and_then(|halves| self.sum.checked_shr(halves)).unwrap_or(0)
+    }
+
+    fn add(&mut self, n: u64, now: BootMs, half: SpanMs) {
+        let halves = (now - self.at).0.checked_div(half.0).unwrap_or(0).max(0);
+        let sum = self.sum(now, half).saturating_add(n);
+        // Whole half-lives, so that what is used often is forgotten, too.
+        let at = if self.sum == 0 { now } else { self.at + SpanMs(halves.saturating_mul(half.0)) };
+        *self = Self { sum, at };
+    }
+}
+
+/// One axis.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cursor {
+    /// What may still be granted, in the order in which it is.
+    spans: Vec<Span>,
+    /// Places of the longest segment that was asked for of late.
+    longest: u32,
+    own: Use,
+    /// What the other master says of its own, and of its longest segment.
+    other: (Use, u32),
+    /// What the other one was told last.
+    told: Option<(u64, u32)>,
+}
+
+impl Cursor {
+    /// What may still be granted.
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// How many places.
+    pub fn left(&self) -> u64 {
+        self.spans.iter().fold(0, |sum, span| sum.saturating_add(span.len()))
+    }
+}
+
+/// All of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cursors {
+    run: MasterRun,
+    half: SpanMs,
+    of: BTreeMap<GeneratorName, Cursor>,
+}
+
+impl Cursors {
+    /// Those of a run that goes on; those of another one are nobody's.
+    pub fn new(run: MasterRun, kept: impl IntoIterator<Item = (MasterRun, GeneratorName, Vec<Span>)>) -> Self {
+        let own = kept.into_iter().filter(|(of, _, _)| *of == run);
+        let of = own.map(|(_, name, spans)| (name, Cursor { spans, ..Cursor::default() })).collect();
+        let mut cursors = Self { run, half: SpanMs(1), of };
+        cursors.last_for(SOLO_SPAN, 1);
+        cursors
+    }
+
+    /// Extents shall last for `span`, on a clock that runs so many times faster than this machine's.
+    pub fn last_for(&mut self, span: SpanMs, scale: u32) {
+        self.half = SpanMs((span.0 / HALVES / i64::from(scale.max(1))).max(1));
+    }
+
+    /// Whose they are.
+    pub const fn run(&self) -> MasterRun {
+        self.run
+    }
+
+    /// All of them, ascending by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&GeneratorName, &Cursor)> {
+        self.of.iter()
+    }
+
+    /// That of one name.
+    pub fn get(&self, name: &GeneratorName) -> Option<&Cursor> {
+        self.of.get(name)
+    }
+
+    /// An extent of this run is durable.
+    pub fn add(&mut self, name: &GeneratorName, span: Span) {
+        let cursor = self.of.entry(name.clone()).or_default();
+        match cursor.spans.last_mut() {
+            Some(last) if last.to == span.from => last.to = span.to,
+            _ => cursor.spans.push(span),
+        }
+    }
+
+    /// No place below is granted any more. Whether that changes something.
+    pub fn trim(&mut self, name: &GeneratorName, floor: u64) -> bool {
+        let Some(cursor) = self.of.get_mut(name) else { return false };
+        let before = cursor.spans.clone();
+        cursor.spans.iter_mut().for_each(|span| span.from = span.from.max(floor.min(span.to)));
+        cursor.spans.retain(|span| !span.is_empty());
+        cursor.spans != before
+    }
+
+    /// Up to `wanted` places beside each other; `None` if there are none.
+    pub fn take(&mut self, name: &GeneratorName, wanted: u32, now: BootMs) -> Option<Span> {
+        let half = self.half;
+        let cursor = self.of.get_mut(name)?;
+        let first = cursor.spans.first_mut()?;
+        let segment = first.take(wanted.into());
+        cursor.spans.retain(|span| !span.is_empty());
+        cursor.own.add(segment.len(), now, half);
+        (!segment.is_empty()).then_some(segment)
+    }
+
+    /// Somebody asks for that many places. It may be long after the last time, so no longer segment than this one counts for ever.
+    pub fn asked(&mut self, name: &GeneratorName, wanted: u32, now: BootMs) {
+        let half = self.half;
+        let cursor = self.of.entry(name.clone()).or_default();
+        let idle = cursor.own.sum(now, half) == 0;
+        cursor.longest = if idle { wanted } else { cursor.longest.max(wanted) };
+    }
+
+    /// The other master's use of a name.
+    pub fn note_other(&mut self, name: &GeneratorName, sum: u64, longest: u32, now: BootMs) {
+        self.of.entry(name.clone()).or_default().other = (Use::new(sum, now), longest);
+    }
+
+    /// How many further places this master wants to have, and the least that is worth asking for; `None` as long as half of what it
+    /// wants is there. Both masters' use counts: either may be the only one for a while.
+    pub fn lacks(&self, name: &GeneratorName, now: BootMs) -> Option<(u64, u64)> {
+        let cursor = self.of.get(name)?;
+        let longest = u64::from(cursor.longest.max(cursor.other.1));
+        let used = cursor.own.sum(now, self.half).saturating_add(cursor.other.0.sum(now, self.half));
+        let wanted = used.saturating_mul(HALVES as u64).max(longest.saturating_mul(SEGMENTS_MIN));
+        let left = cursor.left();
+        let lacks = left < wanted / 2 && cursor.spans.len() < EXTENTS_MAX;
+        lacks.then(|| (wanted.saturating_sub(left), longest))
+    }
+
+    /// What the other master has not been told of this one's use, at most `max` names; it counts as told.
+    pub fn news(&mut self, now: BootMs, max: usize) -> Vec<(GeneratorName, u64, u32)> {
+        let half = self.half;
+        let is_news = |(name, cursor): (&GeneratorName, &mut Cursor)| {
+            let use_now = (cursor.own.sum(now, half), cursor.longest);
+            let known = cursor.told.unwrap_or_default();
+            (known != use_now).then(|| {
+                cursor.told = Some(use_now);
+                (name.clone(), use_now.0, use_now.1)
+            })
+        };
+        self.of.iter_mut().filter_map(is_news).take(max).collect()
+    }
+
+    /// The other master may have forgotten what it was told.
+    pub fn tell_anew(&mut self) {
+        self.of.values_mut().for_each(|cursor| cursor.told = None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: MasterRun = MasterRun(1);
+
+    fn name(text: &str) -> GeneratorName {
+        text.parse().unwrap()
+    }
+
+    fn at(hours: i64) -> BootMs {
+        BootMs(1_000 + hours * 3_600_000)
+    }
+
+    #[test]
+    fn only_what_its_own_run_was_granted_is_granted_on() {
+        let kept = |run| (run, name("a"), vec![Span { from: 1, to: 9 }]);
+        assert_eq!(Cursors::new(RUN, [kept(MasterRun(2))]).get(&name("a")), None);
+        let mut cursors = Cursors::new(RUN, [kept(RUN)]);
+        assert_eq!(cursors.take(&name("a"), 5, at(0)), Some(Span { from: 1, to: 6 }));
+        assert_eq!(cursors.take(&name("a"), 5, at(0)), Some(Span { from: 6, to: 9 }), "what there is");
+        assert_eq!(cursors.take(&name("a"), 5, at(0)), None);
+        assert_eq!(cursors.take(&name("b"), 5, at(0)), None);
+    }
+
+    #[test]
+    fn extents_beside_each_other_are_one_row_and_a_raise_cuts_what_lies_below() {
+        let mut cursors = Cursors::new(RUN, []);
+        for (from, to) in [(1, 5), (5, 9), (20, 30)] {
+            cursors.add(&name("a"), Span { from, to });
+        }
+        let spans = |cursors: &Cursors| cursors.get(&name("a")).unwrap().spans().to_vec();
+        assert_eq!(spans(&cursors), [Span { from: 1, to: 9 }, Span { from: 20, to: 30 }]);
+        assert!(cursors.trim(&name("a"), 4) && !cursors.trim(&name("a"), 4));
+        assert_eq!(spans(&cursors), [Span { from: 4, to: 9 }, Span { from: 20, to: 30 }]);
+        assert!(cursors.trim(&name("a"), 25));
+        assert_eq!(spans(&cursors), [Span { from: 25, to: 30 }]);
+        assert!(cursors.trim(&name("a"), 100) && spans(&cursors).is_empty());
+    }
+
+    #[test]
+    fn what_is_wanted_lasts_for_the_solo_span_whichever_master_is_asked() {
+        let mut cursors = Cursors::new(RUN, []);
+        let a = name("a");
+        cursors.asked(&a, 100, at(0));
+        assert_eq!(cursors.lacks(&a, at(0)), Some((6_400, 100)), "64 segments");
+        // 1,000 an hour for two days, in segments of 100.
+        let mut place = 1;
+        for hour in 0..48 {
+            for _ in 0..10 {
+                cursors.add(&a, Span { from: place, to: place + 100 });
+                place += 100;
+                cursors.asked(&a, 100, at(hour));
+                assert_eq!(cursors.take(&a, 100, at(hour)).map(Span::len), Some(100));
+            }
+        }
+        let (wanted, _) = cursors.lacks(&a, at(48)).unwrap();
+        assert!((22_000..=48_000).contains(&wanted), "{wanted} for a day");
+        let mut other = Cursors::new(MasterRun(2), []);
+        for (name, sum, longest) in cursors.news(at(47), 10) {
+            other.note_other(&name, sum, longest, at(47));
+        }
+        assert_eq!(other.lacks(&a, at(47)), cursors.lacks(&a, at(47)), "the other one wants as much");
+        assert_eq!(cursors.news(at(47), 10), []);
+        assert_eq!(other.lacks(&a, at(47 + 96)), Some((6_400, 100)), "and not for ever");
+        other.add(&a, Span { from: 1, to: 3_201 });
+        assert_eq!(other.lacks(&a, at(143)), None, "half is there");
+    }
+
+    #[test]
+    fn a_long_segment_of_long_ago_is_forgotten() {
+        let mut cursors = Cursors::new(RUN, []);
+        let a = name("a");
+        cursors.add(&a, Span { from: 1, to: 1_000_000 });
+        cursors.asked(&a, 5_000, at(0));
+        cursors.take(&a, 5_000, at(0));
+        cursors.asked(&a, 10, at(1));
+        assert_eq!(cursors.get(&a).unwrap().longest, 5_000);
+        cursors.asked(&a, 10, at(96));
+        assert_eq!(cursors.get(&a).unwrap().longest, 10);
+    }
+}

@@ -1,0 +1,107 @@
+//! Extents of axes: which run of which master may grant segments of which places.
+//!
+//! An axis is a setting: at home with one master by its name, proposed by it, confirmed by the other, versioned. A master takes an extent
+//! as its own only where the proof of both is at hand: the home when the other has confirmed, the other when it writes the record down
+//! itself. What it hears otherwise (pages, records that are merged) only tells it what is granted.
+//!
+//! A survivor that awaits a replacement extends by itself. It stops when the snapshot for the replacement is cut, which would else not know
+//! of what is granted after: the replacement may be the survivor next.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::Pairwise;
+use crate::lease::{Effects, Write};
+use crate::ledger::state::Ledger;
+use common::audit::Actor;
+use common::namespace::GeneratorName;
+use common::rpc::lease::Mode;
+use common::rpc::peer::PeerMessage;
+use common::segment::Extent;
+use common::setting::{Change, Outcome, Setting, SettingKey, SettingValue};
+use common::time::{Now, SpanMs};
+
+/// Names whose use is told in one message.
+const USES_MAX: usize = 256;
+/// Between two messages about use: often enough for what is wanted for a day.
+const USE_EVERY: SpanMs = SpanMs::seconds(5);
+
+impl Ledger<Pairwise> {
+    /// Whether this master extends axes by itself.
+    pub(super) fn extends_alone(&self) -> bool {
+        let cut = self.agreement.observed.permit_in.is_none();
+        self.identity.awaiting.is_some() && !cut && !self.unmet() && self.mode() == Mode::ReadyAlone
+    }
+
+    /// The next version of an axis, durable here alone.
+    pub(super) fn extend_by_itself(&mut self, now: Now, change: &Change, fx: &mut Effects) {
+        let Outcome::Becomes(value) = self.settings_table.outcome(change) else { return };
+        let key = change.key();
+        let version = self.settings_table.get(&key).map_or(0, |known| known.version).saturating_add(1);
+        let actor = Actor::master(self.identity.master);
+        let setting = Setting { key, version, value, actor, at: now.wall };
+        self.put_setting(setting.clone(), fx);
+        self.own_extent(&setting, fx);
+    }
+
+    /// Both masters hold this setting, or will with this step: if it is an extent of this run, it may be granted from.
+    pub(super) fn own_extent(&mut self, setting: &Setting, fx: &mut Effects) {
+        let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) else { return };
+        self.axes_changed.insert(name.clone());
+        let own = |extent: &Extent| (extent.master, extent.run) == (self.identity.master, self.cursors.run());
+        if let Some(extent) = axis.last.filter(own) {
+            self.cursors.add(name, extent.span);
+            self.write_cursor(name, fx);
+        }
+    }
+
+    /// An axis changed: nothing below its floor is granted any more.
+    pub(super) fn trim_to_floor(&mut self, setting: &Setting, fx: &mut Effects) {
+        let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) else { return };
+        if self.cursors.trim(name, axis.floor) {
+            self.write_cursor(name, fx);
+        }
+    }
+
+    /// At the meeting of a start that may have forgotten: parts of axes that the other one has proposed, and that this one may have
+    /// confirmed, and granted from. They are nobody's now, and known before this master can be the only one.
+    pub(super) fn take_proposed_extents(&mut self, now: Now, exchange: u64, extents: Vec<Setting>, fx: &mut Effects) {
+        if !self.unmet() || !self.agreement.pair.exchanges(exchange) {
+            return;
+        }
+        for setting in extents.into_iter().filter(|setting| matches!(setting.key, SettingKey::Axis(_))) {
+            self.on_propose_setting(now, setting, fx);
+        }
+    }
+
+    /// At each beat: the other master hears how much is used here, because it may be the only one tomorrow.
+    pub(crate) fn tell_use(&mut self, now: Now, fx: &mut Effects) {
+        let told = self.agreement.use_told_at.is_some_and(|at| now.boot - at < USE_EVERY);
+        if told || !self.agreement.pair.heard(now) {
+            return;
+        }
+        let uses = self.cursors.news(now.boot, USES_MAX);
+        if !uses.is_empty() {
+            self.agreement.use_told_at = Some(now.boot);
+            fx.send(PeerMessage::SegmentsUsed { uses });
+        }
+    }
+
+    pub(super) fn on_segments_used(&mut self, now: Now, uses: Vec<(GeneratorName, u64, u32)>) {
+        for (name, sum, longest) in uses.into_iter().take(USES_MAX) {
+            // Only of names that are known: nobody fills the memory with others.
+            if self.settings_table.axis(&name).is_some() {
+                self.cursors.note_other(&name, sum, longest, now.boot);
+            }
+        }
+    }
+
+    /// What a run leaves when another one begins: its extents are nobody's.
+    pub(super) fn drop_former_cursors(&mut self, fx: &mut Effects) {
+        let run = self.cursors.run();
+        fx.writes.push(Write::Run(Some(run)));
+        for (of, name) in std::mem::take(&mut self.agreement.former_cursors) {
+            if of != run {
+                fx.writes.push(Write::Cursor { run, name, spans: Vec::new() });
+            }
+        }
+    }
+}
