@@ -113,6 +113,10 @@ pub struct Args {
           value_parser = settings::number(1..=BATCH_MAX_LIMIT))]
     pub batch_max: u32,
 
+    /// Fetch no second segment while the first one is used: only there to show what the second one is good for
+    #[arg(long, env = "UNIQ_ONE_SEGMENT", value_parser = settings::switch, hide = true)]
+    pub one_segment: bool,
+
     /// Threads that serve HTTP and RPC
     #[arg(
         long,

@@ -10,6 +10,7 @@ use common::kind::{Bucket as Unit, Kind, LayoutError, Numbers as Numbers64, Uniq
 use common::layout::LayoutDefinition;
 use common::lease::Grant;
 use common::namespace::Namespace;
+use common::segment::SegmentDefinition;
 use common::template::{BoundTemplate, Template};
 use common::time::{DAY_MS, SpanMs, WallMs};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub enum Layout {
     Text(Arc<Template>),
     /// A layout, by its ticks.
     Ticks(Arc<LayoutDefinition>),
+    /// Plain numbers, by the segments that masters grant. No lease and no time stands before them.
+    Plain(SegmentDefinition),
 }
 
 /// What all IDs of a window have in common.
@@ -64,6 +67,20 @@ pub enum Prefix {
         /// Layout and token.
         numbers: Arc<Numbers>,
     },
+    /// A segment of plain numbers. Counters are places from its first one on.
+    Plain {
+        /// The number of its first place.
+        first: u64,
+        /// How far the numbers of two places beside each other are from each other.
+        increment: u64,
+    },
+}
+
+/// The number of a place of a segment, whose first place has the number `first`.
+#[inline]
+pub const fn plain(first: u64, increment: u64, place: u64) -> u64 {
+    // A definition has no place whose number does not fit.
+    first.wrapping_add(increment.wrapping_mul(place))
 }
 
 /// Proof that IDs of this bucket may be minted under a lease.
@@ -96,6 +113,9 @@ impl Bucket {
 impl Layout {
     /// What that namespace's IDs are made by; `None` for a kind that keeps no serials.
     pub fn of(namespace: &Namespace) -> Option<Self> {
+        if let Some(definition) = namespace.segments() {
+            return Some(Self::Plain(*definition));
+        }
         match (namespace.template(), namespace.layout()) {
             (Some(template), _) => Some(Self::Text(Arc::new(template.clone()))),
             (None, Some(layout)) => Some(Self::Ticks(Arc::new(layout.clone()))),
@@ -109,6 +129,7 @@ impl Layout {
             Self::Number(numbers) => numbers.serial_mask + 1,
             Self::Text(template) => template.capacity().max(1),
             Self::Ticks(definition) => definition.layout().serials_per_tick(),
+            Self::Plain(definition) => definition.axis().len(),
         };
         let buckets_per_day = u32::try_from(DAY_MS / self.unit().span().0).unwrap_or(u32::MAX);
         Rules { capacity, buckets_per_day, everyday_reset }
@@ -120,6 +141,7 @@ impl Layout {
             Self::Number(numbers) => numbers.kind,
             Self::Text(_) => Kind::String,
             Self::Ticks(_) => Kind::Layout,
+            Self::Plain(_) => Kind::Segment,
         };
         kind.spec().unit
     }
@@ -170,7 +192,7 @@ impl Layout {
                 .map(|bound| Prefix::Text { bound: Arc::new(bound), capacity: template.capacity().max(1) })
                 .map_err(|e| Refusal::ClockSkew(ClockFault::Year(e.to_string()))),
             // Those have no window of serials.
-            Self::Ticks(_) => Ok(Prefix::Void),
+            Self::Ticks(_) | Self::Plain(_) => Ok(Prefix::Void),
         }
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::config::{Args, Mode};
 use crate::extensions::Extensions;
-use crate::heartbeat::{Heartbeat, Names, Report, kept_names};
+use crate::heartbeat::{Heartbeat, Names, Report, Segments, kept_names};
 use crate::holder::Holder;
 use crate::http;
 use crate::minter::Minter;
@@ -224,6 +224,9 @@ async fn serve(
     let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
     minter.demanded_before(&demanded);
+    if args.one_segment {
+        minter.fetch_one_segment()?;
+    }
     minter.keep_secrets(secrets(args)?);
     let Extensions { mut plugins, strategies, refusals } = extensions;
     minter.keep_strategies(strategies);
@@ -241,11 +244,13 @@ async fn serve(
     names.recall().await;
     let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
         .with_names(Arc::clone(&names));
+    let segments = Segments::new(&args.masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
     let masters = args.masters.clone();
     let heartbeat = Heartbeat { masters, agent_id: agent_id.clone(), holder, minter: Arc::clone(&minter), report };
 
     let heartbeat = tokio::spawn(watch.clone().over("heartbeat", heartbeat.run(stop.clone())));
     let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(stop.clone())));
+    let fetching = tokio::spawn(watch.clone().over("segments", segments.run(stop.clone())));
     let (site, server) = (
         http::Site::new(agent, settings::host_names(&args.host_names)).with_descriptors(http_max),
         Server::new(Arc::clone(&minter), args.batch_max).with_names(names).with_connections(rpc_max),
@@ -264,7 +269,10 @@ async fn serve(
     };
     tracing::info!(target: PROGRAM, "stopping");
     stop.cancel();
-    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join3(heartbeat, asking, clients.wait())).await.is_err() {
+    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join4(heartbeat, asking, fetching, clients.wait()))
+        .await
+        .is_err()
+    {
         tracing::warn!(target: PROGRAM, "not everything ended in time");
     }
     if let Some(history) = history {

@@ -103,6 +103,23 @@ pub enum Refusal {
         /// To the end of the bucket.
         retry: SpanMs,
     },
+    /// The masters have not granted a segment of the name yet.
+    #[error("a segment of numbers has to come from the masters first: {why}")]
+    SegmentPending {
+        /// What keeps them from granting one, as far as is known.
+        why: String,
+    },
+    /// The axis of the name has no more numbers.
+    #[error(
+        "the name's {numbers} numbers are used up ({left} are left here, for calls that want no more): take another name, as its \
+         last number is a part of its definition"
+    )]
+    AxisEnded {
+        /// How many there were.
+        numbers: u64,
+        /// How many are left in this agent's segments.
+        left: u64,
+    },
     /// No lease, and none before it.
     #[error("no lease of a {token_type} token: {why}")]
     NoLease {
@@ -219,6 +236,8 @@ impl Refusal {
             Self::TooManyNames { .. } => MintCode::QuotaExceeded,
             Self::MastersUnavailable(_) => MintCode::MastersUnavailable,
             Self::SerialExhausted { .. } => MintCode::SerialExhausted,
+            Self::SegmentPending { .. } => MintCode::SegmentPending,
+            Self::AxisEnded { .. } => MintCode::SerialExhausted,
             Self::NoLease { .. } => MintCode::NoLease,
             Self::LeaseExpired { .. } => MintCode::LeaseExpired,
             Self::ClockBehind { .. } => MintCode::ClockBehind,
@@ -246,9 +265,11 @@ impl Refusal {
             Self::TooManyNames { each, .. } => Some(*each),
             Self::ByPlugin { retry, .. } => *retry,
             Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
-            Self::NoLease { .. } | Self::SerialFileIo(_) | Self::Overloaded(_) | Self::MastersUnavailable(_) => {
-                Some(SpanMs(SECOND_MS))
-            }
+            Self::SegmentPending { .. }
+            | Self::NoLease { .. }
+            | Self::SerialFileIo(_)
+            | Self::Overloaded(_)
+            | Self::MastersUnavailable(_) => Some(SpanMs(SECOND_MS)),
             _ => None,
         }
     }

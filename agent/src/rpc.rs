@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use crate::run::Runs;
 use common::clock::Clock;
 use common::encoding;
-use common::kind::{Kind, TextForm};
+use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
@@ -166,7 +166,7 @@ impl Server {
         }
         Ok(match encoding {
             Some(encoding) => runs.numbers().filter_map(|number| encoding.text(number)).collect(),
-            None => runs.uniq64().map(|id| id.text(TextForm::Decimal)).collect(),
+            None => runs.decimals().collect(),
         })
     }
 
@@ -202,7 +202,9 @@ fn weight(request: &MintServiceRequest, batch_max: u32) -> usize {
     // More than that is refused.
     let ids = |n: u32| if n <= batch_max { n as usize } else { 0 };
     match request {
-        MintServiceRequest::Uniq64 { n, .. } => ids(*n) * (size_of::<u64>() + U64_LEN_MAX),
+        MintServiceRequest::Uniq64 { n, .. } | MintServiceRequest::Segment { n, .. } => {
+            ids(*n) * (size_of::<u64>() + U64_LEN_MAX)
+        }
         MintServiceRequest::Uniq96 { n } => ids(*n) * (size_of::<u128>() + U128_LEN_MAX),
         MintServiceRequest::Layout { n, .. } => ids(*n) * (size_of::<u128>() + U128_LEN_MAX),
         MintServiceRequest::UniqString { n, .. } | MintServiceRequest::Ids { n, .. } => {
@@ -287,6 +289,14 @@ impl MintService for Server {
             let kind = self.minter.kind_of(&name).unwrap_or(Kind::Uniq64);
             self.refused(kind, &name, n, &e)
         })
+    }
+
+    async fn segment(self, _: Context, name: String, n: u32) -> Result<Vec<u64>, MintFailure> {
+        let minted = match self.check(n, U64_LEN_MAX) {
+            Ok(()) => self.mint(Kind::Segment, &name, n).await,
+            Err(refusal) => Err(refusal),
+        };
+        minted.map(|runs| runs.plain().collect()).map_err(|e| self.refused(Kind::Segment, &name, n, &e))
     }
 }
 

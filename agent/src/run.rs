@@ -102,7 +102,25 @@ impl Runs {
         })
     }
 
-    /// The same, appended: run by run, which is faster than one by one.
+    /// The IDs, if they are plain numbers.
+    pub fn plain(&self) -> impl Iterator<Item = u64> {
+        self.iter().flat_map(|run| {
+            let prefix = match run.prefix {
+                Prefix::Plain { first, increment } => Some((first, increment)),
+                _ => None,
+            };
+            prefix.into_iter().flat_map(|(first, increment)| {
+                run.counters().map(move |place| crate::gate::plain(first, increment, place))
+            })
+        })
+    }
+
+    /// The IDs in decimal, if they are Uniq64 or plain numbers.
+    pub fn decimals(&self) -> impl Iterator<Item = String> {
+        self.uniq64().map(|id| id.bits()).chain(self.plain()).map(|number| number.to_string())
+    }
+
+    /// [`numbers`](Self::numbers), appended: run by run, which is faster than one by one.
     pub fn numbers_into(&self, all: &mut Vec<u128>) {
         all.reserve(self.len());
         for run in self.iter() {

@@ -2,12 +2,16 @@
 //! first one is used, so that nobody waits for a master at their border.
 //!
 //! Like [`Serial`](crate::serial::Serial) it says what has to be durable, and gives nothing that is not: a segment before it is used,
-//! and in it a mark below which numbers may be given. A session that is resumed goes on at the mark, so a kill costs what lies between;
-//! a clean stop puts the mark back to what was given, and costs nothing. What a fresh session finds, it drops.
+//! and in it a mark below which numbers may be given. A session that is resumed goes on at the marks, so a kill costs what lies between;
+//! a clean stop puts them back to what was given, and costs nothing. What a fresh session finds, it drops.
+//!
+//! No clock has a say in which numbers come: time only says how long segments and steps of the mark last.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::segment::{SegmentDefinition, Span};
 use common::time::{BootMs, SpanMs};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// A segment that lasted less was too short: the next one is twice as long.
 const LASTS_MIN: SpanMs = SpanMs::seconds(15 * 60);
@@ -15,12 +19,22 @@ const LASTS_MIN: SpanMs = SpanMs::seconds(15 * 60);
 const LASTS_MAX: SpanMs = SpanMs::seconds(30 * 60);
 /// The first segment of a run is a tenth of a step: most runs of an agent that is only tried out need no more.
 const FIRST_PART: u32 = 10;
-/// The mark moves by an eighth of a segment, and never by more than this: so much a kill costs.
-const MARK_PARTS: u64 = 8;
-const MARK_STEP_MAX: u64 = 1 << 20;
+/// A step of the mark is an eighth of a segment at least,
+const MARK_PARTS_MAX: u64 = 8;
+/// and never more than this, nor than the segment: so much a kill costs, and half of it again if more was marked in advance.
+pub const MARK_STEP_MAX: u64 = 1 << 25;
+/// A step of the mark that lasted less than this doubles it.
+const MARK_TOO_SHORT: SpanMs = SpanMs::seconds(10);
+/// One that lasted longer than this halves it.
+const MARK_TOO_LONG: SpanMs = SpanMs::seconds(60);
+/// Segments of a name that are held at once. There are two of them, unless a call wants more numbers than those have, or a master had
+/// less to give than was wanted.
+pub const HELD_MAX: usize = 8;
+/// Of those, so many may be short.
+const SHORT_MAX: u64 = 2;
 
 /// A segment as the lineage file holds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Held {
     /// Counts the segments of a name in this session.
     pub ordinal: u64,
@@ -30,25 +44,25 @@ pub struct Held {
     pub mark: u64,
 }
 
-/// What the lineage file holds of a name: the segment in use, and the one after it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// What the lineage file holds of a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
-    /// In use.
-    pub first: Option<Held>,
-    /// Whole.
-    pub second: Option<Held>,
+    /// After the last place that this session was ever granted.
+    pub seen: u64,
+    /// The segment in use, and those that come after it, at most [`HELD_MAX`].
+    pub held: Vec<Held>,
 }
 
 /// What a request for numbers needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Nothing: there are some.
+    /// Nothing: there are as many as it wants.
     Ready,
     /// This durable, and then [`commit`](Segments::commit).
     Write(Record),
     /// A segment.
     Pending,
-    /// There are no more numbers: the axis has ended.
+    /// There are not so many numbers any more: the axis has ended.
     Ended,
 }
 
@@ -59,73 +73,168 @@ pub struct Ask {
     pub call: u64,
     /// How many numbers.
     pub wanted: u32,
+    /// After the last place that this session was ever granted; 0: none.
+    pub seen: u64,
+}
+
+/// Numbers of one segment, counted from its first place on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// Which segment.
+    pub ordinal: u64,
+    /// Its first place.
+    pub first: u64,
+    /// How far from it.
+    pub places: Range<u64>,
+}
+
+/// What of segments there is, for a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// What is left of the segment in use.
+    pub current: Option<Span>,
+    /// The one after it.
+    pub next: Option<Span>,
+    /// Numbers left in all that are held.
+    pub left: u64,
+    /// Numbers of the segment to ask for.
+    pub step: u32,
+    /// The axis has ended.
+    pub ended: bool,
 }
 
 /// The segments of one name.
 #[derive(Clone, Debug)]
 pub struct Segments {
     definition: SegmentDefinition,
+    /// As it is durable, or means the same: what is used up of it is left out.
     durable: Record,
-    /// The next place to give, in the first segment.
+    /// The next place to give, in the first segment. What was lent counts as given until it is put back.
     next: u64,
     /// A segment that is not durable yet.
     arrived: Option<Span>,
     /// The last number of a segment.
     ordinal: u64,
+    /// That of the last segment that was used up.
+    used_up: u64,
     /// Numbers of the segment to ask for.
     step: u32,
+    /// How many a call wants that was not served yet; 0: none.
+    demand: u64,
     /// The call whose answer is waited for.
     asked: Option<u64>,
     calls: u64,
-    /// Since when the first segment is used.
-    began: BootMs,
+    /// Since when the first segment is used, as far as is known.
+    began: Option<BootMs>,
+    /// Into how many steps of the mark a segment is divided.
+    parts: u64,
+    /// When a mark was raised last.
+    marked: Option<BootMs>,
+    /// Whether the next segment is asked for only when the first one is used up.
+    alone: bool,
     /// The axis has ended.
     ended: bool,
 }
 
 impl Segments {
     /// Of a session that goes on with what its file holds; a fresh one has nothing.
-    pub fn resume(definition: SegmentDefinition, durable: Record, now: BootMs) -> Self {
-        let ordinal = durable.second.or(durable.first).map_or(0, |held| held.ordinal);
-        let next = durable.first.map_or(0, |held| held.mark);
-        let step = (definition.step() / FIRST_PART).max(definition.steps().0);
-        let (arrived, asked, calls, ended) = (None, None, 0, false);
-        Self { definition, durable, next, arrived, ordinal, step, asked, calls, began: now, ended }
+    pub fn resume(definition: SegmentDefinition, durable: &Record) -> Self {
+        let axis = definition.axis();
+        let sound = |held: &&Held| {
+            axis.from <= held.span.from
+                && held.span.to <= axis.to
+                && held.span.from <= held.mark
+                && held.mark < held.span.to
+        };
+        // What was marked may have been given; the rest is as a segment that nobody has touched.
+        let rest = |held: &Held| Held { span: Span { from: held.mark, to: held.span.to }, ..*held };
+        let held: Vec<Held> = durable.held.iter().filter(sound).take(HELD_MAX).map(rest).collect();
+        let ordinal = durable.held.iter().map(|held| held.ordinal).max().unwrap_or(0);
+        let seen = held.iter().map(|held| held.span.to).fold(durable.seen, u64::max);
+        let next = held.first().map_or(0, |first| first.span.from);
+        Self {
+            step: (definition.step() / FIRST_PART).max(definition.steps().0),
+            definition,
+            durable: Record { seen, held },
+            next,
+            arrived: None,
+            ordinal,
+            used_up: 0,
+            demand: 0,
+            asked: None,
+            calls: 0,
+            began: None,
+            parts: MARK_PARTS_MAX,
+            marked: None,
+            alone: false,
+            ended: false,
+        }
     }
 
-    /// What the file holds.
+    /// Without the second segment: the next one is asked for only when there is no number left. It is there to show what the second
+    /// one is good for.
+    #[must_use]
+    pub fn alone(self, alone: bool) -> Self {
+        Self { alone, ..self }
+    }
+
+    /// What the file holds, or what means the same.
     pub fn durable(&self) -> &Record {
         &self.durable
     }
 
-    /// What to ask a master for now, if anything: nothing while an answer is waited for or two segments are there.
+    /// Drops all that is held, and what is under way: a gap.
+    pub fn drop_all(&mut self) {
+        self.durable.held.clear();
+        (self.next, self.arrived, self.asked, self.demand, self.ended) = (0, None, None, 0, false);
+    }
+
+    /// What to ask a master for now, if anything: nothing while an answer is waited for.
     pub fn ask(&mut self) -> Option<Ask> {
-        let waits = self.asked.is_some() || self.arrived.is_some() || self.durable.second.is_some() || self.ended;
-        if waits || !self.is_used() {
+        let held = self.durable.held.len();
+        if self.asked.is_some() || self.arrived.is_some() || self.ended || held >= HELD_MAX {
+            return None;
+        }
+        let left = self.left();
+        let short = self.demand > left;
+        if !short && (held >= 2 || !self.is_used()) {
             return None;
         }
         self.calls += 1;
         self.asked = Some(self.calls);
-        Some(Ask { call: self.calls, wanted: self.step })
+        let missing = u32::try_from(self.demand.saturating_sub(left)).unwrap_or(u32::MAX);
+        let wanted = self.step.max(missing).min(self.definition.steps().1).max(1);
+        Some(Ask { call: self.calls, wanted, seen: self.durable.seen })
     }
 
     /// Whether so much of the first segment was given that the next one is needed soon.
     fn is_used(&self) -> bool {
-        let Some(first) = self.durable.first else { return true };
-        let given = self.next.saturating_sub(first.span.from);
-        let threshold = u128::from(first.span.len()) * u128::from(self.definition.threshold());
-        u128::from(given) * 100 >= threshold
+        let Some(first) = self.durable.held.first() else { return true };
+        if self.alone {
+            return self.left() == 0;
+        }
+        self.next.saturating_sub(first.span.from) >= threshold(&self.definition, first)
+    }
+
+    /// How many numbers of the first segment are given before the next one is asked for, if it is not held yet.
+    pub fn tell_at(&self) -> u64 {
+        match self.durable.held.first() {
+            Some(first) if !self.alone && self.durable.held.len() < 2 => threshold(&self.definition, first),
+            _ => u64::MAX,
+        }
     }
 
     /// A master's answer. One that nobody waits for is dropped, and its numbers are a gap: it may be an old one, and be in use already.
-    /// What does not lie on the axis is no answer.
+    /// What does not lie on the axis, or is more than any step, is no answer.
     pub fn granted(&mut self, call: u64, span: Span) {
         let axis = self.definition.axis();
-        let plausible = !span.is_empty() && axis.from <= span.from && span.to <= axis.to;
-        if self.asked == Some(call) && plausible {
-            self.asked = None;
+        let fits = !span.is_empty() && axis.from <= span.from && span.to <= axis.to;
+        if self.asked == Some(call) && fits && span.len() <= self.definition.steps().1.into() {
+            (self.asked, self.demand) = (None, 0);
             self.arrived = Some(span);
+            self.durable.seen = self.durable.seen.max(span.to);
         }
+        self.failed(call);
     }
 
     /// No answer came, or none that helps: it may be asked again.
@@ -133,308 +242,193 @@ impl Segments {
         self.asked = self.asked.filter(|asked| *asked != call);
     }
 
-    /// A master says that there are no more numbers. The end of an axis is a part of its definition, so it stays so.
+    /// The masters say that there are no more numbers. The end of an axis is a part of its definition, so it stays so.
     pub fn end(&mut self, call: u64) {
         if self.asked == Some(call) {
             (self.asked, self.ended) = (None, true);
         }
     }
 
-    /// What has to be durable so that a segment that came may be used, if one came.
-    pub fn plan_hold(&self) -> Option<Record> {
-        let ordinal = self.ordinal.saturating_add(1);
-        let held = self.arrived.map(|span| Held { ordinal, span, mark: span.from })?;
-        Some(match self.durable.first {
-            None => Record { first: Some(held), second: None },
-            first => Record { first, second: Some(held) },
-        })
+    /// Numbers that were not given yet, durable or not.
+    pub fn left(&self) -> u64 {
+        let held =
+            (0..).zip(&self.durable.held).map(|(nth, held)| held.span.to.saturating_sub(self.next_of(nth, held)));
+        held.fold(self.arrived.map_or(0, Span::len), u64::saturating_add)
     }
 
-    /// What it takes to give up to `n` numbers, at least 1.
-    pub fn plan(&self, n: u64) -> Plan {
-        let Some(first) = self.durable.first else {
-            return match self.plan_hold() {
-                Some(record) => Plan::Write(record),
-                None if self.ended => Plan::Ended,
-                None => Plan::Pending,
-            };
-        };
-        if self.next < first.mark {
+    /// The most that one call can get: more are never held at once.
+    pub fn batch_max(&self) -> u64 {
+        u64::from(self.definition.steps().1) * (HELD_MAX as u64 - SHORT_MAX)
+    }
+
+    /// Where giving goes on in one of the segments of a record that came of ours.
+    fn next_of(&self, nth: usize, held: &Held) -> u64 {
+        let in_use = nth == 0 && self.durable.held.first().is_some_and(|first| first.ordinal == held.ordinal);
+        if in_use { self.next } else { held.span.from }
+    }
+
+    /// The record with the segment that came, if one came, and whether one did.
+    fn with_arrived(&self) -> (Record, bool) {
+        let mut record = self.durable.clone();
+        if let Some(span) = self.arrived {
+            record.held.push(Held { ordinal: self.ordinal.saturating_add(1), span, mark: span.from });
+        }
+        (record, self.arrived.is_some())
+    }
+
+    /// Numbers of a record below the marks that were not given yet.
+    fn ready(&self, record: &Record) -> u64 {
+        let held = (0..).zip(&record.held).map(|(nth, held)| held.mark.saturating_sub(self.next_of(nth, held)));
+        held.fold(0, u64::saturating_add)
+    }
+
+    /// What it takes to give `n` numbers, at least 1; those that are there may lie in several segments.
+    pub fn plan(&mut self, n: u64, now: BootMs) -> Plan {
+        if self.ready(&self.durable) >= n {
             return Plan::Ready;
         }
-        let second = self.durable.second;
-        if self.next < first.span.to {
-            return Plan::Write(Record { first: Some(marked(first, n)), second });
+        if self.left() < n {
+            if self.ended {
+                return Plan::Ended;
+            }
+            self.demand = self.demand.max(n);
+            return Plan::Pending;
         }
-        match (second, self.plan_hold().and_then(|record| record.second)) {
-            (Some(next), _) | (None, Some(next)) => Plan::Write(Record { first: Some(marked(next, n)), second: None }),
-            (None, None) if self.ended => Plan::Ended,
-            (None, None) => Plan::Pending,
-        }
+        let (mut record, _) = self.with_arrived();
+        let missing = n.saturating_sub(self.ready(&record));
+        self.raise(&mut record, missing, now);
+        Plan::Write(record)
     }
 
-    /// A record is durable.
-    pub fn commit(&mut self, record: Record, now: BootMs) {
-        let ordinal = |held: Option<Held>| held.map_or(0, |held| held.ordinal);
-        if ordinal(record.first) != ordinal(self.durable.first) {
-            if self.durable.first.is_some() {
-                self.follow_use(now);
-            }
-            self.next = record.first.map_or(0, |held| held.span.from);
-            self.began = now;
+    /// What to make durable in advance: a segment that came, and marks that are as far ahead as a step, if no more than half of one is
+    /// left. `None`: nothing.
+    pub fn plan_ahead(&mut self, now: BootMs) -> Option<Record> {
+        let (mut record, mut changed) = self.with_arrived();
+        if self.ready(&record) <= self.mark_step(&record) / 2 {
+            changed |= self.raise(&mut record, 0, now);
         }
-        let last = ordinal(record.first).max(ordinal(record.second));
+        changed.then_some(record)
+    }
+
+    /// The first segment of a record whose mark can be raised.
+    fn raisable(record: &Record) -> Option<&Held> {
+        record.held.iter().find(|held| held.mark < held.span.to)
+    }
+
+    fn mark_step(&self, record: &Record) -> u64 {
+        Self::raisable(record).map_or(0, |held| (held.span.len() / self.parts.max(1)).clamp(1, MARK_STEP_MAX))
+    }
+
+    /// Raises marks by a step, or by more if `n` are missing. Whether one could be raised.
+    fn raise(&mut self, record: &mut Record, n: u64, now: BootMs) -> bool {
+        self.parts = match self.marked.map(|then| now - then) {
+            Some(lasted) if lasted < MARK_TOO_SHORT => (self.parts / 2).max(1),
+            Some(lasted) if lasted > MARK_TOO_LONG => (self.parts * 2).min(MARK_PARTS_MAX),
+            _ => self.parts,
+        };
+        let step = self.mark_step(record).max(n);
+        let mut missing = step;
+        for held in &mut record.held {
+            let mut above = Span { from: held.mark, to: held.span.to };
+            missing = missing.saturating_sub(above.take(missing).len());
+            held.mark = above.from;
+        }
+        missing < step
+    }
+
+    /// A record that was planned is durable.
+    pub fn commit(&mut self, mut record: Record, now: BootMs) {
+        // While it was written, windows were used: a segment that is used up does not come back.
+        record.held.retain(|held| held.ordinal > self.used_up);
+        let last = record.held.last().map_or(0, |held| held.ordinal);
         if last > self.ordinal {
             self.ordinal = last;
             self.arrived = None;
         }
-        self.durable = record;
+        if self.durable.held.is_empty() {
+            self.next = record.held.first().map_or(0, |first| first.span.from);
+            self.began = Some(now);
+        }
+        if self.ready(&record) > self.ready(&self.durable) {
+            self.marked = Some(now);
+        }
+        let seen = record.seen.max(self.durable.seen);
+        self.durable = Record { seen, ..record };
+    }
+
+    /// Goes on to the next segment if the first one is used up. Nothing has to be durable for that: what is used up of a record says
+    /// nothing.
+    fn advance(&mut self, now: BootMs) {
+        while self.durable.held.first().is_some_and(|first| self.next >= first.span.to) {
+            self.used_up = self.durable.held.remove(0).ordinal;
+            self.next = self.durable.held.first().map_or(0, |first| first.span.from);
+            self.follow_use(now);
+            self.began = Some(now);
+        }
     }
 
     /// The next segment is as long as the use says.
     fn follow_use(&mut self, now: BootMs) {
         let (least, most) = self.definition.steps();
-        let lasted = now - self.began;
-        self.step = match lasted {
-            lasted if lasted < LASTS_MIN => self.step.saturating_mul(2),
-            lasted if lasted > LASTS_MAX => self.step / 2,
+        self.step = match self.began.map(|began| now - began) {
+            Some(lasted) if lasted < LASTS_MIN => self.step.saturating_mul(2),
+            Some(lasted) if lasted > LASTS_MAX => self.step / 2,
             _ => self.step,
         };
         self.step = self.step.clamp(least, most);
     }
 
-    /// Gives up to `n` places; none unless the plan is [`Plan::Ready`].
-    pub fn take(&mut self, n: u64) -> Span {
-        let to = self.durable.first.map_or(0, |first| first.mark);
-        let mut left = Span { from: self.next, to: to.max(self.next) };
+    /// Gives up to `n` numbers of one segment, all of them below the mark. What was lent was put back before.
+    pub fn take(&mut self, n: u64, now: BootMs) -> Lent {
+        self.advance(now);
+        let Some(first) = self.durable.held.first() else { return Lent { ordinal: 0, first: 0, places: 0..0 } };
+        let mut left = Span { from: self.next, to: first.mark.max(self.next) };
         let taken = left.take(n);
         self.next = left.from;
-        taken
+        let base = first.span.from;
+        Lent { ordinal: first.ordinal, first: base, places: taken.from - base..taken.to - base }
     }
 
-    /// What a clean stop leaves: nothing of the first segment is marked that was not given.
+    /// Takes back numbers that nobody used, if they are the last ones that were given; otherwise they are gone, as nothing may be
+    /// given below the rest.
+    pub fn put_back(&mut self, bucket: u32, places: &Range<u64>) -> bool {
+        let Some(first) = self.durable.held.first() else { return false };
+        let from = |place: u64| first.span.from.saturating_add(place);
+        let fits = bucket == bucket_of(first.ordinal) && from(places.end) == self.next;
+        if fits && places.start < places.end {
+            self.next = from(places.start);
+        }
+        fits
+    }
+
+    /// What a clean stop leaves: nothing is marked that was not given. What was lent was put back before.
     pub fn at_rest(&self) -> Record {
-        let first = self.durable.first.map(|first| Held { mark: self.next.min(first.mark), ..first });
-        Record { first, ..self.durable }
+        let (record, _) = self.with_arrived();
+        let rest = |(nth, held): (usize, &Held)| Held { mark: self.next_of(nth, held).min(held.mark), ..*held };
+        let held = (0..).zip(&record.held).map(rest).filter(|held| held.mark < held.span.to).collect();
+        Record { seen: record.seen, held }
+    }
+
+    /// What there is. `lent` are those that a window still has.
+    pub fn view(&self, lent: u64) -> View {
+        let next = self.next.saturating_sub(lent);
+        let current = self.durable.held.first().map(|first| Span { from: next, to: first.span.to });
+        let second = self.durable.held.get(1).map(|second| second.span).or(self.arrived);
+        let left = self.left().saturating_add(lent);
+        View { current, next: second, left, step: self.step, ended: self.ended }
     }
 }
 
-/// With a mark that is far enough for `n` more, and for some after them.
-fn marked(held: Held, n: u64) -> Held {
-    let step = (held.span.len() / MARK_PARTS).clamp(1, MARK_STEP_MAX).max(n);
-    Held { mark: held.mark.saturating_add(step).min(held.span.to), ..held }
+/// What stands for a segment in a window: no two that are held at once have the same.
+pub fn bucket_of(ordinal: u64) -> u32 {
+    u32::try_from(ordinal & u64::from(u32::MAX)).unwrap_or(u32::MAX)
+}
+
+fn threshold(definition: &SegmentDefinition, held: &Held) -> u64 {
+    let hundredths = u128::from(held.span.len()) * u128::from(definition.threshold());
+    u64::try_from(hundredths.div_ceil(100)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use common::segment::SegmentSource;
-    use proptest::prelude::*;
-    use std::collections::BTreeSet;
-
-    fn definition(step: u32) -> SegmentDefinition {
-        SegmentDefinition::new(&SegmentSource { step: Some(step), ..SegmentSource::default() }).unwrap()
-    }
-
-    const NOW: BootMs = BootMs(1_000);
-
-    /// Writes what is planned, until there are numbers or none can be had.
-    fn get(segments: &mut Segments, n: u64, now: BootMs) -> Result<Span, Plan> {
-        loop {
-            match segments.plan(n) {
-                Plan::Ready => return Ok(segments.take(n)),
-                Plan::Write(record) => segments.commit(record, now),
-                plan => return Err(plan),
-            }
-        }
-    }
-
-    #[test]
-    fn the_next_segment_is_asked_for_at_the_threshold_and_a_border_keeps_nobody() {
-        let mut segments = Segments::resume(definition(1_000), Record::default(), NOW);
-        assert_eq!(get(&mut segments, 1, NOW), Err(Plan::Pending));
-        let ask = segments.ask().unwrap();
-        assert_eq!((ask, segments.ask()), (Ask { call: 1, wanted: 100 }, None), "a tenth at first, and once");
-        segments.granted(1, Span { from: 501, to: 601 });
-        assert_eq!(get(&mut segments, 19, NOW), Ok(Span { from: 501, to: 520 }));
-        assert_eq!(segments.ask(), None, "19 of 100");
-        get(&mut segments, 1, NOW).unwrap();
-        let ask = segments.ask().unwrap();
-        segments.granted(ask.call, Span { from: 201, to: 301 });
-        segments.commit(segments.plan_hold().unwrap(), NOW);
-        assert_eq!(segments.ask(), None, "there are two");
-        let mut given = Vec::new();
-        while let Ok(span) = get(&mut segments, 7, NOW) {
-            given.extend(span.from..span.to);
-        }
-        assert_eq!(given, (521..601).chain(201..301).collect::<Vec<_>>(), "to the last of both");
-    }
-
-    #[test]
-    fn steps_follow_the_use_within_their_bounds() {
-        let mut segments = Segments::resume(definition(1_000), Record::default(), NOW);
-        let (mut now, mut place, mut wanted) = (NOW, 1, Vec::new());
-        for minutes in [1, 1, 14, 20, 31, 31, 31, 31, 31, 31] {
-            let ask = segments.ask().unwrap();
-            wanted.push(ask.wanted);
-            segments.granted(ask.call, Span { from: place, to: place + 10 });
-            place += 10;
-            let span = get(&mut segments, 10, now).unwrap();
-            assert_eq!(span.len(), 10);
-            now = now + SpanMs::seconds(minutes * 60);
-        }
-        assert_eq!(wanted, [100, 100, 200, 400, 800, 800, 400, 200, 100, 100]);
-    }
-
-    #[test]
-    fn only_the_answer_that_is_waited_for_counts_once() {
-        let mut segments = Segments::resume(definition(1_000), Record::default(), NOW);
-        let first = segments.ask().unwrap();
-        segments.failed(first.call);
-        let second = segments.ask().unwrap();
-        segments.granted(first.call, Span { from: 1, to: 101 });
-        segments.granted(second.call, Span { from: 0, to: 100 });
-        segments.granted(second.call, Span { from: 5, to: 5 });
-        assert_eq!(segments.plan_hold(), None, "late, not on the axis, and nothing");
-        segments.granted(second.call, Span { from: 201, to: 301 });
-        segments.granted(second.call, Span { from: 301, to: 401 });
-        assert_eq!(get(&mut segments, 1_000, NOW), Ok(Span { from: 201, to: 301 }));
-        let third = segments.ask().unwrap();
-        segments.end(first.call);
-        assert_eq!(get(&mut segments, 1, NOW), Err(Plan::Pending));
-        segments.end(third.call);
-        assert_eq!((get(&mut segments, 1, NOW), segments.ask()), (Err(Plan::Ended), None));
-    }
-
-    #[test]
-    fn a_kill_costs_a_step_of_the_mark_and_a_clean_stop_nothing() {
-        let mut segments = Segments::resume(definition(10_000), Record::default(), NOW);
-        let ask = segments.ask().unwrap();
-        segments.granted(ask.call, Span { from: 1, to: 801 });
-        get(&mut segments, 5, NOW).unwrap();
-        let mut killed = Segments::resume(definition(10_000), *segments.durable(), NOW);
-        assert_eq!(get(&mut killed, 1, NOW), Ok(Span { from: 101, to: 102 }));
-        let mut stopped = Segments::resume(definition(10_000), segments.at_rest(), NOW);
-        assert_eq!(get(&mut stopped, 1, NOW), Ok(Span { from: 6, to: 7 }));
-    }
-
-    #[derive(Clone, Copy, Debug)]
-    enum Deed {
-        Take(u64),
-        /// Takes what is there, and the write after it does not become durable, or does and is not known to be.
-        TakeAndFail(u64, bool),
-        Ask,
-        /// The answer to the oldest question that is still under way.
-        Answer(u64),
-        /// The last answer again.
-        AnswerAgain,
-        GiveUp,
-        Hold,
-        Kill,
-        Stop,
-        Fresh,
-    }
-
-    fn deed() -> impl Strategy<Value = Deed> {
-        prop_oneof![
-            6 => (1u64..40).prop_map(Deed::Take),
-            2 => (1u64..40, any::<bool>()).prop_map(|(n, durable)| Deed::TakeAndFail(n, durable)),
-            4 => Just(Deed::Ask),
-            4 => (1u64..60).prop_map(Deed::Answer),
-            1 => Just(Deed::AnswerAgain),
-            1 => Just(Deed::GiveUp),
-            2 => Just(Deed::Hold),
-            1 => Just(Deed::Kill),
-            1 => Just(Deed::Stop),
-            1 => Just(Deed::Fresh),
-        ]
-    }
-
-    proptest! {
-        /// Whatever is lost, late, doubled, killed or stopped: no number is given twice, and a clean stop loses none.
-        #[test]
-        fn no_number_comes_twice(deeds in proptest::collection::vec(deed(), 1..200)) {
-            let definition = definition(100);
-            let mut segments = Segments::resume(definition, Record::default(), NOW);
-            let (mut disk, mut granted) = (Record::default(), 1u64);
-            let mut under_way: Vec<u64> = Vec::new();
-            let mut last_answer = None;
-            let mut given = BTreeSet::new();
-            for deed in deeds {
-                match deed {
-                    Deed::Take(n) => loop {
-                        match segments.plan(n) {
-                            Plan::Ready => {
-                                let span = segments.take(n);
-                                prop_assert!(!span.is_empty() && span.len() <= n);
-                                for place in span.from..span.to {
-                                    prop_assert!(given.insert(place), "{place} came twice");
-                                }
-                                break;
-                            }
-                            Plan::Write(record) => {
-                                disk = record;
-                                segments.commit(record, NOW);
-                            }
-                            Plan::Pending | Plan::Ended => break,
-                        }
-                    },
-                    Deed::TakeAndFail(n, durable) => {
-                        if let Plan::Write(record) = segments.plan(n)
-                            && durable
-                        {
-                            disk = record;
-                        }
-                        prop_assert_eq!(matches!(segments.plan(n), Plan::Ready), !segments.clone().take(n).is_empty());
-                    }
-                    Deed::Ask => under_way.extend(segments.ask().map(|ask| ask.call)),
-                    Deed::Answer(len) => {
-                        if !under_way.is_empty() {
-                            let call = under_way.remove(0);
-                            let span = Span { from: granted, to: granted + len };
-                            granted += len;
-                            segments.granted(call, span);
-                            last_answer = Some((call, span));
-                        }
-                    }
-                    Deed::AnswerAgain => {
-                        if let Some((call, span)) = last_answer {
-                            segments.granted(call, span);
-                        }
-                    }
-                    Deed::GiveUp => {
-                        if let Some(call) = under_way.last() {
-                            segments.failed(*call);
-                        }
-                    }
-                    Deed::Hold => {
-                        if let Some(record) = segments.plan_hold() {
-                            disk = record;
-                            segments.commit(record, NOW);
-                        }
-                    }
-                    // What was under way is of the process that ended: nobody hears the answers.
-                    Deed::Kill => {
-                        under_way.clear();
-                        last_answer = None;
-                        segments = Segments::resume(definition, disk, NOW);
-                    }
-                    Deed::Stop => {
-                        under_way.clear();
-                        last_answer = None;
-                        disk = segments.at_rest();
-                        let next = segments.next;
-                        segments = Segments::resume(definition, disk, NOW);
-                        prop_assert_eq!(segments.next, next);
-                    }
-                    Deed::Fresh => {
-                        under_way.clear();
-                        last_answer = None;
-                        disk = Record::default();
-                        segments = Segments::resume(definition, disk, NOW);
-                    }
-                }
-            }
-        }
-    }
-}
+#[path = "segments_tests.rs"]
+mod tests;

@@ -28,6 +28,8 @@ pub struct Window<S> {
     start: u64,
     end: u64,
     half: u64,
+    /// Where to say that the half is used, if that comes before it.
+    tell: u64,
     valid_until: WallMs,
 }
 
@@ -64,7 +66,14 @@ impl<S> Window<S> {
         let start = serials.start.min(CLOSED >> 1);
         let end = serials.end.clamp(start, CLOSED >> 1);
         let half = start + (end - start) / 2;
-        Self { prefix, bucket, next: AtomicU64::new(start).into(), start, end, half, valid_until }
+        Self { prefix, bucket, next: AtomicU64::new(start).into(), start, end, half, tell: u64::MAX, valid_until }
+    }
+
+    /// Says that its half is used already when all below this serial are.
+    #[must_use]
+    pub fn told_at(self, tell: u64) -> Self {
+        let half = if tell > self.start { self.half.min(tell) } else { self.half };
+        Self { half, tell, ..self }
     }
 
     /// A window in which there is nothing.
@@ -76,6 +85,7 @@ impl<S> Window<S> {
             start: 0,
             end: 0,
             half: 0,
+            tell: u64::MAX,
             valid_until: WallMs(i64::MIN),
         }
     }
@@ -85,7 +95,7 @@ impl<S> Window<S> {
     where
         S: Clone,
     {
-        Self::open(self.prefix.clone(), self.bucket, serials, self.valid_until)
+        Self::open(self.prefix.clone(), self.bucket, serials, self.valid_until).told_at(self.tell)
     }
 
     /// Takes `n` serials if `wall` is still in time. The caller owns what it gets for good, even if the window is

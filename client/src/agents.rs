@@ -14,6 +14,7 @@ pub(crate) enum Question {
     Uniq64 { name: GeneratorName, n: u32 },
     Uniq96 { n: u32 },
     Layout { name: GeneratorName, n: u32 },
+    Segment { name: GeneratorName, n: u32 },
     Any { name: GeneratorName, n: u32, biz: String, custom: String },
     Strings { name: GeneratorName, n: u32, biz: String, custom: String },
     Define(Namespace),
@@ -22,6 +23,7 @@ pub(crate) enum Question {
 /// What it says.
 #[derive(Debug)]
 pub(crate) enum Answer {
+    /// Plain numbers, too.
     Uniq64(Vec<u64>),
     /// Of 96 bits, or of a layout.
     Wide(Vec<u128>),
@@ -72,6 +74,14 @@ impl Agents {
         self.ask(Question::Uniq64 { name: name.clone(), n }, take).await
     }
 
+    pub(crate) async fn segment(&self, name: &GeneratorName, n: u32) -> Result<Vec<u64>, Error> {
+        let take = |answer| match answer {
+            Answer::Uniq64(numbers) if numbers.len() == n as usize => Some(numbers),
+            _ => None,
+        };
+        self.ask(Question::Segment { name: name.clone(), n }, take).await
+    }
+
     pub(crate) async fn uniq96(&self, n: u32) -> Result<Vec<u128>, Error> {
         let take = |answer| match answer {
             Answer::Wide(ids) if ids.len() == n as usize => Some(ids),
@@ -90,7 +100,7 @@ impl Agents {
 
     pub(crate) async fn strings(&self, question: Question) -> Result<Vec<String>, Error> {
         let wanted = match &question {
-            Question::Strings { n, .. } => *n as usize,
+            Question::Strings { n, .. } | Question::Any { n, .. } => *n as usize,
             _ => 0,
         };
         let take = |answer| match answer {

@@ -54,6 +54,10 @@ impl Http {
                 let body = self.mint(&format!("uniq64/{name}?n={n}"), PACKED).await?;
                 Ok(Answer::Uniq64(packed::<UNIQ64_LEN>(&body)?.map(u64::from_be_bytes).collect()))
             }
+            Question::Segment { name, n } => {
+                let body = self.mint(&format!("segment/{name}?n={n}"), PACKED).await?;
+                Ok(Answer::Uniq64(packed::<UNIQ64_LEN>(&body)?.map(u64::from_be_bytes).collect()))
+            }
             Question::Uniq96 { n } => {
                 let body = self.mint(&format!("uniq96?n={n}"), PACKED).await?;
                 Ok(Answer::Wide(packed::<UNIQ96_LEN>(&body)?.map(|id| wide(&id)).collect()))

@@ -24,7 +24,7 @@
 //! a name that does not exist) is returned at once.
 //!
 //! # Prefetching
-//! Off unless [`Settings::prefetch`] is given. Then Uniq64 and Uniq96 are fetched in batches, the next one in the background
+//! Off unless [`Settings::prefetch`] is given. Then Uniq64, Uniq96 and plain numbers are fetched in batches, the next one in the background
 //! when half of a batch is used, and a call usually takes no more than a lock. An ID's time is that of its batch, so it may be
 //! as old as [`Prefetch::max_age`]; what is older is thrown away and is a gap.
 //!
@@ -134,6 +134,28 @@ impl Client {
     pub async fn layout_batch(&self, name: &str, n: u32) -> Result<Vec<u128>, Error> {
         self.check()?;
         self.agents.layout(generator(name)?, batch(n)?).await
+    }
+
+    /// A plain number of the generator `name` of kind `segment`.
+    ///
+    /// # Errors
+    /// [`Error`]; then no number was given.
+    pub async fn segment(&self, name: &str) -> Result<u64, Error> {
+        self.check()?;
+        let name = generator(name)?;
+        match &self.stock {
+            Some(stock) => stock.segment(&self.agents, &name).await,
+            None => self.agents.segment(&name, 1).await.and_then(first),
+        }
+    }
+
+    /// `n` of them, 1 to [`BATCH_MAX`]; never from what was prefetched.
+    ///
+    /// # Errors
+    /// [`Error`]; then no number was given.
+    pub async fn segment_batch(&self, name: &str, n: u32) -> Result<Vec<u64>, Error> {
+        self.check()?;
+        self.agents.segment(&generator(name)?, batch(n)?).await
     }
 
     /// An ID of the generator `name` of any kind, as its definition writes it; `biz` and `custom` are for strings, and empty for

@@ -60,21 +60,25 @@ fn left<T>(batches: &VecDeque<Batch<T>>) -> usize {
     batches.iter().map(|batch| batch.ids.len()).sum()
 }
 
+type Shelves = Mutex<BTreeMap<GeneratorName, Arc<Shelf<u64>>>>;
+
 /// All stocks of a client.
 pub(crate) struct Stock {
     prefetch: Prefetch,
-    numbers: Mutex<BTreeMap<GeneratorName, Arc<Shelf<u64>>>>,
+    numbers: Shelves,
+    plain: Shelves,
     wide: Arc<Shelf<u128>>,
 }
 
 impl Stock {
     pub(crate) fn new(prefetch: Prefetch) -> Self {
-        Self { prefetch, numbers: Mutex::default(), wide: Arc::default() }
+        Self { prefetch, numbers: Mutex::default(), plain: Mutex::default(), wide: Arc::default() }
     }
 
     pub(crate) async fn uniq64(&self, agents: &Arc<Agents>, name: &GeneratorName) -> Result<u64, Error> {
         let n = self.prefetch.batch;
-        let Some(shelf) = self.shelf(name) else { return agents.uniq64(name, 1).await.and_then(crate::first) };
+        let shelf = shelf(&self.numbers, name);
+        let Some(shelf) = shelf else { return agents.uniq64(name, 1).await.and_then(crate::first) };
         self.give(&shelf, agents, {
             let name = name.clone();
             move |agents: Arc<Agents>| {
@@ -85,17 +89,23 @@ impl Stock {
         .await
     }
 
+    pub(crate) async fn segment(&self, agents: &Arc<Agents>, name: &GeneratorName) -> Result<u64, Error> {
+        let n = self.prefetch.batch;
+        let shelf = shelf(&self.plain, name);
+        let Some(shelf) = shelf else { return agents.segment(name, 1).await.and_then(crate::first) };
+        self.give(&shelf, agents, {
+            let name = name.clone();
+            move |agents: Arc<Agents>| {
+                let name = name.clone();
+                async move { agents.segment(&name, n).await }
+            }
+        })
+        .await
+    }
+
     pub(crate) async fn uniq96(&self, agents: &Arc<Agents>) -> Result<u128, Error> {
         let n = self.prefetch.batch;
         self.give(&self.wide, agents, move |agents: Arc<Agents>| async move { agents.uniq96(n).await }).await
-    }
-
-    fn shelf(&self, name: &GeneratorName) -> Option<Arc<Shelf<u64>>> {
-        let mut shelves = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        if !shelves.contains_key(name) && shelves.len() >= NAMES_MAX {
-            return None;
-        }
-        Some(Arc::clone(shelves.entry(name.clone()).or_default()))
     }
 
     async fn give<T, F>(
@@ -126,6 +136,14 @@ impl Stock {
         shelf.put(ids, asked);
         first.ok_or_else(|| Error::bad_parameter("this generator gives no such IDs".to_owned()))
     }
+}
+
+fn shelf(shelves: &Shelves, name: &GeneratorName) -> Option<Arc<Shelf<u64>>> {
+    let mut shelves = shelves.lock().unwrap_or_else(PoisonError::into_inner);
+    if !shelves.contains_key(name) && shelves.len() >= NAMES_MAX {
+        return None;
+    }
+    Some(Arc::clone(shelves.entry(name.clone()).or_default()))
 }
 
 /// Fetches a batch in the background, unless somebody does already. If that fails, whoever finds the shelf empty hears why.

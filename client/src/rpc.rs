@@ -30,6 +30,9 @@ impl Rpc {
             Question::Layout { name, n } => {
                 line.layout(soon, name.as_str().to_owned(), *n).await.map(|r| r.map(Answer::Wide))
             }
+            Question::Segment { name, n } => {
+                line.segment(soon, name.as_str().to_owned(), *n).await.map(|r| r.map(Answer::Uniq64))
+            }
             Question::Any { name, n, biz, custom } => {
                 let (name, biz, custom) = (name.as_str().to_owned(), biz.clone(), custom.clone());
                 line.ids(soon, name, *n, biz, custom).await.map(|r| r.map(Answer::Strings))

@@ -52,7 +52,7 @@ fn holdings() -> Holdings {
         until: WallMs(NOW.0 + 1),
         receipt: None,
     };
-    Holdings { cluster: Some(ClusterId(9)), parameters: None, leases: vec![grant], rseq: 1, former: Vec::new() }
+    Holdings { cluster: Some(ClusterId(9)), parameters: None, leases: vec![grant], rseq: 1, ..Holdings::default() }
 }
 
 fn serial(contents: &Contents) -> u64 {

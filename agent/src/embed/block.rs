@@ -1,5 +1,6 @@
 //! A generator for one thread: serials in blocks, checked one by one.
 
+use super::plain::PlainBlock;
 use super::ticks::TickBlocks;
 use super::{MintError, Shared, UniqGenerator};
 use crate::gate::Prefix;
@@ -28,6 +29,8 @@ pub struct PerThread {
     valid_until: Cell<WallMs>,
     /// Of a layout.
     ticks: Option<TickBlocks>,
+    /// Of plain numbers.
+    plain: Option<PlainBlock>,
 }
 
 impl PerThread {
@@ -35,6 +38,7 @@ impl PerThread {
         Self {
             generator: shared.numbers().ok().cloned(),
             ticks: shared.ticks().ok().cloned().map(TickBlocks::new),
+            plain: shared.numbers().ok().and_then(PlainBlock::of),
             shared,
             next: Cell::new(0),
             end: Cell::new(0),
@@ -156,6 +160,19 @@ impl UniqGenerator for PerThread {
 
     fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError> {
         self.shared.get_batch_number(n, ids)
+    }
+
+    #[inline]
+    fn get_segment(&self) -> Result<u64, MintError> {
+        self.shared.process.check()?;
+        match self.plain.as_ref().and_then(|block| block.take().or_else(|| block.cut(&self.shared))) {
+            Some(number) => Ok(number),
+            None => self.shared.get_segment(),
+        }
+    }
+
+    fn get_batch_segment(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
+        self.shared.get_batch_segment(n, ids)
     }
 
     fn get_id(&self) -> Result<String, MintError> {

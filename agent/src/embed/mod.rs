@@ -14,6 +14,9 @@
 //! long. So the numbers that a thread gets of one generator grow, and so do those of all threads as long as none takes more than one
 //! in a tick; two that mint much in the same tick get theirs beside each other. A block ends with its tick, its window and its name.
 //!
+//! Plain numbers of segments need neither lease nor clock: a thread's block of them is its own for good, up to 1,024 of them and no more
+//! than the sixteenth part of what is marked.
+//!
 //! The time is the one that a thread of ours writes down every few milliseconds, so it may be that late, or later where
 //! the machine lets that thread wait. No ID's uniqueness rests on it: an ID carries the hour of its window and a serial
 //! that is durably ours in that hour, whenever it is given out.
@@ -43,6 +46,9 @@
 //! ```
 
 mod block;
+mod plain;
+#[cfg(test)]
+mod plain_tests;
 mod shared;
 mod start;
 #[cfg(test)]
@@ -105,6 +111,18 @@ pub trait UniqGenerator {
     /// # Errors
     /// [`MintError`]; then nothing was appended.
     fn get_batch_id(&self, n: u32, ids: &mut Vec<String>) -> Result<(), MintError>;
+
+    /// A number of a name of kind `segment`: each once, growing within a segment.
+    ///
+    /// # Errors
+    /// [`MintError`]; then no number was used up.
+    fn get_segment(&self) -> Result<u64, MintError>;
+
+    /// Appends `n` of them, at least 1.
+    ///
+    /// # Errors
+    /// [`MintError`]; then nothing was appended.
+    fn get_batch_segment(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError>;
 
     /// A string, with the caller's `biz` and `custom` parts; empty where the template has none.
     ///

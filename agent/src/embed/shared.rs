@@ -2,13 +2,13 @@
 
 use super::ticks::TickBlocks;
 use super::{MintError, PerThread, Process, UniqGenerator};
-use crate::gate::Prefix;
+use crate::gate::{Prefix, plain};
 use crate::minter::{CachedClock, Generator, Given, Leaves, Minter, Source};
 use crate::plugin::Caller;
-use crate::refusal::Refusal;
+use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use crate::run::{Runs, uniq64};
 use crate::window::{One, Window};
-use common::kind::{Kind, TextForm};
+use common::kind::Kind;
 use common::template::CallerParts;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub struct Shared {
     pub(super) minter: Arc<Minter>,
     pub(super) process: Process,
     pub(super) time: Arc<CachedClock>,
+    /// Of Uniq64 or of plain numbers.
     numbers: Result<Arc<Generator>, Refusal>,
     /// The number of that generator, at hand: after an atomic addition each load that depends on another one is waited for.
     /// [`NONE`] if there is none.
@@ -60,6 +61,8 @@ impl Shared {
         let time = minter.cached_clock().map_err(|_| Refusal::Overloaded("no thread can be started"))?;
         let of = |kind| minter.generator(kind, name).cloned();
         let (numbers, strings, ticks) = (of(Kind::Uniq64), of(Kind::String), of(Kind::Layout));
+        // A name other than `default` is of one kind, and only `default` is there for several.
+        let numbers = numbers.or_else(|unknown| of(Kind::Segment).map_err(|_| unknown));
         match (&numbers, &strings, &ticks) {
             (Err(unknown), Err(_), Err(_)) => Err(unknown.clone()),
             _ => {
@@ -91,10 +94,8 @@ impl Shared {
     }
 
     /// `n` IDs, past the plugins if the name has some.
-    fn runs(&self, generator: &Result<Arc<Generator>, Refusal>, kind: Kind, n: u32) -> Result<Runs, MintError> {
+    fn runs(&self, generator: Result<&Arc<Generator>, Refusal>, kind: Kind, n: u32) -> Result<Runs, MintError> {
         let given = generator
-            .as_ref()
-            .map_err(Refusal::clone)
             .and_then(|generator| self.minter.mint_for_blocking(generator.into(), n, self.caller(), Leaves::Numbers));
         given.map(|given| given.runs).map_err(|refusal| self.refused(kind, n, refusal))
     }
@@ -111,18 +112,35 @@ impl Shared {
     /// By the window that this thread knows.
     #[inline]
     fn known(&self) -> Option<u64> {
+        self.of_window(|prefix| match *prefix {
+            Prefix::Number { prefix, .. } => Some(move |serial| uniq64(prefix, serial).bits()),
+            _ => None,
+        })
+    }
+
+    /// The same of plain numbers.
+    #[inline]
+    fn known_plain(&self) -> Option<u64> {
+        self.of_window(|prefix| match *prefix {
+            Prefix::Plain { first, increment } => Some(move |place| plain(first, increment, place)),
+            _ => None,
+        })
+    }
+
+    #[inline(always)]
+    fn of_window<F: Fn(u64) -> u64>(&self, id: impl FnOnce(&Prefix) -> Option<F>) -> Option<u64> {
         let wall = self.time.wall();
         WINDOWS.with_borrow(|windows| {
             let known = windows.get(self.number as usize % REMEMBERED)?.as_ref()?;
             if known.id != self.number {
                 return None;
             }
-            let Prefix::Number { prefix, .. } = known.window.prefix else { return None };
+            let id = id(&known.window.prefix)?;
             let One { serial, half_used } = known.window.take_one(wall)?;
             if half_used {
                 self.reserve_soon();
             }
-            Some(uniq64(prefix, serial).bits())
+            Some(id(serial))
         })
     }
 
@@ -158,7 +176,7 @@ impl Shared {
     }
 
     pub(super) fn long_way_to_a_number(&self) -> Result<u128, MintError> {
-        let number = self.runs(&self.ticks, Kind::Layout, 1)?.numbers().next();
+        let number = self.runs(self.ticks.as_ref().map_err(Refusal::clone), Kind::Layout, 1)?.numbers().next();
         number.ok_or_else(|| Refusal::BadParameter("this generator gives no numbers of a layout".to_owned()).into())
     }
 
@@ -171,16 +189,36 @@ impl Shared {
 
     #[cold]
     fn unknown(&self) -> Result<u64, MintError> {
-        let runs = self.runs(&self.numbers, Kind::Uniq64, 1)?;
-        let Some(generator) = self.numbers().ok().filter(|generator| !generator.is_plugged()) else {
-            return first(&runs);
-        };
+        let runs = self.runs(self.of_kind(Kind::Uniq64), Kind::Uniq64, 1)?;
+        self.remember();
+        first(&runs)
+    }
+
+    #[cold]
+    fn unknown_plain(&self) -> Result<u64, MintError> {
+        let runs = self.runs(self.of_kind(Kind::Segment), Kind::Segment, 1)?;
+        self.remember();
+        let number = runs.plain().next();
+        number.ok_or_else(|| Refusal::BadParameter("this generator gives no plain numbers".to_owned()).into())
+    }
+
+    /// What gives numbers of that kind by this name: else they would be used up by a call for others.
+    fn of_kind(&self, kind: Kind) -> Result<&Arc<Generator>, Refusal> {
+        let known = self.numbers.as_ref().map_err(Refusal::clone)?;
+        if known.namespace().kind() == kind {
+            return Ok(known);
+        }
+        Err(Refusal::UnknownGenerator { kind, name: self.name.chars().take(NAME_SHOWN_MAX).collect() })
+    }
+
+    /// The window that is open now is this thread's way from now on. Of a name with plugins there is none.
+    fn remember(&self) {
+        let Some(generator) = self.numbers().ok().filter(|generator| !generator.is_plugged()) else { return };
         WINDOWS.with_borrow_mut(|windows| {
             if let Some(place) = windows.get_mut(generator.number() as usize % REMEMBERED) {
                 *place = Some(Known { id: generator.number(), window: generator.window() });
             }
         });
-        first(&runs)
     }
 }
 
@@ -221,7 +259,7 @@ impl UniqGenerator for Shared {
 
     fn get_batch_number(&self, n: u32, ids: &mut Vec<u128>) -> Result<(), MintError> {
         self.process.check()?;
-        self.runs(&self.ticks, Kind::Layout, n.max(1))?.numbers_into(ids);
+        self.runs(self.ticks.as_ref().map_err(Refusal::clone), Kind::Layout, n.max(1))?.numbers_into(ids);
         Ok(())
     }
 
@@ -250,8 +288,24 @@ impl UniqGenerator for Shared {
 
     fn get_batch64(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
         self.process.check()?;
-        let runs = self.runs(&self.numbers, Kind::Uniq64, n.max(1))?;
+        let runs = self.runs(self.of_kind(Kind::Uniq64), Kind::Uniq64, n.max(1))?;
         ids.extend(runs.uniq64().map(|id| id.bits()));
+        Ok(())
+    }
+
+    #[inline]
+    fn get_segment(&self) -> Result<u64, MintError> {
+        self.process.check()?;
+        match self.known_plain() {
+            Some(number) => Ok(number),
+            None => self.unknown_plain(),
+        }
+    }
+
+    fn get_batch_segment(&self, n: u32, ids: &mut Vec<u64>) -> Result<(), MintError> {
+        self.process.check()?;
+        let runs = self.runs(self.of_kind(Kind::Segment), Kind::Segment, n.max(1))?;
+        ids.extend(runs.plain());
         Ok(())
     }
 
@@ -276,7 +330,7 @@ impl Shared {
         let Given { runs, texts } = self.minter.mint_for_blocking(generator.into(), n, self.caller(), leaves)?;
         Ok(texts.unwrap_or_else(|| match encoding {
             Some(encoding) => runs.numbers().filter_map(|number| encoding.text(number)).collect(),
-            None => runs.uniq64().map(|id| id.text(TextForm::Decimal)).collect(),
+            None => runs.decimals().collect(),
         }))
     }
 

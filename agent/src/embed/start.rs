@@ -2,7 +2,7 @@
 
 use super::{MintError, Process, Shared};
 use crate::extensions::Extensions;
-use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, RENEW_INTERVALS, Report};
+use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, RENEW_INTERVALS, Report, Segments};
 use crate::holder::Holder;
 use crate::minter::Minter;
 use crate::plugin::{Plugins, Refusals};
@@ -146,6 +146,8 @@ impl Embedded {
         });
         // A file is read: so that names of a former run are there from the beginning, with or without masters.
         let _ = recalled.recv();
+        let segments = Segments::new(&masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
+        runtime.spawn(segments.run(stop.clone()));
         let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report };
         runtime.spawn(heartbeat.run(stop.clone()));
         Ok(Self { minter, names, process, stop, runtime: Some(runtime) })

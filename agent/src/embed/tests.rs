@@ -12,7 +12,7 @@ fn shared(minter: &Arc<Minter>) -> Shared {
     Shared::new(minter, "default").unwrap()
 }
 
-fn code<T: std::fmt::Debug>(result: Result<T, MintError>) -> MintCode {
+pub(super) fn code<T: std::fmt::Debug>(result: Result<T, MintError>) -> MintCode {
     match result.unwrap_err() {
         MintError::Refused(refusal) => refusal.code(),
         MintError::Forked => panic!("nobody forked"),

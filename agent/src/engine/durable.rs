@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// A disk that just failed is left alone for a moment, however many requests wait for it.
-    fn may_write(&self, effects: &impl Effects) -> Result<(), Refusal> {
+    pub(super) fn may_write(&self, effects: &impl Effects) -> Result<(), Refusal> {
         match &self.failed {
             Some((when, why)) if effects.real_boot() - *when < WRITE_RETRY => Err(Refusal::SerialFileIo(why.clone())),
             _ => Ok(()),
@@ -97,9 +97,12 @@ impl Engine {
         }
         let used_up_to = self.axes.iter().map(Axis::used_up_to).max().unwrap_or(contents.header.uniq96_mark);
         contents.header.uniq96_mark = used_up_to.min(contents.header.uniq96_mark);
+        let holdings = self.holdings_at_rest();
         if contents == self.contents {
-            return Ok(());
+            return self.write_holdings(effects, holdings);
         }
+        // Nothing is given any more, whatever becomes of the write.
+        self.holdings = holdings;
         self.write_contents(effects, contents)
     }
 }

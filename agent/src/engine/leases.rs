@@ -10,6 +10,7 @@ use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters};
 use common::time::SpanMs;
 use common::token::TokenType;
+use std::collections::BTreeMap;
 
 impl Engine {
     /// The lease to mint under, and the offset in which its cluster counts.
@@ -86,8 +87,8 @@ impl Engine {
         self.close_all(effects);
     }
 
-    /// A master of our list belongs to another cluster, which may grant our tokens to others. Nothing is minted from now
-    /// on, and the leases are given up durably, so that a restart does not mint with them either: our own masters give
+    /// A master of our list belongs to another cluster, which may grant our tokens and numbers to others. Nothing is minted
+    /// from now on, and leases and segments are given up durably, so that a restart does not mint with them either: our own masters give
     /// them again once that address leads to one of them.
     ///
     /// # Errors
@@ -104,7 +105,8 @@ impl Engine {
             });
             self.close_all(effects);
         }
-        let holdings = Holdings { leases: Vec::new(), ..self.holdings.clone() };
+        self.drop_segments();
+        let holdings = Holdings { leases: Vec::new(), segments: BTreeMap::new(), ..self.holdings.clone() };
         self.write_holdings(effects, holdings)
     }
 

@@ -12,17 +12,20 @@
 mod durable;
 mod leases;
 mod published;
+mod segments;
 mod serials;
 mod series;
 mod ticks;
 
 pub use published::{Membership, Published};
+pub use segments::Answer;
 pub use serials::{Part, Taken, take};
 pub use ticks::{Refilled, TakenTicks, UNIQ96_AXIS, take_ticks};
 
 use crate::gate::Prefix;
 use crate::holder::Leases;
 use crate::refusal::Refusal;
+use crate::segments::Ask;
 use crate::serial_file::{Contents, Holdings, WriteError};
 use crate::ticks::{Place, TickWindow, Ticks};
 use crate::window::Window;
@@ -116,6 +119,10 @@ pub struct Engine {
     published: Published,
     /// When the last write failed and why; `None` if it did not.
     failed: Option<(BootMs, String)>,
+    /// What masters are to be asked for: segments, by series.
+    asks: Vec<(usize, Ask)>,
+    /// Whether there is no second segment.
+    one_segment: bool,
     /// Nothing is minted or written any more.
     ended: bool,
 }
@@ -128,7 +135,8 @@ impl Engine {
         let published = Published::new(&holdings, leases, resumed_until);
         let axes = vec![Axis::new(Ticks::UNIQ96, mark_at_start)];
         let (series, random) = (Vec::new(), Arc::default());
-        Self { contents, holdings, series, axes, mark_at_start, random, published, failed: None, ended: false }
+        let (asks, one_segment, failed, ended) = (Vec::new(), false, None, false);
+        Self { contents, holdings, series, axes, mark_at_start, random, published, failed, asks, one_segment, ended }
     }
 
     /// With these random bits for layouts that have some.
@@ -145,6 +153,7 @@ impl Engine {
     pub fn add(&mut self, namespace: &Namespace) -> Result<usize, String> {
         let mut series = Series::resume(namespace, &self.contents, self.holdings.cluster)?;
         series.axis = self.axis_for(&series);
+        series.segments = self.segments_for(namespace);
         self.series.push(series);
         Ok(self.series.len() - 1)
     }

@@ -3,9 +3,10 @@
 
 use super::series::Series;
 use super::{Effects, Engine, broken, complete};
-use crate::gate::{Bucket, Prefix};
+use crate::gate::{Bucket, Layout, Prefix};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
+use crate::segments::View;
 use crate::serial::Plan;
 use crate::window::{Take, Window};
 use common::time::WallMs;
@@ -14,8 +15,8 @@ use std::ops::Range;
 /// The last serials of a window, fewer than were asked for.
 #[derive(Clone, Debug)]
 pub struct Part {
-    prefix: Prefix,
-    bucket: u32,
+    pub(super) prefix: Prefix,
+    pub(super) bucket: u32,
     pub(crate) serials: Range<u64>,
 }
 
@@ -73,7 +74,12 @@ impl Engine {
     /// # Errors
     /// If there is no such series.
     pub fn serial_view(&self, at: usize, wall: WallMs, lent: u64) -> Result<SerialView, Refusal> {
-        let Series { layout, serial, .. } = self.series.get(at).ok_or_else(broken)?;
+        let Series { layout, serial, segments, .. } = self.series.get(at).ok_or_else(broken)?;
+        if let (Some(segments), Layout::Plain(definition)) = (segments, layout) {
+            let view = segments.view(lent);
+            let next = view.current.map_or(0, |span| definition.number(span.from));
+            return Ok(SerialView { next, step: view.step, capacity_left: view.left, segments: Some(view) });
+        }
         let offset = self.published.membership.parameters.map(|parameters| parameters.utc_offset());
         let bucket = layout.bucket_at(offset.unwrap_or_default(), wall);
         let kept = if bucket > serial.bucket() { 0 } else { lent };
@@ -81,6 +87,7 @@ impl Engine {
             next: serial.next().saturating_sub(lent),
             step: serial.marks().step,
             capacity_left: serial.capacity_left(bucket).saturating_add(kept),
+            segments: None,
         })
     }
 
@@ -197,7 +204,7 @@ impl Engine {
     pub fn take_back(&mut self, effects: &mut impl Effects, at: usize) -> Result<(), Refusal> {
         let series = self.series_mut(at)?;
         let (bucket, rest) = effects.close(at);
-        series.serial.put_back(bucket, rest);
+        series.put_back(bucket, rest);
         Ok(())
     }
 
@@ -205,7 +212,7 @@ impl Engine {
     pub fn close_all(&mut self, effects: &mut impl Effects) {
         for (at, series) in self.series.iter_mut().enumerate() {
             let (bucket, rest) = effects.close(at);
-            series.serial.put_back(bucket, rest);
+            series.put_back(bucket, rest);
         }
         self.close_axes(effects);
     }
@@ -218,6 +225,8 @@ pub struct SerialView {
     pub next: u64,
     /// How many serials are reserved at once at the moment.
     pub step: u32,
-    /// How many IDs its token still has in the bucket.
+    /// How many IDs its token still has in the bucket, or how many numbers are left in its segments.
     pub capacity_left: u64,
+    /// Of plain numbers: its segments.
+    pub segments: Option<View>,
 }

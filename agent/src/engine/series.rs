@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::gate::Layout;
+use crate::segments::Segments;
 use crate::serial::{Marks, Serial};
 use crate::serial_file::{Block, Contents};
 use common::namespace::Namespace;
@@ -17,6 +18,8 @@ pub(super) struct Series {
     pub(super) namespace: Namespace,
     pub(super) layout: Layout,
     pub(super) serial: Serial,
+    /// Where its numbers come from if they are plain ones, until its name ends; its serials stand for nothing then.
+    pub(super) segments: Option<Segments>,
     /// Where its IDs go on if they are of a tick; its serials stand for nothing then, and its block for its definition.
     pub(super) axis: Option<usize>,
     /// Serials of a bucket that were taken for a request and not given, because it needed more than the bucket had left
@@ -37,7 +40,16 @@ impl Series {
             .ok_or_else(|| format!("a generator of kind {} keeps no serials", namespace.kind()))?;
         let marks = recalled(namespace, contents, cluster)?;
         let serial = Serial::resume(layout.rules(namespace.everyday_reset()), marks);
-        Ok(Self { namespace: namespace.clone(), layout, serial, axis: None, spares: (0, Vec::new()) })
+        let (segments, axis) = (None, None);
+        Ok(Self { namespace: namespace.clone(), layout, serial, segments, axis, spares: (0, Vec::new()) })
+    }
+
+    /// Takes back what nobody has taken of a window.
+    pub(super) fn put_back(&mut self, bucket: u32, rest: Range<u64>) {
+        match &mut self.segments {
+            Some(segments) => segments.put_back(bucket, &rest),
+            None => self.serial.put_back(bucket, rest),
+        };
     }
 
     /// Keeps serials that were taken and not given. Those of a former bucket are gone.

@@ -5,6 +5,7 @@
 //! it, so what goes on at the first tick that does repeats nothing, whatever was minted before. One write moves it for all.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::serials::Part;
 use super::series::Series;
 use super::{Effects, Engine, MARK_AHEAD, RESTART_WAIT_MAX, broken, complete, scaled};
 use crate::gate::{Layout, Prefix, UNIQ96_AHEAD_MAX, gate_ticks, prefix_of_uniq96};
@@ -33,6 +34,8 @@ pub enum Refilled {
     Runs(Runs),
     /// The clock has to go on this far first.
     WaitFor(SpanMs),
+    /// A segment has to come from the masters first. What was taken before comes back.
+    Pending(Option<Part>),
 }
 
 /// What an open window gave.

@@ -1,7 +1,7 @@
 //! One connection to one master: the introduction, and calls that end in time.
 
 use super::strangers;
-use crate::minter::{Membership, Minter};
+use crate::minter::{Membership, Minter, Wanted};
 use crate::timebase::Answer;
 use common::clock::Clock;
 use common::lease::{Grant, Receipt};
@@ -12,7 +12,9 @@ use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient,
     NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RetiredProof, TokenRequest,
 };
+use common::rpc::ranges::SegmentRequest;
 use common::rpc::transport;
+use common::segment::Span;
 use common::time::{Now, SpanMs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +23,8 @@ use std::time::Duration;
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long beyond that we wait for the library to notice.
 const CALL_SLACK: Duration = Duration::from_secs(1);
-/// Calls in flight on one connection; there is one task that makes them.
-const IN_FLIGHT_MAX: usize = 4;
+/// Calls in flight on one connection: one for all but segments, of which many names may need one at once.
+const IN_FLIGHT_MAX: usize = 64;
 
 /// Who calls.
 #[derive(Clone, Debug)]
@@ -221,6 +223,19 @@ impl Link {
     pub(super) async fn find_namespaces(&self, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {
         let request = FindRequest { cluster: Some(self.cluster), names };
         in_time(&self.address, self.client.find_namespaces(transport::deadline_in(CALL_TIMEOUT), request)).await
+    }
+
+    /// A further segment, for the call that asks for it.
+    pub(super) async fn request_segment(&self, caller: &Caller, wanted: &Wanted) -> Result<Span, CallError> {
+        let request = SegmentRequest {
+            agent_id: caller.agent_id.clone(),
+            session: caller.session,
+            cluster: Some(self.cluster),
+            name: wanted.name.clone(),
+            wanted: wanted.ask.wanted,
+            seen: wanted.ask.seen,
+        };
+        in_time(&self.address, self.client.request_segment(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
     /// Says how we fare, and hears after how many milliseconds to say it again.

@@ -8,10 +8,12 @@ mod link;
 mod names;
 mod report;
 mod reporting;
+mod segments;
 mod strangers;
 
 pub use names::{Names, kept_names, kind_of, source_of};
 pub use report::{LastRefusal, MasterInUse, Report};
+pub use segments::Segments;
 
 use crate::holder::{Command, Event, Holder, LeaseView, Next, check_grant};
 use crate::minter::Minter;

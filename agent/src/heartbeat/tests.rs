@@ -2,6 +2,7 @@
 
 mod names;
 mod on_demand;
+mod segments;
 
 use super::*;
 use crate::embed::{Shared, UniqGenerator as _};
@@ -51,6 +52,11 @@ struct Records {
     /// What its calendar shows more than ours.
     ahead: SpanMs,
     heartbeats: u32,
+    /// Segments asked for, what is said instead of granting one, the next place, and how many are granted at most.
+    segments: Vec<SegmentRequest>,
+    no_segment: Option<Said>,
+    place: u64,
+    granted_max: u64,
 }
 
 #[derive(Clone)]
@@ -79,6 +85,10 @@ impl Master {
             id: MasterId::One,
             ahead: SpanMs(0),
             heartbeats: 0,
+            segments: Vec::new(),
+            no_segment: None,
+            place: 1,
+            granted_max: u64::MAX,
         })))
     }
 
@@ -161,8 +171,17 @@ impl LeaseService for Master {
         Ok(self.with(|records| records.registered.clone()))
     }
 
-    async fn request_segment(self, _: Context, _: SegmentRequest) -> Result<Span, Said> {
-        Err(Said::PeerAway)
+    async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<Span, Said> {
+        self.with(|records| {
+            let wanted = u64::from(request.wanted).min(records.granted_max);
+            records.segments.push(request);
+            if let Some(refusal) = &records.no_segment {
+                return Err(refusal.clone());
+            }
+            let from = records.place;
+            records.place += wanted;
+            Ok(Span { from, to: records.place })
+        })
     }
 
     async fn keep_sections(self, _: Context, _: KeepRequest) -> Result<KeepReply, Said> {

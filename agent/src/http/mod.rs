@@ -266,6 +266,8 @@ async fn serve_anything<IO: ByteStream>(
 #[cfg(test)]
 mod plugged_tests;
 #[cfg(test)]
+mod segment_tests;
+#[cfg(test)]
 mod strategy_tests;
 #[cfg(test)]
 mod tests;

@@ -27,6 +27,17 @@ pub(super) struct NumberQuery {
     format: Option<String>,
 }
 
+/// How many numbers.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "query.rs reads it; here it is described")]
+pub(super) struct PlainQuery {
+    /// How many numbers; 1 unless it is said. The most is --batch-max: 100,000 unless it is set, 1,000,000 at most; and six times the
+    /// name's step_max.
+    #[param(minimum = 1, maximum = 1_000_000)]
+    n: Option<u32>,
+}
+
 /// How many IDs, and what the caller puts into them.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -92,11 +103,12 @@ pub(super) enum Minted {
     /// `unknown_generator`
     #[response(status = 404, content_type = "application/problem+json")]
     Unknown(#[to_schema] ProblemBody),
-    /// `serial_exhausted`, with Retry-After to the end of the hour or day; `quota_exceeded` of a plugin
+    /// `serial_exhausted`, with Retry-After to the end of the hour or day, and without it where plain numbers are used up;
+    /// `quota_exceeded` of a plugin
     #[response(status = 429, content_type = "application/problem+json")]
     Exhausted(#[to_schema] ProblemBody),
     /// `no_lease` `lease_expired` `clock_behind` `clock_skew` `serial_file_io` `token_out_of_range`
-    /// `masters_unavailable` `overloaded`
+    /// `masters_unavailable` `overloaded` `segment_pending`
     #[response(status = 503, content_type = "application/problem+json")]
     Unavailable(#[to_schema] ProblemBody),
 }
@@ -130,7 +142,8 @@ fn describe() -> utoipa::openapi::OpenApi {
         let of_default =
             if named.is_some() { format!("{title} of the generator `default`.") } else { format!("{title}.") };
         let parameters = || match kind.spec().form {
-            Form::Number { .. } | Form::Layout { .. } | Form::Plain | Form::Keyed => NumberQuery::into_params(|| None),
+            Form::Number { .. } | Form::Layout { .. } => NumberQuery::into_params(|| None),
+            Form::Plain | Form::Keyed => PlainQuery::into_params(|| None),
             Form::Template { .. } => StringQuery::into_params(|| None),
         };
         let operation = |id: String, summary: String| {
@@ -173,15 +186,24 @@ pub(super) async fn description() -> Response {
 mod tests {
     use super::*;
 
+    const MINTED: [&str; 8] = [
+        "/uniq64",
+        "/uniq64/{name}",
+        "/uniq96",
+        "/string",
+        "/string/{name}",
+        "/layout/{name}",
+        "/segment/{name}",
+        "/id/{name}",
+    ];
+
     #[test]
     fn every_route_is_described_and_nothing_else() {
         let api: serde_json::Value = serde_json::from_str(&describe().to_json().unwrap()).unwrap();
         let described: Vec<&str> = api["paths"].as_object().unwrap().keys().map(String::as_str).collect();
         let routes = include_str!("mod.rs").split(".route(\"").skip(1);
         let mut routes: Vec<String> = routes.map(|rest| rest.split('"').next().unwrap().replace("{*", "{")).collect();
-        let minted =
-            ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}", "/layout/{name}", "/id/{name}"];
-        routes.extend(minted.map(str::to_owned));
+        routes.extend(MINTED.map(str::to_owned));
         routes.sort();
         assert_eq!(described, routes);
         assert_eq!(api["openapi"], "3.1.0");
@@ -190,9 +212,7 @@ mod tests {
     #[test]
     fn what_is_promised_of_ids_is_what_may_come() {
         let api: serde_json::Value = serde_json::from_str(&describe().to_json().unwrap()).unwrap();
-        let paths =
-            ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}", "/layout/{name}", "/id/{name}"];
-        for path in paths {
+        for path in MINTED {
             let call = &api["paths"][path]["get"];
             // A form that is not there is a bad parameter: no answer has the status 406.
             let statuses: Vec<&str> = call["responses"].as_object().unwrap().keys().map(String::as_str).collect();

@@ -3,7 +3,7 @@
 
 use super::accept::Media;
 use super::lines;
-use crate::gate::Prefix;
+use crate::gate::{Prefix, plain};
 use crate::run::{Run, Runs, stretches, uniq96};
 use crate::ticks::Numbers;
 use common::encoding::Encoding;
@@ -127,6 +127,14 @@ impl Style {
             Prefix::Uniq96 { .. } => n * (wide + between),
             Prefix::Text { .. } => n * (self.text_len + between),
             Prefix::Ticks { tick, numbers } => self.layout_len(*tick, numbers, run, between),
+            Prefix::Plain { .. } if self.media == Media::Packed => n * 8,
+            Prefix::Plain { first, increment: 1 } => {
+                lines::digits(first.wrapping_add(run.start), run.len) + n * between
+            }
+            Prefix::Plain { first, increment } => {
+                let digits = |place| lines::digits(plain(*first, *increment, place), 1);
+                run.counters().map(digits).sum::<usize>() + n * between
+            }
         }
     }
 
@@ -221,6 +229,20 @@ impl Style {
                 }
             }
             (Prefix::Ticks { tick, numbers }, media, _) => self.write_layout(*tick, numbers, run, media, after, out),
+            (Prefix::Plain { first, increment: 1 }, Media::Packed, _) => {
+                lines::packed(first.wrapping_add(run.start), run.len, out);
+            }
+            (Prefix::Plain { first, increment: 1 }, ..) => {
+                lines::numbers(first.wrapping_add(run.start), run.len, after, out);
+            }
+            (Prefix::Plain { first, increment }, media, _) => {
+                for place in run.counters() {
+                    match (plain(*first, *increment, place), media) {
+                        (number, Media::Packed) => out.extend_from_slice(&number.to_be_bytes()),
+                        (number, _) => lines::numbers(number, 1, after, out),
+                    }
+                }
+            }
             // Strings have no packed form; the request was refused.
             (Prefix::Text { .. }, Media::Packed, _) => {}
             (Prefix::Text { bound, capacity }, ..) => {

@@ -4,6 +4,7 @@ use super::openapi::ProblemBody;
 use super::problem::Problem;
 use super::{Agent, body};
 use crate::holder::LeaseView;
+use crate::minter::SegmentCounters;
 use crate::plugin;
 use crate::serial_file::StartKind;
 use crate::years::{layout_ends, signed_end};
@@ -23,6 +24,8 @@ use std::sync::Arc;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+/// Names whose segments have metrics of their own.
+const SEGMENT_NAMES_SHOWN_MAX: usize = 100;
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// Whether this program is alive.
@@ -168,6 +171,7 @@ impl Agent {
             let left = (grant.until - minter.wall()).0.max(0) / SECOND_MS;
             let _ = writeln!(out, "uniq_lease_seconds_left{{type=\"{}\"}} {left}", grant.token_type);
         }
+        self.segment_metrics(&mut out);
         if let Some(parameters) = minter.membership().parameters {
             let help = "Time until the layout's last year is over; past it there are no such IDs.";
             head(&mut out, "uniq_layout_seconds_left", "gauge", help);
@@ -199,6 +203,44 @@ impl Agent {
         }
         out += &self.plugin_metrics();
         out
+    }
+
+    /// Segments of plain numbers; of each name, of so many names.
+    fn segment_metrics(&self, out: &mut String) {
+        let SegmentCounters { fetched, numbers, failed, waits, waited_us } = self.minter.segment_counters();
+        let all = [
+            ("uniq_segments_fetched_total", "Segments that masters granted.", fetched.to_string()),
+            ("uniq_segment_numbers_fetched_total", "Numbers in them.", numbers.to_string()),
+            (
+                "uniq_segment_rounds_failed_total",
+                "Rounds of all masters in which none granted one.",
+                failed.to_string(),
+            ),
+            ("uniq_segment_waits_total", "Requests that waited for a segment.", waits.to_string()),
+            (
+                "uniq_segment_wait_seconds_total",
+                "How long they waited, all together.",
+                format!("{}.{:06}", waited_us / 1_000_000, waited_us % 1_000_000),
+            ),
+        ];
+        for (name, help, value) in all {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
+        }
+        let (mut used, mut held) = (String::new(), String::new());
+        for name in self.minter.segments_in_use().take(SEGMENT_NAMES_SHOWN_MAX) {
+            let (share, left) = (name.used_hundredths, name.marked_left);
+            let _ = writeln!(used, "uniq_segment_window_used_ratio{{name=\"{}\"}} 0.{share:02}", name.name);
+            let _ = writeln!(held, "uniq_segment_window_numbers_left{{name=\"{}\"}} {left}", name.name);
+        }
+        if !used.is_empty() {
+            let _ = write!(
+                out,
+                "# HELP uniq_segment_window_used_ratio Share that is used of the numbers that are marked at the moment.\n\
+                 # TYPE uniq_segment_window_used_ratio gauge\n{used}\
+                 # HELP uniq_segment_window_numbers_left Numbers left of them.\n\
+                 # TYPE uniq_segment_window_numbers_left gauge\n{held}"
+            );
+        }
     }
 
     /// What plugins count.

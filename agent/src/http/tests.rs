@@ -17,27 +17,27 @@ pub(super) struct App {
     _kit: Kit,
 }
 
-struct Answer {
+pub(super) struct Answer {
     status: StatusCode,
     headers: axum::http::HeaderMap,
-    body: Vec<u8>,
+    pub(super) body: Vec<u8>,
 }
 
 impl Answer {
-    fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    fn header(&self, name: &str) -> &str {
+    pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
     /// Status and code of a problem document, which it must be.
-    fn problem(&self) -> (u16, String) {
+    pub(super) fn problem(&self) -> (u16, String) {
         assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.text());
         assert_eq!(self.header("cache-control"), "no-store");
         let json = self.json();
@@ -75,11 +75,19 @@ impl App {
         Answer { status: parts.status, headers: parts.headers, body }
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(super) async fn post(&self, path: &str) -> Answer {
+        self.send(Method::POST, path, None).await
+    }
+
+    pub(super) async fn accept(&self, path: &str, accept: &str) -> Answer {
+        self.send(Method::GET, path, Some(accept)).await
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, None).await
     }
 
-    async fn problem(&self, path: &str) -> (u16, String) {
+    pub(super) async fn problem(&self, path: &str) -> (u16, String) {
         self.get(path).await.problem()
     }
 }

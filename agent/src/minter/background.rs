@@ -76,6 +76,9 @@ impl Minter {
     /// Makes the next step of serials durable, in the background.
     #[cold]
     pub(crate) fn reserve_soon(self: &Arc<Self>, generator: &Arc<Generator>) {
+        if generator.is_segment() {
+            return self.tend_to(generator);
+        }
         let (minter, generator) = (Arc::clone(self), Arc::clone(generator));
         self.in_background(move || minter.reserve(&generator));
     }

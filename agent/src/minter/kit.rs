@@ -1,16 +1,18 @@
 //! For tests: a minter on a serial file of its own, with leases as masters would have granted them.
 
-use super::Minter;
+use super::{Answer, Minter, Wanted};
 use crate::holder::{LeaseView, Leases};
 use crate::serial_file::{self, AfterReboot, Block, Contents, Opened};
 use common::calendar::UtcOffset;
 use common::clock::Clock;
 use common::kind::Kind;
 use common::lease::{Generation, Grant};
-use common::namespace::Namespace;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
+use common::segment::Span;
 use common::time::{DAY_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
@@ -143,6 +145,31 @@ impl Minter {
     pub(crate) fn pretend_jump(&self) {
         let now = self.clock.now();
         self.time.lock().unwrap().look(Now { wall: now.wall + SpanMs(3_600_000), ..now }, 1);
+    }
+
+    /// Grants every segment that is asked for, as a master that is alone would, from the beginning of each axis on.
+    pub(crate) fn feed_segments(self: &Arc<Self>) {
+        let minter = Arc::downgrade(self);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let mut places: BTreeMap<GeneratorName, u64> = BTreeMap::new();
+            while let Some(minter) = minter.upgrade() {
+                let wanted =
+                    runtime.block_on(async { tokio::time::timeout(Duration::from_millis(20), minter.wanted()).await });
+                for wanted in wanted.unwrap_or_default() {
+                    let place = places.entry(wanted.name.clone()).or_insert(minter.segment_first(&wanted));
+                    let from = *place;
+                    *place += u64::from(wanted.ask.wanted);
+                    let _inside = runtime.enter();
+                    minter.heard(&wanted, Answer::Granted(Span { from, to: *place }));
+                }
+            }
+        });
+    }
+
+    fn segment_first(&self, wanted: &Wanted) -> u64 {
+        let generator = self.generator(Kind::Segment, wanted.name.as_str()).unwrap();
+        generator.beneath().namespace().segments().unwrap().axis().from
     }
 
     /// A write is under way until `answer` comes; gives whether it came within ten seconds.

@@ -3,6 +3,7 @@
 //! Only the windows that a thread of an application knows by itself ([`crate::embed`]) give IDs without coming here; they
 //! count by themselves ([`super::count`]).
 
+use super::segments::LOOK;
 use super::{AxisWindow, Generator, Minter, PATIENCE, Turn};
 use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, Taken, TakenTicks, UNIQ96_AXIS, broken, take, take_ticks};
 use crate::gate::UNIQ96_AHEAD_MAX;
@@ -64,6 +65,14 @@ impl<'a> SourceRef<'a> {
     pub fn namespace(self) -> Option<&'a Namespace> {
         match self {
             Self::Serials(generator) | Self::Ticks(generator) | Self::Plugged(generator) => Some(generator.namespace()),
+            Self::Uniq96 => None,
+        }
+    }
+
+    /// The named generator, if it is one.
+    pub(super) fn generator(self) -> Option<&'a Arc<Generator>> {
+        match self {
+            Self::Serials(generator) | Self::Ticks(generator) | Self::Plugged(generator) => Some(generator),
             Self::Uniq96 => None,
         }
     }
@@ -161,7 +170,7 @@ impl Minter {
         mut part: Option<Part>,
         n: u32,
     ) -> Result<Runs, Refusal> {
-        let mut waited = Duration::ZERO;
+        let (mut waited, mut waits) = (Duration::ZERO, None);
         loop {
             let turn = self.queue_up(from.token_type()).await?;
             if part.is_none() {
@@ -172,9 +181,19 @@ impl Minter {
                     Fast::None => {}
                 }
             }
+            // First, so that no change is missed.
+            let fetching = from.generator().and_then(|generator| generator.fetching.as_ref());
+            let changed = fetching.map(|fetching| fetching.changed.notified());
             match self.refill_on_a_thread(turn, from, part.take(), n).await? {
                 Refilled::Runs(runs) => return Ok(runs),
                 Refilled::WaitFor(span) => tokio::time::sleep(self.wait(from, span, &mut waited)?).await,
+                Refilled::Pending(rest) => {
+                    part = rest;
+                    let (Some(generator), Some(changed)) = (from.generator(), changed) else { return Err(broken()) };
+                    waits = waits.map_or_else(|| self.waits().map(Some), |waits| Ok(Some(waits)))?;
+                    // Whichever of both it was is looked at again.
+                    let _ = tokio::time::timeout(self.segment_left(generator)?, changed).await;
+                }
             }
         }
     }
@@ -185,21 +204,30 @@ impl Minter {
     /// # Errors
     /// As [`mint`](Self::mint).
     pub fn mint_blocking(self: &Arc<Self>, from: SourceRef<'_>, n: u32) -> Result<Runs, Refusal> {
-        let mut waited = Duration::ZERO;
+        let (mut waited, mut waits, mut kept) = (Duration::ZERO, None, None);
         loop {
-            let part = match self.try_take(from, n)? {
-                Fast::All(run) => return Ok(run.into()),
-                Fast::Some(part) => Some(part),
-                Fast::None => {
-                    if let Some(token_type) = from.token_type() {
-                        self.resumed_blocking(token_type);
+            let part = match kept.take() {
+                Some(part) => Some(part),
+                None => match self.try_take(from, n)? {
+                    Fast::All(run) => return Ok(run.into()),
+                    Fast::Some(part) => Some(part),
+                    Fast::None => {
+                        if let Some(token_type) = from.token_type() {
+                            self.resumed_blocking(token_type);
+                        }
+                        None
                     }
-                    None
-                }
+                },
             };
             match self.refill(from, part, n)? {
                 Refilled::Runs(runs) => return Ok(runs),
                 Refilled::WaitFor(span) => std::thread::sleep(self.wait(from, span, &mut waited)?),
+                Refilled::Pending(rest) => {
+                    kept = rest;
+                    let generator = from.generator().ok_or_else(broken)?;
+                    waits = waits.map_or_else(|| self.waits().map(Some), |waits| Ok(Some(waits)))?;
+                    std::thread::sleep(self.segment_left(generator)?.min(LOOK));
+                }
             }
         }
     }
@@ -331,6 +359,11 @@ impl Minter {
                 let name = generator.namespace.name();
                 Err(self.generators.ended(name.as_str()).unwrap_or_else(broken))
             }
+            Source::Serials(generator) if generator.is_segment() => {
+                let refilled = engine.refill_segment(hands, generator.id, part, n);
+                self.want(engine.take_asks());
+                refilled
+            }
             Source::Serials(generator) => engine.refill(hands, generator.id, part, n).map(Refilled::Runs),
             Source::Ticks(generator) => engine.refill_layout(hands, generator.id, n),
             Source::Uniq96 => engine.refill_uniq96(hands, n),
@@ -343,7 +376,7 @@ impl Minter {
                 generator.count(n);
             }
             (Refilled::Runs(_), Source::Uniq96) => self.counters.mint_uniq96(n),
-            (Refilled::Runs(_), Source::Plugged(_)) | (Refilled::WaitFor(_), _) => {}
+            (Refilled::Runs(_), Source::Plugged(_)) | (Refilled::WaitFor(_) | Refilled::Pending(_), _) => {}
         }
         Ok(refilled)
     }

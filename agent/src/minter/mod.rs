@@ -13,16 +13,20 @@ mod leases;
 mod mint;
 mod plugged;
 mod registry;
+mod segments;
 mod state;
 mod strangers;
 mod view;
 
+pub(crate) use crate::engine::Answer;
 pub use crate::engine::Membership;
 pub use background::CachedClock;
 pub use count::NameTotal;
 pub use mint::{Source, SourceRef};
 pub(crate) use plugged::{Given, Leaves};
 pub(crate) use registry::AxisWindow;
+pub(crate) use segments::Wanted;
+pub use segments::{SegmentCounters, SegmentInUse};
 pub use view::{Counters, GeneratorView};
 
 use crate::engine::{Engine, Published, RESUME_WAIT, UNIQ96_AXIS, broken};
@@ -76,6 +80,8 @@ pub struct Generator {
     tally: Tally,
     /// Nothing is minted by its name any more: the registry says why.
     ended: AtomicBool,
+    /// If its numbers come in segments.
+    fetching: Option<Box<segments::Fetching>>,
     /// What stands before the generator that mints by its name.
     plugged: Option<plugged::Plugged>,
 }
@@ -153,6 +159,7 @@ pub struct Minter {
     why: ArcSwapOption<String>,
     stranger_heard: tokio::sync::Notify,
     demand: demand::Demand,
+    desk: segments::Desk,
     /// What `ff1` writes by.
     secrets: OnceLock<Secrets>,
     /// What makes the texts of names whose encoding is a strategy.
@@ -214,6 +221,7 @@ impl Minter {
             why: ArcSwapOption::empty(),
             stranger_heard: tokio::sync::Notify::new(),
             demand: demand::Demand::default(),
+            desk: segments::Desk::default(),
             secrets: OnceLock::new(),
             strategies: OnceLock::new(),
             file_works: AtomicBool::new(true),
@@ -458,8 +466,22 @@ fn generator(
     let axis = axis.transpose()?;
     let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
     let (tally, begun, ended) = (Tally::default(), AtomicBool::new(false), AtomicBool::new(false));
-    let plugged = None;
-    Ok(Generator { id, number, namespace, layout, window, windows_ended, axis, encoding, begun, tally, ended, plugged })
+    let fetching = namespace.segments().map(|_| Box::default());
+    Ok(Generator {
+        id,
+        number,
+        namespace,
+        layout,
+        window,
+        windows_ended,
+        axis,
+        encoding,
+        begun,
+        tally,
+        ended,
+        fetching,
+        plugged: None,
+    })
 }
 
 fn slow_disk() -> Refusal {

@@ -16,7 +16,7 @@ use crate::run::{Run, Runs, stretches};
 use crate::window::Window;
 use arc_swap::ArcSwap;
 use common::encoding::{EncodingForm, EncodingSource};
-use common::kind::{Kind, TextForm};
+use common::kind::Kind;
 use common::namespace::Namespace;
 use common::template::CallerParts;
 use std::sync::Arc;
@@ -108,6 +108,7 @@ fn plugged(
         begun: AtomicBool::new(false),
         tally: Default::default(),
         ended: AtomicBool::new(false),
+        fetching: None,
         namespace,
         plugged: Some(Plugged { chain, inner, written }),
     }))
@@ -377,7 +378,7 @@ fn texts(generator: &Generator, runs: &Runs, parts: &CallerParts) -> Vec<String>
         // Without its secret there is none; whoever asked for texts was told so before.
         (Some(Err(_)), _) => Vec::new(),
         (None, Some(_)) => runs.texts(parts),
-        (None, None) => runs.uniq64().map(|id| id.text(TextForm::Decimal)).collect(),
+        (None, None) => runs.decimals().collect(),
     }
 }
 

@@ -101,6 +101,7 @@ impl Minter {
             let (engine, mut hands) = state.parts(self);
             // Only a generator that is not ours has no series.
             let _ = engine.take_back(&mut hands, generator.id);
+            engine.end_segments(generator.id);
         }
         self.generators.end(generator.namespace.name(), why);
     }

@@ -3,12 +3,14 @@
 use super::Minter;
 use crate::gate::Layout;
 use crate::refusal::Refusal;
+use crate::segments::View;
 use crate::years::WARN_AHEAD;
 use common::kind::Kind;
 use common::layout::LayoutDefinition;
 use common::namespace::{GeneratorName, Namespace};
 use common::plugin::PluginSpec;
 use common::rpc::mint::MintCode;
+use common::segment::Span;
 use common::template::Template;
 use common::time::WallMs;
 use serde::Serialize;
@@ -88,8 +90,52 @@ pub struct GeneratorView {
     pub capacity: u64,
     /// How many of them are left in this one.
     pub capacity_left: u64,
-    /// The bucket: hour, day or tick.
+    /// The bucket: hour, day or tick; of plain numbers `ever`.
     pub per: &'static str,
+    /// Of plain numbers: the segments that are held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segments: Option<SegmentsView>,
+}
+
+/// Segments that are held of a name.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SegmentsView {
+    /// What is left of the one in use.
+    pub current: Option<NumbersView>,
+    /// The one after it.
+    pub next: Option<NumbersView>,
+    /// Numbers left in all of them.
+    pub left: u64,
+    /// Segments that came since the start.
+    pub fetched: u64,
+    /// The masters say that there are no further ones.
+    pub ended: bool,
+}
+
+/// From one number to another, both of them included.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct NumbersView {
+    /// The first number.
+    pub first: u64,
+    /// The last one.
+    pub last: u64,
+}
+
+impl SegmentsView {
+    fn of(view: &View, generator: &super::Generator) -> Option<Self> {
+        let definition = generator.namespace().segments()?;
+        let numbers = |span: Span| {
+            let (first, last) = (definition.number(span.from), definition.number(span.to.saturating_sub(1)));
+            (!span.is_empty()).then_some(NumbersView { first, last })
+        };
+        Some(Self {
+            current: view.current.and_then(numbers),
+            next: view.next.and_then(numbers),
+            left: view.left,
+            fetched: generator.segments_fetched(),
+            ended: view.ended,
+        })
+    }
 }
 
 impl Minter {
@@ -109,7 +155,7 @@ impl Minter {
     pub fn templates(&self) -> Vec<Arc<Template>> {
         let text = |layout: &Layout| match layout {
             Layout::Text(template) => Some(Arc::clone(template)),
-            Layout::Number(_) | Layout::Ticks(_) => None,
+            Layout::Number(_) | Layout::Ticks(_) | Layout::Plain(_) => None,
         };
         self.generators.iter().filter_map(|g| text(&g.layout)).collect()
     }
@@ -127,7 +173,7 @@ impl Minter {
     pub fn layouts(&self) -> Vec<Arc<LayoutDefinition>> {
         let ticks = |layout: &Layout| match layout {
             Layout::Ticks(definition) => Some(Arc::clone(definition)),
-            Layout::Number(_) | Layout::Text(_) => None,
+            Layout::Number(_) | Layout::Text(_) | Layout::Plain(_) => None,
         };
         self.generators.iter().filter_map(|g| ticks(&g.layout)).collect()
     }
@@ -169,6 +215,7 @@ impl Minter {
                 capacity: layout.rules(false).capacity,
                 capacity_left: serial.capacity_left,
                 per: layout.unit().name(),
+                segments: serial.segments.and_then(|view| SegmentsView::of(&view, generator)),
             })
         };
         let mut views: Vec<GeneratorView> = self.generators.iter().map(view).collect::<Result<_, Refusal>>()?;

@@ -10,19 +10,26 @@
 //! decides, others read the disk.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::segments::{HELD_MAX, Record};
 use common::envelope::{self, EnvelopeError, Kind};
 use common::lease::{Generation, Grant};
+use common::namespace::GeneratorName;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::lease::FORMER_MAX;
+use common::segment::{SegmentDefinition, Span};
+use common::setting::{NAMESPACES_MAX, RETIRED_MAX};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 /// The lineage file's record.
-const KIND: Kind = Kind { name: *b"LINE", version: 3 };
-/// The record before it, which said neither on which file system the file was nor which sessions it had before, and whose
+const KIND: Kind = Kind { name: *b"LINE", version: 4 };
+/// The record before it, which had no segments.
+const KIND_3: Kind = Kind { name: *b"LINE", version: 3 };
+/// The one before that, which said neither on which file system the file was nor which sessions it had before, and whose
 /// leases had no receipts.
 const KIND_2: Kind = Kind { name: *b"LINE", version: 2 };
 /// How much later than it was made a file to come may have been put in place, in seconds, by the file system's clock.
@@ -46,6 +53,42 @@ pub struct Holdings {
     /// Sessions that this file had before and that no master has taken back yet, the newest first, at most
     /// [`FORMER_MAX`].
     pub former: Vec<SessionId>,
+    /// Its segments, by name. As many fit as an agent can serve names.
+    pub segments: BTreeMap<GeneratorName, HeldSegments>,
+}
+
+/// Names whose segments are held at most: all that are registered, and all that were retired meanwhile.
+const SEGMENT_NAMES_MAX: usize = NAMESPACES_MAX + RETIRED_MAX;
+/// Bytes of one name's segments in the record, at most.
+const SEGMENTS_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 4 * 8 + 2 * 8 + HELD_MAX * 4 * 8;
+/// Bytes of all else in it, far more than there are.
+const OTHERS_LEN_MAX: usize = 128 << 10;
+const _: () = assert!(SEGMENT_NAMES_MAX * SEGMENTS_LEN_MAX + OTHERS_LEN_MAX <= envelope::PAYLOAD_LEN_MAX);
+
+/// The segments of one name, and of which numbers they are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct HeldSegments {
+    /// The name's axis; of another one they say nothing.
+    pub axis: Span,
+    /// How far the numbers of two places beside each other are from each other,
+    pub increment: u64,
+    /// and the number of place 0.
+    pub offset: u64,
+    /// They.
+    pub record: Record,
+}
+
+impl HeldSegments {
+    /// Segments by that definition.
+    pub fn new(definition: &SegmentDefinition, record: Record) -> Self {
+        Self { axis: definition.axis(), increment: definition.increment(), offset: definition.number(0), record }
+    }
+
+    /// What they are worth by that definition: nothing, if it gives other numbers.
+    pub fn of(&self, definition: &SegmentDefinition) -> Option<&Record> {
+        let same = *self == Self::new(definition, self.record.clone());
+        same.then_some(&self.record)
+    }
 }
 
 /// What tells a file system from its snapshots, and from another one that gets its device number later.
@@ -154,6 +197,31 @@ pub struct Seen {
     pub file_system: Option<FileSystemId>,
 }
 
+/// The record of version 3.
+#[derive(Deserialize)]
+struct LineageV3 {
+    seen: Seen,
+    next: Option<Next>,
+    holdings: HoldingsV3,
+}
+
+#[derive(Deserialize)]
+struct HoldingsV3 {
+    cluster: Option<ClusterId>,
+    parameters: Option<ClusterParameters>,
+    leases: Vec<Grant>,
+    rseq: u64,
+    former: Vec<SessionId>,
+}
+
+impl From<LineageV3> for Lineage {
+    fn from(old: LineageV3) -> Self {
+        let HoldingsV3 { cluster, parameters, leases, rseq, former } = old.holdings;
+        let holdings = Holdings { cluster, parameters, leases, rseq, former, segments: BTreeMap::new() };
+        Self { seen: old.seen, next: old.next, holdings }
+    }
+}
+
 /// The record of version 2.
 #[derive(Deserialize)]
 struct LineageV2 {
@@ -207,6 +275,7 @@ impl From<LineageV2> for Lineage {
                 leases: leases.into_iter().map(Into::into).collect(),
                 rseq,
                 former: Vec::new(),
+                segments: BTreeMap::new(),
             },
         }
     }
@@ -229,6 +298,9 @@ impl Found {
     pub fn decode(bytes: &[u8]) -> Self {
         match envelope::decode(KIND, bytes) {
             Ok(lineage) => Self::Whole(lineage),
+            Err(EnvelopeError::Version { found, .. }) if found == KIND_3.version => {
+                envelope::decode::<LineageV3>(KIND_3, bytes).map_or_else(Self::Damaged, |old| Self::Whole(old.into()))
+            }
             Err(EnvelopeError::Version { found, .. }) if found == KIND_2.version => {
                 envelope::decode::<LineageV2>(KIND_2, bytes).map_or_else(Self::Damaged, |old| Self::Whole(old.into()))
             }

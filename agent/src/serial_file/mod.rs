@@ -27,8 +27,8 @@ pub use layout::{
     VERSION, decode, encode,
 };
 pub use lineage::{
-    AfterReboot, AfterRebootError, BootId, Born, FileSystemId, Found, FreshReason, Holdings, Identity, Lineage, Next,
-    Seen, StartKind, given_up, judge, renew_first,
+    AfterReboot, AfterRebootError, BootId, Born, FileSystemId, Found, FreshReason, HeldSegments, Holdings, Identity,
+    Lineage, Next, Seen, StartKind, given_up, judge, renew_first,
 };
 pub use place::Place;
 pub use start::{Opened, open, open_on};

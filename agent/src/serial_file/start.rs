@@ -79,7 +79,12 @@ pub fn open_on<F>(
     let renew_first = lineage::renew_first(&found, &now);
     if let (StartKind::Resumed, Found::Whole(lineage)) = (&start, found) {
         let file = SerialFile::new(place, disk, machine, held, contents.clone());
-        return Ok(Opened { file, contents, holdings: lineage.holdings, start, renew_first });
+        let mut holdings = lineage.holdings;
+        if renew_first {
+            // A master can say of a lease that it has only one holder. Of a segment nobody can.
+            holdings.segments.clear();
+        }
+        return Ok(Opened { file, contents, holdings, start, renew_first });
     }
     contents.header.session = new_session;
     let mut file = SerialFile::new(place, disk, machine, held, contents.clone());

@@ -12,6 +12,7 @@ use super::{Bucket, Form, Kind, LayoutReading, ParseError, TextForm, Uniq64};
 use crate::digits::shown;
 use crate::encoding::{Secrets, WrittenAs};
 use crate::layout::LayoutDefinition;
+use crate::segment::NUMBER_MAX;
 use crate::strategy::Strategies;
 use crate::template::{Part, PartKind, Template};
 use serde::Serialize;
@@ -121,6 +122,18 @@ pub enum ExplainError {
         /// How many templates were tried.
         templates: usize,
     },
+    /// A whole number that no kind with a time has.
+    #[error(
+        "{text} may be a plain number, of a segment or a sequence: nothing can be read from one, as it carries neither time nor \
+         token. It is no {numbers}, and no string by any of the {templates} templates known here",
+        numbers = numbers()
+    )]
+    Plain {
+        /// The number.
+        text: String,
+        /// How many templates were tried.
+        templates: usize,
+    },
     /// Nothing fits.
     #[error(
         "'{text}' is not an ID: no {numbers} in decimal, hex, base32 or uri, and no string by any of the {templates} \
@@ -174,6 +187,11 @@ pub fn explain_known(text: &str, known: &Known<'_>) -> Result<Explained, Explain
 
 /// The refusal that helps most: what is wrong with a text that is nearly an integer, else what was tried.
 fn reason(text: &str, templates: usize) -> ExplainError {
+    let plain =
+        text.parse().ok().filter(|number: &u64| (1..=NUMBER_MAX).contains(number) && number.to_string() == text);
+    if plain.is_some() {
+        return ExplainError::Plain { text: text.to_owned(), templates };
+    }
     let refusals = Kind::ALL.into_iter().filter_map(|kind| match kind.spec().form {
         Form::Number { refusal, .. } => refusal(text),
         Form::Template { .. } | Form::Layout { .. } | Form::Plain | Form::Keyed => None,
@@ -281,6 +299,17 @@ mod tests {
 
     fn default() -> Template {
         Template::parse(DEFAULT_TEMPLATE, TokenFamily::String2).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_read_from_a_plain_number() {
+        for number in ["1", "1000", "9223372036854775807"] {
+            let error = explain(number, &[]).unwrap_err();
+            assert!(matches!(&error, ExplainError::Plain { text, .. } if text == number), "{error}");
+        }
+        for other in ["0", "-1", "01", "9223372036854775808", "99999999999999999999"] {
+            assert!(!matches!(explain(other, &[]), Err(ExplainError::Plain { .. })), "{other}");
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub trait MintService {
     async fn layout(name: String, n: u32) -> Result<Vec<u128>, MintFailure>;
     /// `n` IDs of the generator `name` of any kind, as its definition writes them; `biz` and `custom` are for strings.
     async fn ids(name: String, n: u32, biz: String, custom: String) -> Result<Vec<String>, MintFailure>;
+    /// `n` numbers of the generator `name` of kind `segment`: each once, growing within a segment.
+    async fn segment(name: String, n: u32) -> Result<Vec<u64>, MintFailure>;
 }
 
 /// Why no ID came.
@@ -99,6 +101,8 @@ codes! {
     StrategyMissing = "strategy_missing", 503;
     /// The name's strategy made no IDs, or such that it does not read back.
     StrategyFailed = "strategy_failed", 503;
+    /// The masters have not granted a segment of the name's numbers yet.
+    SegmentPending = "segment_pending", 503;
 }
 
 impl fmt::Display for MintCode {

@@ -348,6 +348,7 @@ impl Minter {
         match refilled {
             Refilled::Runs(runs) => self.answered(shell, at, runs, out),
             // The next client comes later.
+            Refilled::Pending(_) => return Err(Refusal::Overloaded("a segment has to come first")),
             Refilled::WaitFor(_) => {
                 return Err(Refusal::Overloaded("the clock has to pass the mark of the former run"));
             }

@@ -24,7 +24,7 @@ fn seconds(name: &str) -> Namespace {
 fn numbers(engine: &mut Engine, fake: &mut Fake, at: usize, n: u32) -> Vec<u128> {
     match engine.refill_layout(fake, at, n).unwrap() {
         Refilled::Runs(runs) => runs.numbers().collect(),
-        Refilled::WaitFor(span) => panic!("waits for {span:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -138,6 +138,7 @@ impl Machine {
             match refilled {
                 Ok(Refilled::Runs(runs)) => return Some(runs),
                 Ok(Refilled::WaitFor(span)) => self.pass(span),
+                Ok(Refilled::Pending(_)) => unreachable!("no plain numbers"),
                 Err(_) => return None,
             }
         }

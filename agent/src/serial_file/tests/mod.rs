@@ -272,7 +272,7 @@ fn holdings(rseq: u64) -> Holdings {
         until: WallMs(NOW.0 + i64::try_from(rseq).unwrap()),
         receipt: None,
     };
-    Holdings { cluster: Some(ClusterId(9)), parameters: None, leases: vec![grant], rseq, former: Vec::new() }
+    Holdings { cluster: Some(ClusterId(9)), parameters: None, leases: vec![grant], rseq, ..Holdings::default() }
 }
 
 fn serial(contents: &Contents) -> u64 {

@@ -1,0 +1,244 @@
+//! Plain numbers: segments that masters granted, durable before they are used, and in each a mark below which numbers are given.
+//!
+//! No lease and no clock stands before them. What is durable of them is in the lineage file, which has those of all names: names
+//! that need a write at the same time share one.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::serials::Part;
+use super::series::Series;
+use super::{Effects, Engine, Refilled, broken};
+use crate::gate::{Layout, Prefix};
+use crate::refusal::Refusal;
+use crate::run::{Run, Runs};
+use crate::segments::{Ask, Plan, Record, Segments, bucket_of};
+use crate::serial_file::{HeldSegments, Holdings};
+use crate::window::Window;
+use common::namespace::Namespace;
+use common::segment::{SegmentDefinition, Span};
+use common::time::WallMs;
+
+/// Numbers need no clock: a window of them is never over.
+const ALWAYS: WallMs = WallMs(i64::MAX);
+
+/// What came of a call for a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// These places.
+    Granted(Span),
+    /// Nothing that helps; it may be asked again.
+    Failed,
+    /// All masters say that the axis has ended.
+    Ended,
+}
+
+impl Series {
+    fn plain(&mut self) -> Option<(&SegmentDefinition, &mut Segments)> {
+        match (&self.layout, &mut self.segments) {
+            (Layout::Plain(definition), Some(segments)) => Some((definition, segments)),
+            _ => None,
+        }
+    }
+}
+
+impl Engine {
+    /// Without a second segment of each name; see [`Segments::alone`]. For names that are added from now on.
+    pub fn fetch_one_segment(&mut self) {
+        self.one_segment = true;
+    }
+
+    /// The segments of a name that is added: those that are durable, if it gives such numbers.
+    pub(super) fn segments_for(&self, namespace: &Namespace) -> Option<Segments> {
+        let definition = namespace.segments()?;
+        let held = self.holdings.segments.get(namespace.name()).and_then(|held| held.of(definition));
+        Some(Segments::resume(*definition, held.unwrap_or(&Record::default())).alone(self.one_segment))
+    }
+
+    fn segments(&mut self, at: usize) -> Result<(&SegmentDefinition, &mut Segments), Refusal> {
+        self.series.get_mut(at).and_then(Series::plain).ok_or_else(broken)
+    }
+
+    /// What masters are to be asked for, by series; each of it once.
+    pub fn take_asks(&mut self) -> Vec<(usize, Ask)> {
+        std::mem::take(&mut self.asks)
+    }
+
+    /// What came of a call for a segment. It may be used once [`tend`](Self::tend) has made it durable.
+    pub fn answered(&mut self, at: usize, call: u64, answer: Answer) {
+        let Ok((_, segments)) = self.segments(at) else { return };
+        match answer {
+            Answer::Granted(span) => segments.granted(call, span),
+            Answer::Failed => segments.failed(call),
+            Answer::Ended => segments.end(call),
+        }
+    }
+
+    /// Gives `n` numbers, at least 1, of which `part` were taken before, and opens a window with what is marked beyond them.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]; then no number was given.
+    pub fn refill_segment(
+        &mut self,
+        effects: &mut impl Effects,
+        at: usize,
+        part: Option<Part>,
+        n: u32,
+    ) -> Result<Refilled, Refusal> {
+        if let Some(wrong) = self.published.wrong_cluster() {
+            return Err(wrong);
+        }
+        self.recall(effects, at);
+        let (_, segments) = self.segments(at)?;
+        if u64::from(n) > segments.batch_max() {
+            return Err(Refusal::BadParameter(format!(
+                "n: at most {} by this name at once: no more are held, as its segments have up to so many (step_max)",
+                segments.batch_max()
+            )));
+        }
+        // Given back first, so that a refusal costs nothing. If others were taken above them, they are ours to use.
+        let part = part.filter(|part| !segments.put_back(part.bucket, &part.serials));
+        let missing = n - part.as_ref().map_or(0, |part| u32::try_from(part.len()).unwrap_or(n).min(n));
+        let provided = self.provide(effects, at, missing.into());
+        let taken = match provided {
+            Ok(true) => self.taken(effects, at, missing).map(Some),
+            Ok(false) => Ok(None),
+            Err(refusal) => Err(refusal),
+        };
+        self.lend(effects, at);
+        let Some(taken) = taken? else { return Ok(Refilled::Pending(part)) };
+        let mut runs = Runs::default();
+        if let Some(Part { prefix, serials, .. }) = part {
+            runs.push(Run { prefix, start: serials.start, len: n - missing });
+        }
+        taken.into_iter().for_each(|run| runs.push(run));
+        Ok(Refilled::Runs(runs))
+    }
+
+    /// Makes durable what it takes to give `n` numbers; `false` if a segment has to come first.
+    fn provide(&mut self, effects: &mut impl Effects, at: usize, n: u64) -> Result<bool, Refusal> {
+        let now = effects.real_boot();
+        let (definition, segments) = self.segments(at)?;
+        match segments.plan(n, now) {
+            Plan::Ready => Ok(true),
+            Plan::Write(record) => self.write_records(effects, vec![(at, record)]).map(|()| true),
+            Plan::Pending => Ok(false),
+            Plan::Ended => Err(Refusal::AxisEnded { numbers: definition.axis().len(), left: segments.left() }),
+        }
+    }
+
+    /// Takes `n` numbers that are there, as runs of one segment each.
+    fn taken(&mut self, effects: &impl Effects, at: usize, n: u32) -> Result<Vec<Run>, Refusal> {
+        let now = effects.real_boot();
+        let (definition, segments) = self.segments(at)?;
+        let (mut runs, mut missing) = (Vec::new(), n);
+        while missing > 0 {
+            let lent = segments.take(missing.into(), now);
+            let len = u32::try_from(lent.places.end - lent.places.start).unwrap_or(missing).min(missing);
+            if len == 0 {
+                return Err(broken());
+            }
+            runs.push(Run { prefix: prefix(definition, lent.first), start: lent.places.start, len });
+            missing -= len;
+        }
+        Ok(runs)
+    }
+
+    /// Makes durable in advance what these series need soon, in one write for all of them, and lengthens their windows by it.
+    ///
+    /// # Errors
+    /// If it cannot be written; the windows go on to their ends then.
+    pub fn tend(&mut self, effects: &mut impl Effects, series: impl IntoIterator<Item = usize>) -> Result<(), Refusal> {
+        let (now, mut records) = (effects.real_boot(), Vec::new());
+        for at in series {
+            self.recall(effects, at);
+            // A name may have ended meanwhile.
+            if let Ok((_, segments)) = self.segments(at) {
+                records.extend(segments.plan_ahead(now).map(|record| (at, record)));
+                self.lend(effects, at);
+            }
+        }
+        let written: Vec<usize> = records.iter().map(|(at, _)| *at).collect();
+        self.write_records(effects, records)?;
+        for at in written {
+            self.recall(effects, at);
+            self.lend(effects, at);
+        }
+        Ok(())
+    }
+
+    /// Makes these records durable, all or none.
+    fn write_records(&mut self, effects: &mut impl Effects, records: Vec<(usize, Record)>) -> Result<(), Refusal> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.may_write(effects)?;
+        let mut holdings = self.holdings.clone();
+        for (at, record) in &records {
+            let series = self.series.get(*at).ok_or_else(broken)?;
+            let definition = series.namespace.segments().ok_or_else(broken)?;
+            holdings.segments.insert(series.namespace.name().clone(), HeldSegments::new(definition, record.clone()));
+        }
+        self.write_holdings(effects, holdings)?;
+        let now = effects.real_boot();
+        for (at, record) in records {
+            self.segments(at)?.1.commit(record, now);
+        }
+        Ok(())
+    }
+
+    /// Closes the window of a series and takes back what is left of it. Blocks that were cut from it stay good: they need neither
+    /// lease nor clock.
+    fn recall(&mut self, effects: &mut impl Effects, at: usize) {
+        if let Some(series) = self.series.get_mut(at) {
+            let (bucket, rest) = effects.interrupt(at);
+            series.put_back(bucket, rest);
+        }
+    }
+
+    /// Opens a window with all that is marked of the segment in use. Before that it is seen whether the next one is needed.
+    fn lend(&mut self, effects: &mut impl Effects, at: usize) {
+        if self.ended || self.published.wrong_cluster().is_some() {
+            return;
+        }
+        let now = effects.real_boot();
+        let Ok((definition, segments)) = self.segments(at) else { return };
+        let ask = segments.ask();
+        let lent = segments.take(u64::MAX, now);
+        let window = Window::open(prefix(definition, lent.first), bucket_of(lent.ordinal), lent.places, ALWAYS);
+        effects.open(at, window.told_at(segments.tell_at()));
+        self.asks.extend(ask.map(|ask| (at, ask)));
+    }
+
+    /// What a clean stop leaves. Every window was closed.
+    pub(super) fn holdings_at_rest(&self) -> Holdings {
+        let mut holdings = self.holdings.clone();
+        for series in &self.series {
+            if let (Some(segments), Some(definition)) = (&series.segments, series.namespace.segments()) {
+                let record = segments.at_rest();
+                if record == Record::default() {
+                    continue;
+                }
+                holdings.segments.insert(series.namespace.name().clone(), HeldSegments::new(definition, record));
+            }
+        }
+        holdings
+    }
+
+    /// Drops all segments: a gap. What is durable of them is the caller's to drop.
+    pub(super) fn drop_segments(&mut self) {
+        self.series.iter_mut().filter_map(|series| series.segments.as_mut()).for_each(Segments::drop_all);
+    }
+
+    /// No more numbers by this series' name, and its segments are dropped. The window was closed.
+    pub fn end_segments(&mut self, at: usize) {
+        if let Some(series) = self.series.get_mut(at)
+            && series.segments.take().is_some()
+        {
+            // With the next write, whatever that is for: by the next start the masters say that the name has ended.
+            self.holdings.segments.remove(series.namespace.name());
+        }
+    }
+}
+
+fn prefix(definition: &SegmentDefinition, first: u64) -> Prefix {
+    Prefix::Plain { first: definition.number(first), increment: definition.increment() }
+}

@@ -1,0 +1,181 @@
+//! Plain numbers: what is written when, and that no window reaches past what was.
+
+use super::*;
+use crate::engine::Answer;
+use crate::segments::HELD_MAX;
+use common::namespace::Definition;
+use common::segment::Span;
+
+fn engine_with(fake: &mut Fake, json: &str) -> Engine {
+    let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0 };
+    let contents = Contents { header, blocks: vec![None, None] };
+    let mut engine = Engine::new(contents, Holdings::default(), Leases::new(), None);
+    let definition: Definition = serde_json::from_str(json).unwrap();
+    let at = engine.add(&Namespace::define("plain".parse().unwrap(), &definition).unwrap()).unwrap();
+    assert_eq!(at, AT);
+    fake.asked.clear();
+    engine
+}
+
+/// The only one: [`Fake`] has one window.
+const AT: usize = 0;
+
+fn refill(engine: &mut Engine, fake: &mut Fake, n: u32) -> Result<Option<Vec<u64>>, Refusal> {
+    match engine.refill_segment(fake, AT, None, n)? {
+        Refilled::Runs(runs) => Ok(Some(runs.plain().collect())),
+        Refilled::Pending(None) => Ok(None),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Grants what is asked for, from `from` on.
+fn grant(engine: &mut Engine, fake: &mut Fake, from: u64) -> u64 {
+    let asks = engine.take_asks();
+    let [(AT, ask)] = asks[..] else { panic!("{asks:?}") };
+    let span = Span { from, to: from + u64::from(ask.wanted) };
+    engine.answered(AT, ask.call, Answer::Granted(span));
+    engine.tend(fake, [AT]).unwrap();
+    span.to
+}
+
+fn held(engine: &Engine) -> Vec<(u64, u64, u64)> {
+    let record = &engine.holdings().segments[&"plain".parse().unwrap()].record;
+    assert!(record.held.len() <= HELD_MAX);
+    record.held.iter().map(|held| (held.span.from, held.mark, held.span.to)).collect()
+}
+
+/// The numbers that the open window has.
+fn open(fake: &Fake) -> Range<u64> {
+    let Prefix::Plain { first, increment: 1 } = fake.window.prefix else { panic!("{:?}", fake.window) };
+    let next = fake.window.next.load(crate::sync::Ordering::Relaxed);
+    first + next..first + next + fake.window.left()
+}
+
+#[test]
+fn a_segment_and_its_mark_are_durable_before_a_number_of_it_is_given() {
+    let fake = &mut Fake::new();
+    let mut engine = engine_with(fake, r#"{"kind":"segment","step":8000}"#);
+    assert_eq!(refill(&mut engine, fake, 1), Ok(None));
+    assert_eq!(fake.asked, ["interrupt", "open"], "nothing is written for what is not there");
+    fake.asked.clear();
+    grant(&mut engine, fake, 1_001);
+    assert_eq!(fake.asked, ["interrupt", "open", "write holdings", "interrupt", "open"]);
+    assert_eq!((held(&engine), open(fake)), (vec![(1_001, 1_101, 1_801)], 1_001..1_101), "an eighth of it");
+    fake.asked.clear();
+    assert_eq!(refill(&mut engine, fake, 5), Ok(Some((1_001..1_006).collect())));
+    assert_eq!(fake.asked, ["interrupt", "open"], "durable already");
+    assert_eq!(open(fake), 1_006..1_101, "never past the mark");
+}
+
+#[test]
+fn what_could_not_be_written_is_not_given() {
+    let fake = &mut Fake::new();
+    let mut engine = engine_with(fake, r#"{"kind":"segment","step":8000}"#);
+    assert_eq!(refill(&mut engine, fake, 1), Ok(None));
+    let [(AT, ask)] = engine.take_asks()[..] else { panic!() };
+    engine.answered(AT, ask.call, Answer::Granted(Span { from: 1, to: 801 }));
+    fake.fails = Some(full);
+    assert_eq!(engine.tend(fake, [AT]).map_err(|e| e.code()), Err(MintCode::SerialFileIo));
+    assert!(fake.window.is_empty() && engine.holdings().segments.is_empty());
+    assert_eq!(refill(&mut engine, fake, 1).map_err(|e| e.code()), Err(MintCode::SerialFileIo));
+    fake.fails = None;
+    fake.pass(WRITE_RETRY.0);
+    assert_eq!(refill(&mut engine, fake, 1), Ok(Some(vec![1])), "the segment was not lost");
+    engine.end(fake).unwrap();
+    assert_eq!(held(&engine), [(1, 2, 801)], "a clean stop gives back all but that one");
+}
+
+#[test]
+fn a_border_needs_no_write_and_a_window_never_crosses_it() {
+    let fake = &mut Fake::new();
+    let mut engine = engine_with(fake, r#"{"kind":"segment","step":1000,"step_max":1000,"threshold":50}"#);
+    refill(&mut engine, fake, 1).unwrap();
+    grant(&mut engine, fake, 1);
+    let mut given: Vec<u64> = Vec::new();
+    for _ in 0..90 {
+        given.extend(refill(&mut engine, fake, 1).unwrap().unwrap());
+        engine.tend(fake, [AT]).unwrap();
+        if given.len() == 50 {
+            grant(&mut engine, fake, 201);
+        }
+        let window = open(fake);
+        assert!(window.is_empty() || window.start == given.len() as u64 + 1 && window.end <= 101, "{window:?}");
+    }
+    fake.asked.clear();
+    given.extend(refill(&mut engine, fake, 15).unwrap().unwrap());
+    assert_eq!(fake.asked, ["interrupt", "open"], "of both, without a write");
+    assert_eq!(given, (1..=100).chain(201..=205).collect::<Vec<_>>());
+    assert_eq!(open(fake).start, 206);
+}
+
+#[test]
+fn parts_of_windows_are_used_and_never_twice() {
+    let fake = &mut Fake::new();
+    let mut engine = engine_with(fake, r#"{"kind":"segment","step":800}"#);
+    refill(&mut engine, fake, 1).unwrap();
+    grant(&mut engine, fake, 1);
+    assert_eq!(open(fake), 1..11);
+    let Taken::Some(part) = take(&fake.window, 15, fake.wall) else { panic!() };
+    // Another call is served meanwhile, so the part is its taker's.
+    let other = refill(&mut engine, fake, 2).unwrap().unwrap();
+    let Refilled::Runs(runs) = engine.refill_segment(fake, AT, Some(part), 15).unwrap() else { panic!() };
+    let own: Vec<u64> = runs.plain().collect();
+    assert_eq!((own.len(), other.len()), (15, 2));
+    assert!(own.iter().all(|number| !other.contains(number)), "{own:?} {other:?}");
+    // What has to wait for a segment keeps its part.
+    let left = open(fake);
+    let Taken::Some(part) = take(&fake.window, 70, fake.wall) else { panic!("{left:?}") };
+    assert!(matches!(engine.refill_segment(fake, AT, Some(part), 70), Ok(Refilled::Pending(None))));
+    assert_eq!(open(fake), left, "given back");
+}
+
+#[test]
+fn places_near_the_end_of_all_numbers_are_given_too() {
+    let fake = &mut Fake::new();
+    let first = common::segment::NUMBER_MAX - 9;
+    let mut engine = engine_with(fake, &format!(r#"{{"kind":"segment","first":{first},"step":100}}"#));
+    refill(&mut engine, fake, 1).unwrap();
+    grant(&mut engine, fake, first);
+    let numbers = refill(&mut engine, fake, 10).unwrap().unwrap();
+    assert_eq!(numbers, (first..=common::segment::NUMBER_MAX).collect::<Vec<_>>());
+    let [(AT, ask)] = engine.take_asks()[..] else { panic!() };
+    engine.answered(AT, ask.call, Answer::Ended);
+    let refusal = refill(&mut engine, fake, 1).unwrap_err();
+    assert_eq!((refusal.code(), refusal.retry_after()), (MintCode::SerialExhausted, None));
+}
+
+#[test]
+fn increments_and_offsets_make_the_numbers() {
+    let fake = &mut Fake::new();
+    let mut engine = engine_with(fake, r#"{"kind":"segment","increment":3,"offset":2,"first":0}"#);
+    refill(&mut engine, fake, 1).unwrap();
+    grant(&mut engine, fake, 10);
+    assert_eq!(refill(&mut engine, fake, 3), Ok(Some(vec![32, 35, 38])));
+}
+
+#[test]
+fn a_call_for_more_than_can_be_held_is_refused_and_costs_nothing() {
+    let fake = &mut Fake::new();
+    let mut engine = engine_with(fake, r#"{"kind":"segment","step":10,"step_max":10,"step_min":10}"#);
+    assert_eq!(refill(&mut engine, fake, 61).map_err(|e| e.code()), Err(MintCode::BadParameter));
+    assert_eq!(refill(&mut engine, fake, 60), Ok(None));
+    let mut from = 1;
+    for _ in 0..6 {
+        assert_eq!(refill(&mut engine, fake, 60), Ok(None));
+        from = grant(&mut engine, fake, from);
+    }
+    assert_eq!(refill(&mut engine, fake, 60), Ok(Some((1..=60).collect())));
+}
+
+#[test]
+fn a_name_that_has_ended_has_no_segments() {
+    let fake = &mut Fake::new();
+    let mut engine = engine_with(fake, r#"{"kind":"segment","step":8000}"#);
+    refill(&mut engine, fake, 1).unwrap();
+    grant(&mut engine, fake, 1);
+    engine.take_back(fake, AT).unwrap();
+    engine.end_segments(AT);
+    engine.tend(fake, [AT]).unwrap();
+    assert!(fake.window.is_closed() && engine.holdings().segments.is_empty());
+    assert!(refill(&mut engine, fake, 1).is_err());
+}

@@ -1,0 +1,276 @@
+//! Segments of plain numbers, between those who mint and those who ask the masters ([`crate::heartbeat`]).
+//!
+//! What has to be done for a name (a segment that came is to be made durable, a mark to be raised, a window to be lengthened) is
+//! noted here, and done in the background for all names at once that need it at the time: so they share a write.
+
+use super::{Generator, Minter, PATIENCE};
+use crate::engine::Answer;
+use crate::refusal::Refusal;
+use crate::segments::Ask;
+use arc_swap::ArcSwapOption;
+use common::namespace::GeneratorName;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// How long calls wait for a segment since none was there. Later ones are told at once why there is none.
+const SEGMENT_WAIT: Duration = PATIENCE;
+/// Calls that wait for segments at once, of all names; one more is refused.
+const WAITING_MAX: u64 = 8_192;
+/// How often a thread of an application looks whether a segment has come.
+pub(super) const LOOK: Duration = Duration::from_millis(1);
+
+/// What is to be done for which series, and what masters are to be asked for.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    /// At most one entry for each series.
+    due: Mutex<BTreeSet<usize>>,
+    /// At most one for each series: a name has one call under way.
+    answers: Mutex<Vec<(usize, u64, Answer)>>,
+    /// At most one for each series.
+    wanted: Mutex<Vec<Wanted>>,
+    asked: Notify,
+    /// Whether somebody is about to do all that is due.
+    queued: AtomicBool,
+    waiting: AtomicU64,
+    fetched: AtomicU64,
+    numbers: AtomicU64,
+    failed: AtomicU64,
+    waits: AtomicU64,
+    waited_us: AtomicU64,
+}
+
+/// What masters are to be asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    series: usize,
+    pub(crate) name: GeneratorName,
+    pub(crate) ask: Ask,
+}
+
+/// What a generator of plain numbers has beside its window.
+#[derive(Debug, Default)]
+pub(super) struct Fetching {
+    /// Told when a segment has come, or something else may have become of it.
+    pub(super) changed: Notify,
+    /// Since when calls wait for one.
+    pending: Mutex<Option<Instant>>,
+    /// What kept the masters from granting one.
+    why: ArcSwapOption<String>,
+    fetched: AtomicU64,
+}
+
+/// How segments fared since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentCounters {
+    /// Segments that masters granted,
+    pub fetched: u64,
+    /// and the numbers in them.
+    pub numbers: u64,
+    /// Rounds of all masters in which none granted one.
+    pub failed: u64,
+    /// Calls that had to wait for one,
+    pub waits: u64,
+    /// and how long all of them together, in microseconds.
+    pub waited_us: u64,
+}
+
+/// What a name has at the moment, without waiting for the disk.
+#[derive(Clone, Debug)]
+pub struct SegmentInUse {
+    /// Its name.
+    pub name: GeneratorName,
+    /// How many hundredths are used of the numbers that were marked, at most 99.
+    pub used_hundredths: u64,
+    /// How many of them are left.
+    pub marked_left: u64,
+}
+
+/// A call that waits, as long as it lives.
+pub(super) struct Waiting<'a> {
+    desk: &'a Desk,
+    since: Instant,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.desk.waiting.fetch_sub(1, Ordering::Relaxed);
+        let waited = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.desk.waited_us.fetch_add(waited, Ordering::Relaxed);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Plain values: whatever a panic left behind is as good as any.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Fetching {
+    /// How long a call that needs a segment may still wait for one.
+    fn left(&self) -> Result<Duration, Refusal> {
+        let since = *locked(&self.pending).get_or_insert_with(Instant::now);
+        let left = SEGMENT_WAIT.checked_sub(since.elapsed()).filter(|left| !left.is_zero());
+        left.ok_or_else(|| {
+            let why = self.why.load().as_deref().cloned();
+            Refusal::SegmentPending { why: why.unwrap_or_else(|| "none of them has answered yet".to_owned()) }
+        })
+    }
+}
+
+impl Generator {
+    /// Whether its numbers come in segments.
+    pub fn is_segment(&self) -> bool {
+        self.fetching.is_some()
+    }
+
+    /// Segments that came by its name since the start.
+    pub(crate) fn segments_fetched(&self) -> u64 {
+        self.fetching.as_ref().map_or(0, |fetching| fetching.fetched.load(Ordering::Relaxed))
+    }
+}
+
+impl Minter {
+    /// Fetches no second segment while the first one is used: only there to show what the second one is good for. Said before names
+    /// are learned.
+    ///
+    /// # Errors
+    /// If minting has ended.
+    pub fn fetch_one_segment(&self) -> Result<(), Refusal> {
+        self.lock()?.engine.fetch_one_segment();
+        Ok(())
+    }
+
+    /// How segments fared since the start.
+    pub fn segment_counters(&self) -> SegmentCounters {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Desk { fetched, numbers, failed, waits, waited_us, .. } = &self.desk;
+        SegmentCounters {
+            fetched: of(fetched),
+            numbers: of(numbers),
+            failed: of(failed),
+            waits: of(waits),
+            waited_us: of(waited_us),
+        }
+    }
+
+    /// The names of which a segment is in use, in the order in which they were learned.
+    pub fn segments_in_use(&self) -> impl Iterator<Item = SegmentInUse> {
+        let names = self.generators.iter().filter(|generator| generator.is_segment() && !generator.has_ended());
+        names.filter_map(|generator| {
+            let window = generator.window();
+            let used = window.taken().saturating_mul(100).checked_div(window.len())?;
+            let (name, marked_left) = (generator.namespace().name().clone(), window.left());
+            Some(SegmentInUse { name, used_hundredths: used.min(99), marked_left })
+        })
+    }
+
+    /// Notes what masters are to be asked for.
+    pub(super) fn want(&self, asks: Vec<(usize, Ask)>) {
+        if asks.is_empty() {
+            return;
+        }
+        let name = |series| Some(self.generators.by_id(series)?.namespace().name().clone());
+        let wanted = asks.into_iter().filter_map(|(series, ask)| Some(Wanted { series, name: name(series)?, ask }));
+        locked(&self.desk.wanted).extend(wanted);
+        self.desk.asked.notify_one();
+    }
+
+    /// Waits until masters are to be asked for something.
+    pub(crate) async fn wanted(&self) -> Vec<Wanted> {
+        loop {
+            let wanted = std::mem::take(&mut *locked(&self.desk.wanted));
+            if !wanted.is_empty() {
+                return wanted;
+            }
+            self.desk.asked.notified().await;
+        }
+    }
+
+    /// What came of a call for a segment, or of one round of such calls.
+    pub(crate) fn heard(self: &Arc<Self>, wanted: &Wanted, answer: Answer) {
+        let Wanted { series, ask, .. } = wanted;
+        if let (Answer::Granted(span), Some(generator)) = (answer, self.generators.by_id(*series)) {
+            self.desk.fetched.fetch_add(1, Ordering::Relaxed);
+            self.desk.numbers.fetch_add(span.len(), Ordering::Relaxed);
+            if let Some(fetching) = &generator.fetching {
+                fetching.fetched.fetch_add(1, Ordering::Relaxed);
+                *locked(&fetching.pending) = None;
+                fetching.why.store(None);
+            }
+        }
+        locked(&self.desk.answers).push((*series, ask.call, answer));
+        self.tend_soon();
+    }
+
+    /// No master granted one yet; why. It is asked for again.
+    pub(crate) fn heard_nothing(&self, wanted: &Wanted, why: String) {
+        self.desk.failed.fetch_add(1, Ordering::Relaxed);
+        if let Some(fetching) = self.generators.by_id(wanted.series).and_then(|it| it.fetching.as_ref()) {
+            fetching.why.store(Some(Arc::new(why)));
+        }
+    }
+
+    /// Whether nobody mints by that name any more.
+    pub(crate) fn has_ended(&self, wanted: &Wanted) -> bool {
+        self.generators.by_id(wanted.series).is_none_or(|generator| generator.has_ended())
+    }
+
+    /// Raises the marks of this name soon, and lengthens its window.
+    pub(super) fn tend_to(self: &Arc<Self>, generator: &Generator) {
+        locked(&self.desk.due).insert(generator.id);
+        self.tend_soon();
+    }
+
+    fn tend_soon(self: &Arc<Self>) {
+        if !self.desk.queued.swap(true, Ordering::AcqRel) {
+            let minter = Arc::clone(self);
+            self.in_background(move || minter.tend());
+        }
+    }
+
+    /// Does all that is due.
+    fn tend(&self) {
+        let done = self.decide(|engine, hands| {
+            // First: what is noted from now on is done by somebody else.
+            self.desk.queued.store(false, Ordering::Release);
+            let mut due = std::mem::take(&mut *locked(&self.desk.due));
+            for (at, call, answer) in std::mem::take(&mut *locked(&self.desk.answers)) {
+                engine.answered(at, call, answer);
+                due.insert(at);
+            }
+            let done = engine.tend(hands, due.iter().copied());
+            self.want(engine.take_asks());
+            Ok((due, done))
+        });
+        match done {
+            Ok((due, done)) => {
+                if let Err(refusal) = done {
+                    tracing::debug!(%refusal, "segments were not made durable in advance");
+                }
+                let generators = due.into_iter().filter_map(|at| self.generators.by_id(at)?.fetching.as_ref());
+                generators.for_each(|fetching| fetching.changed.notify_waiters());
+            }
+            Err(refusal) => {
+                self.desk.queued.store(false, Ordering::Release);
+                tracing::debug!(%refusal, "segments are not tended any more");
+            }
+        }
+    }
+
+    /// A call begins to wait for a segment.
+    pub(super) fn waits(&self) -> Result<Waiting<'_>, Refusal> {
+        if self.desk.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+            self.desk.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(Refusal::Overloaded("too many requests wait for segments"));
+        }
+        self.desk.waits.fetch_add(1, Ordering::Relaxed);
+        Ok(Waiting { desk: &self.desk, since: Instant::now() })
+    }
+
+    /// How long a call that needs a segment of that generator may still wait for one.
+    pub(super) fn segment_left(&self, generator: &Generator) -> Result<Duration, Refusal> {
+        generator.fetching.as_ref().map_or(Ok(Duration::ZERO), |fetching| fetching.left())
+    }
+}
