@@ -18,6 +18,7 @@ pub mod mounts;
 pub mod netns;
 pub mod operator;
 pub mod oracle;
+pub mod plain;
 pub mod ports;
 pub mod programs;
 pub mod recorder;

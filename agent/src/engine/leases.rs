@@ -60,16 +60,23 @@ impl Engine {
         if jumped {
             holder::suspend(&mut leases);
         }
+        let denied = holder::is_any_taken_away(&self.published.leases, &leases);
         let kept = holder::usable_before_durable(&self.published.leases, &leases);
         if kept != self.published.leases {
             self.publish(effects, |published| published.leases = kept);
             self.close_all(effects);
         }
+        let mut segments = self.holdings.segments.clone();
+        if denied {
+            // There may be a second copy of this session, which has its segments, too.
+            self.drop_segments();
+            segments.clear();
+        }
         let may_be_used = self.published.strangers.is_empty();
         let grants = if may_be_used { holder::grants(&leases) } else { Vec::new() };
         // Who granted one has heard which sessions this one gives up.
         let former = if grants.is_empty() { self.holdings.former.clone() } else { Vec::new() };
-        let holdings = Holdings { leases: grants, former, ..self.holdings.clone() };
+        let holdings = Holdings { leases: grants, former, segments, ..self.holdings.clone() };
         self.write_holdings(effects, holdings)?;
         self.publish(effects, |published| published.leases = leases);
         Ok(())

@@ -30,9 +30,11 @@ use crate::serial_file::{Contents, Holdings, WriteError};
 use crate::ticks::{Place, TickWindow, Ticks};
 use crate::window::Window;
 use common::layout::RandomBits;
+use common::lease::Generation;
 use common::namespace::Namespace;
 use common::parameters::SessionId;
 use common::time::{BootMs, SpanMs, WallMs};
+use common::token::TokenKey;
 use series::Series;
 use std::ops::Range;
 use std::sync::Arc;
@@ -121,6 +123,8 @@ pub struct Engine {
     failed: Option<(BootMs, String)>,
     /// What masters are to be asked for: segments, by series.
     asks: Vec<(usize, Ask)>,
+    /// Segments of a resumed session wait until a master has renewed one of these leases; none: they do not wait.
+    unconfirmed: Vec<(TokenKey, Generation)>,
     /// Whether there is no second segment.
     one_segment: bool,
     /// Nothing is minted or written any more.
@@ -136,7 +140,27 @@ impl Engine {
         let axes = vec![Axis::new(Ticks::UNIQ96, mark_at_start)];
         let (series, random) = (Vec::new(), Arc::default());
         let (asks, one_segment, failed, ended) = (Vec::new(), false, None, false);
-        Self { contents, holdings, series, axes, mark_at_start, random, published, failed, asks, one_segment, ended }
+        let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g));
+        let unconfirmed = kept.filter(|_| !holdings.segments.is_empty()).collect();
+        let mut engine = Self {
+            contents,
+            holdings,
+            series,
+            axes,
+            mark_at_start,
+            random,
+            published,
+            failed,
+            asks,
+            unconfirmed,
+            one_segment,
+            ended,
+        };
+        if engine.unconfirmed.is_empty() {
+            // Without a lease no renewal tells whether there is a second copy of them.
+            engine.holdings.segments.clear();
+        }
+        engine
     }
 
     /// With these random bits for layouts that have some.

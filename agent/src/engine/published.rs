@@ -6,10 +6,10 @@ use crate::holder::{LeaseView, Leases};
 use crate::refusal::{ClockFault, Refusal};
 use crate::serial_file::Holdings;
 use common::calendar::UtcOffset;
-use common::lease::Grant;
+use common::lease::{Generation, Grant};
 use common::parameters::{ClusterId, ClusterParameters};
 use common::time::{BootMs, SpanMs};
-use common::token::TokenType;
+use common::token::{TokenKey, TokenType};
 use std::collections::BTreeMap;
 
 /// The leases, and what stands against using them.
@@ -87,6 +87,17 @@ impl Published {
     /// Whether a resumed session has waited long enough for the masters to mint without having heard of one.
     fn may_resume_alone(&self, real_boot: BootMs) -> bool {
         self.resumed_until.is_some_and(|until| real_boot >= until)
+    }
+
+    /// How long what a resumed session kept beside its leases may still not be used; `None`: it may, because a master has renewed
+    /// one of them, or none has answered for as long as that takes.
+    pub(super) fn confirmation_left(&self, kept: &[(TokenKey, Generation)], real_boot: BootMs) -> Option<SpanMs> {
+        // A lease that is new tells nothing: the masters grant it to each copy of the session.
+        let renewed = |view: &LeaseView| matches!(view, LeaseView::Held(grant) if kept.contains(&(grant.key, grant.g)));
+        if self.leases.values().any(renewed) || self.may_resume_alone(real_boot) {
+            return None;
+        }
+        Some(self.resumed_until.map_or(RESUME_WAIT, |until| until - real_boot))
     }
 
     fn why_not_resumed(&self, why: &str) -> String {

@@ -15,8 +15,10 @@ use crate::serial_file::{HeldSegments, Holdings};
 use crate::window::Window;
 use common::namespace::Namespace;
 use common::segment::{SegmentDefinition, Span};
-use common::time::WallMs;
+use common::time::{SpanMs, WallMs};
 
+/// How often it is looked whether a resumed session is confirmed.
+const CONFIRMATION_POLL: SpanMs = SpanMs(20);
 /// Numbers need no clock: a window of them is never over.
 const ALWAYS: WallMs = WallMs(i64::MAX);
 
@@ -86,6 +88,9 @@ impl Engine {
         if let Some(wrong) = self.published.wrong_cluster() {
             return Err(wrong);
         }
+        if let Some(left) = self.confirmation_left(effects) {
+            return Ok(Refilled::WaitFor(left));
+        }
         self.recall(effects, at);
         let (_, segments) = self.segments(at)?;
         if u64::from(n) > segments.batch_max() {
@@ -111,6 +116,20 @@ impl Engine {
         }
         taken.into_iter().for_each(|run| runs.push(run));
         Ok(Refilled::Runs(runs))
+    }
+
+    /// How long numbers of a resumed session still wait: until a master has renewed a lease of it, as IDs do, or none has answered for as
+    /// long as that takes. A second copy of the file, which the file system does not tell from the first, is denied there, before
+    /// it gave a number.
+    fn confirmation_left(&mut self, effects: &impl Effects) -> Option<SpanMs> {
+        if self.unconfirmed.is_empty() {
+            return None;
+        }
+        let left = self.published.confirmation_left(&self.unconfirmed, effects.real_boot());
+        if left.is_none() {
+            self.unconfirmed.clear();
+        }
+        left.map(|left| left.min(CONFIRMATION_POLL))
     }
 
     /// Makes durable what it takes to give `n` numbers; `false` if a segment has to come first.
@@ -196,7 +215,7 @@ impl Engine {
 
     /// Opens a window with all that is marked of the segment in use. Before that it is seen whether the next one is needed.
     fn lend(&mut self, effects: &mut impl Effects, at: usize) {
-        if self.ended || self.published.wrong_cluster().is_some() {
+        if self.ended || self.published.wrong_cluster().is_some() || self.confirmation_left(effects).is_some() {
             return;
         }
         let now = effects.real_boot();

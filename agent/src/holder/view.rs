@@ -64,6 +64,18 @@ pub fn usable_before_durable(before: &Leases, after: &Leases) -> Leases {
     after.iter().map(|(t, view)| (*t, view.if_it_fails(before.get(t)))).collect()
 }
 
+/// Whether a lease was taken away before its time: the masters denied it, and the session may have a second copy.
+pub fn is_any_taken_away(before: &Leases, after: &Leases) -> bool {
+    let of = |grant: &Grant| (grant.key, grant.g);
+    before.iter().any(|(token_type, view)| {
+        let (LeaseView::Held(grant) | LeaseView::Resumed(grant) | LeaseView::Suspended(grant)) = view else {
+            return false;
+        };
+        let now = after.get(token_type).and_then(LeaseView::grant);
+        now.is_none_or(|now| of(now) != of(grant))
+    })
+}
+
 /// Every lease there is, to be kept in the serial file whether it may be used or not.
 pub fn grants(leases: &Leases) -> Vec<Grant> {
     leases.values().filter_map(LeaseView::grant).cloned().collect()

@@ -240,12 +240,16 @@ impl Minter {
     fn wait(&self, from: SourceRef<'_>, span: SpanMs, waited: &mut Duration) -> Result<Duration, Refusal> {
         let wait = self.clock.real(span.to_std()) + Duration::from_millis(1);
         if *waited + wait > RESTART_WAIT_MAX.to_std() + PATIENCE {
-            return Err(match from.namespace().filter(|namespace| namespace.layout().is_some()) {
-                Some(namespace) => {
+            return Err(match from.namespace() {
+                Some(namespace) if namespace.segments().is_some() => {
+                    let why = format!("this session was resumed, and a master has to know of it first: {}", self.why());
+                    Refusal::SegmentPending { why }
+                }
+                Some(namespace) if namespace.layout().is_some() => {
                     let (unit, capacity) = (namespace.kind().spec().unit.name(), namespace.capacity());
                     Refusal::SerialExhausted { unit, capacity, retry: span }
                 }
-                None => Refusal::ClockBehind { behind: span, retry: span },
+                _ => Refusal::ClockBehind { behind: span, retry: span },
             });
         }
         *waited += wait;

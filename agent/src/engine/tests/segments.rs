@@ -5,6 +5,7 @@ use crate::engine::Answer;
 use crate::segments::HELD_MAX;
 use common::namespace::Definition;
 use common::segment::Span;
+use common::token::TokenFamily;
 
 fn engine_with(fake: &mut Fake, json: &str) -> Engine {
     let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0 };
@@ -178,4 +179,68 @@ fn a_name_that_has_ended_has_no_segments() {
     engine.tend(fake, [AT]).unwrap();
     assert!(fake.window.is_closed() && engine.holdings().segments.is_empty());
     assert!(refill(&mut engine, fake, 1).is_err());
+}
+
+const KEPT: Grant = Grant {
+    token_type: TokenType::Uint2,
+    key: TokenKey { family: TokenFamily::Uint, value: TokenValue(5) },
+    g: Generation(1),
+    from: WallMs(0),
+    until: WallMs(i64::MAX),
+    receipt: None,
+};
+
+/// An engine that resumes with a segment and, if any, a lease.
+fn resumed(fake: &mut Fake, lease: Option<Grant>, resumed_until: Option<BootMs>) -> Engine {
+    let mut before = engine_with(fake, r#"{"kind":"segment","step":100}"#);
+    assert_eq!(refill(&mut before, fake, 1), Ok(None));
+    grant(&mut before, fake, 1);
+    assert!(refill(&mut before, fake, 1).unwrap().is_some());
+    let holdings = Holdings { leases: lease.clone().into_iter().collect(), ..before.holdings().clone() };
+    let view = lease.map_or(LeaseView::Missing, LeaseView::Resumed);
+    let leases = [(TokenType::Uint2, view)].into();
+    let mut engine = Engine::new(before.contents().clone(), holdings, leases, resumed_until);
+    engine.add(&before.series[AT].namespace.clone()).unwrap();
+    engine
+}
+
+fn waits(engine: &mut Engine, fake: &mut Fake) -> bool {
+    matches!(engine.refill_segment(fake, AT, None, 1), Ok(Refilled::WaitFor(_)))
+}
+
+#[test]
+fn a_resumed_session_gives_no_kept_number_before_a_master_has_renewed_what_it_kept() {
+    let fake = &mut Fake::new();
+    let mut engine = resumed(fake, Some(KEPT), None);
+    assert!(waits(&mut engine, fake), "nothing was renewed");
+    // A lease of another type is granted to every copy of a session.
+    let other = Grant { token_type: TokenType::Uint1, g: Generation(9), ..KEPT };
+    let resumed_too = [(TokenType::Uint2, LeaseView::Resumed(KEPT)), (TokenType::Uint1, LeaseView::Held(other))];
+    engine.set_leases(fake, resumed_too.into(), false).unwrap();
+    assert!(waits(&mut engine, fake), "a new lease tells nothing");
+    engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Held(KEPT))].into(), false).unwrap();
+    assert!(refill(&mut engine, fake, 1).unwrap().is_some_and(|numbers| numbers[0] > 1));
+}
+
+#[test]
+fn where_no_master_answers_a_resumed_session_goes_on_after_a_moment() {
+    let fake = &mut Fake::new();
+    let mut engine = resumed(fake, Some(KEPT), Some(fake.real_boot() + SpanMs(1_500)));
+    assert!(waits(&mut engine, fake));
+    let mut engine = resumed(fake, Some(KEPT), Some(fake.real_boot()));
+    assert!(!waits(&mut engine, fake));
+}
+
+#[test]
+fn what_a_denied_session_or_one_without_a_lease_had_kept_is_dropped() {
+    let fake = &mut Fake::new();
+    let mut engine = resumed(fake, Some(KEPT), None);
+    engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Missing)].into(), false).unwrap();
+    assert!(engine.holdings().segments.is_empty(), "durably");
+    let mut engine = resumed(fake, None, Some(fake.real_boot()));
+    assert_eq!(refill(&mut engine, fake, 1), Ok(None), "nobody could tell of a copy");
+    // A lease whose time is over says nothing of copies.
+    let mut engine = resumed(fake, Some(KEPT), Some(fake.real_boot()));
+    engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Expired(KEPT))].into(), false).unwrap();
+    assert!(refill(&mut engine, fake, 1).unwrap().is_some());
 }
