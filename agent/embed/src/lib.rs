@@ -35,6 +35,7 @@
 //! | Uniq64 | [`get_uniq64`](UniqGenerator::get_uniq64) | hour, token, serial: a `u64` | by the hour, then the token |
 //! | Uniq96 | [`get_uniq96`](UniqGenerator::get_uniq96) | millisecond, token, serial: the low 96 bits of a `u128` | by the millisecond, then the token |
 //! | layout | [`get_number`](UniqGenerator::get_number) | the bits that the definition says: the low bits of a `u128` | as its fields do |
+//! | segment | [`get_segment`](UniqGenerator::get_segment) | plain numbers, each once, of ranges that masters grant: a `u64` | within a segment |
 //! | any of them | [`get_id`](UniqGenerator::get_id) | a text, as the definition writes it; also by a [`strategy`] of yours | |
 //! | string | [`get_uniq_string`](UniqGenerator::get_uniq_string) | a template: date, token, serial, the caller's parts, check digits | as the template says |
 //!

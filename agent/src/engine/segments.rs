@@ -74,6 +74,15 @@ impl Engine {
         }
     }
 
+    /// Takes a part of a window back. Before anything else is done for its series: once the next segment is in use, it is its taker's.
+    pub fn give_back(&mut self, effects: &mut impl Effects, at: usize, part: Option<Part>) -> Option<Part> {
+        let part = part?;
+        self.recall(effects, at);
+        let Ok((_, segments)) = self.segments(at) else { return Some(part) };
+        let fits = segments.put_back(part.bucket, &part.serials);
+        (!fits).then_some(part)
+    }
+
     /// Gives `n` numbers, at least 1, of which `part` were taken before, and opens a window with what is marked beyond them.
     ///
     /// # Errors
@@ -99,8 +108,8 @@ impl Engine {
                 segments.batch_max()
             )));
         }
-        // Given back first, so that a refusal costs nothing. If others were taken above them, they are ours to use.
-        let part = part.filter(|part| !segments.put_back(part.bucket, &part.serials));
+        // First, so that a refusal costs nothing. If others were taken above them, they are ours to use.
+        let part = self.give_back(effects, at, part);
         let missing = n - part.as_ref().map_or(0, |part| u32::try_from(part.len()).unwrap_or(n).min(n));
         let provided = self.provide(effects, at, missing.into());
         let taken = match provided {

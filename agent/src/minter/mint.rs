@@ -14,6 +14,7 @@ use common::kind::Kind;
 use common::namespace::Namespace;
 use common::time::SpanMs;
 use common::token::TokenType;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -172,6 +173,7 @@ impl Minter {
     ) -> Result<Runs, Refusal> {
         let (mut waited, mut waits) = (Duration::ZERO, None);
         loop {
+            from.generator().into_iter().for_each(|generator| self.is_due(generator));
             let turn = self.queue_up(from.token_type()).await?;
             if part.is_none() {
                 // Whoever was before us may have opened a window.
@@ -190,9 +192,10 @@ impl Minter {
                 Refilled::Pending(rest) => {
                     part = rest;
                     let (Some(generator), Some(changed)) = (from.generator(), changed) else { return Err(broken()) };
-                    waits = waits.map_or_else(|| self.waits().map(Some), |waits| Ok(Some(waits)))?;
+                    let call = waits.take().map_or_else(|| self.waits(), Ok)?;
                     // Whichever of both it was is looked at again.
-                    let _ = tokio::time::timeout(self.segment_left(generator)?, changed).await;
+                    let _ = tokio::time::timeout(self.segment_left(generator, &call)?, changed).await;
+                    waits = Some(call);
                 }
             }
         }
@@ -219,14 +222,16 @@ impl Minter {
                     }
                 },
             };
+            from.generator().into_iter().for_each(|generator| self.is_due(generator));
             match self.refill(from, part, n)? {
                 Refilled::Runs(runs) => return Ok(runs),
                 Refilled::WaitFor(span) => std::thread::sleep(self.wait(from, span, &mut waited)?),
                 Refilled::Pending(rest) => {
                     kept = rest;
                     let generator = from.generator().ok_or_else(broken)?;
-                    waits = waits.map_or_else(|| self.waits().map(Some), |waits| Ok(Some(waits)))?;
-                    std::thread::sleep(self.segment_left(generator)?.min(LOOK));
+                    let call = waits.take().map_or_else(|| self.waits(), Ok)?;
+                    std::thread::sleep(self.segment_left(generator, &call)?.min(LOOK));
+                    waits = Some(call);
                 }
             }
         }
@@ -358,12 +363,15 @@ impl Minter {
 
     /// The engine's way, unless no more IDs leave by this generator's name.
     fn refill(&self, from: SourceRef<'_>, part: Option<Part>, n: u32) -> Result<Refilled, Refusal> {
+        let mut answered = BTreeSet::new();
         let refilled = self.decide(|engine, hands| match from {
             Source::Serials(generator) | Source::Ticks(generator) if generator.ended.load(Ordering::Acquire) => {
                 let name = generator.namespace.name();
                 Err(self.generators.ended(name.as_str()).unwrap_or_else(broken))
             }
             Source::Serials(generator) if generator.is_segment() => {
+                let part = engine.give_back(hands, generator.id, part);
+                answered = self.do_what_is_due(engine, hands);
                 let refilled = engine.refill_segment(hands, generator.id, part, n);
                 self.want(engine.take_asks());
                 refilled
@@ -372,7 +380,9 @@ impl Minter {
             Source::Ticks(generator) => engine.refill_layout(hands, generator.id, n),
             Source::Uniq96 => engine.refill_uniq96(hands, n),
             Source::Plugged(_) => Err(not_so()),
-        })?;
+        });
+        self.tell_of(answered);
+        let refilled = refilled?;
         match (&refilled, from) {
             (Refilled::Runs(_), Source::Serials(generator)) => generator.count(n),
             (Refilled::Runs(_), Source::Ticks(generator)) => {

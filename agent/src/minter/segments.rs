@@ -3,8 +3,9 @@
 //! What has to be done for a name (a segment that came is to be made durable, a mark to be raised, a window to be lengthened) is
 //! noted here, and done in the background for all names at once that need it at the time: so they share a write.
 
+use super::state::Hands;
 use super::{Generator, Minter, PATIENCE};
-use crate::engine::Answer;
+use crate::engine::{Answer, Engine, broken};
 use crate::refusal::Refusal;
 use crate::segments::Ask;
 use arc_swap::ArcSwapOption;
@@ -112,10 +113,12 @@ impl Fetching {
     fn left(&self) -> Result<Duration, Refusal> {
         let since = *locked(&self.pending).get_or_insert_with(Instant::now);
         let left = SEGMENT_WAIT.checked_sub(since.elapsed()).filter(|left| !left.is_zero());
-        left.ok_or_else(|| {
-            let why = self.why.load().as_deref().cloned();
-            Refusal::SegmentPending { why: why.unwrap_or_else(|| "none of them has answered yet".to_owned()) }
-        })
+        left.ok_or_else(|| self.pending())
+    }
+
+    fn pending(&self) -> Refusal {
+        let why = self.why.load().as_deref().cloned();
+        Refusal::SegmentPending { why: why.unwrap_or_else(|| "none of them has granted as many yet".to_owned()) }
     }
 }
 
@@ -219,8 +222,15 @@ impl Minter {
 
     /// Raises the marks of this name soon, and lengthens its window.
     pub(super) fn tend_to(self: &Arc<Self>, generator: &Generator) {
-        locked(&self.desk.due).insert(generator.id);
+        self.is_due(generator);
         self.tend_soon();
+    }
+
+    /// Whoever is next to do what is due raises the marks of this name, too, so that names that wait for their turn share a write.
+    pub(super) fn is_due(&self, generator: &Generator) {
+        if generator.is_segment() {
+            locked(&self.desk.due).insert(generator.id);
+        }
     }
 
     fn tend_soon(self: &Arc<Self>) {
@@ -230,33 +240,42 @@ impl Minter {
         }
     }
 
-    /// Does all that is due.
+    /// Does all that is due, in the background.
     fn tend(&self) {
         let done = self.decide(|engine, hands| {
             // First: what is noted from now on is done by somebody else.
             self.desk.queued.store(false, Ordering::Release);
-            let mut due = std::mem::take(&mut *locked(&self.desk.due));
-            for (at, call, answer) in std::mem::take(&mut *locked(&self.desk.answers)) {
-                engine.answered(at, call, answer);
-                due.insert(at);
-            }
-            let done = engine.tend(hands, due.iter().copied());
-            self.want(engine.take_asks());
-            Ok((due, done))
+            Ok(self.do_what_is_due(engine, hands))
         });
         match done {
-            Ok((due, done)) => {
-                if let Err(refusal) = done {
-                    tracing::debug!(%refusal, "segments were not made durable in advance");
-                }
-                let generators = due.into_iter().filter_map(|at| self.generators.by_id(at)?.fetching.as_ref());
-                generators.for_each(|fetching| fetching.changed.notify_waiters());
-            }
+            Ok(series) => self.tell_of(series),
             Err(refusal) => {
                 self.desk.queued.store(false, Ordering::Release);
                 tracing::debug!(%refusal, "segments are not tended any more");
             }
         }
+    }
+
+    /// Does all that is due, in one write, and gives those series for which there was an answer. Only who waits for those is to be told:
+    /// others would look again, find what they found, and be told of that.
+    pub(super) fn do_what_is_due(&self, engine: &mut Engine, hands: &mut Hands<'_>) -> BTreeSet<usize> {
+        let (mut due, mut answered) = (std::mem::take(&mut *locked(&self.desk.due)), BTreeSet::new());
+        for (at, call, answer) in std::mem::take(&mut *locked(&self.desk.answers)) {
+            engine.answered(at, call, answer);
+            due.insert(at);
+            answered.insert(at);
+        }
+        if let Err(refusal) = engine.tend(hands, due.iter().copied()) {
+            tracing::debug!(%refusal, "segments were not made durable in advance");
+        }
+        self.want(engine.take_asks());
+        answered
+    }
+
+    /// Wakes those who wait for a segment of these series.
+    pub(super) fn tell_of(&self, series: BTreeSet<usize>) {
+        let fetching = series.into_iter().filter_map(|at| self.generators.by_id(at)?.fetching.as_ref());
+        fetching.for_each(|fetching| fetching.changed.notify_waiters());
     }
 
     /// A call begins to wait for a segment.
@@ -269,8 +288,11 @@ impl Minter {
         Ok(Waiting { desk: &self.desk, since: Instant::now() })
     }
 
-    /// How long a call that needs a segment of that generator may still wait for one.
-    pub(super) fn segment_left(&self, generator: &Generator) -> Result<Duration, Refusal> {
-        generator.fetching.as_ref().map_or(Ok(Duration::ZERO), |fetching| fetching.left())
+    /// How long a call that needs a segment of that generator may still wait for one. Where others take what comes, it does not wait
+    /// longer than where nothing comes.
+    pub(super) fn segment_left(&self, generator: &Generator, call: &Waiting<'_>) -> Result<Duration, Refusal> {
+        let fetching = generator.fetching.as_ref().ok_or_else(broken)?;
+        let own = SEGMENT_WAIT.checked_sub(call.since.elapsed()).ok_or_else(|| fetching.pending())?;
+        Ok(fetching.left()?.min(own))
     }
 }

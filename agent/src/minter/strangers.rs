@@ -102,6 +102,7 @@ impl Minter {
             // Only a generator that is not ours has no series.
             let _ = engine.take_back(&mut hands, generator.id);
             engine.end_segments(generator.id);
+            self.tell_of([generator.id].into());
         }
         self.generators.end(generator.namespace.name(), why);
     }

@@ -45,12 +45,23 @@ impl Source {
     /// Its address, and itself.
     pub(crate) async fn start(mood: Mood) -> (String, Self) {
         let source = Self { mood, next: Arc::default(), requests: Arc::default() };
-        let routes = Router::new().route("/uniq64/{name}", post(numbers)).with_state(source.clone());
+        let routes = Router::new()
+            .route("/uniq64/{name}", post(numbers))
+            .route("/segment/{name}", post(numbers))
+            .route("/id/{name}", post(texts))
+            .with_state(source.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, routes).await });
         (address, source)
     }
+}
+
+async fn texts(State(source): State<Source>, Query(query): Query<BTreeMap<String, u64>>) -> Response {
+    let n = query.get("n").copied().unwrap_or(1);
+    let first = source.next.fetch_add(n, Ordering::SeqCst);
+    let ids: Vec<String> = (first..first + n).map(|id| format!("\"{id}\"")).collect();
+    format!(r#"{{"ids":[{}]}}"#, ids.join(",")).into_response()
 }
 
 async fn numbers(

@@ -531,6 +531,7 @@ impl Agent {
                 let ms = layout.starts_at(last);
                 return (ms >= mark).then(|| format!("a number of {ms}, though only those before {mark} are durable"));
             }
+            Prefix::Plain { .. } => return Some("a plain number, which no operation here asks for".to_owned()),
             Prefix::Number { .. } => (Kind::Uniq64, 0),
             Prefix::Text { .. } => (Kind::String, 1),
         };

@@ -79,6 +79,8 @@ fn series(prefix: &Prefix, caller: &CallerParts) -> (Series, u64) {
         Prefix::Void => ((0, Vec::new()), 1),
         Prefix::Number { prefix, .. } => ((1, prefix.to_be_bytes().to_vec()), UNIQ64_SERIALS_PER_HOUR),
         Prefix::Uniq96 { prefix } => ((2, prefix.to_be_bytes().to_vec()), UNIQ96_SERIALS),
+        // No operation here mints them yet: places are those of one segment.
+        Prefix::Plain { first, increment } => ((5, [*first, *increment].map(u64::to_be_bytes).concat()), u64::MAX),
         // No operation here mints them yet; a run of one lies within its tick.
         Prefix::Ticks { tick, numbers } => {
             let number = numbers.definition.layout().prefix(*tick, numbers.token).unwrap_or_default();

@@ -383,7 +383,7 @@ impl Minter {
                     out.extend(by_tick(*tick, numbers, start..start + u64::from(len), &lease));
                     continue;
                 }
-                Prefix::Void => (0, None),
+                Prefix::Void | Prefix::Plain { .. } => (0, None),
             };
             let capacity = at.map_or(1 << 32, |at| self.own.kinds[at].rules.capacity);
             let time = time.expect("a time that was");

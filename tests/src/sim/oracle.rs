@@ -65,6 +65,7 @@ fn layout(prefix: &Prefix) -> u8 {
         Prefix::Uniq96 { .. } => 1,
         Prefix::Text { .. } | Prefix::Void => 2,
         Prefix::Ticks { .. } => 3,
+        Prefix::Plain { .. } => 4,
     }
 }
 

@@ -157,21 +157,21 @@ async fn a_clean_stop_loses_no_number_and_a_fresh_start_drops_them() {
     let (kit, master) = (Kit::new(), Master::new(Ok(1)));
     let address = master.listen().await;
     let minter = started(&kit);
-    let stop = fetching(&minter, &[address.clone()]);
+    let stop = fetching(&minter, std::slice::from_ref(&address));
     assert_eq!(numbers(&minter, "orders", 7).await.unwrap().last(), Some(&7));
     stop.cancel();
     minter.end().unwrap();
     until("the task to end", || Arc::strong_count(&minter) == 1).await;
     drop(minter);
     let minter = started(&kit);
-    let stop = fetching(&minter, &[address.clone()]);
+    let stop = fetching(&minter, std::slice::from_ref(&address));
     assert_eq!(numbers(&minter, "orders", 1).await.unwrap(), [8]);
     // As after a kill: what was marked may have been given.
     stop.cancel();
     until("the task to end", || Arc::strong_count(&minter) == 1).await;
     drop(minter);
     let minter = started(&kit);
-    let stop = fetching(&minter, &[address.clone()]);
+    let stop = fetching(&minter, std::slice::from_ref(&address));
     let next = numbers(&minter, "orders", 1).await.unwrap()[0];
     assert!((9..=8 + 13).contains(&next), "{next}: a step of the mark at most");
     stop.cancel();
@@ -191,7 +191,7 @@ async fn segments_of_a_name_that_was_defined_otherwise_say_nothing() {
     let (kit, master) = (Kit::new(), Master::new(Ok(1)));
     let address = master.listen().await;
     let minter = started(&kit);
-    let stop = fetching(&minter, &[address.clone()]);
+    let stop = fetching(&minter, std::slice::from_ref(&address));
     numbers(&minter, "orders", 7).await.unwrap();
     stop.cancel();
     minter.end().unwrap();
@@ -228,6 +228,49 @@ async fn names_that_need_segments_at_the_same_time_share_writes() {
     }
     let writes = minter.counters().writes() - before;
     assert!(writes <= NAMES as u64 / 2, "{writes} writes");
+}
+
+#[tokio::test]
+async fn names_that_go_on_after_a_restart_share_writes_too() {
+    const NAMES: usize = 100;
+    let (kit, master) = (Kit::in_memory(), Master::new(Ok(1)));
+    let address = master.listen().await;
+    let begin = || {
+        let minter = kit.start();
+        for name in 0..NAMES {
+            minter.define(namespace(&format!("name-{name}"), r#"{"kind":"segment"}"#)).unwrap();
+        }
+        minter
+    };
+    let each = |minter: &Arc<Minter>| {
+        let call = |name: usize| {
+            let minter = Arc::clone(minter);
+            tokio::spawn(async move { numbers(&minter, &format!("name-{name}"), 1).await.unwrap()[0] })
+        };
+        (0..NAMES).map(call).collect::<Vec<_>>()
+    };
+    let minter = begin();
+    let stop = fetching(&minter, std::slice::from_ref(&address));
+    let mut given = BTreeSet::new();
+    for call in each(&minter) {
+        given.insert(call.await.unwrap());
+    }
+    stop.cancel();
+    until("the task to end", || Arc::strong_count(&minter) == 1).await;
+    drop(minter);
+    let minter = begin();
+    let before = minter.counters().writes();
+    let (release, held) = std::sync::mpsc::channel();
+    let disk = minter.hold_the_disk(held);
+    let calls = each(&minter);
+    tokio::task::yield_now().await;
+    release.send(()).unwrap();
+    disk.join().unwrap();
+    for call in calls {
+        assert!(given.insert(call.await.unwrap()), "a number of the run before");
+    }
+    let writes = minter.counters().writes() - before;
+    assert!(writes <= NAMES as u64 / 4, "{writes} writes");
 }
 
 /// What is in use of a name ends with it, also for who holds its generator.

@@ -91,7 +91,7 @@ impl Line {
         match self.form {
             Form::One => self.first == id,
             Form::Number => match (number(&self.first), number(id), number(&self.last)) {
-                (Some(first), Some(id), Some(last)) => (first..=last).contains(&id),
+                (Some(first), Some(id), Some(last)) => (first..=last).contains(&id) && self.is_in_step(first, id, last),
                 _ => false,
             },
             Form::Counter { at, to, radix } => {
@@ -102,6 +102,13 @@ impl Line {
                 }
             }
         }
+    }
+
+    /// Whether a number between the two is as far from them as all of the line are: of plain numbers with an increment not each one is.
+    fn is_in_step(&self, first: u128, id: u128, last: u128) -> bool {
+        let steps = u128::from(self.count.saturating_sub(1));
+        let step = (last - first).checked_div(steps).unwrap_or(1).max(1);
+        (id - first).checked_rem(step) == Some(0)
     }
 
     /// Reads a line without its end; `None` if it is torn, or none of ours.
@@ -306,6 +313,19 @@ mod tests {
         }
         let huge = "9".repeat(60);
         assert!(!line.contains(&huge));
+    }
+
+    #[test]
+    fn of_numbers_with_an_increment_only_those_are_among_a_line() {
+        let mut line = of(&["7"]).remove(0);
+        for (first, last, count, among, not) in [
+            ("10", "30", 5, &["10", "15", "30"][..], &["11", "16", "31", "5"][..]),
+            ("7", "9", 3, &["8"], &["10"]),
+            ("7", "7", 1, &["7"], &["8"]),
+        ] {
+            line = Line { first: first.to_owned(), last: last.to_owned(), count, form: Form::Number, ..line };
+            assert!(among.iter().all(|id| line.contains(id)) && !not.iter().any(|id| line.contains(id)), "{line:?}");
+        }
     }
 
     #[test]
