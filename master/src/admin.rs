@@ -1,6 +1,7 @@
 //! What the console sees of this master: looks at the ledger between two steps, and decides nothing.
 
 use crate::agents;
+use crate::axes;
 use crate::driver::{Counters, Driver, Refused};
 use crate::ledger::Ledger;
 use crate::registry::AgentRegistry;
@@ -25,7 +26,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use web::{
-    AgentRow, AuditRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
+    AgentRow, AuditRow, AxisRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
     NamespaceRow, NetworkRow, Page, PoolRow, Seen, SettingsRow, Unavailable, count_pools,
 };
 
@@ -215,6 +216,10 @@ impl<A: Audit> Masters for Admin<A> {
             });
             predefined().map(|namespace| row(&namespace, "", false)).chain(registered).collect()
         })
+    }
+
+    fn axes(&self) -> BoxFuture<'_, Result<Vec<AxisRow>, Unavailable>> {
+        self.look(axes::rows)
     }
 
     fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {

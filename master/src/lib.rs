@@ -10,6 +10,7 @@
 pub mod accounts;
 pub mod admin;
 mod agents;
+mod axes;
 pub mod bootstrap;
 mod commands;
 pub mod config;
