@@ -261,6 +261,7 @@ impl<A: Audit> Masters for Admin<A> {
             let mut text = String::new();
             // Writing to a String cannot fail.
             let _ = render(&mut text, &self.counters, seen.await.ok(), &pools);
+            let _ = axes::metrics(&mut text, &self.axes().await.unwrap_or_default(), &self.counters.axes);
             text.push_str(&log::metrics());
             text.push_str(&common::rpc::ended::metrics());
             text

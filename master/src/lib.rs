@@ -25,5 +25,6 @@ pub mod replication;
 pub mod rpc;
 pub mod setting;
 pub mod store;
+pub mod tally;
 pub mod watchdog;
 pub mod whitelist;
