@@ -1,6 +1,7 @@
 //! What the console sees of this master: looks at the ledger between two steps, and decides nothing.
 
 use crate::agents;
+use crate::axes;
 use crate::driver::{Counters, Driver, Refused};
 use crate::ledger::Ledger;
 use crate::registry::AgentRegistry;
@@ -25,7 +26,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use web::{
-    AgentRow, AuditRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
+    AgentRow, AuditRow, AxisRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
     NamespaceRow, NetworkRow, Page, PoolRow, Seen, SettingsRow, Unavailable, count_pools,
 };
 
@@ -217,6 +218,10 @@ impl<A: Audit> Masters for Admin<A> {
         })
     }
 
+    fn axes(&self) -> BoxFuture<'_, Result<Vec<AxisRow>, Unavailable>> {
+        self.look(axes::rows)
+    }
+
     fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {
         let registry = self.registry.clone();
         self.look(move |ledger, now| agents::rows(ledger, now.wall, registry.all()))
@@ -256,6 +261,7 @@ impl<A: Audit> Masters for Admin<A> {
             let mut text = String::new();
             // Writing to a String cannot fail.
             let _ = render(&mut text, &self.counters, seen.await.ok(), &pools);
+            let _ = axes::metrics(&mut text, &self.axes().await.unwrap_or_default(), &self.counters.axes);
             text.push_str(&log::metrics());
             text.push_str(&common::rpc::ended::metrics());
             text

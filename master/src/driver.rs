@@ -13,6 +13,7 @@
 use crate::lease::{Alarm, Effects, Event, Reply, RequestId, Write};
 use crate::ledger::{Ledger, Snapshot};
 use crate::store::{Room, Store};
+use crate::tally::{AxisTally, OpenCalls};
 use crate::watchdog::{self, EndOnPanic, Pulse};
 use crate::whitelist::Whitelist;
 use common::clock::Clock;
@@ -86,6 +87,8 @@ pub struct Counters {
     pub lockouts: AtomicU64,
     /// Bytes that are free on the store's disk, as far as that is known.
     pub room: AtomicU64,
+    /// What was granted of axes.
+    pub axes: AxisTally,
 }
 
 /// Starts the loop. Messages to the other master come out of the receiver; `whitelist` follows the ledger's.
@@ -115,6 +118,7 @@ pub fn start(
         messages,
         waiting,
         next_request,
+        open_calls: OpenCalls::default(),
         counters,
         whitelist,
         snapshot: followed,
@@ -206,6 +210,8 @@ struct Loop<S> {
     /// The answers that requests wait for.
     waiting: HashMap<RequestId, oneshot::Sender<Answer>>,
     next_request: u64,
+    /// Calls for segments that are not answered, for the metrics.
+    open_calls: OpenCalls,
     counters: Arc<Counters>,
     whitelist: Whitelist,
     snapshot: Arc<RwLock<Snapshot>>,
@@ -237,6 +243,7 @@ impl<S: Store> Loop<S> {
     fn round(&mut self, first: Option<Input>, inbox: &Receiver<Input>) -> bool {
         let mut fx = Effects::default();
         let mut stop = false;
+        let first_request = RequestId(self.next_request);
         let full = self.is_full();
         if first.is_none() && !full {
             self.step(Event::Tick, &mut fx);
@@ -253,14 +260,16 @@ impl<S: Store> Loop<S> {
                     let id = RequestId(self.next_request);
                     self.next_request += 1;
                     self.waiting.insert(id, answer);
-                    self.step(event(id), &mut fx);
+                    let event = event(id);
+                    self.open_calls.note(&event);
+                    self.step(event, &mut fx);
                 }
                 Input::Tell(event) => self.step(event, &mut fx),
                 Input::Look(query) => looks.push(query),
                 Input::Stop => stop = true,
             }
         }
-        self.carry_out(fx);
+        self.carry_out(first_request, fx);
         for look in looks {
             look(&self.ledger, &self.clock);
         }
@@ -290,7 +299,8 @@ impl<S: Store> Loop<S> {
         self.ledger.step(self.clock.link_now(), event, fx);
     }
 
-    fn carry_out(&mut self, fx: Effects) {
+    /// `first` is the first request of this round.
+    fn carry_out(&mut self, first: RequestId, fx: Effects) {
         for alarm in &fx.alarms {
             match alarm {
                 Alarm::PeerHeard => tracing::info!("{alarm}"),
@@ -314,6 +324,8 @@ impl<S: Store> Loop<S> {
             }
         }
         self.snapshot.write().unwrap_or_else(PoisonError::into_inner).follow(&self.ledger, &fx.writes);
+        let own = (self.ledger.identity().master, self.ledger.run());
+        self.open_calls.count(&fx, first, own, &self.counters.axes);
         for message in fx.messages {
             let frame = self.ledger.frame(message);
             if self.messages.try_send(frame).is_err() {

@@ -10,6 +10,7 @@
 pub mod accounts;
 pub mod admin;
 mod agents;
+mod axes;
 pub mod bootstrap;
 mod commands;
 pub mod config;
@@ -24,5 +25,6 @@ pub mod replication;
 pub mod rpc;
 pub mod setting;
 pub mod store;
+pub mod tally;
 pub mod watchdog;
 pub mod whitelist;

@@ -18,8 +18,19 @@ use tests::cluster::{Cluster, until_status};
 
 const RENEW: [&str; 2] = ["--renew-interval", "1s"];
 /// Every page of somebody who is logged in.
-const PAGES: [&str; 10] =
-    ["/", "/leases", "/agents", "/namespaces", "/whitelist", "/audit", "/designer", "/explain", "/users", "/settings"];
+const PAGES: [&str; 11] = [
+    "/",
+    "/leases",
+    "/agents",
+    "/namespaces",
+    "/axes",
+    "/whitelist",
+    "/audit",
+    "/designer",
+    "/explain",
+    "/users",
+    "/settings",
+];
 const AXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/browser/node_modules/axe-core/axe.min.js");
 
 /// Plays `scene` in a browser that is logged in at master 1. The browser is closed whatever comes of it: nobody else would

@@ -124,11 +124,11 @@ function reveal(form, answer) {
   place.querySelector("code").textContent = answer[form.dataset.secret] ?? "";
 }
 
-// Fields that belong to one choice of another field.
+// Fields that belong to one choice of another field, or to some: `kind=a|b`.
 function switches(form) {
   for (const part of form.querySelectorAll("[data-when]")) {
     const [name, value] = part.dataset.when.split("=");
-    part.hidden = form.elements[name].value !== value;
+    part.hidden = !value.split("|").includes(form.elements[name].value);
     for (const field of part.querySelectorAll("input, select")) field.disabled = part.hidden;
   }
 }
@@ -137,7 +137,8 @@ function confirmed(form) {
   if (!form.dataset.confirm) return;
   const wanted = fill(form.dataset.confirm, form.given ?? {}, String);
   const button = form.querySelector("button[type=submit]");
-  button.dataset.unconfirmed = form.querySelector("input[required]").value.trim() === wanted ? "no" : "yes";
+  const typed = form.querySelector("[data-confirms]") ?? form.querySelector("input[required]");
+  button.dataset.unconfirmed = typed.value.trim() === wanted ? "no" : "yes";
   gate();
 }
 

@@ -8,6 +8,7 @@ mod agents;
 mod api;
 mod ask;
 mod auth;
+mod axes;
 mod commands;
 mod design;
 mod live;
@@ -31,6 +32,7 @@ pub use agents::{
 pub use auth::{
     Accounts, Auth, AuthSettings, PASSWORD_CHARS_MIN, PASSWORD_LEN_MAX, Role, Who, acceptable, hash, verify,
 };
+pub use axes::{AxisRow, ExtentRow};
 pub use commands::{AuditCheck, AuditFilter, Commands};
 pub use masters::{
     AgentPattern, AuditRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters, NamespaceRow,

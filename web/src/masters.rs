@@ -6,6 +6,7 @@
 pub use crate::table::{LeasePage, Order, Page, Search, Seen, SortBy};
 
 use crate::agents::{AgentRow, SettingsRow};
+use crate::axes::AxisRow;
 use common::about::About;
 #[allow(unused_imports, reason = "the description of the API names it")]
 use common::about::AboutSource;
@@ -67,6 +68,12 @@ pub trait Masters: Send + Sync + 'static {
     /// # Errors
     /// [`Unavailable`] if this master cannot answer now.
     fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>>;
+
+    /// The axes of all names of kind `segment`, by their names.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn axes(&self) -> BoxFuture<'_, Result<Vec<AxisRow>, Unavailable>>;
 
     /// The agents: those who report, and those who only hold leases; by their names.
     ///

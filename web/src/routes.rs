@@ -45,6 +45,7 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .route("/agents", get(page))
         .route("/namespaces", get(page))
         .route("/namespaces/{kind}/{name}", get(page))
+        .route("/axes", get(page))
         .route("/whitelist", get(page))
         .route("/audit", get(page))
         .route("/designer", get(designer))

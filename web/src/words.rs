@@ -82,6 +82,7 @@ words! {
     leases: "Leases", "租约";
     agents: "Agents", "代理";
     namespaces: "Namespaces", "命名空间";
+    axes: "Axes", "号段轴";
     whitelist: "Whitelist", "白名单";
     audit: "Audit", "审计";
     designer: "Designer", "布局设计";
@@ -193,6 +194,8 @@ words! {
     alarm_agent_scarce: "Agent {0}: generator {1} has {2} of its IDs left for this {3}.", "代理 {0}：生成器 {1} 本{3}内仅剩 {2} 的 ID。";
     alarm_pool: "No {0} token is free.", "没有空闲的 {0} 令牌。";
     alarm_pool_low: "Only {0} {1} tokens are free; they are kept for agents and networks that are known.", "仅剩 {0} 个空闲的 {1} 令牌，只授予已知的代理和网络。";
+    alarm_axis: "The axis of {0} lasts {1} at this rate: have its users ask by another name before.", "{0} 的号段轴按当前用量还可用 {1}：请在此之前让使用方改用其他名称。";
+    alarm_axis_over: "All of the axis of {0} is granted; what masters and agents hold of it is the rest.", "{0} 的号段轴已全部授予，仅剩主控与代理手中的部分。";
     alarm_more: "and {0} more", "另有 {0} 项";
     hour: "hour", "小时";
     day: "day", "天";
@@ -346,8 +349,53 @@ words! {
     template_hint: "fixed length, with a date to the day, {token} and {serial:N}", "定长，须含精确到日的日期、{token} 和 {serial:N}";
     kind_uniq64: "64-bit numbers", "64 位整数";
     kind_string: "strings by a template", "按模板的字符串";
+    kind_segment: "plain numbers in segments", "号段中的普通数字";
+    kind_sequence: "a counter for every key", "每个键一个计数器";
+    seg_first: "First place", "第一个位置";
+    seg_first_hint: "leave empty for 1; above what another system gave, if this name takes its place", "留空为 1；若取代其他系统，请填其已给出的数字之上";
+    seg_last: "Last place", "最后一个位置";
+    seg_last_hint: "leave empty for as far as 63 bits go", "留空为 63 位可容纳的最大值";
+    seg_increment: "Increment", "增量";
+    seg_increment_hint: "number = offset + increment × place; leave empty for 1", "数字 = 偏移 + 增量 × 位置；留空为 1";
+    seg_offset: "Offset", "偏移";
+    seg_threshold: "Fetch the next segment at", "取下一号段的时机";
+    seg_threshold_hint: "percent used, 1 to 90; leave empty for 20", "已用百分比，1 至 90；留空为 20";
+    seq_width: "Width of the numbers", "数字位宽";
+    seq_keys: "Keys of a section", "每分区的键数";
+    seq_keys_hint: "that share one agent and one bound; leave empty for 100,000", "共用一个代理与一个上限；留空为 100,000";
+    seq_allowance: "Solo allowance", "单机余量";
+    seq_allowance_hint: "how far one master may go alone; leave empty for the usual", "单台主控可单独推进的幅度；留空为默认";
+    seq_set: "Set", "集合";
+    seq_set_hint: "agents started with it serve the name; leave empty for default", "以该集合启动的代理提供服务；留空为 default";
+    serves_all: "No agent tells of this name yet. Every agent can serve it: it asks a master for numbers when it is first asked.", "尚无代理报告使用该名称。每个代理都可提供：首次被请求时向主控取号。";
     register_done: "Registered {name}. Every agent serves it from now on.", "已注册 {name}，所有代理即可使用。";
     register_warning: "This is for ever: a name can be retired, but never stands for anything else.", "注册后永久有效：名称可停用，但不可改作他用。";
+
+    // Axes
+    axes_hint: "An axis holds the places of a name of kind segment. Both masters grant extents of it to one of them, and that one grants segments of these to agents. What is told of use and time is an estimate by the last hours.", "号段轴是 segment 类名称的全部位置。两台主控共同将其中一段授予其中一台，该主控再从中向代理授予号段。用量与时长按最近数小时估算。";
+    axis_places: "Places", "位置";
+    up_to: "up to", "至";
+    axis_number: "number = {0} + {1} × place", "数字 = {0} + {1} × 位置";
+    axis_granted: "Granted below", "已授予至";
+    axis_floor: "raised to {0}", "已抬高至 {0}";
+    last_extent: "Last extent", "最近授予的一段";
+    places_to: "{0} to {1}", "{0} 至 {1}";
+    axis_left: "Left at this master", "本主控剩余";
+    axis_per_day: "Used a day", "每日用量";
+    axis_free: "Not granted yet", "尚未授予";
+    axis_lasts: "Lasts at this rate", "按此用量可用";
+    axis_over: "all of it is granted", "已全部授予";
+    over_a_century: "more than 100 years", "100 年以上";
+    not_used: "not used lately", "近期没有使用";
+    other_holds: "Other master has some", "另一主控持有";
+    no_axis: "No name of kind segment is registered: register one under Namespaces.", "尚未注册 segment 类名称：请在命名空间页注册。";
+    raise: "Raise", "抬高";
+    raise_title: "Raise the axis of {name}?", "抬高 {name} 的号段轴？";
+    raise_text: "Numbers below are given by nobody any more, except from segments that agents hold already. This cannot be undone: an axis is never lowered. Raise it above the numbers that another system gave for the same things.", "其下的数字不再给出，代理已持有的号段除外。此操作不可撤销：轴不会降低。请抬高到其他系统已为同一对象给出的数字之上。";
+    raise_now: "A place from {granted} to {last} can be named.", "可填 {granted} 至 {last} 之间的位置。";
+    raise_to: "First place that may still be given", "仍可给出的第一个位置";
+    raise_number: "its number is {offset} + {increment} × place", "其数字为 {offset} + {increment} × 位置";
+    raise_done: "The axis of {name} is raised to {to}.", "{name} 的号段轴已抬高至 {to}。";
 
     // Whitelist
     whitelist_hint: "Only agents from these networks may ask for leases. Agents that are minting go on under the leases they have.", "只有来自这些网络的代理可以申请租约。正在工作的代理继续使用已有租约。";
@@ -494,7 +542,7 @@ words! {
     role_operator: "operator", "操作员";
     role_admin: "admin", "管理员";
     role_viewer_text: "reads everything but users and keys", "可查看除用户与密钥外的一切";
-    role_operator_text: "also renews and terminates leases, registers and describes namespaces", "还可续租、终止租约、注册命名空间并更改其备注";
+    role_operator_text: "also renews and terminates leases, registers and describes namespaces, raises axes", "还可续租、终止租约、注册命名空间、更改其备注并抬高号段轴";
     role_admin_text: "also changes the whitelist, users and keys", "还可更改白名单、用户和密钥";
     you: "you", "您";
     password: "Password", "密码";

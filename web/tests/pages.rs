@@ -17,13 +17,14 @@ use web::{AuditRow, Role};
 const HOSTILE: &str = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'&\r\nevent: parts";
 
 /// Every page, each with the part of the events that belongs to it.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 13] = [
     "/",
     "/leases",
     "/leases/uint2/6",
     "/agents",
     "/namespaces",
     "/namespaces/string/orders",
+    "/axes",
     "/whitelist",
     "/audit",
     "/designer",
@@ -67,7 +68,7 @@ async fn nothing_from_outside_becomes_markup() {
         namespace.about = hostile_about();
         state.namespaces = vec![namespace];
     });
-    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 4, 6, 1, 5, 1, 1, 1, 1]) {
+    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 4, 6, 1, 1, 5, 1, 1, 1, 1]) {
         let (status, _, html) = get(&router, page).await;
         assert_eq!(status, StatusCode::OK, "{page}: {html}");
         let parts =

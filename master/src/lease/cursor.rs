@@ -7,7 +7,7 @@
 
 use common::namespace::GeneratorName;
 use common::segment::{MasterRun, Span};
-use common::time::{BootMs, SpanMs};
+use common::time::{BootMs, DAY_MS, SpanMs};
 use std::collections::BTreeMap;
 
 /// Segments of a name that a master wants to have at least, of the length that was asked for last.
@@ -42,6 +42,13 @@ impl Use {
         u32::try_from(halves).ok().and_then(|halves| self.sum.checked_shr(halves)).unwrap_or(0)
     }
 
+    /// What is used in `day` at this rate. Right after a half-life the sum is what a steady use takes in one of them, and it grows from
+    /// there until the next one.
+    fn rate(&self, day: SpanMs, now: BootMs, half: SpanMs) -> u64 {
+        let since = (now - self.at).0.checked_rem(half.0).unwrap_or(0).max(0);
+        part(self.sum(now, half), day.0, half.0.saturating_add(since))
+    }
+
     fn add(&mut self, n: u64, now: BootMs, half: SpanMs) {
         let halves = (now - self.at).0.checked_div(half.0).unwrap_or(0).max(0);
         let sum = self.sum(now, half).saturating_add(n);
@@ -49,6 +56,13 @@ impl Use {
         let at = if self.sum == 0 { now } else { self.at + SpanMs(halves.saturating_mul(half.0)) };
         *self = Self { sum, at };
     }
+}
+
+/// `sum x times / of`, as far as numbers go.
+fn part(sum: u64, times: i64, of: i64) -> u64 {
+    let (times, of) = (u128::from(times.unsigned_abs()), u128::from(of.unsigned_abs()));
+    let all = u128::from(sum).saturating_mul(times).checked_div(of).unwrap_or(0);
+    u64::try_from(all).unwrap_or(u64::MAX)
 }
 
 /// One axis.
@@ -82,6 +96,8 @@ impl Cursor {
 pub struct Cursors {
     run: MasterRun,
     half: SpanMs,
+    /// How long a day is on this machine's clock.
+    day: SpanMs,
     of: BTreeMap<GeneratorName, Cursor>,
 }
 
@@ -90,14 +106,16 @@ impl Cursors {
     pub fn new(run: MasterRun, kept: impl IntoIterator<Item = (MasterRun, GeneratorName, Vec<Span>)>) -> Self {
         let own = kept.into_iter().filter(|(of, _, _)| *of == run);
         let of = own.map(|(_, name, spans)| (name, Cursor { spans, ..Cursor::default() })).collect();
-        let mut cursors = Self { run, half: SpanMs(1), of };
+        let mut cursors = Self { run, half: SpanMs(1), day: SpanMs(1), of };
         cursors.last_for(SOLO_SPAN, 1);
         cursors
     }
 
     /// Extents shall last for `span`, on a clock that runs so many times faster than this machine's.
     pub fn last_for(&mut self, span: SpanMs, scale: u32) {
-        self.half = SpanMs((span.0 / HALVES / i64::from(scale.max(1))).max(1));
+        let scale = i64::from(scale.max(1));
+        self.half = SpanMs((span.0 / HALVES / scale).max(1));
+        self.day = SpanMs((DAY_MS / scale).max(1));
     }
 
     /// Whose they are.
@@ -167,6 +185,22 @@ impl Cursors {
         let left = cursor.left();
         let lacks = left < wanted / 2 && cursor.spans.len() < EXTENTS_MAX;
         lacks.then(|| (wanted.saturating_sub(left), longest))
+    }
+
+    /// Places of an axis that both masters grant in a day, by the use of late: an estimate, that of the other master's part within a third,
+    /// because it tells how much it is and not since when.
+    pub fn per_day(&self, name: &GeneratorName, now: BootMs) -> u64 {
+        let Some(cursor) = self.of.get(name) else { return 0 };
+        let own = cursor.own.rate(self.day, now, self.half);
+        // Once to twice what is used in a half-life.
+        let other =
+            part(cursor.other.0.sum(now, self.half), self.day.0.saturating_mul(2), self.half.0.saturating_mul(3));
+        own.saturating_add(other)
+    }
+
+    /// Whether the other master told of late that it grants segments of an axis.
+    pub fn other_grants(&self, name: &GeneratorName, now: BootMs) -> bool {
+        self.of.get(name).is_some_and(|cursor| cursor.other.0.sum(now, self.half) > 0)
     }
 
     /// What the other master has not been told of this one's use, at most `max` names; it counts as told.
@@ -256,6 +290,37 @@ mod tests {
         assert_eq!(other.lacks(&a, at(47 + 96)), Some((6_400, 100)), "and not for ever");
         other.add(&a, Span { from: 1, to: 3_201 });
         assert_eq!(other.lacks(&a, at(143)), None, "half is there");
+    }
+
+    #[test]
+    fn the_use_of_a_day_is_told_by_that_of_the_last_hours_whenever_one_looks() {
+        let (mut cursors, a) = (Cursors::new(RUN, []), name("a"));
+        cursors.add(&a, Span { from: 1, to: 1_000_000_000 });
+        assert_eq!(cursors.per_day(&a, at(0)), 0);
+        for minute in 0..48 * 60 {
+            let now = BootMs(1_000 + minute * 60_000);
+            cursors.take(&a, 100, now);
+            // 144,000 a day.
+            let told = cursors.per_day(&a, now);
+            assert!(minute < 24 * 60 || (140_000..=148_000).contains(&told), "{told} at minute {minute}");
+        }
+        let mut other = Cursors::new(MasterRun(2), []);
+        assert!(!other.other_grants(&a, at(48)));
+        for (name, sum, longest) in cursors.news(at(48), 10) {
+            other.note_other(&name, sum, longest, at(48));
+        }
+        let told = other.per_day(&a, at(48));
+        assert!(other.other_grants(&a, at(48)) && (95_000..=193_000).contains(&told), "{told}");
+        // A clock that runs 24 times faster makes a day of an hour.
+        let mut fast = Cursors::new(RUN, []);
+        fast.last_for(SOLO_SPAN, 24);
+        fast.add(&a, Span { from: 1, to: 1_000_000 });
+        for minute in 0..120 {
+            fast.take(&a, 100, BootMs(1_000 + minute * 60_000));
+        }
+        let told = fast.per_day(&a, at(2));
+        assert!((5_500..=6_500).contains(&told), "{told}");
+        assert_eq!((cursors.per_day(&a, at(48 + 240)), cursors.per_day(&name("b"), at(0))), (0, 0));
     }
 
     #[test]

@@ -51,6 +51,7 @@ fn effective(call: &Call, token: &str) -> (String, Value) {
         (_, "/api/users/{name}" | "/api/users/{name}/role" | "/api/users/{name}/password") => "victim",
         (_, "/api/keys/{name}") => "victim-key",
         (_, "/api/namespaces/{name}/retire" | "/api/namespaces/{name}/about") => "victim-name",
+        (_, "/api/axes/{name}/raise") => "victim-axis",
         _ => "unnamed",
     };
     let path = call.path.replace("{name}", named).replace("{type}", "uint2").replace("{token}", token);
@@ -65,6 +66,7 @@ fn effective(call: &Call, token: &str) -> (String, Value) {
         ("PUT", "/api/generators/{name}") => json!({"kind": "uniq64"}),
         ("POST", "/api/namespaces/{name}/retire") => json!({"confirm": "victim-name"}),
         ("PUT", "/api/namespaces/{name}/about") => json!({"owner": "an intruder", "labels": {"a": "b"}}),
+        ("POST", "/api/axes/{name}/raise") => json!({"to": 1_000, "confirm": "victim-axis"}),
         ("POST", "/api/whitelist") => json!({"range": "10.0.0.0/8"}),
         ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8"}),
         ("POST", "/api/leases/{type}/{token}/terminate") => json!({"confirm": format!("uint2/{token}")}),
@@ -78,7 +80,8 @@ fn effective(call: &Call, token: &str) -> (String, Value) {
 /// Everything that a change could change, as the console shows it.
 async fn state(admin: &Caller) -> Vec<Value> {
     let mut all = Vec::new();
-    for path in ["/api/users", "/api/keys", "/api/whitelist", "/api/namespaces", "/api/leases", "/api/audit?n=1000"] {
+    let settings = ["/api/users", "/api/keys", "/api/whitelist", "/api/namespaces", "/api/axes"];
+    for path in settings.into_iter().chain(["/api/leases", "/api/audit?n=1000"]) {
         let answer = admin.get(path).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         all.push(answer.json());
@@ -139,6 +142,7 @@ pub(crate) async fn walk(admin: &Caller, token: &str) -> usize {
         ("/api/users", json!({"name": "victim", "password": "correct horse", "role": "viewer"})),
         ("/api/keys", json!({"name": "victim-key", "role": "viewer"})),
         ("/api/namespaces", json!({"name": "victim-name", "kind": "uniq64"})),
+        ("/api/namespaces", json!({"name": "victim-axis", "kind": "segment"})),
     ] {
         assert_eq!(admin.ask("POST", path, &body).await.status, 201);
     }

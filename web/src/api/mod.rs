@@ -1,6 +1,7 @@
 //! The JSON API, and its description, which is made from the handlers and the types they answer with.
 
 mod accounts;
+mod axes;
 mod layout;
 mod lease;
 pub(crate) mod read;
@@ -15,6 +16,9 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use common::audit::Actor;
 use common::rpc::lease::Refusal;
+use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
 use std::sync::OnceLock;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
@@ -80,6 +84,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(setting::about))
         .routes(routes!(setting::retire))
         .routes(routes!(setting::register))
+        .routes(routes!(axes::axes))
+        .routes(routes!(axes::raise))
         .routes(routes!(layout::layout))
         .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
         .routes(routes!(accounts::me))
@@ -155,6 +161,32 @@ fn read_as<T: std::str::FromStr<Err: std::fmt::Display>>(what: &str, text: &str)
     text.parse().map_err(|e| Problem::bad_parameter(format!("{what}: {e}")))
 }
 
+/// A whole number in JSON, or its digits as a text: JavaScript and many readers of JSON round numbers from 2^53 on, and an axis that is
+/// raised to a rounded place may give a number again that another system gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Whole(u64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Digits;
+        impl Visitor<'_> for Digits {
+            type Value = Whole;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a whole number from 0 to {}, or its digits as a text", u64::MAX)
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
+                Ok(Whole(number))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Whole, E> {
+                let digits = text.trim();
+                let number = digits.parse().ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_digit()));
+                number.map(Whole).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+            }
+        }
+        from.deserialize_any(Digits)
+    }
+}
+
 impl core::convert::From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         use StatusCode as S;
@@ -164,6 +196,7 @@ impl core::convert::From<Refusal> for Problem {
             Refusal::LastAdmin => (S::CONFLICT, "last_admin"),
             Refusal::NoLease => (S::CONFLICT, "no_lease"),
             Refusal::NoSuchUser | Refusal::NoSuchName => (S::NOT_FOUND, "not_found"),
+            Refusal::NotRaised { .. } => (S::CONFLICT, "not_raised"),
             Refusal::NameRetired => (S::CONFLICT, "generator_exists"),
             Refusal::Collides { .. } => (S::CONFLICT, "generator_conflict"),
             Refusal::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded"),
@@ -176,5 +209,29 @@ impl core::convert::From<Refusal> for Problem {
             _ => "",
         };
         Self::new(status, code, format!("{refusal}{remedy}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_read_to_the_last_digit_and_nothing_else_is() {
+        let read = |json: &str| serde_json::from_str::<Whole>(json).map(|whole| whole.0);
+        for (json, number) in [
+            ("0", 0),
+            ("9007199254740993", 9_007_199_254_740_993),
+            ("\"9007199254740993\"", 9_007_199_254_740_993),
+            ("\" 18446744073709551615 \"", u64::MAX),
+        ] {
+            assert_eq!(read(json).unwrap(), number, "{json}");
+        }
+        for json in
+            ["-1", "1.0", "1e3", "18446744073709551616", "\"\"", "\"+1\"", "\"1,000\"", "\"-1\"", "null", "[1]", "true"]
+        {
+            let refusal = read(json).unwrap_err().to_string();
+            assert!(refusal.contains("a whole number from 0 to"), "{json}: {refusal}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Namespaces, what is noted about them, and the whitelist.
 
-use super::{Caller, From, ProblemBody, Refused, body, caller, query, read_as};
+use super::{Caller, From, ProblemBody, Refused, Whole, body, caller, query, read_as};
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
 use crate::masters::{Masters, NamespaceRow, NetworkRow};
@@ -27,7 +27,7 @@ use utoipa::{IntoParams, ToSchema};
 pub(crate) struct NamespaceForm {
     /// 1..=15 of a-z 0-9 _ -.
     name: String,
-    /// `uniq64` or `string`.
+    /// `uniq64`, `string`, `segment` or `sequence`.
     kind: String,
     /// The name of the token type.
     token_type: Option<String>,
@@ -35,11 +35,71 @@ pub(crate) struct NamespaceForm {
     template: Option<String>,
     /// Whether the serial starts at 0 each day.
     everyday_reset: Option<bool>,
-    /// How many serials are reserved at once at first.
+    /// How many serials are reserved at once at first; for `segment` how many numbers a segment has at first, for `sequence` by how much
+    /// a section's bound grows at a time.
     step: Option<u32>,
     /// `kind` (the default): no other name of this kind gives equal IDs. `own`: others may.
     #[schema(value_type = Option<String>)]
     scope: Option<Scope>,
+    /// For `segment`: the first place on the axis. Whole numbers may be given as texts, too.
+    #[schema(value_type = Option<u64>)]
+    first: Option<Whole>,
+    /// For `segment`: the last place.
+    #[schema(value_type = Option<u64>)]
+    last: Option<Whole>,
+    /// For `segment`: the number given is `offset + increment x place`.
+    #[schema(value_type = Option<u64>)]
+    increment: Option<Whole>,
+    /// For `segment`: see `increment`.
+    #[schema(value_type = Option<u64>)]
+    offset: Option<Whole>,
+    /// For `segment`: the fewest numbers that a segment has.
+    step_min: Option<u32>,
+    /// For `segment`: the most.
+    step_max: Option<u32>,
+    /// For `segment`: how much of a segment is used before the next one is asked for, 1 to 90 hundredths.
+    threshold: Option<u8>,
+    /// For `sequence`: how wide the numbers are, 32 or 63 bits.
+    #[schema(value_type = Option<u8>)]
+    width: Option<Whole>,
+    /// For `sequence`: how many keys share one bound and one agent.
+    keys_per_section: Option<u32>,
+    /// For `sequence`: how far one master may raise a bound beyond what it knows of the other one.
+    #[schema(value_type = Option<u64>)]
+    solo_allowance: Option<Whole>,
+    /// For `sequence`: which agents serve it, those started with this set.
+    set: Option<String>,
+}
+
+impl NamespaceForm {
+    /// What is registered, under which name.
+    fn definition(self) -> Result<(GeneratorName, Definition), Problem> {
+        let whole = |number: Option<Whole>| number.map(|Whole(number)| number);
+        let narrow = |Whole(width): Whole| {
+            u8::try_from(width).map_err(|_| Problem::bad_parameter(format!("width {width}: 32 or 63 bits")))
+        };
+        let definition = Definition {
+            kind: read_as("kind", &self.kind)?,
+            token_type: self.token_type,
+            template: self.template,
+            everyday_reset: self.everyday_reset,
+            step: self.step,
+            scope: self.scope,
+            first: whole(self.first),
+            last: whole(self.last),
+            increment: whole(self.increment),
+            offset: whole(self.offset),
+            step_min: self.step_min,
+            step_max: self.step_max,
+            threshold: self.threshold,
+            width: self.width.map(narrow).transpose()?,
+            keys_per_section: self.keys_per_section,
+            solo_allowance: whole(self.solo_allowance),
+            set: self.set,
+            ..Definition::default()
+        };
+        Ok((read_as("name", &self.name)?, definition))
+    }
 }
 
 /// A network.
@@ -97,10 +157,8 @@ pub(crate) async fn define(
     form: Result<Json<NamespaceForm>, JsonRejection>,
 ) -> Result<(StatusCode, Json<NamespaceRow>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
-    let NamespaceForm { name, kind, token_type, template, everyday_reset, step, scope } = body(form)?;
-    let kind = read_as("kind", &kind)?;
-    let definition = Definition { kind, token_type, template, everyday_reset, step, scope, ..Definition::default() };
-    registered(&auth, masters.as_ref(), &caller, read_as("name", &name)?, &definition).await
+    let (name, definition) = body(form)?.definition()?;
+    registered(&auth, masters.as_ref(), &caller, name, &definition).await
 }
 
 /// Registers what a name stands for, for ever, by a definition as agents take it.

@@ -5,6 +5,7 @@
 
 mod agents;
 mod audit;
+mod axes;
 mod bits;
 mod designer;
 mod explain;
@@ -58,6 +59,7 @@ pub(crate) enum What {
     Agents(agents::AgentsView),
     Namespaces(NamespaceFilter),
     Name(name::NameView),
+    Axes,
     Whitelist,
     Audit(audit::AuditView),
     /// Pages of which only the frame changes by itself.
@@ -120,6 +122,7 @@ pub(crate) async fn parts(context: &Context<'_>, view: &View, snapshot: &Snapsho
         What::Agents(agents) => agents::parts(&page, agents, &mut parts).await?,
         What::Namespaces(filter) => names::parts(&page, filter, &mut parts).await?,
         What::Name(name) => name::parts(&page, name, &mut parts).await?,
+        What::Axes => axes::parts(&page, &mut parts).await?,
         What::Whitelist => tables::whitelist(&page, &mut parts).await?,
         What::Audit(audit) => audit::parts(&page, audit, &mut parts).await?,
         What::Static(_) => {}
@@ -141,6 +144,7 @@ pub(crate) async fn page(context: &Context<'_>, visitor: &Visitor, what: What) -
         What::Agents(agents) => agents::page(frame, agents, &parts)?,
         What::Namespaces(filter) => names::page(frame, filter, &parts)?,
         What::Name(name) => name::page(masters, frame, name, &parts).await?,
+        What::Axes => axes::page(frame, &parts)?,
         What::Whitelist => tables::whitelist_page(frame, &parts)?,
         What::Audit(audit) => audit::page(frame, audit, &parts)?,
         What::Static(Static::Settings) => settings::page(masters, frame).await?,
@@ -196,6 +200,7 @@ impl<S: Send + Sync> FromRequestParts<S> for What {
             "/leases" => Self::Leases(query::<leases::LeasesQuery, S>(head, state).await?.try_into()?),
             "/agents" => Self::Agents(query::<agents::AgentsQuery, S>(head, state).await?.try_into()?),
             "/namespaces" => Self::Namespaces(query::<NamespacesQuery, S>(head, state).await?.try_into()?),
+            "/axes" => query::<Nothing, S>(head, state).await.map(|_| Self::Axes)?,
             "/whitelist" => Self::Whitelist,
             "/audit" => Self::Audit(query::<audit::AuditViewQuery, S>(head, state).await?.try_into()?),
             "/designer" => Self::Static(Static::Designer),

@@ -1,6 +1,7 @@
 //! One name: what it stands for, what is noted about it, and who serves it.
 
 use super::agents::state_name;
+use super::axes;
 use super::names::{Noted, Shown};
 use super::{Frame, PageContext, Parts, rows, widest};
 use crate::agents::{AgentRow, CallsRow, CapacityRow, NameUseRow};
@@ -48,6 +49,8 @@ struct Page<'a> {
     name: String,
     /// What is noted, as far as it may be changed by whoever looks.
     noted: Option<Noted>,
+    /// Whether its numbers lie on an axis that whoever looks may raise.
+    raisable: bool,
 }
 
 pub(super) async fn page(
@@ -59,7 +62,9 @@ pub(super) async fn page(
     let row = view.row(masters).await?;
     let may = frame.operator && !row.retired && !row.registered_by.is_empty();
     let (title, name) = (fill(frame.w.one_name, &[row.name.as_str()]), row.name.to_string());
-    Ok(Page { frame: frame.titled(title), parts, name, noted: may.then(|| Noted::new(&row.about)) }.render()?)
+    let raisable = may && row.definition.kind == Kind::Segment;
+    Ok(Page { frame: frame.titled(title), parts, name, noted: may.then(|| Noted::new(&row.about)), raisable }
+        .render()?)
 }
 
 pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut Parts) -> Result<(), Problem> {
@@ -71,6 +76,8 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut P
         w,
         it: Shown::new(&row, page, offset),
         figures: Figures::new(&row, &serving, w),
+        axis: axis(page, &row).await?,
+        operator: page.key.role >= Role::Operator,
         audit: format!("/audit?about={}", escaped(row.name.as_str())),
         admin: page.key.role >= Role::Admin,
         gated: page.snapshot.gated(),
@@ -78,15 +85,33 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut P
     parts.add("detail", &detail)?;
     let shown = serving.iter().take(PAGE_ROWS).map(|agent| Server::new(agent, &row, w)).collect();
     let token_type = row.definition.token_type.as_deref().unwrap_or_default();
-    let none = if row.retired { w.retired.to_owned() } else { fill(w.serves_none, &[token_type]) };
+    let none = match token_type {
+        _ if row.retired => w.retired.to_owned(),
+        "" => w.serves_all.to_owned(),
+        _ => fill(w.serves_none, &[token_type]),
+    };
     parts.add("served", &Served { w, rows: shown, none })?;
     Ok(())
 }
 
+/// The axis of a name of kind `segment`.
+async fn axis(page: &PageContext<'_>, row: &NamespaceRow) -> Result<Option<axes::Shown>, Problem> {
+    if row.definition.kind != Kind::Segment {
+        return Ok(None);
+    }
+    let all = rows(page.masters.axes()).await?;
+    Ok(all.iter().find(|axis| axis.name == row.name).map(|axis| axes::Shown::new(axis, page.w)))
+}
+
 /// The agents that can mint by this name: those that hold a token of its type. They learn of a name when they are first asked
-/// for it.
-fn serving(all: Vec<AgentRow>, row: &NamespaceRow) -> Vec<AgentRow> {
-    let wanted = row.definition.token_type.as_deref().unwrap_or_default();
+/// for it. Where no token is needed every agent can, and those are told of that say that they do.
+fn serving(mut all: Vec<AgentRow>, row: &NamespaceRow) -> Vec<AgentRow> {
+    let Some(wanted) = row.definition.token_type.as_deref() else {
+        all.retain(|agent| used(agent, row).is_some());
+        all.iter_mut().for_each(|agent| agent.tokens.clear());
+        all.sort_by_key(|agent| agent.state);
+        return all;
+    };
     let fitting = all.into_iter().map(|mut agent| {
         agent.tokens.retain(|held| held.token_type == wanted);
         agent
@@ -120,6 +145,8 @@ struct Detail {
     w: &'static Words,
     it: Shown,
     figures: Figures,
+    axis: Option<axes::Shown>,
+    operator: bool,
     /// Where the audit tells of it.
     audit: String,
     admin: bool,

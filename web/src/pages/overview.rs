@@ -2,10 +2,12 @@
 
 use super::agents::state_name;
 use super::audit::Line;
+use super::axes::alarm_of as alarm_of_axis;
 use super::picture::{Spark, pieces, sum};
 use super::status::MastersPart;
 use super::{Frame, PageContext, Parts, lease_href, rows, unit};
 use crate::agents::{AgentRow, AgentState};
+use crate::axes::AxisRow;
 use crate::masters::{LeaseFilter, LeaseRow, LeaseStage, Order, Page as Cut, PoolRow, SortBy};
 use crate::problem::Problem;
 use crate::text::{When, grouped, percent, short, skew};
@@ -42,7 +44,7 @@ pub(super) async fn parts(page: &PageContext<'_>, parts: &mut Parts) -> Result<(
     let order = Order { by: SortBy::Until, descending: false };
     let first = rows(masters.leases(held, Cut { after: None, skip: 0, limit: 1, order })).await?;
     let lines = rows(masters.audit(None, RECENT)).await?;
-    parts.add("alarms", &Alarms::new(page, &agents))?;
+    parts.add("alarms", &Alarms::new(page, &agents, &rows(masters.axes()).await?))?;
     parts.add("tiles", &Tiles::new(page, &agents, first.rows.first()))?;
     parts.add("masters", &MastersPart::new(snapshot, w))?;
     parts.add("pools", &Pools { w, bars: snapshot.pools.iter().map(|row| Bar::new(row, w)).collect() })?;
@@ -61,7 +63,7 @@ struct Alarms {
 }
 
 impl Alarms {
-    fn new(page: &PageContext<'_>, agents: &[AgentRow]) -> Self {
+    fn new(page: &PageContext<'_>, agents: &[AgentRow], axes: &[AxisRow]) -> Self {
         let w = page.w;
         let low = page.snapshot.pools.iter().filter(|pool| pool.is_low());
         let pools = low.map(|pool| match pool.free {
@@ -69,7 +71,7 @@ impl Alarms {
             free => ("warn", fill(w.alarm_pool_low, &[&free.to_string(), pool.token_type.name()])),
         });
         let agents = agents.iter().filter_map(|row| alarm_of(row, page));
-        let all: Vec<_> = pools.chain(agents).collect();
+        let all: Vec<_> = pools.chain(axes.iter().filter_map(|row| alarm_of_axis(row, w))).chain(agents).collect();
         let more = all.len().saturating_sub(ALARMS_MAX);
         let more = (more > 0).then(|| fill(w.alarm_more, &[&grouped(more as u64)]));
         Self { w, alarms: all.into_iter().take(ALARMS_MAX).collect(), more }

@@ -21,9 +21,10 @@ use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
-    Accounts, AgentRow, AgentState, AuditCheck, AuditFilter, AuditRow, Auth, AuthSettings, CallsRow, CapacityRow,
-    Commands, FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
-    NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow, ReportRow, Role, Seen, SettingsRow, Unavailable,
+    Accounts, AgentRow, AgentState, AuditCheck, AuditFilter, AuditRow, Auth, AuthSettings, AxisRow, CallsRow,
+    CapacityRow, Commands, ExtentRow, FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode,
+    MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow, ReportRow, Role, Seen, SettingsRow,
+    Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -43,6 +44,7 @@ pub(crate) struct State {
     pub(crate) audit: Vec<AuditRow>,
     pub(crate) agents: Vec<AgentRow>,
     pub(crate) namespaces: Vec<NamespaceRow>,
+    pub(crate) axes: Vec<AxisRow>,
     pub(crate) ready: Result<(), String>,
     pub(crate) test_clock: Option<TestClock>,
     pub(crate) unavailable: Option<Unavailable>,
@@ -59,6 +61,7 @@ impl Sample {
             audit: Vec::new(),
             agents: Vec::new(),
             namespaces: Vec::new(),
+            axes: Vec::new(),
             ready: Ok(()),
             test_clock: None,
             unavailable: None,
@@ -119,6 +122,10 @@ impl Masters for Sample {
 
     fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>> {
         self.answer(|state| state.namespaces.clone())
+    }
+
+    fn axes(&self) -> BoxFuture<'_, Result<Vec<AxisRow>, Unavailable>> {
+        self.answer(|state| state.axes.clone())
     }
 
     fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {
@@ -254,6 +261,10 @@ impl Commands for SampleAccounts {
         self.done.lock().unwrap().push(format!("{} changes {}", by.who(), change.key()));
         if let Some(refusal) = self.refusal.lock().unwrap().clone() {
             return Box::pin(std::future::ready(Err(refusal)));
+        }
+        if let Change::Raise { to, .. } = change {
+            self.done.lock().unwrap().push(format!("raised to {to}"));
+            return Box::pin(std::future::ready(Ok(Changed::Done)));
         }
         let users = SettingValue::Users(self.users.lock().unwrap().clone());
         let keys = SettingValue::Keys(self.keys.lock().unwrap().clone());
@@ -446,6 +457,32 @@ pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
         registered_by: "jane".to_owned(),
         retired: false,
         leased: true,
+    }
+}
+
+/// A registered name whose numbers come in segments.
+pub(crate) fn segment(name: &str) -> NamespaceRow {
+    let definition = Definition { step: Some(1_000), ..Definition::of(Kind::Segment) };
+    NamespaceRow { definition, ..namespace(name, None) }
+}
+
+/// Its axis: some of it is granted, and used.
+pub(crate) fn axis(name: &str) -> AxisRow {
+    AxisRow {
+        name: name.parse().unwrap(),
+        first: 1,
+        last: i64::MAX as u64,
+        increment: 1,
+        offset: 0,
+        floor: 1,
+        granted: 128_001,
+        free: i64::MAX as u64 - 128_000,
+        last_extent: Some(ExtentRow { master: MasterId::Two, from: 64_001, to: 128_000 }),
+        left: 36_000,
+        per_day: 24_000,
+        lasts_days: Some((i64::MAX as u64 - 92_000) / 24_000),
+        other_holds: Some(true),
+        retired: false,
     }
 }
 

@@ -1,0 +1,78 @@
+//! Axes: what the masters have handed out of the plain numbers of a name of kind `segment`, and how long the rest lasts.
+
+use crate::masters::{as_number, as_text};
+use common::namespace::GeneratorName;
+use common::parameters::MasterId;
+use common::segment::Span;
+use serde::Serialize;
+
+/// An axis as the console and its API show it. Places count from `first` to `last`; the number of a place is
+/// `offset + increment x place`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct AxisRow {
+    /// Whose numbers lie on it.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub name: GeneratorName,
+    /// The first place.
+    pub first: u64,
+    /// The last place.
+    pub last: u64,
+    /// How far the numbers of two places beside each other are from each other.
+    pub increment: u64,
+    /// The number of place 0.
+    pub offset: u64,
+    /// No master grants a place below: where an operator raised the axis to, or its first place.
+    pub floor: u64,
+    /// Every place below belongs to somebody, or to nobody for ever.
+    pub granted: u64,
+    /// Places that no master was granted yet.
+    pub free: u64,
+    /// The last extent that a master was granted; `null` before the first one, and after the axis was raised.
+    pub last_extent: Option<ExtentRow>,
+    /// Places that the answering master may still grant to agents by itself.
+    pub left: u64,
+    /// Places that both masters grant to agents in a day, by the use of the last hours: an estimate.
+    pub per_day: u64,
+    /// For how many whole days `free` and `left` last at this rate; `null` if nothing was used lately.
+    pub lasts_days: Option<u64>,
+    /// Whether the other master has places to grant, too, as far as the answering one can tell; `null`: it cannot tell.
+    pub other_holds: Option<bool>,
+    /// Whether the name gives no more numbers.
+    pub retired: bool,
+}
+
+/// A part of an axis that one run of one master may grant from, or might have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ExtentRow {
+    /// Which master.
+    #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u8)]
+    pub master: MasterId,
+    /// The first place.
+    pub from: u64,
+    /// The last place.
+    pub to: u64,
+}
+
+impl ExtentRow {
+    /// That of these places.
+    pub const fn new(master: MasterId, span: Span) -> Self {
+        Self { master, from: span.from, to: span.to.saturating_sub(1) }
+    }
+}
+
+impl AxisRow {
+    /// An axis that lasts for fewer days is pointed out.
+    const SOON_DAYS: u64 = 30;
+
+    /// Whether operators should see to another name: all of it is granted, or will be used up soon.
+    pub fn ends_soon(&self) -> bool {
+        !self.retired && (self.free == 0 || self.lasts_days.is_some_and(|days| days < Self::SOON_DAYS))
+    }
+
+    /// For how many whole days so many places last at so many a day; `None` if none are used.
+    pub const fn days(places: u64, per_day: u64) -> Option<u64> {
+        places.checked_div(per_day)
+    }
+}
