@@ -27,6 +27,7 @@ pub mod run;
 pub mod secret_file;
 pub mod segments;
 pub mod sequence;
+pub mod sequences;
 pub mod serial;
 pub mod serial_file;
 mod sync;

@@ -1,6 +1,6 @@
 //! The description of the agent's API (OpenAPI 3.1), made from what stands at its handlers.
 
-use super::{body, generators, mint, status};
+use super::{body, generators, mint, sequence, status};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::kind::{Form, Kind};
@@ -115,7 +115,11 @@ pub(super) enum Minted {
         status::healthz,
         status::readyz,
         status::metrics,
-        description
+        description,
+        sequence::one,
+        sequence::many,
+        sequence::current,
+        sequence::routes
     ),
     components(schemas(Ids, Defined, ProblemBody))
 )]
@@ -179,8 +183,16 @@ mod tests {
         let described: Vec<&str> = api["paths"].as_object().unwrap().keys().map(String::as_str).collect();
         let routes = include_str!("mod.rs").split(".route(\"").skip(1);
         let mut routes: Vec<String> = routes.map(|rest| rest.split('"').next().unwrap().replace("{*", "{")).collect();
-        let minted =
-            ["/uniq64", "/uniq64/{name}", "/uniq96", "/string", "/string/{name}", "/layout/{name}", "/id/{name}"];
+        let minted = [
+            "/uniq64",
+            "/uniq64/{name}",
+            "/uniq96",
+            "/string",
+            "/string/{name}",
+            "/layout/{name}",
+            "/segment/{name}",
+            "/id/{name}",
+        ];
         routes.extend(minted.map(str::to_owned));
         routes.sort();
         assert_eq!(described, routes);

@@ -43,7 +43,8 @@ pub enum NotKept {
 /// One master, at one address.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    lease: SpanMs,
+    /// What it said last.
+    lease: Option<SpanMs>,
     next: BootMs,
     /// Whether it answered last.
     answers: bool,
@@ -59,14 +60,13 @@ pub struct Allocator {
 impl Allocator {
     /// At so many masters' addresses. They are asked at once.
     pub fn new(links: usize, now: BootMs) -> Self {
-        let link = Link { lease: LEASE_DEFAULT, next: now, answers: false };
+        let link = Link { lease: None, next: now, answers: false };
         Self { links: vec![link; links], names: BTreeMap::new() }
     }
 
     /// How long a lease is, as far as is known: the longest that any of them said, so that whoever waits for one to end waits long enough.
     pub fn lease(&self) -> SpanMs {
-        let known = self.links.iter().filter(|link| link.answers).map(|link| link.lease).max();
-        known.unwrap_or(LEASE_DEFAULT)
+        self.links.iter().filter_map(|link| link.lease).max().unwrap_or(LEASE_DEFAULT)
     }
 
     /// When that master is to be asked next.
@@ -82,7 +82,7 @@ impl Allocator {
     /// A question is being sent.
     pub fn asked(&mut self, at: usize, now: BootMs) {
         if let Some(link) = self.links.get_mut(at) {
-            link.next = now + SpanMs((link.lease.0 / KEEPS_A_LEASE).max(1));
+            link.next = now + SpanMs((link.lease.unwrap_or(LEASE_DEFAULT).0 / KEEPS_A_LEASE).max(1));
         }
     }
 
@@ -108,7 +108,7 @@ impl Allocator {
             return Err(NotKept::Lease(kept.reply.lease_ms));
         }
         if let Some(link) = self.links.get_mut(at) {
-            (link.lease, link.answers) = (lease, true);
+            (link.lease, link.answers) = (Some(lease), true);
             link.next = link.next.min(kept.sent + SpanMs((lease.0 / KEEPS_A_LEASE).max(1)));
         }
         let until = kept.sent + lease;
