@@ -261,8 +261,11 @@ async fn serve(
     let heartbeat = tokio::spawn(watch.clone().over("heartbeat", heartbeat.run(stop.clone())));
     let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(stop.clone())));
     let keeping = tokio::spawn(watch.clone().over("sequences", Arc::clone(&sequences).run(stop.clone())));
+    // Clients ask under the name that routes lead to.
+    let advertised = args.advertise_http.iter().filter_map(|at| Some(at.rsplit_once(':')?.0.to_owned()));
+    let host_names: Vec<String> = args.host_names.iter().cloned().chain(advertised).collect();
     let (site, server) = (
-        http::Site::new(agent, settings::host_names(&args.host_names)).with_descriptors(http_max),
+        http::Site::new(agent, settings::host_names(&host_names)).with_descriptors(http_max),
         Server::new(Arc::clone(&minter), args.batch_max)
             .with_names(names)
             .with_sequences(sequences)

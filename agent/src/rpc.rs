@@ -12,8 +12,9 @@ use common::kind::{Kind, TextForm};
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
-use common::rpc::mint::{KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, SequenceCall};
-use common::rpc::ranges::RoutesReply;
+use common::rpc::mint::{
+    KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, SequenceCall, SequenceRoutes,
+};
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::sequence::{Section, Slot};
 use common::template::CallerParts;
@@ -326,7 +327,7 @@ impl MintService for Server {
         current.map_err(|e| self.refused(Kind::Sequence, &call.name, 1, &e))
     }
 
-    async fn sequence_routes(self, _: Context, name: String, from: Section) -> Result<RoutesReply, MintFailure> {
+    async fn sequence_routes(self, _: Context, name: String, from: Section) -> Result<SequenceRoutes, MintFailure> {
         let routes = match &self.sequences {
             Some(sequences) => Box::pin(sequences.routes(&name, from)).await,
             None => Err(sequences::none(&name)),

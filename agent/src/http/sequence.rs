@@ -203,11 +203,10 @@ pub(super) async fn routes(
     let Path(name) = name.map_err(|_| Problem::bad_parameter("the name is not text"))?;
     let query = KeyQuery::of(&uri, &["from"], agent.batch_max)?;
     let sequences = agent.sequences(&name)?;
-    let served = sequences.name(&name).await.map_err(|e| agent.refused(&e))?;
     let said = sequences.routes(&name, Section(query.from.unwrap_or(0))).await.map_err(|e| agent.refused(&e))?;
     let document = json!({
         "name": name,
-        "keys_per_section": served.definition().keys_per_section(),
+        "keys_per_section": said.keys_per_section,
         "routes": said.routes.iter().map(shown).collect::<Vec<_>>(),
         "next": said.next.map(|Section(next)| next),
     });

@@ -48,11 +48,6 @@ impl Name {
         self.namespace.name()
     }
 
-    /// What it stands for.
-    pub(crate) fn definition(&self) -> &SequenceDefinition {
-        &self.definition
-    }
-
     /// Says what masters list for us.
     pub(super) fn publish(&self, held: Option<&Held>) {
         self.held.store(Arc::new(held.into_iter().flat_map(Held::ranges).copied().collect()));

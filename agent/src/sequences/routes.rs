@@ -5,6 +5,7 @@ use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
 use crate::refusal::Refusal;
 use common::lease::Generation;
+use common::rpc::mint::SequenceRoutes;
 use common::rpc::ranges::{ROUTES_ASKED_MAX, ROUTES_MAX, RoutesReply, RoutesRequest};
 use common::sequence::{Route, RouteTable, Section, ServedAt};
 use std::collections::BTreeSet;
@@ -129,13 +130,14 @@ impl Sequences {
     ///
     /// # Errors
     /// [`Refusal::MastersUnavailable`], and those of [`name`](Self::name).
-    pub async fn routes(&self, name: &str, from: Section) -> Result<RoutesReply, Refusal> {
+    pub async fn routes(&self, name: &str, from: Section) -> Result<SequenceRoutes, Refusal> {
         let name = self.name(name).await?;
         let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
         let reply = self.ask(&name, Vec::new(), Some(from), &mut links, &mut 0).await;
         let mut reply = reply.ok_or_else(|| Refusal::MastersUnavailable("none of them says routes".to_owned()))?;
         reply.routes.truncate(ROUTES_MAX);
         lock(&name.routes).learn(&reply.routes);
-        Ok(reply)
+        let keys_per_section = name.definition.keys_per_section();
+        Ok(SequenceRoutes { keys_per_section, routes: reply.routes, next: reply.next })
     }
 }

@@ -1,6 +1,5 @@
 //! `MintService`: the same IDs that an agent gives by HTTP, over tarpc.
 
-use super::ranges::RoutesReply;
 use crate::lease::Generation;
 use crate::namespace::Namespace;
 use crate::sequence::{Route, Section, Slot};
@@ -32,7 +31,7 @@ pub trait MintService {
     /// The last number that may have been given for a key: none larger was, and the next one is. Nothing is given.
     async fn sequence_current(call: SequenceCall, slot: Slot) -> Result<KeyReply, MintFailure>;
     /// Who serves which sections of a name, from that one on.
-    async fn sequence_routes(name: String, from: Section) -> Result<RoutesReply, MintFailure>;
+    async fn sequence_routes(name: String, from: Section) -> Result<SequenceRoutes, MintFailure>;
 }
 
 /// Keys in one call over RPC at most: as many as fit a frame, whatever they ask for.
@@ -58,6 +57,17 @@ pub enum Passing {
     On,
     /// It is refused with the route ([`MintCode::Misdirected`]). What was passed on is never passed on again.
     Back,
+}
+
+/// Who serves which sections of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceRoutes {
+    /// The section of a slot is the slot divided by this, without the rest.
+    pub keys_per_section: u32,
+    /// Ascending; sections that nobody serves are not among them.
+    pub routes: Vec<Route>,
+    /// Where to go on, if there are more.
+    pub next: Option<Section>,
 }
 
 /// What is asked for of one key.
