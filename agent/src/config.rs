@@ -3,12 +3,16 @@
 use crate::heartbeat::{MASTERS_MAX, RENEW_INTERVALS};
 use crate::http::{BATCH_MAX_DEFAULT, BATCH_MAX_LIMIT};
 use crate::plugin::history::{self, HistorySettings};
+use crate::sequences;
 use crate::serial_file::{AfterReboot, NUM_BLOCKS, NUM_BLOCKS_DEFAULT};
 use crate::workers::THREADS_MAX;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use common::clock::TestClock;
+use common::namespace::GeneratorName;
 use common::parameters::AgentId;
+use common::rpc::ranges::SETS_MAX;
+use common::sequence::SET_DEFAULT;
 use common::settings::{self, LogFormat};
 use common::time::SpanMs;
 use common::token::TokenType;
@@ -24,6 +28,8 @@ const HISTORY_FILE_LEN_DEFAULT: u64 = 64 << 20;
 const HISTORY_FILES_DEFAULT: u32 = 100;
 /// and how many there may be.
 const HISTORY_FILES: RangeInclusive<u32> = 2..=100_000;
+/// Memory for keys of sequences, in bytes.
+const SEQUENCE_MEMORY: RangeInclusive<u64> = sequences::MEMORY_MIN..=1 << 40;
 
 /// Mints order numbers, transaction and message IDs that never repeat.
 ///
@@ -148,6 +154,26 @@ pub struct Args {
           value_parser = settings::number(HISTORY_FILES))]
     pub history_files: u32,
 
+    /// The sets of sequences that this agent serves, comma-separated
+    #[arg(long, env = "UNIQ_SETS", default_value = SET_DEFAULT, value_delimiter = ',', value_name = "SET")]
+    pub sets: Vec<GeneratorName>,
+
+    /// Memory for keys of sequences, in bytes, 1048576 to 1099511627776; when it is used up, keys that were not asked for lately
+    /// are forgotten, which costs each of them a gap
+    #[arg(long, env = "UNIQ_SEQUENCE_MEMORY", default_value_t = sequences::MEMORY_DEFAULT, value_name = "BYTES",
+          value_parser = settings::number(SEQUENCE_MEMORY))]
+    pub sequence_memory: u64,
+
+    /// Where clients and other agents reach this one over HTTP for keys of sequences that it serves
+    #[arg(long, env = "UNIQ_ADVERTISE_HTTP", value_parser = settings::host_port, value_name = "HOST:PORT",
+          help = "Where clients and other agents reach this one over HTTP for keys of sequences that it serves [default: --http-listen, with this machine's name for 0.0.0.0 and [::]]")]
+    pub advertise_http: Option<String>,
+
+    /// The same over RPC
+    #[arg(long, env = "UNIQ_ADVERTISE_RPC", value_parser = settings::host_port, value_name = "HOST:PORT",
+          help = "The same over RPC [default: --rpc-listen, with this machine's name for 0.0.0.0 and [::]]")]
+    pub advertise_rpc: Option<String>,
+
     /// Listen on addresses that are not loopback, without TLS: anybody who reaches them can take IDs
     #[arg(long, env = "UNIQ_INSECURE", value_parser = settings::switch)]
     pub insecure: bool,
@@ -240,6 +266,9 @@ impl Args {
         if self.masters.len() > MASTERS_MAX {
             return Err((ErrorKind::TooManyValues, format!("--masters takes at most {MASTERS_MAX} addresses")));
         }
+        if self.sets.len() > SETS_MAX {
+            return Err((ErrorKind::TooManyValues, format!("--sets takes at most {SETS_MAX} names")));
+        }
         let open = [self.http_listen, self.rpc_listen].into_iter().find(|address| !address.ip().is_loopback());
         match open {
             Some(address) if !self.insecure => Err((
@@ -301,6 +330,9 @@ mod tests {
             (&["--history", "1"], "--history-dir"),
             (&["--history", "1", "--history-dir", "x", "--format"], "cannot be used with"),
             (&["--format", "--inspect"], "cannot be used with"),
+            (&["--masters", "a:1", "--sets", "A B"], "a-z"),
+            (&["--masters", "a:1", "--sequence-memory", "1GB"], "1048576 to 1099511627776"),
+            (&["--masters", "a:1", "--advertise-rpc", "here"], "HOST:PORT"),
             (&["--masters", "a:1", "--colour"], "--colour"),
         ] {
             let error = parse(flags).expect_err("was taken");

@@ -26,6 +26,8 @@ pub mod run;
 #[cfg(feature = "server")]
 pub mod secret_file;
 pub mod segments;
+pub mod sequence;
+pub mod sequences;
 pub mod serial;
 pub mod serial_file;
 mod sync;

@@ -17,6 +17,7 @@ use crate::http;
 use crate::minter::Minter;
 use crate::plugin::history::{self, History, Line};
 use crate::rpc::{self, Server};
+use crate::sequences::{SequenceSettings, Sequences};
 use crate::serial_file::{self, Opened};
 use crate::{secret_file, workers};
 use anyhow::Context as _;
@@ -28,6 +29,7 @@ use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
 use common::process::{end, log, signals};
+use common::sequence::ServedAt;
 use common::settings;
 use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
@@ -242,8 +244,20 @@ async fn serve(
     let file = args.serial_file.as_path();
     let names = Arc::new(Names::new(args.masters.clone(), agent_id.clone(), Arc::clone(&minter), file, clock));
     names.recall().await;
+    let sequences = SequenceSettings {
+        masters: args.masters.clone(),
+        agent_id: agent_id.clone(),
+        sets: args.sets.clone(),
+        memory: args.sequence_memory,
+        address: ServedAt {
+            http: args.advertise_http.clone().unwrap_or_else(|| advertised(http_at)),
+            rpc: args.advertise_rpc.clone().unwrap_or_else(|| advertised(rpc_at)),
+        },
+    };
+    let sequences = Arc::new(Sequences::new(sequences, Arc::clone(&minter), Some(Arc::clone(&names))));
     let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
-        .with_names(Arc::clone(&names));
+        .with_names(Arc::clone(&names))
+        .with_sequences(Arc::clone(&sequences));
     let segments = Segments::new(&args.masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
     let masters = args.masters.clone();
     let heartbeat = Heartbeat { masters, agent_id: agent_id.clone(), holder, minter: Arc::clone(&minter), report };
@@ -251,9 +265,16 @@ async fn serve(
     let heartbeat = tokio::spawn(watch.clone().over("heartbeat", heartbeat.run(stop.clone())));
     let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(stop.clone())));
     let fetching = tokio::spawn(watch.clone().over("segments", segments.run(stop.clone())));
+    let keeping = tokio::spawn(watch.clone().over("sequences", Arc::clone(&sequences).run(stop.clone())));
+    // Clients ask under the name that routes lead to.
+    let advertised = args.advertise_http.iter().filter_map(|at| Some(at.rsplit_once(':')?.0.to_owned()));
+    let host_names: Vec<String> = args.host_names.iter().cloned().chain(advertised).collect();
     let (site, server) = (
-        http::Site::new(agent, settings::host_names(&args.host_names)).with_descriptors(http_max),
-        Server::new(Arc::clone(&minter), args.batch_max).with_names(names).with_connections(rpc_max),
+        http::Site::new(agent, settings::host_names(&host_names)).with_descriptors(http_max),
+        Server::new(Arc::clone(&minter), args.batch_max)
+            .with_names(names)
+            .with_sequences(sequences)
+            .with_connections(rpc_max),
     );
     let talk = {
         let stop = stop.clone();
@@ -269,7 +290,7 @@ async fn serve(
     };
     tracing::info!(target: PROGRAM, "stopping");
     stop.cancel();
-    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join4(heartbeat, asking, fetching, clients.wait()))
+    if tokio::time::timeout(DRAIN_TIMEOUT, futures::future::join5(heartbeat, asking, fetching, keeping, clients.wait()))
         .await
         .is_err()
     {
@@ -310,6 +331,14 @@ fn bind(address: SocketAddr, threads: usize, flag: &str) -> anyhow::Result<(Vec<
     })?;
     let at = listeners.first().context("no listener")?.local_addr()?;
     Ok((listeners, at))
+}
+
+/// Where others reach a listener.
+fn advertised(at: SocketAddr) -> String {
+    if !at.ip().is_unspecified() {
+        return at.to_string();
+    }
+    format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), at.port())
 }
 
 /// `<host name>-<HTTP port>`, without the characters that a name may not have.

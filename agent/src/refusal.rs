@@ -185,6 +185,18 @@ pub enum Refusal {
     /// The name's encoding or strategy makes texts, and something else was asked for.
     #[error("the IDs of this name are the texts of its encoding: ask for them as text or JSON, without format")]
     OnlyTexts,
+    /// Another agent serves the key.
+    #[error("another agent serves this key; ask there, or leave forward=no out and this one passes the call on")]
+    Misdirected,
+    /// Nobody serves the key at the moment.
+    #[error("the section of this key is moving or being loaded, or the masters do not answer: ask again")]
+    SectionPending,
+    /// The key's numbers are used up.
+    #[error("there are not as many numbers of this key left: they have {bits} bits; register another name")]
+    KeyEnded {
+        /// How wide they are.
+        bits: u8,
+    },
     /// Too many requests at once.
     #[error("{0}")]
     Overloaded(&'static str),
@@ -249,6 +261,9 @@ impl Refusal {
             Self::CannotWrite(_) => MintCode::SecretMissing,
             Self::StrategyFailed(_) | Self::StrategyRests => MintCode::StrategyFailed,
             Self::OnlyTexts => MintCode::BadParameter,
+            Self::Misdirected => MintCode::Misdirected,
+            Self::SectionPending => MintCode::SegmentPending,
+            Self::KeyEnded { .. } => MintCode::SerialExhausted,
             Self::Overloaded(_) => MintCode::Overloaded,
             Self::ByPlugin { code, .. } => *code,
         }
@@ -266,6 +281,7 @@ impl Refusal {
             Self::ByPlugin { retry, .. } => *retry,
             Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
             Self::SegmentPending { .. }
+            | Self::SectionPending
             | Self::NoLease { .. }
             | Self::SerialFileIo(_)
             | Self::Overloaded(_)

@@ -5,14 +5,18 @@ use crate::minter::{Given, Leaves, Minter, Source, SourceRef};
 use crate::plugin::{Caller, Needs, TEXT_LEN_MAX};
 use crate::refusal::Refusal;
 use crate::run::Runs;
+use crate::sequences::Sequences;
 use common::clock::Clock;
 use common::encoding;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
-use common::rpc::mint::{MintFailure, MintService, MintServiceRequest};
+use common::rpc::mint::{
+    KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, SequenceCall, SequenceRoutes,
+};
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
+use common::sequence::{Section, Slot};
 use common::template::CallerParts;
 use common::time::SECOND_MS;
 use std::net::{IpAddr, SocketAddr};
@@ -49,6 +53,8 @@ pub struct Server {
     batch_max: u32,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Names>>,
+    /// `None`: this agent has none.
+    sequences: Option<Arc<Sequences>>,
     /// Of all listeners, as are the places.
     bounds: Bounds,
     places: Places,
@@ -60,13 +66,19 @@ impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
         let places = Places::new(LIMITS.connections_max);
-        Self { minter, batch_max, names: None, bounds: LIMITS.bounds(), places, from: None }
+        Self { minter, batch_max, names: None, sequences: None, bounds: LIMITS.bounds(), places, from: None }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
     #[must_use]
     pub fn with_names(self, names: Arc<Names>) -> Self {
         Self { names: Some(names), ..self }
+    }
+
+    /// Gives numbers of keys.
+    #[must_use]
+    pub fn with_sequences(self, sequences: Arc<Sequences>) -> Self {
+        Self { sequences: Some(sequences), ..self }
     }
 
     /// With so many connections at all listeners together.
@@ -210,7 +222,12 @@ fn weight(request: &MintServiceRequest, batch_max: u32) -> usize {
         MintServiceRequest::UniqString { n, .. } | MintServiceRequest::Ids { n, .. } => {
             (ids(*n) * TEXT_WEIGHT).min(TEXTS_WEIGHT_MAX)
         }
-        MintServiceRequest::DefineGenerator { .. } | MintServiceRequest::Ready {} => 0,
+        MintServiceRequest::SequenceMany { keys, .. } => sequences::weight(keys.len()),
+        MintServiceRequest::SequenceRoutes { .. } => sequences::ROUTES_WEIGHT,
+        MintServiceRequest::Sequence { .. }
+        | MintServiceRequest::SequenceCurrent { .. }
+        | MintServiceRequest::DefineGenerator { .. }
+        | MintServiceRequest::Ready {} => 0,
     }
 }
 
@@ -298,8 +315,39 @@ impl MintService for Server {
         };
         minted.map(|runs| runs.plain().collect()).map_err(|e| self.refused(Kind::Segment, &name, n, &e))
     }
+
+    async fn sequence(self, _: Context, call: SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, MintFailure> {
+        let next = Box::pin(self.next_of(&call, slot, n)).await;
+        next.map_err(|e| self.refused(Kind::Sequence, &call.name, n, &e))
+    }
+
+    async fn sequence_many(
+        self,
+        _: Context,
+        call: SequenceCall,
+        keys: Vec<KeyAsked>,
+    ) -> Result<KeysReply, MintFailure> {
+        let next = Box::pin(self.next_of_many(&call, &keys)).await;
+        next.map_err(|e| self.refused(Kind::Sequence, &call.name, 1, &e))
+    }
+
+    async fn sequence_current(self, _: Context, call: SequenceCall, slot: Slot) -> Result<KeyReply, MintFailure> {
+        let current = Box::pin(self.keyed(&call, &[KeyAsked { slot, n: 0 }])).await;
+        let current = current.map(sequences::of_one);
+        current.map_err(|e| self.refused(Kind::Sequence, &call.name, 1, &e))
+    }
+
+    async fn sequence_routes(self, _: Context, name: String, from: Section) -> Result<SequenceRoutes, MintFailure> {
+        let routes = match &self.sequences {
+            Some(sequences) => Box::pin(sequences.routes(&name, from)).await,
+            None => Err(sequences::none(&name)),
+        };
+        routes.map_err(|e| self.refused(Kind::Sequence, &name, 1, &e))
+    }
 }
 
+#[path = "rpc_sequences.rs"]
+mod sequences;
 #[cfg(test)]
 #[path = "rpc_tests.rs"]
 mod tests;

@@ -4,20 +4,54 @@ use crate::error::{Attempt, Cause, Error, Failure};
 use crate::http::Http;
 use crate::rpc::Rpc;
 use crate::settings::{Address, Settings, SettingsError};
+use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
+use common::rpc::mint::{KeyAsked, KeyOutcome, SequenceRoutes};
+use common::sequence::{Route, Section, ServedAt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// What is asked of an agent.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
-    Uniq64 { name: GeneratorName, n: u32 },
-    Uniq96 { n: u32 },
-    Layout { name: GeneratorName, n: u32 },
-    Segment { name: GeneratorName, n: u32 },
-    Any { name: GeneratorName, n: u32, biz: String, custom: String },
-    Strings { name: GeneratorName, n: u32, biz: String, custom: String },
+    Uniq64 {
+        name: GeneratorName,
+        n: u32,
+    },
+    Uniq96 {
+        n: u32,
+    },
+    Layout {
+        name: GeneratorName,
+        n: u32,
+    },
+    Segment {
+        name: GeneratorName,
+        n: u32,
+    },
+    Any {
+        name: GeneratorName,
+        n: u32,
+        biz: String,
+        custom: String,
+    },
+    Strings {
+        name: GeneratorName,
+        n: u32,
+        biz: String,
+        custom: String,
+    },
     Define(Namespace),
+    /// Numbers of keys; with `n` 0 the last that may have been given, of one key alone.
+    Keys {
+        name: GeneratorName,
+        keys: Vec<KeyAsked>,
+        g: Generation,
+    },
+    Routes {
+        name: GeneratorName,
+        from: Section,
+    },
 }
 
 /// What it says.
@@ -29,11 +63,22 @@ pub(crate) enum Answer {
     Wide(Vec<u128>),
     Strings(Vec<String>),
     Defined(bool),
+    Keys(Vec<KeyOutcome>, Vec<Route>),
+    Routes(SequenceRoutes),
 }
 
-enum Line {
+pub(crate) enum Line {
     Http(Http),
     Rpc(Rpc),
+}
+
+impl Line {
+    pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
+        match self {
+            Self::Http(line) => line.ask(question).await,
+            Self::Rpc(line) => line.ask(question).await,
+        }
+    }
 }
 
 struct Agent {
@@ -50,20 +95,38 @@ pub(crate) struct Agents {
     timeout: Duration,
     /// Who answered last.
     favourite: AtomicUsize,
+    /// What HTTP connections come from.
+    http: reqwest::Client,
 }
 
 impl Agents {
     pub(crate) fn new(settings: Settings) -> Result<Self, SettingsError> {
         let http = Http::shared(settings.timeout).map_err(SettingsError::System)?;
+        let (rest, timeout) = (settings.rest, settings.timeout);
         let agents = settings.agents.into_iter().map(|address| {
-            let line = match &address {
-                Address::Http(at) => Line::Http(Http::new(&http, at)),
-                Address::Rpc(at) => Line::Rpc(Rpc::new(at, settings.timeout)),
-            };
+            let line = line(&http, &address, timeout);
             Agent { address, line, rests_until: AtomicU64::new(0) }
         });
-        let (rest, timeout) = (settings.rest, settings.timeout);
-        Ok(Self { agents: agents.collect(), began: Instant::now(), rest, timeout, favourite: AtomicUsize::new(0) })
+        let agents = agents.collect();
+        Ok(Self { agents, began: Instant::now(), rest, timeout, favourite: AtomicUsize::new(0), http })
+    }
+
+    /// A connection to an agent that need not be one of the settings'.
+    pub(crate) fn line(&self, address: &Address) -> Line {
+        line(&self.http, address, self.timeout)
+    }
+
+    /// How to reach who serves a section: by what the first agent of the settings is reached.
+    pub(crate) fn address_of(&self, served: &ServedAt) -> Address {
+        match self.agents.first().map(|agent| &agent.address) {
+            Some(Address::Rpc(_)) => Address::Rpc(served.rpc.clone()),
+            _ => Address::Http(served.http.clone()),
+        }
+    }
+
+    /// How long one agent may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     pub(crate) async fn uniq64(&self, name: &GeneratorName, n: u32) -> Result<Vec<u64>, Error> {
@@ -119,7 +182,7 @@ impl Agents {
     }
 
     /// Each agent once, until one answers.
-    async fn ask<T>(&self, question: Question, take: impl Fn(Answer) -> Option<T>) -> Result<T, Error> {
+    pub(crate) async fn ask<T>(&self, question: Question, take: impl Fn(Answer) -> Option<T>) -> Result<T, Error> {
         let mut attempts = Vec::new();
         for at in self.order() {
             let Some(agent) = self.agents.get(at) else { continue };
@@ -141,12 +204,7 @@ impl Agents {
     }
 
     async fn ask_one(&self, agent: &Agent, question: &Question) -> Result<Answer, Failure> {
-        let asked = async {
-            match &agent.line {
-                Line::Http(line) => line.ask(question).await,
-                Line::Rpc(line) => line.ask(question).await,
-            }
-        };
+        let asked = agent.line.ask(question);
         // The lines have time limits of their own; this one also counts the wait for a connection of another call.
         tokio::time::timeout(self.timeout, asked).await.unwrap_or(Err(Failure::Here(Cause::Timeout)))
     }
@@ -162,6 +220,13 @@ impl Agents {
 
     fn now_ms(&self) -> u64 {
         ms(self.began.elapsed())
+    }
+}
+
+fn line(http: &reqwest::Client, address: &Address, timeout: Duration) -> Line {
+    match address {
+        Address::Http(at) => Line::Http(Http::new(http, at)),
+        Address::Rpc(at) => Line::Rpc(Rpc::new(at, timeout)),
     }
 }
 

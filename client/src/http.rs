@@ -2,8 +2,10 @@
 
 use crate::agents::{Answer, Question};
 use crate::error::{Cause, Failure, refused};
+use common::lease::Generation;
 use common::namespace::GeneratorName;
-use common::rpc::mint::MintCode;
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
+use common::sequence::{Route, Section, ServedAt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder, Response};
 use serde::Deserialize;
@@ -23,6 +25,44 @@ const LAYOUT_LENS: [usize; 3] = [8, 12, 16];
 #[derive(Deserialize)]
 struct Ids {
     ids: Vec<String>,
+}
+
+/// Numbers of keys.
+#[derive(Deserialize)]
+struct Keys {
+    ids: Vec<Option<String>>,
+    #[serde(default)]
+    errors: Vec<KeyError>,
+    #[serde(default)]
+    routes: Vec<Routed>,
+}
+
+#[derive(Deserialize)]
+struct KeyError {
+    at: usize,
+    code: String,
+}
+
+#[derive(Deserialize)]
+struct Routed {
+    from: u32,
+    to: u32,
+    g: u64,
+    http: String,
+    rpc: String,
+}
+
+impl From<Routed> for Route {
+    fn from(Routed { from, to, g, http, rpc }: Routed) -> Self {
+        Self { from: Section(from), to: Section(to), address: ServedAt { http, rpc }, g: Generation(g) }
+    }
+}
+
+#[derive(Deserialize)]
+struct Routes {
+    keys_per_section: u32,
+    routes: Vec<Routed>,
+    next: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +123,17 @@ impl Http {
                     serde_json::from_slice(&self.mint(&path, JSON).await?).map_err(|e| nonsense(e.to_string()))?;
                 Ok(Answer::Strings(ids.ids))
             }
+            Question::Keys { name, keys, g } => self.keys(name, keys, *g).await,
+            Question::Routes { name, from } => {
+                let request = self.client.get(format!("{}/sequences/{name}/routes?from={}", self.base, from.0));
+                let bytes = body(self.send(request).await?, ANSWER_LEN_MAX).await?;
+                let said: Routes = serde_json::from_slice(&bytes).map_err(|e| nonsense(e.to_string()))?;
+                Ok(Answer::Routes(SequenceRoutes {
+                    keys_per_section: said.keys_per_section,
+                    routes: said.routes.into_iter().map(Route::from).collect(),
+                    next: said.next.map(Section),
+                }))
+            }
             Question::Define(namespace) => {
                 let name: &GeneratorName = namespace.name();
                 let definition = serde_json::to_vec(&namespace.definition()).map_err(|e| nonsense(e.to_string()))?;
@@ -91,6 +142,45 @@ impl Http {
                 Ok(Answer::Defined(response.status() == reqwest::StatusCode::CREATED))
             }
         }
+    }
+
+    /// Numbers of keys. The number of a slot is a key of that slot, so keys need not be sent as they were written.
+    async fn keys(&self, name: &GeneratorName, keys: &[KeyAsked], g: Generation) -> Result<Answer, Failure> {
+        let base = format!("{}/sequence/{name}", self.base);
+        let request = match keys {
+            [KeyAsked { slot, n: 0 }] => self.client.get(format!("{base}/{}/current?g={}", slot.0, g.0)),
+            [KeyAsked { slot, n }] => self.client.post(format!("{base}/{}?n={n}&g={}", slot.0, g.0)),
+            keys => {
+                let lines: String =
+                    keys.iter().map(|key| format!("{{\"key\":{},\"n\":{}}}\n", key.slot.0, key.n)).collect();
+                self.client.post(format!("{base}?g={}", g.0)).header(CONTENT_TYPE, "text/plain").body(lines)
+            }
+        };
+        let said = match self.send(request.header(ACCEPT, JSON)).await {
+            Ok(response) => body(response, ANSWER_LEN_MAX).await?,
+            // No other agent has more of them.
+            Err(Failure::Here(Cause::Cannot { code: code @ MintCode::SerialExhausted, .. })) => {
+                return Ok(Answer::Keys(vec![KeyOutcome::Refused(code); keys.len()], Vec::new()));
+            }
+            Err(failure) => return Err(failure),
+        };
+        let said: Keys = serde_json::from_slice(&said).map_err(|e| nonsense(e.to_string()))?;
+        let code = |at: usize| {
+            let error = said.errors.iter().find(|error| error.at == at)?;
+            MintCode::ALL.iter().copied().find(|code| code.as_str() == error.code)
+        };
+        let outcome = |(at, id): (usize, &Option<String>)| match id {
+            Some(id) => id.parse().map(KeyOutcome::Given).map_err(|_| nonsense(format!("'{id:.40}' is no number"))),
+            None => Ok(KeyOutcome::Refused(code(at).unwrap_or(MintCode::SegmentPending))),
+        };
+        let outcomes: Vec<KeyOutcome> = said.ids.iter().enumerate().map(outcome).collect::<Result<_, _>>()?;
+        let outcomes = match keys {
+            // The others follow on the first.
+            [KeyAsked { n, .. }] if outcomes.len() == (*n).max(1) as usize => outcomes.into_iter().take(1).collect(),
+            [_] => return Err(nonsense("another number of numbers than was asked for".to_owned())),
+            _ => outcomes,
+        };
+        Ok(Answer::Keys(outcomes, said.routes.into_iter().map(Route::from).collect()))
     }
 
     /// By POST: nothing on the way may answer it from a cache, or ask again on its own.

@@ -28,6 +28,12 @@
 //! when half of a batch is used, and a call usually takes no more than a lock. An ID's time is that of its batch, so it may be
 //! as old as [`Prefetch::max_age`]; what is older is thrown away and is a gap.
 //!
+//! # Numbers of keys
+//! A generator of kind `sequence` has a counter for each key ([`Client::sequence`]). The client keeps the routes that agents tell, asks the
+//! agent that serves a key at once, and any agent when it knows none or that one does not answer; a batch is split by agents, which are
+//! asked side by side. While a section moves from one agent to another its calls wait, for half a lease of sections as a rule
+//! (`--sequence-lease` of the masters): let [`Settings::timeout`] be longer than one and a half.
+//!
 //! # After a fork
 //! A child must not use its parent's connections, nor hand out what its parent has fetched: every call there says
 //! [`Error::Forked`]. Make a client in the child. (Only the C library's `fork` is noticed, not a bare system call.)
@@ -37,16 +43,20 @@ mod error;
 mod http;
 mod prefetch;
 mod rpc;
+mod sequences;
 mod settings;
 
 pub use common::kind::Kind as GeneratorKind;
 pub use common::namespace::{Definition, GeneratorName, Namespace};
 pub use common::rpc::mint::MintCode;
+pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};
 pub use settings::{AGENTS_MAX, Address, Prefetch, Settings, SettingsError};
 
 use agents::{Agents, Question};
+use common::rpc::mint::{KeyAsked, KeyOutcome};
 use prefetch::Stock;
+use sequences::Sequences;
 use std::sync::Arc;
 
 /// IDs asked for at once at most: what agents give if they are not told otherwise (`--batch-max`).
@@ -58,6 +68,7 @@ pub const BATCH_MAX: u32 = 100_000;
 #[derive(Clone)]
 pub struct Client {
     agents: Arc<Agents>,
+    sequences: Arc<Sequences>,
     stock: Option<Arc<Stock>>,
     process: forkguard::atfork::Guard,
 }
@@ -73,7 +84,7 @@ impl Client {
         let prefetch = settings.prefetch;
         let agents = Arc::new(Agents::new(settings)?);
         let stock = prefetch.map(|prefetch| Arc::new(Stock::new(prefetch)));
-        Ok(Self { agents, stock, process })
+        Ok(Self { agents, sequences: Arc::default(), stock, process })
     }
 
     /// A Uniq64 of the generator `name` (`default`).
@@ -195,6 +206,51 @@ impl Client {
         let (name, n) = (generator(name)?, batch(n)?);
         let (biz, custom) = (part(biz)?, part(custom)?);
         self.agents.strings(Question::Strings { name, n, biz, custom }).await
+    }
+
+    /// The next number of a key of the generator `name` of kind `sequence`: greater than every number that anybody was given for this key
+    /// before the call. [`Slot::of`] gives the slot of a key, [`Slot::of_number`] that of a number.
+    ///
+    /// # Errors
+    /// [`Error`]; then no number was given. [`MintCode::SerialExhausted`] if there are no more.
+    pub async fn sequence(&self, name: &str, key: Slot) -> Result<u64, Error> {
+        self.sequence_batch(name, key, 1).await
+    }
+
+    /// The first of the next `n` numbers of a key, 1 to [`BATCH_MAX`]; the others follow on it.
+    ///
+    /// # Errors
+    /// As [`sequence`](Self::sequence).
+    pub async fn sequence_batch(&self, name: &str, key: Slot, n: u32) -> Result<u64, Error> {
+        self.check()?;
+        let key = KeyAsked { slot: key, n: batch(n)? };
+        self.sequences.next(&self.agents, &generator(name)?, key).await
+    }
+
+    /// The next number of each of up to [`BATCH_MAX`] keys, in their order; of a key that got none the code says why. A key that is there
+    /// twice gets two numbers.
+    ///
+    /// # Errors
+    /// [`Error`], if none of them got a number.
+    pub async fn sequence_many(&self, name: &str, keys: &[Slot]) -> Result<Vec<Result<u64, MintCode>>, Error> {
+        self.check()?;
+        batch(u32::try_from(keys.len()).unwrap_or(u32::MAX))?;
+        let keys: Vec<KeyAsked> = keys.iter().map(|slot| KeyAsked { slot: *slot, n: 1 }).collect();
+        let outcomes = self.sequences.many(&self.agents, &generator(name)?, &keys).await?;
+        let each = outcomes.into_iter().map(|outcome| match outcome {
+            KeyOutcome::Given(number) => Ok(number),
+            KeyOutcome::Refused(code) => Err(code),
+        });
+        Ok(each.collect())
+    }
+
+    /// The last number that may have been given for a key: none larger was, and the next one is larger; 0 if there was none. Gives none.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn sequence_current(&self, name: &str, key: Slot) -> Result<u64, Error> {
+        self.check()?;
+        self.sequences.next(&self.agents, &generator(name)?, KeyAsked { slot: key, n: 0 }).await
     }
 
     /// Registers what a generator's name stands for; both masters confirm. `true` if it is new, `false` if it was so before.

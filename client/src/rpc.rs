@@ -2,7 +2,7 @@
 
 use crate::agents::{Answer, Question};
 use crate::error::{Cause, Failure, refused};
-use common::rpc::mint::{MintFailure, MintServiceClient};
+use common::rpc::mint::{KeyAsked, KeyReply, KeysReply, MintFailure, MintServiceClient, Passing, SequenceCall};
 use common::rpc::transport::{connect, deadline_in};
 use std::time::Duration;
 use tarpc::client::RpcError;
@@ -40,6 +40,23 @@ impl Rpc {
             Question::Strings { name, n, biz, custom } => {
                 let (name, biz, custom) = (name.as_str().to_owned(), biz.clone(), custom.clone());
                 line.uniq_string(soon, name, *n, biz, custom).await.map(|r| r.map(Answer::Strings))
+            }
+            Question::Keys { name, keys, g } => {
+                let call = SequenceCall { name: name.as_str().to_owned(), g: Some(*g), passing: Passing::On };
+                let one = |said: Result<KeyReply, MintFailure>| {
+                    said.map(|KeyReply { outcome, routes }| Answer::Keys(vec![outcome], routes))
+                };
+                match keys.as_slice() {
+                    [KeyAsked { slot, n: 0 }] => line.sequence_current(soon, call, *slot).await.map(one),
+                    [KeyAsked { slot, n }] => line.sequence(soon, call, *slot, *n).await.map(one),
+                    keys => line
+                        .sequence_many(soon, call, keys.to_vec())
+                        .await
+                        .map(|said| said.map(|KeysReply { outcomes, routes }| Answer::Keys(outcomes, routes))),
+                }
+            }
+            Question::Routes { name, from } => {
+                line.sequence_routes(soon, name.as_str().to_owned(), *from).await.map(|said| said.map(Answer::Routes))
             }
             Question::Define(namespace) => {
                 line.define_generator(soon, namespace.clone()).await.map(|r| r.map(Answer::Defined))

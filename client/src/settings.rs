@@ -8,7 +8,7 @@ use std::time::Duration;
 pub const AGENTS_MAX: usize = 64;
 
 /// How an agent is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Address {
     /// Its `--http-listen`, HOST:PORT; written `http://HOST:PORT`.

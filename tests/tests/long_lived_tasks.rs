@@ -85,7 +85,7 @@ async fn an_agent_without_one_of_its_tasks_ends_and_goes_on_after_a_restart() {
     let at = fate(&cluster, "agent-1");
     cluster.agent(0).unwrap().daemon.terminate().await.unwrap();
     cluster.agent(0).unwrap().daemon.env("UNIQ_TEST_STRIKE", at.to_str().unwrap());
-    for task in ["heartbeat", "names", "segments", "worker", "signals"] {
+    for task in ["heartbeat", "names", "segments", "sequences", "worker", "signals"] {
         for (blow, told) in BLOWS {
             let _ = std::fs::remove_file(&at);
             let daemon = &mut cluster.agent(0).unwrap().daemon;

@@ -12,7 +12,9 @@ use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient,
     NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RetiredProof, TokenRequest,
 };
-use common::rpc::ranges::SegmentRequest;
+use common::rpc::ranges::{
+    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+};
 use common::rpc::transport;
 use common::segment::Span;
 use common::time::{Now, SpanMs};
@@ -28,12 +30,12 @@ const IN_FLIGHT_MAX: usize = 64;
 
 /// Who calls.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
-    pub(super) agent_id: AgentId,
-    pub(super) session: SessionId,
-    pub(super) clock: Clock,
+pub(crate) struct Caller {
+    pub(crate) agent_id: AgentId,
+    pub(crate) session: SessionId,
+    pub(crate) clock: Clock,
     /// What any master said about pairings that are over, for those that have not heard of it.
-    pub(super) retired: Vec<RetiredProof>,
+    pub(crate) retired: Vec<RetiredProof>,
 }
 
 impl Caller {
@@ -50,7 +52,7 @@ impl Caller {
 
 /// Why a call did not do what it was for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum CallError {
+pub(crate) enum CallError {
     /// The master answered, with a refusal.
     #[error("{refusal}")]
     Refused { address: String, refusal: Refusal },
@@ -61,7 +63,7 @@ pub(super) enum CallError {
 
 impl CallError {
     /// Which master it is about.
-    pub(super) fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         match self {
             Self::Refused { address, .. } | Self::Failed { address, .. } => address,
         }
@@ -96,7 +98,7 @@ impl CallError {
     }
 
     /// Whether the connection is of no use any more.
-    pub(super) fn ends_connection(&self) -> bool {
+    pub(crate) fn ends_connection(&self) -> bool {
         match self {
             Self::Failed { .. } => true,
             Self::Refused { refusal, .. } => matches!(
@@ -108,7 +110,7 @@ impl CallError {
 }
 
 /// A connection on which the master has introduced itself as one of ours.
-pub(super) struct Link {
+pub(crate) struct Link {
     client: LeaseServiceClient,
     pub(super) address: String,
     cluster: ClusterId,
@@ -116,7 +118,7 @@ pub(super) struct Link {
 }
 
 /// A master's answer to a heartbeat, with the moments around it.
-pub(super) struct Greeting {
+pub(crate) struct Greeting {
     pub(super) reply: HeartbeatReply,
     pub(super) answer: Answer,
 }
@@ -124,7 +126,7 @@ pub(super) struct Greeting {
 impl Link {
     /// Connects and exchanges the first heartbeat. The caller's cluster is joined if it had none. Minting is told of which
     /// cluster the master is.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         address: &str,
         caller: &Caller,
         minter: &Arc<Minter>,
@@ -242,6 +244,37 @@ impl Link {
     pub(super) async fn report(&self, mut report: AgentReport) -> Result<u64, CallError> {
         report.cluster = Some(self.cluster);
         in_time(&self.address, self.client.report(transport::deadline_in(CALL_TIMEOUT), report)).await
+    }
+
+    /// Keeps this session's sections. The cluster is this connection's. An answer that takes longer than `limit` is worth nothing.
+    pub(crate) async fn keep_sections(
+        &self,
+        mut request: KeepRequest,
+        limit: Duration,
+    ) -> Result<KeepReply, CallError> {
+        request.cluster = Some(self.cluster);
+        in_time(&self.address, self.client.keep_sections(transport::deadline_in(limit), request)).await
+    }
+
+    /// Raises bounds of this session's sections; an answer for each, in the same order.
+    pub(crate) async fn raise_sections(
+        &self,
+        mut request: RaiseRequest,
+    ) -> Result<Vec<Result<Raised, NotRaised>>, CallError> {
+        request.cluster = Some(self.cluster);
+        let wanted = request.raises.len();
+        let raised = self.client.raise_sections(transport::deadline_in(CALL_TIMEOUT), request);
+        let raised = in_time(&self.address, raised).await?;
+        if raised.len() != wanted {
+            return Err(self.failed(format!("it answered {} raises of {wanted}", raised.len())));
+        }
+        Ok(raised)
+    }
+
+    /// Who serves which sections.
+    pub(crate) async fn section_routes(&self, mut request: RoutesRequest) -> Result<RoutesReply, CallError> {
+        request.cluster = Some(self.cluster);
+        in_time(&self.address, self.client.section_routes(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
     pub(super) fn failed(&self, why: String) -> CallError {

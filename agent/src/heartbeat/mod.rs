@@ -11,6 +11,8 @@ mod reporting;
 mod segments;
 mod strangers;
 
+pub(crate) use link::{CallError, Caller, Link};
+pub(crate) use names::source_of_keys;
 pub use names::{Names, kept_names, kind_of, source_of};
 pub use report::{LastRefusal, MasterInUse, Report};
 pub use segments::Segments;
@@ -22,7 +24,7 @@ use crate::timebase::Heard;
 use common::parameters::AgentId;
 use common::rpc::lease::{DENIED_MAX, Rent};
 use common::time::BootMs;
-use link::{CallError, Caller, Greeting, Link};
+use link::Greeting;
 use reporting::Used;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -78,6 +78,21 @@ pub async fn kind_of(minter: &Minter, names: Option<&Arc<Names>>, name: &str) ->
     minter.kind_of(name).ok_or_else(|| Refusal::unknown_name(name))
 }
 
+/// The sequence of that name, about which the masters may have to be asked.
+///
+/// # Errors
+/// As [`Minter::keyed`] and [`Names::look_up`].
+pub(crate) async fn source_of_keys(
+    minter: &Minter,
+    names: Option<&Arc<Names>>,
+    name: &str,
+) -> Result<Arc<Namespace>, Refusal> {
+    let known = minter.keyed(name);
+    let (Some(names), Err(_), Ok(parsed)) = (names, &known, name.parse::<GeneratorName>()) else { return known };
+    Box::pin(names.look_up(&parsed)).await?;
+    minter.keyed(name)
+}
+
 /// The names, as this agent learns them.
 pub struct Names {
     masters: Vec<String>,

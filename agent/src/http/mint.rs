@@ -208,6 +208,10 @@ impl Agent {
         caller: Caller<'_>,
     ) -> Result<Response, Problem> {
         let asked = asked?;
+        if matches!(kind.spec().form, Form::Keyed) {
+            let why = "this name gives each key numbers of its own: ask at /sequence/NAME/KEY";
+            return Err(Problem::bad_parameter(why));
+        }
         let n = asked.query.count(self.batch_max)?;
         // A form that there is not is refused before a name that there is not; what others take, only their names tell.
         if let Form::Number { .. } = kind.spec().form {
@@ -256,7 +260,7 @@ impl Agent {
     }
 
     /// Memory for the answer; taken before the IDs, so that none is thrown away.
-    fn room(&self, n: u32, id_len_max: usize) -> Result<Charge, Problem> {
+    pub(super) fn room(&self, n: u32, id_len_max: usize) -> Result<Charge, Problem> {
         let room = self.body_memory.try_take((n as usize).saturating_mul(id_len_max));
         room.ok_or_else(|| self.overloaded("too many large answers are under way; ask again or for fewer IDs"))
     }
@@ -274,7 +278,7 @@ impl Agent {
 }
 
 /// An answer whose memory counts as taken until the last byte is sent.
-fn answer(media: Media, bytes: Vec<u8>, room: Charge) -> Response {
+pub(super) fn answer(media: Media, bytes: Vec<u8>, room: Charge) -> Response {
     let bytes = Bytes::from_owner(Accounted { bytes, _room: room });
     body(StatusCode::OK, HeaderValue::from_static(media.content_type()), bytes)
 }
@@ -292,7 +296,7 @@ impl AsRef<[u8]> for Accounted {
 
 /// How the IDs are to be sent. A header that wants none of our types is refused: bytes that the caller cannot read
 /// would be IDs lost.
-fn media(headers: &HeaderMap) -> Result<Media, Problem> {
+pub(super) fn media(headers: &HeaderMap) -> Result<Media, Problem> {
     let values = headers.get_all(header::ACCEPT);
     let mut texts = values.iter().filter_map(|value| value.to_str().ok());
     let wanted = match (texts.next(), texts.next()) {

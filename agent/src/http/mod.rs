@@ -18,19 +18,22 @@ mod problem;
 mod query;
 mod rate;
 mod render;
+mod sequence;
+mod sequence_body;
 mod status;
 
 use crate::heartbeat::{Names, Report};
 use crate::minter::Minter;
 use crate::plugin::Caller;
 use crate::refusal::Refusal;
+use crate::sequences::Sequences;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, Version, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, put};
+use axum::routing::{get, post, put};
 use bytes::Bytes;
 use common::hosts::HostNames;
 use common::kind::Kind;
@@ -88,6 +91,8 @@ pub struct Agent {
     batch_max: u32,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Names>>,
+    /// `None`: this agent has none.
+    sequences: Option<Arc<Sequences>>,
     body_memory: Budget,
     large: Semaphore,
     /// How many names are registered from where.
@@ -103,13 +108,30 @@ impl Agent {
         let body_memory = Budget::new(BODY_MEMORY_MAX);
         let large = Semaphore::new(mint::LARGE_MAX);
         let name_rate = NameRate::default();
-        Self { minter, report, agent_id, batch_max, names: None, body_memory, large, name_rate, started }
+        Self {
+            minter,
+            report,
+            agent_id,
+            batch_max,
+            names: None,
+            sequences: None,
+            body_memory,
+            large,
+            name_rate,
+            started,
+        }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
     #[must_use]
     pub fn with_names(self, names: Arc<Names>) -> Self {
         Self { names: Some(names), ..self }
+    }
+
+    /// Gives numbers of keys.
+    #[must_use]
+    pub fn with_sequences(self, sequences: Arc<Sequences>) -> Self {
+        Self { sequences: Some(sequences), ..self }
     }
 
     fn refused(&self, refusal: &Refusal) -> Problem {
@@ -135,6 +157,10 @@ fn router(agent: Arc<Agent>) -> Router {
         .route("/explain/{*id}", get(status::explained))
         .route("/generators", get(status::generators))
         .route("/generators/{name}", put(generators::define))
+        .route("/sequence/{name}", post(sequence::many))
+        .route("/sequence/{name}/{key}", get(sequence::one).post(sequence::one))
+        .route("/sequence/{name}/{key}/current", get(sequence::current))
+        .route("/sequences/{name}/routes", get(sequence::routes))
         .route("/status", get(status::status))
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))
@@ -267,6 +293,8 @@ async fn serve_anything<IO: ByteStream>(
 mod plugged_tests;
 #[cfg(test)]
 mod segment_tests;
+#[cfg(test)]
+mod sequence_tests;
 #[cfg(test)]
 mod strategy_tests;
 #[cfg(test)]

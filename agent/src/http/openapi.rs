@@ -1,6 +1,6 @@
 //! The description of the agent's API (OpenAPI 3.1), made from what stands at its handlers.
 
-use super::{body, generators, mint, status};
+use super::{body, generators, mint, sequence, status};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::kind::{Form, Kind};
@@ -127,7 +127,11 @@ pub(super) enum Minted {
         status::healthz,
         status::readyz,
         status::metrics,
-        description
+        description,
+        sequence::one,
+        sequence::many,
+        sequence::current,
+        sequence::routes
     ),
     components(schemas(Ids, Defined, ProblemBody))
 )]

@@ -9,7 +9,7 @@ use common::clock::Clock;
 use common::hosts::HostError;
 use common::rpc::mint::MintCode;
 use common::time::{SECOND_MS, SpanMs};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -26,9 +26,16 @@ pub(super) struct Problem {
     /// The plugin that refused, and how far the call came.
     plugin: Option<String>,
     stage: Stage,
+    /// Where to ask instead.
+    routes: Vec<Value>,
 }
 
 impl Problem {
+    /// The same with routes by which another agent can be asked.
+    pub(super) fn with_routes(self, routes: Vec<Value>) -> Self {
+        Self { routes, ..self }
+    }
+
     /// A refusal; when to ask again is told in the caller's real time.
     pub(super) fn refused(refusal: &Refusal, clock: Clock) -> Self {
         let retry_after_s = refusal.retry_after().map(|span| {
@@ -56,7 +63,7 @@ impl Problem {
 
     pub(super) fn not_found() -> Self {
         let detail =
-            "there is nothing at this address: IDs are at /uniq64, /uniq96 and /string, the rest at /explain/ID, \
+            "there is nothing at this address: IDs are at /uniq64, /uniq96, /string and /sequence/NAME/KEY, the rest at /explain/ID, \
                       /generators, /status, /healthz, /readyz, /metrics, /openapi.json"
                 .to_owned();
         Self::of_http(StatusCode::NOT_FOUND, "not_found", detail)
@@ -82,7 +89,16 @@ impl Problem {
     }
 
     fn of_http(status: StatusCode, code_text: &'static str, detail: String) -> Self {
-        Self { status, code: None, code_text, detail, retry_after_s: None, plugin: None, stage: Stage::Minting }
+        Self {
+            status,
+            code: None,
+            code_text,
+            detail,
+            retry_after_s: None,
+            plugin: None,
+            stage: Stage::Minting,
+            routes: Vec::new(),
+        }
     }
 
     /// What the handler of refusals is told; `None` of what is not about IDs.
@@ -106,13 +122,16 @@ impl Problem {
 
     /// The document.
     pub(super) fn document(&self) -> String {
-        let document = json!({
+        let mut document = json!({
             "type": "about:blank",
             "title": self.title(),
             "status": self.status.as_u16(),
             "detail": self.detail,
             "code": self.code_text,
         });
+        if let (false, Some(document)) = (self.routes.is_empty(), document.as_object_mut()) {
+            document.insert("routes".to_owned(), self.routes.clone().into());
+        }
         document.to_string()
     }
 

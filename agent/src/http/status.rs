@@ -106,6 +106,7 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
             membership.parameters.and_then(|parameters| signed_end(parameters.utc_offset())).map(|at| at.to_string()),
         "last_refusal": refusal.as_ref().map(|refusal| &refusal.text),
         "last_refusal_at": refusal.as_ref().map(|refusal| refusal.at.to_string()),
+        "sequences": agent.sequences.as_ref().map(|sequences| sequences.view()),
         "test_clock": minter.clock().test_clock().map(|test| test.to_string()),
         // Whoever asks for the status wants to see it even while the disk does not answer.
         "generators": minter.view().await.unwrap_or_default(),
@@ -202,6 +203,9 @@ impl Agent {
             let _ = writeln!(out, "{name} {value}");
         }
         out += &self.plugin_metrics();
+        if let Some(sequences) = &self.sequences {
+            out += &sequences.counts().metrics(&sequences.view());
+        }
         out
     }
 

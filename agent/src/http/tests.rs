@@ -18,8 +18,8 @@ pub(super) struct App {
 }
 
 pub(super) struct Answer {
-    status: StatusCode,
-    headers: axum::http::HeaderMap,
+    pub(super) status: StatusCode,
+    pub(super) headers: axum::http::HeaderMap,
     pub(super) body: Vec<u8>,
 }
 

@@ -9,6 +9,7 @@
 mod background;
 mod count;
 mod demand;
+mod keyed;
 mod leases;
 mod mint;
 mod plugged;
@@ -149,6 +150,7 @@ pub struct Minter {
     jumps: AtomicU64,
     published: ArcSwap<Published>,
     generators: Registry,
+    keyed: keyed::Keyed,
     uniq96: Arc<AxisWindow>,
     /// The windows of all axes of ticks, that of Uniq96 first.
     axes: Axes,
@@ -213,6 +215,7 @@ impl Minter {
             jumps: AtomicU64::new(0),
             published: ArcSwap::from_pointee(published),
             generators,
+            keyed: keyed::Keyed::default(),
             uniq96: axes.window(UNIQ96_AXIS).ok_or("there is no room for Uniq96")?,
             axes,
             state: Mutex::new(state),
@@ -286,7 +289,8 @@ impl Minter {
 
     /// The kind of the generator that has this name; that of `default` is Uniq64. `None` if there is none here.
     pub fn kind_of(&self, name: &str) -> Option<Kind> {
-        Kind::NAMED.into_iter().find(|kind| self.generators.get(*kind, name).is_some())
+        let keyed = || self.keyed(name).ok().map(|_| Kind::Sequence);
+        Kind::NAMED.into_iter().find(|kind| self.generators.get(*kind, name).is_some()).or_else(keyed)
     }
 
     /// Waits for the slow path among other requests; before that, if IDs are wanted, for a lease that has to be asked for
@@ -431,6 +435,13 @@ impl Minter {
         }
         if !self.generators.has_room() {
             return Err(full());
+        }
+        if namespace.sequences().is_some() {
+            return self.define_keyed(namespace);
+        }
+        if self.keyed.contains(&name) {
+            self.generators.end(&name, Ended::Contradicted);
+            return Err(conflict());
         }
         if Layout::of(&namespace).is_none() {
             return Err(Refusal::UnknownGenerator { kind: namespace.kind(), name: name.to_string() });

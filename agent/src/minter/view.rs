@@ -148,7 +148,9 @@ impl Minter {
     pub fn definition(&self, kind: Kind, name: &GeneratorName) -> Option<Namespace> {
         let alias = self.generators.alias(name).filter(|alias| alias.kind() == kind);
         let own = || self.generators.get(kind, name.as_str()).map(|generator| generator.namespace.clone());
-        alias.map(|alias| Namespace::clone(&alias)).or_else(own)
+        let keyed =
+            || Some(Namespace::clone(self.keyed_names().get(name.as_str()).filter(|_| kind == Kind::Sequence)?));
+        alias.map(|alias| Namespace::clone(&alias)).or_else(own).or_else(keyed)
     }
 
     /// The templates of all string generators.

@@ -1,6 +1,8 @@
 //! `MintService`: the same IDs that an agent gives by HTTP, over tarpc.
 
+use crate::lease::Generation;
 use crate::namespace::Namespace;
+use crate::sequence::{Route, Section, Slot};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -24,6 +26,86 @@ pub trait MintService {
     async fn ids(name: String, n: u32, biz: String, custom: String) -> Result<Vec<String>, MintFailure>;
     /// `n` numbers of the generator `name` of kind `segment`: each once, growing within a segment.
     async fn segment(name: String, n: u32) -> Result<Vec<u64>, MintFailure>;
+    /// The next `n` numbers of one key of a name of kind `sequence`.
+    async fn sequence(call: SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, MintFailure>;
+    /// Numbers of up to [`KEYS_PER_CALL_MAX`] keys, each for itself, in the order in which they are asked for.
+    async fn sequence_many(call: SequenceCall, keys: Vec<KeyAsked>) -> Result<KeysReply, MintFailure>;
+    /// The last number that may have been given for a key: none larger was, and the next one is. Nothing is given.
+    async fn sequence_current(call: SequenceCall, slot: Slot) -> Result<KeyReply, MintFailure>;
+    /// Who serves which sections of a name, from that one on.
+    async fn sequence_routes(name: String, from: Section) -> Result<SequenceRoutes, MintFailure>;
+}
+
+/// Keys in one call over RPC at most: as many as fit a frame, whatever they ask for.
+pub const KEYS_PER_CALL_MAX: usize = 5_000;
+
+/// What a call for numbers of keys says beside the keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceCall {
+    /// Which name.
+    pub name: String,
+    /// The highest `g` of the routes by which the caller chose this agent, 0 if it has none; routes that it may not know are added
+    /// to the answer. `None`: no routes are wanted.
+    pub g: Option<Generation>,
+    /// What an agent that does not serve a key is to do.
+    pub passing: Passing,
+}
+
+/// What becomes of a call for a key that another agent serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Passing {
+    /// It is passed on to whoever serves it.
+    #[default]
+    On,
+    /// It is refused with the route ([`MintCode::Misdirected`]). What was passed on is never passed on again.
+    Back,
+}
+
+/// Who serves which sections of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceRoutes {
+    /// The section of a slot is the slot divided by this, without the rest.
+    pub keys_per_section: u32,
+    /// Ascending; sections that nobody serves are not among them.
+    pub routes: Vec<Route>,
+    /// Where to go on, if there are more.
+    pub next: Option<Section>,
+}
+
+/// What is asked for of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KeyAsked {
+    /// The key's.
+    pub slot: Slot,
+    /// How many numbers, 1 or more.
+    pub n: u32,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum KeyOutcome {
+    /// The first of the numbers; the others follow on it.
+    Given(u64),
+    /// None was given.
+    Refused(MintCode),
+}
+
+/// The answer about one key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyReply {
+    /// What came of it.
+    pub outcome: KeyOutcome,
+    /// Routes that the caller may not know.
+    pub routes: Vec<Route>,
+}
+
+/// The answer about several keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeysReply {
+    /// One for each key, in the order asked for.
+    pub outcomes: Vec<KeyOutcome>,
+    /// Routes that the caller may not know.
+    pub routes: Vec<Route>,
 }
 
 /// Why no ID came.
@@ -101,8 +183,10 @@ codes! {
     StrategyMissing = "strategy_missing", 503;
     /// The name's strategy made no IDs, or such that it does not read back.
     StrategyFailed = "strategy_failed", 503;
-    /// The masters have not granted a segment of the name's numbers yet.
+    /// The numbers' range is on its way: a segment that a master has not granted yet, a section that is moving.
     SegmentPending = "segment_pending", 503;
+    /// Another agent serves this key, and the caller did not want the call to be passed on.
+    Misdirected = "misdirected", 421;
 }
 
 impl fmt::Display for MintCode {

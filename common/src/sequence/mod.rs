@@ -4,9 +4,13 @@
 //! serves a section gives each slot's next number below it ([`section`](Section)). There are [`SLOTS`] slots in a name.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod key;
 mod route;
+mod table;
 
+pub use key::{InvalidKey, KEY_LEN_MAX, Slot};
 pub use route::{Route, ServedAt};
+pub use table::RouteTable;
 
 use crate::namespace::{GeneratorName, NameError};
 use serde::{Deserialize, Serialize};

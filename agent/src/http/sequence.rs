@@ -1,0 +1,417 @@
+//! Numbers of keys over HTTP.
+
+use super::accept::Media;
+use super::mint::{answer, media};
+use super::openapi::ProblemBody;
+use super::problem::Problem;
+use super::rate::CallerAddress;
+use super::sequence_body::{self, KEYS_MAX, Shown};
+use super::{Agent, body, lines};
+use crate::plugin::Caller;
+use crate::sequences::{Answer, Call, Outcome, Sequences};
+use axum::body::{Body, to_bytes};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use common::kind::Kind;
+use common::lease::Generation;
+use common::net::budget::Charge;
+use common::rpc::mint::{KeyAsked, MintCode, Passing};
+use common::sequence::{KEY_LEN_MAX, Route, Section, Slot};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Routes of an answer that is not JSON.
+const ROUTE_HEADER: &str = "uniq-route";
+/// Bytes of a number in an answer at most, with what stands around it.
+const NUMBER_LEN_MAX: usize = 24;
+/// Bytes of an error of one key in an answer.
+const ERROR_LEN_MAX: usize = 512;
+/// A body, in bytes: as many keys as there may be, as JSON writes them at its longest.
+const BODY_LEN_MAX: usize = KEYS_MAX * (6 * KEY_LEN_MAX + 40);
+/// What one may be unless its length is said.
+const BODY_LEN_USUAL: usize = 1 << 20;
+/// How long it may take to come.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// What a number that was refused is in a packed answer: no key is ever given it.
+const NONE: u64 = 0;
+
+type Place = Result<Path<(String, String)>, PathRejection>;
+
+/// What a request may say beside its keys.
+#[derive(Debug, Default)]
+struct KeyQuery {
+    n: Option<u32>,
+    from: Option<u32>,
+    call: Call,
+}
+
+impl KeyQuery {
+    /// Of a request in which only `allowed` may stand, each once.
+    fn of(uri: &Uri, allowed: &[&str], n_max: u32) -> Result<Self, Problem> {
+        let mut query = Self::default();
+        if uri.query().is_none_or(str::is_empty) {
+            return Ok(query);
+        }
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|_| Problem::bad_parameter("the query is malformed: write name=value&name=value"))?;
+        let mut seen = Vec::new();
+        for (name, value) in &pairs {
+            if !allowed.contains(&name.as_str()) {
+                let name: String = name.chars().take(32).collect();
+                let why = format!("there is no parameter '{name}' here; there are {}", allowed.join(", "));
+                return Err(Problem::bad_parameter(why));
+            }
+            if seen.contains(&name) {
+                return Err(Problem::bad_parameter(format!("{name} is there twice")));
+            }
+            seen.push(name);
+            query.set(name, value, n_max)?;
+        }
+        Ok(query)
+    }
+
+    fn set(&mut self, name: &str, value: &str, n_max: u32) -> Result<(), Problem> {
+        let shown: String = value.chars().take(32).collect();
+        let wrong = |there: String| Problem::bad_parameter(format!("{name}: '{shown}' is not {there}"));
+        let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+        let number = || value.parse::<u64>().ok().filter(|_| digits);
+        let small = || number().and_then(|number| u32::try_from(number).ok());
+        match name {
+            "n" => {
+                let n = small().filter(|n| (1..=n_max).contains(n));
+                self.n = Some(n.ok_or_else(|| wrong(format!("a number from 1 to {n_max}")))?);
+            }
+            "g" => {
+                let g = number().ok_or_else(|| wrong("the g of a route: a whole number".to_owned()))?;
+                self.call.g = Some(Generation(g));
+            }
+            "from" => self.from = Some(small().ok_or_else(|| wrong("the number of a section".to_owned()))?),
+            _ => {
+                self.call.passing = match value {
+                    "yes" => Passing::On,
+                    "no" => Passing::Back,
+                    _ => return Err(wrong("yes or no".to_owned())),
+                };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The next number of a key, or several.
+#[utoipa::path(
+    get, post, path = "/sequence/{name}/{key}", tag = "ids", operation_id = "sequence",
+    params(
+        ("name" = String, Path, description = "The generator"),
+        ("key" = String, Path, description = "1 to 128 bytes of text; a whole number below 2^32 has a counter of its own"),
+        ("n" = Option<u32>, Query, description = "How many consecutive numbers; 1 unless it is said", minimum = 1, maximum = 1_000_000),
+        ("g" = Option<u64>, Query, description = "The g of the route by which this agent was chosen, 0 without one: a newer route is added to the answer"),
+        ("forward" = Option<String>, Query, description = "`no`: if another agent serves the key, say which (421) and do not pass the call on")
+    ),
+    responses(
+        (status = 200, description = "The numbers: one a line; JSON, with `routes` if there are some to tell; packed", body = super::openapi::Ids),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`unknown_generator`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 421, description = "`misdirected`, with `routes`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "`serial_exhausted`, for ever", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`segment_pending`, `masters_unavailable`, `wrong_cluster`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    )
+)]
+pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    let query = KeyQuery::of(&head.uri, &["n", "g", "forward"], agent.batch_max);
+    let n = query.as_ref().ok().and_then(|query| query.n).unwrap_or(1);
+    let answered = agent.one(&place, query, n, &head).await;
+    agent.or_told(answered, place.as_ref().map_or("", |Path((name, _))| name), n, &head)
+}
+
+/// The last number that may have been given for a key; nothing is given.
+#[utoipa::path(
+    get, path = "/sequence/{name}/{key}/current", tag = "ids",
+    params(
+        ("name" = String, Path, description = "The generator"),
+        ("key" = String, Path, description = "The key"),
+        ("g" = Option<u64>, Query, description = "As for numbers"),
+        ("forward" = Option<String>, Query, description = "As for numbers")
+    ),
+    responses(
+        (status = 200, description = "None larger was given for the key before, and the next one is larger; 0 if there was none", body = super::openapi::Ids),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`unknown_generator`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 421, description = "`misdirected`, with `routes`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`segment_pending`, `masters_unavailable`, `wrong_cluster`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
+    )
+)]
+pub(super) async fn current(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    let query = KeyQuery::of(&head.uri, &["g", "forward"], agent.batch_max);
+    let answered = agent.one(&place, query, 0, &head).await;
+    agent.or_told(answered, place.as_ref().map_or("", |Path((name, _))| name), 1, &head)
+}
+
+/// Numbers of many keys at once.
+#[utoipa::path(
+    post, path = "/sequence/{name}", tag = "ids", operation_id = "sequence_many",
+    params(
+        ("name" = String, Path, description = "The generator"),
+        ("g" = Option<u64>, Query, description = "The highest g of the routes by which this agent was chosen, 0 without one"),
+        ("forward" = Option<String>, Query, description = "As for one key")
+    ),
+    request_body(content = String, content_type = "text/plain", description = "Up to 10,000 keys: a key a line, or `{\"key\":..,\"n\":..}` a line; as application/octet-stream numbers of 8 bytes, big-endian"),
+    responses(
+        (status = 200, description = "The first number of each key in the order asked for. A key that got none: `!` and the code on its line; null in JSON, with the reason in `errors`; 0 packed", body = super::openapi::Ids),
+        (status = 400, description = "`bad_parameter`; nothing was given", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`unknown_generator`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 421, description = "`misdirected`: no key got a number", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 429, description = "`serial_exhausted`: no key got a number", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`segment_pending`, `masters_unavailable`, `wrong_cluster`, `overloaded`: no key got a number", body = ProblemBody, content_type = "application/problem+json")
+    )
+)]
+pub(super) async fn many(
+    State(agent): State<Arc<Agent>>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    let (head, sent) = request.into_parts();
+    let answered = agent.many(&name, &head, sent).await;
+    agent.or_told(answered, name.as_ref().map_or("", |Path(name)| name), 1, &head)
+}
+
+/// Who serves which sections of a name.
+#[utoipa::path(
+    get, path = "/sequences/{name}/routes", tag = "ids",
+    params(
+        ("name" = String, Path, description = "The generator"),
+        ("from" = Option<u32>, Query, description = "The first section; `next` of the answer before")
+    ),
+    responses(
+        (status = 200, description = "Routes, ascending; sections that nobody serves are not among them"),
+        (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`unknown_generator`", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "`masters_unavailable`", body = ProblemBody, content_type = "application/problem+json")
+    )
+)]
+pub(super) async fn routes(
+    State(agent): State<Arc<Agent>>,
+    name: Result<Path<String>, PathRejection>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let Path(name) = name.map_err(|_| Problem::bad_parameter("the name is not text"))?;
+    let query = KeyQuery::of(&uri, &["from"], agent.batch_max)?;
+    let sequences = agent.sequences(&name)?;
+    let said = sequences.routes(&name, Section(query.from.unwrap_or(0))).await.map_err(|e| agent.refused(&e))?;
+    let document = json!({
+        "name": name,
+        "keys_per_section": said.keys_per_section,
+        "routes": said.routes.iter().map(shown).collect::<Vec<_>>(),
+        "next": said.next.map(|Section(next)| next),
+    });
+    Ok(body(StatusCode::OK, HeaderValue::from_static("application/json"), document.to_string().into()))
+}
+
+impl Agent {
+    fn sequences(&self, name: &str) -> Result<&Arc<Sequences>, Problem> {
+        let none = || self.refused(&self.minter.keyed(name).err().unwrap_or(crate::refusal::Refusal::SectionPending));
+        self.sequences.as_ref().ok_or_else(none)
+    }
+
+    /// A problem is told of, and counted.
+    fn or_told(&self, answered: Result<Response, Problem>, name: &str, n: u32, head: &Parts) -> Response {
+        answered.unwrap_or_else(|problem| {
+            let caller = head.extensions.get::<CallerAddress>();
+            let caller = caller.map_or(Caller::Label("unknown"), |CallerAddress(from)| Caller::Address(*from));
+            self.tell(Kind::Sequence, name, n, caller, &problem);
+            problem.into_response()
+        })
+    }
+
+    /// `n` numbers of one key; with `n` 0 the last that may have been given.
+    async fn one(
+        &self,
+        place: &Place,
+        query: Result<KeyQuery, Problem>,
+        n: u32,
+        head: &Parts,
+    ) -> Result<Response, Problem> {
+        let Ok(Path((name, key))) = place else {
+            return Err(Problem::bad_parameter("the name and the key are text in UTF-8, percent-encoded"));
+        };
+        let call = query?.call;
+        let media = media(&head.headers)?;
+        let slot = Slot::of(key).map_err(|e| Problem::bad_parameter(e.to_string()))?;
+        let sequences = self.sequences(name)?;
+        let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
+        let room = self.room(n.max(1), NUMBER_LEN_MAX)?;
+        let next = if n > 0 { sequences.try_next(&name, slot, n, call) } else { None };
+        let (first, routes) = match next {
+            Some(first) => (first, Vec::new()),
+            None => {
+                let Answer { outcomes, routes } = Box::pin(sequences.next(&name, &[KeyAsked { slot, n }], call)).await;
+                match outcomes.first() {
+                    Some(Outcome::Given(first)) => (*first, routes),
+                    Some(Outcome::Refused(code)) => {
+                        let problem = self.refused(&sequences.refusal(&name, *code));
+                        return Err(problem.with_routes(routes.iter().map(shown).collect()));
+                    }
+                    None => return Err(self.overloaded("this call got lost; ask again")),
+                }
+            }
+        };
+        Ok(written(media, first, n.max(1), &routes, room))
+    }
+
+    async fn many(
+        &self,
+        name: &Result<Path<String>, PathRejection>,
+        head: &Parts,
+        sent: Body,
+    ) -> Result<Response, Problem> {
+        let Ok(Path(name)) = name else { return Err(Problem::bad_parameter("the name is not text")) };
+        let call = KeyQuery::of(&head.uri, &["g", "forward"], self.batch_max)?.call;
+        let media = media(&head.headers)?;
+        let sequences = self.sequences(name)?;
+        let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
+        let keys = self.keys(head, sent).await?;
+        let each = if media == Media::Json { NUMBER_LEN_MAX + ERROR_LEN_MAX } else { NUMBER_LEN_MAX };
+        let room = self.room(u32::try_from(keys.len()).unwrap_or(u32::MAX), each)?;
+        let Answer { outcomes, routes } = Box::pin(sequences.next(&name, &keys, call)).await;
+        let first_refused = outcomes.iter().find_map(|outcome| match outcome {
+            Outcome::Refused(code) => Some(*code),
+            Outcome::Given(_) => None,
+        });
+        let detail = |code| sequences.refusal(&name, code).to_string();
+        match first_refused {
+            Some(code) if !outcomes.iter().any(|outcome| matches!(outcome, Outcome::Given(_))) => {
+                let problem = self.refused(&sequences.refusal(&name, code));
+                Err(problem.with_routes(routes.iter().map(shown).collect()))
+            }
+            _ => Ok(each_written(media, &outcomes, &routes, detail, room)),
+        }
+    }
+
+    /// Reads the keys of a call for many.
+    async fn keys(&self, head: &Parts, sent: Body) -> Result<Vec<KeyAsked>, Problem> {
+        let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let said = text(header::CONTENT_LENGTH).and_then(|len| len.parse::<usize>().ok());
+        let max = said.unwrap_or(BODY_LEN_USUAL).min(BODY_LEN_MAX);
+        // The bytes, and the keys that are read from them.
+        let room = self.body_memory.try_take(max.saturating_add(KEYS_MAX * size_of::<KeyAsked>()));
+        let _room = room.ok_or_else(|| self.overloaded("too many large calls are under way; ask again"))?;
+        let too_long = |_| {
+            let why = "the keys have at most {max} bytes, and a body without a length at most {usual}";
+            let why = why.replace("{max}", &BODY_LEN_MAX.to_string());
+            Problem::bad_parameter(why.replace("{usual}", &BODY_LEN_USUAL.to_string()))
+        };
+        let too_slow = |_| Problem::bad_parameter(format!("the keys did not come within {} s", BODY_TIMEOUT.as_secs()));
+        let whole = tokio::time::timeout(BODY_TIMEOUT, to_bytes(sent, max)).await;
+        let whole = whole.map_err(too_slow)?.map_err(too_long)?;
+        let media_type = text(header::CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
+        if media_type.is_some_and(|media| media.eq_ignore_ascii_case("application/octet-stream")) {
+            return sequence_body::packed(&whole);
+        }
+        sequence_body::lines(&whole, self.batch_max)
+    }
+}
+
+/// A route as callers read it.
+fn shown(route: &Route) -> Value {
+    let Route { from, to, address, g } = route;
+    let shown = Shown { from: from.0, to: to.0, g: g.0, http: &address.http, rpc: &address.rpc };
+    serde_json::to_value(shown).unwrap_or_default()
+}
+
+/// `n` numbers from `first` on.
+fn written(media: Media, first: u64, n: u32, routes: &[Route], room: Charge) -> Response {
+    let mut out = Vec::new();
+    match media {
+        Media::Text => lines::numbers(first, n, b"\n", &mut out),
+        Media::Packed => lines::packed(first, n, &mut out),
+        Media::Json => {
+            out.extend_from_slice(b"{\"ids\":[\"");
+            lines::numbers(first, n, b"\",\"", &mut out);
+            out.truncate(out.len().saturating_sub(2));
+            out.push(b']');
+            end_json(routes, &mut out);
+        }
+    }
+    with_routes(answer(media, out, room), media, routes)
+}
+
+/// A number, or a refusal, for each key.
+fn each_written(
+    media: Media,
+    outcomes: &[Outcome],
+    routes: &[Route],
+    detail: impl Fn(MintCode) -> String,
+    room: Charge,
+) -> Response {
+    let mut out = Vec::new();
+    let mut digits = itoa::Buffer::new();
+    let mut errors = Vec::new();
+    if media == Media::Json {
+        out.extend_from_slice(b"{\"ids\":[");
+    }
+    for (at, outcome) in outcomes.iter().enumerate() {
+        match (media, outcome) {
+            (Media::Text, Outcome::Given(number)) => {
+                out.extend_from_slice(digits.format(*number).as_bytes());
+                out.push(b'\n');
+            }
+            (Media::Text, Outcome::Refused(code)) => out.extend_from_slice(format!("!{code}\n").as_bytes()),
+            (Media::Packed, Outcome::Given(number)) => out.extend_from_slice(&number.to_be_bytes()),
+            (Media::Packed, Outcome::Refused(_)) => out.extend_from_slice(&NONE.to_be_bytes()),
+            (Media::Json, outcome) => {
+                if at > 0 {
+                    out.push(b',');
+                }
+                match outcome {
+                    Outcome::Given(number) => {
+                        out.push(b'"');
+                        out.extend_from_slice(digits.format(*number).as_bytes());
+                        out.push(b'"');
+                    }
+                    Outcome::Refused(code) => {
+                        out.extend_from_slice(b"null");
+                        errors.push(json!({ "at": at, "code": code.as_str(), "detail": detail(*code) }));
+                    }
+                }
+            }
+        }
+    }
+    if media == Media::Json {
+        out.push(b']');
+        if !errors.is_empty() {
+            out.extend_from_slice(b",\"errors\":");
+            out.extend_from_slice(Value::from(errors).to_string().as_bytes());
+        }
+        end_json(routes, &mut out);
+    }
+    with_routes(answer(media, out, room), media, routes)
+}
+
+/// The end of a JSON answer, with the routes that there are to tell.
+fn end_json(routes: &[Route], out: &mut Vec<u8>) {
+    if !routes.is_empty() {
+        out.extend_from_slice(b",\"routes\":");
+        let routes: Vec<Value> = routes.iter().map(shown).collect();
+        out.extend_from_slice(Value::from(routes).to_string().as_bytes());
+    }
+    out.push(b'}');
+}
+
+/// Routes of an answer that is not JSON stand in its head, a line each.
+fn with_routes(mut response: Response, media: Media, routes: &[Route]) -> Response {
+    if media != Media::Json {
+        for Route { from, to, address, g } in routes {
+            let line = format!("{}-{}; g={g}; http={}; rpc={}", from.0, to.0, address.http, address.rpc);
+            if let Ok(line) = HeaderValue::from_str(&line) {
+                response.headers_mut().append(ROUTE_HEADER, line);
+            }
+        }
+    }
+    response
+}

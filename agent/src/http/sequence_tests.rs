@@ -1,0 +1,214 @@
+//! Numbers of keys over HTTP, with masters that do what a test says.
+
+use super::tests::Answer;
+use super::*;
+use crate::sequences::tests::masters::{Masters, Record};
+use crate::sequences::tests::{self as kit, agent_of};
+use axum::body::to_bytes;
+use axum::http::Method;
+use serde_json::json;
+use std::collections::HashSet;
+use tower::ServiceExt as _;
+
+struct Served {
+    router: Router,
+    agent: kit::Agent,
+    masters: Masters,
+}
+
+async fn site_at(addresses: &[String], masters: &Masters, width: u8) -> Served {
+    let agent = agent_of(addresses, 1 << 24, width).await;
+    let (minter, sequences) = (Arc::clone(&agent.minter), Arc::clone(&agent.sequences));
+    let served = Agent::new(minter, Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
+    let served = served.with_sequences(sequences);
+    let site = Site::new(served, common::hosts::HostNames::default());
+    Served { router: site.router, agent, masters: masters.clone() }
+}
+
+async fn site() -> Served {
+    let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
+    let site = site_at(&masters.listen().await, &masters, 63).await;
+    masters.session(0).await;
+    site
+}
+
+impl Served {
+    async fn call(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost:6200");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let response = self.router.clone().oneshot(request.body(body.into()).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.call(Method::GET, path, &[], "").await
+    }
+
+    async fn post(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+        self.call(Method::POST, path, headers, body).await
+    }
+}
+
+#[tokio::test]
+async fn each_key_has_numbers_of_its_own_in_every_media_type() {
+    let site = site().await;
+    assert_eq!(site.get("/sequence/orders/42").await.text(), "1\n");
+    let answer = site.post("/sequence/orders/42?n=3", &[("accept", "application/json")], "").await;
+    assert_eq!(answer.json(), json!({ "ids": ["2", "3", "4"] }));
+    let packed = site.post("/sequence/orders/42?n=2", &[("accept", "application/octet-stream")], "").await;
+    assert_eq!(packed.body, [5u64, 6].map(u64::to_be_bytes).concat());
+    assert_eq!(site.get("/sequence/orders/42/current").await.text(), "6\n");
+    assert_eq!(site.get("/sequence/orders/43/current").await.text(), "0\n");
+    assert_eq!(site.get("/sequence/orders/43?n=250").await.text().lines().last(), Some("250"), "beyond a step");
+    // A text is another key than the number, and is written as one segment of the path.
+    assert_eq!(site.get("/sequence/orders/user%2F7%20%C3%BC").await.text(), "1\n");
+    let header = site.get("/sequence/orders/42").await;
+    assert_eq!(header.header("cache-control"), "no-store");
+    assert_eq!(header.header("uniq-route"), "", "nobody asked for routes");
+}
+
+#[tokio::test]
+async fn bad_input_has_a_code_and_costs_no_number() {
+    let site = site().await;
+    assert_eq!(site.get("/sequence/orders/42").await.text(), "1\n");
+    let long = "k".repeat(129);
+    for path in [
+        "/sequence/orders/42?n=0".to_owned(),
+        "/sequence/orders/42?n=100001".to_owned(),
+        "/sequence/orders/42?n=1&n=1".to_owned(),
+        "/sequence/orders/42?m=1".to_owned(),
+        "/sequence/orders/42?format=hex".to_owned(),
+        "/sequence/orders/42?g=-1".to_owned(),
+        "/sequence/orders/42?forward=maybe".to_owned(),
+        "/sequence/orders/42/current?n=1".to_owned(),
+        "/sequence/orders/%FF".to_owned(),
+        format!("/sequence/orders/{long}"),
+        "/sequences/orders/routes?from=x".to_owned(),
+        "/id/orders".to_owned(),
+    ] {
+        assert_eq!(site.get(&path).await.problem(), (400, "bad_parameter".to_owned()), "{path}");
+    }
+    for path in ["/sequence/nothing/42", "/sequence/nothing/42/current", "/sequences/nothing/routes"] {
+        assert_eq!(site.get(path).await.problem(), (404, "unknown_generator".to_owned()), "{path}");
+    }
+    let unacceptable = site.call(Method::GET, "/sequence/orders/42", &[("accept", "image/png")], "").await;
+    assert_eq!(unacceptable.problem().0, 400);
+    assert_eq!(site.get("/sequence/orders").await.status, StatusCode::METHOD_NOT_ALLOWED);
+    for body in ["", "1\n\n2", "{\"key\":1,\"n\":0}", "{\"key\":1.5}", &"1\n".repeat(10_001), &format!("1\n{long}")] {
+        let answer = site.post("/sequence/orders", &[], body.to_owned()).await;
+        assert_eq!(answer.problem(), (400, "bad_parameter".to_owned()), "{body:.20}");
+    }
+    let packed = [("content-type", "application/octet-stream")];
+    assert_eq!(site.post("/sequence/orders", &packed, vec![0; 12]).await.problem().0, 400);
+    assert_eq!(site.get("/sequence/orders/42").await.text(), "2\n");
+    assert_eq!(site.get("/sequence/orders/1/current").await.text(), "0\n", "nothing was given of what was refused");
+}
+
+#[tokio::test]
+async fn many_keys_at_once_come_in_the_order_asked_for() {
+    let site = site().await;
+    let body = "42\n{\"key\":42,\"n\":5}\n{\"key\":\"7\"}\nuser 7\n42\n";
+    assert_eq!(site.post("/sequence/orders", &[], body).await.text(), "1\n2\n1\n1\n7\n");
+    let answer = site.post("/sequence/orders", &[("accept", "application/json")], body).await;
+    assert_eq!(answer.json(), json!({ "ids": ["8", "9", "2", "2", "14"] }));
+    let keys: Vec<u8> = [7u64, 42, 7].iter().flat_map(|key| key.to_be_bytes()).collect();
+    let headers = [("content-type", "application/octet-stream"), ("accept", "application/octet-stream")];
+    let packed = site.post("/sequence/orders", &headers, keys).await;
+    assert_eq!(packed.body, [3u64, 15, 4].map(u64::to_be_bytes).concat());
+    let many: String = (0..10_000).map(|key| format!("{}\n", key * 3)).collect();
+    let answer = site.post("/sequence/orders", &[], many).await;
+    assert_eq!(answer.text().lines().count(), 10_000);
+    assert!(answer.text().lines().all(|line| line == "1" || line == "16"), "one of them is 42");
+}
+
+#[tokio::test]
+async fn keys_that_get_nothing_are_told_one_by_one() {
+    let last = u64::from(u32::MAX);
+    let masters = Masters::new("orders", 3_000, 100, last);
+    let site = site_at(&masters.listen().await, &masters, 32).await;
+    let first = masters.session(0).await;
+    masters.with(|state| drop(state.records.insert(0, Record { g: 1, owner: Some(first), max_seq: last })));
+    let body = "1\n11\n";
+    assert_eq!(site.post("/sequence/orders", &[], body).await.text(), "!serial_exhausted\n1\n");
+    let json = site.post("/sequence/orders", &[("accept", "application/json")], body).await.json();
+    assert_eq!(json["ids"], json!([null, "2"]));
+    assert_eq!((&json["errors"][0]["at"], &json["errors"][0]["code"]), (&json!(0), &json!("serial_exhausted")));
+    let packed = site.post("/sequence/orders", &[("accept", "application/octet-stream")], body).await;
+    assert_eq!(packed.body, [0u64, 3].map(u64::to_be_bytes).concat());
+    let none = site.post("/sequence/orders", &[], "1\n2\n").await;
+    assert_eq!((none.problem(), none.header("retry-after")), ((429, "serial_exhausted".to_owned()), ""));
+    let one = site.get("/sequence/orders/1").await;
+    assert_eq!((one.problem(), one.header("retry-after")), ((429, "serial_exhausted".to_owned()), ""));
+}
+
+#[tokio::test]
+async fn routes_come_with_answers_to_those_who_know_less() {
+    let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
+    let addresses = masters.listen().await;
+    let one = site_at(&addresses, &masters, 63).await;
+    let first = masters.session(0).await;
+    let two = site_at(&addresses, &masters, 63).await;
+    masters.session(1).await;
+    masters.give(0..3, first);
+    assert_eq!(two.get("/sequence/orders/5").await.text(), "1\n", "passed on");
+    let json = [("accept", "application/json")];
+    let told = two.post("/sequence/orders/5?g=0", &json, "").await.json();
+    let route = &told["routes"][0];
+    assert_eq!(
+        (&told["ids"], &route["from"], &route["to"], &route["g"]),
+        (&json!(["2"]), &json!(0), &json!(1), &json!(1))
+    );
+    let at = route["rpc"].as_str().unwrap();
+    let line = two.get("/sequence/orders/5?g=0").await;
+    assert_eq!(line.header("uniq-route"), format!("0-1; g=1; http={}; rpc={at}", at.replace("127.0.0.1", "localhost")));
+    let refused = two.get("/sequence/orders/5?forward=no").await;
+    assert_eq!(refused.problem(), (421, "misdirected".to_owned()));
+    assert_eq!(refused.json()["routes"][0], *route);
+    let all = two.get("/sequences/orders/routes?from=1").await.json();
+    assert_eq!(
+        (&all["keys_per_section"], &all["next"], all["routes"].as_array().unwrap().len()),
+        (&json!(10), &json!(null), 2)
+    );
+    assert_eq!(one.post("/sequence/orders/5?g=1&forward=no", &json, "").await.json(), json!({ "ids": ["4"] }));
+    let own = one.post("/sequence/orders/5?g=0", &json, "").await.json();
+    assert_eq!((&own["routes"][0]["g"], &own["routes"][0]["rpc"]), (&json!(1), &json!(at)));
+    let many = two.post("/sequence/orders?g=7", &json, "5\n6\n").await.json();
+    assert_eq!((&many["ids"], &many["routes"][0]["rpc"]), (&json!(["6", "1"]), &json!(at)));
+    let metrics = two.get("/metrics").await;
+    for line in
+        ["uniq_sequence_forwarded_total 5", "uniq_sequence_misdirected_total 1", "uniq_sequence_masters_answering 2"]
+    {
+        assert!(metrics.text().contains(line), "{line}: {}", metrics.text());
+    }
+    let status = one.get("/status").await.json();
+    assert_eq!((&status["sequences"]["sections"], &status["sequences"]["loaded"]), (&json!(3), &json!(1)));
+    drop((one.agent, two.masters));
+}
+
+#[tokio::test]
+async fn side_by_side_no_number_of_a_key_comes_twice() {
+    let site = Arc::new(site().await);
+    let calls = (0..64).map(|nth| {
+        let site = Arc::clone(&site);
+        tokio::spawn(async move {
+            let mut last = 0;
+            let mut all = Vec::new();
+            for n in 0..20 {
+                let answer = match nth % 2 {
+                    0 => site.get("/sequence/orders/5").await,
+                    _ => site.post("/sequence/orders", &[], format!("5\n{}\n", 100 + n)).await,
+                };
+                let number: u64 = answer.text().lines().next().unwrap().parse().unwrap();
+                assert!(number > last);
+                last = number;
+                all.push(number);
+            }
+            all
+        })
+    });
+    let all = futures::future::join_all(calls).await.into_iter().flat_map(Result::unwrap).collect::<Vec<_>>();
+    let different: HashSet<u64> = all.iter().copied().collect();
+    assert_eq!((all.len(), different.len(), different.iter().max()), (1_280, 1_280, Some(&1_280)));
+}

@@ -1,0 +1,66 @@
+//! Numbers of keys over tarpc.
+
+use super::Server;
+use crate::refusal::{NAME_SHOWN_MAX, Refusal};
+use crate::sequences::{Answer, Call};
+use common::kind::Kind;
+use common::rpc::mint::{KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, SequenceCall};
+use common::sequence::Slot;
+
+/// What an outcome takes at most until it is sent, in bytes: in memory and in the frame.
+const OUTCOME_WEIGHT: usize = 32;
+/// What an answer with routes takes at most.
+pub(super) const ROUTES_WEIGHT: usize = 256 << 10;
+
+/// What the answer about so many keys takes at most until it is sent, in bytes.
+pub(super) fn weight(keys: usize) -> usize {
+    keys.min(KEYS_PER_CALL_MAX).saturating_mul(OUTCOME_WEIGHT)
+}
+
+/// The answer about the one key that there is.
+pub(super) fn of_one(answer: Answer) -> KeyReply {
+    let outcome = answer.outcomes.first().copied().unwrap_or(KeyOutcome::Refused(MintCode::SegmentPending));
+    KeyReply { outcome, routes: answer.routes }
+}
+
+/// Said by an agent without sequences.
+pub(super) fn none(name: &str) -> Refusal {
+    Refusal::UnknownGenerator { kind: Kind::Sequence, name: name.chars().take(NAME_SHOWN_MAX).collect() }
+}
+
+impl Server {
+    pub(super) async fn next_of(&self, call: &SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, Refusal> {
+        self.check_n(n)?;
+        self.keyed(call, &[KeyAsked { slot, n }]).await.map(of_one)
+    }
+
+    pub(super) async fn next_of_many(&self, call: &SequenceCall, keys: &[KeyAsked]) -> Result<KeysReply, Refusal> {
+        if keys.is_empty() || keys.len() > KEYS_PER_CALL_MAX {
+            let why = format!("{} keys: there may be 1 to {KEYS_PER_CALL_MAX} in one call", keys.len());
+            return Err(Refusal::BadParameter(why));
+        }
+        keys.iter().try_for_each(|key| self.check_n(key.n))?;
+        let Answer { outcomes, routes } = self.keyed(call, keys).await?;
+        Ok(KeysReply { outcomes, routes })
+    }
+
+    fn check_n(&self, n: u32) -> Result<(), Refusal> {
+        if (1..=self.batch_max).contains(&n) {
+            return Ok(());
+        }
+        Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {}", self.batch_max)))
+    }
+
+    pub(super) async fn keyed(&self, call: &SequenceCall, keys: &[KeyAsked]) -> Result<Answer, Refusal> {
+        let sequences = self.sequences.as_ref().ok_or_else(|| none(&call.name))?;
+        let name = sequences.name(&call.name).await?;
+        let said = Call { g: call.g, passing: call.passing };
+        if let [key] = keys
+            && key.n > 0
+            && let Some(first) = sequences.try_next(&name, key.slot, key.n, said)
+        {
+            return Ok(Answer { outcomes: vec![KeyOutcome::Given(first)], routes: Vec::new() });
+        }
+        Ok(sequences.next(&name, keys, said).await)
+    }
+}

@@ -1,0 +1,209 @@
+//! When masters are asked to keep our sections, and what their answers mean.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::held::{Held, HeldRange};
+use common::lease::Generation;
+use common::namespace::GeneratorName;
+use common::rpc::ranges::KeepReply;
+use common::time::{BootMs, SpanMs};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The shortest lease of sections that makes sense,
+pub const LEASE_MIN: SpanMs = SpanMs(100);
+/// and the longest.
+pub const LEASE_MAX: SpanMs = SpanMs::seconds(600);
+/// What is reckoned with before a master has said how long it is.
+const LEASE_DEFAULT: SpanMs = SpanMs::seconds(5);
+/// A lease is kept so many times before it would end.
+const KEEPS_A_LEASE: i64 = 3;
+/// Of a lease, in hundredths, that a new owner waits: clocks differ in their rates by a hundredth at most, each of the two.
+const WAIT_PERCENT: i64 = 103;
+/// Sections whose lease ended are remembered for as many leases: listed again under the same `g` they need not wait again.
+const REMEMBERED_LEASES: i64 = 10;
+
+/// An answer to a question of ours, with the moments around it.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// When the question was about to be sent.
+    pub sent: BootMs,
+    /// When the answer had come.
+    pub received: BootMs,
+    /// What it says.
+    pub reply: KeepReply,
+}
+
+/// Why an answer is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotKept {
+    /// No lease is that long.
+    #[error("a lease of {0} ms: there are 100 to 600000 (--sequence-lease)")]
+    Lease(u32),
+}
+
+/// One master, at one address.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// What it said last.
+    lease: Option<SpanMs>,
+    next: BootMs,
+    /// Whether it answered last.
+    answers: bool,
+}
+
+/// What masters list for this session.
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    links: Vec<Link>,
+    names: BTreeMap<GeneratorName, Held>,
+}
+
+impl Allocator {
+    /// At so many masters' addresses. They are asked at once.
+    pub fn new(links: usize, now: BootMs) -> Self {
+        let link = Link { lease: None, next: now, answers: false };
+        Self { links: vec![link; links], names: BTreeMap::new() }
+    }
+
+    /// How long a lease is, as far as is known: the longest that any of them said, so that whoever waits for one to end waits long enough.
+    pub fn lease(&self) -> SpanMs {
+        self.links.iter().filter_map(|link| link.lease).max().unwrap_or(LEASE_DEFAULT)
+    }
+
+    /// When that master is to be asked next.
+    pub fn next_keep(&self, at: usize) -> Option<BootMs> {
+        self.links.get(at).map(|link| link.next)
+    }
+
+    /// When anything is to be done next.
+    pub fn next_deadline(&self) -> Option<BootMs> {
+        self.links.iter().map(|link| link.next).min()
+    }
+
+    /// A question is being sent.
+    pub fn asked(&mut self, at: usize, now: BootMs) {
+        if let Some(link) = self.links.get_mut(at) {
+            link.next = now + SpanMs((link.lease.unwrap_or(LEASE_DEFAULT).0 / KEEPS_A_LEASE).max(1));
+        }
+    }
+
+    /// A master did not answer, or refused.
+    pub fn failed(&mut self, at: usize) {
+        if let Some(link) = self.links.get_mut(at) {
+            link.answers = false;
+        }
+    }
+
+    /// How many masters answered their last question.
+    pub fn answering(&self) -> usize {
+        self.links.iter().filter(|link| link.answers).count()
+    }
+
+    /// A master's answer, however late. The names of which something has changed; [`Held`] tells what they are now.
+    ///
+    /// # Errors
+    /// [`NotKept`]; then nothing has changed.
+    pub fn handle(&mut self, now: BootMs, at: usize, kept: &Kept) -> Result<BTreeSet<GeneratorName>, NotKept> {
+        let lease = SpanMs(kept.reply.lease_ms.into());
+        if !(LEASE_MIN..=LEASE_MAX).contains(&lease) {
+            return Err(NotKept::Lease(kept.reply.lease_ms));
+        }
+        if let Some(link) = self.links.get_mut(at) {
+            (link.lease, link.answers) = (Some(lease), true);
+            link.next = link.next.min(kept.sent + SpanMs((lease.0 / KEEPS_A_LEASE).max(1)));
+        }
+        let until = kept.sent + lease;
+        // A span is cut to whole milliseconds where it begins, so one more.
+        let wait = SpanMs(self.lease().max(lease).0.saturating_mul(WAIT_PERCENT) / 100 + 1);
+        let mut changed = BTreeSet::new();
+        for sections in &kept.reply.sections {
+            // Nobody ever had what has its first owner: there is nobody to wait for.
+            let since = if sections.g == Generation(1) { kept.received } else { kept.received + wait };
+            let listed = HeldRange { from: sections.from.0, to: sections.to.0, g: sections.g, since, until };
+            let held = match self.names.get_mut(&sections.name) {
+                Some(held) => held,
+                None => self.names.entry(sections.name.clone()).or_default(),
+            };
+            held.hear(listed);
+            if !changed.contains(&sections.name) {
+                changed.insert(sections.name.clone());
+            }
+        }
+        let remembered = SpanMs(self.lease().0.saturating_mul(REMEMBERED_LEASES));
+        for held in self.names.values_mut() {
+            held.prune(now, remembered);
+        }
+        Ok(changed)
+    }
+
+    /// The sections of a name.
+    pub fn held(&self, name: &GeneratorName) -> Option<&Held> {
+        self.names.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::held::Standing;
+    use super::*;
+    use common::rpc::ranges::HeldSections;
+    use common::sequence::Section;
+
+    fn name() -> GeneratorName {
+        "orders".parse().unwrap()
+    }
+
+    fn kept(sent: i64, received: i64, lease_ms: u32, g: u64) -> Kept {
+        let sections = vec![HeldSections { name: name(), from: Section(0), to: Section(10), g: Generation(g) }];
+        Kept { sent: BootMs(sent), received: BootMs(received), reply: KeepReply { lease_ms, sections } }
+    }
+
+    fn standing(allocator: &Allocator, now: i64) -> Standing {
+        allocator.held(&name()).map_or(Standing::NotOurs, |held| held.standing(Section(3), BootMs(now)))
+    }
+
+    #[test]
+    fn a_lease_counts_from_the_question_and_the_wait_from_the_answer() {
+        let mut allocator = Allocator::new(2, BootMs(0));
+        assert_eq!((allocator.next_keep(0), allocator.next_deadline()), (Some(BootMs(0)), Some(BootMs(0))));
+        allocator.asked(0, BootMs(1_000));
+        allocator.handle(BootMs(1_400), 0, &kept(1_000, 1_400, 3_000, 2)).unwrap();
+        assert_eq!(allocator.next_keep(0), Some(BootMs(2_000)), "a third of what the master says");
+        assert_eq!(standing(&allocator, 1_500), Standing::From(BootMs(1_400 + 3_091)));
+        assert_eq!(standing(&allocator, 4_000), Standing::Over(Generation(2)));
+        // The other master's later answer makes the span longer and not the wait.
+        let changed = allocator.handle(BootMs(3_600), 1, &kept(3_500, 3_600, 3_000, 2)).unwrap();
+        assert_eq!(changed, BTreeSet::from([name()]));
+        assert_eq!(standing(&allocator, 4_491), Standing::Served(Generation(2)));
+        assert_eq!(standing(&allocator, 6_499), Standing::Served(Generation(2)));
+        assert_eq!(standing(&allocator, 6_500), Standing::Over(Generation(2)));
+        // A late answer, doubled.
+        for _ in 0..2 {
+            allocator.handle(BootMs(6_600), 0, &kept(2_000, 6_600, 3_000, 2)).unwrap();
+            assert_eq!(standing(&allocator, 6_600), Standing::Over(Generation(2)));
+        }
+    }
+
+    #[test]
+    fn the_first_owner_of_all_does_not_wait() {
+        let mut allocator = Allocator::new(1, BootMs(0));
+        allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 1)).unwrap();
+        assert_eq!(standing(&allocator, 10), Standing::Served(Generation(1)));
+    }
+
+    #[test]
+    fn a_lease_that_makes_no_sense_is_no_answer() {
+        let mut allocator = Allocator::new(1, BootMs(0));
+        for lease in [0, 99, 600_001, u32::MAX] {
+            assert_eq!(allocator.handle(BootMs(10), 0, &kept(0, 10, lease, 1)), Err(NotKept::Lease(lease)));
+        }
+        assert_eq!((standing(&allocator, 10), allocator.answering()), (Standing::NotOurs, 0));
+    }
+
+    #[test]
+    fn whoever_waits_waits_for_the_longest_lease_that_any_master_gives() {
+        let mut allocator = Allocator::new(2, BootMs(0));
+        allocator.handle(BootMs(0), 1, &kept(0, 0, 10_000, 1)).unwrap();
+        allocator.handle(BootMs(0), 0, &kept(0, 0, 1_000, 2)).unwrap();
+        assert_eq!(standing(&allocator, 0), Standing::From(BootMs(10_301)));
+    }
+}

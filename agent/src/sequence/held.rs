@@ -1,0 +1,207 @@
+//! The sections of one name that masters list for this session, with the spans in which they may be served.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::lease::Generation;
+use common::sequence::Section;
+use common::time::{BootMs, SpanMs};
+use std::collections::BTreeMap;
+
+/// Sections beside each other that are served alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HeldRange {
+    /// The first.
+    pub from: u32,
+    /// After the last.
+    pub to: u32,
+    /// Which owner we are.
+    pub g: Generation,
+    /// The first instant at which they may be served: whoever had them before has stopped by then.
+    pub since: BootMs,
+    /// The first instant at which they may not be served any more.
+    pub until: BootMs,
+}
+
+/// How we stand to a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// It is somebody else's, or nobody's.
+    NotOurs,
+    /// It is ours, and served from this instant on.
+    From(BootMs),
+    /// It is ours, and no master has answered for too long.
+    Over(Generation),
+    /// It is served, by this owner.
+    Served(Generation),
+}
+
+impl HeldRange {
+    /// How we stand to its sections.
+    #[inline]
+    pub fn standing(&self, now: BootMs) -> Standing {
+        if now >= self.until {
+            Standing::Over(self.g)
+        } else if now < self.since {
+            Standing::From(self.since)
+        } else {
+            Standing::Served(self.g)
+        }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        (self.g, self.since, self.until) == (other.g, other.since, other.until)
+    }
+}
+
+/// All of a name's.
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    /// By the first section; none overlaps another.
+    ranges: BTreeMap<u32, HeldRange>,
+}
+
+impl Held {
+    /// A master lists these sections. What is known of an older owner gives way; of the same owner the span grows, if this answer says
+    /// more, and its beginning stays: the wait counts from the answer that listed them first.
+    pub fn hear(&mut self, listed: HeldRange) {
+        let HeldRange { from, to, .. } = listed;
+        if from >= to {
+            return;
+        }
+        let mut at = from;
+        for old in self.cut(from, to) {
+            if at < old.from {
+                self.put(HeldRange { from: at, to: old.from, ..listed });
+            }
+            at = old.to;
+            self.put(match old.g.cmp(&listed.g) {
+                std::cmp::Ordering::Less => HeldRange { from: old.from, to: old.to, ..listed },
+                std::cmp::Ordering::Equal => HeldRange { until: old.until.max(listed.until), ..old },
+                std::cmp::Ordering::Greater => old,
+            });
+        }
+        if at < to {
+            self.put(HeldRange { from: at, ..listed });
+        }
+        self.join(from, to);
+    }
+
+    fn put(&mut self, range: HeldRange) {
+        self.ranges.insert(range.from, range);
+    }
+
+    /// Takes out what lies in these sections, cut at their borders.
+    fn cut(&mut self, from: u32, to: u32) -> Vec<HeldRange> {
+        let before = self.ranges.range(..from).next_back().map(|(_, old)| *old).filter(|old| old.to > from);
+        if let Some(old) = before {
+            self.put(HeldRange { to: from, ..old });
+            self.put(HeldRange { from, ..old });
+        }
+        let last = self.ranges.range(from..to).next_back().map(|(_, old)| *old).filter(|old| old.to > to);
+        if let Some(old) = last {
+            self.put(HeldRange { to, ..old });
+            self.put(HeldRange { from: to, ..old });
+        }
+        let within: Vec<u32> = self.ranges.range(from..to).map(|(begin, _)| *begin).collect();
+        within.iter().filter_map(|begin| self.ranges.remove(begin)).collect()
+    }
+
+    /// Puts together what lies beside each other and is alike, from just before `from` to just behind `to`.
+    fn join(&mut self, from: u32, to: u32) {
+        let begin = self.ranges.range(..from).next_back().map_or(from, |(begin, _)| *begin);
+        let near: Vec<HeldRange> = self.ranges.range(begin..=to).map(|(_, range)| *range).collect();
+        let mut last: Option<HeldRange> = None;
+        for this in near {
+            last = match last {
+                Some(before) if before.to == this.from && before.is_like(&this) => {
+                    self.ranges.remove(&this.from);
+                    let both = HeldRange { to: this.to, ..before };
+                    self.put(both);
+                    Some(both)
+                }
+                _ => Some(this),
+            };
+        }
+    }
+
+    /// Forgets what ended that long ago. Listed again, it waits again.
+    pub fn prune(&mut self, now: BootMs, after: SpanMs) {
+        self.ranges.retain(|_, range| now < range.until + after);
+    }
+
+    /// How we stand to a section.
+    pub fn standing(&self, section: Section, now: BootMs) -> Standing {
+        let range = self.ranges.range(..=section.0).next_back().map(|(_, range)| range);
+        range.filter(|range| section.0 < range.to).map_or(Standing::NotOurs, |range| range.standing(now))
+    }
+
+    /// All of them, ascending.
+    pub fn ranges(&self) -> impl Iterator<Item = &HeldRange> {
+        self.ranges.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn range(from: u32, to: u32, g: u64, since: i64, until: i64) -> HeldRange {
+        HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until) }
+    }
+
+    #[test]
+    fn a_span_has_its_beginning_and_its_end() {
+        let mut held = Held::default();
+        held.hear(range(0, 4, 2, 100, 200));
+        let standing = |held: &Held, section, now| held.standing(Section(section), BootMs(now));
+        assert_eq!(standing(&held, 4, 150), Standing::NotOurs);
+        assert_eq!(standing(&held, 3, 99), Standing::From(BootMs(100)));
+        assert_eq!(standing(&held, 3, 100), Standing::Served(Generation(2)));
+        assert_eq!(standing(&held, 3, 199), Standing::Served(Generation(2)));
+        assert_eq!(standing(&held, 3, 200), Standing::Over(Generation(2)));
+        // Listed again: no new wait, a longer span; an older answer changes nothing.
+        held.hear(range(2, 3, 2, 180, 280));
+        held.hear(range(2, 3, 2, 10, 110));
+        held.hear(range(2, 3, 1, 0, 999));
+        assert_eq!(standing(&held, 2, 279), Standing::Served(Generation(2)));
+        assert_eq!(standing(&held, 2, 280), Standing::Over(Generation(2)));
+        // Another owner's number: all begins anew.
+        held.hear(range(2, 3, 3, 500, 600));
+        assert_eq!(standing(&held, 2, 250), Standing::From(BootMs(500)));
+        held.prune(BootMs(300), SpanMs(100));
+        assert_eq!(held.ranges().count(), 1);
+    }
+
+    proptest! {
+        /// As if each section were kept by itself.
+        #[test]
+        fn ranges_are_what_their_sections_are(
+            said in proptest::collection::vec((0u32..40, 0u32..12, 1u64..4, 0i64..50, 50i64..100), 0..40),
+        ) {
+            let mut held = Held::default();
+            let mut plain: BTreeMap<u32, HeldRange> = BTreeMap::new();
+            for (from, len, g, since, until) in said {
+                held.hear(range(from, from + len, g, since, until));
+                for section in from..from + len {
+                    let new = range(section, section + 1, g, since, until);
+                    let old = plain.entry(section).or_insert(new);
+                    if old.g < new.g {
+                        *old = new;
+                    } else if old.g == new.g {
+                        old.until = old.until.max(new.until);
+                    }
+                }
+            }
+            for section in 0..60 {
+                for now in [0, 25, 49, 50, 75, 100] {
+                    let expected = plain.get(&section).map_or(Standing::NotOurs, |one| one.standing(BootMs(now)));
+                    prop_assert_eq!(held.standing(Section(section), BootMs(now)), expected);
+                }
+            }
+            let all: Vec<_> = held.ranges().collect();
+            for pair in all.windows(2) {
+                prop_assert!(pair[0].to < pair[1].from || !pair[0].is_like(pair[1]));
+            }
+        }
+    }
+}

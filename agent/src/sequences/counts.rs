@@ -1,0 +1,89 @@
+//! What an agent counts of its sequences.
+
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Since the start.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Calls, of one key or many.
+    pub(super) calls: AtomicU64,
+    /// Numbers given here.
+    pub(super) numbers: AtomicU64,
+    /// Calls that had to wait for a section or a bound.
+    pub(super) waits: AtomicU64,
+    /// Keys that were refused because another agent serves them.
+    pub(super) misdirected: AtomicU64,
+    /// Keys that were passed on to another agent.
+    pub(super) forwarded: AtomicU64,
+    /// Keys that got no number for another reason.
+    pub(super) refused: AtomicU64,
+    /// Bounds that a master raised, of loads too.
+    pub(super) raises: AtomicU64,
+    /// Those that were refused, or not answered.
+    pub(super) raises_failed: AtomicU64,
+    /// Sections whose keys were forgotten to make room.
+    pub(super) unloads: AtomicU64,
+}
+
+/// How things stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SequenceView {
+    /// How long masters let sections be served without an answer, in milliseconds.
+    pub lease_ms: i64,
+    /// Masters that answered when they were asked last.
+    pub masters_answering: usize,
+    /// Sections that are served now.
+    pub sections: u64,
+    /// Sections that will be when the agent before is sure to have stopped.
+    pub sections_waiting: u64,
+    /// Sections whose bounds are in memory.
+    pub loaded: u64,
+    /// Memory for keys that is used, in bytes.
+    pub memory: usize,
+    /// Memory for keys that may be used, in bytes.
+    pub memory_max: u64,
+}
+
+pub(super) fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+impl Counts {
+    /// Prometheus' text format.
+    pub fn metrics(&self, view: &SequenceView) -> String {
+        let mut out = String::new();
+        let counters = [
+            ("uniq_sequence_calls_total", "Calls for numbers of keys.", &self.calls),
+            ("uniq_sequence_numbers_total", "Numbers of keys given here.", &self.numbers),
+            ("uniq_sequence_waits_total", "Calls that waited for a section or a bound.", &self.waits),
+            ("uniq_sequence_misdirected_total", "Keys refused because another agent serves them.", &self.misdirected),
+            ("uniq_sequence_forwarded_total", "Keys passed on to the agent that serves them.", &self.forwarded),
+            ("uniq_sequence_refused_total", "Keys that got no number for another reason.", &self.refused),
+            ("uniq_sequence_raises_total", "Bounds that a master raised.", &self.raises),
+            ("uniq_sequence_raises_failed_total", "Raises that were refused or not answered.", &self.raises_failed),
+            ("uniq_sequence_unloads_total", "Sections whose keys were forgotten to make room.", &self.unloads),
+        ];
+        for (name, help, counter) in counters {
+            let value = counter.load(Ordering::Relaxed);
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
+        }
+        let gauges = [
+            ("uniq_sequence_sections", "Sections served now.", view.sections),
+            (
+                "uniq_sequence_sections_waiting",
+                "Sections that wait for the agent before to stop.",
+                view.sections_waiting,
+            ),
+            ("uniq_sequence_sections_loaded", "Sections whose bounds are in memory.", view.loaded),
+            ("uniq_sequence_masters_answering", "Masters that keep our sections.", view.masters_answering as u64),
+            ("uniq_sequence_memory_bytes", "Memory for keys that is used.", view.memory as u64),
+            ("uniq_sequence_memory_max_bytes", "Memory for keys that may be used.", view.memory_max),
+        ];
+        for (name, help, value) in gauges {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+        }
+        out
+    }
+}

@@ -1,0 +1,107 @@
+//! Passing calls on to the agents that serve their keys. What was passed on is not passed on again: whoever gets it serves it or says who does.
+
+use super::counts::add;
+use super::name::Name;
+use super::{Sequences, lock};
+use common::lease::Generation;
+use common::rpc::mint::{
+    KEYS_PER_CALL_MAX, KeyAsked, KeyReply, KeysReply, MintFailure, MintServiceClient, Passing, SequenceCall,
+};
+use common::rpc::transport;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+use tarpc::client::RpcError;
+use tokio::sync::Semaphore;
+
+/// Agents that connections are kept to. For one more all are made anew.
+const AGENTS_MAX: usize = 256;
+/// Calls that are passed on at once; one more is refused.
+const FORWARDING_MAX: usize = 1_024;
+/// How long another agent may take at most.
+const PATIENCE_MAX: Duration = Duration::from_secs(30);
+
+pub(super) struct Forwards {
+    lines: Mutex<BTreeMap<String, MintServiceClient>>,
+    room: Semaphore,
+}
+
+impl Default for Forwards {
+    fn default() -> Self {
+        Self { lines: Mutex::default(), room: Semaphore::new(FORWARDING_MAX) }
+    }
+}
+
+/// Why another agent gave nothing.
+#[derive(Debug)]
+pub(super) enum NotPassed {
+    /// As many calls are passed on as may be.
+    Full,
+    /// It was not reached, or its answer was lost.
+    Lost(String),
+    /// It refused the whole call.
+    Refused(MintFailure),
+}
+
+impl Sequences {
+    /// Asks the agent at `address` for numbers of these keys.
+    pub(super) async fn pass_on(
+        &self,
+        address: &str,
+        name: &Name,
+        keys: Vec<KeyAsked>,
+        patience: Duration,
+    ) -> Result<KeysReply, NotPassed> {
+        let _place = self.forwards.room.try_acquire().map_err(|_| NotPassed::Full)?;
+        let patience = patience.min(PATIENCE_MAX);
+        let line = tokio::time::timeout(patience, self.line(address)).await;
+        let line = line.map_err(|_| NotPassed::Lost("no connection in time".to_owned()))?.map_err(NotPassed::Lost)?;
+        add(&self.counts.forwarded, keys.len() as u64);
+        let mut all = KeysReply { outcomes: Vec::with_capacity(keys.len()), routes: Vec::new() };
+        for keys in keys.chunks(KEYS_PER_CALL_MAX) {
+            // Routes are wanted: of keys that it does not serve.
+            let call =
+                SequenceCall { name: name.name().to_string(), g: Some(Generation(u64::MAX)), passing: Passing::Back };
+            let until = transport::deadline_in(patience);
+            let asked = async {
+                match keys {
+                    // Nothing is to be given.
+                    [KeyAsked { slot, n: 0 }] => line.sequence_current(until, call, *slot).await.map(|said| {
+                        said.map(|KeyReply { outcome, routes }| KeysReply { outcomes: vec![outcome], routes })
+                    }),
+                    keys => line.sequence_many(until, call, keys.to_vec()).await,
+                }
+            };
+            match tokio::time::timeout(patience, asked).await {
+                Ok(Ok(Ok(reply))) if reply.outcomes.len() == keys.len() => {
+                    all.outcomes.extend(reply.outcomes);
+                    all.routes.extend(reply.routes);
+                }
+                Ok(Ok(Ok(_))) => return Err(NotPassed::Lost("another number of answers than of keys".to_owned())),
+                Ok(Ok(Err(failure))) => return Err(NotPassed::Refused(failure)),
+                Ok(Err(RpcError::DeadlineExceeded)) | Err(_) => {
+                    return Err(NotPassed::Lost("no answer in time".to_owned()));
+                }
+                Ok(Err(error)) => {
+                    lock(&self.forwards.lines).remove(address);
+                    return Err(NotPassed::Lost(error.to_string()));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    async fn line(&self, address: &str) -> Result<MintServiceClient, String> {
+        if let Some(line) = lock(&self.forwards.lines).get(address) {
+            return Ok(line.clone());
+        }
+        let transport = transport::connect(address).await.map_err(|e| e.to_string())?;
+        let line = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+        let mut lines = lock(&self.forwards.lines);
+        if lines.len() >= AGENTS_MAX {
+            lines.clear();
+        }
+        lines.insert(address.to_owned(), line.clone());
+        Ok(line)
+    }
+}

@@ -1,0 +1,121 @@
+//! Keeping sections: each master is asked by a connection of its own, so that one that does not answer delays nobody.
+
+use super::{Sequences, lock};
+use crate::heartbeat::{CallError, Link};
+use crate::sequence::Kept;
+use common::rpc::ranges::KeepRequest;
+use common::time::SpanMs;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How often it is looked whether there is a sequence to serve.
+const LOOK: Duration = Duration::from_secs(1);
+/// However fast a test clock runs, a master is not asked more often than this.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+/// How long the last question may take.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Making a connection counts against nothing but this.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Sequences {
+    /// Keeps sections at one master until `stop`, and says there that we leave.
+    pub(super) async fn keep(self: Arc<Self>, at: usize, stop: CancellationToken) {
+        let (mut link, mut counted, mut said) = (None, 0, None);
+        loop {
+            let ended = tokio::select! {
+                () = stop.cancelled() => true,
+                () = self.keep_due(at) => false,
+            };
+            if ended {
+                break;
+            }
+            match self.keep_once(at, &mut link, &mut counted).await {
+                Ok(()) => said = None,
+                Err(error) => {
+                    lock(&self.allocator).failed(at);
+                    if error.ends_connection() {
+                        link = None;
+                    }
+                    let why = error.to_string();
+                    if said.as_ref() != Some(&why) {
+                        tracing::warn!(address = error.address(), %error, "a master did not keep our sections");
+                        said = Some(why);
+                    }
+                }
+            }
+        }
+        if let Some(link) = link {
+            let request = self.keep_request(0, true);
+            let _ = tokio::time::timeout(LEAVE_TIMEOUT, link.keep_sections(request, LEAVE_TIMEOUT)).await;
+        }
+    }
+
+    /// Resolves when that master is to be asked.
+    async fn keep_due(&self, at: usize) {
+        while !self.is_needed() {
+            tokio::select! {
+                () = self.minter.keyed_learned() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+        let next = lock(&self.allocator).next_keep(at);
+        let wait = next.map_or(SpanMs(0), |next| next - self.clock.boot());
+        tokio::time::sleep(self.clock.real(wait.to_std()).max(PAUSE_MIN)).await;
+    }
+
+    async fn keep_once(&self, at: usize, link: &mut Option<Link>, counted: &mut u64) -> Result<(), CallError> {
+        lock(&self.allocator).asked(at, self.clock.boot());
+        let address = self.settings.masters.get(at).map(String::as_str).unwrap_or_default();
+        let failed = |why: String| CallError::Failed { address: address.to_owned(), why };
+        if link.is_none() {
+            let opened = tokio::time::timeout(OPEN_TIMEOUT, Link::open(address, &self.caller(), &self.minter)).await;
+            *link = Some(opened.map_err(|_| failed("no connection in time".to_owned()))??.0);
+        }
+        let Some(link) = link else { return Err(failed("no connection".to_owned())) };
+        let limit = self.clock.real(lock(&self.allocator).lease().to_std());
+        let calls = self.counts.calls.load(Ordering::Relaxed);
+        let request = self.keep_request(calls.saturating_sub(std::mem::replace(counted, calls)), false);
+        // Before it is sent: from here on it may have been answered.
+        let sent = self.clock.boot();
+        let asked = tokio::time::timeout(limit, link.keep_sections(request, limit)).await;
+        let reply = asked.map_err(|_| failed("no answer in time".to_owned()))??;
+        let received = self.clock.boot();
+        self.kept(at, &Kept { sent, received, reply }).map_err(|e| failed(e.to_string()))
+    }
+
+    /// Takes in what a master lists.
+    pub(super) fn kept(&self, at: usize, kept: &Kept) -> Result<(), crate::sequence::NotKept> {
+        let mut allocator = lock(&self.allocator);
+        let changed = allocator.handle(self.clock.boot(), at, kept)?;
+        let served = self.served.load();
+        for name in &changed {
+            if let Some(name) = served.get(name.as_str()) {
+                name.publish(allocator.held(name.name()));
+            }
+        }
+        drop(allocator);
+        if !changed.is_empty() {
+            self.changed.notify_waiters();
+        }
+        Ok(())
+    }
+
+    fn keep_request(&self, calls: u64, leaves: bool) -> KeepRequest {
+        let lease_ms = u64::try_from(lock(&self.allocator).lease().0).unwrap_or(1).max(1);
+        // Questions come three times a lease.
+        let per_second = calls.saturating_mul(3_000) / lease_ms;
+        KeepRequest {
+            agent_id: self.settings.agent_id.clone(),
+            session: self.session,
+            cluster: None,
+            address: self.settings.address.clone(),
+            sets: self.settings.sets.clone(),
+            memory: self.settings.memory,
+            used: self.memory.load(Ordering::Relaxed) as u64,
+            per_second: u32::try_from(per_second).unwrap_or(u32::MAX),
+            leaves,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Sequences at an agent: sections that both masters list for this process, the numbers of their keys, and the way to whoever serves the rest.
+//!
+//! [`crate::sequence`] decides; here are the clock, the locks, the masters' connections and those to other agents. Each start of the program
+//! is a session of its own to the masters: one that went on with another's sections could load them from a master that has not heard of the
+//! last raise.
+//!
+//! Calls read the clock after they were read themselves, and before they take a number; one that has to wait reads it again. No call waits
+//! for ever, and only so many wait at once.
+
+mod counts;
+mod forward;
+mod keep;
+mod name;
+mod raise;
+mod routes;
+mod serve;
+#[cfg(test)]
+pub(crate) mod tests;
+mod unload;
+
+pub use counts::{Counts, SequenceView};
+pub use serve::{Answer, Call, Outcome};
+
+use crate::heartbeat::{Caller, Names, source_of_keys};
+use crate::minter::Minter;
+use crate::refusal::Refusal;
+use crate::sequence::Allocator;
+use arc_swap::ArcSwap;
+use common::clock::Clock;
+use common::namespace::{GeneratorName, Namespace};
+use common::parameters::{AgentId, SessionId};
+use common::sequence::ServedAt;
+use forward::Forwards;
+use name::Name;
+use raise::Raises;
+use routes::Asks;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// Memory for keys if nothing else is said, in bytes.
+pub const MEMORY_DEFAULT: u64 = 1 << 30;
+/// The least that makes sense: some thousands of sections.
+pub const MEMORY_MIN: u64 = 1 << 20;
+/// Calls that wait for a section at once; one more is refused.
+const WAITERS_MAX: usize = 4_096;
+
+/// What an agent is told about its sequences.
+#[derive(Clone, Debug)]
+pub struct SequenceSettings {
+    /// Addresses of masters.
+    pub masters: Vec<String>,
+    /// Our name.
+    pub agent_id: AgentId,
+    /// The sets that we serve.
+    pub sets: Vec<GeneratorName>,
+    /// Memory for keys, in bytes.
+    pub memory: u64,
+    /// Where others reach us.
+    pub address: ServedAt,
+}
+
+/// All sequences of an agent.
+pub struct Sequences {
+    settings: SequenceSettings,
+    clock: Clock,
+    minter: Arc<Minter>,
+    /// Whom to ask about names; `None`: there are only those that the minter was given.
+    names: Option<Arc<Names>>,
+    /// Of this start.
+    session: SessionId,
+    allocator: Mutex<Allocator>,
+    served: ArcSwap<BTreeMap<String, Arc<Name>>>,
+    /// Memory of sections and keys, in bytes.
+    memory: AtomicUsize,
+    counts: Counts,
+    raises: Raises,
+    asks: Asks,
+    forwards: Forwards,
+    waiters: Semaphore,
+    /// Told whenever something has changed that a waiting call may wait for.
+    changed: Notify,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sequences {
+    /// Of a program that starts now.
+    pub fn new(settings: SequenceSettings, minter: Arc<Minter>, names: Option<Arc<Names>>) -> Self {
+        let clock = minter.clock();
+        let allocator = Allocator::new(settings.masters.len(), clock.boot());
+        Self {
+            clock,
+            minter,
+            names,
+            session: SessionId(rand::random()),
+            allocator: Mutex::new(allocator),
+            served: ArcSwap::default(),
+            memory: AtomicUsize::new(0),
+            counts: Counts::default(),
+            raises: Raises::default(),
+            asks: Asks::default(),
+            forwards: Forwards::default(),
+            waiters: Semaphore::new(WAITERS_MAX),
+            changed: Notify::new(),
+            settings,
+        }
+    }
+
+    /// Keeps sections, raises bounds and learns routes until `stop`; then the masters are told that this process leaves.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let keeps = (0..self.settings.masters.len()).map(|at| Arc::clone(&self).keep(at, stop.clone()));
+        let tasks = async {
+            tokio::join!(self.raise(), self.ask_routes(), self.watch_memory());
+        };
+        tokio::select! {
+            _ = futures::future::join_all(keeps) => {}
+            () = tasks => {}
+        }
+    }
+
+    /// The name as it is served here; the masters may have to be asked about it.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownGenerator`], and all that asking may come to.
+    pub(crate) async fn name(&self, name: &str) -> Result<Arc<Name>, Refusal> {
+        if let Some(wrong) = self.minter.wrong_cluster() {
+            return Err(wrong);
+        }
+        match self.minter.keyed(name) {
+            Ok(namespace) => self.serve(&namespace),
+            Err(_) => {
+                let namespace = source_of_keys(&self.minter, self.names.as_ref(), name).await?;
+                self.serve(&namespace)
+            }
+        }
+    }
+
+    /// The name's sections, made when they are needed first.
+    fn serve(&self, namespace: &Arc<Namespace>) -> Result<Arc<Name>, Refusal> {
+        let text = namespace.name().as_str();
+        let definition = namespace.sequences().ok_or_else(|| Refusal::unknown_name(text))?;
+        if let Some(name) = self.served.load().get(text) {
+            return Ok(Arc::clone(name));
+        }
+        // The lock keeps a master's answer from being published between the two lines.
+        let allocator = lock(&self.allocator);
+        let mut all = BTreeMap::clone(&self.served.load());
+        if let Some(name) = all.get(text) {
+            return Ok(Arc::clone(name));
+        }
+        let name = Arc::new(Name::new(namespace, definition));
+        name.publish(allocator.held(namespace.name()));
+        all.insert(text.to_owned(), Arc::clone(&name));
+        self.served.store(Arc::new(all));
+        Ok(name)
+    }
+
+    /// Whether there is a sequence that this agent serves.
+    fn is_needed(&self) -> bool {
+        let sets = &self.settings.sets;
+        self.minter.keyed_names().values().filter_map(|name| name.sequences()).any(|one| sets.contains(one.set()))
+    }
+
+    /// Who asks the masters: the file's session, as elsewhere; that of the sections stands in the questions.
+    fn caller(&self) -> Caller {
+        Caller {
+            agent_id: self.settings.agent_id.clone(),
+            session: self.minter.session(),
+            clock: self.clock,
+            retired: Vec::new(),
+        }
+    }
+
+    /// What happened since the start.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How things stand.
+    pub fn view(&self) -> SequenceView {
+        let now = self.clock.boot();
+        let (lease, masters_answering) = {
+            let allocator = lock(&self.allocator);
+            (allocator.lease(), allocator.answering())
+        };
+        let mut view = SequenceView {
+            lease_ms: lease.0,
+            masters_answering,
+            memory: self.memory.load(Ordering::Relaxed),
+            memory_max: self.settings.memory,
+            ..SequenceView::default()
+        };
+        for name in self.served.load().values() {
+            name.look(now, &mut view);
+        }
+        view
+    }
+
+    /// Whether another section or key may be kept.
+    fn has_room(&self) -> bool {
+        (self.memory.load(Ordering::Relaxed) as u64) < self.settings.memory
+    }
+
+    /// Counts memory that was taken or given back.
+    fn account(&self, before: usize, after: usize) {
+        if after > before {
+            self.memory.fetch_add(after - before, Ordering::Relaxed);
+        } else if before > after {
+            self.memory.fetch_sub(before - after, Ordering::Relaxed);
+        }
+    }
+}

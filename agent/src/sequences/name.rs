@@ -1,0 +1,93 @@
+//! One name: which of its sections we may serve, and those that are in memory. Sections are in shards, each behind a lock of its own that is
+//! held for one key at a time.
+
+use super::counts::SequenceView;
+use super::lock;
+use super::routes::NameRoutes;
+use crate::sequence::{Held, HeldRange, SectionState, Standing};
+use arc_swap::ArcSwap;
+use common::namespace::{GeneratorName, Namespace};
+use common::sequence::{Section, SequenceDefinition};
+use common::time::BootMs;
+use crossbeam_utils::CachePadded;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Locks of a name. More than there are cores, so that two calls seldom want the same.
+const SHARDS: usize = 64;
+
+/// A section in memory.
+pub(super) struct Entry {
+    pub(super) state: SectionState,
+    /// Whether whoever asks masters for bounds has been told of it.
+    pub(super) queued: bool,
+}
+
+pub(super) type Shard = HashMap<u32, Entry>;
+
+pub(crate) struct Name {
+    namespace: Arc<Namespace>,
+    pub(super) definition: SequenceDefinition,
+    held: ArcSwap<Vec<HeldRange>>,
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    pub(super) routes: Mutex<NameRoutes>,
+}
+
+impl Name {
+    pub(super) fn new(namespace: &Arc<Namespace>, definition: &SequenceDefinition) -> Self {
+        Self {
+            definition: definition.clone(),
+            namespace: Arc::clone(namespace),
+            held: ArcSwap::default(),
+            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            routes: Mutex::default(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &GeneratorName {
+        self.namespace.name()
+    }
+
+    /// Says what masters list for us.
+    pub(super) fn publish(&self, held: Option<&Held>) {
+        self.held.store(Arc::new(held.into_iter().flat_map(Held::ranges).copied().collect()));
+    }
+
+    /// What masters list for us, ascending.
+    #[inline]
+    pub(super) fn held(&self) -> arc_swap::Guard<Arc<Vec<HeldRange>>> {
+        self.held.load()
+    }
+
+    /// The shard of a section. `None` never comes: there are as many as are counted.
+    #[inline]
+    pub(super) fn shard(&self, section: Section) -> Option<&Mutex<Shard>> {
+        self.shards.get(section.0 as usize % SHARDS).map(|shard| &**shard)
+    }
+
+    pub(super) fn shards(&self) -> impl Iterator<Item = &Mutex<Shard>> {
+        self.shards.iter().map(|shard| &**shard)
+    }
+
+    pub(super) fn look(&self, now: BootMs, view: &mut SequenceView) {
+        for range in self.held().iter() {
+            let sections = u64::from(range.to - range.from);
+            match range.standing(now) {
+                Standing::Served(_) => view.sections += sections,
+                Standing::From(_) => view.sections_waiting += sections,
+                Standing::Over(_) | Standing::NotOurs => {}
+            }
+        }
+        for shard in self.shards() {
+            view.loaded += lock(shard).values().filter(|entry| entry.state.is_loaded()).count() as u64;
+        }
+    }
+}
+
+/// How we stand to a section, by what masters list.
+#[inline]
+pub(super) fn standing(held: &[HeldRange], section: Section, now: BootMs) -> Standing {
+    let after = held.partition_point(|range| range.from <= section.0);
+    let range = after.checked_sub(1).and_then(|at| held.get(at)).filter(|range| section.0 < range.to);
+    range.map_or(Standing::NotOurs, |range| range.standing(now))
+}

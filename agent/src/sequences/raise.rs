@@ -1,0 +1,178 @@
+//! Asking masters for bounds: all sections that need one, in one question after the other. While one is under way the next one gathers.
+
+use super::counts::add;
+use super::name::Name;
+use super::{Sequences, lock};
+use crate::heartbeat::{CallError, Link};
+use common::lease::Generation;
+use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, Raised};
+use common::sequence::Section;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Sections that wait to be asked about. One more asks again when its call looks the next time.
+const QUEUE_MAX: usize = 1 << 17;
+/// After a question that no master answered.
+const PAUSE: Duration = Duration::from_millis(100);
+/// For one connection.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Sections that need a higher bound.
+#[derive(Default)]
+pub(super) struct Raises {
+    queue: Mutex<Vec<(Arc<Name>, Section)>>,
+    wanted: Notify,
+}
+
+/// A bound that is asked for.
+struct Wanted {
+    name: Arc<Name>,
+    section: Section,
+    g: Generation,
+    raise: Raise,
+}
+
+impl Raises {
+    /// Puts a section into the queue; `false` if that is full.
+    pub(super) fn push(&self, name: &Arc<Name>, section: Section) -> bool {
+        let mut queue = lock(&self.queue);
+        if queue.len() >= QUEUE_MAX {
+            return false;
+        }
+        queue.push((Arc::clone(name), section));
+        drop(queue);
+        self.wanted.notify_one();
+        true
+    }
+}
+
+impl Sequences {
+    /// Asks for as long as the program runs.
+    pub(super) async fn raise(&self) {
+        let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
+        let mut favourite = 0;
+        loop {
+            let wanted = self.gather();
+            if wanted.is_empty() {
+                self.raises.wanted.notified().await;
+                continue;
+            }
+            self.raise_all(wanted, &mut links, &mut favourite).await;
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// What the sections in the queue want now, as many as fit one question.
+    fn gather(&self) -> Vec<Wanted> {
+        let queued: Vec<_> = {
+            let mut queue = lock(&self.raises.queue);
+            let n = queue.len().min(RAISES_MAX);
+            queue.drain(..n).collect()
+        };
+        let now = self.clock.boot();
+        let want = |(name, section): (Arc<Name>, Section)| {
+            let (g, to) = {
+                let mut shard = lock(name.shard(section)?);
+                let entry = shard.get_mut(&section.0)?;
+                entry.queued = false;
+                (entry.state.g(), entry.state.want(now)?)
+            };
+            let raise = Raise { name: name.name().clone(), section, g, to };
+            Some(Wanted { name, section, g, raise })
+        };
+        queued.into_iter().filter_map(want).collect()
+    }
+
+    /// Asks one master, and the other about what the first did not do.
+    async fn raise_all(&self, mut wanted: Vec<Wanted>, links: &mut [Option<Link>], favourite: &mut usize) {
+        let masters = links.len();
+        let mut answered = false;
+        for step in 0..masters {
+            let at = (*favourite + step) % masters;
+            let Some(link) = links.get_mut(at) else { continue };
+            match self.raise_at(at, link, &wanted).await {
+                Ok(answers) => {
+                    if !answered {
+                        *favourite = at;
+                    }
+                    answered = true;
+                    wanted = self.take_in(wanted, answers);
+                    if wanted.is_empty() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(address = error.address(), %error, "a master did not raise bounds");
+                    if error.ends_connection() {
+                        *link = None;
+                    }
+                }
+            }
+        }
+        let now = self.clock.boot();
+        add(&self.counts.raises_failed, wanted.len() as u64);
+        for one in &wanted {
+            self.with_section(one, |state, _| state.failed(one.g, now));
+            // Somebody else may have it by now.
+            self.want_route(&one.name, one.section);
+        }
+        if !answered {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn raise_at(
+        &self,
+        at: usize,
+        link: &mut Option<Link>,
+        wanted: &[Wanted],
+    ) -> Result<Vec<Result<Raised, NotRaised>>, CallError> {
+        let link = self.link_to(at, link).await?;
+        let request = RaiseRequest {
+            agent_id: self.settings.agent_id.clone(),
+            session: self.session,
+            cluster: None,
+            raises: wanted.iter().map(|one| one.raise.clone()).collect(),
+        };
+        link.raise_sections(request).await
+    }
+
+    /// The connection to a master, made anew if there is none.
+    pub(super) async fn link_to<'a>(&self, at: usize, link: &'a mut Option<Link>) -> Result<&'a Link, CallError> {
+        let address = self.settings.masters.get(at).map(String::as_str).unwrap_or_default();
+        if link.is_none() {
+            let opened = tokio::time::timeout(OPEN_TIMEOUT, Link::open(address, &self.caller(), &self.minter)).await;
+            let late = |_| CallError::Failed { address: address.to_owned(), why: "no connection in time".to_owned() };
+            *link = Some(opened.map_err(late)??.0);
+        }
+        let none = || CallError::Failed { address: address.to_owned(), why: "no connection".to_owned() };
+        link.as_ref().ok_or_else(none)
+    }
+
+    /// Takes answers in; those that another master may answer otherwise are given back.
+    fn take_in(&self, wanted: Vec<Wanted>, answers: Vec<Result<Raised, NotRaised>>) -> Vec<Wanted> {
+        let now = self.clock.boot();
+        let mut left = Vec::new();
+        for (one, answer) in wanted.into_iter().zip(answers) {
+            match answer {
+                Ok(_) | Err(NotRaised::UsedUp) => {
+                    add(&self.counts.raises, 1);
+                    self.with_section(&one, |state, name| state.raised(&name.definition, one.g, answer, now));
+                }
+                Err(_) => left.push(one),
+            }
+        }
+        left
+    }
+
+    fn with_section(&self, one: &Wanted, change: impl FnOnce(&mut crate::sequence::SectionState, &Name)) {
+        let Some(shard) = one.name.shard(one.section) else { return };
+        let mut shard = lock(shard);
+        if let Some(entry) = shard.get_mut(&one.section.0) {
+            let before = entry.state.len();
+            change(&mut entry.state, &one.name);
+            self.account(before, entry.state.len());
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Who serves what we do not: masters are asked about sections that somebody asked us for, all of a name in one question.
+
+use super::name::Name;
+use super::{Sequences, lock};
+use crate::heartbeat::{CallError, Link};
+use crate::refusal::Refusal;
+use common::lease::Generation;
+use common::rpc::mint::SequenceRoutes;
+use common::rpc::ranges::{ROUTES_ASKED_MAX, ROUTES_MAX, RoutesReply, RoutesRequest};
+use common::sequence::{Route, RouteTable, Section, ServedAt};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Sections of a name that are asked about next, at most.
+const WANTED_MAX: usize = 1 << 14;
+/// Between two questions.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What is known of a name.
+#[derive(Default)]
+pub(super) struct NameRoutes {
+    table: RouteTable,
+    wanted: BTreeSet<u32>,
+}
+
+/// Whether there is something to ask.
+#[derive(Default)]
+pub(super) struct Asks(Notify);
+
+impl NameRoutes {
+    pub(super) fn find(&self, section: Section) -> Option<(Arc<ServedAt>, Generation)> {
+        self.table.find(section).map(|(address, g)| (Arc::clone(address), g))
+    }
+
+    pub(super) fn route(&self, section: Section) -> Option<Route> {
+        self.table.route(section)
+    }
+
+    /// `true` if something was new.
+    pub(super) fn learn(&mut self, routes: &[Route]) -> bool {
+        routes.iter().fold(false, |news, route| self.table.learn(route) || news)
+    }
+}
+
+impl Sequences {
+    /// Masters are to be asked who serves that section. If nobody does, they give it to somebody.
+    pub(super) fn want_route(&self, name: &Name, section: Section) {
+        let mut routes = lock(&name.routes);
+        if routes.wanted.len() < WANTED_MAX && routes.wanted.insert(section.0) {
+            drop(routes);
+            self.asks.0.notify_one();
+        }
+    }
+
+    /// Asks for as long as the program runs.
+    pub(super) async fn ask_routes(&self) {
+        let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
+        let mut turn = 0;
+        loop {
+            let names: Vec<Arc<Name>> = self.served.load().values().map(Arc::clone).collect();
+            let mut asked = false;
+            for name in names {
+                let sections: Vec<Section> = {
+                    let mut routes = lock(&name.routes);
+                    let some: Vec<u32> = routes.wanted.iter().copied().take(ROUTES_ASKED_MAX).collect();
+                    for section in &some {
+                        routes.wanted.remove(section);
+                    }
+                    some.into_iter().map(Section).collect()
+                };
+                if sections.is_empty() {
+                    continue;
+                }
+                asked = true;
+                if let Some(reply) = self.ask(&name, sections, None, &mut links, &mut turn).await {
+                    lock(&name.routes).learn(&reply.routes);
+                    self.changed.notify_waiters();
+                }
+            }
+            if !asked {
+                self.asks.0.notified().await;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// The first answer that one of the masters gives.
+    async fn ask(
+        &self,
+        name: &Name,
+        sections: Vec<Section>,
+        all_from: Option<Section>,
+        links: &mut [Option<Link>],
+        turn: &mut usize,
+    ) -> Option<RoutesReply> {
+        let masters = links.len();
+        for step in 0..masters {
+            let at = (*turn + step) % masters;
+            let Some(link) = links.get_mut(at) else { continue };
+            let request =
+                RoutesRequest { cluster: None, name: name.name().clone(), sections: sections.clone(), all_from };
+            match self.routes_at(at, link, request).await {
+                Ok(reply) => {
+                    *turn = at;
+                    return Some(reply);
+                }
+                Err(error) => {
+                    tracing::debug!(address = error.address(), %error, "a master said no routes");
+                    if error.ends_connection() {
+                        *link = None;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    async fn routes_at(
+        &self,
+        at: usize,
+        link: &mut Option<Link>,
+        request: RoutesRequest,
+    ) -> Result<RoutesReply, CallError> {
+        self.link_to(at, link).await?.section_routes(request).await
+    }
+
+    /// Who serves which sections of a name, from that one on, as a master says now.
+    ///
+    /// # Errors
+    /// [`Refusal::MastersUnavailable`], and those of [`name`](Self::name).
+    pub async fn routes(&self, name: &str, from: Section) -> Result<SequenceRoutes, Refusal> {
+        let name = self.name(name).await?;
+        let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
+        let reply = self.ask(&name, Vec::new(), Some(from), &mut links, &mut 0).await;
+        let mut reply = reply.ok_or_else(|| Refusal::MastersUnavailable("none of them says routes".to_owned()))?;
+        reply.routes.truncate(ROUTES_MAX);
+        lock(&name.routes).learn(&reply.routes);
+        let keys_per_section = name.definition.keys_per_section();
+        Ok(SequenceRoutes { keys_per_section, routes: reply.routes, next: reply.next })
+    }
+}

@@ -1,0 +1,409 @@
+//! Giving numbers: at once where a section is in memory and its bound has room, and otherwise after what has to come first.
+
+use super::counts::add;
+use super::forward::NotPassed;
+use super::name::{Entry, Name, standing};
+use super::{Sequences, lock};
+use crate::refusal::Refusal;
+use crate::sequence::{HeldRange, RECORD_LEN, SectionState, Standing, Taken};
+use common::lease::Generation;
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
+use common::sequence::{Route, Section, ServedAt, Slot};
+use common::time::BootMs;
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a call waits at most, in hundredths of a lease: a section that moves is without service for about half of one, and one whose
+/// agent died for more.
+const PATIENCE_PERCENT: i64 = 150;
+/// Not less than this, however short leases are,
+const PATIENCE_MIN: Duration = Duration::from_secs(1);
+/// and not more.
+const PATIENCE_MAX: Duration = Duration::from_secs(30);
+/// A call that waits looks again that often, if nobody tells it to before.
+const LOOK: Duration = Duration::from_millis(100);
+/// An agent that did not do what was passed on to it is not asked again under the same `g` before this has passed.
+const REST: Duration = Duration::from_millis(500);
+/// Routes in one answer at most; who needs more asks for all.
+const ROUTES_TOLD_MAX: usize = 64;
+
+/// What a call says beside its keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Call {
+    /// The highest `g` of the routes by which the caller chose this agent; `None`: it wants no routes.
+    pub g: Option<Generation>,
+    /// What is to be done with keys that another agent serves.
+    pub passing: Passing,
+}
+
+/// What came of one key.
+pub type Outcome = KeyOutcome;
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// One for each key, in the order asked for.
+    pub outcomes: Vec<Outcome>,
+    /// Routes that the caller may not know, or that it needs.
+    pub routes: Vec<Route>,
+}
+
+/// What one look at a key comes to.
+enum Looked {
+    Done(Outcome),
+    /// Another agent serves it, as far as is known.
+    Elsewhere(Arc<ServedAt>, Generation),
+    /// Something has to come first, in this many milliseconds or whenever.
+    Later(Option<BootMs>),
+}
+
+/// Keys of other agents, and under which `g` those serve them.
+type Elsewhere = BTreeMap<Arc<ServedAt>, (Generation, Vec<usize>)>;
+
+/// A call under way.
+struct Course {
+    call: Call,
+    outcomes: Vec<Option<Outcome>>,
+    /// Places of keys without an outcome.
+    open: Vec<usize>,
+    /// Sections about whose routes the caller is told.
+    told: BTreeMap<Section, Generation>,
+    /// Agents that did not do what was passed on to them: under which `g`, and when they may be asked again.
+    avoided: BTreeMap<Arc<ServedAt>, (Generation, Instant)>,
+}
+
+const REFUSED: fn(MintCode) -> Outcome = Outcome::Refused;
+
+impl Sequences {
+    /// The next number of a key, or several, if there is nothing to wait for and nothing to tell.
+    #[inline]
+    pub(crate) fn try_next(&self, name: &Arc<Name>, slot: Slot, n: u32, call: Call) -> Option<u64> {
+        let held = name.held();
+        // After the call was read, and before its number is taken.
+        let now = self.clock.boot();
+        let (section, _) = name.definition.place(slot);
+        let Standing::Served(g) = standing(&held, section, now) else { return None };
+        if call.g.is_some_and(|known| known < g) {
+            return None;
+        }
+        match self.look(name, KeyAsked { slot, n }, &held, now) {
+            Looked::Done(Outcome::Given(first)) => {
+                add(&self.counts.calls, 1);
+                Some(first)
+            }
+            _ => None,
+        }
+    }
+
+    /// Numbers of keys, each for itself. A key with `n` 0 gets none: the last that may have been given is said.
+    pub(crate) async fn next(&self, name: &Arc<Name>, keys: &[KeyAsked], call: Call) -> Answer {
+        add(&self.counts.calls, 1);
+        let mut course = Course {
+            call,
+            outcomes: vec![None; keys.len()],
+            open: (0..keys.len()).collect(),
+            told: BTreeMap::new(),
+            avoided: BTreeMap::new(),
+        };
+        let began = Instant::now();
+        let mut place = None;
+        loop {
+            // Told from here on, so that nothing is missed between a look and the wait after it.
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let (elsewhere, due) = self.look_at_all(name, keys, &mut course);
+            if course.open.is_empty() {
+                break;
+            }
+            let left = self.patience().saturating_sub(began.elapsed());
+            if left.is_zero() {
+                course.close(MintCode::SegmentPending);
+                break;
+            }
+            if place.is_none() {
+                place = self.waiters.try_acquire().ok();
+                if place.is_none() {
+                    course.close(MintCode::Overloaded);
+                    break;
+                }
+                add(&self.counts.waits, 1);
+            }
+            if !elsewhere.is_empty() && self.pass_all(name, keys, elsewhere, &mut course, left).await {
+                continue;
+            }
+            let wait = due.map_or(LOOK, |at| self.clock.real((at - self.clock.boot()).to_std()).min(LOOK));
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(wait.max(Duration::from_millis(1)).min(left)) => {}
+            }
+        }
+        self.conclude(name, course)
+    }
+
+    /// How long a call may wait.
+    fn patience(&self) -> Duration {
+        let lease = lock(&self.allocator).lease();
+        let patience = common::time::SpanMs(lease.0.saturating_mul(PATIENCE_PERCENT) / 100);
+        self.clock.real(patience.to_std()).clamp(PATIENCE_MIN, PATIENCE_MAX)
+    }
+
+    /// One look at each key without an outcome. Those of other agents come back by their addresses, with the moment at which something will
+    /// have changed.
+    fn look_at_all(&self, name: &Arc<Name>, keys: &[KeyAsked], course: &mut Course) -> (Elsewhere, Option<BootMs>) {
+        let held = name.held();
+        // After the call was read, and before any of its numbers is taken.
+        let now = self.clock.boot();
+        let (mut elsewhere, mut due): (Elsewhere, Option<BootMs>) = (BTreeMap::new(), None);
+        let open = std::mem::take(&mut course.open);
+        for at in open {
+            let Some(key) = keys.get(at).copied() else { continue };
+            match self.look(name, key, &held, now) {
+                Looked::Done(outcome) => {
+                    course.done(at, outcome);
+                    if let Some(known) = course.call.g {
+                        let (section, _) = name.definition.place(key.slot);
+                        if let Standing::Served(g) = standing(&held, section, now)
+                            && known < g
+                        {
+                            course.tell(section, g);
+                        }
+                    }
+                }
+                Looked::Elsewhere(_, g) if course.call.passing == Passing::Back => {
+                    course.tell(name.definition.place(key.slot).0, g);
+                    course.done(at, REFUSED(MintCode::Misdirected));
+                }
+                Looked::Elsewhere(address, g) => {
+                    if course.call.g.is_some() {
+                        course.tell(name.definition.place(key.slot).0, g);
+                    }
+                    course.open.push(at);
+                    if course.avoids(&address, g) {
+                        self.want_route(name, name.definition.place(key.slot).0);
+                    } else {
+                        elsewhere.entry(address).or_insert_with(|| (g, Vec::new())).1.push(at);
+                    }
+                }
+                Looked::Later(at_last) => {
+                    course.open.push(at);
+                    due = match (due, at_last) {
+                        (Some(one), Some(other)) => Some(one.min(other)),
+                        (one, other) => one.or(other),
+                    };
+                }
+            }
+        }
+        (elsewhere, due)
+    }
+
+    /// Looks at one key; what it needs is asked for.
+    #[inline]
+    fn look(&self, name: &Arc<Name>, key: KeyAsked, held: &[HeldRange], now: BootMs) -> Looked {
+        let (section, at) = name.definition.place(key.slot);
+        match standing(held, section, now) {
+            Standing::Served(g) => self.take(name, section, at, key.n, g, now),
+            Standing::From(since) => Looked::Later(Some(since)),
+            Standing::Over(g) => self.look_elsewhere(name, section, Some(g)),
+            Standing::NotOurs => self.look_elsewhere(name, section, None),
+        }
+    }
+
+    fn take(&self, name: &Arc<Name>, section: Section, at: u32, n: u32, g: Generation, now: BootMs) -> Looked {
+        let Some(shard) = name.shard(section) else { return Looked::Later(None) };
+        let mut shard = lock(shard);
+        let room = self.has_room();
+        let entry = match shard.get_mut(&section.0) {
+            Some(entry) => entry,
+            None if !room => return Looked::Done(REFUSED(MintCode::Overloaded)),
+            None => {
+                self.account(0, RECORD_LEN);
+                let state = SectionState::new(&name.definition, g);
+                shard.entry(section.0).or_insert(Entry { state, queued: false })
+            }
+        };
+        let before = entry.state.len();
+        if entry.state.g() != g {
+            if entry.state.g() > g {
+                // We were listed as a later owner while we looked.
+                return Looked::Later(Some(now));
+            }
+            entry.state.own(g);
+        }
+        let taken = match n {
+            0 => entry.state.current(at, now).map_or(Taken::Wait, Taken::From),
+            n => entry.state.take(&name.definition, at, n, room, now),
+        };
+        let after = entry.state.len();
+        let wants = entry.state.wants() && !entry.queued;
+        if wants {
+            entry.queued = self.raises.push(name, section);
+        }
+        drop(shard);
+        self.account(before, after);
+        match taken {
+            Taken::From(first) => {
+                add(&self.counts.numbers, n.into());
+                Looked::Done(Outcome::Given(first))
+            }
+            Taken::Ended => Looked::Done(REFUSED(MintCode::SerialExhausted)),
+            Taken::Full => Looked::Done(REFUSED(MintCode::Overloaded)),
+            Taken::Wait => match lock(&name.routes).find(section) {
+                // No master raises for whoever is not the owner any more.
+                Some((address, newer)) if newer > g && address.rpc != self.settings.address.rpc => {
+                    Looked::Elsewhere(address, newer)
+                }
+                _ => Looked::Later(None),
+            },
+        }
+    }
+
+    /// A section that is not served here now, though it was by the owner `g`.
+    fn look_elsewhere(&self, name: &Name, section: Section, g: Option<Generation>) -> Looked {
+        let found = lock(&name.routes).find(section);
+        match found {
+            Some((address, newer)) if g.is_none_or(|g| newer > g) && address.rpc != self.settings.address.rpc => {
+                Looked::Elsewhere(address, newer)
+            }
+            _ => {
+                self.want_route(name, section);
+                Looked::Later(None)
+            }
+        }
+    }
+
+    /// Passes keys on to the agents that serve them, side by side. `true` if another look makes sense at once.
+    async fn pass_all(
+        &self,
+        name: &Arc<Name>,
+        keys: &[KeyAsked],
+        elsewhere: Elsewhere,
+        course: &mut Course,
+        patience: Duration,
+    ) -> bool {
+        let calls = elsewhere.into_iter().map(|(address, (g, places))| async move {
+            let asked: Vec<KeyAsked> = places.iter().filter_map(|at| keys.get(*at).copied()).collect();
+            let said = self.pass_on(&address.rpc, name, asked, patience).await;
+            (address, g, places, said)
+        });
+        let mut learned = false;
+        for (address, g, places, said) in futures::future::join_all(calls).await {
+            let outcomes = match said {
+                Ok(reply) => {
+                    learned |= lock(&name.routes).learn(&reply.routes);
+                    reply.outcomes
+                }
+                Err(NotPassed::Full) => vec![REFUSED(MintCode::Overloaded); places.len()],
+                Err(NotPassed::Refused(failure)) => {
+                    tracing::debug!(%failure, "another agent refused what was passed on");
+                    vec![REFUSED(MintCode::Misdirected); places.len()]
+                }
+                Err(NotPassed::Lost(why)) => {
+                    tracing::debug!(%why, "what was passed on to another agent got no answer");
+                    vec![REFUSED(MintCode::Misdirected); places.len()]
+                }
+            };
+            for (at, outcome) in places.into_iter().zip(outcomes) {
+                if outcome == REFUSED(MintCode::Misdirected) {
+                    course.avoided.insert(Arc::clone(&address), (g, Instant::now() + REST));
+                    self.lead_nowhere(name, keys, at);
+                } else {
+                    course.done(at, outcome);
+                }
+            }
+        }
+        let Course { open, outcomes, .. } = course;
+        open.retain(|at| outcomes.get(*at).is_none_or(Option::is_none));
+        learned || open.is_empty()
+    }
+
+    /// The route of that key did not lead to who serves it: the masters are asked, unless we were told of a newer one.
+    fn lead_nowhere(&self, name: &Name, keys: &[KeyAsked], at: usize) {
+        let Some(key) = keys.get(at) else { return };
+        let (section, _) = name.definition.place(key.slot);
+        self.want_route(name, section);
+    }
+
+    /// The answer, with the routes that belong to it.
+    fn conclude(&self, name: &Name, course: Course) -> Answer {
+        let mut misdirected = 0;
+        let mut refused = 0;
+        let outcomes: Vec<Outcome> = course
+            .outcomes
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or(REFUSED(MintCode::SegmentPending)))
+            .inspect(|outcome| match outcome {
+                Outcome::Given(_) => {}
+                Outcome::Refused(MintCode::Misdirected) => misdirected += 1,
+                Outcome::Refused(_) => refused += 1,
+            })
+            .collect();
+        if misdirected > 0 {
+            add(&self.counts.misdirected, misdirected);
+        }
+        if refused > 0 {
+            add(&self.counts.refused, refused);
+        }
+        let mut routes: Vec<Route> = Vec::new();
+        let held = if course.told.is_empty() { None } else { Some(name.held()) };
+        for (section, g) in &course.told {
+            if routes.len() >= ROUTES_TOLD_MAX {
+                break;
+            }
+            if routes.last().is_some_and(|last| last.from <= *section && *section < last.to) {
+                continue;
+            }
+            let ours = held
+                .as_ref()
+                .and_then(|held| held.iter().find(|range| range.from <= section.0 && section.0 < range.to));
+            routes.extend(match ours.filter(|range| range.g >= *g) {
+                Some(range) => Some(Route {
+                    from: Section(range.from),
+                    to: Section(range.to),
+                    address: self.settings.address.clone(),
+                    g: range.g,
+                }),
+                None => lock(&name.routes).route(*section),
+            });
+        }
+        Answer { outcomes, routes }
+    }
+
+    /// The refusal that a code stands for, worded for the caller.
+    pub(crate) fn refusal(&self, name: &Name, code: MintCode) -> Refusal {
+        match code {
+            MintCode::Misdirected => Refusal::Misdirected,
+            MintCode::SerialExhausted => Refusal::KeyEnded { bits: name.definition.width().bits() },
+            MintCode::Overloaded => Refusal::Overloaded(
+                "too many calls wait for sections, or all memory for keys is in use (--sequence-memory); ask again",
+            ),
+            _ => Refusal::SectionPending,
+        }
+    }
+}
+
+impl Course {
+    fn avoids(&self, address: &Arc<ServedAt>, g: Generation) -> bool {
+        self.avoided.get(address).is_some_and(|(known, until)| g <= *known && Instant::now() < *until)
+    }
+
+    fn done(&mut self, at: usize, outcome: Outcome) {
+        if let Some(place) = self.outcomes.get_mut(at) {
+            *place = Some(outcome);
+        }
+    }
+
+    fn tell(&mut self, section: Section, g: Generation) {
+        if self.told.len() < ROUTES_TOLD_MAX || self.told.contains_key(&section) {
+            self.told.insert(section, g);
+        }
+    }
+
+    fn close(&mut self, code: MintCode) {
+        for at in std::mem::take(&mut self.open) {
+            self.done(at, REFUSED(code));
+        }
+    }
+}

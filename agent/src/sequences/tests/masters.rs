@@ -1,0 +1,253 @@
+//! Both masters as agents see them: they always agree, and do at once what a test says.
+
+use crate::minter::kit::parameters;
+use common::clock::Clock;
+use common::lease::{Generation, Grant};
+use common::namespace::GeneratorName;
+use common::net::places::{Place, Places};
+use common::parameters::{ClusterId, MasterId, SessionId};
+use common::rpc::lease::{
+    AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
+    ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest, TerminateRequest, TokenRequest,
+};
+use common::rpc::ranges::{
+    HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest,
+    SegmentRequest,
+};
+use common::rpc::transport;
+use common::segment::Span;
+use common::sequence::{Route, Section, ServedAt};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tarpc::context::Context;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Record {
+    pub(crate) g: u64,
+    pub(crate) owner: Option<SessionId>,
+    pub(crate) max_seq: u64,
+}
+
+pub(crate) struct State {
+    pub(crate) name: GeneratorName,
+    pub(crate) lease_ms: u32,
+    pub(crate) step: u64,
+    pub(crate) last: u64,
+    pub(crate) records: BTreeMap<u32, Record>,
+    /// Allocators in the order in which they came.
+    pub(crate) sessions: Vec<(SessionId, ServedAt)>,
+    pub(crate) keeps: Vec<(usize, KeepRequest)>,
+    pub(crate) raises: usize,
+    /// How long each takes for an answer to a keep; `None`: it refuses everything.
+    pub(crate) answers: [Option<Duration>; 2],
+    /// To whom sections without an owner are given; by default to whoever came first.
+    pub(crate) heir: usize,
+}
+
+#[derive(Clone)]
+pub(crate) struct Masters(pub(crate) Arc<Mutex<State>>);
+
+#[derive(Clone)]
+struct Master {
+    at: usize,
+    both: Masters,
+}
+
+impl Masters {
+    pub(crate) fn new(name: &str, lease_ms: u32, step: u64, last: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            name: name.parse().unwrap(),
+            lease_ms,
+            step,
+            last,
+            records: BTreeMap::new(),
+            sessions: Vec::new(),
+            keeps: Vec::new(),
+            raises: 0,
+            answers: [Some(Duration::ZERO); 2],
+            heir: 0,
+        })))
+    }
+
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.lock().unwrap())
+    }
+
+    /// Their addresses.
+    pub(crate) async fn listen(&self) -> Vec<String> {
+        let mut addresses = Vec::new();
+        for at in 0..2 {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            addresses.push(listener.local_addr().unwrap().to_string());
+            let master = Master { at, both: self.clone() };
+            let limits = transport::Limits {
+                connections_max: 32,
+                requests_per_connection_max: 8,
+                frame_len_max: transport::FRAME_LEN_MAX,
+                memory_max: 64 << 20,
+            };
+            let bounds = limits.bounds();
+            let handle = move |io, _, place: Place| {
+                let (master, bounds) = (master.clone(), bounds.clone());
+                async move {
+                    common::serve_connection!(io, &place, &bounds, master.serve());
+                }
+            };
+            tokio::spawn(transport::accept(listener, Places::new(32), CancellationToken::new(), handle));
+        }
+        addresses
+    }
+
+    /// The allocator at that place, once it has come.
+    pub(crate) async fn session(&self, nth: usize) -> SessionId {
+        loop {
+            if let Some((session, _)) = self.with(|state| state.sessions.get(nth).cloned()) {
+                return session;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Gives sections to that allocator.
+    pub(crate) fn give(&self, sections: std::ops::Range<u32>, owner: SessionId) {
+        self.with(|state| {
+            for section in sections {
+                let record = state.records.entry(section).or_insert(Record { g: 0, owner: None, max_seq: 0 });
+                (record.g, record.owner) = (record.g + 1, Some(owner));
+            }
+        });
+    }
+}
+
+impl State {
+    fn route(&self, section: u32) -> Option<Route> {
+        let record = self.records.get(&section)?;
+        let (_, address) = self.sessions.iter().find(|(session, _)| Some(*session) == record.owner)?;
+        let (from, to) = (Section(section), Section(section + 1));
+        Some(Route { from, to, address: address.clone(), g: Generation(record.g) })
+    }
+
+    fn raise(&mut self, session: SessionId, raise: &common::rpc::ranges::Raise) -> Result<Raised, NotRaised> {
+        let record = self.records.get_mut(&raise.section.0).ok_or(NotRaised::Unknown)?;
+        if record.owner != Some(session) || record.g != raise.g.0 {
+            return Err(NotRaised::OtherOwner);
+        }
+        let from = record.max_seq;
+        if from >= self.last {
+            return Err(NotRaised::UsedUp);
+        }
+        let to = match raise.to {
+            RaiseTo::ByAStep => from + self.step,
+            RaiseTo::Number(number) => number.max(from),
+        };
+        record.max_seq = to.min(self.last);
+        Ok(Raised { from, max_seq: record.max_seq })
+    }
+}
+
+impl Master {
+    fn answers(&self) -> Result<Duration, Refusal> {
+        self.both.with(|state| state.answers[self.at]).ok_or(Refusal::Syncing)
+    }
+}
+
+impl LeaseService for Master {
+    async fn keep_sections(self, _: Context, request: KeepRequest) -> Result<KeepReply, Refusal> {
+        let late = self.answers()?;
+        let reply = self.both.with(|state| {
+            if !state.sessions.iter().any(|(session, _)| *session == request.session) {
+                state.sessions.push((request.session, request.address.clone()));
+            }
+            state.keeps.push((self.at, request.clone()));
+            let ours = state.records.iter().filter(|(_, record)| record.owner == Some(request.session));
+            let sections = ours.map(|(section, record)| HeldSections {
+                name: state.name.clone(),
+                from: Section(*section),
+                to: Section(section + 1),
+                g: Generation(record.g),
+            });
+            KeepReply { lease_ms: state.lease_ms, sections: sections.collect() }
+        });
+        tokio::time::sleep(late).await;
+        Ok(reply)
+    }
+
+    async fn raise_sections(
+        self,
+        _: Context,
+        request: RaiseRequest,
+    ) -> Result<Vec<Result<Raised, NotRaised>>, Refusal> {
+        self.answers()?;
+        Ok(self.both.with(|state| {
+            state.raises += request.raises.len();
+            request.raises.iter().map(|raise| state.raise(request.session, raise)).collect()
+        }))
+    }
+
+    async fn section_routes(self, _: Context, request: RoutesRequest) -> Result<RoutesReply, Refusal> {
+        self.answers()?;
+        Ok(self.both.with(|state| {
+            for Section(section) in &request.sections {
+                let heir = state.sessions.get(state.heir).map(|(session, _)| *session);
+                let record = state.records.entry(*section).or_insert(Record { g: 0, owner: None, max_seq: 0 });
+                if record.owner.is_none() && heir.is_some() {
+                    (record.g, record.owner) = (record.g + 1, heir);
+                }
+            }
+            let asked = request.sections.iter().map(|section| section.0);
+            let all = request.all_from.into_iter().flat_map(|from| state.records.range(from.0..).map(|(at, _)| *at));
+            let mut wanted: Vec<u32> = asked.chain(all).collect();
+            wanted.sort_unstable();
+            wanted.dedup();
+            RoutesReply { routes: wanted.into_iter().filter_map(|at| state.route(at)).collect(), next: None }
+        }))
+    }
+
+    async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
+        self.answers()?;
+        Ok(HeartbeatReply {
+            master: if self.at == 0 { MasterId::One } else { MasterId::Two },
+            cluster: ClusterId(1),
+            parameters: parameters(),
+            mode: Mode::Ready,
+            wall: Clock::system().wall(),
+            test_clock: request.test_clock,
+            version: String::new(),
+            denied: Vec::new(),
+            retired: Vec::new(),
+        })
+    }
+
+    async fn request_token(self, _: Context, _: TokenRequest) -> Result<Grant, Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn rent_token(self, _: Context, _: RentRequest) -> Result<Rent, Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn list_tokens(self, _: Context, _: ListRequest) -> Result<Vec<ListedLease>, Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn terminate_token(self, _: Context, _: TerminateRequest) -> Result<(), Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn define_namespace(self, _: Context, _: DefineRequest) -> Result<Changed, Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn restore_namespace(self, _: Context, _: DefineRequest) -> Result<Changed, Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn find_namespaces(self, _: Context, _: FindRequest) -> Result<Vec<Registered>, Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn request_segment(self, _: Context, _: SegmentRequest) -> Result<Span, Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn report(self, _: Context, _: AgentReport) -> Result<u64, Refusal> {
+        Ok(60_000)
+    }
+}

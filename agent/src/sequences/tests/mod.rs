@@ -1,0 +1,317 @@
+//! Agents with masters that do at once what a test says. What real ones do is tested with real ones.
+
+pub(crate) mod masters;
+
+use super::*;
+use crate::minter::kit::Kit;
+use crate::rpc::Server;
+use crate::sequence::Kept;
+use common::kind::Kind;
+use common::lease::Generation;
+use common::namespace::Definition;
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
+use common::sequence::{Section, Slot};
+use masters::Masters;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+const STEP: u64 = 100;
+/// Keys of a section.
+const KEYS: u32 = 10;
+
+pub(crate) struct Agent {
+    pub(crate) sequences: Arc<Sequences>,
+    pub(crate) minter: Arc<Minter>,
+    stop: CancellationToken,
+    _kit: Kit,
+}
+
+pub(crate) fn namespace(width: u8) -> Namespace {
+    let definition = Definition {
+        step: Some(u32::try_from(STEP).unwrap()),
+        keys_per_section: Some(KEYS),
+        width: Some(width),
+        ..Definition::of(Kind::Sequence)
+    };
+    Namespace::define("orders".parse().unwrap(), &definition).unwrap()
+}
+
+pub(crate) async fn agent_of(addresses: &[String], memory: u64, width: u8) -> Agent {
+    let kit = Kit::new();
+    let minter = kit.start();
+    minter.define(namespace(width)).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let rpc = listener.local_addr().unwrap().to_string();
+    let settings = SequenceSettings {
+        masters: addresses.to_vec(),
+        agent_id: "test-1".parse().unwrap(),
+        sets: vec!["default".parse().unwrap()],
+        memory,
+        address: ServedAt { http: rpc.replace("127.0.0.1", "localhost"), rpc },
+    };
+    let sequences = Arc::new(Sequences::new(settings, Arc::clone(&minter), None));
+    let stop = CancellationToken::new();
+    let server = Server::new(Arc::clone(&minter), 100_000).with_sequences(Arc::clone(&sequences));
+    tokio::spawn(server.run(listener, stop.clone()));
+    tokio::spawn(Arc::clone(&sequences).run(stop.clone()));
+    Agent { sequences, minter, stop, _kit: kit }
+}
+
+pub(crate) async fn agent(masters: &Masters) -> Agent {
+    agent_of(&masters.listen().await, 1 << 24, 63).await
+}
+
+fn masters(lease_ms: u32) -> Masters {
+    Masters::new("orders", lease_ms, STEP, i64::MAX as u64)
+}
+
+impl Agent {
+    async fn ask(&self, keys: &[(u32, u32)], call: Call) -> Answer {
+        let name = self.sequences.name("orders").await.unwrap();
+        let keys: Vec<KeyAsked> = keys.iter().map(|(slot, n)| KeyAsked { slot: Slot(*slot), n: *n }).collect();
+        self.sequences.next(&name, &keys, call).await
+    }
+
+    async fn next(&self, slot: u32) -> Result<u64, MintCode> {
+        let name = self.sequences.name("orders").await.unwrap();
+        if let Some(number) = self.sequences.try_next(&name, Slot(slot), 1, Call::default()) {
+            return Ok(number);
+        }
+        match self.ask(&[(slot, 1)], Call::default()).await.outcomes[..] {
+            [KeyOutcome::Given(number)] => Ok(number),
+            [KeyOutcome::Refused(code)] => Err(code),
+            ref other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_section_that_nobody_has_is_given_to_somebody_and_served_at_once() {
+    let masters = masters(3_000);
+    let agent = agent(&masters).await;
+    let began = Instant::now();
+    assert_eq!(agent.next(7).await, Ok(1));
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    for number in 2..=350 {
+        assert_eq!(agent.next(7).await, Ok(number), "over the ends of steps");
+    }
+    assert_eq!(agent.next(8).await, Ok(1), "each key for itself");
+    assert_eq!(agent.ask(&[(8, 1_000), (9, 1)], Call::default()).await.outcomes, [2, 1].map(KeyOutcome::Given));
+    let current = agent.ask(&[(8, 0)], Call::default()).await;
+    assert_eq!(current.outcomes, [KeyOutcome::Given(1_001)]);
+    assert_eq!(agent.next(8).await, Ok(1_002), "asking for the last one gives none");
+    masters.with(|state| {
+        assert_eq!(state.keeps[0].1.sets, ["default".parse().unwrap()]);
+        assert!(state.raises < 12, "bounds are raised by steps: {}", state.raises);
+        assert!(state.keeps.iter().any(|(at, _)| *at == 0) && state.keeps.iter().any(|(at, _)| *at == 1));
+    });
+}
+
+#[tokio::test]
+async fn without_a_sequence_no_master_is_asked_to_keep_anything() {
+    let masters = masters(300);
+    let kit = Kit::new();
+    let settings = SequenceSettings {
+        masters: masters.listen().await,
+        agent_id: "test-1".parse().unwrap(),
+        sets: vec!["other".parse().unwrap()],
+        memory: MEMORY_DEFAULT,
+        address: ServedAt { http: String::new(), rpc: String::new() },
+    };
+    let minter = kit.start();
+    minter.define(namespace(63)).unwrap();
+    let sequences = Arc::new(Sequences::new(settings, minter, None));
+    tokio::spawn(Arc::clone(&sequences).run(CancellationToken::new()));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(masters.with(|state| state.keeps.is_empty()), "the set is another one");
+}
+
+#[tokio::test]
+async fn a_call_is_passed_on_once_or_comes_back_with_the_route() {
+    let masters = masters(3_000);
+    let addresses = masters.listen().await;
+    let one = agent_of(&addresses, 1 << 24, 63).await;
+    let first = masters.session(0).await;
+    let two = agent_of(&addresses, 1 << 24, 63).await;
+    masters.session(1).await;
+    masters.give(0..1, first);
+    assert_eq!(two.next(3).await, Ok(1), "passed on");
+    let routed = Call { g: Some(Generation(0)), passing: Passing::On };
+    let Answer { outcomes, routes } = two.ask(&[(3, 2)], routed).await;
+    assert_eq!(outcomes, [KeyOutcome::Given(2)]);
+    let [route] = &routes[..] else { panic!("{routes:?}") };
+    assert_eq!((route.from, route.g, &route.address), (Section(0), Generation(1), &one.sequences.settings.address));
+    let back = Call { g: None, passing: Passing::Back };
+    let refused = two.ask(&[(3, 1)], back).await;
+    assert_eq!(refused.outcomes, [KeyOutcome::Refused(MintCode::Misdirected)]);
+    assert_eq!(refused.routes, routes);
+    // Whoever has the newest route hears of none.
+    assert_eq!(one.ask(&[(3, 1)], Call { g: Some(Generation(1)), passing: Passing::Back }).await.routes, []);
+    assert_eq!(one.ask(&[(3, 1)], routed).await.routes, routes);
+    let current = two.ask(&[(3, 0)], Call::default()).await;
+    assert_eq!(current.outcomes, [KeyOutcome::Given(5)]);
+    let counts = |agent: &Agent| agent.sequences.counts.forwarded.load(Ordering::Relaxed);
+    assert_eq!((counts(&one), counts(&two)), (0, 3));
+}
+
+#[tokio::test]
+async fn while_a_section_moves_calls_wait_and_numbers_grow() {
+    let masters = masters(900);
+    let addresses = masters.listen().await;
+    let one = agent_of(&addresses, 1 << 24, 63).await;
+    let first = masters.session(0).await;
+    let two = agent_of(&addresses, 1 << 24, 63).await;
+    let second = masters.session(1).await;
+    masters.give(0..1, first);
+    let (mut last, mut served) = (0, 0);
+    let began = Instant::now();
+    for to in [second, first, second] {
+        let until = Instant::now() + Duration::from_millis(2_200);
+        while Instant::now() < until {
+            for agent in [&one, &two] {
+                let number = agent.next(4).await.unwrap();
+                assert!(number > last, "{number} after {last}");
+                last = number;
+                served += 1;
+            }
+        }
+        masters.give(0..1, to);
+    }
+    assert!(served > 1_000 && began.elapsed() < Duration::from_secs(20), "{served}");
+    assert!(two.sequences.counts.numbers.load(Ordering::Relaxed) > 0, "both have served");
+}
+
+#[tokio::test]
+async fn one_master_is_enough_and_without_both_calls_end_with_the_lease() {
+    let masters = masters(600);
+    let agent = agent(&masters).await;
+    assert_eq!(agent.next(7).await, Ok(1));
+    masters.with(|state| state.answers[0] = None);
+    let until = Instant::now() + Duration::from_millis(1_500);
+    let mut number = 1;
+    while Instant::now() < until {
+        number += 1;
+        assert_eq!(agent.next(7).await, Ok(number));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    masters.with(|state| state.answers[1] = None);
+    let silent = Instant::now();
+    let refused = loop {
+        match agent.next(7).await {
+            Ok(next) => number = next,
+            Err(code) => break code,
+        }
+    };
+    assert_eq!(refused, MintCode::SegmentPending);
+    let waited = silent.elapsed();
+    assert!(waited > Duration::from_millis(1_000) && waited < Duration::from_millis(2_500), "{waited:?}");
+    masters.with(|state| state.answers = [Some(Duration::ZERO); 2]);
+    assert_eq!(agent.next(7).await, Ok(number + 1), "nobody had it meanwhile");
+}
+
+#[tokio::test]
+async fn a_late_answer_counts_from_its_question() {
+    let masters = masters(400);
+    let agent = agent(&masters).await;
+    assert_eq!(agent.next(7).await, Ok(1));
+    let name = agent.sequences.name("orders").await.unwrap();
+    let now = agent.sequences.clock.boot();
+    masters.with(|state| state.answers = [None; 2]);
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(agent.sequences.try_next(&name, Slot(7), 1, Call::default()), None);
+    // The answer to a question of long ago, now.
+    let sections = vec![common::rpc::ranges::HeldSections {
+        name: "orders".parse().unwrap(),
+        from: Section(0),
+        to: Section(1),
+        g: Generation(1),
+    }];
+    let reply = common::rpc::ranges::KeepReply { lease_ms: 400, sections };
+    agent.sequences.kept(0, &Kept { sent: now, received: agent.sequences.clock.boot(), reply }).unwrap();
+    assert_eq!(agent.sequences.try_next(&name, Slot(7), 1, Call::default()), None);
+}
+
+#[tokio::test]
+async fn keys_of_two_agents_come_in_the_order_asked_for() {
+    let masters = masters(3_000);
+    let addresses = masters.listen().await;
+    let one = agent_of(&addresses, 1 << 24, 63).await;
+    let first = masters.session(0).await;
+    let two = agent_of(&addresses, 1 << 24, 63).await;
+    let second = masters.session(1).await;
+    masters.give(0..500, first);
+    masters.give(500..1_000, second);
+    let keys: Vec<(u32, u32)> = (0..10_000u32).map(|at| ((at * 7_919) % 10_000, 1 + at % 3)).collect();
+    for (round, agent) in [&one, &two].into_iter().enumerate() {
+        let Answer { outcomes, .. } = agent.ask(&keys, Call::default()).await;
+        let expected = keys.iter().map(|(_, n)| KeyOutcome::Given(1 + u64::from(*n) * round as u64));
+        assert_eq!(outcomes, expected.collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_dies_is_followed_by_whom_the_masters_name() {
+    let masters = masters(600);
+    let addresses = masters.listen().await;
+    let one = agent_of(&addresses, 1 << 24, 63).await;
+    let first = masters.session(0).await;
+    let two = agent_of(&addresses, 1 << 24, 63).await;
+    let second = masters.session(1).await;
+    masters.give(0..1, first);
+    let last = one.next(3).await.unwrap();
+    assert_eq!(two.next(3).await, Ok(last + 1));
+    one.stop.cancel();
+    tokio::time::sleep(Duration::from_millis(650)).await;
+    masters.give(0..1, second);
+    assert_eq!(two.next(3).await, Ok(STEP + 1), "from the bound on");
+    masters.with(|state| {
+        let leaves: Vec<_> =
+            state.keeps.iter().filter(|(_, keep)| keep.leaves).map(|(at, keep)| (*at, keep.session)).collect();
+        assert!(leaves.contains(&(0, first)) && leaves.contains(&(1, first)), "{leaves:?}");
+    });
+}
+
+#[tokio::test]
+async fn numbers_of_32_bits_end() {
+    let last = u64::from(u32::MAX);
+    let masters = Masters::new("orders", 3_000, STEP, last);
+    let agent = agent_of(&masters.listen().await, 1 << 24, 32).await;
+    let first = masters.session(0).await;
+    masters.with(|state| {
+        state.records.insert(0, masters::Record { g: 1, owner: Some(first), max_seq: last - 3 });
+    });
+    assert_eq!(agent.ask(&[(1, 4)], Call::default()).await.outcomes, [KeyOutcome::Refused(MintCode::SerialExhausted)]);
+    for number in last - 2..=last {
+        assert_eq!(agent.next(1).await, Ok(number));
+    }
+    assert_eq!(agent.next(1).await, Err(MintCode::SerialExhausted));
+    assert_eq!(agent.next(2).await, Ok(last - 2), "others have theirs");
+    let name = agent.sequences.name("orders").await.unwrap();
+    assert_eq!(agent.sequences.refusal(&name, MintCode::SerialExhausted).retry_after(), None);
+}
+
+#[tokio::test]
+async fn memory_is_bounded_and_what_is_forgotten_jumps() {
+    let masters = masters(3_000);
+    let addresses = masters.listen().await;
+    // Records of 100 sections, and some keys.
+    let memory = 100 * crate::sequence::RECORD_LEN as u64 + 1_000;
+    let agent = agent_of(&addresses, memory, 63).await;
+    let first = masters.session(0).await;
+    masters.give(0..150, first);
+    let keys: Vec<(u32, u32)> = (0..90).map(|section| (section * KEYS, 1)).collect();
+    let Answer { outcomes, .. } = agent.ask(&keys, Call::default()).await;
+    assert_eq!(outcomes, vec![KeyOutcome::Given(1); 90]);
+    agent.sequences.make_room();
+    let view = agent.sequences.view();
+    assert!(view.memory as u64 <= memory && view.loaded == 90, "{view:?}");
+    assert!(agent.sequences.counts.unloads.load(Ordering::Relaxed) > 0);
+    // What was forgotten goes on behind the highest of its section.
+    assert_eq!(agent.next(1).await, Ok(2));
+    let full: Vec<(u32, u32)> = (90..150).map(|section| (section * KEYS, 1)).collect();
+    let Answer { outcomes, .. } = agent.ask(&full, Call::default()).await;
+    let refused = outcomes.iter().filter(|outcome| **outcome == KeyOutcome::Refused(MintCode::Overloaded)).count();
+    assert_eq!(refused, 60, "a new key has no room, whatever its section has");
+    assert!(agent.sequences.view().memory as u64 <= memory + 1_000);
+}

@@ -1,0 +1,194 @@
+//! Where the client asks for numbers of keys: of whom it knows to serve them, and of anybody else if it knows nobody or that one fails.
+//! With real agents it is tried in `tests/`.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use uniq_client::{Client, Error, MintCode, Settings, Slot};
+
+const KEYS_PER_SECTION: u32 = 10;
+
+/// All agents together: who serves which section, and the counters, which are everybody's here.
+#[derive(Default)]
+struct World {
+    addresses: Vec<String>,
+    /// By sections: which agent, and its `g`.
+    owners: BTreeMap<u32, (usize, u64)>,
+    counters: BTreeMap<u32, u64>,
+    /// What each agent was asked: slots.
+    asked: Vec<Vec<u32>>,
+    down: Option<usize>,
+    ended: Option<u32>,
+    tells_all: bool,
+}
+
+#[derive(Clone)]
+struct Agent(usize, Arc<Mutex<World>>);
+
+impl World {
+    fn route(&self, section: u32) -> Option<Value> {
+        let (owner, g) = self.owners.get(&section)?;
+        let at = &self.addresses[*owner];
+        Some(json!({ "from": section, "to": section + 1, "g": g, "http": at, "rpc": at }))
+    }
+}
+
+impl Agent {
+    fn take(&self, keys: &[(u32, u32)], g: u64) -> Response {
+        let mut world = self.1.lock().unwrap();
+        world.asked[self.0].extend(keys.iter().map(|(slot, _)| *slot));
+        if world.down == Some(self.0) {
+            return StatusCode::BAD_GATEWAY.into_response();
+        }
+        let (mut ids, mut errors, mut routes) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, (slot, n)) in keys.iter().enumerate() {
+            let section = slot / KEYS_PER_SECTION;
+            let (owner, newest) = world.owners[&section];
+            if owner != self.0 || newest > g {
+                routes.extend(world.route(section));
+            }
+            if world.ended == Some(*slot) {
+                ids.push(Value::Null);
+                errors.push(json!({ "at": at, "code": "serial_exhausted", "detail": "" }));
+                continue;
+            }
+            let counter = world.counters.entry(*slot).or_default();
+            let first = *counter + 1;
+            *counter += u64::from(*n);
+            if keys.len() == 1 {
+                ids.extend((first..first + u64::from((*n).max(1))).map(|id| Value::from(id.to_string())));
+            } else {
+                ids.push(first.to_string().into());
+            }
+        }
+        if errors.len() == keys.len() {
+            let problem = json!({ "code": "serial_exhausted", "detail": "" });
+            return (StatusCode::TOO_MANY_REQUESTS, Json(problem)).into_response();
+        }
+        Json(json!({ "ids": ids, "errors": errors, "routes": routes })).into_response()
+    }
+}
+
+async fn one(
+    State(agent): State<Agent>,
+    Path((_, slot)): Path<(String, u32)>,
+    Query(query): Query<BTreeMap<String, u64>>,
+) -> Response {
+    agent.take(&[(slot, u32::try_from(query["n"]).unwrap())], query["g"])
+}
+
+async fn many(State(agent): State<Agent>, Query(query): Query<BTreeMap<String, u64>>, body: String) -> Response {
+    let lines = body.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let small = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
+    let keys: Vec<_> = lines.map(|line| (small(&line["key"]), small(&line["n"]))).collect();
+    agent.take(&keys, query["g"])
+}
+
+async fn routes(State(agent): State<Agent>) -> Json<Value> {
+    let world = agent.1.lock().unwrap();
+    let all: Vec<Value> = world.owners.keys().filter_map(|section| world.route(*section)).collect();
+    let told = if world.tells_all { all } else { Vec::new() };
+    Json(json!({ "keys_per_section": KEYS_PER_SECTION, "routes": told, "next": null }))
+}
+
+/// Three agents, of which the client is told the first two.
+async fn world() -> (Client, Arc<Mutex<World>>) {
+    let world = Arc::new(Mutex::new(World { asked: vec![Vec::new(); 3], ..World::default() }));
+    for nth in 0..3 {
+        let router = Router::new()
+            .route("/sequence/{name}", post(many))
+            .route("/sequence/{name}/{key}", post(one))
+            .route("/sequences/{name}/routes", get(routes))
+            .with_state(Agent(nth, Arc::clone(&world)));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        world.lock().unwrap().addresses.push(listener.local_addr().unwrap().to_string());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+    }
+    let known: Vec<String> =
+        world.lock().unwrap().addresses.iter().take(2).map(|address| format!("http://{address}")).collect();
+    let mut settings = Settings::new(known.iter().map(String::as_str)).unwrap();
+    settings.timeout = Duration::from_secs(5);
+    (Client::new(settings).unwrap(), world)
+}
+
+fn asked(world: &Mutex<World>) -> Vec<Vec<u32>> {
+    world.lock().unwrap().asked.iter_mut().map(std::mem::take).collect()
+}
+
+#[tokio::test]
+async fn who_serves_a_key_is_learned_from_an_answer_and_asked_from_then_on() {
+    let (client, world) = world().await;
+    world.lock().unwrap().owners = BTreeMap::from([(0, (2, 5)), (1, (1, 1))]);
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 1);
+    assert_eq!(asked(&world), [vec![7], vec![], vec![]], "nobody is known");
+    assert_eq!(client.sequence_batch("orders", Slot(8), 3).await.unwrap(), 1);
+    assert_eq!(client.sequence("orders", Slot(8)).await.unwrap(), 4);
+    assert_eq!(asked(&world), [vec![], vec![], vec![8, 8]], "its section is known");
+    // It moves: whoever had it passes the call on, and says so.
+    world.lock().unwrap().owners.insert(0, (1, 6));
+    for number in 5..8 {
+        assert_eq!(client.sequence("orders", Slot(8)).await.unwrap(), number);
+    }
+    assert_eq!(asked(&world), [vec![], vec![8, 8], vec![8]]);
+}
+
+#[tokio::test]
+async fn an_agent_that_fails_is_followed_by_another_one_once() {
+    let (client, world) = world().await;
+    {
+        let mut world = world.lock().unwrap();
+        (world.tells_all, world.owners) = (true, BTreeMap::from([(0, (2, 5))]));
+        world.down = Some(2);
+    }
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 1);
+    assert_eq!(asked(&world), [vec![7], vec![], vec![7]]);
+    world.lock().unwrap().owners.insert(0, (1, 6));
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 2);
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 3);
+    // The first answer had the route to the one that is down; a newer one takes its place.
+    let asked = asked(&world);
+    assert_eq!(asked[1].last(), Some(&7), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_batch_is_split_by_agents_and_put_together_in_order() {
+    let (client, world) = world().await;
+    {
+        let mut world = world.lock().unwrap();
+        (world.tells_all, world.ended) = (true, Some(13));
+        world.owners = (0..30).map(|section| (section, (section as usize % 3, 1))).collect();
+        world.counters = (0..300).map(|slot| (slot, u64::from(slot) * 10)).collect();
+    }
+    let keys: Vec<Slot> = (0..300).map(|at| Slot(at * 7 % 300)).collect();
+    let numbers = client.sequence_many("orders", &keys).await.unwrap();
+    for (Slot(slot), number) in keys.iter().zip(&numbers) {
+        let expected = if *slot == 13 { Err(MintCode::SerialExhausted) } else { Ok(u64::from(*slot) * 10 + 1) };
+        assert_eq!(*number, expected, "{slot}");
+    }
+    for (nth, slots) in asked(&world).into_iter().enumerate() {
+        assert!(slots.len() == 100 && slots.iter().all(|slot| slot / KEYS_PER_SECTION % 3 == nth as u32), "{nth}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_used_up_is_used_up_everywhere() {
+    let (client, world) = world().await;
+    {
+        let mut world = world.lock().unwrap();
+        (world.ended, world.owners) = (Some(7), BTreeMap::from([(0, (2, 5))]));
+    }
+    let error = client.sequence("orders", Slot(7)).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { code: MintCode::SerialExhausted, .. }), "{error}");
+    assert_eq!(asked(&world).iter().map(Vec::len).sum::<usize>(), 1, "nobody else is asked");
+    assert!(
+        client.sequence_many("orders", &[]).await.is_err()
+            && client.sequence_batch("orders", Slot(1), 0).await.is_err()
+    );
+}

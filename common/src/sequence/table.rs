@@ -1,0 +1,190 @@
+//! A table of routes, as clients and agents keep it: for each section the owner with the highest `g` that they heard of.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{Route, Section, ServedAt};
+use crate::lease::Generation;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Stretches of sections that a table of one name keeps at most. It is only a memory of what can be asked again, so one that is full
+/// begins anew.
+const STRETCHES_MAX: usize = 1 << 16;
+
+/// Sections beside each other with one owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stretch {
+    /// After the last.
+    to: u32,
+    address: Arc<ServedAt>,
+    g: Generation,
+}
+
+/// The routes of one name.
+#[derive(Clone, Debug, Default)]
+pub struct RouteTable {
+    /// By the first section; none overlaps another.
+    stretches: BTreeMap<u32, Stretch>,
+}
+
+impl RouteTable {
+    /// Takes a route in where nothing newer is known. `true` if something has changed.
+    pub fn learn(&mut self, route: &Route) -> bool {
+        let (Section(from), Section(to)) = (route.from, route.to);
+        if from >= to {
+            return false;
+        }
+        if self.stretches.len() >= STRETCHES_MAX {
+            self.stretches.clear();
+        }
+        let new = Stretch { to, address: Arc::new(route.address.clone()), g: route.g };
+        let mut at = from;
+        let mut changed = false;
+        for (begin, old) in self.cut(from, to) {
+            if at < begin {
+                self.stretches.insert(at, Stretch { to: begin, ..new.clone() });
+                changed = true;
+            }
+            at = old.to;
+            // Of one g there is one owner; the address of a session does not change.
+            let newer = old.g < new.g;
+            let kept = if newer { Stretch { to: old.to, ..new.clone() } } else { old };
+            changed |= newer;
+            self.stretches.insert(begin, kept);
+        }
+        if at < to {
+            self.stretches.insert(at, new);
+            changed = true;
+        }
+        self.join(from, to);
+        changed
+    }
+
+    /// Who serves a section, as far as is known.
+    pub fn find(&self, section: Section) -> Option<(&Arc<ServedAt>, Generation)> {
+        let (_, stretch) = self.stretches.range(..=section.0).next_back()?;
+        (section.0 < stretch.to).then_some((&stretch.address, stretch.g))
+    }
+
+    /// The stretch that a section lies in, as a route.
+    pub fn route(&self, section: Section) -> Option<Route> {
+        let (from, stretch) = self.stretches.range(..=section.0).next_back()?;
+        (section.0 < stretch.to).then(|| Route {
+            from: Section(*from),
+            to: Section(stretch.to),
+            address: ServedAt::clone(&stretch.address),
+            g: stretch.g,
+        })
+    }
+
+    /// Forgets that route of a section, if it is what is known: whoever it leads to cannot be reached.
+    pub fn forget(&mut self, section: Section, g: Generation) {
+        if self.find(section).is_some_and(|(_, known)| known <= g)
+            && let Some(after) = section.0.checked_add(1)
+        {
+            self.cut(section.0, after);
+        }
+    }
+
+    /// Takes out what lies in these sections, cut at their borders; what lies beside them stays.
+    fn cut(&mut self, from: u32, to: u32) -> Vec<(u32, Stretch)> {
+        let before = self.stretches.range(..from).next_back().map(|(begin, old)| (*begin, old.clone()));
+        if let Some((begin, old)) = before.filter(|(_, old)| old.to > from) {
+            self.stretches.insert(from, old.clone());
+            self.stretches.insert(begin, Stretch { to: from, ..old });
+        }
+        let last = self.stretches.range(from..to).next_back().map(|(begin, old)| (*begin, old.clone()));
+        if let Some((begin, old)) = last.filter(|(_, old)| old.to > to) {
+            self.stretches.insert(to, old.clone());
+            self.stretches.insert(begin, Stretch { to, ..old });
+        }
+        let within: Vec<u32> = self.stretches.range(from..to).map(|(begin, _)| *begin).collect();
+        within.into_iter().filter_map(|begin| Some((begin, self.stretches.remove(&begin)?))).collect()
+    }
+
+    /// Puts together what lies beside each other and has one owner, from just before `from` to just behind `to`.
+    fn join(&mut self, from: u32, to: u32) {
+        let begin = self.stretches.range(..from).next_back().map_or(from, |(begin, _)| *begin);
+        let near: Vec<u32> = self.stretches.range(begin..=to).map(|(begin, _)| *begin).collect();
+        let mut last: Option<u32> = None;
+        for begin in near {
+            let Some(this) = self.stretches.get(&begin).cloned() else { continue };
+            match last.and_then(|last| self.stretches.get_mut(&last)) {
+                Some(before) if before.to == begin && before.g == this.g && before.address == this.address => {
+                    before.to = this.to;
+                    self.stretches.remove(&begin);
+                }
+                _ => last = Some(begin),
+            }
+        }
+    }
+
+    /// How many stretches there are.
+    pub fn len(&self) -> usize {
+        self.stretches.len()
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.stretches.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn route((from, len, owner, g): (u32, u32, u8, u64)) -> Route {
+        let address = ServedAt { http: format!("h:{owner}"), rpc: format!("r:{owner}") };
+        Route { from: Section(from), to: Section(from + len), address, g: Generation(g) }
+    }
+
+    #[test]
+    fn a_route_that_leads_nowhere_is_forgotten_for_its_section_alone() {
+        let mut table = RouteTable::default();
+        table.learn(&route((0, 10, 1, 5)));
+        table.forget(Section(4), Generation(4));
+        assert!(table.find(Section(4)).is_some(), "what is known is newer");
+        table.forget(Section(4), Generation(5));
+        assert!(
+            table.find(Section(4)).is_none() && table.find(Section(3)).is_some() && table.find(Section(5)).is_some()
+        );
+        assert!(table.learn(&route((4, 1, 1, 5))) && table.len() == 1);
+        assert!(!table.learn(&route((3, 3, 1, 5))) && !table.learn(&route((3, 3, 2, 4))));
+        assert!(!table.learn(&route((3, 0, 1, 9))));
+    }
+
+    proptest! {
+        #[test]
+        fn of_each_section_the_highest_g_is_kept(
+            routes in proptest::collection::vec((0u32..40, 0u32..12, 0u8..3), 0..40),
+            gs in proptest::collection::vec(1u64..6, 40),
+        ) {
+            let mut table = RouteTable::default();
+            let mut plain: BTreeMap<u32, (u64, String)> = BTreeMap::new();
+            for ((from, len, owner), g) in routes.into_iter().zip(gs) {
+                let said = route((from, len, owner, g));
+                table.learn(&said);
+                for section in from..from + len {
+                    let known = plain.entry(section).or_insert((0, String::new()));
+                    if known.0 < g {
+                        *known = (g, said.address.rpc.clone());
+                    }
+                }
+            }
+            for section in 0..60 {
+                let found = table.find(Section(section)).map(|(address, g)| (g.0, address.rpc.clone()));
+                prop_assert_eq!(found.as_ref(), plain.get(&section));
+                if let Some(route) = table.route(Section(section)) {
+                    prop_assert!(route.from.0 <= section && section < route.to.0);
+                }
+            }
+            // Nothing is kept in two pieces that is one.
+            let all: Vec<_> = table.stretches.iter().collect();
+            for pair in all.windows(2) {
+                let [(_, one), (begin, other)] = pair else { unreachable!() };
+                prop_assert!(one.to < **begin || (one.g, &one.address) != (other.g, &other.address));
+            }
+        }
+    }
+}
