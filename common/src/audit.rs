@@ -116,6 +116,11 @@ pub enum Action {
     Extend,
     /// `axis.raise`: an operator raised a segment's axis.
     Raise,
+    /// `section.move`: an operator gave a section of a sequence to another agent. Sections that masters move by themselves are not
+    /// written down: there are tens of thousands, and each agent that comes or goes moves thousands of them.
+    MoveSection,
+    /// `agent.drain`: an operator takes all sections away from an agent, or no longer does.
+    Drain,
 }
 
 impl Action {
@@ -144,6 +149,8 @@ impl Action {
             Self::About => "namespace.about",
             Self::Extend => "axis.extend",
             Self::Raise => "axis.raise",
+            Self::MoveSection => "section.move",
+            Self::Drain => "agent.drain",
         }
     }
 }

@@ -161,6 +161,12 @@ pub struct Args {
           value_parser = settings::number(0..=50_u8))]
     pub pool_reserve: u8,
 
+    /// How long an agent serves sections of sequences after it has asked for them, in seconds, 1 to 60: the sections of one that died are
+    /// without service for about two and a half times as long. The same at both masters; the longer one counts otherwise
+    #[arg(long, env = "UNIQ_SEQUENCE_LEASE", default_value = "5", value_name = "SECONDS",
+          value_parser = settings::number(1..=60_u8))]
+    pub sequence_lease: u8,
+
     /// The password of the first user, `admin`, is the first line of this file, as long as there are no users; without it
     /// master 1 draws one and writes it once to DIR/admin-password. What master 1 has, given or drawn, counts for both
     #[arg(long, env = "UNIQ_ADMIN_PASSWORD_FILE", value_name = "FILE")]
@@ -279,6 +285,11 @@ impl Args {
     /// How long extents of axes shall last.
     pub fn solo_span(&self) -> SpanMs {
         SpanMs(i64::try_from(self.solo_span.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// How long agents serve sections after they have asked for them.
+    pub fn sequence_lease(&self) -> SpanMs {
+        SpanMs::seconds(self.sequence_lease.into())
     }
 
     /// The parameters of the cluster to be formatted.

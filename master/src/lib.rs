@@ -23,6 +23,7 @@ pub mod registry;
 pub mod remedy;
 pub mod replication;
 pub mod rpc;
+pub mod section;
 pub mod setting;
 pub mod store;
 pub mod tally;

@@ -17,7 +17,8 @@ use common::rpc::lease::{
     RentRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::ranges::{
-    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotRaised, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
+    RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
 };
 use common::rpc::transport::{Limits, accept};
 use common::segment::Span;
@@ -39,6 +40,13 @@ pub const LIMITS: Limits = Limits {
 };
 /// What a page of leases or namespaces takes at most until it is sent, in bytes: 200 records, in memory and in the frame.
 const PAGE_WEIGHT: usize = 256 << 10;
+
+/// What the list of an allocator's sections takes at most, in memory and in the frame: its ranges, with names of full length.
+const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 96;
+/// The same of what became of raises.
+const RAISES_WEIGHT: usize = RAISES_MAX * 48;
+/// The same of routes, with addresses of full length.
+const ROUTES_WEIGHT: usize = (ROUTES_MAX + ROUTES_ASKED_MAX) * (2 * ADDRESS_LEN_MAX + 96);
 
 /// The descriptors that this port can use.
 pub const DESCRIPTORS: Port = Port { most: LIMITS.connections_max, least: 256 };
@@ -96,6 +104,9 @@ fn weight(request: &LeaseServiceRequest) -> usize {
         LeaseServiceRequest::ListTokens { .. }
         | LeaseServiceRequest::ListNamespaces { .. }
         | LeaseServiceRequest::FindNamespaces { .. } => PAGE_WEIGHT,
+        LeaseServiceRequest::KeepSections { .. } => KEEP_WEIGHT,
+        LeaseServiceRequest::RaiseSections { .. } => RAISES_WEIGHT,
+        LeaseServiceRequest::SectionRoutes { .. } => ROUTES_WEIGHT,
         _ => 0,
     }
 }
@@ -241,7 +252,12 @@ impl LeaseService for LeaseServer {
 
     async fn keep_sections(self, _: Context, request: KeepRequest) -> Result<KeepReply, Refusal> {
         self.allowed()?;
-        ask!(self.driver, move |id| Event::Keep { id, request }, Reply::Keep)
+        let session = request.session;
+        let kept = ask!(self.driver, move |id| Event::Keep { id, request }, Reply::Keep);
+        if kept.as_ref().is_ok_and(|kept| !kept.sections.is_empty()) {
+            self.place.keep(session.0);
+        }
+        kept
     }
 
     async fn raise_sections(

@@ -437,6 +437,8 @@ words! {
     act_about: "namespace described", "更改命名空间备注";
     act_extend: "part of an axis granted to a master", "号段轴的一段授予主控";
     act_raise: "axis raised", "号段轴已抬高";
+    act_move_section: "section moved", "迁移号段区";
+    act_drain: "agent drained", "排空代理";
     act_whitelist: "whitelist changed", "更改白名单";
     act_peer_lost: "master declared lost", "宣告主控丢失";
     act_join: "master replaced", "更换主控";

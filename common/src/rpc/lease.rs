@@ -556,6 +556,26 @@ pub enum Refusal {
         /// The name.
         name: GeneratorName,
     },
+    /// An allocator said of itself what cannot be.
+    #[error("an agent that serves sequences says at most {sets} sets, and addresses of at most {address} bytes")]
+    NoAllocator {
+        /// Sets at most.
+        sets: u32,
+        /// Bytes of an address at most.
+        address: u32,
+    },
+    /// Nobody could take a section, or it is not one that could be given.
+    #[error(
+        "the section cannot be given to that agent: it must be heard here, serve the set of the name, have memory left for it, and not \
+         be drained; and the section must not be under way to another one"
+    )]
+    NobodyTakes,
+    /// The survivor of a lost master may be older than it once was, and it alone knew how far the sections went.
+    #[error(
+        "this master's store is not proven to be the one it last wrote, and it alone knew how far the sequences went: start it with \
+         --vouch-untouched if it was not copied or put back, then let the new one join"
+    )]
+    SurvivorUnproven,
 }
 
 fn collides(name: &GeneratorName, example: &str) -> String {

@@ -4,11 +4,13 @@
 //! message the other way: the call itself only says that the message was taken in.
 
 use super::lease::{AgentReport, Mode, Refusal};
+use super::ranges::SeenAllocator;
 use crate::audit::{Actor, Cause};
 use crate::clock::TestClock;
 use crate::lease::{Caution, Floor, Generation, Lease, Prep};
 use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
+use crate::sequence::{Section, SectionBound, SectionKey, SectionRecord};
 use crate::setting::{Change, Setting};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
@@ -281,6 +283,77 @@ pub enum PeerMessage {
         /// By name; at most 256.
         uses: Vec<(GeneratorName, u64, u32)>,
     },
+    /// Which allocators I have heard of, with a heartbeat.
+    Allocators {
+        /// How long I let an allocator serve, in milliseconds (`--sequence-lease`).
+        lease_ms: u32,
+        /// Those that were heard here lately.
+        seen: Vec<SeenAllocator>,
+        /// Agents that operators drain, or no longer do (`false`), each with the number of that order: the higher one counts.
+        drained: Vec<(AgentId, u64, bool)>,
+    },
+    /// I want to give these sections to those sessions. Only ever sent by the sections' home. At most [`PAGE_MAX`].
+    ProposeSections {
+        /// The proposals.
+        proposals: Vec<SectionRecord>,
+    },
+    /// I have written them down as given. At most [`PAGE_MAX`].
+    ConfirmSections {
+        /// As they were received, each with the larger `max_seq` of both of us.
+        records: Vec<SectionRecord>,
+    },
+    /// I know better of these sections; to be merged. At most [`PAGE_MAX`].
+    KnownSections {
+        /// The records.
+        records: Vec<SectionRecord>,
+    },
+    /// These bounds were raised here; to be merged as the larger, and answered. At most [`PAGE_MAX`].
+    RaisedSections {
+        /// The bounds.
+        bounds: Vec<SectionBound>,
+    },
+    /// So far do I hold bounds, durably. At most [`PAGE_MAX`].
+    HeldBounds {
+        /// The bounds.
+        bounds: Vec<SectionBound>,
+    },
+    /// Somebody asks for these sections, which are at home with you and served by nobody. At most [`PAGE_MAX`].
+    AskSections {
+        /// Of which name.
+        name: GeneratorName,
+        /// Which.
+        sections: Vec<Section>,
+    },
+    /// An operator wants this section, which is at home with you, to go to that agent.
+    AskMove {
+        /// Which.
+        key: SectionKey,
+        /// To whom.
+        to: AgentId,
+    },
+    /// Send me a page of your sections.
+    PullSections {
+        /// Which exchange it belongs to.
+        exchange: u64,
+        /// The page after this one; the first if `None`.
+        after: Option<SectionKey>,
+        /// As in [`PeerMessage::Pull`].
+        unmet: bool,
+    },
+    /// A page of my sections.
+    SectionPage {
+        /// The exchange that asked for it.
+        exchange: u64,
+        /// The section it was asked to follow.
+        after: Option<SectionKey>,
+        /// The records, ascending.
+        records: Vec<SectionRecord>,
+        /// For a receiver that is unmet: the sender's proposals, ascending. The receiver may have confirmed them and forgotten
+        /// that. With `records` at most [`PAGE_MAX`].
+        proposals: Vec<SectionRecord>,
+        /// Whether it is the last one.
+        last: bool,
+    },
 }
 
 /// A start of a master.
@@ -353,7 +426,7 @@ pub struct JoinRequest {
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JoinToken(pub [u8; 32]);
 
-/// The three steps of joining.
+/// The steps of joining: the ledger is asked for page by page between the first and the last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum JoinStep {
     /// Cut the snapshot. From then on the survivor extends nothing by its former peer's permit.
@@ -365,6 +438,11 @@ pub enum JoinStep {
     },
     /// I have it all, durably. The token is used up; this answer is what makes the caller a master.
     Done,
+    /// A page of the sections, after this one.
+    Sections {
+        /// The first page if `None`.
+        after: Option<SectionKey>,
+    },
 }
 
 /// What a joining master has to know before the records.
@@ -400,6 +478,13 @@ pub enum JoinReply {
     },
     /// To [`JoinStep::Done`].
     Done,
+    /// To [`JoinStep::Sections`].
+    Sections {
+        /// The records, ascending.
+        records: Vec<SectionRecord>,
+        /// Whether it is the last page.
+        last: bool,
+    },
 }
 
 impl std::fmt::Debug for JoinToken {

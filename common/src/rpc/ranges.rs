@@ -56,6 +56,21 @@ pub struct KeepRequest {
     pub leaves: bool,
 }
 
+/// Ranges of sections in one answer to an allocator at most. What is left out it does not serve; it takes tens of thousands of single
+/// moves to come to as many.
+pub const KEEP_RANGES_MAX: usize = 8_192;
+/// The longest address of an allocator, in bytes: a host's name of full length, and a port.
+pub const ADDRESS_LEN_MAX: usize = 261;
+
+/// An allocator as one master has heard of it, for the other one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SeenAllocator {
+    /// What it last said.
+    pub said: KeepRequest,
+    /// How long ago, in milliseconds.
+    pub silent_ms: u32,
+}
+
 /// What an allocator serves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KeepReply {
@@ -135,7 +150,7 @@ pub enum NotRaised {
     /// There are no more numbers of this width.
     #[error("the numbers of this width are used up")]
     UsedUp,
-    /// There is no such sequence or section.
+    /// There is no such sequence or section, or its name was retired.
     #[error("no such sequence")]
     Unknown,
 }

@@ -4,10 +4,12 @@
 //! serves a section gives each slot's next number below it ([`section`](Section)). There are [`SLOTS`] slots in a name.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod held;
 mod key;
 mod route;
 mod table;
 
+pub use held::{SectionBound, SectionKey, SectionOwner, SectionRecord};
 pub use key::{InvalidKey, KEY_LEN_MAX, Slot};
 pub use route::{Route, ServedAt};
 pub use table::RouteTable;

@@ -173,6 +173,14 @@ fn peer_lost(args: &Args) -> anyhow::Result<()> {
     let writes = declare_lost(&loaded, EpochId(rand::random()), link::hash(&token), actor, now);
     store.commit(&writes, loaded.lsn.saturating_add(1))?;
     let other = loaded.identity.master.other();
+    if !loaded.sections.is_empty() || !loaded.section_preps.is_empty() {
+        end::say(&format!(
+            "numbers of sequences jump by their solo_allowance, which covers what master {other} may have raised alone: none is given \
+             twice. If master {other} still runs, agents that reach it alone go on with their sections until it hears that it is replaced, \
+             and their numbers do not come in order with those of others: stop it, or keep agents from it. Until the new master has joined \
+             this one alone knows how far the sequences went: do not put its disk back"
+        ));
+    }
     end::say(&format!(
         "master {other} counts as lost from now on, even if it still runs: its messages are refused. Start this master as usual,\n\
          and on the machine of the replacement run, once, with this master's --peer-listen as HOST:PORT:\n\
@@ -283,7 +291,8 @@ fn run(args: Args) -> anyhow::Result<()> {
     .with_first_whitelist(args.allow.clone())
     .with_first_admin(first_admin.clone())
     .with_limits(args.limits())
-    .with_solo_span(args.solo_span());
+    .with_solo_span(args.solo_span())
+    .with_sequence_lease(args.sequence_lease());
     // This thread serves agents and the other master: a call costs less than waking a second thread for it. The console has a
     // thread of its own, so that a large page keeps no agent waiting.
     let runtime =
@@ -411,6 +420,7 @@ fn shown(args: &Args) -> Vec<FlagRow> {
         ("--pool-reserve", args.pool_reserve.to_string()),
         ("--network-grants-per-hour", args.network_grants_per_hour.to_string()),
         ("--solo-span", humantime::format_duration(args.solo_span).to_string()),
+        ("--sequence-lease", args.sequence_lease.to_string()),
         ("--insecure", args.insecure.to_string()),
         ("--log", args.log.clone()),
     ];

@@ -6,7 +6,7 @@ use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Caution, Grant, Lease, Prep};
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
+use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId};
 use common::rpc::lease::{
     Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
@@ -15,6 +15,7 @@ use common::rpc::ranges::{
     KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
 };
 use common::segment::{MasterRun, Span};
+use common::sequence::{SectionKey, SectionRecord};
 use common::setting::{Change, Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
@@ -185,6 +186,28 @@ pub enum Event {
         /// What it says.
         request: RoutesRequest,
     },
+    /// An operator gives a section to another agent.
+    MoveSection {
+        /// Whom to answer: [`Reply::Ordered`].
+        id: RequestId,
+        /// Which section.
+        key: SectionKey,
+        /// To whom.
+        to: AgentId,
+        /// Who wants it.
+        actor: Actor,
+    },
+    /// An operator takes all sections away from an agent, a few at a time, or lets it have sections again.
+    Drain {
+        /// Whom to answer: [`Reply::Ordered`].
+        id: RequestId,
+        /// The agent.
+        agent_id: AgentId,
+        /// Whether it is to be drained.
+        on: bool,
+        /// Who wants it.
+        actor: Actor,
+    },
     /// A message from the other master.
     Message(Box<PeerFrame>),
     /// A greeting from the other master, or one that was; what it is answered with goes back to whoever sent it.
@@ -244,6 +267,14 @@ pub enum Write {
     Login(SecretHash, Option<Login>),
     /// A line of the audit; the store chains them.
     Audit(Entry),
+    /// A section that was given to somebody, with what the other master holds of its `max_seq`.
+    Section(SectionRecord, u64),
+    /// A proposal to give a section to somebody.
+    SectionPrep(SectionRecord),
+    /// Such a proposal that was confirmed or overtaken.
+    DropSectionPrep(SectionKey),
+    /// Whether the sections were cut for the replacement that is awaited: from then on they are raised by the allowance only.
+    SectionsCut(bool),
 }
 
 impl Write {
@@ -257,6 +288,7 @@ impl Write {
                 | Self::Audit(_)
                 | Self::Login(..)
                 | Self::Run(_)
+                | Self::SectionsCut(_)
         )
     }
 }
@@ -290,6 +322,8 @@ pub enum Reply {
     Routes(Result<RoutesReply, Refusal>),
     /// To [`Event::KeepLogins`]: it is durable.
     Kept,
+    /// To [`Event::MoveSection`] and [`Event::Drain`]: it is begun.
+    Ordered(Result<(), Refusal>),
 }
 
 /// Something an operator must know. Each is raised when it begins, not each time it is seen.
@@ -426,6 +460,26 @@ pub enum Alarm {
     /// A setting that no peer could have.
     #[error("the other master sent a setting '{0}' that cannot be; it was dropped")]
     ImplausibleSetting(SettingKey),
+    /// The two masters let allocators serve for different times.
+    #[error(
+        "the two masters were started with different --sequence-lease: {here} ms here, {there} ms at the other one. The longer one counts \
+         until both are started with the same"
+    )]
+    SequenceLeasesDiffer {
+        /// This one's.
+        here: i64,
+        /// The other one's.
+        there: i64,
+    },
+    /// Two owners of one section.
+    #[error(
+        "section {0} has two different owners in the two masters' ledgers at once: the order of its numbers is not kept until it is given \
+         to another agent. Find out which disk was put back"
+    )]
+    SectionConflict(SectionKey),
+    /// A section of the other master's that cannot be.
+    #[error("the other master sent section {0} in a way that cannot be; it was dropped")]
+    ImplausibleSection(SectionKey),
 }
 
 /// What has to be done now, in this order: make `writes` durable together, then the rest.

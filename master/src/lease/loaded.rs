@@ -7,6 +7,7 @@ use common::account::{Login, SecretHash};
 use common::lease::{Caution, Lease, Prep};
 use common::namespace::GeneratorName;
 use common::segment::{MasterRun, Span};
+use common::sequence::SectionRecord;
 use common::setting::Setting;
 use common::time::WallMs;
 use common::token::TokenKey;
@@ -41,6 +42,12 @@ pub struct Loaded {
     pub run: Option<MasterRun>,
     /// What runs of this master had left of their extents.
     pub cursors: Vec<(MasterRun, GeneratorName, Vec<Span>)>,
+    /// Sections, each with what the other master holds of its `max_seq`.
+    pub sections: Vec<(SectionRecord, u64)>,
+    /// Proposals of sections without confirmation.
+    pub section_preps: Vec<SectionRecord>,
+    /// Whether they were cut for the replacement that is awaited.
+    pub sections_cut: bool,
     /// Who was logged in at this master's console. The ledger has no part in it.
     pub logins: Vec<(SecretHash, Login)>,
 }

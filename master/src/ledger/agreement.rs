@@ -7,9 +7,13 @@
 
 use super::state::Asked;
 use crate::lease::{Effects, RequestId};
+use crate::section::{Held, Terms};
 use common::audit::Actor;
 use common::lease::{Lease, Prep};
+use common::namespace::GeneratorName;
+use common::parameters::AgentId;
 use common::rpc::lease::{Mode, Refusal};
+use common::sequence::{Section, SectionKey, SectionRecord};
 use common::setting::Change;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
@@ -75,6 +79,33 @@ pub trait Agreement {
 
     /// Lets an operator's request wait until all know of the lease that it `denied`.
     fn terminate(&mut self, now: Now, id: RequestId, key: TokenKey, denied: Lease, fx: &mut Effects);
+
+    /// Whether sections may be listed for their owners, and raised.
+    fn may_serve_sections(&self) -> Result<(), Refusal>;
+
+    /// Whether sections may change their owners now.
+    fn may_give_sections(&self, now: Now) -> Result<(), Refusal>;
+
+    /// Whether a section's owner is chosen here.
+    fn is_home_of(&self, section: Section) -> bool;
+
+    /// How far a section may be raised without asking anybody.
+    fn raise_bound(&self, held: &Held, terms: &Terms) -> u64;
+
+    /// What is written down as held by all when a section is raised to `max_seq`.
+    fn held_by_all(&self, held: &Held, max_seq: u64) -> u64;
+
+    /// A section was raised here: all others have to know.
+    fn share_bound(&mut self, key: &SectionKey);
+
+    /// Proposes new owners of sections whose owners are chosen here.
+    fn give_sections(&mut self, now: Now, proposals: Vec<SectionRecord>, fx: &mut Effects);
+
+    /// Asks for owners of sections that are chosen elsewhere.
+    fn ask_for_sections(&self, name: &GeneratorName, sections: Vec<Section>, fx: &mut Effects);
+
+    /// Hands on the order to move a section whose owner is chosen elsewhere.
+    fn ask_move(&self, key: SectionKey, to: AgentId, fx: &mut Effects);
 
     /// Proposes a change of a setting.
     fn set(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects);

@@ -54,6 +54,7 @@ mod janitor;
 mod pair;
 mod receipt;
 mod renew;
+mod sections;
 mod segments;
 mod settings;
 mod snapshot;

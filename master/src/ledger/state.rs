@@ -8,6 +8,7 @@ use crate::lease::receipt::receipt;
 use crate::lease::table::Table;
 use crate::lease::{Alarm, Effects, Identity, Limits, RequestId, Write};
 use crate::policy::{Policy, rules};
+use crate::section::{Allocators, Held, SectionTable, Terms};
 use crate::setting::SettingsTable;
 use common::account::User;
 use common::audit::{Action, Actor, Cause, Entry};
@@ -17,6 +18,8 @@ use common::namespace::GeneratorName;
 use common::parameters::{AgentId, ClusterId, SessionId};
 use common::rpc::lease::Refusal;
 use common::segment::MasterRun;
+use common::sequence::{SectionKey, SectionRecord};
+use common::setting::SettingKey;
 use common::time::{BootMs, SpanMs};
 use common::token::{TokenKey, TokenType};
 use ipnet::IpNet;
@@ -28,6 +31,9 @@ pub struct Ledger<A> {
     pub(super) identity: Identity,
     pub(super) table: Table,
     pub(super) settings_table: SettingsTable,
+    pub(super) sections: SectionTable,
+    /// Who serves sections, as far as it was heard since the start.
+    pub(super) allocators: Allocators,
     pub(super) caution: Caution,
     /// What this run may still grant of each axis.
     pub(super) cursors: Cursors,
@@ -96,6 +102,13 @@ impl<A> Ledger<A> {
         fx.writes.push(Write::Cursor { run: self.cursors.run(), name: name.clone(), spans });
     }
 
+    /// How long allocators serve after they have asked for their sections (`--sequence-lease`).
+    #[must_use]
+    pub fn with_sequence_lease(mut self, lease: SpanMs) -> Self {
+        self.allocators.set_lease(lease);
+        self
+    }
+
     /// For simulations, which leave out the hours in which nothing happens.
     pub fn skip_quiet_time(&mut self, span: SpanMs) {
         self.calendar.skip(span);
@@ -117,6 +130,28 @@ impl<A> Ledger<A> {
     pub(super) fn put_prep(&mut self, prep: Prep, fx: &mut Effects) {
         fx.writes.push(Write::Prep(prep.clone()));
         self.table.put_prep(prep);
+    }
+
+    pub(super) fn put_section(&mut self, key: &SectionKey, held: Held, fx: &mut Effects) {
+        fx.writes.push(Write::Section(held.record(key.clone()), held.peer_has));
+        self.sections.put(key, held);
+    }
+
+    pub(super) fn put_section_prep(&mut self, prep: SectionRecord, fx: &mut Effects) {
+        fx.writes.push(Write::SectionPrep(prep.clone()));
+        self.sections.put_prep(prep);
+    }
+
+    /// What the definition of a name says of its sections, and whether further numbers may be given; `None`: it is no sequence.
+    pub(super) fn terms_of(&self, name: &GeneratorName) -> Option<(Terms, bool)> {
+        let value = &self.settings_table.get(&SettingKey::Namespace(name.clone()))?.value;
+        let terms = value.namespace()?.sequences()?.into();
+        Some((terms, !value.is_retired()))
+    }
+
+    /// The same, for a name of which nothing may be known.
+    pub(super) fn terms_or_widest(&self, name: &GeneratorName) -> Terms {
+        self.terms_of(name).map_or(Terms::UNKNOWN, |(terms, _)| terms)
     }
 
     /// Both ledgers were put back: nothing is granted any more, across restarts.
@@ -180,6 +215,16 @@ impl<A> Ledger<A> {
     /// The settings.
     pub fn settings_table(&self) -> &SettingsTable {
         &self.settings_table
+    }
+
+    /// Who has which section.
+    pub fn sections(&self) -> &SectionTable {
+        &self.sections
+    }
+
+    /// Who serves sections.
+    pub fn allocators(&self) -> &Allocators {
+        &self.allocators
     }
 
     /// Its program's version.

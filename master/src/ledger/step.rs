@@ -5,7 +5,6 @@ use super::pair::Pairwise;
 use super::state::Ledger;
 use crate::lease::{Alarm, Effects, Event, Reply, Write};
 use common::audit::{Cause, Entry};
-use common::rpc::lease::Refusal;
 use common::setting::Change;
 use common::time::Now;
 
@@ -56,9 +55,26 @@ impl Ledger<Pairwise> {
                 fx.reply(id, Reply::Kept);
             }
             Event::Segment { id, request } => self.on_segment(now, id, &request, fx),
-            Event::Keep { id, .. } => fx.reply(id, Reply::Keep(Err(Refusal::NoSuchName))),
-            Event::Raise { id, .. } => fx.reply(id, Reply::Raise(Err(Refusal::NoSuchName))),
-            Event::Routes { id, .. } => fx.reply(id, Reply::Routes(Err(Refusal::NoSuchName))),
+            Event::Keep { id, request } => {
+                let reply = self.on_keep(now, request);
+                fx.reply(id, Reply::Keep(reply));
+            }
+            Event::Raise { id, request } => {
+                let reply = self.on_raise(&request, fx);
+                fx.reply(id, Reply::Raise(reply));
+            }
+            Event::Routes { id, request } => {
+                let reply = self.on_routes(now, request, fx);
+                fx.reply(id, Reply::Routes(reply));
+            }
+            Event::MoveSection { id, key, to, actor } => {
+                let reply = self.on_move(now, key, to, actor, fx);
+                fx.reply(id, Reply::Ordered(reply));
+            }
+            Event::Drain { id, agent_id, on, actor } => {
+                let reply = self.on_drain(agent_id, on, actor, fx);
+                fx.reply(id, Reply::Ordered(reply));
+            }
             Event::Message(frame) => {
                 self.on_messages(now, *frame, fx);
                 let answers = std::mem::take(&mut fx.answers);
@@ -93,6 +109,8 @@ impl Ledger<Pairwise> {
             self.press_settings(now, fx);
             self.press_segments(now, fx);
             self.tell_use(now, fx);
+            self.press_sections(now, fx);
+            self.place_sections(now, fx);
             self.end_quiet(now, fx);
             self.look_at_pools(now, fx);
         }

@@ -10,12 +10,18 @@ use super::rules;
 use crate::lease::event::FORMER_MAX;
 use crate::lease::remedy;
 use crate::lease::{Identity, Lives, Loaded, PeerObservations, TokenHash, Write};
+use crate::section::Terms;
+use crate::section::rules::covering;
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
+use common::namespace::GeneratorName;
 use common::parameters::{EpochId, MasterId};
 use common::rpc::peer::Begun;
+use common::sequence::{SectionKey, SectionRecord};
+use common::setting::{Setting, SettingKey};
 use common::time::WallMs;
 use common::token::TokenKey;
+use std::collections::BTreeMap;
 
 /// The writes that make `survivor` go on without its peer: one atomic commit.
 pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: Actor, at: WallMs) -> Vec<Write> {
@@ -44,6 +50,9 @@ pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: 
         awaiting: Some(token),
         ..identity.clone()
     }));
+    if !survivor.sections.is_empty() || !survivor.section_preps.is_empty() {
+        writes.extend(sections_without_peer(survivor));
+    }
     writes.push(Write::PermitOut(None));
     // What the lost master permitted still stands: until a new one's snapshot is cut, this ledger alone knows what is
     // renewed by it.
@@ -60,6 +69,38 @@ pub fn first_writes(me: MasterId, begun: Begun) -> (Identity, Write) {
     let identity =
         Identity { master: me, cluster, epoch, pair_epoch, former, paired: true, parameters, awaiting: None };
     (identity, Write::Caution(caution))
+}
+
+/// A section of the survivor as the joining master takes it: the survivor holds as much.
+pub fn section_taken_over(record: SectionRecord) -> Write {
+    let held = record.max_seq;
+    Write::Section(record, held)
+}
+
+/// Whatever the lost master may have raised alone is skipped in every section, and whoever a section was proposed to has it, because the
+/// lost one may have listed it for them. Until a replacement takes them over nobody else raises them, so what is written is what all hold.
+fn sections_without_peer(survivor: &Loaded) -> Vec<Write> {
+    let terms = |name: &GeneratorName| {
+        let named = |setting: &&Setting| setting.key == SettingKey::Namespace(name.clone());
+        let value = survivor.settings.iter().find(named).map(|setting| &setting.value);
+        let sequences = value.and_then(|value| value.namespace()).and_then(|namespace| namespace.sequences());
+        sequences.map_or(Terms::UNKNOWN, Terms::from)
+    };
+    let mut known: BTreeMap<GeneratorName, Terms> = BTreeMap::new();
+    let mut records: BTreeMap<SectionKey, SectionRecord> =
+        survivor.sections.iter().map(|(record, _)| (record.key.clone(), record.clone())).collect();
+    let mut writes = vec![Write::SectionsCut(false)];
+    for prep in &survivor.section_preps {
+        let max_seq = records.get(&prep.key).map_or(prep.max_seq, |record| record.max_seq.max(prep.max_seq));
+        records.insert(prep.key.clone(), SectionRecord { max_seq, ..prep.clone() });
+        writes.push(Write::DropSectionPrep(prep.key.clone()));
+    }
+    for (key, record) in records {
+        let terms = known.entry(key.name.clone()).or_insert_with(|| terms(&key.name));
+        let max_seq = covering(record.max_seq, terms);
+        writes.push(Write::Section(SectionRecord { max_seq, ..record }, max_seq));
+    }
+    writes
 }
 
 /// A record of the survivor as the joining master `me` takes it: what the other has ended, and the home hears of now, is

@@ -1,7 +1,7 @@
 //! Making the store of a replacement from the running survivor.
 
 use crate::lease::Write;
-use crate::replication::join::{first_writes, taken_over};
+use crate::replication::join::{first_writes, section_taken_over, taken_over};
 use crate::store::{self, Draft as _};
 use anyhow::{Context as _, bail};
 use common::parameters::MasterId;
@@ -47,6 +47,18 @@ pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> any
         let writes = records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease)));
         let writes = writes.chain(settings.into_iter().map(Write::Setting));
         draft.commit(&writes.collect::<Vec<_>>(), 0)?;
+        if last || after.is_none() {
+            break;
+        }
+    }
+    let mut after = None;
+    loop {
+        let JoinReply::Sections { records, last } = ask(JoinStep::Sections { after }).await? else {
+            bail!("the survivor at {peer} answered another question");
+        };
+        after = records.last().map(|record| record.key.clone());
+        let writes: Vec<Write> = records.into_iter().map(section_taken_over).collect();
+        draft.commit(&writes, 0)?;
         if last || after.is_none() {
             break;
         }

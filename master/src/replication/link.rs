@@ -232,6 +232,13 @@ fn records(message: &PeerMessage) -> usize {
     match message {
         PeerMessage::Page { records, proposals, settings, .. } => records.len() + proposals.len() + settings.len(),
         PeerMessage::Sync { records, .. } => records.len(),
+        PeerMessage::ProposeSections { proposals: records }
+        | PeerMessage::ConfirmSections { records }
+        | PeerMessage::KnownSections { records } => records.len(),
+        PeerMessage::SectionPage { records, proposals, .. } => records.len() + proposals.len(),
+        PeerMessage::RaisedSections { bounds } | PeerMessage::HeldBounds { bounds } => bounds.len(),
+        PeerMessage::Allocators { seen, drained, .. } => seen.len() + drained.len(),
+        PeerMessage::AskSections { sections, .. } => sections.len(),
         _ => 1,
     }
 }

@@ -16,6 +16,7 @@
 
 use super::lives::{Lives, Unproven};
 use common::rpc::lease::Mode;
+use common::sequence::SectionKey;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 
@@ -72,6 +73,8 @@ pub struct Pair {
 pub(crate) struct Exchange {
     pub(crate) id: u64,
     pub(crate) after: Option<TokenKey>,
+    /// Once the leases were read: the section that the next page follows, `Some(None)` for the first one.
+    pub(crate) sections: Option<Option<SectionKey>>,
     pub(crate) asked_at: BootMs,
 }
 

@@ -43,7 +43,8 @@ pub fn check(dir: &Path) -> Result<Report, StoreError> {
             let identity = &loaded.identity;
             let cluster = identity.cluster.map_or_else(|| "no cluster yet".to_owned(), |it| format!("cluster {it}"));
             lines.push(format!("master {} of {cluster}, pairing {}", identity.master, identity.pair_epoch));
-            lines.push(format!("last change: {}; leases: {}", loaded.lsn, loaded.leases.len()));
+            let (leases, sections) = (loaded.leases.len(), loaded.sections.len());
+            lines.push(format!("last change: {}; leases: {leases}; sections of sequences: {sections}", loaded.lsn));
             let audit = store.audit();
             match audit.head().and_then(|head| audit.verify(head)) {
                 Ok(count) => {

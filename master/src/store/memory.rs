@@ -119,6 +119,8 @@ impl Store for MemoryStore {
             preps: count(Counted::Prep),
             settings: count(Counted::Setting),
             setting_preps: count(Counted::SettingPrep),
+            sections: count(Counted::Section),
+            section_preps: count(Counted::SectionPrep),
             audit,
         };
         let bytes = record::meta_bytes(&meta).map_err(engine)?;

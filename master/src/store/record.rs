@@ -3,7 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `i` | `IDEN` 2: [`Identity`] |
-//! | `m` | `META` 2: [`Meta`], rewritten with every commit |
+//! | `m` | `META` 3: [`Meta`], rewritten with every commit; 2, written before there were sections, is read as well |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`PeerObservations`] |
 //! | `v` | `LIVE` 1: [`Lives`] |
@@ -14,6 +14,9 @@
 //! | `t` name | `SETT` 2, as well 1: a proposal of a [`Setting`] |
 //! | `u` | `RUNS` 1: the run of this master that goes on ([`MasterRun`]); not counted |
 //! | `x` name | `CURS` 1: run, name, and what the run has left of its extents of the name's axis |
+//! | `q` section (u32, big-endian) name | `SECT` 1: a [`SectionRecord`] and what the other master holds of its `max_seq` |
+//! | `r` section (u32, big-endian) name | `SPRP` 1: a proposal of a [`SectionRecord`] |
+//! | `e` | `SCUT` 1: whether the sections were cut for the replacement that is awaited; absent: no |
 //! | `k` hash (32 bytes) | `LOGN` 1: a [`Login`] at this master's console; not counted |
 //! | `a` number (u64, big-endian) | `AUDT` 1: a line of the audit ([`super::audit`]) |
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -27,13 +30,15 @@ use common::envelope::{EnvelopeError, Kind, decode, encode};
 use common::lease::{Lease, Prep};
 use common::namespace::GeneratorName;
 use common::segment::{MasterRun, Span};
+use common::sequence::{SectionKey, SectionRecord};
 use common::setting::{EarlySetting, Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
-const META: Kind = Kind { name: *b"META", version: 2 };
+const META: Kind = Kind { name: *b"META", version: 3 };
+const EARLY_META: Kind = Kind { version: 2, ..META };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const OBSERVED: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
@@ -44,6 +49,9 @@ const SETTING: Kind = Kind { name: *b"SETT", version: 2 };
 const EARLY_SETTING: Kind = Kind { version: 1, ..SETTING };
 const RUN: Kind = Kind { name: *b"RUNS", version: 1 };
 const CURSOR: Kind = Kind { name: *b"CURS", version: 1 };
+const SECTION: Kind = Kind { name: *b"SECT", version: 1 };
+const SECTION_PREP: Kind = Kind { name: *b"SPRP", version: 1 };
+const SECTIONS_CUT: Kind = Kind { name: *b"SCUT", version: 1 };
 const LOGIN: Kind = Kind { name: *b"LOGN", version: 1 };
 
 /// The key of [`Identity`].
@@ -60,6 +68,9 @@ const LEASE_TAG: u8 = b'l';
 const PREP_TAG: u8 = b'p';
 const SETTING_TAG: u8 = b's';
 const SETTING_PREP_TAG: u8 = b't';
+const SECTION_TAG: u8 = b'q';
+const SECTION_PREP_TAG: u8 = b'r';
+const SECTIONS_CUT_KEY: &[u8] = b"e";
 const LOGIN_TAG: u8 = b'k';
 /// The first byte of the keys of audit lines.
 pub const AUDIT_TAG: u8 = b'a';
@@ -79,6 +90,28 @@ pub struct Meta {
     pub setting_preps: u64,
     /// Where the audit ends.
     pub audit: Head,
+    /// How many sections there are.
+    pub sections: u64,
+    /// How many proposals of sections there are.
+    pub section_preps: u64,
+}
+
+/// As stores kept it before there were sections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct EarlyMeta {
+    lsn: u64,
+    leases: u64,
+    preps: u64,
+    settings: u64,
+    setting_preps: u64,
+    audit: Head,
+}
+
+impl From<EarlyMeta> for Meta {
+    fn from(early: EarlyMeta) -> Self {
+        let EarlyMeta { lsn, leases, preps, settings, setting_preps, audit } = early;
+        Self { lsn, leases, preps, settings, setting_preps, audit, sections: 0, section_preps: 0 }
+    }
 }
 
 /// A change of one key; `None` removes it.
@@ -124,6 +157,12 @@ fn change(write: &Write) -> Result<Change, EnvelopeError> {
             let login = login.as_ref().map(|login| encode(LOGIN, &(*hash, login))).transpose()?;
             (login_key(*hash), login)
         }
+        Write::Section(record, peer_has) => {
+            (section_key(SECTION_TAG, &record.key), Some(encode(SECTION, &(record, peer_has))?))
+        }
+        Write::SectionPrep(prep) => (section_key(SECTION_PREP_TAG, &prep.key), Some(encode(SECTION_PREP, prep)?)),
+        Write::DropSectionPrep(key) => (section_key(SECTION_PREP_TAG, key), None),
+        Write::SectionsCut(cut) => (SECTIONS_CUT_KEY.to_vec(), Some(encode(SECTIONS_CUT, cut)?)),
         // Added to the chain by the caller.
         Write::Audit(_) => (Vec::new(), None),
     })
@@ -142,7 +181,12 @@ pub fn meta_bytes(meta: &Meta) -> Result<Vec<u8>, EnvelopeError> {
 /// # Errors
 /// They are not what was written.
 pub fn read_meta(bytes: &[u8]) -> Result<Meta, EnvelopeError> {
-    decode(META, bytes)
+    match decode(META, bytes) {
+        Err(EnvelopeError::Version { found, .. }) if found == EARLY_META.version => {
+            decode::<EarlyMeta>(EARLY_META, bytes).map(Meta::from)
+        }
+        read => read,
+    }
 }
 
 /// Whether a key is that of something that is counted.
@@ -152,6 +196,8 @@ pub fn counted(key: &[u8]) -> Option<Counted> {
         Some(&PREP_TAG) => Some(Counted::Prep),
         Some(&SETTING_TAG) => Some(Counted::Setting),
         Some(&SETTING_PREP_TAG) => Some(Counted::SettingPrep),
+        Some(&SECTION_TAG) => Some(Counted::Section),
+        Some(&SECTION_PREP_TAG) => Some(Counted::SectionPrep),
         _ => None,
     }
 }
@@ -167,6 +213,10 @@ pub enum Counted {
     Setting,
     /// A proposal of a setting.
     SettingPrep,
+    /// A section.
+    Section,
+    /// A proposal of a section.
+    SectionPrep,
 }
 
 impl Meta {
@@ -177,6 +227,8 @@ impl Meta {
             Counted::Prep => &mut self.preps,
             Counted::Setting => &mut self.settings,
             Counted::SettingPrep => &mut self.setting_preps,
+            Counted::Section => &mut self.sections,
+            Counted::SectionPrep => &mut self.section_preps,
         }
     }
 }
@@ -191,12 +243,13 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
     let (mut leases, mut preps, mut settings, mut setting_preps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut run, mut cursors) = (None, Vec::new());
     let (mut logins, mut last_line, mut lives) = (Vec::new(), None, Lives::default());
+    let (mut sections, mut section_preps, mut sections_cut) = (Vec::new(), Vec::new(), false);
     for row in rows {
         let (key, value) = row?;
         let bad = |e: EnvelopeError| format!("record {}: {e}", key.escape_ascii());
         match key.first() {
             Some(b'i') if key == IDENTITY_KEY => identity = Some(decode::<Identity>(IDENTITY, &value).map_err(bad)?),
-            Some(b'm') if key == META_KEY => meta = Some(decode::<Meta>(META, &value).map_err(bad)?),
+            Some(b'm') if key == META_KEY => meta = Some(read_meta(&value).map_err(bad)?),
             Some(b'o') if key == PERMIT_KEY => permit_out = decode::<Option<WallMs>>(PERMIT, &value).map_err(bad)?,
             Some(b'w') if key == OBSERVED_KEY => {
                 observed = decode::<PeerObservations>(OBSERVED, &value).map_err(bad)?
@@ -232,6 +285,23 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
                 }
                 cursors.push(cursor);
             }
+            Some(&SECTION_TAG) => {
+                let (record, peer_has) = decode::<(SectionRecord, u64)>(SECTION, &value).map_err(bad)?;
+                if section_key(SECTION_TAG, &record.key) != key {
+                    return Err(format!("record {} stands under another's key", key.escape_ascii()));
+                }
+                sections.push((record, peer_has));
+            }
+            Some(&SECTION_PREP_TAG) => {
+                let prep = decode::<SectionRecord>(SECTION_PREP, &value).map_err(bad)?;
+                if section_key(SECTION_PREP_TAG, &prep.key) != key {
+                    return Err(format!("record {} stands under another's key", key.escape_ascii()));
+                }
+                section_preps.push(prep);
+            }
+            Some(b'e') if key == SECTIONS_CUT_KEY => {
+                sections_cut = decode::<bool>(SECTIONS_CUT, &value).map_err(bad)?;
+            }
             Some(&LOGIN_TAG) => {
                 let (hash, login) = decode::<(SecretHash, Login)>(LOGIN, &value).map_err(bad)?;
                 if login_key(hash) != key {
@@ -246,11 +316,12 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
     }
     let identity = identity.ok_or("the identity record is missing")?;
     let meta = meta.ok_or("the count of records is missing")?;
-    let found = [leases.len(), preps.len(), settings.len(), setting_preps.len()].map(|count| count as u64);
-    let written = [meta.leases, meta.preps, meta.settings, meta.setting_preps];
+    let found = [leases.len(), preps.len(), settings.len(), setting_preps.len(), sections.len(), section_preps.len()];
+    let found = found.map(|count| count as u64);
+    let written = [meta.leases, meta.preps, meta.settings, meta.setting_preps, meta.sections, meta.section_preps];
     if found != written {
         return Err(format!(
-            "there are {found:?} leases, proposals, settings and proposals of settings, but {written:?} were written"
+            "there are {found:?} leases, settings and sections, each with its proposals, but {written:?} were written"
         ));
     }
     if !meta.audit.ends_with(last_line.as_deref()) {
@@ -272,6 +343,9 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
         setting_preps,
         run,
         cursors,
+        sections,
+        section_preps,
+        sections_cut,
         logins,
     };
     Ok((loaded, meta))
@@ -301,6 +375,13 @@ fn cursor_key(name: &GeneratorName) -> Vec<u8> {
 fn login_key(hash: SecretHash) -> Vec<u8> {
     let mut bytes = vec![LOGIN_TAG];
     bytes.extend_from_slice(&hash.0);
+    bytes
+}
+
+fn section_key(tag: u8, key: &SectionKey) -> Vec<u8> {
+    let mut bytes = vec![tag];
+    bytes.extend_from_slice(&key.section.0.to_be_bytes());
+    bytes.extend_from_slice(key.name.as_str().as_bytes());
     bytes
 }
 

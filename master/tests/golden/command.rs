@@ -22,6 +22,12 @@ use std::str::FromStr;
 #[derive(Clone, Copy)]
 pub(super) struct At(MasterId);
 
+impl At {
+    pub(super) fn id(self) -> MasterId {
+        self.0
+    }
+}
+
 impl Default for At {
     fn default() -> Self {
         Self(MasterId::One)
@@ -204,7 +210,7 @@ pub(super) enum Command {
         at: At,
     },
     /// An operator raises an axis.
-    Raise {
+    RaiseAxis {
         name: String,
         to: u64,
         #[arg(key, optional)]
@@ -281,6 +287,76 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
+    /// An operator registers a sequence.
+    DefineSequence {
+        name: String,
+        #[arg(key)]
+        width: Option<u8>,
+        #[arg(key)]
+        step: Option<u32>,
+        /// Keys of a section.
+        #[arg(key)]
+        keys: Option<u32>,
+        #[arg(key)]
+        allowance: Option<u64>,
+        #[arg(key)]
+        set: Option<String>,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An allocator (its session has the same name) keeps its sections.
+    Keep {
+        agent: String,
+        /// For how many sections of 100,000 keys it has memory.
+        #[arg(key)]
+        memory: Option<u64>,
+        #[arg(key, optional)]
+        leaves: bool,
+        #[arg(key)]
+        set: Option<String>,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An allocator raises a section, by a step or to a number.
+    Raise {
+        agent: String,
+        name: String,
+        section: u32,
+        #[arg(key)]
+        g: Option<u64>,
+        #[arg(key)]
+        to: Option<u64>,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// Somebody asks who serves sections, with commas between; those that nobody serves are given to somebody.
+    Routes {
+        name: String,
+        sections: String,
+        /// All from here on, too.
+        #[arg(key)]
+        all: Option<u32>,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator gives a section to another agent.
+    MoveSection {
+        name: String,
+        section: u32,
+        agent: String,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator takes all sections away from an agent, or gives it some again.
+    Drain {
+        agent: String,
+        #[arg(key, optional)]
+        off: bool,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// What both know of sections.
+    Sections,
     /// The settings both know.
     Settings,
     /// Shows the lines of the audit too.
@@ -415,7 +491,7 @@ impl goldenscript::Runner for Script {
                 };
                 return self.ask(&format!("{agent} for {name}"), at.0, |id| Event::Segment { id, request });
             }
-            Command::Raise { name, to, at } => {
+            Command::RaiseAxis { name, to, at } => {
                 return self.change(at.0, Change::Raise { name: name.parse()?, to: *to });
             }
             Command::Axes => return self.axes(),
@@ -464,6 +540,7 @@ impl goldenscript::Runner for Script {
             Command::Pass { span, cut } => return self.pass(span.0, !cut),
             Command::Table => return self.table(),
             Command::Verbose => self.verbose = true,
+            sections => return self.of_sections(sections),
         }
         Ok(String::new())
     }

@@ -4,6 +4,7 @@
 
 mod command;
 mod script;
+mod sections;
 mod show;
 
 use script::Script;
@@ -84,6 +85,15 @@ scripts! {
     two_names_never_give_the_same_strings
     the_first_change_of_the_whitelist_drops_nothing
     the_first_meeting_makes_the_cluster
+    a_section_is_given_by_its_home_and_both_hold_it
+    a_section_is_raised_within_what_the_other_one_holds
+    a_section_ends_with_its_width
+    a_section_moves_by_the_word_of_both
+    sections_of_a_silent_owner_go_to_others
+    a_drained_agent_gives_up_its_sections
+    a_put_back_master_raises_beyond_what_it_forgot
+    after_a_master_is_lost_everything_is_raised_by_the_allowance
+    a_survivor_that_may_be_older_lets_nobody_join
     the_other_master_may_answer_a_retry
     the_last_of_a_pool_is_for_who_is_known
     what_is_not_the_peer_is_refused

@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use master::lease::remedy::{after_revert, floor_of};
 use master::lease::{Alarm, Effects, Event, Identity, Limits, Reply, RequestId, Write};
 use master::ledger::Ledger;
-use master::replication::join::{declare_lost, first_writes, taken_over};
+use master::replication::join::{declare_lost, first_writes, section_taken_over, taken_over};
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
 use std::collections::BTreeMap;
@@ -138,6 +138,9 @@ impl Script {
                     | PeerMessage::SegmentsUsed { .. }
                     | PeerMessage::Pull { .. }
                     | PeerMessage::Page { .. }
+                    | PeerMessage::Allocators { .. }
+                    | PeerMessage::PullSections { .. }
+                    | PeerMessage::SectionPage { .. }
             );
             if self.verbose || !routine {
                 writeln!(out, "{id} -> {}: {}", id.other(), show_message(&frame.message))?;
@@ -160,7 +163,10 @@ impl Script {
             if let Reply::Join(Ok(reply)) = &reply {
                 self.joined = Some(reply.clone());
             }
-            writeln!(out, "{id} answers {agent}: {}", show_reply(&reply))?;
+            // Where there are no sequences nothing is said of them.
+            if !matches!(&reply, Reply::Join(Ok(JoinReply::Sections { records, .. })) if records.is_empty()) {
+                writeln!(out, "{id} answers {agent}: {}", show_reply(&reply))?;
+            }
         }
         for alarm in fx.alarms {
             let alarm = match alarm {
@@ -271,7 +277,9 @@ impl Script {
         let mut out = String::new();
         let (mut records, mut taken_settings) = (Vec::new(), Vec::new());
         let mut begin = None;
-        for step in [JoinStep::Begin, JoinStep::Page { after: None }, JoinStep::Done] {
+        let mut sections = Vec::new();
+        let pages = [JoinStep::Page { after: None }, JoinStep::Sections { after: None }];
+        for step in [JoinStep::Begin].into_iter().chain(pages).chain([JoinStep::Done]) {
             let request = RequestId(self.next_request);
             self.next_request += 1;
             self.requests.insert(request, format!("master {id}"));
@@ -280,6 +288,7 @@ impl Script {
             match self.joined.take() {
                 Some(JoinReply::Begun(begun)) => begin = Some(first_writes(id, begun)),
                 Some(JoinReply::Page { records: page, settings, .. }) => (records, taken_settings) = (page, settings),
+                Some(JoinReply::Sections { records, .. }) => sections = records,
                 Some(JoinReply::Done) => {
                     let (identity, caution) = begin.take().ok_or("never begun")?;
                     let mut store = MemoryStore::of(identity)?;
@@ -287,6 +296,7 @@ impl Script {
                     let writes = taken.map(|(key, lease)| Write::Lease(key, taken_over(id, key, lease)));
                     let writes = writes.chain(std::mem::take(&mut taken_settings).into_iter().map(Write::Setting));
                     let writes = writes.chain([caution]);
+                    let writes = writes.chain(std::mem::take(&mut sections).into_iter().map(section_taken_over));
                     store.commit(&writes.collect::<Vec<_>>(), 0)?;
                     self.masters.retain(|master| master.id != id);
                     self.masters.push(Master { id, store, ledger: None, skew: SpanMs(0), backup: None });
@@ -330,6 +340,10 @@ impl Script {
             *answers.entry(answer.to_owned()).or_default() += 1;
         }
         Ok(answers.into_iter().map(|(answer, count)| format!("{count} x {answer}\n")).collect())
+    }
+
+    pub(super) fn ledgers(&self) -> impl Iterator<Item = (MasterId, Option<&Ledger>)> {
+        self.masters.iter().map(|master| (master.id, master.ledger.as_ref()))
     }
 
     pub(super) fn settings(&self) -> Result<String, Fail> {

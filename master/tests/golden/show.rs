@@ -5,7 +5,9 @@ use common::lease::{Caution, Floor};
 use common::namespace::Scope;
 use common::rpc::lease::Rent;
 use common::rpc::peer::{JoinReply, PeerMessage};
+use common::rpc::ranges::{HeldSections, NotRaised, Raised};
 use common::segment::Axis;
+use common::sequence::{Route, SectionBound, SectionRecord};
 use common::setting::{Setting, SettingValue};
 use common::time::{DAY_MS, SECOND_MS, WallMs};
 use master::lease::{Reply, Write};
@@ -50,11 +52,35 @@ pub(crate) fn show_write(write: &Write) -> String {
             format!("{name} has {}", spans.join(" "))
         }
         Write::Login(_, login) => format!("login {:?}", login.as_ref().map(|login| login.user.as_str())),
+        Write::Section(record, held) => format!("{}, held to {held}", show_section(record)),
+        Write::SectionPrep(prep) => format!("proposal of {}", show_section(prep)),
+        Write::DropSectionPrep(key) => format!("{key} no proposal"),
+        Write::SectionsCut(cut) => format!("sections cut: {cut}"),
         Write::Audit(entry) => {
             let from =
                 if entry.actor.from().is_empty() { String::new() } else { format!(" at {}", entry.actor.from()) };
             format!("audit: {}{from} {} {}: {}", entry.actor.who(), entry.action, entry.subject, entry.detail)
         }
+    }
+}
+
+fn show_section(record: &SectionRecord) -> String {
+    format!("{} g{} {} max_seq {}", record.key, record.g, record.owner.agent_id, record.max_seq)
+}
+
+fn show_sections(records: &[SectionRecord]) -> String {
+    records.iter().map(show_section).collect::<Vec<_>>().join(", ")
+}
+
+fn show_bounds(bounds: &[SectionBound]) -> String {
+    let bounds = bounds.iter().map(|bound| format!("{} g{} {}", bound.key, bound.g, bound.max_seq));
+    bounds.collect::<Vec<_>>().join(", ")
+}
+
+fn show_raised(raised: &Result<Raised, NotRaised>) -> String {
+    match raised {
+        Ok(raised) => format!("{} to {}", raised.from, raised.max_seq),
+        Err(why) => why.to_string(),
     }
 }
 
@@ -124,6 +150,21 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
         PeerMessage::ConfirmSetting { setting } => format!("ConfirmSetting {}", show_setting(setting)),
         PeerMessage::SegmentsUsed { uses } => format!("SegmentsUsed {uses:?}"),
         PeerMessage::Allows { networks } => format!("Allows {networks:?}"),
+        PeerMessage::Allocators { lease_ms, seen, .. } => format!("Allocators {} of {lease_ms} ms", seen.len()),
+        PeerMessage::ProposeSections { proposals } => format!("ProposeSections {}", show_sections(proposals)),
+        PeerMessage::ConfirmSections { records } => format!("ConfirmSections {}", show_sections(records)),
+        PeerMessage::KnownSections { records } => format!("KnownSections {}", show_sections(records)),
+        PeerMessage::RaisedSections { bounds } => format!("RaisedSections {}", show_bounds(bounds)),
+        PeerMessage::HeldBounds { bounds } => format!("HeldBounds {}", show_bounds(bounds)),
+        PeerMessage::AskSections { name, sections } => {
+            format!("AskSections {name} {:?}", sections.iter().map(|section| section.0).collect::<Vec<_>>())
+        }
+        PeerMessage::AskMove { key, to } => format!("AskMove {key} to {to}"),
+        PeerMessage::PullSections { .. } => "PullSections".to_owned(),
+        PeerMessage::SectionPage { records, proposals, last, .. } => {
+            let last = if *last { ", last" } else { "" };
+            format!("SectionPage of {} and {} proposals{last}", records.len(), proposals.len())
+        }
         PeerMessage::Settings { records } => {
             format!("Settings {}", records.iter().map(show_setting).collect::<Vec<_>>().join(", "))
         }
@@ -143,6 +184,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
         Reply::Join(Ok(reply)) => match reply {
             JoinReply::Begun(begun) => format!("joins pairing {}{}", begun.pair_epoch, show_caution(&begun.caution)),
             JoinReply::Page { records, .. } => format!("takes {} records", records.len()),
+            JoinReply::Sections { records, .. } => format!("takes sections: {}", show_sections(records)),
             JoinReply::Done => "has joined".to_owned(),
         },
         Reply::Greeted(messages) => format!("{} messages", messages.len()),
@@ -153,13 +195,26 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
             format!("{} {}{deny}", lease.agent_id, span(lease.from, lease.until))
         }
         Reply::Segment(Ok(span)) => format!("segment {}..{}", span.from, span.to),
-        Reply::Keep(Ok(reply)) => format!("keeps {:?}", reply.sections),
-        Reply::Raise(Ok(raised)) => format!("{raised:?}"),
-        Reply::Routes(Ok(reply)) => format!("{:?}", reply.routes),
+        Reply::Keep(Ok(reply)) => {
+            let of = |held: &HeldSections| format!("{} {}..{} g{}", held.name, held.from.0, held.to.0, held.g);
+            let all: Vec<String> = reply.sections.iter().map(of).collect();
+            format!(
+                "serves for {} ms: {}",
+                reply.lease_ms,
+                if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
+            )
+        }
+        Reply::Raise(Ok(raised)) => raised.iter().map(show_raised).collect::<Vec<_>>().join(", "),
+        Reply::Routes(Ok(reply)) => {
+            let of = |route: &Route| format!("{}..{} g{} {}", route.from.0, route.to.0, route.g, route.address.http);
+            format!("routes {}", reply.routes.iter().map(of).collect::<Vec<_>>().join(", "))
+        }
+        Reply::Ordered(Ok(())) => "begun".to_owned(),
         Reply::Segment(Err(e))
         | Reply::Keep(Err(e))
         | Reply::Raise(Err(e))
         | Reply::Routes(Err(e))
+        | Reply::Ordered(Err(e))
         | Reply::Token(Err(e))
         | Reply::Rent(Err(e))
         | Reply::Terminate(Err(e))

@@ -109,6 +109,9 @@ impl Disk {
             setting_preps: Vec::new(),
             run: None,
             cursors: Vec::new(),
+            sections: Vec::new(),
+            section_preps: Vec::new(),
+            sections_cut: false,
             logins: Vec::new(),
         }
     }
@@ -132,7 +135,11 @@ impl Disk {
                 | Write::Run(_)
                 | Write::Cursor { .. }
                 | Write::Audit(_)
-                | Write::Login(..) => {}
+                | Write::Login(..)
+                | Write::Section(..)
+                | Write::SectionPrep(_)
+                | Write::DropSectionPrep(_)
+                | Write::SectionsCut(_) => {}
             }
         }
     }

@@ -12,7 +12,7 @@ use common::rpc::peer::{JoinReply, JoinStep};
 use common::time::{DAY_MS, HOUR_MS};
 use common::token::TokenKey;
 use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
-use master::replication::join::{first_writes, taken_over};
+use master::replication::join::{first_writes, section_taken_over, taken_over};
 
 /// How long the replacement of a master takes at most between two steps.
 pub(super) const STEP_MAX: i64 = HOUR_MS;
@@ -159,7 +159,13 @@ impl World {
                 let writes: Vec<Write> =
                     records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease))).collect();
                 joining.draft.commit(writes, 0);
-                joining.step = if last || after.is_none() { JoinStep::Done } else { JoinStep::Page { after } };
+                joining.step =
+                    if last || after.is_none() { JoinStep::Sections { after: None } } else { JoinStep::Page { after } };
+            }
+            Some(JoinReply::Sections { records, last }) => {
+                let after = records.last().map(|record| record.key.clone());
+                joining.draft.commit(records.into_iter().map(section_taken_over), 0);
+                joining.step = if last || after.is_none() { JoinStep::Done } else { JoinStep::Sections { after } };
             }
             Some(JoinReply::Done) => {
                 self.tell(|| format!("master {new} has joined"));

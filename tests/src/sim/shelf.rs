@@ -11,6 +11,7 @@ use master::store::memory::MemoryStore;
 use std::collections::BTreeMap;
 
 use common::namespace::GeneratorName;
+use common::sequence::SectionKey;
 use common::setting::SettingKey;
 use common::token::TokenKey;
 
@@ -28,6 +29,9 @@ enum Place {
     SettingPrep(SettingKey),
     Run,
     Cursor(GeneratorName),
+    Section(SectionKey),
+    SectionPrep(SectionKey),
+    SectionsCut,
 }
 
 /// The disk.
@@ -63,6 +67,10 @@ impl Shelf {
                 Write::DropSettingPrep(key) => Place::SettingPrep(key.clone()),
                 Write::Run(_) => Place::Run,
                 Write::Cursor { name, .. } => Place::Cursor(name.clone()),
+                Write::Section(record, _) => Place::Section(record.key.clone()),
+                Write::SectionPrep(prep) => Place::SectionPrep(prep.key.clone()),
+                Write::DropSectionPrep(key) => Place::SectionPrep(key.clone()),
+                Write::SectionsCut(_) => Place::SectionsCut,
                 // Lines of the audit and logins decide nothing.
                 Write::Audit(_) | Write::Login(..) => continue,
             };

@@ -58,7 +58,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 22] = [
+const ACTIONS: [Action; 24] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
@@ -81,6 +81,8 @@ const ACTIONS: [Action; 22] = [
     Action::Reverted,
     Action::AfterRevert,
     Action::ForgetClock,
+    Action::MoveSection,
+    Action::Drain,
 ];
 
 fn action_name(action: Action, w: &'static Words) -> &'static str {
@@ -107,6 +109,8 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::Reverted => w.act_reverted,
         Action::AfterRevert => w.act_after_revert,
         Action::ForgetClock => w.act_forget_clock,
+        Action::MoveSection => w.act_move_section,
+        Action::Drain => w.act_drain,
     }
 }
 
@@ -201,7 +205,9 @@ impl Line {
             | Action::Retire
             | Action::Join
             | Action::AfterRevert
-            | Action::ForgetClock => "wait",
+            | Action::ForgetClock
+            | Action::MoveSection
+            | Action::Drain => "wait",
         };
         let short = shortened(&row.detail);
         Self {

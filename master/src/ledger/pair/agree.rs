@@ -5,10 +5,14 @@ use super::{Command, Pairwise};
 use crate::lease::{Effects, RequestId};
 use crate::ledger::agreement::Agreement;
 use crate::ledger::state::{Asked, Ledger};
+use crate::section::{Held, Terms, rules as section_rules};
 use common::audit::Actor;
 use common::lease::{Lease, Prep};
+use common::namespace::GeneratorName;
+use common::parameters::AgentId;
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::PeerMessage;
+use common::sequence::{Section, SectionKey, SectionRecord};
 use common::setting::Change;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
@@ -110,6 +114,43 @@ impl Agreement for Ledger<Pairwise> {
         self.agreement.commands.insert(id, Command { by: fx.by.clone(), key, denied });
         self.agreement.commanded.sent(now, id);
         self.agreement.commanded.wait(now, id, ());
+    }
+
+    fn may_serve_sections(&self) -> Result<(), Refusal> {
+        self.sections_are_served()
+    }
+
+    fn may_give_sections(&self, now: Now) -> Result<(), Refusal> {
+        self.sections_are_served()?;
+        if self.identity.awaiting.is_some() { Err(Refusal::PeerAway) } else { self.may_set(now) }
+    }
+
+    fn is_home_of(&self, section: Section) -> bool {
+        section_rules::home(section) == self.identity.master
+    }
+
+    fn raise_bound(&self, held: &Held, terms: &Terms) -> u64 {
+        self.bound_of(held, terms)
+    }
+
+    fn held_by_all(&self, held: &Held, max_seq: u64) -> u64 {
+        self.held_by_all_of(held, max_seq)
+    }
+
+    fn share_bound(&mut self, key: &SectionKey) {
+        self.bound_was_raised(key);
+    }
+
+    fn give_sections(&mut self, now: Now, proposals: Vec<SectionRecord>, fx: &mut Effects) {
+        self.propose_sections(now, proposals, fx);
+    }
+
+    fn ask_for_sections(&self, name: &GeneratorName, sections: Vec<Section>, fx: &mut Effects) {
+        self.ask_home(name, sections, fx);
+    }
+
+    fn ask_move(&self, key: SectionKey, to: AgentId, fx: &mut Effects) {
+        fx.send(PeerMessage::AskMove { key, to });
     }
 
     fn set(&mut self, now: Now, change: &Change, actor: &Actor, fx: &mut Effects) {

@@ -9,6 +9,7 @@ use crate::replication::pair::{Exchange, PAGE_WAIT, SILENCE, SILENCE_ALONE, SKEW
 use common::lease::{Lease, Prep};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, PeerMessage};
+use common::sequence::{SectionKey, SectionRecord};
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
 
@@ -55,7 +56,7 @@ impl Ledger<Pairwise> {
     fn begin_exchange(&mut self, now: Now, fx: &mut Effects) {
         self.agreement.pair.exchanges = self.agreement.pair.exchanges.wrapping_add(1);
         let id = self.agreement.pair.exchanges;
-        self.agreement.pair.exchange = Some(Exchange { id, after: None, asked_at: now.boot });
+        self.agreement.pair.exchange = Some(Exchange { id, after: None, sections: None, asked_at: now.boot });
         fx.send(PeerMessage::Pull { exchange: id, after: None, unmet: self.unmet() });
     }
 
@@ -84,8 +85,8 @@ impl Ledger<Pairwise> {
         last: bool,
         fx: &mut Effects,
     ) {
-        let asked = self.agreement.pair.exchange.as_ref().is_some_and(|x| x.id == exchange && x.after == after);
-        if !asked {
+        let asked = |x: &Exchange| x.id == exchange && x.after == after && x.sections.is_none();
+        if !self.agreement.pair.exchange.as_ref().is_some_and(asked) {
             return;
         }
         let next = records.last().map(|(key, _)| *key).max(proposals.last().map(|prep| prep.key));
@@ -97,20 +98,51 @@ impl Ledger<Pairwise> {
         }
         match next.filter(|_| !last) {
             Some(next) => {
-                self.agreement.pair.exchange = Some(Exchange { id: exchange, after: Some(next), asked_at: now.boot });
+                let after = Some(next);
+                self.agreement.pair.exchange =
+                    Some(Exchange { id: exchange, after, sections: None, asked_at: now.boot });
                 fx.send(PeerMessage::Pull { exchange, after: Some(next), unmet: self.unmet() });
             }
-            None => {
-                self.agreement.pair.exchange = None;
-                self.agreement.pair.synced = true;
-                self.met(fx);
-                if self.agreement.pair.mode != Mode::RolledBack {
-                    self.agreement.pair.mode = Mode::Ready;
-                    // The other one may be alone in a moment: allow it to go on without waiting for the next beat.
-                    self.extend_permit(now, fx);
-                    self.say_alive(now, fx);
-                }
-            }
+            // All settings came with this page, the other one's names among them: where there are sequences there may be sections.
+            None if self.knows_sequences() => self.pull_sections(now, exchange, None, fx),
+            None => self.end_exchange(now, fx),
+        }
+    }
+
+    fn pull_sections(&mut self, now: Now, exchange: u64, after: Option<SectionKey>, fx: &mut Effects) {
+        let sections = Some(after.clone());
+        self.agreement.pair.exchange = Some(Exchange { id: exchange, after: None, sections, asked_at: now.boot });
+        fx.send(PeerMessage::PullSections { exchange, after, unmet: self.unmet() });
+    }
+
+    pub(super) fn on_section_page(
+        &mut self,
+        now: Now,
+        (exchange, after): (u64, Option<SectionKey>),
+        records: &[SectionRecord],
+        proposals: &[SectionRecord],
+        last: bool,
+        fx: &mut Effects,
+    ) {
+        let asked = |x: &Exchange| x.id == exchange && x.sections.as_ref() == Some(&after);
+        if !self.agreement.pair.exchange.as_ref().is_some_and(asked) {
+            return;
+        }
+        match self.merge_section_page(after.as_ref(), records, proposals, last, fx) {
+            Some(next) => self.pull_sections(now, exchange, Some(next), fx),
+            None => self.end_exchange(now, fx),
+        }
+    }
+
+    fn end_exchange(&mut self, now: Now, fx: &mut Effects) {
+        self.agreement.pair.exchange = None;
+        self.agreement.pair.synced = true;
+        self.met(fx);
+        if self.agreement.pair.mode != Mode::RolledBack {
+            self.agreement.pair.mode = Mode::Ready;
+            // The other one may be alone in a moment: allow it to go on without waiting for the next beat.
+            self.extend_permit(now, fx);
+            self.say_alive(now, fx);
         }
     }
 
@@ -168,9 +200,14 @@ impl Ledger<Pairwise> {
         self.say_alive(now, fx);
         match &self.agreement.pair.exchange {
             Some(exchange) if now.boot - exchange.asked_at >= PAGE_WAIT => {
-                let (id, after) = (exchange.id, exchange.after);
-                self.agreement.pair.exchange = Some(Exchange { id, after, asked_at: now.boot });
-                fx.send(PeerMessage::Pull { exchange: id, after, unmet: self.unmet() });
+                let (id, after, sections) = (exchange.id, exchange.after, exchange.sections.clone());
+                match sections {
+                    Some(after) => self.pull_sections(now, id, after, fx),
+                    None => {
+                        self.agreement.pair.exchange = Some(Exchange { id, after, sections: None, asked_at: now.boot });
+                        fx.send(PeerMessage::Pull { exchange: id, after, unmet: self.unmet() });
+                    }
+                }
                 // It may refuse whatever is not a greeting.
                 if self.agreement.pair.unanswered(now) {
                     fx.send(PeerMessage::Hello(self.hello(now, true)));

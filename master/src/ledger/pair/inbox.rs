@@ -5,7 +5,7 @@ use super::Pairwise;
 use crate::lease::{Alarm, Effects};
 use crate::ledger::state::Ledger;
 use common::rpc::peer::{PeerFrame, PeerMessage};
-use common::time::Now;
+use common::time::{Now, SpanMs};
 
 /// Whether the other master does something on the strength of the answer, or of ours being one with its.
 fn asks_for_consent(message: &PeerMessage) -> bool {
@@ -19,7 +19,12 @@ fn asks_for_consent(message: &PeerMessage) -> bool {
         | PeerMessage::Reject { .. }
         | PeerMessage::Allows { .. }
         | PeerMessage::SegmentsUsed { .. }
-        | PeerMessage::NoneFree { .. } => false,
+        | PeerMessage::NoneFree { .. }
+        | PeerMessage::Allocators { .. }
+        | PeerMessage::RaisedSections { .. }
+        | PeerMessage::HeldBounds { .. }
+        | PeerMessage::PullSections { .. }
+        | PeerMessage::SectionPage { .. } => false,
         PeerMessage::AskSetting { .. }
         | PeerMessage::ProposeSetting { .. }
         | PeerMessage::ConfirmSetting { .. }
@@ -27,7 +32,12 @@ fn asks_for_consent(message: &PeerMessage) -> bool {
         | PeerMessage::Confirm { .. }
         | PeerMessage::Close { .. }
         | PeerMessage::Closed { .. }
-        | PeerMessage::Ask { .. } => true,
+        | PeerMessage::Ask { .. }
+        | PeerMessage::ProposeSections { .. }
+        | PeerMessage::ConfirmSections { .. }
+        | PeerMessage::KnownSections { .. }
+        | PeerMessage::AskSections { .. }
+        | PeerMessage::AskMove { .. } => true,
     }
 }
 
@@ -84,6 +94,27 @@ impl Ledger<Pairwise> {
             PeerMessage::NoneFree { agent_id, session, token_type, why } => {
                 self.on_none_free(now, (agent_id, session, token_type), why, fx);
             }
+            sections => self.on_sections_said(now, sections, fx),
+        }
+    }
+
+    fn on_sections_said(&mut self, now: Now, message: PeerMessage, fx: &mut Effects) {
+        match message {
+            PeerMessage::Allocators { lease_ms, seen, drained } => {
+                self.on_allocators(now, SpanMs(lease_ms.into()), seen, drained, fx);
+            }
+            PeerMessage::ProposeSections { proposals } => self.on_propose_sections(proposals, fx),
+            PeerMessage::ConfirmSections { records } => self.on_confirm_sections(records, fx),
+            PeerMessage::KnownSections { records } => self.on_known_sections(records, fx),
+            PeerMessage::RaisedSections { bounds } => self.on_raised_sections(bounds, fx),
+            PeerMessage::HeldBounds { bounds } => self.on_held_bounds(bounds),
+            PeerMessage::AskSections { name, sections } => self.on_ask_sections(now, &name, sections, fx),
+            PeerMessage::AskMove { key, to } => self.on_ask_move(now, &key, &to, fx),
+            PeerMessage::PullSections { exchange, after, unmet } => self.on_pull_sections(exchange, after, unmet, fx),
+            PeerMessage::SectionPage { exchange, after, records, proposals, last } => {
+                self.on_section_page(now, (exchange, after), &records, &proposals, last, fx);
+            }
+            _ => {}
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::replication::rules::lifted;
 use common::audit::{Action, Actor, Entry};
 use common::parameters::MasterId;
 use common::rpc::lease::Refusal;
-use common::rpc::peer::{Begun, JoinReply, JoinStep};
+use common::rpc::peer::{Begun, JoinReply, JoinStep, PAGE_MAX};
 
 impl Ledger<Pairwise> {
     pub(crate) fn on_join(
@@ -30,6 +30,8 @@ impl Ledger<Pairwise> {
         }
         match step {
             JoinStep::Begin => {
+                self.cut_sections(fx)?;
+                let identity = &self.identity;
                 let begun = (identity.pair_epoch, identity.parameters, identity.former.clone());
                 let (pair_epoch, parameters, former) = begun;
                 // Unproven, it may have renewed by its lost peer's permit what it does not know of any more.
@@ -47,6 +49,10 @@ impl Ledger<Pairwise> {
                 let (records, _, last) = self.table.page(after, false);
                 let settings = if last { self.settings_table.all().cloned().collect() } else { Vec::new() };
                 Ok(JoinReply::Page { records, settings, last })
+            }
+            JoinStep::Sections { after } => {
+                let (records, _, last) = self.sections.page(after.as_ref(), false, PAGE_MAX);
+                Ok(JoinReply::Sections { records, last })
             }
             JoinStep::Done => {
                 let actor = Actor::master(identity.master.other());

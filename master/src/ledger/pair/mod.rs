@@ -15,6 +15,7 @@ mod greeting;
 mod inbox;
 mod join;
 mod permit;
+mod sections;
 mod settings;
 
 use super::state::{Asked, Ledger};
@@ -25,15 +26,20 @@ use crate::lease::table::Table;
 use crate::lease::{Effects, Identity, Lives, Loaded, PeerObservations, RequestId, Write};
 use crate::replication::pair::Pair;
 use crate::replication::rules::{at_home, home};
+use crate::section::{Allocators, SectionTable};
 use crate::setting::SettingsTable;
 use common::audit::Cause;
 use common::clock::TestClock;
 use common::lease::{Lease, LeaseState};
 use common::namespace::GeneratorName;
 use common::segment::MasterRun;
-use common::time::{BootMs, Now, WallMs};
+use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
+use sections::PairedSections;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How long allocators serve after they have asked for their sections, when nothing else is said (`--sequence-lease`).
+pub(crate) const SEQUENCE_LEASE_DEFAULT: SpanMs = SpanMs::seconds(5);
 
 /// What a master of a pair keeps beside the records, to agree on them with the other one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +50,7 @@ pub struct Pairwise {
     /// What operators ended and the other master has not confirmed.
     commands: BTreeMap<RequestId, Command>,
     commanded: Proposals<RequestId, RequestId>,
+    sections: PairedSections,
     /// How far the other master may extend leases alone.
     permit_out: Option<WallMs>,
     observed: PeerObservations,
@@ -108,6 +115,9 @@ impl Ledger<Pairwise> {
             preps,
             settings,
             setting_preps,
+            sections,
+            section_preps,
+            sections_cut,
             run: kept_run,
             cursors,
             ..
@@ -115,6 +125,7 @@ impl Ledger<Pairwise> {
         // Only the untouched store goes on with its run: what another one may grant alone it may have granted already.
         let run = kept_run.filter(|_| loaded.proven.is_ok()).unwrap_or(drawn);
         let former_cursors = cursors.iter().map(|(of, name, _)| (*of, name.clone())).collect();
+        let sections = SectionTable::new(sections, section_preps);
         let mut pair = Pair::start(now, salt, loaded.proven.err());
         if observed.rolled_back {
             pair.roll_back();
@@ -123,6 +134,7 @@ impl Ledger<Pairwise> {
             table: Table::new(at_home(identity.master), identity.parameters, leases, preps),
             low: BTreeSet::new(),
             look_at_pools_at: now.boot,
+            allocators: Allocators::new(now.boot, SEQUENCE_LEASE_DEFAULT),
             settings_table: SettingsTable::new(settings, setting_preps),
             caution,
             cursors: Cursors::new(run, cursors),
@@ -138,6 +150,7 @@ impl Ledger<Pairwise> {
                 grants: Proposals::default(),
                 commands: BTreeMap::new(),
                 commanded: Proposals::default(),
+                sections: PairedSections::new(&sections, sections_cut),
                 permit_out,
                 observed,
                 lives,
@@ -148,6 +161,7 @@ impl Ledger<Pairwise> {
                 begun: false,
                 quiet_since: now.boot,
             },
+            sections,
         }
     }
 
@@ -257,6 +271,6 @@ impl Ledger<Pairwise> {
                 return Err(format!("the lease of {key} ends before it begins"));
             }
         }
-        Ok(())
+        self.check_sections()
     }
 }

@@ -1,0 +1,59 @@
+//! Who has which section, and how far its numbers may have been given: what both masters keep of it.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{Section, ServedAt};
+use crate::lease::Generation;
+use crate::namespace::GeneratorName;
+use crate::parameters::{AgentId, SessionId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One section of one name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SectionKey {
+    /// The name.
+    pub name: GeneratorName,
+    /// Which of its sections.
+    pub section: Section,
+}
+
+impl fmt::Display for SectionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.section.0)
+    }
+}
+
+/// An agent's session that serves sections.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SectionOwner {
+    /// The session.
+    pub session: SessionId,
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// Where it is reached.
+    pub address: ServedAt,
+}
+
+/// A section as a master knows it, or as its home proposes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SectionRecord {
+    /// Which.
+    pub key: SectionKey,
+    /// How often it changed hands; 1 is the first owner. Grows with each change, at both masters or not at all.
+    pub g: Generation,
+    /// Whose it is.
+    pub owner: SectionOwner,
+    /// No number above it was given to anybody. Only grows.
+    pub max_seq: u64,
+}
+
+/// How far a section's numbers may have been given, under one owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SectionBound {
+    /// Which section.
+    pub key: SectionKey,
+    /// Under which owner.
+    pub g: Generation,
+    /// The bound.
+    pub max_seq: u64,
+}

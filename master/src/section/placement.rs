@@ -1,0 +1,120 @@
+//! Who gets a section: next to its neighbours, so that the ranges stay compact, and by the memory that is left.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::parameters::SessionId;
+
+/// Neighbours within so many sections attract each other.
+pub const NEAR: u32 = 256;
+/// As many sections may an allocator be ahead of others because it is next to them.
+pub const AHEAD: u64 = 64;
+
+/// Somebody who may be given sections of one set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The session.
+    pub session: SessionId,
+    /// Memory that it may use for keys, in bytes.
+    pub memory: u64,
+    /// What the sections take that it has or is to have, in bytes.
+    pub assigned: u64,
+    /// Calls a second, lately.
+    pub per_second: u32,
+}
+
+impl Candidate {
+    fn fits(&self, weight: u64) -> bool {
+        self.assigned.checked_add(weight).is_some_and(|all| all <= self.memory)
+    }
+
+    /// What it would have if it had as much memory as `other`.
+    fn assigned_as(&self, other: &Self) -> u128 {
+        u128::from(self.assigned) * u128::from(other.memory) / u128::from(self.memory.max(1))
+    }
+}
+
+/// Who gets a section of `weight` bytes, if somebody has the memory: a neighbour that is not far ahead, else whoever has the least for its
+/// memory, and of those the one with the fewest calls.
+pub fn choose(candidates: &[Candidate], neighbours: [Option<SessionId>; 2], weight: u64) -> Option<SessionId> {
+    let fitting = || candidates.iter().filter(|candidate| candidate.fits(weight));
+    let least = fitting().min_by(|a, b| {
+        let (mine, theirs) =
+            (u128::from(a.assigned) * u128::from(b.memory), u128::from(b.assigned) * u128::from(a.memory));
+        mine.cmp(&theirs).then(a.per_second.cmp(&b.per_second)).then(a.session.cmp(&b.session))
+    })?;
+    let near = |candidate: &&Candidate| {
+        let ahead = u128::from(candidate.assigned).saturating_sub(least.assigned_as(candidate));
+        ahead < u128::from(weight) * u128::from(AHEAD)
+    };
+    let neighbour = neighbours
+        .into_iter()
+        .flatten()
+        .find_map(|session| fitting().find(|candidate| candidate.session == session).filter(near));
+    Some(neighbour.unwrap_or(least).session)
+}
+
+/// Who should give a section of `weight` bytes to whom, because the two are far apart: by more than a quarter, and by more than two
+/// neighbourhoods, so that what one place attracts is not moved on at once.
+pub fn uneven(candidates: &[Candidate], weight: u64) -> Option<(SessionId, SessionId)> {
+    let fill = |a: &&Candidate, b: &&Candidate| {
+        let (mine, theirs) =
+            (u128::from(a.assigned) * u128::from(b.memory), u128::from(b.assigned) * u128::from(a.memory));
+        mine.cmp(&theirs).then(a.session.cmp(&b.session))
+    };
+    let most = candidates.iter().max_by(fill)?;
+    let least = candidates.iter().filter(|candidate| candidate.fits(weight)).min_by(fill)?;
+    let its = least.assigned_as(most);
+    let far = its.saturating_mul(5) / 4 + u128::from(weight) * u128::from(2 * AHEAD);
+    (u128::from(most.assigned) > far).then_some((most.session, least.session))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WEIGHT: u64 = 10;
+
+    fn candidate(session: u128, memory: u64, sections: u64) -> Candidate {
+        Candidate { session: SessionId(session), memory, assigned: sections * WEIGHT, per_second: 0 }
+    }
+
+    fn chosen(candidates: &[Candidate], near: Option<u128>) -> Option<u128> {
+        choose(candidates, [near.map(SessionId), None], WEIGHT).map(|session| session.0)
+    }
+
+    #[test]
+    fn whoever_has_the_least_for_its_memory_gets_it() {
+        assert_eq!(chosen(&[candidate(1, 10_000, 10), candidate(2, 10_000, 9)], None), Some(2));
+        assert_eq!(chosen(&[candidate(1, 30_000, 10), candidate(2, 10_000, 9)], None), Some(1));
+        let busy = Candidate { per_second: 9, ..candidate(1, 10_000, 0) };
+        assert_eq!(chosen(&[busy, candidate(2, 10_000, 0)], None), Some(2));
+    }
+
+    #[test]
+    fn a_neighbour_gets_it_as_long_as_it_is_not_far_ahead() {
+        let two = |ahead| [candidate(1, 100_000, ahead), candidate(2, 100_000, 0)];
+        assert_eq!(chosen(&two(63), Some(1)), Some(1));
+        assert_eq!(chosen(&two(64), Some(1)), Some(2));
+        assert_eq!(chosen(&two(5), Some(3)), Some(2), "who is no candidate any more attracts nothing");
+    }
+
+    #[test]
+    fn nobody_gets_more_than_its_memory_holds() {
+        assert_eq!(chosen(&[candidate(1, 100, 10)], Some(1)), None);
+        assert_eq!(chosen(&[candidate(1, 100, 9)], Some(1)), Some(1));
+        assert_eq!(chosen(&[candidate(1, u64::MAX, 0), candidate(2, 0, 0)], None), Some(1));
+        assert_eq!(chosen(&[], None), None);
+    }
+
+    #[test]
+    fn only_what_is_far_apart_is_moved() {
+        let apart = |most, least| {
+            let two = [candidate(1, 1 << 20, most), candidate(2, 1 << 20, least)];
+            uneven(&two, WEIGHT).map(|(from, to)| (from.0, to.0))
+        };
+        assert_eq!((apart(128, 0), apart(129, 0)), (None, Some((1, 2))));
+        assert_eq!((apart(1_378, 1_000), apart(1_379, 1_000)), (None, Some((1, 2))));
+        assert_eq!(uneven(&[candidate(1, 1 << 20, 500)], WEIGHT), None);
+        // Where nobody has room nothing moves.
+        assert_eq!(uneven(&[candidate(1, 1 << 20, 500), candidate(2, 5, 0)], WEIGHT), None);
+    }
+}

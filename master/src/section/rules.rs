@@ -1,0 +1,141 @@
+//! The rules of sections as small total functions, each with the sentence it stands for.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::{Held, Terms};
+use common::parameters::MasterId;
+use common::rpc::ranges::{NotRaised, RaiseTo};
+use common::sequence::{Section, SectionRecord};
+use std::sync::Arc;
+
+/// Each section has one home, by its parity, and only the home proposes a new owner of it. Without this both masters could give
+/// one section to two agents, and each would confirm the other's.
+pub fn home(section: Section) -> MasterId {
+    if section.0 & 1 == 1 { MasterId::One } else { MasterId::Two }
+}
+
+/// How far a section's bound may be raised by one master: the allowance beyond what the other one said that it holds. So whoever goes on
+/// without a master that is lost knows a bound of everything that one can have raised, even if it is not dead at all.
+pub fn bound(peer_has: u64, terms: &Terms) -> u64 {
+    peer_has.saturating_add(terms.allowance).min(terms.last)
+}
+
+/// A bound that covers what somebody may have raised who knew of `known`, and of whom nothing was heard since. At the end of the
+/// width it stops: nobody can have raised beyond that either.
+pub fn covering(known: u64, terms: &Terms) -> u64 {
+    known.saturating_add(terms.allowance).min(terms.last).max(known)
+}
+
+/// What a raise makes of a bound, which is `max_seq` now and may go up to `bound`.
+///
+/// # Errors
+/// [`NotRaised::UsedUp`] at the last number, [`NotRaised::Allowance`] before it.
+pub fn raised(max_seq: u64, to: RaiseTo, bound: u64, terms: &Terms) -> Result<u64, NotRaised> {
+    let wanted = match to {
+        RaiseTo::ByAStep => max_seq.saturating_add(terms.step),
+        RaiseTo::Number(number) if number <= max_seq => return Ok(max_seq),
+        RaiseTo::Number(number) => number,
+    };
+    let reached = wanted.min(bound).min(terms.last);
+    match reached > max_seq {
+        true => Ok(reached),
+        false if max_seq >= terms.last => Err(NotRaised::UsedUp),
+        false => Err(NotRaised::Allowance),
+    }
+}
+
+/// What becomes of a record when the other master's view of the same section arrives: the higher `g` wins, and whatever its owner, the
+/// larger `max_seq` of both. Nothing is ever overwritten by something smaller.
+pub fn merge(mine: Option<&Held>, theirs: &SectionRecord) -> Held {
+    let adopted = || Held {
+        g: theirs.g,
+        owner: Arc::new(theirs.owner.clone()),
+        max_seq: theirs.max_seq,
+        peer_has: theirs.max_seq,
+    };
+    let Some(mine) = mine else { return adopted() };
+    let (max_seq, peer_has) = (mine.max_seq.max(theirs.max_seq), mine.peer_has.max(theirs.max_seq));
+    match theirs.g > mine.g {
+        true => Held { max_seq, peer_has, ..adopted() },
+        false => Held { max_seq, peer_has, ..mine.clone() },
+    }
+}
+
+/// Two owners under one number of owners, which cannot be.
+pub fn contradicts(mine: &Held, theirs: &SectionRecord) -> bool {
+    mine.g == theirs.g && mine.owner.session != theirs.owner.session
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::section::tests::{held, record, terms};
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_bound_grows_by_a_step_or_to_a_number_and_never_beyond_what_is_allowed() {
+        let terms = terms(10, 100, 1_000);
+        assert_eq!(raised(5, RaiseTo::ByAStep, 105, &terms), Ok(15));
+        assert_eq!(raised(5, RaiseTo::Number(3), 105, &terms), Ok(5));
+        assert_eq!(raised(5, RaiseTo::Number(99), 105, &terms), Ok(99));
+        assert_eq!(raised(5, RaiseTo::Number(500), 105, &terms), Ok(105));
+        assert_eq!(raised(105, RaiseTo::ByAStep, 105, &terms), Err(NotRaised::Allowance));
+        // What is there already is said again, whatever is allowed.
+        assert_eq!(raised(105, RaiseTo::Number(105), 0, &terms), Ok(105));
+    }
+
+    #[test]
+    fn at_the_end_of_the_width_a_bound_stops() {
+        let terms = terms(10, 100, 1_000);
+        assert_eq!(raised(995, RaiseTo::ByAStep, u64::MAX, &terms), Ok(1_000));
+        assert_eq!(raised(1_000, RaiseTo::ByAStep, u64::MAX, &terms), Err(NotRaised::UsedUp));
+        assert_eq!(raised(1_000, RaiseTo::Number(u64::MAX), u64::MAX, &terms), Err(NotRaised::UsedUp));
+        assert_eq!((bound(950, &terms), covering(950, &terms)), (1_000, 1_000));
+        assert_eq!((bound(u64::MAX, &terms), covering(u64::MAX, &terms)), (1_000, u64::MAX));
+    }
+
+    #[test]
+    fn each_section_has_one_home() {
+        assert_eq!([0, 1, 2, u32::MAX].map(|i| home(Section(i)).number()), [2, 1, 2, 1]);
+    }
+
+    proptest! {
+        /// A bound only grows, and what a lost master may have raised by what it knew is covered by who goes on.
+        #[test]
+        fn whoever_goes_on_covers_what_the_other_one_may_have_raised(
+            known in 0_u64..900, steps in proptest::collection::vec((any::<bool>(), 0_u64..2_000), 0..20),
+        ) {
+            let terms = terms(7, 100, 1_000);
+            let mut max_seq = known;
+            for (by_a_step, number) in steps {
+                let to = if by_a_step { RaiseTo::ByAStep } else { RaiseTo::Number(number) };
+                if let Ok(more) = raised(max_seq, to, bound(known, &terms), &terms) {
+                    prop_assert!(more >= max_seq);
+                    max_seq = more;
+                }
+            }
+            prop_assert!(max_seq <= covering(known, &terms));
+        }
+
+        /// Records that come doubled or out of order end in the same one.
+        #[test]
+        fn merging_is_idempotent_and_commutative(
+            (records, shuffled) in proptest::collection::vec((1_u64..4, 0_u64..50), 1..6)
+                .prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+        ) {
+            let fold = |all: &[(u64, u64)]| all.iter().fold(None, |mine: Option<Held>, (g, max)| {
+                Some(merge(mine.as_ref(), &record("a", 1, *g, g + 100, *max)))
+            });
+            let doubled: Vec<_> = shuffled.iter().chain(&records).copied().collect();
+            prop_assert_eq!(fold(&records), fold(&doubled));
+        }
+
+        /// What is known of a section never becomes less.
+        #[test]
+        fn merging_only_grows(g in 1_u64..4, max in 0_u64..50, their_g in 1_u64..4, theirs in 0_u64..50) {
+            let mine = held(g, 1, max, 0);
+            let merged = merge(Some(&mine), &record("a", 1, their_g, 1, theirs));
+            prop_assert!(merged.max_seq >= max && merged.max_seq >= theirs && merged.g >= mine.g);
+            prop_assert!(merged.peer_has >= theirs && merged.peer_has <= merged.max_seq);
+        }
+    }
+}

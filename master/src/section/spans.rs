@@ -1,0 +1,138 @@
+//! The sections of one session as compact ranges, kept so while they change: allocators ask for them every other second.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use common::lease::Generation;
+use common::namespace::GeneratorName;
+use common::rpc::ranges::HeldSections;
+use common::sequence::Section;
+use std::collections::BTreeMap;
+
+/// Ranges of sections, each with the number of their owner. Those that touch and agree in it are one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Spans(BTreeMap<GeneratorName, BTreeMap<u32, (u32, Generation)>>);
+
+impl Spans {
+    /// Adds a section that is not among them.
+    pub fn add(&mut self, name: &GeneratorName, section: Section, g: Generation) {
+        let spans = match self.0.get_mut(name) {
+            Some(spans) => spans,
+            None => self.0.entry(name.clone()).or_default(),
+        };
+        let (mut from, mut to) = (section.0, section.0.saturating_add(1));
+        if let Some((before, (end, its))) = spans.range(..from).next_back()
+            && (*end, *its) == (from, g)
+        {
+            from = *before;
+        }
+        if let Some((end, _)) = spans.get(&to).copied().filter(|(_, its)| *its == g) {
+            spans.remove(&to);
+            to = end;
+        }
+        spans.insert(from, (to, g));
+    }
+
+    /// Removes a section that is among them.
+    pub fn remove(&mut self, name: &GeneratorName, section: Section) {
+        let Some(spans) = self.0.get_mut(name) else { return };
+        let Some((from, (to, g))) = spans.range(..=section.0).next_back().map(|(from, span)| (*from, *span)) else {
+            return;
+        };
+        if to <= section.0 {
+            return;
+        }
+        spans.remove(&from);
+        if from < section.0 {
+            spans.insert(from, (section.0, g));
+        }
+        let after = section.0.saturating_add(1);
+        if after < to {
+            spans.insert(after, (to, g));
+        }
+        if spans.is_empty() {
+            self.0.remove(name);
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many ranges there are.
+    pub fn len(&self) -> usize {
+        self.0.values().map(BTreeMap::len).sum()
+    }
+
+    /// All of them, ascending.
+    pub fn held(&self) -> impl Iterator<Item = HeldSections> {
+        self.0.iter().flat_map(|(name, spans)| {
+            spans.iter().map(|(from, (to, g))| HeldSections {
+                name: name.clone(),
+                from: Section(*from),
+                to: Section(*to),
+                g: *g,
+            })
+        })
+    }
+
+    /// All sections, the last ones first.
+    pub fn from_the_end(&self) -> impl Iterator<Item = (&GeneratorName, Section)> {
+        self.0.iter().rev().flat_map(|(name, spans)| {
+            spans.iter().rev().flat_map(move |(from, (to, _))| (*from..*to).rev().map(move |at| (name, Section(at))))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> GeneratorName {
+        "orders".parse().unwrap()
+    }
+
+    fn naive(all: &BTreeMap<u32, u64>) -> Vec<(u32, u32, u64)> {
+        let mut spans: Vec<(u32, u32, u64)> = Vec::new();
+        for (at, g) in all {
+            match spans.last_mut() {
+                Some(last) if (last.1, last.2) == (*at, *g) => last.1 = at + 1,
+                _ => spans.push((*at, at + 1, *g)),
+            }
+        }
+        spans
+    }
+
+    proptest! {
+        /// However sections come and go, the ranges are as few as can be and hold exactly those that are there.
+        #[test]
+        fn ranges_are_those_of_a_naive_count(changes in proptest::collection::vec((0_u32..12, 1_u64..3), 0..80)) {
+            let (mut spans, mut all) = (Spans::default(), BTreeMap::new());
+            for (at, g) in changes {
+                match all.remove(&at) {
+                    Some(_) => spans.remove(&name(), Section(at)),
+                    None => {
+                        all.insert(at, g);
+                        spans.add(&name(), Section(at), Generation(g));
+                    }
+                }
+                let held: Vec<_> = spans.held().map(|span| (span.from.0, span.to.0, span.g.0)).collect();
+                prop_assert_eq!(&held, &naive(&all));
+                prop_assert_eq!(spans.len(), held.len());
+                prop_assert_eq!(spans.is_empty(), all.is_empty());
+                let backwards: Vec<u32> = spans.from_the_end().map(|(_, section)| section.0).collect();
+                prop_assert_eq!(backwards, all.keys().rev().copied().collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_among_them_is_not_removed() {
+        let mut spans = Spans::default();
+        spans.remove(&name(), Section(1));
+        spans.add(&name(), Section(3), Generation(1));
+        spans.remove(&name(), Section(4));
+        spans.remove(&name(), Section(2));
+        assert_eq!(spans.len(), 1);
+    }
+}

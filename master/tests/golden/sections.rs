@@ -1,0 +1,97 @@
+//! What scripts say of sequences, and what of it is done.
+
+use super::command::Command;
+use super::script::{Fail, Script, operator, session};
+use common::kind::Kind;
+use common::lease::Generation;
+use common::namespace::{Definition, Namespace};
+use common::parameters::AgentId;
+use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest};
+use common::sequence::{Section, SectionKey, ServedAt};
+use common::setting::Change;
+use master::lease::Event;
+use std::fmt::Write as _;
+
+impl Script {
+    pub(super) fn of_sections(&mut self, command: &Command) -> Result<String, Fail> {
+        match command {
+            Command::DefineSequence { name, width, step, keys, allowance, set, at } => {
+                let (width, step, solo_allowance, set) = (*width, *step, *allowance, set.clone());
+                let usual = Definition { kind: Kind::Sequence, ..Definition::default() };
+                let definition = Definition { width, step, keys_per_section: *keys, solo_allowance, set, ..usual };
+                let namespace = Namespace::define(name.parse()?, &definition)?;
+                self.change(at.id(), Change::Define(Box::new(namespace)))
+            }
+            Command::Keep { agent, memory, leaves, set, at } => {
+                let request = KeepRequest {
+                    agent_id: agent.parse()?,
+                    session: session(agent),
+                    cluster: None,
+                    address: ServedAt { http: format!("{agent}:6200"), rpc: format!("{agent}:6201") },
+                    sets: vec![set.as_deref().unwrap_or("default").parse()?],
+                    memory: memory.unwrap_or(1_000) * 800_000,
+                    used: 0,
+                    per_second: 0,
+                    leaves: *leaves,
+                };
+                self.ask(agent, at.id(), |id| Event::Keep { id, request })
+            }
+            Command::Raise { agent, name, section, g, to, at } => {
+                let to = to.map_or(RaiseTo::ByAStep, RaiseTo::Number);
+                let (section, g) = (Section(*section), Generation(g.unwrap_or(1)));
+                let request = RaiseRequest {
+                    agent_id: agent.parse()?,
+                    session: session(agent),
+                    cluster: None,
+                    raises: vec![Raise { name: name.parse()?, section, g, to }],
+                };
+                self.ask(agent, at.id(), |id| Event::Raise { id, request })
+            }
+            Command::Routes { name, sections, all, at } => {
+                let sections = sections.split(',').map(|section| Ok(Section(section.parse()?)));
+                let sections = sections.collect::<Result<_, Fail>>()?;
+                let request =
+                    RoutesRequest { cluster: None, name: name.parse()?, sections, all_from: all.map(Section) };
+                self.ask("the caller", at.id(), |id| Event::Routes { id, request })
+            }
+            Command::MoveSection { name, section, agent, at } => {
+                let key = SectionKey { name: name.parse()?, section: Section(*section) };
+                let to: AgentId = agent.parse()?;
+                self.ask("the operator", at.id(), |id| Event::MoveSection { id, key, to, actor: operator() })
+            }
+            Command::Drain { agent, off, at } => {
+                let (agent_id, on): (AgentId, bool) = (agent.parse()?, !off);
+                self.ask("the operator", at.id(), |id| Event::Drain { id, agent_id, on, actor: operator() })
+            }
+            Command::Sections => self.sections(),
+            _ => Err("no command of sections".into()),
+        }
+    }
+
+    fn sections(&self) -> Result<String, Fail> {
+        let mut out = String::new();
+        for (id, ledger) in self.ledgers() {
+            let Some(ledger) = ledger else {
+                writeln!(out, "{id} is down")?;
+                continue;
+            };
+            writeln!(out, "{id} {}", ledger.mode())?;
+            for (key, held) in ledger.sections().all() {
+                let (max_seq, peer_has) = (held.max_seq, held.peer_has);
+                writeln!(
+                    out,
+                    "  {key} g{} {} max_seq {max_seq}, held there to {peer_has}",
+                    held.g, held.owner.agent_id
+                )?;
+            }
+            for prep in ledger.sections().preps() {
+                writeln!(
+                    out,
+                    "  {} g{} proposed to {} max_seq {}",
+                    prep.key, prep.g, prep.owner.agent_id, prep.max_seq
+                )?;
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,126 @@
+//! Sections of sequences between real ledgers, with allocators that do what they have to: messages and answers come late, doubled, in any
+//! order or never, masters are killed, put back and replaced while they live, agents are stopped, resumed and started fresh, clocks run at
+//! different rates. No number of a key is given twice, none above a bound that was durable before, and each is greater than every answer
+//! before its question. Beside it, what goes wrong when a mechanism is left out.
+//!
+//! `UNIQ_SECTIONS_SEEDS=100000` tries that many runs of each kind.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[path = "sections/allocator.rs"]
+mod allocator;
+#[path = "sections/world.rs"]
+mod world;
+
+use world::{Bent, Course, World};
+
+const SEEDS: u64 = 400;
+const HUNTED: u64 = 80_000;
+const STEPS: u32 = 2_500;
+
+/// The number of numbers that were given, or what went wrong first.
+fn run(seed: u64, course: Course) -> Result<u64, String> {
+    let mut world = World::new(seed, course);
+    for _ in 0..STEPS {
+        world.step().map_err(|why| format!("seed {seed}: {why}"))?;
+    }
+    Ok(world.given())
+}
+
+fn holds(course: Course) {
+    let seeds = std::env::var("UNIQ_SECTIONS_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
+    let given: u64 = (0..seeds).map(|seed| run(seed, course).unwrap()).sum();
+    assert!(given > 10 * seeds, "only {given} numbers in {seeds} runs: nothing was tried");
+}
+
+/// Something goes wrong in one of the runs from `first` on, and it is this.
+fn breaks(first: u64, course: Course, what: &str) {
+    let found = (first..first + HUNTED).find_map(|seed| run(seed, course).err());
+    let found = found.unwrap_or_else(|| panic!("nothing goes wrong with {:?}", course.bent));
+    assert!(found.contains(what), "{found}");
+}
+
+#[test]
+fn numbers_come_once_and_in_order() {
+    holds(Course::default());
+}
+
+#[test]
+fn disks_that_are_put_back_bring_no_number_again() {
+    holds(Course { put_back: true, ..Course::default() });
+}
+
+#[test]
+fn a_replaced_master_that_lives_brings_no_number_again() {
+    // Whoever reaches it alone may get numbers out of order, until it hears that it is over.
+    holds(Course { replaced: true, ordered: false, ..Course::default() });
+}
+
+#[test]
+fn a_replaced_master_that_is_dead_brings_nothing_out_of_order() {
+    holds(Course { replaced: true, dead: true, ..Course::default() });
+}
+
+#[test]
+fn disks_put_back_while_masters_are_replaced_bring_no_number_again() {
+    holds(Course { replaced: true, put_back: true, ordered: false, ..Course::default() });
+}
+
+#[test]
+fn numbers_come_once_whatever_clocks_do() {
+    holds(Course { any_clock: true, ordered: false, ..Course::default() });
+    holds(Course { any_clock: true, ordered: false, put_back: true, replaced: true, ..Course::default() });
+}
+
+#[test]
+fn without_the_wait_of_the_next_owner_the_order_is_lost() {
+    breaks(0, Course { bent: Some(Bent::NoWait), ..Course::default() }, "order");
+}
+
+#[test]
+fn without_the_larger_bound_in_confirmations_a_number_comes_twice() {
+    breaks(
+        0,
+        Course { bent: Some(Bent::ConfirmWithoutBound), any_clock: true, ordered: false, ..Course::default() },
+        "twice",
+    );
+}
+
+#[test]
+fn without_durable_raises_a_number_comes_twice_or_above_every_bound() {
+    breaks(0, Course { bent: Some(Bent::RaiseNotDurable), ordered: false, ..Course::default() }, "");
+}
+
+#[test]
+fn without_durable_proposals_the_order_is_lost() {
+    breaks(0, Course { bent: Some(Bent::PrepNotDurable), ..Course::default() }, "");
+}
+
+#[test]
+fn where_sent_counts_as_held_a_lost_master_has_raised_too_far() {
+    let course = Course { replaced: true, any_clock: true, ordered: false, ..Course::default() };
+    breaks(0, Course { bent: Some(Bent::SentCountsAsHeld), ..course }, "twice");
+}
+
+#[test]
+fn without_the_allowance_at_a_loss_a_number_comes_twice() {
+    let course = Course { replaced: true, any_clock: true, ordered: false, ..Course::default() };
+    breaks(0, Course { bent: Some(Bent::NothingAddedAtALoss), ..course }, "twice");
+}
+
+#[test]
+fn where_a_disk_that_is_put_back_is_believed_a_number_comes_twice() {
+    let course = Course { put_back: true, ordered: false, ..Course::default() };
+    breaks(0, Course { bent: Some(Bent::PutBackIsBelieved), ..course }, "twice");
+}
+
+#[test]
+fn without_proposals_in_pages_the_order_is_lost() {
+    // Rare: it takes thousands of runs.
+    breaks(9_000, Course { put_back: true, bent: Some(Bent::PagesWithoutProposals), ..Course::default() }, "");
+}
+
+#[test]
+fn without_the_allowance_after_a_meeting_a_number_comes_twice() {
+    let course = Course { put_back: true, any_clock: true, ordered: false, ..Course::default() };
+    breaks(0, Course { bent: Some(Bent::NothingAddedAtAMeeting), ..course }, "twice");
+}
