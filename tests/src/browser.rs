@@ -167,3 +167,22 @@ pub async fn type_into(browser: &Browser, id: &str, text: &str) -> Result<()> {
     field.send_keys(text).await?;
     Ok(())
 }
+
+/// No violation that keeps somebody out, by the rules of WCAG 2.2 A and AA; `axe` is the text of axe-core.
+///
+/// # Errors
+/// What is violated.
+pub async fn accessible(browser: &Browser, axe: &str, page: &str) -> Result<()> {
+    let script = format!(
+        "{axe}; const done = arguments[arguments.length - 1];
+         axe.run({{ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }}).then(
+           (found) => done({{ rules: found.passes.length, violations: found.violations.map((it) => [it.impact, it.id, it.help,
+             it.nodes.slice(0, 4).map((node) => node.html.slice(0, 200) + ' ' + node.failureSummary)]) }}),
+           (error) => done({{ violations: [String(error)], rules: 0 }}));"
+    );
+    let found = browser.execute_async(&script, Vec::new()).await?;
+    let rules = found["rules"].as_u64().unwrap_or(0);
+    let violations = found["violations"].as_array().context("no answer of axe")?;
+    ensure!(rules > 10 && violations.is_empty(), "{page}: {rules} rules passed, violated: {violations:#?}");
+    Ok(())
+}

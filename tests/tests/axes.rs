@@ -1,14 +1,20 @@
 //! Axes at two real masters: what agents were granted of them is shown and counted, and an operator raises one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use anyhow::Result as Played;
 use common::rpc::lease::{LeaseServiceClient, Refusal};
 use common::rpc::ranges::SegmentRequest;
 use common::rpc::transport;
 use common::segment::Span;
+use fantoccini::{Client as Browser, Locator};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tests::browser::{Driver, accessible, log_in, page_has, type_into};
+use tests::client::ADMIN_PASSWORD;
 use tests::cluster::{Cluster, until};
 use tests::lessee::{CALL_MAX, Lessee};
+
+const AXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/browser/node_modules/axe-core/axe.min.js");
 
 /// A segment, as an agent asks for it.
 async fn segment(
@@ -104,7 +110,7 @@ async fn an_axis_is_shown_as_it_is_granted_and_raised_by_an_operator_for_ever() 
         ("nobody", json!({"to": 500_000, "confirm": "nobody"}), 404, "not_found", ""),
     ] {
         let answer = client.change(two, &format!("/api/axes/{path}/raise"), &body).await.unwrap();
-        assert_eq!((answer.status.as_u16(), answer.code()), (status, code.to_owned()), "{body}: {}", answer.text());
+        assert_eq!((answer.status, answer.code()), (status, code.to_owned()), "{body}: {}", answer.text());
         assert!(answer.text().contains(why), "{body}: {}", answer.text());
     }
     let raise = json!({"to": "500000", "confirm": "orders"});
@@ -139,4 +145,81 @@ async fn an_axis_is_shown_as_it_is_granted_and_raised_by_an_operator_for_ever() 
     .unwrap();
     assert_eq!(answer.code(), "masters_unavailable");
     assert_eq!(axis(&cluster, 1, "orders").await["floor"], 500_000);
+}
+
+async fn go(browser: &Browser, address: &str) -> Played<()> {
+    browser.goto(address).await?;
+    page_has(browser, "document.getElementById('live')?.classList.contains('on')").await
+}
+
+async fn click(browser: &Browser, css: &str) -> Played<()> {
+    browser.find(Locator::Css(css)).await?.click().await?;
+    Ok(())
+}
+
+/// Registers a name of segments by the form, looks at its axis, and raises it to a place that a browser's numbers cannot hold.
+async fn raise_by_hand(browser: &Browser, home: &str) -> Played<()> {
+    let axe = std::fs::read_to_string(AXE)?;
+    let said = |text: &str| format!("document.getElementById('notes').innerText.includes({})", json!(text));
+    let shows = |id: &str, text: &str| format!("document.getElementById('{id}')?.innerText.includes({})", json!(text));
+    log_in(browser, home, "admin", ADMIN_PASSWORD).await?;
+    go(browser, &format!("{home}/namespaces")).await?;
+    page_has(browser, "document.getElementById('ns-first').offsetParent === null").await?;
+    click(browser, "#ns-kind option[value=segment]").await?;
+    page_has(
+        browser,
+        "document.getElementById('ns-first').offsetParent && !document.getElementById('ns-template').offsetParent",
+    )
+    .await?;
+    accessible(browser, &axe, "the form of a segment").await?;
+    type_into(browser, "ns-name", "orders").await?;
+    type_into(browser, "ns-first", "1000").await?;
+    click(browser, "form[data-api='POST /api/namespaces'] button[type=submit]").await?;
+    page_has(browser, &said("Registered orders.")).await?;
+
+    for (lang, theme, width) in [("zh-CN", "dark", 1_360), ("en", "light", 500), ("en", "light", 1_360)] {
+        browser.set_window_size(width, 1_000).await?;
+        let taste =
+            format!("document.cookie = 'uniq_lang={lang}; Path=/'; document.cookie = 'uniq_theme={theme}; Path=/'");
+        browser.execute(&taste, Vec::new()).await?;
+        for page in ["/axes", "/namespaces/segment/orders"] {
+            go(browser, &format!("{home}{page}")).await?;
+            page_has(browser, "document.documentElement.scrollWidth <= innerWidth").await?;
+            accessible(browser, &axe, &format!("{page} {lang} {theme} {width}")).await?;
+        }
+    }
+    go(browser, &format!("{home}/axes")).await?;
+    page_has(browser, &shows("axis-orders", "1,000")).await?;
+    click(browser, "#axis-orders [data-open=raise]").await?;
+    page_has(browser, &shows("raise-title", "Raise the axis of orders?")).await?;
+    page_has(browser, &shows("raise", "A place from 1000 to 9223372036854775807")).await?;
+    accessible(browser, &axe, "the dialog of raising").await?;
+    type_into(browser, "raise-to", "9007199254740993").await?;
+    for (typed, disabled) in [("order", true), ("orders", false)] {
+        type_into(browser, "raise-confirm", typed).await?;
+        let is = format!("document.querySelector('#raise button[type=submit]').disabled === {disabled}");
+        page_has(browser, &is).await?;
+    }
+    click(browser, "#raise button[type=submit]").await?;
+    page_has(browser, &said("The axis of orders is raised to 9007199254740993.")).await?;
+    page_has(browser, &shows("axis-orders", "raised to 9,007,199,254,740,993")).await?;
+    // What is refused is said in the dialog, which stays.
+    click(browser, "#axis-orders [data-open=raise]").await?;
+    type_into(browser, "raise-to", "5000").await?;
+    type_into(browser, "raise-confirm", "orders").await?;
+    click(browser, "#raise button[type=submit]").await?;
+    page_has(browser, &shows("raise", "an axis is never lowered")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_axis_is_raised_in_a_browser_to_the_last_digit() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    cluster.all_ready().await.unwrap();
+    let home = format!("http://{}", cluster.masters[0].daemon.http);
+    let mut driver = Driver::start(cluster.port().unwrap()).unwrap();
+    let browser = driver.browser(&cluster.dir().join("browser")).await.unwrap();
+    // The browser is closed whatever comes of it: nobody else would end it.
+    let played = raise_by_hand(&browser, &home).await;
+    browser.close().await.unwrap();
+    played.unwrap();
 }

@@ -12,7 +12,7 @@ use fantoccini::{Client as Browser, Locator};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
-use tests::browser::{Driver, log_in, page_has, try_password, type_into};
+use tests::browser::{Driver, accessible, log_in, page_has, try_password, type_into};
 use tests::client::ADMIN_PASSWORD;
 use tests::cluster::{Cluster, until_status};
 
@@ -562,22 +562,6 @@ async fn every_page_is_usable_for_everybody() {
     })
     .await
     .unwrap();
-}
-
-/// No violation that keeps somebody out, by the rules of WCAG 2.2 A and AA.
-async fn accessible(browser: &Browser, axe: &str, page: &str) -> Result<()> {
-    let script = format!(
-        "{axe}; const done = arguments[arguments.length - 1];
-         axe.run({{ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }}).then(
-           (found) => done({{ rules: found.passes.length, violations: found.violations.map((it) => [it.impact, it.id, it.help,
-             it.nodes.slice(0, 4).map((node) => node.html.slice(0, 200) + ' ' + node.failureSummary)]) }}),
-           (error) => done({{ violations: [String(error)], rules: 0 }}));"
-    );
-    let found = browser.execute_async(&script, Vec::new()).await?;
-    let rules = found["rules"].as_u64().unwrap_or(0);
-    let violations = found["violations"].as_array().context("no answer of axe")?;
-    ensure!(rules > 10 && violations.is_empty(), "{page}: {rules} rules passed, violated: {violations:#?}");
-    Ok(())
 }
 
 /// Drags with the mouse from the middle of an element by so many pixels.
