@@ -6,6 +6,7 @@ use common::audit::{Action, Actor, Entry};
 use common::calendar::UtcOffset;
 use common::lease::{Generation, Lease, Prep};
 use common::parameters::{ClusterId, ClusterParameters, MasterId, SessionId};
+use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Identity, Write};
@@ -67,6 +68,47 @@ fn what_was_committed_is_there_after_a_restart() {
     assert_eq!((loaded.identity, loaded.lsn, loaded.leases.len()), (identity(), 401, 200));
     assert_eq!(loaded.preps, vec![prep(999)]);
     assert!(loaded.leases.iter().all(|(key, lease)| lease.session == SessionId(key.value.0.into())));
+}
+
+fn section(at: u32, g: u64) -> SectionRecord {
+    SectionRecord {
+        key: SectionKey { name: "orders".parse().unwrap(), section: Section(at) },
+        g: Generation(g),
+        owner: SectionOwner {
+            session: SessionId(7),
+            agent_id: "a".parse().unwrap(),
+            address: ServedAt { http: "h:1".to_owned(), rpc: "h:2".to_owned() },
+        },
+        max_seq: u64::from(at) * 10,
+    }
+}
+
+#[test]
+fn sections_are_there_after_a_restart_and_none_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    used(dir.path());
+    let (mut store, loaded) = DiskStore::open(dir.path()).unwrap();
+    assert!(loaded.sections.is_empty() && loaded.section_preps.is_empty() && !loaded.sections_cut);
+    let writes: Vec<Write> = (0..300).map(|at| Write::Section(section(at, 1), 3)).collect();
+    store.commit(&writes, 402).unwrap();
+    let [first, second] = [section(1, 2), section(2, 2)];
+    store
+        .commit(&[Write::SectionPrep(first.clone()), Write::SectionPrep(second), Write::SectionsCut(true)], 403)
+        .unwrap();
+    store.commit(&[Write::DropSectionPrep(section(2, 2).key), Write::Section(section(2, 2), 20)], 404).unwrap();
+    drop(store);
+    let (store, loaded) = DiskStore::open(dir.path()).unwrap();
+    assert_eq!((loaded.sections.len(), loaded.section_preps, loaded.sections_cut), (300, vec![first], true));
+    assert!(loaded.sections.contains(&(section(2, 2), 20)) && loaded.sections.contains(&(section(299, 1), 3)));
+    drop(store);
+    // One that is lost behind the store's back is missed.
+    let db = sled::open(dir.path().join("ledger").join("sled")).unwrap();
+    let key = db.scan_prefix(b"q").keys().next().unwrap().unwrap();
+    db.remove(key).unwrap();
+    db.flush().unwrap();
+    drop(db);
+    let why = DiskStore::open(dir.path()).err().unwrap().to_string();
+    assert!(why.contains("sections") && why.contains("299"), "{why}");
 }
 
 fn line(n: u32) -> Write {

@@ -236,16 +236,27 @@ where
         if !gone.is_empty() {
             return self.give(now, gone, fx);
         }
-        let leaving = owners.iter().filter(|session| {
-            self.allocators.get(**session).is_some_and(|allocator| self.allocators.leaves(allocator))
-        });
-        let leaving: Vec<SectionKey> =
-            leaving.flat_map(|session| self.at_home_of(*session, MOVES_MAX)).take(MOVES_MAX).collect();
-        match leaving.is_empty() {
-            false => self.give(now, leaving, fx),
+        // One that is about to stop serves on while the next owners wait, if they hear of it in time.
+        let leaving: Vec<SectionKey> = self.of_leaving(&owners, true).take(GONE_MAX).collect();
+        if !leaving.is_empty() {
+            return self.give(now, leaving, fx);
+        }
+        let room = MOVES_MAX.saturating_sub(self.sections.preps_len());
+        let drained: Vec<SectionKey> = self.of_leaving(&owners, false).take(room).collect();
+        match drained.is_empty() {
+            false => self.give(now, drained, fx),
             true if self.sections.preps_len() == 0 => self.even_out(now, fx),
             true => {}
         }
+    }
+
+    /// Sections of allocators that stop, or that operators drain.
+    fn of_leaving<'a>(&'a self, owners: &'a [SessionId], stop: bool) -> impl Iterator<Item = SectionKey> + 'a {
+        let leaves = move |session: &&SessionId| {
+            let allocator = self.allocators.get(**session);
+            allocator.is_some_and(|it| if stop { it.said.leaves } else { self.allocators.leaves(it) })
+        };
+        owners.iter().filter(leaves).flat_map(|session| self.at_home_of(*session, GONE_MAX))
     }
 
     /// Moves some sections from whoever has by far the most to whoever has the least.

@@ -81,7 +81,7 @@ impl Allocators {
     /// Somebody keeps its sections here. `false`: there are too many.
     pub fn heard(&mut self, now: BootMs, said: KeepRequest) -> bool {
         let session = said.session;
-        let room = self.seen.len() < ALLOCATORS_MAX;
+        let room = self.seen.contains_key(&session) || self.make_room(now);
         match self.seen.get_mut(&session) {
             Some(known) => (known.said, known.here) = (said, Some(now)),
             None if room => drop(self.seen.insert(session, Allocator { said, here: Some(now), there: None })),
@@ -90,13 +90,23 @@ impl Allocators {
         true
     }
 
+    /// Room for one more: whoever is silent for longest, and longer than it may serve, is forgotten for it.
+    fn make_room(&mut self, now: BootMs) -> bool {
+        if self.seen.len() < ALLOCATORS_MAX {
+            return true;
+        }
+        let longest = self.seen.iter().min_by_key(|(_, it)| it.heard()).map(|(session, _)| *session);
+        let silent = longest.filter(|session| self.silent(now, *session));
+        silent.is_some_and(|session| self.seen.remove(&session).is_some())
+    }
+
     /// The other master has heard of somebody.
     pub fn heard_there(&mut self, now: BootMs, seen: SeenAllocator) {
         if !Self::plausible(&seen.said) {
             return;
         }
         let at = now + SpanMs(-i64::from(seen.silent_ms));
-        let room = self.seen.len() < ALLOCATORS_MAX;
+        let room = self.seen.contains_key(&seen.said.session) || self.make_room(now);
         match self.seen.get_mut(&seen.said.session) {
             Some(known) => {
                 // The younger word counts.
@@ -254,8 +264,10 @@ mod tests {
         assert!(!all.heard(BootMs(0), keep(most, 0)) && all.heard(BootMs(1), keep(0, 0)));
         all.heard_there(BootMs(0), seen(most, 0));
         assert!(all.get(SessionId(most)).is_none());
+        // One that is silent for longer than it may serve makes room.
+        assert!(all.heard(BootMs(5_501), keep(most, 0)) && all.get(SessionId(0)).is_some());
         all.forget(BootMs(600_000));
-        assert_eq!(all.all().count(), 1, "the only one that was heard since");
+        assert_eq!(all.all().count(), 2, "those that were heard since");
     }
 
     #[test]

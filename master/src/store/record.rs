@@ -423,6 +423,19 @@ mod tests {
     use super::*;
     use common::namespace::Scope;
 
+    /// The count of records as programs wrote it before there were sections.
+    #[test]
+    fn the_count_of_an_earlier_store_is_read_and_has_no_sections() {
+        let early = EarlyMeta { lsn: 9, leases: 4, preps: 3, settings: 2, setting_preps: 1, audit: Head::default() };
+        let bytes = encode(EARLY_META, &early).unwrap();
+        let meta = read_meta(&bytes).unwrap();
+        assert_eq!((meta.lsn, meta.leases, meta.preps, meta.settings, meta.setting_preps), (9, 4, 3, 2, 1));
+        assert_eq!((meta.sections, meta.section_preps), (0, 0));
+        assert_eq!(read_meta(&meta_bytes(&meta).unwrap()).unwrap(), meta);
+        // One of a later version is not believed.
+        assert!(read_meta(&encode(Kind { version: 4, ..META }, &meta).unwrap()).is_err());
+    }
+
     /// A record of a name as programs wrote it before names had scopes.
     #[test]
     fn a_name_of_an_earlier_store_is_read_and_has_a_scope_of_its_own() {

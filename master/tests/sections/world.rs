@@ -485,7 +485,7 @@ impl World {
                 self.start(at);
             }
             8 if self.course.put_back => self.nodes[at].backup = Some(self.nodes[at].store.snapshot()),
-            9 if self.course.put_back && self.joining.is_none() => {
+            9 if self.course.put_back && self.joining.is_none() && self.is_known_elsewhere(at) => {
                 if let Some(backup) = self.nodes[at].backup.take() {
                     self.nodes[at].store = backup;
                     self.nodes[at].unproven = self.course.bent != Some(Bent::PutBackIsBelieved);
@@ -497,6 +497,14 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether the other master of the pair has met it in its present start, and so knows all that is forgotten if this one is put back.
+    /// Of two that are put back before they meet nobody knows what both have forgotten.
+    fn is_known_elsewhere(&self, at: usize) -> bool {
+        let others = self.nodes.iter().enumerate().filter(|(other, node)| *other != at && !node.over);
+        let met = |ledger: &Ledger| ledger.pair().unproven().is_none();
+        others.map(|(_, node)| node.ledger.as_ref().is_some_and(met)).next().unwrap_or(false)
     }
 
     /// The other master is declared lost on `at`, or its replacement makes a step.

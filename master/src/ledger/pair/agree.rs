@@ -122,7 +122,12 @@ impl Agreement for Ledger<Pairwise> {
 
     fn may_give_sections(&self, now: Now) -> Result<(), Refusal> {
         self.sections_are_served()?;
-        if self.identity.awaiting.is_some() { Err(Refusal::PeerAway) } else { self.may_set(now) }
+        // One that is still to read the tables answers no proposal, and what is proposed is served by nobody meanwhile.
+        let other = self.agreement.pair.peer().and_then(|peer| peer.mode);
+        if self.identity.awaiting.is_some() || other != Some(Mode::Ready) {
+            return Err(Refusal::PeerAway);
+        }
+        self.may_set(now)
     }
 
     fn is_home_of(&self, section: Section) -> bool {

@@ -1,0 +1,205 @@
+//! As many sections as a large cluster has: they are exchanged in pages, commits stay small, and what an allocator is told every other
+//! second is compact.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use common::audit::Actor;
+use common::calendar::UtcOffset;
+use common::kind::Kind;
+use common::lease::Generation;
+use common::namespace::{Definition, GeneratorName, Namespace};
+use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
+use common::rpc::lease::Mode;
+use common::rpc::peer::{PAGE_MAX, PeerMessage};
+use common::rpc::ranges::KeepRequest;
+use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
+use common::setting::{Setting, SettingKey, SettingValue};
+use common::time::{BootMs, Now, SECOND_MS, WallMs};
+use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
+use master::ledger::Ledger;
+use master::store::Store as _;
+use master::store::memory::MemoryStore;
+
+const MANY: u32 = 20_000;
+const ALLOWANCE: u64 = 1_000_000;
+
+fn name() -> GeneratorName {
+    "seq".parse().unwrap()
+}
+
+fn sequence() -> Setting {
+    let definition = Definition { kind: Kind::Sequence, solo_allowance: Some(ALLOWANCE), ..Definition::default() };
+    let namespace = Namespace::define(name(), &definition).unwrap();
+    let (key, value) = (SettingKey::Namespace(name()), SettingValue::Namespace(Box::new(namespace)));
+    Setting { key, version: 1, value, actor: Actor::new("olga", ""), at: WallMs(0) }
+}
+
+fn section(at: u32, session: u128, max_seq: u64) -> SectionRecord {
+    let address = ServedAt { http: format!("10.0.0.{session}:6200"), rpc: format!("10.0.0.{session}:6201") };
+    let owner = SectionOwner { session: SessionId(session), agent_id: format!("a{session}").parse().unwrap(), address };
+    SectionRecord { key: SectionKey { name: name(), section: Section(at) }, g: Generation(1), owner, max_seq }
+}
+
+fn keep(session: u128) -> KeepRequest {
+    let owner = section(0, session, 0).owner;
+    let (agent_id, session, address) = (owner.agent_id, owner.session, owner.address);
+    let sets = vec!["default".parse().unwrap()];
+    KeepRequest {
+        agent_id,
+        session,
+        cluster: None,
+        address,
+        sets,
+        memory: 1 << 40,
+        used: 0,
+        per_second: 0,
+        leaves: false,
+    }
+}
+
+struct Pair {
+    ledgers: [Ledger; 2],
+    now: Now,
+    /// The most writes of one step.
+    most: usize,
+    replies: Vec<Reply>,
+}
+
+impl Pair {
+    fn new(records: [Vec<SectionRecord>; 2], unproven: [bool; 2]) -> Self {
+        let now = Now { wall: WallMs(20_777 * 86_400_000), boot: BootMs(0) };
+        let ids = [MasterId::One, MasterId::Two];
+        let ledgers = [0, 1].map(|at| {
+            let identity = Identity {
+                master: ids[at],
+                cluster: Some(ClusterId(7)),
+                epoch: Some(EpochId(7)),
+                pair_epoch: 1,
+                former: Vec::new(),
+                paired: true,
+                parameters: ClusterParameters::new(7, UtcOffset::default(), 31).unwrap(),
+                awaiting: None,
+            };
+            let mut store = MemoryStore::of(identity).unwrap();
+            let sections = records[at].iter().map(|record| Write::Section(record.clone(), record.max_seq));
+            let writes: Vec<Write> = [Write::Setting(sequence())].into_iter().chain(sections).collect();
+            store.commit(&writes, 1).unwrap();
+            let mut loaded = store.load().unwrap();
+            if unproven[at] {
+                loaded.proven = Err(Unproven::Rebooted);
+            }
+            Ledger::start(loaded, now, at as u64 + 1, None, "test".to_owned())
+        });
+        let mut pair = Self { ledgers, now, most: 0, replies: Vec::new() };
+        (0..2).for_each(|at| pair.event(at, Event::Connected));
+        pair
+    }
+
+    /// An event, and whatever messages follow from it until there are none.
+    fn event(&mut self, at: usize, event: Event) {
+        let mut events = vec![(at, event)];
+        while !events.is_empty() {
+            let (at, event) = events.remove(0);
+            let mut fx = Effects::default();
+            self.ledgers[at].step(self.now, event, &mut fx);
+            self.most = self.most.max(fx.writes.len());
+            for message in fx.messages {
+                if let PeerMessage::SectionPage { records, proposals, .. } = &message {
+                    assert!(records.len() + proposals.len() <= PAGE_MAX);
+                }
+                let frame = Box::new(self.ledgers[at].frame(message));
+                events.push((1 - at, Event::Message(frame)));
+            }
+            self.replies.extend(fx.replies.into_iter().map(|(_, reply)| reply));
+        }
+    }
+
+    fn pass(&mut self, seconds: i64) {
+        for _ in 0..seconds {
+            self.now.wall.0 += SECOND_MS;
+            self.now.boot.0 += SECOND_MS;
+            (0..2).for_each(|at| self.event(at, Event::Tick));
+        }
+    }
+
+    fn max_seq(&self, at: usize, section: u32) -> u64 {
+        let key = SectionKey { name: name(), section: Section(section) };
+        self.ledgers[at].sections().get(&key).unwrap().max_seq
+    }
+
+    fn kept(&mut self, at: usize, session: u128) -> usize {
+        self.replies.clear();
+        self.event(at, Event::Keep { id: RequestId(1), request: keep(session) });
+        match self.replies.last() {
+            Some(Reply::Keep(Ok(kept))) => kept.sections.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_start_that_is_not_proven_reads_all_pages_before_it_serves() {
+    let known: Vec<_> = (0..MANY).map(|at| section(at, 1, 500)).collect();
+    // Of some it knows less, of some nothing, and of some it alone knows.
+    let older: Vec<_> = (MANY / 2..MANY + 1_000).map(|at| section(at, 1, 100)).collect();
+    let mut pair = Pair::new([known, older], [false, true]);
+    assert_eq!([0, 1].map(|at| pair.ledgers[at].mode()), [Mode::Ready; 2]);
+    for at in [0, MANY / 2, MANY - 1] {
+        assert_eq!(pair.max_seq(1, at), 500 + ALLOWANCE);
+    }
+    for at in [MANY, MANY + 999] {
+        assert_eq!(pair.max_seq(1, at), 100 + ALLOWANCE);
+    }
+    assert!(pair.most <= PAGE_MAX + 10 + 1_000, "{} writes in one commit", pair.most);
+    // What it holds now is told and answered within some beats.
+    pair.pass(6);
+    for at in [0, MANY - 1] {
+        assert_eq!(pair.max_seq(0, at), 500 + ALLOWANCE);
+    }
+    assert!(
+        pair.ledgers[1]
+            .sections()
+            .all()
+            .filter(|(key, _)| key.section.0 < MANY)
+            .all(|(_, held)| held.peer_has == held.max_seq)
+    );
+}
+
+#[test]
+fn many_sections_of_one_owner_are_one_range_and_go_on_when_it_dies() {
+    let known: Vec<_> = (0..MANY).map(|at| section(at, 1, 500)).collect();
+    let mut pair = Pair::new([known.clone(), known], [false, false]);
+    pair.pass(1);
+    assert_eq!((pair.kept(0, 1), pair.kept(1, 1)), (1, 1));
+    let mut beats = 0;
+    while pair.ledgers.iter().any(|ledger| ledger.sections().listed(SessionId(1)).is_some()) {
+        pair.pass(1);
+        for at in 0..2 {
+            pair.kept(at, 2);
+        }
+        beats += 1;
+        assert!(beats < 25, "sections of an owner that is gone are given away by thousands");
+    }
+    assert_eq!((pair.kept(0, 1), pair.kept(0, 2), pair.kept(1, 2)), (0, 1, 1));
+    assert!(pair.most < 10_000, "{} writes in one commit", pair.most);
+}
+
+#[test]
+fn who_comes_later_gets_its_part_some_at_a_time() {
+    let known: Vec<_> = (0..2_000).map(|at| section(at, 1, 500)).collect();
+    let mut pair = Pair::new([known.clone(), known], [false, false]);
+    let mut most = 0;
+    for _ in 0..60 {
+        for (at, session) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+            pair.kept(at, session);
+        }
+        let before = pair.ledgers[0].sections().counts(SessionId(2)).map(|(_, count)| count).sum::<u32>();
+        pair.pass(1);
+        let after = pair.ledgers[0].sections().counts(SessionId(2)).map(|(_, count)| count).sum::<u32>();
+        most = most.max(after - before);
+    }
+    let counts = [1, 2]
+        .map(|session| pair.ledgers[0].sections().counts(SessionId(session)).map(|(_, count)| count).sum::<u32>());
+    assert!(counts[1] > 700 && counts[1] <= 1_100, "{counts:?}");
+    assert!(most <= 64, "{most} at one beat");
+    assert!(pair.kept(0, 1) <= 2 && pair.kept(0, 2) <= 2, "the ranges stay compact");
+}

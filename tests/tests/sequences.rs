@@ -1,0 +1,260 @@
+//! Sequences with real masters and agents: each key's numbers strictly grow for every client, whoever asks whom, over kills, agents that
+//! stand still past their lease, and masters that are away.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tests::client::{Answer, Client};
+use tests::cluster::{Cluster, PATIENCE, until, until_status};
+use tokio::task::JoinSet;
+
+const AGENTS: usize = 3;
+/// How long an allocator serves after it has asked for its sections, in seconds.
+const LEASE: u64 = 2;
+/// Keys that are used, spread over sections of 1,000 keys.
+const KEYS: usize = 60;
+const CLIENTS: usize = 2;
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+async fn put(cluster: &Cluster, name: &str, definition: &str) -> Answer {
+    let url = cluster.agent_url(0, &format!("generators/{name}")).unwrap();
+    cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await.unwrap()
+}
+
+async fn started(agents: usize, definition: &str) -> Cluster {
+    let mut cluster = Cluster::new().unwrap();
+    for master in &mut cluster.masters {
+        master.daemon.set("--sequence-lease", &LEASE.to_string());
+        master.daemon.start().unwrap();
+    }
+    for _ in 0..agents {
+        let nth = cluster.add_agent(&[]).unwrap();
+        cluster.agents[nth].daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    let done = || async { [200, 201].contains(&put(&cluster, "inbox", definition).await.status).then_some(()) };
+    until("the name is registered", done).await.unwrap();
+    cluster
+}
+
+/// What came for each key: all numbers, and the greatest that any client has received.
+struct Seen {
+    greatest: Vec<AtomicU64>,
+    all: Vec<Mutex<Vec<u64>>>,
+    disorder: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Seen {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            greatest: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
+            all: (0..KEYS).map(|_| Mutex::default()).collect(),
+            disorder: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+        })
+    }
+
+    /// An answer to a question that was asked when `before` was the greatest known.
+    fn take(&self, key: usize, before: u64, numbers: &[u64]) {
+        if numbers.first().is_some_and(|first| *first <= before) || !numbers.is_sorted_by(|a, b| a < b) {
+            println!("key {key}: {numbers:?} after {before}");
+            self.disorder.fetch_add(1, SeqCst);
+        }
+        self.greatest[key].fetch_max(numbers.last().copied().unwrap_or(0), SeqCst);
+        self.all[key].lock().unwrap().extend(numbers);
+        self.total.fetch_add(numbers.len() as u64, SeqCst);
+    }
+
+    fn duplicates(&self) -> usize {
+        let twice = |numbers: &Mutex<Vec<u64>>| {
+            let mut numbers = numbers.lock().unwrap().clone();
+            numbers.sort_unstable();
+            numbers.windows(2).filter(|pair| pair[0] == pair[1]).count()
+        };
+        self.all.iter().map(twice).sum()
+    }
+}
+
+/// A key of each kind: numbers in several sections, and texts.
+fn key(nth: usize) -> String {
+    if nth.is_multiple_of(3) { format!("user-{nth}") } else { (nth * 617).to_string() }
+}
+
+struct Load {
+    stop: Arc<AtomicBool>,
+    troubles: Arc<Mutex<BTreeMap<String, u64>>>,
+    tasks: JoinSet<()>,
+}
+
+impl Load {
+    fn start(client: &Client, agents: &[SocketAddr], seen: &Arc<Seen>, seed: u64) -> Self {
+        let mut load = Self { stop: Arc::default(), troubles: Arc::default(), tasks: JoinSet::new() };
+        for nth in 0..agents.len() * CLIENTS {
+            let (client, agents, seen) = (client.clone(), agents.to_vec(), Arc::clone(seen));
+            let (stop, troubles) = (Arc::clone(&load.stop), Arc::clone(&load.troubles));
+            let mut random = SmallRng::seed_from_u64(seed + nth as u64);
+            load.tasks.spawn(async move {
+                while !stop.load(SeqCst) {
+                    let nth = random.random_range(0..KEYS);
+                    let n = [1, 1, 1, 5][random.random_range(0..4usize)];
+                    let agent = agents[random.random_range(0..agents.len())];
+                    let before = seen.greatest[nth].load(SeqCst);
+                    let url = format!("http://{agent}/sequence/inbox/{}?n={n}", key(nth));
+                    let trouble = match client.get(&url).await {
+                        Ok(answer) if answer.status == 200 => {
+                            let numbers: Vec<u64> =
+                                answer.text().lines().map(|line| line.parse().expect("a number")).collect();
+                            assert_eq!(numbers.len(), n, "{}", answer.text());
+                            seen.take(nth, before, &numbers);
+                            continue;
+                        }
+                        Ok(answer) => answer.code(),
+                        Err(_) => "no answer".to_owned(),
+                    };
+                    *troubles.lock().unwrap().entry(trouble).or_default() += 1;
+                    tokio::time::sleep(PAUSE).await;
+                }
+            });
+        }
+        load
+    }
+
+    async fn stop(mut self) -> BTreeMap<String, u64> {
+        self.stop.store(true, SeqCst);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.unwrap();
+        }
+        self.troubles.lock().unwrap().clone()
+    }
+}
+
+async fn more(seen: &Seen, more: u64) {
+    let goal = seen.total.load(SeqCst) + more;
+    let (mut last, mut since) = (0, Instant::now());
+    while seen.total.load(SeqCst) < goal {
+        if seen.total.load(SeqCst) > last {
+            (last, since) = (seen.total.load(SeqCst), Instant::now());
+        }
+        assert!(since.elapsed() < PATIENCE, "no number came for {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until every key gave a number after now.
+async fn all_keys_served(cluster: &Cluster, seen: &Seen) -> Duration {
+    let began = Instant::now();
+    for nth in 0..KEYS {
+        let before = seen.greatest[nth].load(SeqCst);
+        let served = || async { (seen.greatest[nth].load(SeqCst) > before).then_some(()) };
+        until(&format!("key {} is served; agents: {}", key(nth), cluster.agents.len()), served).await.unwrap();
+    }
+    began.elapsed()
+}
+
+fn addresses(cluster: &Cluster) -> Vec<SocketAddr> {
+    cluster.agents.iter().map(|agent| agent.daemon.http).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_grow_for_everybody_while_processes_are_killed_and_stand_still() {
+    let seed = setting("UNIQ_SEED", rand::random::<u32>().into());
+    println!("UNIQ_SEED={seed}");
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut cluster =
+        started(AGENTS, r#"{"kind":"sequence","keys_per_section":1000,"step":100,"solo_allowance":1000000}"#).await;
+    let client = cluster.client.clone();
+    let seen = Seen::new();
+    let load = Load::start(&client, &addresses(&cluster), &seen, seed);
+    all_keys_served(&cluster, &seen).await;
+    for round in 0..setting("UNIQ_SEQUENCE_ROUNDS", 1) {
+        let mut victims: Vec<usize> = (0..AGENTS + 2).collect();
+        victims.shuffle(&mut random);
+        for victim in victims {
+            more(&seen, 500).await;
+            let daemon = match victim.checked_sub(2) {
+                None => &mut cluster.masters[victim].daemon,
+                Some(agent) => &mut cluster.agents[agent].daemon,
+            };
+            let stands_still = victim >= 2 && random.random_bool(0.5);
+            if stands_still {
+                // Past its lease, with calls in its sockets; then it goes on.
+                let pid = rustix::process::Pid::from_raw(daemon.pid().unwrap().cast_signed()).unwrap();
+                rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+                tokio::time::sleep(Duration::from_millis(LEASE * 1_000 * 3)).await;
+                rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+            } else {
+                daemon.kill_9();
+                daemon.start().unwrap();
+            }
+            until_status(&client, daemon, "/readyz", 200).await.unwrap();
+            let took = all_keys_served(&cluster, &seen).await;
+            let who = if victim < 2 { "master" } else { "agent" };
+            let what = if stands_still { "stood still" } else { "was killed" };
+            println!("round {round}: {who} {victim} {what}; every key served again after {took:?}");
+        }
+    }
+    let troubles = load.stop().await;
+    let (total, duplicates, disorder) = (seen.total.load(SeqCst), seen.duplicates(), seen.disorder.load(SeqCst));
+    println!("numbers={total} duplicates={duplicates} disorder={disorder}; meanwhile clients met {troubles:?}");
+    assert_eq!((duplicates, disorder), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_said_wrong_of_keys_is_refused_with_a_stated_code() {
+    let cluster = started(2, r#"{"kind":"sequence","width":32,"step":1000,"solo_allowance":268435455}"#).await;
+    let ask = async |path: &str| cluster.ask_agent(0, path).await.unwrap();
+    let ready = || async { (ask("sequence/inbox/42").await.status == 200).then_some(()) };
+    until("it gives numbers", ready).await.unwrap();
+    let long = "k".repeat(129);
+    for (path, status, code) in [
+        (format!("sequence/inbox/{long}"), 400, "bad_parameter"),
+        ("sequence/inbox/42?n=0".to_owned(), 400, "bad_parameter"),
+        ("sequence/inbox/42?n=100001".to_owned(), 400, "bad_parameter"),
+        ("sequence/nobody/42".to_owned(), 404, "unknown_generator"),
+        ("segment/inbox".to_owned(), 404, "unknown_generator"),
+    ] {
+        let answer = ask(&path).await;
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{path}: {}", answer.text());
+    }
+    let url = cluster.agent_url(0, "sequence/inbox").unwrap();
+    let post = async |body: String| cluster.client.ask("POST", &url, body.into_bytes()).await.unwrap();
+    let keys = |n: usize| (0..n).map(|key| format!("{key}\n")).collect::<String>();
+    let many = post(keys(10_001)).await;
+    assert_eq!((many.status, many.code().as_str()), (400, "bad_parameter"), "{}", many.text());
+    let few = post(keys(100)).await;
+    assert_eq!(few.status, 200, "{}", few.text());
+    assert!(few.text().lines().all(|line| line.parse::<u64>().is_ok()) && few.text().lines().count() == 100);
+    for (definition, why) in [
+        (r#"{"kind":"sequence","width":64}"#, "32 or 63"),
+        (r#"{"kind":"sequence","set":"No Set"}"#, "the set"),
+        (r#"{"kind":"sequence","keys_per_section":1}"#, "keys_per_section 1"),
+        (r#"{"kind":"sequence","step":10,"solo_allowance":5}"#, "solo_allowance 5"),
+    ] {
+        let answer = put(&cluster, "bad", definition).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "bad_parameter"), "{}", answer.text());
+        assert!(answer.text().contains(why), "{}", answer.text());
+    }
+    // Of a set that no agent serves nobody gives a number, and it says so.
+    let other = put(&cluster, "elsewhere", r#"{"kind":"sequence","set":"elsewhere"}"#).await;
+    assert!([200, 201].contains(&other.status), "{}", other.text());
+    let answer = ask("sequence/elsewhere/1").await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "segment_pending"), "{}", answer.text());
+    // Over the other agent the same key goes on.
+    let one: u64 = ask("sequence/inbox/42").await.text().trim().parse().unwrap();
+    let two: u64 = cluster.ask_agent(1, "sequence/inbox/42").await.unwrap().text().trim().parse().unwrap();
+    assert!(two > one, "{two} after {one}");
+    let current: Value = serde_json::from_str(ask("sequence/inbox/42/current").await.text().trim()).unwrap();
+    assert!(current.as_u64().is_some_and(|current| current >= two), "{current} after {two}");
+}
