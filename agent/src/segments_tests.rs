@@ -175,6 +175,21 @@ fn marks_that_were_raised_in_the_second_segment_hold_after_a_kill() {
 }
 
 #[test]
+fn a_part_of_a_segment_that_is_used_up_does_not_come_back_into_the_next_one() {
+    let mut segments = begin(1_000);
+    fetch(&mut segments, Span { from: 1, to: 11 });
+    get(&mut segments, 4, NOW).unwrap();
+    let Plan::Write(record) = segments.plan(6, NOW) else { panic!() };
+    segments.commit(record, NOW);
+    let part = segments.take(6, NOW);
+    assert_eq!(part.places, 4..10);
+    fetch(&mut segments, Span { from: 101, to: 121 });
+    assert_eq!(get(&mut segments, 10, NOW).unwrap().last(), Some(&110));
+    assert!(!segments.put_back(bucket_of(part.ordinal), &part.places), "as far into the other one");
+    assert_eq!(get(&mut segments, 1, NOW).unwrap(), [111]);
+}
+
+#[test]
 fn what_makes_no_sense_in_a_file_is_left_out() {
     let held = |from, to, mark| Held { ordinal: 4, span: Span { from, to }, mark };
     let file =
@@ -192,6 +207,10 @@ enum Deed {
     Lend(u64),
     /// What the window has not given comes back, or a caller keeps a part of it.
     PutBack(bool),
+    /// A call that wants more takes the rest of the window, and waits for its turn,
+    Part,
+    /// and gives it back when it has it, or keeps it if others took some above it.
+    PartBack,
     Ask,
     /// The answer to the oldest question that is still under way.
     Answer(u64),
@@ -210,14 +229,16 @@ fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         6 => (1u64..40).prop_map(Deed::Take),
         2 => (1u64..40, any::<bool>()).prop_map(|(n, durable)| Deed::TakeAndFail(n, durable)),
-        3 => (0u64..40).prop_map(Deed::Lend),
+        4 => (0u64..6).prop_map(Deed::Lend),
         3 => any::<bool>().prop_map(Deed::PutBack),
+        4 => Just(Deed::Part),
+        3 => Just(Deed::PartBack),
         4 => Just(Deed::Ask),
         4 => (1u64..60).prop_map(Deed::Answer),
         1 => Just(Deed::AnswerAgain),
         1 => Just(Deed::GiveUp),
         2 => Just(Deed::Ahead),
-        3 => (0u64..40).prop_map(Deed::AheadOfWindow),
+        4 => (0u64..6).prop_map(Deed::AheadOfWindow),
         1 => Just(Deed::Kill),
         1 => Just(Deed::Stop),
         1 => Just(Deed::Fresh),
@@ -233,6 +254,7 @@ struct World {
     last_answer: Option<(u64, Span)>,
     given: BTreeSet<u64>,
     window: Option<Lent>,
+    part: Option<Lent>,
 }
 
 impl World {
@@ -251,7 +273,7 @@ impl World {
     fn restart(&mut self) {
         // What was under way is of the process that ended: nobody hears the answers.
         self.under_way.clear();
-        (self.last_answer, self.window) = (None, None);
+        (self.last_answer, self.window, self.part) = (None, None, None);
         self.segments = Segments::resume(definition(100), &self.disk);
     }
 
@@ -302,6 +324,23 @@ impl World {
                     self.give(places.map(|place| first + place));
                 }
             }
+            Deed::Part => {
+                if let Some(window) = &mut self.window
+                    && self.part.is_none()
+                {
+                    let end = window.places.end;
+                    let places = std::mem::replace(&mut window.places, end..end);
+                    self.part = Some(Lent { places, ..*window });
+                }
+            }
+            Deed::PartBack => {
+                self.put_back();
+                if let Some(Lent { ordinal, first, places }) = self.part.take()
+                    && !self.segments.put_back(bucket_of(ordinal), &places)
+                {
+                    self.give(places.map(|place| first + place));
+                }
+            }
             Deed::Ask => self.under_way.extend(self.segments.ask().map(|ask| ask.call)),
             Deed::Answer(len) => {
                 if !self.under_way.is_empty() {
@@ -337,7 +376,8 @@ impl World {
             }
             Deed::Kill => self.restart(),
             Deed::Stop => {
-                self.put_back();
+                // A call that has a part is answered before.
+                self.act(Deed::PartBack);
                 let left = self.segments.left();
                 self.disk = self.segments.at_rest();
                 self.restart();
@@ -363,6 +403,7 @@ proptest! {
             last_answer: None,
             given: BTreeSet::new(),
             window: None,
+            part: None,
         };
         for deed in deeds {
             world.act(deed);
