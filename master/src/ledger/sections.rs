@@ -208,6 +208,7 @@ where
                 session,
                 memory: it.said.memory,
                 assigned: self.assigned(session),
+                used: it.said.used,
                 per_second: it.said.per_second,
             })
             .collect()
@@ -361,10 +362,8 @@ where
     fn taker(&self, now: Now, key: &SectionKey, to: &AgentId) -> Option<SessionId> {
         let known = common::setting::SettingKey::Namespace(key.name.clone());
         let sequences = self.settings_table.get(&known)?.value.namespace()?.sequences()?;
-        let weight = Terms::from(sequences).weight;
-        let fits = |it: &Candidate| it.assigned.saturating_add(weight) <= it.memory;
         let of_agent = |it: &Candidate| self.allocators.get(it.session).is_some_and(|a| a.said.agent_id == *to);
-        self.candidates(now, sequences.set()).into_iter().find(|it| of_agent(it) && fits(it)).map(|it| it.session)
+        self.candidates(now, sequences.set()).into_iter().find(|it| of_agent(it) && it.has_room()).map(|it| it.session)
     }
 
     /// An operator takes all sections away from an agent, or lets it have some again. Kept in memory, at both masters: after both were

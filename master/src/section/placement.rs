@@ -15,15 +15,18 @@ pub struct Candidate {
     pub session: SessionId,
     /// Memory that it may use for keys, in bytes.
     pub memory: u64,
-    /// What the sections take that it has or is to have, in bytes.
+    /// What the sections would take that it has or is to have if all of their keys were used, in bytes: only for comparing.
     pub assigned: u64,
+    /// Memory that it uses for keys, in bytes, as it says.
+    pub used: u64,
     /// Calls a second, lately.
     pub per_second: u32,
 }
 
 impl Candidate {
-    fn fits(&self, weight: u64) -> bool {
-        self.assigned.checked_add(weight).is_some_and(|all| all <= self.memory)
+    /// Whether there is memory left. Of most sections few keys are used at a time, so what counts is what is in use.
+    pub fn has_room(&self) -> bool {
+        self.used < self.memory
     }
 
     /// What it would have if it had as much memory as `other`.
@@ -32,10 +35,10 @@ impl Candidate {
     }
 }
 
-/// Who gets a section of `weight` bytes, if somebody has the memory: a neighbour that is not far ahead, else whoever has the least for its
+/// Who gets a section of `weight` bytes, if somebody has memory left: a neighbour that is not far ahead, else whoever has the least for its
 /// memory, and of those the one with the fewest calls.
 pub fn choose(candidates: &[Candidate], neighbours: [Option<SessionId>; 2], weight: u64) -> Option<SessionId> {
-    let fitting = || candidates.iter().filter(|candidate| candidate.fits(weight));
+    let fitting = || candidates.iter().filter(|candidate| candidate.has_room());
     let least = fitting().min_by(|a, b| {
         let (mine, theirs) =
             (u128::from(a.assigned) * u128::from(b.memory), u128::from(b.assigned) * u128::from(a.memory));
@@ -61,7 +64,7 @@ pub fn uneven(candidates: &[Candidate], weight: u64) -> Option<(SessionId, Sessi
         mine.cmp(&theirs).then(a.session.cmp(&b.session))
     };
     let most = candidates.iter().max_by(fill)?;
-    let least = candidates.iter().filter(|candidate| candidate.fits(weight)).min_by(fill)?;
+    let least = candidates.iter().filter(|candidate| candidate.has_room()).min_by(fill)?;
     let its = least.assigned_as(most);
     let far = its.saturating_mul(5) / 4 + u128::from(weight) * u128::from(2 * AHEAD);
     (u128::from(most.assigned) > far).then_some((most.session, least.session))
@@ -74,7 +77,8 @@ mod tests {
     const WEIGHT: u64 = 10;
 
     fn candidate(session: u128, memory: u64, sections: u64) -> Candidate {
-        Candidate { session: SessionId(session), memory, assigned: sections * WEIGHT, per_second: 0 }
+        let assigned = sections * WEIGHT;
+        Candidate { session: SessionId(session), memory, assigned, used: assigned, per_second: 0 }
     }
 
     fn chosen(candidates: &[Candidate], near: Option<u128>) -> Option<u128> {
@@ -98,10 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_its_memory_holds() {
+    fn nobody_gets_more_who_has_no_memory_left() {
         assert_eq!(chosen(&[candidate(1, 100, 10)], Some(1)), None);
         assert_eq!(chosen(&[candidate(1, 100, 9)], Some(1)), Some(1));
         assert_eq!(chosen(&[candidate(1, u64::MAX, 0), candidate(2, 0, 0)], None), Some(1));
+        // Sections of which few keys are used, as many as ever.
+        assert_eq!(chosen(&[Candidate { used: 99, ..candidate(1, 100, 500) }], Some(1)), Some(1));
         assert_eq!(chosen(&[], None), None);
     }
 
