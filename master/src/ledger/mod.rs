@@ -52,6 +52,7 @@ mod command;
 mod grant;
 mod janitor;
 mod pair;
+mod placing;
 mod receipt;
 mod renew;
 mod sections;

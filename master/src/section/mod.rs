@@ -29,7 +29,7 @@
 //!
 //! | rule | kept by |
 //! |---|---|
-//! | only the home proposes | [`rules::home`], asked by `Ledger::give` and `Ledger::on_propose_sections` |
+//! | only the home proposes | [`rules::home`], asked by `Ledger::givable` and `Ledger::on_propose_sections` |
 //! | from the prep on the home lists the section for nobody and raises it for nobody | [`SectionTable::listed`], `Ledger::raise_one` |
 //! | a prep is never dropped, but for a record that is newer | `Ledger::take_section` |
 //! | it is durable before it is sent; a record before it is confirmed | the driver, which commits before it sends |

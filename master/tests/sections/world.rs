@@ -29,7 +29,6 @@ pub(super) enum Bent {
     SentCountsAsHeld,
     NothingAddedAtALoss,
     PutBackIsBelieved,
-    PagesWithoutProposals,
     NothingAddedAtAMeeting,
 }
 
@@ -264,9 +263,6 @@ impl World {
             match &mut frame.message {
                 PeerMessage::ConfirmSections { records } if bent == Some(Bent::ConfirmWithoutBound) => {
                     records.iter_mut().for_each(|record| record.max_seq = 0);
-                }
-                PeerMessage::SectionPage { proposals, .. } if bent == Some(Bent::PagesWithoutProposals) => {
-                    proposals.clear();
                 }
                 _ => {}
             }
