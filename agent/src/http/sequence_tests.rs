@@ -129,7 +129,9 @@ async fn keys_that_get_nothing_are_told_one_by_one() {
     let masters = Masters::new("orders", 3_000, 100, last);
     let site = site_at(&masters.listen().await, &masters, 32).await;
     let first = masters.session(0).await;
-    masters.with(|state| drop(state.records.insert(0, Record { g: 1, owner: Some(first), max_seq: last })));
+    masters.with(|state| {
+        state.records.insert(0, Record { g: 1, owner: Some(first), max_seq: last });
+    });
     let body = "1\n11\n";
     assert_eq!(site.post("/sequence/orders", &[], body).await.text(), "!serial_exhausted\n1\n");
     let json = site.post("/sequence/orders", &[("accept", "application/json")], body).await.json();

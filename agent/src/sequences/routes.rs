@@ -25,9 +25,14 @@ pub(super) struct NameRoutes {
     wanted: BTreeSet<u32>,
 }
 
-/// Whether there is something to ask.
+/// What asks for routes shares.
 #[derive(Default)]
-pub(super) struct Asks(Notify);
+pub(super) struct Asks {
+    /// Told when there is something to ask.
+    wanted: Notify,
+    /// For calls that want all routes of a name: one after the other, by the same connections.
+    links: tokio::sync::Mutex<Vec<Option<Link>>>,
+}
 
 impl NameRoutes {
     pub(super) fn find(&self, section: Section) -> Option<(Arc<ServedAt>, Generation)> {
@@ -40,7 +45,11 @@ impl NameRoutes {
 
     /// `true` if something was new.
     pub(super) fn learn(&mut self, routes: &[Route]) -> bool {
-        routes.iter().fold(false, |news, route| self.table.learn(route) || news)
+        let mut news = false;
+        for route in routes {
+            news |= self.table.learn(route);
+        }
+        news
     }
 }
 
@@ -50,7 +59,7 @@ impl Sequences {
         let mut routes = lock(&name.routes);
         if routes.wanted.len() < WANTED_MAX && routes.wanted.insert(section.0) {
             drop(routes);
-            self.asks.0.notify_one();
+            self.asks.wanted.notify_one();
         }
     }
 
@@ -80,7 +89,7 @@ impl Sequences {
                 }
             }
             if !asked {
-                self.asks.0.notified().await;
+                self.asks.wanted.notified().await;
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -132,8 +141,10 @@ impl Sequences {
     /// [`Refusal::MastersUnavailable`], and those of [`name`](Self::name).
     pub async fn routes(&self, name: &str, from: Section) -> Result<SequenceRoutes, Refusal> {
         let name = self.name(name).await?;
-        let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
+        let mut links = self.asks.links.lock().await;
+        links.resize_with(self.settings.masters.len(), || None);
         let reply = self.ask(&name, Vec::new(), Some(from), &mut links, &mut 0).await;
+        drop(links);
         let mut reply = reply.ok_or_else(|| Refusal::MastersUnavailable("none of them says routes".to_owned()))?;
         reply.routes.truncate(ROUTES_MAX);
         lock(&name.routes).learn(&reply.routes);
