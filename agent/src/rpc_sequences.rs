@@ -1,7 +1,7 @@
 //! Numbers of keys over tarpc.
 
-use super::Server;
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
+use crate::rpc::Server;
 use crate::sequences::{Answer, Call};
 use common::kind::Kind;
 use common::rpc::mint::{KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, SequenceCall};

@@ -119,9 +119,9 @@ impl Load {
                 while !stop.load(Relaxed) {
                     let Some(name) = names.get(random.random_range(0..names.len())) else { return Ok(()) };
                     let n = SIZES.get(random.random_range(0..SIZES.len())).copied().unwrap_or(1);
-                    let media = [Media::Text, Media::Json, Media::Packed][random.random_range(0..3usize)];
+                    let media = if random.random_bool(0.5) { Media::Text } else { Media::Json };
                     // Texts of the longest batches cost the clients more than the agents.
-                    let media = if n > 1_000 { Media::Packed } else { media };
+                    let media = if n > 1_000 || random.random_bool(0.3) { Media::Packed } else { media };
                     let url = format!("http://{agent}/segment/{name}?n={n}");
                     let trouble = match client.get_as(&url, media).await {
                         Ok(answer) if answer.status == 200 => {
