@@ -1,6 +1,6 @@
-//! Sections of sequences between real ledgers, with allocators that do what they have to: messages and answers come late, doubled, in any
+//! Sections of sequences and segments of axes between real ledgers, with allocators that do what they have to: messages and answers come late, doubled, in any
 //! order or never, masters are killed, put back and replaced while they live, agents are stopped, resumed and started fresh, clocks run at
-//! different rates. No number of a key is given twice, none above a bound that was durable before, and each is greater than every answer
+//! different rates. No place of an axis is granted twice, no number of a key given twice, none above a bound that was durable before, and each is greater than every answer
 //! before its question. Beside it, what goes wrong when a mechanism is left out.
 //!
 //! `UNIQ_SECTIONS_SEEDS=100000` tries that many runs of each kind.
@@ -116,4 +116,48 @@ fn where_a_disk_that_is_put_back_is_believed_a_number_comes_twice() {
 fn without_the_allowance_after_a_meeting_a_number_comes_twice() {
     let course = Course { put_back: true, any_clock: true, ordered: false, ..Course::default() };
     breaks(Course { bent: Some(Bent::NothingAddedAtAMeeting), ..course }, "twice");
+}
+
+/// Segments with all that befalls masters: every place of the axis is granted once.
+fn grants(course: Course) {
+    let seeds = std::env::var("UNIQ_SECTIONS_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
+    let granted: u64 = (0..seeds)
+        .map(|seed| {
+            let mut world = World::new(seed, Course { segments: true, ordered: false, ..course });
+            (0..STEPS).try_for_each(|_| world.step()).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+            world.granted()
+        })
+        .sum();
+    assert!(granted > 100 * seeds, "only {granted} places in {seeds} runs: nothing was tried");
+}
+
+#[test]
+fn every_place_of_an_axis_is_granted_once_whatever_befalls_the_masters() {
+    grants(Course::default());
+    grants(Course { put_back: true, ..Course::default() });
+    grants(Course { replaced: true, ..Course::default() });
+    grants(Course { replaced: true, dead: true, ..Course::default() });
+    grants(Course { replaced: true, put_back: true, ..Course::default() });
+}
+
+const SEGMENTS: Course = Course {
+    put_back: true,
+    replaced: true,
+    dead: false,
+    any_clock: true,
+    ordered: false,
+    segments: true,
+    befalls: 3,
+    bent: None,
+};
+
+#[test]
+fn without_a_durable_cursor_places_are_granted_twice() {
+    breaks(Course { bent: Some(Bent::CursorNotDurable), ..SEGMENTS }, "granted twice");
+}
+
+#[test]
+fn where_a_disk_that_is_put_back_goes_on_with_its_run_places_are_granted_twice() {
+    let course = Course { replaced: false, ..SEGMENTS };
+    breaks(Course { bent: Some(Bent::PutBackIsBelieved), ..course }, "twice");
 }

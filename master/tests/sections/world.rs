@@ -8,7 +8,8 @@ use common::lease::Generation;
 use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
-use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest};
+use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest, SegmentRequest};
+use common::segment::Span;
 use common::sequence::{Section, SectionKey, ServedAt};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SpanMs, WallMs};
@@ -30,6 +31,7 @@ pub(super) enum Bent {
     NothingAddedAtALoss,
     PutBackIsBelieved,
     NothingAddedAtAMeeting,
+    CursorNotDurable,
 }
 
 /// What a run goes through.
@@ -42,6 +44,8 @@ pub(super) struct Course {
     /// Allocators go by no clock at all.
     pub any_clock: bool,
     pub ordered: bool,
+    /// Masters are asked for segments of an axis, too.
+    pub segments: bool,
     /// In so many of a hundred steps something befalls somebody.
     pub befalls: u64,
     pub bent: Option<Bent>,
@@ -49,7 +53,16 @@ pub(super) struct Course {
 
 impl Default for Course {
     fn default() -> Self {
-        Self { put_back: false, replaced: false, dead: false, any_clock: false, ordered: true, befalls: 3, bent: None }
+        Self {
+            put_back: false,
+            replaced: false,
+            dead: false,
+            any_clock: false,
+            ordered: true,
+            segments: false,
+            befalls: 3,
+            bent: None,
+        }
     }
 }
 
@@ -81,6 +94,7 @@ enum Answer {
 enum Asked {
     Keep { sent: i64 },
     Raise { section: u32, g: u64 },
+    Segment,
     Other,
 }
 
@@ -107,6 +121,16 @@ pub(super) struct World {
     numbers: BTreeMap<u32, BTreeSet<u64>>,
     answered: BTreeMap<u32, u64>,
     durable: BTreeMap<u32, u64>,
+    /// Every segment that a master granted, whether its answer arrived or not.
+    segments: Vec<Span>,
+    overlap: Option<Span>,
+}
+
+fn axis() -> Setting {
+    let name: GeneratorName = "orders".parse().unwrap();
+    let namespace = Namespace::define(name.clone(), &Definition::of(Kind::Segment)).unwrap();
+    let (key, value) = (SettingKey::Namespace(name), SettingValue::Namespace(Box::new(namespace)));
+    Setting { key, version: 1, value, actor: Actor::new("olga", ""), at: WallMs(0) }
 }
 
 fn name() -> GeneratorName {
@@ -146,6 +170,8 @@ impl World {
             numbers: BTreeMap::new(),
             answered: BTreeMap::new(),
             durable: BTreeMap::new(),
+            segments: Vec::new(),
+            overlap: None,
         };
         for id in [MasterId::One, MasterId::Two] {
             let identity = Identity {
@@ -159,7 +185,7 @@ impl World {
                 awaiting: None,
             };
             let mut store = MemoryStore::of(identity).unwrap();
-            store.commit(&[Write::Setting(sequence())], 1).unwrap();
+            store.commit(&[Write::Setting(sequence()), Write::Setting(axis())], 1).unwrap();
             let rate = 990 + world.below(21) as i64;
             world.nodes.push(Node { id, store, ledger: None, backup: None, over: false, rate, unproven: false });
         }
@@ -177,6 +203,11 @@ impl World {
         }
         (0..2).for_each(|at| world.start(at));
         world
+    }
+
+    /// How many places were granted in segments.
+    pub(super) fn granted(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.len()).sum()
     }
 
     pub(super) fn given(&self) -> u64 {
@@ -226,6 +257,7 @@ impl World {
         let now = self.now_of(at);
         let bent = self.course.bent;
         let raises = matches!(event, Event::Raise { .. });
+        let asks_for_segment = matches!(event, Event::Segment { .. });
         let meets = matches!(&event, Event::Message(frame) if matches!(frame.message, PeerMessage::SectionPage { .. }));
         let mut ledger = self.nodes[at].ledger.take();
         let Some(ledger_now) = ledger.as_mut() else { return Ok(()) };
@@ -235,6 +267,8 @@ impl World {
         let kept = |write: &Write| match write {
             Write::Section(..) => !(raises && bent == Some(Bent::RaiseNotDurable)),
             Write::SectionPrep(_) => bent != Some(Bent::PrepNotDurable),
+            // The first one, with an extent, is; those after segments are not.
+            Write::Cursor { .. } => !(asks_for_segment && bent == Some(Bent::CursorNotDurable)),
             _ => true,
         };
         let mut writes: Vec<Write> = fx.writes.iter().filter(|write| kept(write)).cloned().collect();
@@ -296,6 +330,12 @@ impl World {
             (Asked::Keep { sent }, Reply::Keep(Ok(kept))) => {
                 let all = kept.sections.iter().flat_map(|held| (held.from.0..held.to.0).map(|at| (at, held.g.0)));
                 Answer::Kept { sent, listed: all.collect() }
+            }
+            (Asked::Segment, Reply::Segment(Ok(segment))) => {
+                let overlaps = |known: &&Span| known.from < segment.to && segment.from < known.to;
+                self.overlap = self.segments.iter().find(overlaps).copied().or(self.overlap);
+                self.segments.push(segment);
+                return;
             }
             (Asked::Raise { section, g }, Reply::Raise(Ok(raised))) => match raised.first() {
                 Some(Ok(raised)) => Answer::Raised { section, g, from: raised.from, to: raised.max_seq },
@@ -365,6 +405,9 @@ impl World {
     fn call(&mut self) -> Result<(), String> {
         let Some(who) = self.awake() else { return Ok(()) };
         let at = self.below(self.nodes.len() as u64) as usize;
+        if self.course.segments && self.one_in(2) {
+            return self.call_for_segment(who, at);
+        }
         let (id, section, what) = (self.request(), SECTIONS[self.below(2) as usize], self.below(10));
         let it = &self.allocators[who];
         let (agent_id, session, life, now) = (it.name.parse().unwrap(), it.session, it.life, it.now(self.t));
@@ -399,6 +442,17 @@ impl World {
             }
         };
         self.event(at, event)
+    }
+
+    fn call_for_segment(&mut self, who: usize, at: usize) -> Result<(), String> {
+        let (id, wanted) = (self.request(), self.below(30) as u32 + 1);
+        let it = &self.allocators[who];
+        let (agent_id, session, life) = (it.name.parse().unwrap(), it.session, it.life);
+        self.asked.insert(id, (who, life, Asked::Segment));
+        let name = "orders".parse().unwrap();
+        let request = SegmentRequest { agent_id, session, cluster: None, name, wanted, seen: 0 };
+        self.event(at, Event::Segment { id, request })?;
+        self.overlap.map_or(Ok(()), |segment| Err(format!("places of {segment:?} were granted twice")))
     }
 
     fn hear(&mut self) {
