@@ -12,9 +12,9 @@ use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient,
     NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RetiredProof, TokenRequest,
 };
-use common::rpc::ranges::{
-    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
-};
+use common::rpc::ranges::SegmentRequest;
+#[cfg(feature = "server")]
+use common::rpc::ranges::{KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest};
 use common::rpc::transport;
 use common::segment::Span;
 use common::time::{Now, SpanMs};
@@ -247,6 +247,7 @@ impl Link {
     }
 
     /// Keeps this session's sections. The cluster is this connection's. An answer that takes longer than `limit` is worth nothing.
+    #[cfg(feature = "server")]
     pub(crate) async fn keep_sections(
         &self,
         mut request: KeepRequest,
@@ -257,6 +258,7 @@ impl Link {
     }
 
     /// Raises bounds of this session's sections; an answer for each, in the same order.
+    #[cfg(feature = "server")]
     pub(crate) async fn raise_sections(
         &self,
         mut request: RaiseRequest,
@@ -272,6 +274,7 @@ impl Link {
     }
 
     /// Who serves which sections.
+    #[cfg(feature = "server")]
     pub(crate) async fn section_routes(&self, mut request: RoutesRequest) -> Result<RoutesReply, CallError> {
         request.cluster = Some(self.cluster);
         in_time(&self.address, self.client.section_routes(transport::deadline_in(CALL_TIMEOUT), request)).await

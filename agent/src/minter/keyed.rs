@@ -1,6 +1,5 @@
 //! Names of kind sequence: their numbers belong to keys, and need neither the serial file nor a lease. What is known of them stands here
-//! beside all other names, since a name has one definition, of whichever kind; who gives their numbers is
-//! [`Sequences`](crate::sequences::Sequences).
+//! beside all other names, since a name has one definition, of whichever kind; `sequences` gives their numbers, in the program.
 
 use super::registry::Ended;
 use super::{Defined, Minter};
@@ -74,6 +73,7 @@ impl Minter {
     }
 
     /// Resolves when a further sequence becomes known.
+    #[cfg(feature = "server")]
     pub(crate) async fn keyed_learned(&self) {
         self.keyed.learned.notified().await;
     }
