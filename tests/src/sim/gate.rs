@@ -32,9 +32,10 @@ pub struct Found {
 /// What is expected without `mutation`.
 pub fn expected(mutation: Mutation) -> Expected {
     match mutation {
-        Mutation::PrepsNotBumped | Mutation::PrepsKeptAtPeerLost | Mutation::PermitIgnored => {
-            Expected::CaughtIn(Theme::Replaced)
-        }
+        Mutation::PrepsNotBumped
+        | Mutation::PrepsKeptAtPeerLost
+        | Mutation::PermitIgnored
+        | Mutation::PermitKeptAfterJoin => Expected::CaughtIn(Theme::Replaced),
         Mutation::StoreCopyBelieved | Mutation::RollbackBelieved => Expected::CaughtIn(Theme::RolledBack),
         Mutation::QuietSkipped
         | Mutation::FloorIgnored
@@ -71,12 +72,13 @@ pub fn expected(mutation: Mutation) -> Expected {
 /// it are tried each time. It goes on from there as from anywhere, for a change of the simulation moves them.
 fn known(mutation: Mutation) -> u64 {
     match mutation {
-        Mutation::OverwriteOnSync => 23,
+        Mutation::OverwriteOnSync => 27,
         Mutation::RejectionIgnored => 45,
         Mutation::BucketsGoBack => 59,
         Mutation::SendBeforeCommit => 71,
         Mutation::RenewAfterClose => 77,
-        Mutation::PrepNotDurable | Mutation::PrepsDroppedAtPeerLost | Mutation::PrepAborted => 79,
+        Mutation::PrepAborted => 79,
+        Mutation::PrepNotDurable | Mutation::PrepsDroppedAtPeerLost => 168,
         Mutation::Mark96NotDurable => 140,
         Mutation::FloorIgnored => 106,
         Mutation::ConfirmForged => 107,
@@ -89,11 +91,11 @@ fn known(mutation: Mutation) -> u64 {
         Mutation::CautionNotInherited => 965,
         Mutation::QuietSkipped => 1_101,
         Mutation::PrepsKeptAtPeerLost => 664,
-        Mutation::PermitKeptAfterJoin => 1_276,
-        Mutation::ReceiptsIgnored => 2_319,
+        Mutation::PermitKeptAfterJoin => 245,
+        Mutation::ReceiptsIgnored => 1_216,
         Mutation::PrepsNotBumped => 1_385,
         Mutation::UnprovenNotLifted => 14,
-        Mutation::RollbackBelieved => 3_466,
+        Mutation::RollbackBelieved => 3_520,
         _ => 1,
     }
 }
