@@ -138,7 +138,7 @@ impl Sequences {
     /// Who serves which sections of a name, from that one on, as a master says now.
     ///
     /// # Errors
-    /// [`Refusal::MastersUnavailable`], and those of [`name`](Self::name).
+    /// [`Refusal::MastersUnavailable`], and what comes of asking for a name.
     pub async fn routes(&self, name: &str, from: Section) -> Result<SequenceRoutes, Refusal> {
         let name = self.name(name).await?;
         let mut links = self.asks.links.lock().await;
