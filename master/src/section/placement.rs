@@ -121,6 +121,7 @@ mod tests {
         assert_eq!((apart(1_378, 1_000), apart(1_379, 1_000)), (None, Some((1, 2))));
         assert_eq!(uneven(&[candidate(1, 1 << 20, 500)], WEIGHT), None);
         // Where nobody has room nothing moves.
-        assert_eq!(uneven(&[candidate(1, 1 << 20, 500), candidate(2, 5, 0)], WEIGHT), None);
+        let full = Candidate { used: 5, ..candidate(2, 5, 0) };
+        assert_eq!(uneven(&[candidate(1, 1 << 20, 500), full], WEIGHT), None);
     }
 }

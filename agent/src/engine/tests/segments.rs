@@ -215,10 +215,10 @@ fn a_resumed_session_gives_no_kept_number_before_a_master_has_renewed_what_it_ke
     assert!(waits(&mut engine, fake), "nothing was renewed");
     // A lease of another type is granted to every copy of a session.
     let other = Grant { token_type: TokenType::Uint1, g: Generation(9), ..KEPT };
-    let resumed_too = [(TokenType::Uint2, LeaseView::Resumed(KEPT)), (TokenType::Uint1, LeaseView::Held(other))];
-    engine.set_leases(fake, resumed_too.into(), false).unwrap();
+    let with = |kept| [(TokenType::Uint2, kept), (TokenType::Uint1, LeaseView::Held(other.clone()))].into();
+    engine.set_leases(fake, with(LeaseView::Resumed(KEPT)), false).unwrap();
     assert!(waits(&mut engine, fake), "a new lease tells nothing");
-    engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Held(KEPT))].into(), false).unwrap();
+    engine.set_leases(fake, with(LeaseView::Held(KEPT)), false).unwrap();
     assert!(refill(&mut engine, fake, 1).unwrap().is_some_and(|numbers| numbers[0] > 1));
 }
 
