@@ -2,7 +2,7 @@
 //! stand still past their lease, and are cut from each other every way; how long nobody serves a section meanwhile, and what is refused.
 //!
 //! `scripts/sequences.sh` runs the long form: by UNIQ_KEYS, UNIQ_SECTIONS, UNIQ_SEQUENCE_AGENTS, UNIQ_SEQUENCE_LEASE (seconds),
-//! UNIQ_SEQUENCE_ROUNDS. Machines are network namespaces, cuts are nft rules.
+//! UNIQ_SEQUENCE_ROUNDS, UNIQ_SEQUENCE_MOVES. Machines are network namespaces, cuts are nft rules.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::net::SocketAddr;
@@ -30,6 +30,7 @@ struct Size {
     agents: usize,
     lease: Duration,
     rounds: u64,
+    moves: u32,
     seed: u64,
 }
 
@@ -46,6 +47,7 @@ impl Size {
             agents: setting("UNIQ_SEQUENCE_AGENTS", 3) as usize,
             lease: Duration::from_secs(setting("UNIQ_SEQUENCE_LEASE", 2)),
             rounds: setting("UNIQ_SEQUENCE_ROUNDS", 1),
+            moves: few("UNIQ_SEQUENCE_MOVES", 6),
             seed: setting("UNIQ_SEED", rand::random::<u32>().into()),
         }
     }
@@ -218,6 +220,43 @@ impl Whole {
         self.settles(&format!("{what}: healed")).await;
     }
 
+    /// An operator moves probed sections, one after the other, each to an agent that does not serve it.
+    async fn an_operator_moves(&self) {
+        self.quiet(2).await;
+        self.settles("before moves").await;
+        let probed = self.size.probed();
+        let mut moved = 0;
+        let mut sections = probed.iter().cycle();
+        let began = Instant::now();
+        while moved < self.size.moves {
+            assert!(began.elapsed() < PATIENCE * 4, "{moved} moves only");
+            let section = *sections.next().unwrap();
+            let to = self.somebody_else(section).await;
+            let console = self.cluster.masters[moved as usize % 2].daemon.http;
+            let body = serde_json::json!({"to": to, "confirm": format!("{NAME}/{section}")});
+            let path = format!("/api/sections/{NAME}/{section}/move");
+            let answer = self.cluster.client.change(console, &path, &body).await.unwrap();
+            assert!(matches!(answer.status, 200 | 202 | 409), "{}", answer.text());
+            moved += u32::from(answer.status != 409);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        self.quiet(3).await;
+        let since = self.settles(&format!("{moved} moves by an operator")).await;
+        assert_eq!(since.refused(), 0, "calls wait while a section moves: {since:?}");
+    }
+
+    /// An agent that does not serve a section.
+    async fn somebody_else(&self, section: u32) -> String {
+        let console = self.cluster.masters[0].daemon.http;
+        let after = section.checked_sub(1).map_or(String::new(), |before| format!("&after={NAME}/{before}"));
+        let path = format!("/api/sections?name={NAME}&n=1{after}");
+        let rows = self.cluster.client.console(console, &path).await.unwrap().json().unwrap();
+        let serving = rows.to_string();
+        let others = self.cluster.agents.iter().filter(|agent| !serving.contains(&format!("\"{}\"", agent.agent_id)));
+        let others: Vec<_> = others.collect();
+        others[section as usize % others.len()].agent_id.clone()
+    }
+
     async fn cuts(&self, agent: usize) {
         let [one, two] = &self.masters;
         let cut_off = &self.agents[agent];
@@ -257,6 +296,7 @@ async fn through_everything() {
         for master in 0..2 {
             whole.a_master_is_killed(master).await;
         }
+        whole.an_operator_moves().await;
         whole.an_agent_is_killed(agent(0)).await;
         whole.an_agent_stands_still(agent(1)).await;
         whole.cuts(agent(2)).await;
