@@ -26,7 +26,6 @@ pub mod run;
 #[cfg(feature = "server")]
 pub mod secret_file;
 pub mod segments;
-#[cfg(feature = "server")]
 pub mod sequence;
 #[cfg(feature = "server")]
 pub mod sequences;

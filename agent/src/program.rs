@@ -18,7 +18,7 @@ use crate::minter::Minter;
 use crate::plugin::history::{self, History, Line};
 use crate::rpc::{self, Server};
 use crate::sequences::{SequenceSettings, Sequences};
-use crate::serial_file::{self, Opened};
+use crate::serial_file::{self, Opened, SectionFile, SectionsStart};
 use crate::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
@@ -184,10 +184,21 @@ fn run(args: &Args, extensions: Extensions) -> anyhow::Result<()> {
     }
     let (file, session) = (opened.file.path().display(), opened.contents.header.session);
     tracing::info!(target: PROGRAM, %file, %session, start = %opened.start, "serial file opened");
+    let (bounds, sections_start) = opened.sections(SessionId(rand::random()));
+    match &sections_start {
+        SectionsStart::Resumed => {
+            let (sections, session) = (bounds.bounds().len(), bounds.session());
+            tracing::info!(target: PROGRAM, sections, %session, "bounds of sections found");
+        }
+        SectionsStart::Fresh(reason) => {
+            tracing::info!(target: PROGRAM, %reason, "sections are served by a new session")
+        }
+    }
+    let bounds = (bounds, sections_start);
     // For the masters, signals and the disk; clients are served by threads of their own.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build().context("cannot start the runtime")?;
-    let done = runtime.block_on(serve(args, extensions, opened, clock, stop));
+    let done = runtime.block_on(serve(args, extensions, opened, bounds, clock, stop));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
     done
 }
@@ -196,6 +207,7 @@ async fn serve(
     args: &Args,
     extensions: Extensions,
     opened: Opened,
+    (bounds, sections_start): (SectionFile, SectionsStart),
     clock: Clock,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -254,7 +266,8 @@ async fn serve(
             rpc: args.advertise_rpc.clone().unwrap_or_else(|| advertised(rpc_at)),
         },
     };
-    let sequences = Arc::new(Sequences::new(sequences, Arc::clone(&minter), Some(Arc::clone(&names))));
+    let sequences = Sequences::new(sequences, Arc::clone(&minter), Some(Arc::clone(&names)));
+    let sequences = Arc::new(sequences.with_bounds(bounds, &sections_start));
     let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
         .with_names(Arc::clone(&names))
         .with_sequences(Arc::clone(&sequences));

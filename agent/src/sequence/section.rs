@@ -58,14 +58,16 @@ pub struct SectionState {
 }
 
 impl SectionState {
-    /// A section that this session never had.
-    pub const fn new(definition: &SequenceDefinition, g: Generation) -> Self {
+    /// A section of which this process gave nothing yet. `floor`: no number above it was given by a process before of this session, 0 if
+    /// there was none.
+    pub fn new(definition: &SequenceDefinition, g: Generation, floor: u64) -> Self {
+        let floor = floor.min(definition.width().last());
         Self {
             g,
             loaded: false,
             max_seq: 0,
             top: 0,
-            counters: Counters::new(definition.width(), definition.keys_per_section(), 0),
+            counters: Counters::new(definition.width(), definition.keys_per_section(), floor),
             asking: Asking::Not,
             not_before: BootMs(i64::MIN),
             used: BootMs(0),
@@ -254,7 +256,7 @@ mod tests {
     }
 
     fn loaded(definition: &SequenceDefinition, from: u64, max_seq: u64) -> SectionState {
-        let mut section = SectionState::new(definition, G);
+        let mut section = SectionState::new(definition, G, 0);
         assert_eq!(section.take(definition, 1, 1, true, NOW), Taken::Wait);
         assert_eq!(section.want(NOW), Some(RaiseTo::ByAStep));
         section.raised(definition, G, Ok(Raised { from, max_seq }), NOW);
@@ -298,6 +300,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_process_before_gave_is_skipped_whatever_the_master_knows() {
+        let definition = definition(63, 10);
+        for (known, first) in [(400, 1_001), (5_000, 5_001)] {
+            let mut section = SectionState::new(&definition, G, 1_000);
+            assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
+            assert_eq!((section.current(1, NOW), section.want(NOW)), (None, Some(RaiseTo::ByAStep)));
+            section.raised(&definition, G, Ok(Raised { from: known, max_seq: known + 10 }), NOW);
+            if known < 1_000 {
+                assert_eq!(
+                    section.take(&definition, 1, 1, true, NOW),
+                    Taken::Wait,
+                    "it has not heard of what was given"
+                );
+                assert_eq!(section.want(NOW), Some(RaiseTo::Number(1_011)));
+                section.raised(&definition, G, Ok(Raised { from: known + 10, max_seq: 1_011 }), NOW);
+            }
+            assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::From(first));
+        }
+        // A damaged number would end all keys of the section, and no more.
+        let mut section = SectionState::new(&definition, G, u64::MAX);
+        section.raised(&definition, G, Ok(Raised { from: 1, max_seq: 11 }), NOW);
+        assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Ended);
+    }
+
+    #[test]
     fn a_failed_raise_is_asked_again_after_a_pause() {
         let definition = definition(63, 10);
         let mut section = loaded(&definition, 0, 2);
@@ -323,7 +350,7 @@ mod tests {
         assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Ended);
         assert!(!section.wants());
         assert_eq!(section.take(&definition, 2, 1, true, NOW), Taken::From(last - 4));
-        let mut ended = SectionState::new(&definition, G);
+        let mut ended = SectionState::new(&definition, G, 0);
         ended.raised(&definition, G, Err(NotRaised::UsedUp), NOW);
         assert_eq!(ended.take(&definition, 1, 1, true, NOW), Taken::Ended);
     }
@@ -366,7 +393,7 @@ mod tests {
         #[test]
         fn numbers_grow_below_the_bound(deeds in proptest::collection::vec(deed(), 1..200)) {
             let definition = definition(63, 20);
-            let mut section = SectionState::new(&definition, Generation(1));
+            let mut section = SectionState::new(&definition, Generation(1), 0);
             let (mut now, mut bound) = (NOW, 0u64);
             let mut given: BTreeMap<u32, u64> = BTreeMap::new();
             let mut answers = Vec::new();

@@ -220,7 +220,7 @@ impl Sequences {
             None if !room => return Looked::Done(REFUSED(MintCode::Overloaded)),
             None => {
                 self.account(0, RECORD_LEN);
-                let state = SectionState::new(&name.definition, g);
+                let state = SectionState::new(&name.definition, g, self.durable.given_before(name.name(), section));
                 shard.entry(section.0).or_insert(Entry { state, queued: false })
             }
         };
