@@ -17,6 +17,8 @@ mod counters;
 mod held;
 #[cfg(test)]
 mod order_tests;
+#[cfg(test)]
+mod resume_tests;
 mod section;
 
 pub use allocator::{Allocator, Kept, LEASE_MAX, LEASE_MIN, NotKept};

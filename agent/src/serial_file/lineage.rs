@@ -110,14 +110,6 @@ impl FileSystemId {
         let disks = self.disk.zip(other.disk).filter(|_| same_boot);
         self.fsid == other.fsid && disks.is_none_or(|(one, other)| one == other)
     }
-
-    /// Whether both, in one boot, are one file system that was not put back to a snapshot in between: its disk has the same running
-    /// number, or it stayed mounted. `false` also where the kernel tells neither.
-    pub(super) fn is_for_sure(&self, other: &Self) -> bool {
-        let same = |one: Option<u64>, other: Option<u64>| one.is_some() && one == other;
-        self.fsid == other.fsid
-            && (same(self.disk, other.disk) || (self.disk == other.disk && same(self.mount, other.mount)))
-    }
 }
 
 /// What a file is to the kernel. Two equal identities at two instants: the same file, untouched in between.

@@ -55,6 +55,8 @@ pub(super) struct Proof {
     pub(super) boot: BootId,
     /// The file system that it is on.
     pub(super) file_system: FileSystemId,
+    /// The mount through which it was seen, if the kernel has a number for it that no other gets.
+    pub(super) mount: Option<u64>,
 }
 
 /// Why another session serves sections than before. Displays as one word.
@@ -117,13 +119,25 @@ impl Proof {
             Err(SectionsFreshReason::Session)
         } else if self.boot != now.boot {
             Err(SectionsFreshReason::Reboot)
-        } else if !self.file_system.is_for_sure(&now.file_system) {
+        } else if !self.is_in_place(now) {
             Err(SectionsFreshReason::FileSystem)
         } else if (self.identity, self.len, self.checksum) != (now.identity, now.len, now.checksum) {
             Err(SectionsFreshReason::Changed)
         } else {
             Ok(())
         }
+    }
+}
+
+impl Proof {
+    /// Whether the file system, in one boot, was not put back to a snapshot in between: its disk has the same running number, or it stayed
+    /// mounted. `false` also where the kernel tells neither.
+    fn is_in_place(&self, now: &Self) -> bool {
+        let same = |then: Option<u64>, now: Option<u64>| then.is_some() && then == now;
+        let (then, there) = (&self.file_system, &now.file_system);
+        then.fsid == there.fsid
+            && then.disk == there.disk
+            && (same(then.disk, there.disk) || same(self.mount, now.mount))
     }
 }
 
@@ -231,6 +245,7 @@ mod tests {
             checksum: 6,
             boot: "0b".parse().unwrap(),
             file_system: FileSystemId { fsid: 8, disk: Some(9), mount: None },
+            mount: Some(10),
         }
     }
 
@@ -256,12 +271,15 @@ mod tests {
             change(&mut now);
             assert_eq!(then.judge(&now), Err(reason), "{now:?}");
         }
-        // Neither the disk nor the mount tells: it may have been put back.
-        let mut silent = proof();
-        silent.file_system.disk = None;
+        // Mounted anew, as by a container that is started again: the disk tells.
+        assert_eq!(then.judge(&Proof { mount: Some(11), ..proof() }), Ok(()));
+        // Without a disk the mount does; without both it may have been put back.
+        let mut memory = proof();
+        memory.file_system.disk = None;
+        assert_eq!(memory.judge(&memory), Ok(()));
+        assert_eq!(memory.judge(&Proof { mount: Some(11), ..memory.clone() }), Err(FileSystem));
+        let silent = Proof { mount: None, ..memory };
         assert_eq!(silent.judge(&silent), Err(FileSystem));
-        silent.file_system.mount = Some(4);
-        assert_eq!(silent.judge(&silent), Ok(()));
     }
 
     proptest! {

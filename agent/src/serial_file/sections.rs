@@ -49,7 +49,7 @@ const FILE_LEN_MAX: usize = 64 << 20;
 /// It is not written anew before it has grown by this, in bytes.
 const GROWTH_MIN: u64 = 1 << 20;
 /// After a write that failed nothing is tried for so long.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(5) };
 
 /// Whether the session that serves sections goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +77,7 @@ pub struct SectionFile<F = File> {
     place: Arc<Place>,
     disk: Arc<dyn Disk<File = F>>,
     machine: Machine,
+    mount: Option<u64>,
     /// The session of the serial file.
     serial: SessionId,
     session: SessionId,
@@ -121,7 +122,8 @@ impl<F> Opened<F> {
             Ok(found) => (found, SectionsStart::Resumed),
             Err(reason) => ((new_session, Bounds::default()), SectionsStart::Fresh(reason)),
         };
-        (SectionFile { place, disk, machine, serial, session, bounds, state: State::Unwritten }, start)
+        let mount = disk.mount().unwrap_or_default();
+        (SectionFile { place, disk, machine, mount, serial, session, bounds, state: State::Unwritten }, start)
     }
 }
 
@@ -147,7 +149,8 @@ pub(super) fn read<F>(
         return Err(SectionsFreshReason::Changed);
     }
     let (session, len, checksum) = (proof.session, bytes.len() as u64, crc32c::crc32c(&bytes));
-    proof.judge(&Proof { serial, session, identity: stat.identity, len, checksum, boot, file_system })?;
+    let mount = disk.mount().unwrap_or_default();
+    proof.judge(&Proof { serial, session, identity: stat.identity, len, checksum, boot, file_system, mount })?;
     let bounds = records::decode(session, &bytes)?;
     match bounds.len() <= BOUNDS_MAX {
         true => Ok((session, bounds)),
@@ -243,7 +246,8 @@ impl<F> SectionFile<F> {
     fn prove(&self, open: &Open<F>, identity: Identity) -> Result<(), StepError> {
         let Machine { boot, file_system } = self.machine;
         let (serial, session, len, checksum) = (self.serial, self.session, open.len, open.checksum);
-        let proof = Proof { serial, session, identity, len, checksum, boot, file_system };
+        let mount = self.mount;
+        let proof = Proof { serial, session, identity, len, checksum, boot, file_system, mount };
         let bytes = proof.encode().map_err(unfit)?;
         let (new, name) = (&self.place.proof_new, &self.place.proof);
         step("remove the left-over of a proof", self.disk.unlink(new))?;
