@@ -213,6 +213,15 @@ impl Sequences {
         view
     }
 
+    /// How things stand with one name: its sections alone.
+    pub fn view_of(&self, name: &str) -> SequenceView {
+        let mut view = SequenceView::default();
+        if let Some(name) = self.served.load().get(name) {
+            name.look(self.clock.boot(), &mut view);
+        }
+        view
+    }
+
     /// Whether another section or key may be kept.
     fn has_room(&self) -> bool {
         (self.memory.load(Ordering::Relaxed) as u64) < self.settings.memory

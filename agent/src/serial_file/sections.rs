@@ -115,7 +115,7 @@ impl<F> Opened<F> {
         let serial = self.contents.header.session;
         let found = match &self.start {
             StartKind::Resumed if self.renew_first => Err(SectionsFreshReason::SecondCopy),
-            StartKind::Resumed => read(&*disk, &place, machine, serial),
+            StartKind::Resumed => read(&*disk, &place, machine, serial, Access::ReadWrite),
             StartKind::Fresh(_) => Err(SectionsFreshReason::Session),
         };
         let ((session, bounds), start) = match found {
@@ -133,13 +133,14 @@ pub(super) fn read<F>(
     place: &Place,
     Machine { boot, file_system }: Machine,
     serial: SessionId,
+    access: Access,
 ) -> Result<(SessionId, Bounds), SectionsFreshReason> {
     let unread = |e: io::Error| match e.kind() {
         io::ErrorKind::NotFound => SectionsFreshReason::NoBounds,
         _ => SectionsFreshReason::Damaged(e.to_string()),
     };
     let read = |name, len_max| -> io::Result<(Vec<u8>, Stat)> {
-        let file = disk.open(name, Access::ReadWrite)?;
+        let file = disk.open(name, access)?;
         Ok((disk.read(&file, len_max)?, disk.stat(&file)?))
     };
     let (proof, _) = read(&place.proof, PROOF_LEN_MAX).map_err(unread)?;

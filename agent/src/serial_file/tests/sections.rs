@@ -53,7 +53,7 @@ impl Process {
 }
 
 /// A process has served sections 0 to 9 up to 100, and was killed. `adds`: it wrote more than once.
-fn served(adds: bool) -> Home {
+pub(super) fn served(adds: bool) -> Home {
     let home = Home::new();
     drop(home.started());
     let mut process = Process::start(&home);
