@@ -27,7 +27,6 @@ pub mod run;
 pub mod secret_file;
 pub mod segments;
 pub mod sequence;
-#[cfg(feature = "server")]
 pub mod sequences;
 pub mod serial;
 pub mod serial_file;

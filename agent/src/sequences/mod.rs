@@ -15,11 +15,12 @@ mod name;
 mod raise;
 mod routes;
 mod serve;
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 pub(crate) mod tests;
 mod unload;
 
 pub use counts::{Counts, SequenceView};
+pub(crate) use name::Name;
 pub use serve::{Answer, Call, Outcome};
 
 use crate::heartbeat::{Caller, Names, source_of_keys};
@@ -34,7 +35,6 @@ use common::parameters::AgentId;
 use common::sequence::ServedAt;
 use durable::Durable;
 use forward::Forwards;
-use name::Name;
 use raise::Raises;
 use routes::Asks;
 use std::collections::BTreeMap;

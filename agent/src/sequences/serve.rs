@@ -79,6 +79,7 @@ const REFUSED: fn(MintCode) -> Outcome = Outcome::Refused;
 
 impl Sequences {
     /// The next number of a key, or several, if there is nothing to wait for and nothing to tell.
+    #[cfg(feature = "server")]
     #[inline]
     pub(crate) fn try_next(&self, name: &Arc<Name>, slot: Slot, n: u32, call: Call) -> Option<u64> {
         let held = name.held();

@@ -8,7 +8,7 @@ use super::section_records::SectionsFreshReason;
 use super::sections;
 use super::start::{Machine, damaged, failed, judge_file, read_lineage, refuse_what_is_no_file};
 use super::{AfterReboot, Contents, Found, HeldSegments, SerialFileError, StartKind};
-use crate::sequence::Bounds;
+use crate::sequence::{Bound, Bounds};
 use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
