@@ -184,21 +184,10 @@ fn run(args: &Args, extensions: Extensions) -> anyhow::Result<()> {
     }
     let (file, session) = (opened.file.path().display(), opened.contents.header.session);
     tracing::info!(target: PROGRAM, %file, %session, start = %opened.start, "serial file opened");
-    let (bounds, sections_start) = opened.sections(SessionId(rand::random()));
-    match &sections_start {
-        SectionsStart::Resumed => {
-            let (sections, session) = (bounds.bounds().len(), bounds.session());
-            tracing::info!(target: PROGRAM, sections, %session, "bounds of sections found");
-        }
-        SectionsStart::Fresh(reason) => {
-            tracing::info!(target: PROGRAM, %reason, "sections are served by a new session")
-        }
-    }
-    let bounds = (bounds, sections_start);
     // For the masters, signals and the disk; clients are served by threads of their own.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build().context("cannot start the runtime")?;
-    let done = runtime.block_on(serve(args, extensions, opened, bounds, clock, stop));
+    let done = runtime.block_on(serve(args, extensions, opened, clock, stop));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
     done
 }
@@ -207,7 +196,6 @@ async fn serve(
     args: &Args,
     extensions: Extensions,
     opened: Opened,
-    (bounds, sections_start): (SectionFile, SectionsStart),
     clock: Clock,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -229,6 +217,7 @@ async fn serve(
         "file descriptors, and how many are for whose connections"
     );
     let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
+    let (bounds, sections_start) = sections(&opened, &agent_id);
 
     let held = &opened.holdings;
     let told = args.token_types.iter().copied().collect();
@@ -325,6 +314,21 @@ async fn serve(
         _ => tracing::warn!(target: PROGRAM, "stopped; unused serials were not written back and are a gap"),
     }
     Ok(())
+}
+
+/// How far the sections are that a process before served.
+fn sections(opened: &Opened, agent_id: &AgentId) -> (SectionFile, SectionsStart) {
+    let (bounds, start) = opened.sections(agent_id, SessionId(rand::random()));
+    match &start {
+        SectionsStart::Resumed => {
+            let (sections, session) = (bounds.bounds().len(), bounds.session());
+            tracing::info!(target: PROGRAM, sections, %session, "bounds of sections found");
+        }
+        SectionsStart::Fresh(reason) => {
+            tracing::info!(target: PROGRAM, %reason, "sections are served by a new session")
+        }
+    }
+    (bounds, start)
 }
 
 /// What a worker does: serves its listeners, for HTTP and for RPC.

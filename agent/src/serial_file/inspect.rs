@@ -168,7 +168,7 @@ pub fn inspect(path: &Path) -> Result<Inspection, SerialFileError> {
     let (now, start) = judge_file(&found, &stat, machine, checksum, &contents, AfterReboot::Fresh);
     let sections = match &start {
         StartKind::Resumed if lineage::renew_first(&found, &now) => Err(SectionsFreshReason::SecondCopy),
-        StartKind::Resumed => sections::read(&disk, &place, machine, contents.header.session, Access::Read),
+        StartKind::Resumed => sections::read(&disk, &place, machine, contents.header.session, None),
         StartKind::Fresh(_) => Err(SectionsFreshReason::Session),
     };
     Ok(Inspection {

@@ -9,7 +9,7 @@ use super::lineage::{BootId, FileSystemId, Identity};
 use crate::sequence::{Bound, Bounds};
 use common::envelope::{self, EnvelopeError, Kind};
 use common::namespace::GeneratorName;
-use common::parameters::SessionId;
+use common::parameters::{AgentId, SessionId};
 use common::sequence::Section;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -41,6 +41,8 @@ struct Record {
 /// What the last write of `.bounds` left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Proof {
+    /// The agent's name: masters raise sections for the one that they were given to.
+    pub(super) agent_id: AgentId,
     /// The session of the serial file beside it.
     pub(super) serial: SessionId,
     /// As whom the masters know who serves the sections.
@@ -66,6 +68,8 @@ pub enum SectionsFreshReason {
     NoBounds,
     /// `session`: the session of the serial file did not go on, or is another one.
     Session,
+    /// `agent_id`: the agent has another name.
+    AgentId,
     /// `second_copy`: its lineage leaves room for a second copy.
     SecondCopy,
     /// `bounds_damaged`: it is not to be believed.
@@ -84,6 +88,7 @@ impl SectionsFreshReason {
         match self {
             Self::NoBounds => "no_bounds",
             Self::Session => "session",
+            Self::AgentId => "agent_id",
             Self::SecondCopy => "second_copy",
             Self::Damaged(_) => "bounds_damaged",
             Self::Changed => "bounds_changed",
@@ -117,6 +122,8 @@ impl Proof {
     pub(super) fn judge(&self, now: &Self) -> Result<(), SectionsFreshReason> {
         if self.serial != now.serial {
             Err(SectionsFreshReason::Session)
+        } else if self.agent_id != now.agent_id {
+            Err(SectionsFreshReason::AgentId)
         } else if self.boot != now.boot {
             Err(SectionsFreshReason::Reboot)
         } else if !self.is_in_place(now) {
@@ -238,6 +245,7 @@ mod tests {
 
     fn proof() -> Proof {
         Proof {
+            agent_id: "agent-1".parse().unwrap(),
             serial: SessionId(1),
             session: SESSION,
             identity: Identity { device: 1, inode: 2, ctime_s: 3, ctime_ns: 4 },
@@ -255,8 +263,9 @@ mod tests {
         let then = proof();
         assert_eq!(Proof::decode(&then.encode().unwrap()), Ok(then.clone()));
         assert_eq!(then.judge(&then), Ok(()));
-        let cases: [(fn(&mut Proof), SectionsFreshReason); 9] = [
+        let cases: [(fn(&mut Proof), SectionsFreshReason); 10] = [
             (|now| now.serial = SessionId(2), Session),
+            (|now| now.agent_id = "agent-2".parse().unwrap(), AgentId),
             (|now| now.boot = "0c".parse().unwrap(), Reboot),
             (|now| now.file_system.fsid += 1, FileSystem),
             (|now| now.file_system.disk = Some(1), FileSystem),

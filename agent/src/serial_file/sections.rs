@@ -36,7 +36,7 @@ use super::start::{Machine, Opened};
 use super::{Identity, StartKind};
 use crate::sequence::Bounds;
 use common::envelope::EnvelopeError;
-use common::parameters::SessionId;
+use common::parameters::{AgentId, SessionId};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -78,6 +78,7 @@ pub struct SectionFile<F = File> {
     disk: Arc<dyn Disk<File = F>>,
     machine: Machine,
     mount: Option<u64>,
+    agent_id: AgentId,
     /// The session of the serial file.
     serial: SessionId,
     session: SessionId,
@@ -108,14 +109,14 @@ struct Open<F> {
 }
 
 impl<F> Opened<F> {
-    /// What the process before served of sections, if that session goes on; else `new_session` (128 fresh random bits) begins. Changes
-    /// nothing on disk.
-    pub fn sections(&self, new_session: SessionId) -> (SectionFile<F>, SectionsStart) {
+    /// What the process before served of sections under this name, if that session goes on; else `new_session` (128 fresh random bits)
+    /// begins. Changes nothing on disk.
+    pub fn sections(&self, agent_id: &AgentId, new_session: SessionId) -> (SectionFile<F>, SectionsStart) {
         let (place, disk, machine) = self.file.surroundings();
         let serial = self.contents.header.session;
         let found = match &self.start {
             StartKind::Resumed if self.renew_first => Err(SectionsFreshReason::SecondCopy),
-            StartKind::Resumed => read(&*disk, &place, machine, serial, Access::ReadWrite),
+            StartKind::Resumed => read(&*disk, &place, machine, serial, Some(agent_id)),
             StartKind::Fresh(_) => Err(SectionsFreshReason::Session),
         };
         let ((session, bounds), start) = match found {
@@ -123,23 +124,25 @@ impl<F> Opened<F> {
             Err(reason) => ((new_session, Bounds::default()), SectionsStart::Fresh(reason)),
         };
         let mount = disk.mount().unwrap_or_default();
-        (SectionFile { place, disk, machine, mount, serial, session, bounds, state: State::Unwritten }, start)
+        let agent_id = agent_id.clone();
+        (SectionFile { place, disk, machine, mount, agent_id, serial, session, bounds, state: State::Unwritten }, start)
     }
 }
 
-/// What is written, if it is proved to be what was written last.
+/// What is written, if it is proved to be what was written last; under whichever name, if none is said, and then only to look at it.
 pub(super) fn read<F>(
     disk: &dyn Disk<File = F>,
     place: &Place,
     Machine { boot, file_system }: Machine,
     serial: SessionId,
-    access: Access,
+    agent_id: Option<&AgentId>,
 ) -> Result<(SessionId, Bounds), SectionsFreshReason> {
     let unread = |e: io::Error| match e.kind() {
         io::ErrorKind::NotFound => SectionsFreshReason::NoBounds,
         _ => SectionsFreshReason::Damaged(e.to_string()),
     };
     let read = |name, len_max| -> io::Result<(Vec<u8>, Stat)> {
+        let access = if agent_id.is_some() { Access::ReadWrite } else { Access::Read };
         let file = disk.open(name, access)?;
         Ok((disk.read(&file, len_max)?, disk.stat(&file)?))
     };
@@ -151,7 +154,18 @@ pub(super) fn read<F>(
     }
     let (session, len, checksum) = (proof.session, bytes.len() as u64, crc32c::crc32c(&bytes));
     let mount = disk.mount().unwrap_or_default();
-    proof.judge(&Proof { serial, session, identity: stat.identity, len, checksum, boot, file_system, mount })?;
+    let agent_id = agent_id.unwrap_or(&proof.agent_id).clone();
+    proof.judge(&Proof {
+        agent_id,
+        serial,
+        session,
+        identity: stat.identity,
+        len,
+        checksum,
+        boot,
+        file_system,
+        mount,
+    })?;
     let bounds = records::decode(session, &bytes)?;
     match bounds.len() <= BOUNDS_MAX {
         true => Ok((session, bounds)),
@@ -248,7 +262,8 @@ impl<F> SectionFile<F> {
         let Machine { boot, file_system } = self.machine;
         let (serial, session, len, checksum) = (self.serial, self.session, open.len, open.checksum);
         let mount = self.mount;
-        let proof = Proof { serial, session, identity, len, checksum, boot, file_system, mount };
+        let agent_id = self.agent_id.clone();
+        let proof = Proof { agent_id, serial, session, identity, len, checksum, boot, file_system, mount };
         let bytes = proof.encode().map_err(unfit)?;
         let (new, name) = (&self.place.proof_new, &self.place.proof);
         step("remove the left-over of a proof", self.disk.unlink(new))?;

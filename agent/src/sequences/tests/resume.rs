@@ -4,16 +4,20 @@ use super::*;
 use crate::holder::LeaseView;
 use crate::minter::kit::{held, parameters};
 use crate::serial_file::{SectionsFreshReason, SectionsStart};
-use common::parameters::{ClusterId, SessionId};
+use common::parameters::{AgentId, ClusterId, SessionId};
 
 const LEASE_MS: u32 = 1_500;
 /// What a new owner waits.
 const WAIT: Duration = Duration::from_millis(1_546);
 
+fn name_of_agent() -> AgentId {
+    "test-1".parse().unwrap()
+}
+
 /// Another process over the files of `kit`; `renewed`: a master renews its lease at once, or denies it.
 async fn start(kit: &Kit, addresses: &[String], renewed: bool) -> (Agent, SectionsStart) {
     let opened = kit.open();
-    let (file, start) = opened.sections(SessionId(rand::random()));
+    let (file, start) = opened.sections(&name_of_agent(), SessionId(rand::random()));
     let resumed = opened.start == crate::serial_file::StartKind::Resumed;
     let leases = held(7).into_iter().map(|(token_type, view)| match view {
         LeaseView::Held(grant) if resumed => (token_type, LeaseView::Resumed(grant)),
@@ -115,7 +119,7 @@ async fn a_session_whose_leases_are_denied_is_another_one_for_its_sections() {
         other != session && masters.with(|state| state.keeps[asked..].iter().all(|(_, keep)| keep.session == other))
     );
     kill(agent).await;
-    let (file, start) = kit.open().sections(SessionId(9));
+    let (file, start) = kit.open().sections(&name_of_agent(), SessionId(9));
     assert_eq!(start, SectionsStart::Fresh(SectionsFreshReason::NoBounds));
     assert!(file.bounds().is_empty());
 }
@@ -151,6 +155,6 @@ async fn without_a_disk_numbers_are_given_on_and_nothing_is_left_to_go_on_with()
     assert!(agent.sequences.counts.unwritten.load(Ordering::Relaxed) > 0);
     assert!(!beside(".bounds").exists());
     kill(agent).await;
-    let (_, start) = kit.open().sections(SessionId(9));
+    let (_, start) = kit.open().sections(&name_of_agent(), SessionId(9));
     assert_eq!(start, SectionsStart::Fresh(SectionsFreshReason::NoBounds));
 }

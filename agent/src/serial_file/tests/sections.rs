@@ -4,6 +4,7 @@ use super::*;
 use crate::sequence::{Bound, Bounds};
 use crate::serial_file::section_records::SectionsFreshReason;
 use common::namespace::GeneratorName;
+use common::parameters::AgentId;
 use common::sequence::Section;
 
 const SERVES: SessionId = SessionId(0x5e55);
@@ -11,6 +12,10 @@ const OTHER: SessionId = SessionId(0x07e5);
 
 fn name() -> GeneratorName {
     "orders".parse().unwrap()
+}
+
+fn agent() -> AgentId {
+    "agent-1".parse().unwrap()
 }
 
 fn bounds(of: &[(u32, u64)]) -> Bounds {
@@ -43,7 +48,7 @@ impl Process {
 
     fn start_on(home: &Home, disk: &FaultyDisk) -> Self {
         let opened = home.open_on(disk, THIRD).unwrap();
-        let (file, start) = opened.sections(OTHER);
+        let (file, start) = opened.sections(&agent(), OTHER);
         Self { opened, file, start }
     }
 
@@ -287,11 +292,20 @@ fn without_the_serial_files_session_there_are_no_sections() {
     let disk = home.disk();
     disk.plan.lock().unwrap().boot = Some("0b".parse().unwrap());
     let opened = open_on(Arc::new(disk), Arc::new(home.place()), AfterReboot::Resume, THIRD).unwrap();
-    assert_eq!((&opened.start, opened.sections(OTHER).1), (&StartKind::Resumed, fresh(SectionsFreshReason::Reboot)));
+    assert_eq!(
+        (&opened.start, opened.sections(&agent(), OTHER).1),
+        (&StartKind::Resumed, fresh(SectionsFreshReason::Reboot))
+    );
+    // Masters raise sections for the agent of that name alone.
+    let home = served(true);
+    let opened = home.open_on(&home.disk(), THIRD).unwrap();
+    let renamed = opened.sections(&"agent-2".parse().unwrap(), OTHER);
+    assert_eq!((renamed.0.session(), renamed.1), (OTHER, fresh(SectionsFreshReason::AgentId)));
+    drop(opened);
     // The lineage leaves room for a second copy.
     let home = served(true);
     let opened = Opened { renew_first: true, ..home.open_on(&home.disk(), THIRD).unwrap() };
-    assert_eq!(opened.sections(OTHER).1, fresh(SectionsFreshReason::SecondCopy));
+    assert_eq!(opened.sections(&agent(), OTHER).1, fresh(SectionsFreshReason::SecondCopy));
 }
 
 #[test]
