@@ -122,11 +122,7 @@ impl KeyQuery {
     )
 )]
 pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
-    let (head, _) = request.into_parts();
-    let query = KeyQuery::of(&head.uri, &["n", "g", "forward"], agent.batch_max);
-    let n = query.as_ref().ok().and_then(|query| query.n).unwrap_or(1);
-    let answered = agent.one(&place, query, n, &head).await;
-    agent.or_told(answered, place.as_ref().map_or("", |Path((name, _))| name), n, &head)
+    agent.one_told(place, request, &["n", "g", "forward"], 1).await
 }
 
 /// The last number that may have been given for a key; nothing is given.
@@ -147,10 +143,7 @@ pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: 
     )
 )]
 pub(super) async fn current(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
-    let (head, _) = request.into_parts();
-    let query = KeyQuery::of(&head.uri, &["g", "forward"], agent.batch_max);
-    let answered = agent.one(&place, query, 0, &head).await;
-    agent.or_told(answered, place.as_ref().map_or("", |Path((name, _))| name), 1, &head)
+    agent.one_told(place, request, &["g", "forward"], 0).await
 }
 
 /// Numbers of many keys at once.
@@ -227,6 +220,15 @@ impl Agent {
             self.tell(Kind::Sequence, name, n, caller, &problem);
             problem.into_response()
         })
+    }
+
+    /// A call for numbers of one key: as many as it says, or `n`.
+    async fn one_told(&self, place: Place, request: Request, allowed: &[&str], n: u32) -> Response {
+        let (head, _) = request.into_parts();
+        let query = KeyQuery::of(&head.uri, allowed, self.batch_max);
+        let n = query.as_ref().ok().and_then(|query| query.n).unwrap_or(n);
+        let answered = self.one(&place, query, n, &head).await;
+        self.or_told(answered, place.as_ref().map_or("", |Path((name, _))| name), n.max(1), &head)
     }
 
     /// `n` numbers of one key; with `n` 0 the last that may have been given.

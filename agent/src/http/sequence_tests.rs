@@ -70,6 +70,30 @@ async fn each_key_has_numbers_of_its_own_in_every_media_type() {
 }
 
 #[tokio::test]
+async fn the_list_of_generators_has_them_with_what_is_served_here() {
+    let site = site().await;
+    let row = async || {
+        let all = site.get("/generators").await.json();
+        let row = all.as_array().unwrap().iter().find(|row| row["name"] == "orders").cloned().unwrap();
+        let status = site.get("/status").await.json();
+        assert!(status["generators"].as_array().unwrap().contains(&row), "{status}");
+        row
+    };
+    let of = |served, loaded| {
+        json!({
+            "name": "orders", "kind": "sequence", "step": 100, "per": "key",
+            "sequence": {
+                "width": 63, "keys_per_section": 10, "sections": 429_496_730u32, "set": "default",
+                "served": served, "waiting": 0, "loaded": loaded,
+            },
+        })
+    };
+    assert_eq!(row().await, of(0, 0), "nobody asked for a key");
+    assert_eq!(site.get("/sequence/orders/42").await.text(), "1\n");
+    assert_eq!(row().await, of(1, 1));
+}
+
+#[tokio::test]
 async fn bad_input_has_a_code_and_costs_no_number() {
     let site = site().await;
     assert_eq!(site.get("/sequence/orders/42").await.text(), "1\n");

@@ -1,12 +1,14 @@
 //! When masters are asked to keep our sections, and what their answers mean.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::bounds::Bounds;
 use super::held::{Held, HeldRange};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::KeepReply;
 use common::time::{BootMs, SpanMs};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The shortest lease of sections that makes sense,
 pub const LEASE_MIN: SpanMs = SpanMs(100);
@@ -58,13 +60,21 @@ struct Link {
 pub struct Allocator {
     links: Vec<Link>,
     names: BTreeMap<GeneratorName, Held>,
+    /// What this session gave before the process was started.
+    former: Arc<Bounds>,
 }
 
 impl Allocator {
     /// At so many masters' addresses. They are asked at once.
     pub fn new(links: usize, now: BootMs) -> Self {
         let link = Link { lease: None, next: now, asked: None, answers: false };
-        Self { links: vec![link; links], names: BTreeMap::new() }
+        Self { links: vec![link; links], names: BTreeMap::new(), former: Arc::default() }
+    }
+
+    /// Goes on with sections of which this session gave so much before the process was started: for those that are listed under the same
+    /// `g` there is nobody to wait for, since that process waited, and has ended.
+    pub fn resume(&mut self, former: Arc<Bounds>) {
+        self.former = former;
     }
 
     /// How long a lease is, as far as is known: the longest that any of them said, so that whoever waits for one to end waits long enough.
@@ -129,14 +139,17 @@ impl Allocator {
         let wait = SpanMs(self.lease().max(lease).0.saturating_mul(WAIT_PERCENT) / 100 + 1);
         let mut changed = BTreeSet::new();
         for sections in &kept.reply.sections {
-            // Nobody ever had what has its first owner: there is nobody to wait for.
-            let since = if sections.g == Generation(1) { kept.received } else { kept.received + wait };
-            let listed = HeldRange { from: sections.from.0, to: sections.to.0, g: sections.g, since, until };
             let held = match self.names.get_mut(&sections.name) {
                 Some(held) => held,
                 None => self.names.entry(sections.name.clone()).or_default(),
             };
-            held.hear(listed);
+            let g = sections.g;
+            for (from, to, resumed) in self.former.parts(&sections.name, sections.from.0, sections.to.0, g) {
+                // Nobody ever had what has its first owner: there is nobody to wait for, either.
+                let at_once = resumed || g == Generation(1);
+                let since = if at_once { kept.received } else { kept.received + wait };
+                held.hear(HeldRange { from, to, g, since, until });
+            }
             if !changed.contains(&sections.name) {
                 changed.insert(sections.name.clone());
             }
@@ -219,6 +232,23 @@ mod tests {
         let mut allocator = Allocator::new(1, BootMs(0));
         allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 1)).unwrap();
         assert_eq!(standing(&allocator, 10), Standing::Served(Generation(1)));
+    }
+
+    #[test]
+    fn what_a_process_before_gave_as_the_same_owner_is_served_at_once() {
+        let mut allocator = Allocator::new(1, BootMs(0));
+        let mut former = Bounds::default();
+        for (section, g) in [(3, 2), (4, 1)] {
+            former.note(&name(), Section(section), crate::sequence::Bound { g: Generation(g), max_seq: 7 });
+        }
+        allocator.resume(Arc::new(former));
+        allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 2)).unwrap();
+        let at = |section| allocator.held(&name()).unwrap().standing(Section(section), BootMs(10));
+        assert_eq!(at(3), Standing::Served(Generation(2)));
+        let waits = Standing::From(BootMs(10 + 5_151));
+        assert_eq!((at(2), at(4)), (waits, waits), "another owner, and one of which nothing is written");
+        // The span is that of the question of this process.
+        assert_eq!(standing(&allocator, 5_000), Standing::Over(Generation(2)));
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl World {
         let held = self.agents[agent].allocator.held(&self.name)?;
         let Standing::Served(g) = held.standing(SECTION, now) else { return None };
         let definition = &self.definition;
-        let section = self.agents[agent].section.get_or_insert_with(|| SectionState::new(definition, g));
+        let section = self.agents[agent].section.get_or_insert_with(|| SectionState::new(definition, g, 0));
         section.own(g);
         for _ in 0..3 {
             match section.take(definition, 7, 1, true, now) {

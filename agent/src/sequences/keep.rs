@@ -136,7 +136,7 @@ impl Sequences {
         let per_second = calls.saturating_mul(3_000) / lease_ms;
         KeepRequest {
             agent_id: self.settings.agent_id.clone(),
-            session: self.session,
+            session: self.durable.session(),
             cluster: None,
             address: self.settings.address.clone(),
             sets: self.settings.sets.clone(),

@@ -1,37 +1,40 @@
 //! Sequences at an agent: sections that both masters list for this process, the numbers of their keys, and the way to whoever serves the rest.
 //!
-//! [`crate::sequence`] decides; here are the clock, the locks, the masters' connections and those to other agents. Each start of the program
-//! is a session of its own to the masters: one that went on with another's sections could load them from a master that has not heard of the
-//! last raise.
+//! [`crate::sequence`] decides; here are the clock, the locks, the masters' connections and those to other agents. A start of the program is a
+//! session of its own to the masters, unless what the process before wrote down of its sections is proved to be all of it (`durable`): one
+//! that went on without could load sections from a master that has not heard of the last raise.
 //!
 //! Calls read the clock after they were read themselves, and before they take a number; one that has to wait reads it again. No call waits
 //! for ever, and only so many wait at once.
 
 mod counts;
+mod durable;
 mod forward;
 mod keep;
 mod name;
 mod raise;
 mod routes;
 mod serve;
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 pub(crate) mod tests;
 mod unload;
 
 pub use counts::{Counts, SequenceView};
+pub(crate) use name::Name;
 pub use serve::{Answer, Call, Outcome};
 
 use crate::heartbeat::{Caller, Names, source_of_keys};
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::sequence::Allocator;
+use crate::serial_file::{SectionFile, SectionsStart};
 use arc_swap::ArcSwap;
 use common::clock::Clock;
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::{AgentId, SessionId};
+use common::parameters::AgentId;
 use common::sequence::ServedAt;
+use durable::Durable;
 use forward::Forwards;
-use name::Name;
 use raise::Raises;
 use routes::Asks;
 use std::collections::BTreeMap;
@@ -69,8 +72,7 @@ pub struct Sequences {
     minter: Arc<Minter>,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Names>>,
-    /// Of this start.
-    session: SessionId,
+    durable: Durable,
     allocator: Mutex<Allocator>,
     served: ArcSwap<BTreeMap<String, Arc<Name>>>,
     /// Memory of sections and keys, in bytes.
@@ -99,7 +101,7 @@ impl Sequences {
             clock,
             minter,
             names,
-            session: SessionId(rand::random()),
+            durable: Durable::none(),
             allocator: Mutex::new(allocator),
             served: ArcSwap::default(),
             memory: AtomicUsize::new(0),
@@ -114,8 +116,18 @@ impl Sequences {
         }
     }
 
+    /// With this file of bounds; `start` says whether their session goes on.
+    #[must_use]
+    pub fn with_bounds(self, file: SectionFile, start: &SectionsStart) -> Self {
+        Self { durable: Durable::new(file, start), ..self }
+    }
+
     /// Keeps sections, raises bounds and learns routes until `stop`; then the masters are told that this process leaves.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = self.settle() => {}
+        }
         let keeps = (0..self.settings.masters.len()).map(|at| Arc::clone(&self).keep(at, stop.clone()));
         let tasks = async {
             tokio::join!(self.raise(), self.ask_routes(), self.watch_memory());
@@ -200,6 +212,15 @@ impl Sequences {
         };
         for name in self.served.load().values() {
             name.look(now, &mut view);
+        }
+        view
+    }
+
+    /// How things stand with one name: its sections alone.
+    pub fn view_of(&self, name: &str) -> SequenceView {
+        let mut view = SequenceView::default();
+        if let Some(name) = self.served.load().get(name) {
+            name.look(self.clock.boot(), &mut view);
         }
         view
     }

@@ -4,6 +4,7 @@ use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
+use crate::sequence::{Bound, Bounds};
 use common::lease::Generation;
 use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, Raised};
 use common::sequence::Section;
@@ -98,7 +99,7 @@ impl Sequences {
                         *favourite = at;
                     }
                     answered = true;
-                    wanted = self.take_in(wanted, answers);
+                    wanted = self.take_in(wanted, answers).await;
                     if wanted.is_empty() {
                         return;
                     }
@@ -132,7 +133,7 @@ impl Sequences {
         let link = self.link_to(at, link).await?;
         let request = RaiseRequest {
             agent_id: self.settings.agent_id.clone(),
-            session: self.session,
+            session: self.durable.session(),
             cluster: None,
             raises: wanted.iter().map(|one| one.raise.clone()).collect(),
         };
@@ -158,12 +159,23 @@ impl Sequences {
         self.settings.masters.get(at).map(String::as_str).unwrap_or_default()
     }
 
-    /// Takes answers in; those that another master may answer otherwise are given back.
-    fn take_in(&self, wanted: Vec<Wanted>, answers: Vec<Result<Raised, NotRaised>>) -> Vec<Wanted> {
+    /// Takes answers in, once they are written down; those that another master may answer otherwise are given back.
+    async fn take_in(&self, wanted: Vec<Wanted>, answers: Vec<Result<Raised, NotRaised>>) -> Vec<Wanted> {
+        let mut bounds = Bounds::default();
+        for (one, answer) in wanted.iter().zip(&answers) {
+            if let Ok(Raised { max_seq, .. }) = answer {
+                bounds.note(one.name.name(), one.section, Bound { g: one.g, max_seq: *max_seq });
+            }
+        }
+        let durable = self.note(bounds).await;
         let now = self.clock.boot();
         let mut left = Vec::new();
         for (one, answer) in wanted.into_iter().zip(answers) {
             match answer {
+                Ok(_) if !durable => {
+                    add(&self.counts.raises_failed, 1);
+                    self.with_section(&one, |state, _| state.failed(one.g, now));
+                }
                 Ok(_) | Err(NotRaised::UsedUp) => {
                     add(&self.counts.raises, 1);
                     self.with_section(&one, |state, name| state.raised(&name.definition, one.g, answer, now));

@@ -79,6 +79,7 @@ const REFUSED: fn(MintCode) -> Outcome = Outcome::Refused;
 
 impl Sequences {
     /// The next number of a key, or several, if there is nothing to wait for and nothing to tell.
+    #[cfg(feature = "server")]
     #[inline]
     pub(crate) fn try_next(&self, name: &Arc<Name>, slot: Slot, n: u32, call: Call) -> Option<u64> {
         let held = name.held();
@@ -220,7 +221,7 @@ impl Sequences {
             None if !room => return Looked::Done(REFUSED(MintCode::Overloaded)),
             None => {
                 self.account(0, RECORD_LEN);
-                let state = SectionState::new(&name.definition, g);
+                let state = SectionState::new(&name.definition, g, self.durable.given_before(name.name(), section));
                 shard.entry(section.0).or_insert(Entry { state, queued: false })
             }
         };
