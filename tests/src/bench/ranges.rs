@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// A segment for whoever takes hundreds of millions a second: one lasts a moment, as for anybody else.
 pub const LARGE_STEPS: &str = r#"{"kind":"segment","step":100000000,"step_max":1000000000}"#;
+const SEGMENT: &str = "bench-segment";
+const SEQUENCE: &str = "bench-sequence";
 /// Different keys of calls for one key each.
 const KEYS: usize = 1_000;
 /// In a lane's arguments: the number of the round.
@@ -88,83 +90,85 @@ struct Targets {
     first_keys: Vec<u32>,
 }
 
-fn groups(to: &Targets) -> Vec<Group> {
-    let own = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
-    let at = |command: &str, (address, pid): (SocketAddr, u32), more: &[&str]| {
-        let (address, pid) = (address.to_string(), pid.to_string());
-        own(&[&[command, "--target", &address, "--pid", &pid, "--json"], more].concat())
-    };
-    let lane = |key, name, each, args| Lane { key, name, each, args, runs: Vec::new() };
-    let http = |key, name, each, more: &[&str]| lane(key, name, each, at("http", to.agent, more));
-    let (first, keys) = (to.first_keys.first().copied().unwrap_or(0).to_string(), KEYS.to_string());
-    let one_key = ["--path", "/sequence/bench-sequence/{key}", "--first-key", &first, "--keys", &keys];
-    let many = BATCH.to_string();
-    let client = |key, name, each: usize, in_flight: &str| {
-        let mut args =
-            own(&["client", "--name", "bench-sequence", "--json", "--in-flight", in_flight, "--keys", &many]);
-        args.extend(["--batch".to_owned(), each.to_string()]);
-        args.extend(to.agents.iter().flat_map(|(agent, pid)| [format!("--agent={agent}"), format!("--pid={pid}")]));
-        args.extend(to.first_keys.iter().map(|key| format!("--first-key={key}")));
-        lane(key, name, each as f64, args)
-    };
-    let incr = |keys: [&'static str; 2], more: &[&str]| {
+impl Targets {
+    /// A lane with these arguments, which are separated by spaces.
+    fn lane(key: &'static str, name: &'static str, each: usize, args: &str) -> Lane {
+        let args = args.split_whitespace().map(str::to_owned).collect();
+        Lane { key, name, each: each as f64, args, runs: Vec::new() }
+    }
+
+    /// At the first agent, by HTTP.
+    fn http(&self, key: &'static str, name: &'static str, each: usize, more: &str) -> Lane {
+        let (address, pid) = self.agent;
+        Self::lane(key, name, each, &format!("http --target {address} --pid {pid} --json {more}"))
+    }
+
+    /// At both agents, through the client.
+    fn client(&self, key: &'static str, name: &'static str, each: usize, more: &str) -> Lane {
+        let agents = self.agents.iter().map(|(agent, pid)| format!("--agent {agent} --pid {pid} "));
+        let first = self.first_keys.iter().map(|key| format!("--first-key {key} "));
+        let of: String = agents.chain(first).collect();
+        let args = format!("client --name {SEQUENCE} --json --keys {BATCH} --batch {each} {of} {more}");
+        Self::lane(key, name, each, &args)
+    }
+
+    /// At both Redis servers, if there are some.
+    fn incr(&self, keys: [&'static str; 2], more: &str) -> impl Iterator<Item = Lane> {
         let names = ["Redis INCR, in memory", "Redis INCR, appendfsync always"];
-        let servers = to.redis.into_iter().flatten();
-        let args =
-            servers.map(|server| at("resp", server, &[&["--command", "INCR k{key}", "--keys", &many], more].concat()));
-        let lanes = keys.into_iter().zip(names).zip(args);
-        lanes.map(|((key, name), args)| lane(key, name, 1.0, args)).collect::<Vec<_>>()
+        let servers = keys.into_iter().zip(names).zip(self.redis.into_iter().flatten());
+        servers.map(move |((key, name), (address, pid))| {
+            let args = format!("resp --target {address} --pid {pid} --json {more}");
+            let mut lane = Self::lane(key, name, 1, &args);
+            // One argument with a space in it.
+            lane.args.extend(["--command".to_owned(), "INCR k{key}".to_owned()]);
+            lane
+        })
+    }
+}
+
+fn groups(to: &Targets) -> Vec<Group> {
+    let first = to.first_keys.first().copied().unwrap_or(0);
+    let one_key = format!("--path /sequence/{SEQUENCE}/{{key}} --first-key {first} --keys {KEYS}");
+    let (segment, uniq64) = (format!("--path /segment/{SEGMENT} --check decimal"), "--check decimal");
+    let many_keys = format!("--path /sequence/{SEQUENCE} --first-key {first} --body-keys {BATCH} --connections 4");
+    let batch = |path: &str, more: &str| format!("--path {path}?n={BATCH} --connections 16 {more}");
+    let packed = "--accept application/octet-stream";
+    let singles = |keys: [&'static str; 3], incr: [&'static str; 2], depth: usize| {
+        let [of_segment, of_uniq64, of_sequence] = keys;
+        let deep = |args: &str| format!("{args} --depth {depth}");
+        let mut lanes = vec![
+            to.http(of_segment, "GET /segment/NAME", 1, &deep(&segment)),
+            to.http(of_uniq64, "GET /uniq64", 1, &deep(uniq64)),
+            to.http(of_sequence, "GET /sequence/NAME/KEY", 1, &deep(&one_key)),
+        ];
+        lanes.extend(to.incr(incr, &deep(&format!("--keys {KEYS}"))));
+        lanes
     };
-    let (packed, deep) = (["--accept", "application/octet-stream"], ["--depth", "16"]);
-    let of_16 = ["--connections", "16"];
-    let batch =
-        |path: &str, more: &[&str]| own(&[&["--path", &format!("{path}?n={BATCH}")], &of_16[..], more].concat());
-    let batches = |key, name, path: &str, more: &[&str]| {
-        let args = batch(path, more);
-        http(key, name, BATCH as f64, &args.iter().map(String::as_str).collect::<Vec<_>>())
-    };
-    let many_keys =
-        ["--path", "/sequence/bench-sequence", "--first-key", &first, "--body-keys", &many, "--connections", "4"];
-    let segment = ["--path", "/segment/bench-segment", "--check", "decimal"];
-    let both =
-        |one: &[&str], other: &[&str]| [one, other].concat().iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
-    let deep_of = |key, name, args: &[&str]| {
-        let args = both(args, &deep);
-        http(key, name, 1.0, &args.iter().map(String::as_str).collect::<Vec<_>>())
-    };
-    let mut one = vec![
-        http("segment_one", "GET /segment/NAME", 1.0, &segment),
-        http("uniq64_one", "GET /uniq64", 1.0, &["--check", "decimal"]),
-        http("sequence_one", "GET /sequence/NAME/KEY", 1.0, &one_key),
+    let mut one = singles(["segment_one", "uniq64_one", "sequence_one"], ["incr_memory_one", "incr_always_one"], 1);
+    one.push(to.client("client_one", "client with routes, two agents, 64 calls in flight", 1, "--in-flight 64"));
+    let pipelined = singles(
+        ["segment_pipelined", "uniq64_pipelined", "sequence_pipelined"],
+        ["incr_memory_pipelined", "incr_always_pipelined"],
+        16,
+    );
+    let mut many = vec![
+        to.http("sequence_many", "POST /sequence/NAME, 10,000 keys", BATCH, &many_keys),
+        to.client("client_many", "client with routes, two agents, 10,000 keys a call", BATCH, "--in-flight 4"),
     ];
-    one.extend(incr(["incr_memory_one", "incr_always_one"], &[]));
-    one.push(client("client_one", "client with routes, two agents, 64 calls in flight", 1, "64"));
-    let mut pipelined = vec![
-        deep_of("segment_pipelined", "GET /segment/NAME", &segment),
-        deep_of("uniq64_pipelined", "GET /uniq64", &["--check", "decimal"]),
-        deep_of("sequence_pipelined", "GET /sequence/NAME/KEY", &one_key),
+    let whole = format!("--keys {BATCH} --depth {BATCH} --connections 4");
+    many.extend(to.incr(["incr_memory_many", "incr_always_many"], &whole));
+    let (of_segment, of_uniq64) = (format!("/segment/{SEGMENT}"), |form: &str| format!("/uniq64/{form}-{ROUND}"));
+    let batches = vec![
+        to.http("segment_text", "GET /segment/NAME, text", BATCH, &batch(&of_segment, "")),
+        to.http("uniq64_text", "GET /uniq64/NAME, text", BATCH, &batch(&of_uniq64("text"), "")),
+        to.http("segment_packed", "GET /segment/NAME, packed", BATCH, &batch(&of_segment, packed)),
+        to.http("uniq64_packed", "GET /uniq64/NAME, packed", BATCH, &batch(&of_uniq64("packed"), packed)),
     ];
-    pipelined.extend(incr(["incr_memory_pipelined", "incr_always_pipelined"], &deep));
-    let mut many_lanes = vec![
-        http("sequence_many", "POST /sequence/NAME, 10,000 keys", BATCH as f64, &many_keys),
-        client("client_many", "client with routes, two agents, 10,000 keys a call", BATCH, "4"),
-    ];
-    let whole = ["--depth", &many, "--connections", "4"];
-    many_lanes.extend(incr(["incr_memory_many", "incr_always_many"], &whole));
-    let (of_segments, of_uniq64) = ("/segment/bench-segment", "uniq64");
     vec![
         Group { title: "One number a call, 64 connections", lanes: one },
         Group { title: "One number a call, 16 calls pipelined on each of 64 connections", lanes: pipelined },
-        Group {
-            title: "Batches of 10,000",
-            lanes: vec![
-                batches("segment_text", "GET /segment/NAME, text", of_segments, &[]),
-                batches("uniq64_text", "GET /uniq64/NAME, text", &format!("/{of_uniq64}/text-{ROUND}"), &[]),
-                batches("segment_packed", "GET /segment/NAME, packed", of_segments, &packed),
-                batches("uniq64_packed", "GET /uniq64/NAME, packed", &format!("/{of_uniq64}/packed-{ROUND}"), &packed),
-            ],
-        },
-        Group { title: "10,000 keys at once; Redis: 10,000 INCR pipelined; 4 connections", lanes: many_lanes },
+        Group { title: "Batches of 10,000", lanes: batches },
+        Group { title: "10,000 keys at once; Redis: 10,000 INCR pipelined; 4 connections", lanes: many },
     ]
 }
 
@@ -193,7 +197,7 @@ async fn register(cluster: &Cluster, name: &str, definition: &str) -> Result<()>
 
 /// The first keys of a section of each agent. Agents get sections when those are used, and even out what they have.
 async fn first_keys(cluster: &Cluster, agents: &[String]) -> Result<Vec<u32>> {
-    let (url, client) = (cluster.agent_url(0, "sequences/bench-sequence/routes")?, &cluster.client);
+    let (url, client) = (cluster.agent_url(0, &format!("sequences/{SEQUENCE}/routes"))?, &cluster.client);
     let keys = |document: &serde_json::Value| -> Option<Vec<u32>> {
         let per_section = u32::try_from(document.get("keys_per_section")?.as_u64()?).ok()?;
         let routes = document.get("routes")?.as_array()?;
@@ -207,7 +211,7 @@ async fn first_keys(cluster: &Cluster, agents: &[String]) -> Result<Vec<u32>> {
     let began = std::time::Instant::now();
     while known.len() < agents.len() && began.elapsed() < PLACED {
         for section in 0..SECTIONS {
-            client.get(&cluster.agent_url(0, &format!("sequence/bench-sequence/{}", section * 100_000))?).await?;
+            client.get(&cluster.agent_url(0, &format!("sequence/{SEQUENCE}/{}", section * 100_000))?).await?;
         }
         known = keys(&client.get(&url).await?.json()?).unwrap_or_default();
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -220,7 +224,7 @@ async fn first_keys(cluster: &Cluster, agents: &[String]) -> Result<Vec<u32>> {
 async fn use_keys(cluster: &Cluster, first_keys: &[u32]) -> Result<()> {
     for first in first_keys {
         let body: String = (*first..first + BATCH as u32).map(|key| format!("{key}\n")).collect();
-        let url = cluster.agent_url(0, "sequence/bench-sequence")?;
+        let url = cluster.agent_url(0, &format!("sequence/{SEQUENCE}"))?;
         let client = &cluster.client;
         let used = async || {
             let answer = client.ask("POST", &url, body.clone().into_bytes()).await.ok()?;
@@ -246,8 +250,8 @@ pub async fn run(plan: Plan) -> Result<()> {
     if servers.is_none() {
         eprintln!("redis-server is not installed: its figures are left out");
     }
-    register(&cluster, "bench-segment", LARGE_STEPS).await?;
-    register(&cluster, "bench-sequence", r#"{"kind":"sequence"}"#).await?;
+    register(&cluster, SEGMENT, LARGE_STEPS).await?;
+    register(&cluster, SEQUENCE, r#"{"kind":"sequence"}"#).await?;
     let mut agents = Vec::new();
     for agent in &cluster.agents {
         agents.push((agent.daemon.http, agent.rpc_listen, agent.daemon.pid().context("an agent has ended")?));
