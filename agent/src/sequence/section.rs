@@ -123,26 +123,33 @@ impl SectionState {
             self.load();
             return Taken::Wait;
         }
-        let current = self.counters.current(at);
-        let last = current.saturating_add(n.into());
-        if last > definition.width().last() {
-            return Taken::Ended;
+        let (max_seq, end, mut last) = (self.max_seq, definition.width().last(), 0);
+        let full = if room { None } else { Some(Taken::Full) };
+        let stepped = self.counters.step(at, full, |current| {
+            last = current.saturating_add(n.into());
+            if last > end {
+                Err(Taken::Ended)
+            } else if last > max_seq {
+                Err(Taken::Wait)
+            } else {
+                Ok(last)
+            }
+        });
+        match stepped {
+            Ok(()) => {}
+            Err(Taken::Wait) => {
+                self.raise(definition, last);
+                return Taken::Wait;
+            }
+            Err(refused) => return refused,
         }
-        if last > self.max_seq {
-            self.raise(definition, last);
-            return Taken::Wait;
-        }
-        if !room && self.counters.grows(at) {
-            return Taken::Full;
-        }
-        self.counters.set(at, last);
         self.top = self.top.max(last);
         // Asked for before it is needed, so that nobody waits for it.
         let ahead = u64::from(definition.step() / 2);
         if self.top.saturating_add(ahead) >= self.max_seq && self.max_seq < definition.width().last() {
             self.raise(definition, self.max_seq);
         }
-        Taken::From(current.saturating_add(1))
+        Taken::From(last.saturating_sub(n.saturating_sub(1).into()))
     }
 
     /// The last number that may have been given for a key; the next one is larger. `None` if the section is not loaded.

@@ -155,6 +155,19 @@ impl Sequences {
         }
     }
 
+    /// The name as it is served here, if nobody has to be asked about it and its numbers may be given.
+    pub(crate) fn known(&self, name: &str) -> Option<Arc<Name>> {
+        if self.minter.wrong_cluster().is_some() {
+            return None;
+        }
+        self.serve(&self.minter.keyed(name).ok()?).ok()
+    }
+
+    /// Whether numbers of that name may be given still: by a call that learned of the name before.
+    pub(crate) fn gives(&self, name: &Name) -> bool {
+        self.minter.wrong_cluster().is_none() && self.minter.keyed(name.name().as_str()).is_ok()
+    }
+
     /// The name's sections, made when they are needed first.
     fn serve(&self, namespace: &Arc<Namespace>) -> Result<Arc<Name>, Refusal> {
         let text = namespace.name().as_str();
@@ -225,9 +238,9 @@ impl Sequences {
         view
     }
 
-    /// Whether another section or key may be kept.
-    fn has_room(&self) -> bool {
-        (self.memory.load(Ordering::Relaxed) as u64) < self.settings.memory
+    /// Whether another section or key may be kept beside what is accounted for and these bytes.
+    fn has_room(&self, more: usize) -> bool {
+        (self.memory.load(Ordering::Relaxed).saturating_add(more) as u64) < self.settings.memory
     }
 
     /// Counts memory that was taken or given back.
