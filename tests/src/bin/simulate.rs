@@ -60,6 +60,7 @@ struct Sum {
     remedies: BTreeMap<&'static str, u64>,
     ids: u64,
     duplicates: u64,
+    disorder: u64,
     reuses: u64,
     events: u64,
     stuck: u64,
@@ -77,6 +78,7 @@ impl Sum {
         }
         self.ids += outcome.ids;
         self.duplicates += outcome.duplicates;
+        self.disorder += outcome.disorder;
         self.reuses += outcome.reuses;
         self.events += outcome.events;
         self.stuck += outcome.stuck;
@@ -120,11 +122,12 @@ fn main() -> ExitCode {
         sum.hash
     );
     println!(
-        "seeds={seeds} days={} faults={faults} ids={} duplicates={} stuck={}",
+        "seeds={seeds} days={} faults={faults} ids={} duplicates={} stuck={} disorder={}",
         seeds * u64::from(args.days),
         sum.ids,
         sum.duplicates,
-        sum.stuck
+        sum.stuck,
+        sum.disorder
     );
     if sum.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

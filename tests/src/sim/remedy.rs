@@ -65,13 +65,16 @@ impl World {
         let now = WallMs(self.t);
         // By the operator's word the two have forgotten grants: their generations come again, after the floor.
         self.oracle.forgotten = true;
+        self.excuse_order(STEP_MAX);
         for m in self.current {
             self.tell(|| format!("--after-revert on master {m}"));
             self.masters[m].restored = false;
             let ignored = self.mutations.has(Mutation::FloorIgnored);
+            let raised = self.masters[m].loaded().map(|loaded| self.above_all_given(&loaded)).unwrap_or_default();
             self.mend(m, 1, |loaded| {
                 let floor = floor_of(&loaded.identity.parameters, now.max(loaded.observed.clock_high), None);
                 let mut writes = after_revert(loaded, floor, operator(), now);
+                writes.extend(raised);
                 if ignored {
                     writes.push(Write::Caution(Caution::default()));
                 }
@@ -155,6 +158,9 @@ impl World {
             self.masters[m].store = None;
             let mut store = Shelf::format(identity.clone());
             store.commit([Write::Caution(Caution { floor: Some(floor), ..Caution::default() })], 0);
+            store.commit(self.names(), 0);
+            let raised = self.above_all_given(&store.load());
+            store.commit(raised, 0);
             self.masters.push(Master::new(identity.master, Some(store)));
             self.current[slot(identity.master)] = self.masters.len() - 1;
             self.after(STEP_MAX, Event::StartMaster(self.masters.len() - 1));
