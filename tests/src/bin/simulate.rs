@@ -58,6 +58,7 @@ struct Args {
 struct Sum {
     faults: BTreeMap<&'static str, u64>,
     remedies: BTreeMap<&'static str, u64>,
+    given: BTreeMap<&'static str, u64>,
     ids: u64,
     duplicates: u64,
     disorder: u64,
@@ -75,6 +76,9 @@ impl Sum {
         }
         for (kind, count) in &outcome.remedies {
             *self.remedies.entry(kind).or_default() += count;
+        }
+        for (kind, count) in &outcome.given {
+            *self.given.entry(kind).or_default() += count;
         }
         self.ids += outcome.ids;
         self.duplicates += outcome.duplicates;
@@ -109,7 +113,7 @@ fn main() -> ExitCode {
     let sum = sum.into_inner().unwrap_or_default();
     let (seeds, seconds) = (done.into_inner(), began.elapsed().as_secs_f64());
     let faults: u64 = sum.faults.values().sum();
-    for (kind, count) in sum.faults.iter().chain(&sum.remedies) {
+    for (kind, count) in sum.faults.iter().chain(&sum.remedies).chain(&sum.given) {
         println!("{count:>12}  {kind}");
     }
     println!(

@@ -47,6 +47,7 @@ pub struct Sequences {
     served: BTreeMap<Section, i64>,
     /// Numbers.
     pub numbers: u64,
+
 }
 
 impl Oracle {

@@ -64,7 +64,9 @@ pub struct Outcome {
     pub faults: BTreeMap<&'static str, u64>,
     /// What operators did for masters, by kind.
     pub remedies: BTreeMap<&'static str, u64>,
-    /// IDs minted.
+    /// What was given, by kind.
+    pub given: BTreeMap<&'static str, u64>,
+    /// IDs minted, and numbers given.
     pub ids: u64,
     /// IDs minted twice.
     pub duplicates: u64,
@@ -139,10 +141,12 @@ pub fn run(setup: &Setup) -> Outcome {
     world.heal();
     let stuck = world.converge();
     let World { oracle, faults, remedies, hash, events, .. } = world;
+    let given = oracle.given();
     Outcome {
         faults,
         remedies,
-        ids: oracle.ids + oracle.numbers.given + oracle.sequences.numbers,
+        ids: given.values().sum(),
+        given,
         duplicates: oracle.duplicates,
         disorder: oracle.disorder,
         reuses: oracle.reuses,

@@ -109,6 +109,15 @@ impl Oracle {
         Self { offset, ..Self::default() }
     }
 
+    /// What reached clients, by kind.
+    pub fn given(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::from([
+            ("IDs", self.ids),
+            ("numbers in segments", self.numbers.given),
+            ("numbers of keys", self.sequences.numbers),
+        ])
+    }
+
     /// Something does not hold.
     pub fn violated(&mut self, what: impl FnOnce() -> String) {
         self.violations += 1;

@@ -24,8 +24,9 @@ fn operator() -> Actor {
 impl World {
     /// An operator reads what the masters say, and does what it asks for; one thing at a time.
     pub fn look_after_masters(&mut self) {
-        if self.joining.is_some() {
-            return;
+        if let Some(joining) = &self.joining {
+            let survivor = joining.survivor;
+            return self.vouch_for(survivor);
         }
         // Whoever mends something looks at the calendars first, as the manual says.
         let right = |m: &usize| self.masters[*m].wall_off == 0 && self.masters[*m].paused_until <= self.t;
@@ -52,11 +53,21 @@ impl World {
                 // It was behind when it started, and is right now.
                 let down = self.outage(STEP_MAX);
                 self.crash_master(m, down);
-            } else if ledger.is_some_and(|ledger| ledger.mode() == Mode::Syncing) && self.may_vouch(m) {
-                self.tell(|| format!("--vouch-untouched for master {m}"));
-                self.mend(m, 0, |loaded| vouch(loaded, operator(), now));
-                return self.count_remedy("vouch-untouched");
+            } else {
+                self.vouch_for(m);
             }
+        }
+    }
+
+    /// `--vouch-untouched`, if a master waits for that word and it is true: for one that waits for its replacement, too, which alone knows
+    /// how far it raised sections.
+    fn vouch_for(&mut self, m: usize) {
+        let waits = self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.mode() == Mode::Syncing);
+        if waits && self.may_vouch(m) {
+            self.tell(|| format!("--vouch-untouched for master {m}"));
+            let now = WallMs(self.t);
+            self.mend(m, 0, |loaded| vouch(loaded, operator(), now));
+            self.count_remedy("vouch-untouched");
         }
     }
 

@@ -435,7 +435,8 @@ impl World {
         };
         self.masters[m].wait(id, Asker::Agent(caller, asked));
         self.step(m, event);
-        if self.masters[m].asks(id) {
+        // Also if it died of the question.
+        if self.masters[m].asks(id) || self.masters[m].ledger.is_none() {
             self.unanswered(caller);
         }
     }
