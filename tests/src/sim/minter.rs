@@ -153,8 +153,13 @@ impl Effects for Hands<'_, '_> {
     fn write(&mut self, contents: &mut Contents, holdings: &Holdings) -> Result<(), WriteError> {
         let Self { own, shell } = self;
         let held = unbent(holdings, own.mutations);
-        let only_mark96 = own.durable.blocks == contents.blocks;
+        let only_mark96 = own.durable.blocks == contents.blocks
+            && own.durable.header.uniq96_mark != contents.header.uniq96_mark;
+        let only_segments = own.durable.blocks == contents.blocks && !only_mark96;
         own.durable = contents.clone();
+        if own.mutations.has(Mutation::SegmentMarkNotDurable) && only_segments && own.are_marks(&held) {
+            return Ok(());
+        }
         if own.mutations.has(Mutation::Mark96NotDurable) && only_mark96 {
             return Ok(());
         }
@@ -174,9 +179,6 @@ impl Effects for Hands<'_, '_> {
         let Self { own, shell } = self;
         let held = unbent(holdings, own.mutations);
         own.write_deferred(shell);
-        if own.mutations.has(Mutation::SegmentMarkNotDurable) && own.are_marks(&held) {
-            return Ok(());
-        }
         shell.folder.begin();
         let written = own.file.write_holdings(&held);
         shell.ended = shell.ended.or(shell.folder.finish(shell.rng));

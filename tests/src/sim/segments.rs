@@ -49,6 +49,7 @@ impl World {
         for span in places {
             *gave = true;
             self.note(mix(span.from) ^ span.to);
+            self.tell(|| format!("agent {h} gives places {} to {}", span.from, span.to));
             self.oracle.numbers_given(span, session);
         }
         if let Some(Ok(())) = done {
