@@ -1,7 +1,8 @@
 //! Episodes: some minutes in which masters beat every second, allocators keep their sections and clients want numbers of keys, while
 //! more goes wrong than in all the days around, and for shorter.
 
-use super::master::Asker;
+use super::master::{Asker, slot};
+use super::net::Node;
 use super::oracle::Oracle;
 use super::sections::{LEASE, Question};
 use super::swarm::Theme;
@@ -15,6 +16,8 @@ use std::collections::BTreeMap;
 
 /// How long one lasts.
 const SPAN: (i64, i64) = (15_000, 150_000);
+/// How much longer it lasts where a master is about to be replaced.
+const LONGER: i64 = 60_000;
 /// The last one, in which nothing goes wrong: long enough for owners that are gone to be noticed, and for new ones to wait.
 const LAST: i64 = 90_000;
 /// In its second half whatever is to be served is.
@@ -23,6 +26,8 @@ const SETTLED: i64 = LAST / 2;
 const ASKED: (i64, i64) = (30, 600);
 /// Between two things that go wrong, or are wanted by operators.
 const SUDDEN: (i64, i64) = (500, 30_000);
+/// Numbers that one question wants at most.
+const BATCH_MAX: i64 = 40;
 /// How long a question waits.
 const PATIENCE: i64 = LEASE * 3 / 2;
 /// Sections that clients ask for, and keys of each.
@@ -75,25 +80,26 @@ impl Oracle {
         self.sequences.newest.values().map(|record| SectionRecord { max_seq: bound(record), ..record.clone() }).collect()
     }
 
-    /// A number reaches a client: once, in order, and below a bound that was durable before.
-    fn key_given(&mut self, question: &Question, number: u64, by: &str, excused: bool, t: i64) {
-        let Question { section, key, floor, .. } = *question;
+    /// Numbers reach a client: each once, in order, and below a bound that was durable before.
+    fn key_given(&mut self, question: &Question, first: u64, by: &str, excused: bool, t: i64) {
+        let Question { section, key, n, floor, .. } = *question;
+        let last = first + u64::from(n) - 1;
         let sequences = &mut self.sequences;
-        sequences.numbers += 1;
+        sequences.numbers += u64::from(n);
         sequences.served.insert(section, t);
         let durable = sequences.durable.get(&section).copied().unwrap_or_default();
         let greatest = sequences.greatest.entry((section, key)).or_default();
-        *greatest = number.max(*greatest);
-        let twice = super::numbers::add(sequences.given.entry((section, key)).or_default(), number, number + 1);
-        let what = || format!("{number} of key {key} of section {} by {by}", section.0);
+        *greatest = last.max(*greatest);
+        let twice = super::numbers::add(sequences.given.entry((section, key)).or_default(), first, last + 1);
+        let what = || format!("{first} to {last} of key {key} of section {} by {by}", section.0);
         if twice > 0 {
-            self.duplicates += 1;
-            self.violated(|| format!("{}: it was given twice", what()));
+            self.duplicates += twice;
+            self.violated(|| format!("{}: {twice} of them were given before", what()));
         }
-        if number > durable {
+        if last > durable {
             self.violated(|| format!("I14 {}: above {durable}, all that was durable", what()));
         }
-        if number <= floor && !excused {
+        if first <= floor && !excused {
             self.disorder += 1;
             self.violated(|| format!("I16 {}: {floor} was answered before it was asked", what()));
         }
@@ -130,6 +136,12 @@ impl World {
         }
     }
 
+    /// Something has begun that takes longer.
+    pub(super) fn lengthen_episode(&mut self) {
+        self.episode_until += LONGER;
+        self.busy(self.episode_until - self.t);
+    }
+
     /// A process keeps its sections as long as an episode lasts.
     pub(super) fn join_episode(&mut self, h: usize) {
         let wait = self.rng.range(1, LEASE / 3);
@@ -153,7 +165,8 @@ impl World {
         let h = self.who_serves(section).filter(|_| knows).unwrap_or(any);
         let floor = self.oracle.sequences.greatest.get(&(section, key)).copied().unwrap_or_default();
         let until = self.t + PATIENCE;
-        let question = Box::new(Question { section, key, floor, until, passed: false, found: None });
+        let n = if self.rng.chance(0.3) { self.rng.magnitude(1, BATCH_MAX) as u32 } else { 1 };
+        let question = Box::new(Question { section, key, n, floor, until, passed: false, found: None });
         let (delay, life) = (self.latency(), self.hosts[h].life);
         self.after(delay, Event::Question(h, life, question));
     }
@@ -184,8 +197,9 @@ impl World {
         }
         let gap = self.rng.range(SUDDEN.0, SUDDEN.1);
         self.after(gap, Event::Sudden);
-        match self.rng.below(5) {
+        match self.rng.below(6) {
             0 | 1 => self.move_section(),
+            5 => self.lose_what_is_unheard(),
             2 => {
                 let h = self.rng.below(self.swarm.ranges.allocators.min(self.hosts.len()));
                 let span = self.rng.magnitude(300, 3 * LEASE);
@@ -193,6 +207,34 @@ impl World {
             }
             _ if self.t >= self.calm_until => self.inflict_one(),
             _ => {}
+        }
+    }
+
+    /// A master is not heard any more, goes on alone for a while, and is lost or put back to what it was; and whoever served by its word dies
+    /// before it could show anybody else how far it went.
+    fn lose_what_is_unheard(&mut self) {
+        let m = self.current[self.rng.below(2)];
+        let other = self.current[slot(self.masters[m].id.other())];
+        if !self.may_replace(m) || self.t < self.calm_until {
+            return;
+        }
+        let master = &mut self.masters[m];
+        let Some((ledger, store)) = master.ledger.as_ref().zip(master.store.as_mut()) else { return };
+        let backup = (ledger.lsn(), store.snapshot());
+        let span = self.rng.range(500, 4 * LEASE);
+        self.lengthen_episode();
+        self.net.cut(Node::Master(m), Node::Master(other), self.t, self.t + span + LEASE);
+        if self.rng.chance(0.5) {
+            self.masters[m].backup = Some(backup);
+            self.after(span, Event::PutBack(m));
+        } else {
+            let zombie = self.zombie_comes();
+            self.after(span, Event::DeclareLost { lost: m, zombie });
+        }
+        for h in 0..self.swarm.ranges.allocators.min(self.hosts.len()) {
+            if self.rng.chance(0.5) {
+                self.after(span - 1, Event::Kill(h));
+            }
         }
     }
 

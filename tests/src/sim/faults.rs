@@ -4,6 +4,7 @@ use super::disk::{Folder, Mishap, Plan, Point};
 use super::host::Host;
 use super::master::{Master, Step, Trap, slot};
 use super::net::Node;
+use super::sections::LEASE;
 use super::shelf::Shelf;
 use super::swarm::{Fault, Theme};
 use super::world::{Call, Caller, Event, SETTLE, Task, World};
@@ -188,7 +189,11 @@ impl World {
         if self.healed || !self.may_replace(lost) {
             return;
         }
-        let notice = self.rng.magnitude(MOMENT, HOUR_MS);
+        let within = self.t < self.episode_until;
+        let notice = self.rng.magnitude(MOMENT, if within { 4 * LEASE } else { HOUR_MS });
+        if within {
+            self.lengthen_episode();
+        }
         let survivor = if lost == m { there } else { here };
         self.net.cut(Node::Master(lost), survivor, self.t, self.t + notice + 1);
         let unanswered = if self.swarm.theme == Theme::Ended { 0.9 } else { 0.3 };

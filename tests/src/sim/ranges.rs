@@ -41,13 +41,17 @@ impl World {
     /// A master that may have forgotten takes the other one's sections over, and adds nothing.
     pub(super) fn merge_only(&mut self, m: usize, records: &[SectionRecord]) {
         let Some(ledger) = &self.masters[m].ledger else { return };
+        let preps = ledger.sections().preps().filter(|prep| {
+            records.iter().any(|record| record.key == prep.key && record.g >= prep.g)
+        });
+        let overtaken: Vec<Write> = preps.map(|prep| Write::DropSectionPrep(prep.key)).collect();
         let merged = records.iter().map(|record| {
             let merged = rules::merge(ledger.sections().get(&record.key), record);
             let held = merged.peer_has;
             Write::Section(merged.record(record.key.clone()), held)
         });
         let lives = Lives { unproven: false, ..ledger.lives().clone() };
-        let writes = merged.chain([Write::Lives(lives)]).collect();
+        let writes = overtaken.into_iter().chain(merged).chain([Write::Lives(lives)]).collect();
         self.reopen(m, writes, true);
     }
 }

@@ -36,6 +36,8 @@ pub struct Question {
     pub section: Section,
     /// Which of its keys.
     pub key: u32,
+    /// How many numbers.
+    pub n: u32,
     /// The greatest number of the key that somebody had before this was asked.
     pub floor: u64,
     /// Until when somebody waits for the answer.
@@ -59,6 +61,8 @@ pub struct Keys {
     /// What recent calls were about.
     asked: BTreeMap<u64, Vec<Raise>>,
     routes_asked: i64,
+    /// What was raised last, and for which owner; a mutation's only.
+    last: BTreeMap<Section, (Generation, Raised)>,
 }
 
 impl Keys {
@@ -74,6 +78,7 @@ impl Keys {
             turn,
             asked: BTreeMap::new(),
             routes_asked: 0,
+            last: BTreeMap::new(),
         })
     }
 
@@ -97,14 +102,22 @@ impl Keys {
         matches!(self.standing(section, now, mutations), Standing::Served(_))
     }
 
-    fn take(&mut self, question: &Question, g: Generation, now: BootMs) -> Option<Taken> {
+    fn take(&mut self, question: &Question, g: Generation, now: BootMs, mutations: Mutations) -> Option<Taken> {
         let definition = &self.definition;
         let state = self.sections.entry(question.section).or_insert_with(|| SectionState::new(definition, g));
         if state.g() > g {
             return None;
         }
         state.own(g);
-        Some(state.take(definition, question.key, 1, true, now))
+        if let Some((other, late)) = self.last.get(&question.section)
+            && mutations.has(Mutation::RaiseAnswerOfAnotherG)
+            && *other != g
+            && !state.is_loaded()
+        {
+            // The mutation: one that comes late counts for the owner that we are now.
+            state.raised(definition, g, Ok(*late), now);
+        }
+        Some(state.take(definition, question.key, question.n, true, now))
     }
 
     /// What masters are to be asked for now.
@@ -126,20 +139,15 @@ impl Keys {
     }
 
     /// Takes answers in; what another master may answer otherwise is given back.
-    fn raised(
-        &mut self,
-        asked: &[Raise],
-        answers: &[Result<Raised, NotRaised>],
-        now: BootMs,
-        mutations: Mutations,
-    ) -> Vec<Raise> {
+    fn raised(&mut self, asked: &[Raise], answers: &[Result<Raised, NotRaised>], now: BootMs) -> Vec<Raise> {
         let mut left = Vec::new();
         for (raise, answer) in asked.iter().zip(answers) {
             let Some(state) = self.sections.get_mut(&raise.section) else { continue };
-            let any = mutations.has(Mutation::RaiseAnswerOfAnotherG);
-            let g = if any { state.g() } else { raise.g };
+            if let Ok(raised) = answer {
+                self.last.insert(raise.section, (raise.g, *raised));
+            }
             match answer {
-                Ok(_) | Err(NotRaised::UsedUp) => state.raised(&self.definition, g, *answer, now),
+                Ok(_) | Err(NotRaised::UsedUp) => state.raised(&self.definition, raise.g, *answer, now),
                 Err(_) => left.push(raise.clone()),
             }
         }
@@ -261,9 +269,9 @@ impl World {
     }
 
     fn take_number(&mut self, h: usize, life: u32, question: Box<Question>, g: Generation) {
-        let now = self.hosts[h].keys_now(self.t);
+        let (now, mutations) = (self.hosts[h].keys_now(self.t), self.mutations);
         let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
-        let taken = keys.take(&question, g, now);
+        let taken = keys.take(&question, g, now, mutations);
         if let Some(Taken::From(number)) = taken {
             self.note(number);
             self.number_given(&question, number, h, g);
@@ -371,11 +379,11 @@ impl World {
     }
 
     fn on_raised(&mut self, caller: Caller, answers: &[Result<Raised, NotRaised>]) {
-        let (h, mutations) = (caller.host, self.mutations);
+        let h = caller.host;
         let now = self.hosts[h].keys_now(self.t);
         let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
         let asked = keys.asked.get(&caller.rpc).cloned().unwrap_or_default();
-        let left = if answers.is_empty() { asked } else { keys.raised(&asked, answers, now, mutations) };
+        let left = if answers.is_empty() { asked } else { keys.raised(&asked, answers, now) };
         let Some((_, _, masters)) = keys.raising.take_if(|(rpc, _, _)| *rpc == caller.rpc) else { return };
         if left.is_empty() {
             return self.raise_bounds(h);

@@ -312,7 +312,7 @@ impl Ranges {
         let plain = Kind::plain(step, step * growth, spread);
         let plain = (rng.chance(0.6) || all).then_some(plain);
         let step = rng.magnitude(1, 30) as u32;
-        let allowance = u64::from(step) * rng.magnitude(2, 60) as u64;
+        let allowance = u64::from(step) * rng.magnitude(2, if all { 6 } else { 60 }) as u64;
         let sequences = (rng.chance(0.6) || all).then(|| sequences(step, allowance));
         let names = plain.iter().map(|kind| kind.namespace.clone()).chain(sequences.clone()).collect();
         (Self { names, sequences, allocators: rng.range(2, 4) as usize }, plain)
@@ -373,7 +373,8 @@ impl Swarm {
             weights,
             theme,
             replacements_max: match theme {
-                Theme::Replaced | Theme::Ended | Theme::Forgotten | Theme::Ranges => rng.range(1, 3) as usize,
+                Theme::Ranges => rng.range(1, 8) as usize,
+                Theme::Replaced | Theme::Ended | Theme::Forgotten => rng.range(1, 3) as usize,
                 _ => [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
             },
             kinds: [Kind::uniq64(), Kind::strings(rng.range(2, 6) as usize, rng.chance(0.6))]
