@@ -5,6 +5,7 @@ use crate::axes;
 use crate::driver::{Counters, Driver, Refused};
 use crate::ledger::Ledger;
 use crate::registry::AgentRegistry;
+use crate::sequences::{self, Waiting};
 use crate::store::Audit;
 use crate::store::audit::Line;
 use crate::store::reserve::ROOM_MIN;
@@ -26,8 +27,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use web::{
-    AgentRow, AuditRow, AxisRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode, MasterRow, Masters,
-    NamespaceRow, NetworkRow, Page, PoolRow, Seen, SettingsRow, Unavailable, count_pools,
+    AgentRow, AllocatorRow, AuditRow, AxisRow, FlagRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode,
+    MasterRow, Masters, NamespaceRow, NetworkRow, Page, PoolRow, SectionFilter, SectionPage, SectionRow, Seen,
+    SequenceRow, SettingsRow, Unavailable, count_pools,
 };
 
 /// Lines of the audit that are looked through for those about one token.
@@ -79,6 +81,18 @@ impl<A: Audit> Admin<A> {
             })
         }
         .boxed()
+    }
+
+    /// The same, with the sections whose next owners wait.
+    fn look_at_sections<T: Send + 'static>(
+        &self,
+        view: impl FnOnce(&Ledger, Now, &Waiting) -> T + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, Unavailable>> {
+        let counters = Arc::clone(&self.counters);
+        self.look(move |ledger, now| {
+            let waiting = counters.sections.waiting(now.boot, ledger.allocators().lease());
+            view(ledger, now, &waiting)
+        })
     }
 }
 
@@ -222,6 +236,22 @@ impl<A: Audit> Masters for Admin<A> {
         self.look(axes::rows)
     }
 
+    fn sections(
+        &self,
+        filter: SectionFilter,
+        page: SectionPage,
+    ) -> BoxFuture<'_, Result<Vec<SectionRow>, Unavailable>> {
+        self.look_at_sections(move |ledger, now, waiting| sequences::sections(ledger, now, waiting, &filter, &page))
+    }
+
+    fn sequences(&self, set: Option<GeneratorName>) -> BoxFuture<'_, Result<Vec<SequenceRow>, Unavailable>> {
+        self.look_at_sections(move |ledger, now, waiting| sequences::names(ledger, now, waiting, set.as_ref()))
+    }
+
+    fn allocators(&self) -> BoxFuture<'_, Result<Vec<AllocatorRow>, Unavailable>> {
+        self.look(sequences::allocators)
+    }
+
     fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {
         let registry = self.registry.clone();
         self.look(move |ledger, now| agents::rows(ledger, now.wall, registry.all()))
@@ -262,6 +292,10 @@ impl<A: Audit> Masters for Admin<A> {
             // Writing to a String cannot fail.
             let _ = render(&mut text, &self.counters, seen.await.ok(), &pools);
             let _ = axes::metrics(&mut text, &self.axes().await.unwrap_or_default(), &self.counters.axes);
+            let standing =
+                self.look_at_sections(|ledger, now, waiting| sequences::standing(ledger, now, waiting.len()));
+            let standing = standing.await.unwrap_or_default();
+            let _ = sequences::metrics(&mut text, &standing, &self.counters.sections.counts());
             text.push_str(&log::metrics());
             text.push_str(&common::rpc::ended::metrics());
             text

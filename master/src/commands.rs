@@ -4,18 +4,22 @@ use crate::admin::{Admin, audit_row};
 use crate::driver::Refused;
 use crate::lease::{Event, Reply, RequestId};
 use crate::ledger::Ledger;
+use crate::section::rules::home;
+use crate::sequences;
 use crate::store::audit::Line;
 use crate::store::{Audit, StoreError};
 use common::audit::Actor;
 use common::lease::Lease;
+use common::parameters::AgentId;
 use common::rpc::lease::{Changed, Refusal};
+use common::sequence::SectionKey;
 use common::setting::Change;
 use common::time::Now;
 use common::token::TokenKey;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use web::{AuditCheck, AuditFilter, AuditRow, Commands, LeaseRow, LeaseStage, Unavailable};
+use web::{AuditCheck, AuditFilter, AuditRow, Commands, Drained, LeaseRow, LeaseStage, SectionMoved, Unavailable};
 
 /// Lines of the audit that are looked at for one question.
 const SCAN_MAX: usize = 100_000;
@@ -28,6 +32,13 @@ impl<A: Audit> Admin<A> {
         };
         let row = self.look(move |ledger, now| row(ledger, now, key, &lease)).await;
         row.map_err(|_| Refusal::ShuttingDown)
+    }
+
+    async fn begun(&self, event: impl FnOnce(RequestId) -> Event + Send + 'static) -> Result<(), Refusal> {
+        match self.driver.ask(event).await.map_err(refusal)? {
+            Reply::Ordered(begun) => begun,
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// What `read` finds in the audit, on a thread that may wait for the disk.
@@ -70,6 +81,28 @@ impl<A: Audit> Commands for Admin<A> {
                 Reply::Change(changed) => changed,
                 other => Err(unexpected(&other)),
             }
+        }
+        .boxed()
+    }
+
+    fn move_section(&self, key: SectionKey, to: AgentId, by: Actor) -> BoxFuture<'_, Result<SectionMoved, Refusal>> {
+        async move {
+            let (asked, wanted) = (key.clone(), to.clone());
+            self.begun(move |id| Event::MoveSection { id, key: asked, to: wanted, actor: by }).await?;
+            let home = home(key.section).number();
+            Ok(SectionMoved { name: key.name, section: key.section.0, to, home })
+        }
+        .boxed()
+    }
+
+    fn drain(&self, agent_id: AgentId, on: bool, by: Actor) -> BoxFuture<'_, Result<Drained, Refusal>> {
+        async move {
+            let asked = agent_id.clone();
+            self.begun(move |id| Event::Drain { id, agent_id: asked, on, actor: by }).await?;
+            let counted = agent_id.clone();
+            let sections = self.look(move |ledger, _| sequences::count_of_agent(ledger, &counted)).await;
+            let sections = sections.map_err(|_| Refusal::ShuttingDown)?;
+            Ok(Drained { agent_id, draining: on, sections })
         }
         .boxed()
     }

@@ -12,6 +12,7 @@
 
 use crate::lease::{Alarm, Effects, Event, Reply, RequestId, Write};
 use crate::ledger::{Ledger, Snapshot};
+use crate::section_tally::SectionTally;
 use crate::store::{Room, Store};
 use crate::tally::{AxisTally, OpenCalls};
 use crate::watchdog::{self, EndOnPanic, Pulse};
@@ -89,6 +90,8 @@ pub struct Counters {
     pub room: AtomicU64,
     /// What was granted of axes.
     pub axes: AxisTally,
+    /// What was done about sections.
+    pub sections: SectionTally,
 }
 
 /// Starts the loop. Messages to the other master come out of the receiver; `whitelist` follows the ledger's.
@@ -326,6 +329,8 @@ impl<S: Store> Loop<S> {
         self.snapshot.write().unwrap_or_else(PoisonError::into_inner).follow(&self.ledger, &fx.writes);
         let own = (self.ledger.identity().master, self.ledger.run());
         self.open_calls.count(&fx, first, own, &self.counters.axes);
+        let lease = self.ledger.allocators().lease();
+        self.counters.sections.count(&fx, self.clock.link_now().boot, lease);
         for message in fx.messages {
             let frame = self.ledger.frame(message);
             if self.messages.try_send(frame).is_err() {

@@ -24,6 +24,8 @@ pub mod remedy;
 pub mod replication;
 pub mod rpc;
 pub mod section;
+pub mod section_tally;
+mod sequences;
 pub mod setting;
 pub mod store;
 pub mod tally;

@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod faults;
 pub mod file_model;
 pub mod gentle;
+pub mod keyed;
 pub mod lessee;
 pub mod load;
 pub mod model;

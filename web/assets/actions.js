@@ -1,7 +1,7 @@
 "use strict";
 // Changes go through the JSON API, with the page's token: forms with `data-api="METHOD /address"` are sent as JSON, and
 // say how it went. `{name}` in their texts and addresses is filled from the button that opened them, then from their fields, then
-// from the answer. A form with `data-keep` goes on showing what was sent; others are emptied. With `data-json="ID"` the JSON that this element shows is sent in the place of the fields.
+// from the answer. A form with `data-keep` goes on showing what was sent; others are emptied. What `data-also` says, as JSON, is sent with the fields. With `data-json="ID"` the JSON that this element shows is sent in the place of the fields.
 
 const words = JSON.parse(document.querySelector('meta[name="words"]').content);
 const csrf = document.querySelector('meta[name="csrf-token"]').content;
@@ -47,8 +47,12 @@ function bodyOf(form) {
     else if (field.value !== "") body[field.name] = field.value;
   }
   for (const name of (form.dataset.body ?? "").split(" ").filter(Boolean)) body[name] = form.given[name];
-  return body;
+  return { ...body, ...JSON.parse(form.dataset.also ?? "{}") };
 }
+
+// What fields with `data-address` say: it stands in the address, not in the body.
+const addressOf = (form) =>
+  Object.fromEntries([...form.elements].filter((field) => field.dataset.address).map((field) => [field.dataset.address, field.value.trim()]));
 
 async function ask(method, address, body) {
   const headers = { Accept: "application/json" };
@@ -93,7 +97,7 @@ function problemIn(form, text) {
 
 async function send(form, button) {
   const body = bodyOf(form);
-  const [method, address] = fill(form.dataset.api, { ...body, ...form.given }, encodeURIComponent).split(" ");
+  const [method, address] = fill(form.dataset.api, { ...body, ...form.given, ...addressOf(form) }, encodeURIComponent).split(" ");
   problemIn(form, "");
   if (button) [button.dataset.busy, button.disabled] = ["yes", true];
   try {
@@ -135,7 +139,7 @@ function switches(form) {
 
 function confirmed(form) {
   if (!form.dataset.confirm) return;
-  const wanted = fill(form.dataset.confirm, form.given ?? {}, String);
+  const wanted = fill(form.dataset.confirm, { ...form.given, ...addressOf(form) }, String);
   const button = form.querySelector("button[type=submit]");
   const typed = form.querySelector("[data-confirms]") ?? form.querySelector("input[required]");
   button.dataset.unconfirmed = typed.value.trim() === wanted ? "no" : "yes";

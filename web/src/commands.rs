@@ -1,8 +1,11 @@
 //! What the console can have done: one trait, whose every change names who wants it.
 
 use crate::masters::{AuditRow, LeaseRow, Unavailable};
+use crate::sequences::{Drained, SectionMoved};
 use common::audit::Actor;
+use common::parameters::AgentId;
 use common::rpc::lease::{Changed, Refusal};
+use common::sequence::SectionKey;
 use common::setting::Change;
 use common::token::TokenKey;
 use futures::future::BoxFuture;
@@ -33,6 +36,18 @@ pub trait Commands: Send + Sync + 'static {
     /// # Errors
     /// The masters' reason.
     fn change(&self, change: Change, by: Actor) -> BoxFuture<'_, Result<Changed, Refusal>>;
+
+    /// Gives a section of a sequence to another agent. Returns when that is begun.
+    ///
+    /// # Errors
+    /// The masters' reason.
+    fn move_section(&self, key: SectionKey, to: AgentId, by: Actor) -> BoxFuture<'_, Result<SectionMoved, Refusal>>;
+
+    /// Takes all sections away from an agent, or lets it have sections again. Returns when that is begun.
+    ///
+    /// # Errors
+    /// The masters' reason.
+    fn drain(&self, agent_id: AgentId, on: bool, by: Actor) -> BoxFuture<'_, Result<Drained, Refusal>>;
 
     /// Lines of the audit before line number `before`, the newest first, at most `count`; as far back as can be read at
     /// once.

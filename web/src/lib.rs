@@ -19,6 +19,7 @@ mod preferences;
 mod problem;
 mod query;
 mod routes;
+mod sequences;
 mod serve;
 mod shared;
 mod table;
@@ -39,6 +40,10 @@ pub use masters::{
     NetworkRow, Order, Page, PoolRow, Search, Seen, SortBy, Unavailable, count_pools,
 };
 pub use names::{Label, NamespaceFilter, Text};
+pub use sequences::{
+    AllocatorRow, BAR_PARTS_MAX, BarPart, Drained, SectionFilter, SectionHolder, SectionMoved, SectionPage, SectionRow,
+    SectionState, SequenceRow,
+};
 pub use serve::{CONNECTIONS_MAX, serve};
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ pub use crate::table::{LeasePage, Order, Page, Search, Seen, SortBy};
 
 use crate::agents::{AgentRow, SettingsRow};
 use crate::axes::AxisRow;
+use crate::sequences::{AllocatorRow, SectionFilter, SectionPage, SectionRow, SequenceRow};
 use common::about::About;
 #[allow(unused_imports, reason = "the description of the API names it")]
 use common::about::AboutSource;
@@ -74,6 +75,25 @@ pub trait Masters: Send + Sync + 'static {
     /// # Errors
     /// [`Unavailable`] if this master cannot answer now.
     fn axes(&self) -> BoxFuture<'_, Result<Vec<AxisRow>, Unavailable>>;
+
+    /// Sections of sequences that match, ascending by name and section, those beside each other with one owner and one state in one row.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn sections(&self, filter: SectionFilter, page: SectionPage)
+    -> BoxFuture<'_, Result<Vec<SectionRow>, Unavailable>>;
+
+    /// All names of kind `sequence`, by their names, with who serves their sections. Only those of `set`, if it is given.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn sequences(&self, set: Option<GeneratorName>) -> BoxFuture<'_, Result<Vec<SequenceRow>, Unavailable>>;
+
+    /// The agents' sessions that serve sections or could, by their names.
+    ///
+    /// # Errors
+    /// [`Unavailable`] if this master cannot answer now.
+    fn allocators(&self) -> BoxFuture<'_, Result<Vec<AllocatorRow>, Unavailable>>;
 
     /// The agents: those who report, and those who only hold leases; by their names.
     ///

@@ -5,6 +5,7 @@ use crate::commands::AuditFilter;
 use crate::masters::LeaseFilter;
 use crate::names::NamespaceFilter;
 use crate::problem::Problem;
+use crate::sequences::{SectionFilter, SectionPage, section_key};
 use serde::Deserialize;
 use std::str::FromStr;
 use utoipa::IntoParams;
@@ -104,6 +105,56 @@ impl AuditQuery {
             return Err(Problem::bad_parameter(format!("n: 1 to {AUDIT_LINES_MAX} lines at once")));
         }
         Ok((self.before, count))
+    }
+}
+
+/// Rows of sections that one answer holds unless it is said, and at most.
+pub(crate) const SECTION_ROWS: usize = 100;
+/// See [`SECTION_ROWS`].
+pub(crate) const SECTION_ROWS_MAX: usize = 1_000;
+
+/// Which sections.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SectionsQuery {
+    /// Only those of names of this set.
+    #[serde(default)]
+    pub(crate) set: String,
+    /// Only those of this name.
+    #[serde(default)]
+    pub(crate) name: String,
+    /// Only those that this agent has or is to have; a final `*` stands for any ending.
+    #[serde(default)]
+    pub(crate) agent: String,
+    /// Only those after this one: NAME/SECTION.
+    #[serde(default)]
+    after: String,
+    /// How many rows, 1 to 1000; 100 unless it is said.
+    #[param(minimum = 1, maximum = 1000)]
+    n: Option<usize>,
+}
+
+impl SectionsQuery {
+    /// Which ones, and which part of them.
+    pub(crate) fn read(self) -> Result<(SectionFilter, SectionPage), Problem> {
+        let limit = self.n.unwrap_or(SECTION_ROWS);
+        if !(1..=SECTION_ROWS_MAX).contains(&limit) {
+            return Err(Problem::bad_parameter(format!("n: 1 to {SECTION_ROWS_MAX} rows at once")));
+        }
+        let after = match self.after.as_str() {
+            "" => None,
+            text => {
+                let wrong = || Problem::bad_parameter("after: a section as NAME/SECTION, such as inbox/42");
+                Some(section_key(text).ok_or_else(wrong)?)
+            }
+        };
+        let filter = SectionFilter {
+            set: given("set", self.set.trim())?,
+            name: given("name", self.name.trim())?,
+            agent: given("agent", self.agent.trim())?,
+        };
+        Ok((filter, SectionPage { after, limit }))
     }
 }
 

@@ -46,6 +46,7 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .route("/namespaces", get(page))
         .route("/namespaces/{kind}/{name}", get(page))
         .route("/axes", get(page))
+        .route("/sequences", get(page))
         .route("/whitelist", get(page))
         .route("/audit", get(page))
         .route("/designer", get(designer))

@@ -9,15 +9,16 @@ use axum::http::{Request, StatusCode};
 use common::about::{About, AboutSource};
 use common::clock::TestClock;
 use sample::ask::{BODY_MAX, console, few, get, next_parts, watch};
+use sample::sequences::Sequences;
 use sample::{KEY, NOW, Sample, SampleAccounts};
 use std::sync::Arc;
 use tower::ServiceExt as _;
-use web::{AuditRow, Role};
+use web::{AuditRow, Role, SectionState};
 
 const HOSTILE: &str = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'&\r\nevent: parts";
 
 /// Every page, each with the part of the events that belongs to it.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 14] = [
     "/",
     "/leases",
     "/leases/uint2/6",
@@ -25,6 +26,7 @@ const PAGES: [&str; 13] = [
     "/namespaces",
     "/namespaces/string/orders",
     "/axes",
+    "/sequences",
     "/whitelist",
     "/audit",
     "/designer",
@@ -67,8 +69,14 @@ async fn nothing_from_outside_becomes_markup() {
         namespace.definition.token_type = Some(hostile());
         namespace.about = hostile_about();
         state.namespaces = vec![namespace];
+        let mut row = sample::sequences::sections("inbox", (0, 9), SectionState::Served, "edge-01");
+        let mut name = sample::sequences::name_of("inbox", std::slice::from_ref(&row));
+        let mut allocator = sample::sequences::allocator("edge-01", &["default"], 10);
+        (name.set, row.set, row.owner.as_mut().unwrap().http) = (hostile(), hostile(), hostile());
+        (allocator.http, allocator.sets) = (hostile(), vec![hostile()]);
+        state.sequences = Sequences { rows: vec![row], names: vec![name], allocators: vec![allocator] };
     });
-    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 4, 6, 1, 1, 5, 1, 1, 1, 1]) {
+    for (page, shown) in PAGES.into_iter().zip([6, 6, 5, 5, 4, 6, 1, 6, 1, 5, 1, 1, 1, 1]) {
         let (status, _, html) = get(&router, page).await;
         assert_eq!(status, StatusCode::OK, "{page}: {html}");
         let parts =

@@ -16,6 +16,8 @@ pub const LEASE_MAX: SpanMs = SpanMs::seconds(600);
 const LEASE_DEFAULT: SpanMs = SpanMs::seconds(5);
 /// A lease is kept so many times before it would end.
 const KEEPS_A_LEASE: i64 = 3;
+/// Masters are asked at most so often in a lease while calls wait for sections that were given to us: an answer has all of our sections.
+const KEEPS_A_LEASE_MAX: i64 = 25;
 /// Of a lease, in hundredths, that a new owner waits: clocks differ in their rates by a hundredth at most, each of the two.
 const WAIT_PERCENT: i64 = 103;
 /// Sections whose lease ended are remembered for as many leases: listed again under the same `g` they need not wait again.
@@ -46,6 +48,7 @@ struct Link {
     /// What it said last.
     lease: Option<SpanMs>,
     next: BootMs,
+    asked: Option<BootMs>,
     /// Whether it answered last.
     answers: bool,
 }
@@ -60,7 +63,7 @@ pub struct Allocator {
 impl Allocator {
     /// At so many masters' addresses. They are asked at once.
     pub fn new(links: usize, now: BootMs) -> Self {
-        let link = Link { lease: None, next: now, answers: false };
+        let link = Link { lease: None, next: now, asked: None, answers: false };
         Self { links: vec![link; links], names: BTreeMap::new() }
     }
 
@@ -82,7 +85,17 @@ impl Allocator {
     /// A question is being sent.
     pub fn asked(&mut self, at: usize, now: BootMs) {
         if let Some(link) = self.links.get_mut(at) {
+            link.asked = Some(now);
             link.next = now + SpanMs((link.lease.unwrap_or(LEASE_DEFAULT).0 / KEEPS_A_LEASE).max(1));
+        }
+    }
+
+    /// A call waits for a section that a master has given to us, and we were not told yet: those that answer are asked sooner.
+    pub fn hurry(&mut self) {
+        for link in self.links.iter_mut().filter(|link| link.answers) {
+            if let (Some(asked), Some(lease)) = (link.asked, link.lease) {
+                link.next = link.next.min(asked + SpanMs((lease.0 / KEEPS_A_LEASE_MAX).max(1)));
+            }
         }
     }
 
@@ -181,6 +194,24 @@ mod tests {
             allocator.handle(BootMs(6_600), 0, &kept(2_000, 6_600, 3_000, 2)).unwrap();
             assert_eq!(standing(&allocator, 6_600), Standing::Over(Generation(2)));
         }
+    }
+
+    #[test]
+    fn a_section_that_somebody_waits_for_is_heard_of_sooner_and_masters_are_not_flooded() {
+        let mut allocator = Allocator::new(2, BootMs(0));
+        allocator.hurry();
+        assert_eq!(allocator.next_keep(0), Some(BootMs(0)));
+        allocator.asked(0, BootMs(1_000));
+        allocator.asked(1, BootMs(1_000));
+        allocator.handle(BootMs(1_010), 0, &kept(1_000, 1_010, 5_000, 1)).unwrap();
+        assert_eq!(allocator.next_keep(0), Some(BootMs(2_666)));
+        for _ in 0..2 {
+            allocator.hurry();
+            assert_eq!(allocator.next_keep(0), Some(BootMs(1_200)), "a lease has 25 questions at most");
+        }
+        assert_eq!(allocator.next_keep(1), Some(BootMs(2_666)), "that one does not answer");
+        allocator.asked(0, BootMs(1_200));
+        assert_eq!(allocator.next_keep(0), Some(BootMs(2_866)));
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub struct Sequences {
     waiters: Semaphore,
     /// Told whenever something has changed that a waiting call may wait for.
     changed: Notify,
+    /// Told when masters are to be asked sooner which sections are ours.
+    hurried: Notify,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -107,6 +109,7 @@ impl Sequences {
             forwards: Forwards::default(),
             waiters: Semaphore::new(WAITERS_MAX),
             changed: Notify::new(),
+            hurried: Notify::new(),
             settings,
         }
     }

@@ -15,8 +15,9 @@ use tokio::sync::Notify;
 const QUEUE_MAX: usize = 1 << 17;
 /// After a question that no master answered.
 const PAUSE: Duration = Duration::from_millis(100);
-/// For one connection.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(3);
+/// A master that has not answered after a lease, or after this if it is more, is asked by another connection the next time, and the other
+/// one at once: calls wait for it. What it granted in an answer that is late is a gap.
+const ANSWER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// Sections that need a higher bound.
 #[derive(Default)]
@@ -135,19 +136,26 @@ impl Sequences {
             cluster: None,
             raises: wanted.iter().map(|one| one.raise.clone()).collect(),
         };
-        link.raise_sections(request).await
+        let limit = self.lease_in_real().max(ANSWER_TIMEOUT_MIN);
+        let late = |_| CallError::Failed { address: self.address(at).to_owned(), why: "no answer in time".to_owned() };
+        tokio::time::timeout(limit, link.raise_sections(request)).await.map_err(late)?
     }
 
     /// The connection to a master, made anew if there is none.
     pub(super) async fn link_to<'a>(&self, at: usize, link: &'a mut Option<Link>) -> Result<&'a Link, CallError> {
-        let address = self.settings.masters.get(at).map(String::as_str).unwrap_or_default();
+        let address = self.address(at);
         if link.is_none() {
-            let opened = tokio::time::timeout(OPEN_TIMEOUT, Link::open(address, &self.caller(), &self.minter)).await;
+            let opened =
+                tokio::time::timeout(self.open_timeout(), Link::open(address, &self.caller(), &self.minter)).await;
             let late = |_| CallError::Failed { address: address.to_owned(), why: "no connection in time".to_owned() };
             *link = Some(opened.map_err(late)??.0);
         }
         let none = || CallError::Failed { address: address.to_owned(), why: "no connection".to_owned() };
         link.as_ref().ok_or_else(none)
+    }
+
+    fn address(&self, at: usize) -> &str {
+        self.settings.masters.get(at).map(String::as_str).unwrap_or_default()
     }
 
     /// Takes answers in; those that another master may answer otherwise are given back.

@@ -1,7 +1,7 @@
 //! `LeaseService`: what agents ask of a master.
 
 use super::ranges::{
-    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+    KeepReply, KeepRequest, NotMoved, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
 };
 use crate::clock::TestClock;
 use crate::kind::Kind;
@@ -576,6 +576,9 @@ pub enum Refusal {
          --vouch-untouched if it was not copied or put back, then let the new one join"
     )]
     SurvivorUnproven,
+    /// What an operator wants of sections cannot be done.
+    #[error(transparent)]
+    NotMoved(NotMoved),
 }
 
 fn collides(name: &GeneratorName, example: &str) -> String {

@@ -176,3 +176,71 @@ pub struct RoutesReply {
     /// Where to go on, if there are more.
     pub next: Option<Section>,
 }
+
+/// Why a section is not moved, or an agent not drained, as an operator wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+pub enum NotMoved {
+    /// The name has fewer sections.
+    #[error("the sections of this name are numbered 0 to {last}")]
+    NoSuchSection {
+        /// The last one.
+        last: u32,
+    },
+    /// It is being moved already.
+    #[error("this section is on its way to agent '{to}' already: wait until it is there, a few seconds")]
+    UnderWay {
+        /// To whom.
+        to: AgentId,
+    },
+    /// Nobody of that name serves sections.
+    #[error(
+        "no agent of the name '{agent_id}' that serves sequences was heard since the masters started: the list of allocators says who \
+         was"
+    )]
+    NoSuchAgent {
+        /// The name.
+        agent_id: AgentId,
+    },
+    /// It has not kept its sections lately.
+    #[error("agent '{agent_id}' is silent at both masters: start it, or take another one")]
+    Silent {
+        /// The agent.
+        agent_id: AgentId,
+    },
+    /// It serves other sets.
+    #[error(
+        "agent '{agent_id}' does not serve the set '{set}' of this name: start it with --sets {set}, or take another one"
+    )]
+    OtherSet {
+        /// The agent.
+        agent_id: AgentId,
+        /// The set of the name.
+        set: GeneratorName,
+    },
+    /// It stops, or an operator drains it.
+    #[error("agent '{agent_id}' gives its sections away: it stops, or is drained; end its drain, or take another one")]
+    Leaves {
+        /// The agent.
+        agent_id: AgentId,
+    },
+    /// All of its memory for keys is in use.
+    #[error(
+        "agent '{agent_id}' has no memory left for keys: start it with more --sequence-memory, or take another one"
+    )]
+    Full {
+        /// The agent.
+        agent_id: AgentId,
+    },
+    /// Nobody could take its sections.
+    #[error(
+        "no other agent of the set '{set}' could take the sections of this one, and those that nobody serves yet would get nobody: start \
+         another agent with --sets {set} first"
+    )]
+    Alone {
+        /// The set.
+        set: GeneratorName,
+    },
+    /// As many sections are on their way as may be.
+    #[error("as many sections as may be are being moved: wait until some of them are there")]
+    TooManyUnderWay,
+}

@@ -11,6 +11,7 @@ use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
+use common::rpc::ranges::NotMoved;
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, SequenceDefinition};
 use common::setting::SettingKey;
 use common::time::Now;
@@ -210,8 +211,8 @@ where
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
         self.may_give_sections(now)?;
-        self.givable(key).ok_or(Refusal::NobodyTakes)?;
-        let session = self.taker(now, key, to).ok_or(Refusal::NobodyTakes)?;
+        self.movable(key)?;
+        let session = self.taker(now, key, to)?;
         if self.sections.get(key).is_some_and(|held| held.owner.session == session) {
             return Ok(());
         }
@@ -221,11 +222,60 @@ where
         Ok(())
     }
 
-    /// The session of an agent that could take a section.
-    pub(super) fn taker(&self, now: Now, key: &SectionKey, to: &AgentId) -> Option<SessionId> {
-        let sequences = self.sequences_of(&key.name)?;
-        let of_agent = |it: &Candidate| self.allocators.get(it.session).is_some_and(|a| a.said.agent_id == *to);
-        self.candidates(now, sequences.set()).into_iter().find(|it| of_agent(it) && it.has_room()).map(|it| it.session)
+    /// Whether a section may be given to somebody now, as far as that depends on the section and this master knows.
+    pub(super) fn movable(&self, key: &SectionKey) -> Result<(), Refusal> {
+        let (terms, lives) = self.terms_of(&key.name).ok_or(Refusal::NoSuchName)?;
+        if !lives {
+            return Err(Refusal::NameRetired);
+        }
+        if key.section.0 >= terms.sections {
+            return Err(Refusal::NotMoved(NotMoved::NoSuchSection { last: terms.sections.saturating_sub(1) }));
+        }
+        if let Some(prep) = self.sections.prep(key) {
+            return Err(Refusal::NotMoved(NotMoved::UnderWay { to: prep.owner.agent_id.clone() }));
+        }
+        if self.sections.get(key).is_none() && self.sections.len() >= SECTIONS_MAX {
+            return Err(Refusal::TooMany { max: u32::try_from(SECTIONS_MAX).unwrap_or(u32::MAX) });
+        }
+        if self.sections.preps_len() >= PREPS_MAX {
+            return Err(Refusal::NotMoved(NotMoved::TooManyUnderWay));
+        }
+        Ok(())
+    }
+
+    /// The session of an agent that could take a section, or why none of its sessions can: by the one that comes closest to it.
+    pub(super) fn taker(&self, now: Now, key: &SectionKey, to: &AgentId) -> Result<SessionId, Refusal> {
+        let set = self.sequences_of(&key.name).ok_or(Refusal::NoSuchName)?.set();
+        let agent_id = || to.clone();
+        let closest = self.allocators.of_agent(to).map(|(session, it)| {
+            if !self.allocators.is_heard(now.boot, session) {
+                (1, Err(NotMoved::Silent { agent_id: agent_id() }))
+            } else if self.allocators.leaves(it) {
+                (2, Err(NotMoved::Leaves { agent_id: agent_id() }))
+            } else if !it.said.sets.contains(set) {
+                (3, Err(NotMoved::OtherSet { agent_id: agent_id(), set: set.clone() }))
+            } else if it.said.used >= it.said.memory {
+                (4, Err(NotMoved::Full { agent_id: agent_id() }))
+            } else {
+                (5, Ok(session))
+            }
+        });
+        let found = closest.max_by_key(|(near, _)| *near).map(|(_, found)| found);
+        found.unwrap_or_else(|| Err(NotMoved::NoSuchAgent { agent_id: agent_id() })).map_err(Refusal::NotMoved)
+    }
+
+    /// A set of living sequences that nobody could serve if this agent took no sections.
+    pub(super) fn set_left_alone(&self, now: Now, agent_id: &AgentId) -> Option<GeneratorName> {
+        let living = self.settings_table.all().filter(|setting| !setting.value.is_retired());
+        let used = living.filter_map(|setting| Some(setting.value.namespace()?.sequences()?.set()));
+        let used: BTreeSet<&GeneratorName> = used.collect();
+        let its = self.allocators.of_agent(agent_id).flat_map(|(_, it)| &it.said.sets);
+        let its: BTreeSet<&GeneratorName> = its.filter(|set| used.contains(set)).collect();
+        let another = |it: &Candidate| {
+            let others = self.allocators.get(it.session).is_some_and(|it| it.said.agent_id != *agent_id);
+            others && it.has_room()
+        };
+        its.into_iter().find(|set| !self.candidates(now, set).iter().any(another)).cloned()
     }
 
     fn sequences_of(&self, name: &GeneratorName) -> Option<&SequenceDefinition> {

@@ -9,8 +9,8 @@ use common::audit::{Action, Actor, Entry};
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{
-    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotRaised, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
-    Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX,
+    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotMoved, NotRaised, RAISES_MAX, ROUTES_ASKED_MAX,
+    ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX,
 };
 use common::sequence::{Route, Section, SectionKey};
 use common::time::Now;
@@ -137,11 +137,8 @@ where
     ) -> Result<(), Refusal> {
         self.may_serve_sections()?;
         self.may_give_sections(now)?;
-        let (terms, _) = self.terms_of(&key.name).ok_or(Refusal::NoSuchName)?;
-        if key.section.0 >= terms.sections || self.sections.prep(&key).is_some() {
-            return Err(Refusal::NobodyTakes);
-        }
-        self.taker(now, &key, &to).ok_or(Refusal::NobodyTakes)?;
+        self.movable(&key)?;
+        self.taker(now, &key, &to)?;
         let entry = Entry::new(fx.at, actor, Action::MoveSection, &key.to_string(), &format!("to {to}"));
         if self.is_home_of(key.section) {
             self.move_section(now, &key, &to, fx)?;
@@ -153,18 +150,25 @@ where
     }
 
     /// An operator takes all sections away from an agent, or lets it have some again. Kept in memory, at both masters: after both were
-    /// started anew it has to be said again.
+    /// started anew it has to be said again. An order can be taken back at any time; it is given only where sections can go to somebody.
     pub(super) fn on_drain(
         &mut self,
+        now: Now,
         agent_id: AgentId,
         on: bool,
         actor: Actor,
         fx: &mut Effects,
     ) -> Result<(), Refusal> {
         self.may_serve_sections()?;
-        let known = self.allocators.all().any(|(_, it)| it.said.agent_id == agent_id);
-        if on && !known {
-            return Err(Refusal::NobodyTakes);
+        let known = self.allocators.of_agent(&agent_id).next().is_some();
+        if !known && (on || !self.allocators.is_drained(&agent_id)) {
+            return Err(Refusal::NotMoved(NotMoved::NoSuchAgent { agent_id }));
+        }
+        if on {
+            self.may_give_sections(now)?;
+            if let Some(set) = self.set_left_alone(now, &agent_id) {
+                return Err(Refusal::NotMoved(NotMoved::Alone { set }));
+            }
         }
         let detail = if on { "all sections go to others" } else { "it takes sections again" };
         fx.writes.push(Write::Audit(Entry::new(fx.at, actor, Action::Drain, agent_id.as_str(), detail)));

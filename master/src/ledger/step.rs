@@ -72,7 +72,7 @@ impl Ledger<Pairwise> {
                 fx.reply(id, Reply::Ordered(reply));
             }
             Event::Drain { id, agent_id, on, actor } => {
-                let reply = self.on_drain(agent_id, on, actor, fx);
+                let reply = self.on_drain(now, agent_id, on, actor, fx);
                 fx.reply(id, Reply::Ordered(reply));
             }
             Event::Message(frame) => {

@@ -162,10 +162,19 @@ impl Allocators {
         now - heard > SpanMs(lease.0.saturating_add(lease.0 / 10))
     }
 
-    /// Whether a session may be given sections: it is heard at one master at least, does not leave, and nobody drains it.
+    /// Whether a session was heard at one master at least for as long as it may serve.
+    pub fn is_heard(&self, now: BootMs, session: SessionId) -> bool {
+        self.seen.get(&session).and_then(Allocator::heard).is_some_and(|heard| now - heard <= self.lease())
+    }
+
+    /// Whether a session may be given sections: it is heard, does not leave, and nobody drains it.
     pub fn takes(&self, now: BootMs, session: SessionId) -> bool {
-        let fresh = |allocator: &Allocator| allocator.heard().is_some_and(|heard| now - heard <= self.lease());
-        self.seen.get(&session).is_some_and(|allocator| fresh(allocator) && !self.leaves(allocator))
+        self.is_heard(now, session) && self.seen.get(&session).is_some_and(|allocator| !self.leaves(allocator))
+    }
+
+    /// The sessions of an agent that are known. More than one: it was started anew, or two agents have one name.
+    pub fn of_agent(&self, agent_id: &AgentId) -> impl Iterator<Item = (SessionId, &Allocator)> {
+        self.all().filter(move |(_, allocator)| allocator.said.agent_id == *agent_id)
     }
 
     /// Whether its sections are to be moved away.

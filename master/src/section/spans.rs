@@ -63,6 +63,12 @@ impl Spans {
         self.0.values().map(BTreeMap::len).sum()
     }
 
+    /// How many sections there are in them.
+    pub fn sections(&self) -> u64 {
+        let all = self.0.values().flat_map(BTreeMap::iter);
+        all.map(|(from, (to, _))| u64::from(to.saturating_sub(*from))).sum()
+    }
+
     /// All of them, ascending.
     pub fn held(&self) -> impl Iterator<Item = HeldSections> {
         self.0.iter().flat_map(|(name, spans)| {
@@ -119,6 +125,7 @@ mod tests {
                 let held: Vec<_> = spans.held().map(|span| (span.from.0, span.to.0, span.g.0)).collect();
                 prop_assert_eq!(&held, &naive(&all));
                 prop_assert_eq!(spans.len(), held.len());
+                prop_assert_eq!(usize::try_from(spans.sections()).unwrap(), all.len());
                 prop_assert_eq!(spans.is_empty(), all.is_empty());
                 let backwards: Vec<u32> = spans.from_the_end().map(|(_, section)| section.0).collect();
                 prop_assert_eq!(backwards, all.keys().rev().copied().collect::<Vec<_>>());

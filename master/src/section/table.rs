@@ -111,6 +111,43 @@ impl SectionTable {
         })
     }
 
+    /// The names of which there are sections or proposals, from `from` on.
+    pub fn names(&self, from: Option<&GeneratorName>) -> impl Iterator<Item = &GeneratorName> {
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        self.names.range::<GeneratorName, _>((from, Bound::Unbounded)).map(|(name, _)| name)
+    }
+
+    /// All of a name from `from` on, ascending: the record, the proposal, or both.
+    pub fn of_name(
+        &self,
+        name: &GeneratorName,
+        from: Section,
+    ) -> impl Iterator<Item = (Section, Option<&Held>, Option<&Proposed>)> {
+        self.names.get(name).into_iter().flat_map(move |sections| {
+            let mut records = sections.records.range(from..).peekable();
+            let mut preps = sections.preps.range(from..).peekable();
+            std::iter::from_fn(move || {
+                let next = match (records.peek(), preps.peek()) {
+                    (Some((record, _)), Some((prep, _))) => **record.min(prep),
+                    (Some((record, _)), None) => **record,
+                    (None, Some((prep, _))) => **prep,
+                    (None, None) => return None,
+                };
+                let held = records.next_if(|(section, _)| **section == next).map(|(_, held)| held);
+                let prep = preps.next_if(|(section, _)| **section == next).map(|(_, prep)| prep);
+                Some((next, held, prep))
+            })
+        })
+    }
+
+    /// The first and the last section of a name of which there is a record or a proposal.
+    pub fn ends(&self, name: &GeneratorName) -> Option<(Section, Section)> {
+        let Sections { records, preps } = self.names.get(name)?;
+        let first = records.keys().next().into_iter().chain(preps.keys().next()).min()?;
+        let last = records.keys().next_back().into_iter().chain(preps.keys().next_back()).max()?;
+        Some((*first, *last))
+    }
+
     /// Those of a name above `after` and up to `to` (`None`: to the end of the name) of which there is a record.
     pub fn between(&self, after: Option<&SectionKey>, to: Option<&SectionKey>) -> Vec<SectionKey> {
         let keys = self.after(after).map(|(key, _)| key);
@@ -306,6 +343,24 @@ mod tests {
         table.drop_prep(&key("a", 2));
         table.put(&key("a", 2), held(2, 8, 0, 0));
         assert_eq!((listed(&table, 7), listed(&table, 8)), (vec![(1, 2, 1), (3, 4, 1)], vec![(2, 3, 2)]));
+    }
+
+    #[test]
+    fn records_and_proposals_of_a_name_come_together_in_order() {
+        let mut table = SectionTable::default();
+        assert_eq!(table.ends(&"a".parse().unwrap()), None);
+        [1, 3, 4].into_iter().for_each(|at| table.put(&key("a", at), held(1, 7, 0, 0)));
+        [0, 3, 9].into_iter().for_each(|at| table.put_prep(record("a", at, 2, 8, 0)));
+        table.put(&key("b", 5), held(1, 7, 0, 0));
+        let all = |from| {
+            let all = table.of_name(&"a".parse().unwrap(), Section(from)).collect::<Vec<_>>();
+            all.into_iter().map(|(at, held, prep)| (at.0, held.is_some(), prep.is_some())).collect::<Vec<_>>()
+        };
+        let whole = [(0, false, true), (1, true, false), (3, true, true), (4, true, false), (9, false, true)];
+        assert_eq!((all(0), all(4)), (whole.to_vec(), whole[3..].to_vec()));
+        assert_eq!(table.ends(&"a".parse().unwrap()), Some((Section(0), Section(9))));
+        let names = |from: &str| table.names(Some(&from.parse().unwrap())).map(|it| it.as_str()).collect::<Vec<_>>();
+        assert_eq!((names("a"), names("aa"), table.names(None).count()), (vec!["a", "b"], vec!["b"], 2));
     }
 
     #[test]

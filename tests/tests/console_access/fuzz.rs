@@ -163,6 +163,8 @@ fn fitting(rng: &mut StdRng, name: &str) -> Option<Value> {
         "epoch" => of(rng, &["2024-01-01T00:00:00Z", "2015-06-01T00:00:00.5Z"]),
         "unit_ms" => of(rng, &["1", "10", "1000"]),
         "fields" => of(rng, &["zero:1,time:41,token:10,serial:12", "time:35,token:8,serial:10"]),
+        "agent" => of(rng, &["agent-1", "agent-*", "nobody"]),
+        "after" => of(rng, &["fuzz1/7", "fuzz1"]),
         "range" => json!(format!("10.{}.0.0/16", rng.random_range(0..8))),
         _ => return None,
     })

@@ -2,6 +2,7 @@
 
 use super::caller::{Answer, Caller, everybody};
 use serde_json::{Value, json};
+use tests::cluster::until;
 
 /// One call that the console describes.
 #[derive(Clone, Debug)]
@@ -45,17 +46,27 @@ pub(crate) fn pages(token: &str) -> Vec<String> {
     pages
 }
 
+/// Whom calls are about.
+struct Victims {
+    /// Of a held `uint2` lease.
+    token: String,
+    /// An agent that serves sequences.
+    agent: String,
+}
+
 /// A path and a body with which the call would do something, if it were let in.
-fn effective(call: &Call, token: &str) -> (String, Value) {
+fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value) {
     let named = match (call.method.as_str(), call.path.as_str()) {
         (_, "/api/users/{name}" | "/api/users/{name}/role" | "/api/users/{name}/password") => "victim",
         (_, "/api/keys/{name}") => "victim-key",
         (_, "/api/namespaces/{name}/retire" | "/api/namespaces/{name}/about") => "victim-name",
         (_, "/api/axes/{name}/raise") => "victim-axis",
+        (_, "/api/sections/{name}/{section}/move") => "victim-seq",
         _ => "unnamed",
     };
     let path = call.path.replace("{name}", named).replace("{type}", "uint2").replace("{token}", token);
     let path = path.replace("{id}", "3574880000000000").replace("/api/layout", "/api/layout?layout=snowflake");
+    let path = path.replace("{section}", "7").replace("{agent}", agent);
     let body = match (call.method.as_str(), call.path.as_str()) {
         ("GET", _) | (_, "/logout" | "/login") => Value::Null,
         ("POST", "/api/users") => json!({"name": "intruder", "password": "correct horse", "role": "admin"}),
@@ -67,6 +78,8 @@ fn effective(call: &Call, token: &str) -> (String, Value) {
         ("POST", "/api/namespaces/{name}/retire") => json!({"confirm": "victim-name"}),
         ("PUT", "/api/namespaces/{name}/about") => json!({"owner": "an intruder", "labels": {"a": "b"}}),
         ("POST", "/api/axes/{name}/raise") => json!({"to": 1_000, "confirm": "victim-axis"}),
+        ("POST", "/api/sections/{name}/{section}/move") => json!({"to": agent, "confirm": "victim-seq/7"}),
+        ("POST", "/api/allocators/{agent}/drain") => json!({"drain": true, "confirm": agent}),
         ("POST", "/api/whitelist") => json!({"range": "10.0.0.0/8"}),
         ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8"}),
         ("POST", "/api/leases/{type}/{token}/terminate") => json!({"confirm": format!("uint2/{token}")}),
@@ -80,7 +93,7 @@ fn effective(call: &Call, token: &str) -> (String, Value) {
 /// Everything that a change could change, as the console shows it.
 async fn state(admin: &Caller) -> Vec<Value> {
     let mut all = Vec::new();
-    let settings = ["/api/users", "/api/keys", "/api/whitelist", "/api/namespaces", "/api/axes"];
+    let settings = ["/api/users", "/api/keys", "/api/whitelist", "/api/namespaces", "/api/axes", "/api/sections"];
     for path in settings.into_iter().chain(["/api/leases", "/api/audit?n=1000"]) {
         let answer = admin.get(path).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -143,9 +156,16 @@ pub(crate) async fn walk(admin: &Caller, token: &str) -> usize {
         ("/api/keys", json!({"name": "victim-key", "role": "viewer"})),
         ("/api/namespaces", json!({"name": "victim-name", "kind": "uniq64"})),
         ("/api/namespaces", json!({"name": "victim-axis", "kind": "segment"})),
+        ("/api/namespaces", json!({"name": "victim-seq", "kind": "sequence"})),
     ] {
         assert_eq!(admin.ask("POST", path, &body).await.status, 201);
     }
+    let allocator = || async {
+        let all = admin.get("/api/allocators").await.json();
+        all[0]["agent_id"].as_str().map(str::to_owned)
+    };
+    let agent = until("an agent serves sequences", allocator).await.unwrap();
+    let victims = &Victims { token: token.to_owned(), agent };
     let everybody = everybody(admin).await;
     let nobody = Caller::nobody(admin.console);
     let (calls, _) = described(&nobody).await;
@@ -153,19 +173,19 @@ pub(crate) async fn walk(admin: &Caller, token: &str) -> usize {
     let before = state(reader).await;
     let mut asked = 0;
     for call in &calls {
-        asked += refused(call, &nobody, &everybody, token).await;
+        asked += refused(call, &nobody, &everybody, victims).await;
         assert_eq!(state(reader).await, before, "{} {} changed something", call.method, call.path);
     }
     for page in pages(token) {
         asked += page_is_closed(&page, &nobody, &everybody).await;
     }
     assert_eq!(state(reader).await, before, "a page changed something");
-    asked + admitted(&calls, &everybody, token).await
+    asked + admitted(&calls, &everybody, victims).await
 }
 
 /// Asks for one call as everybody who may not. How often.
-async fn refused(call: &Call, nobody: &Caller, everybody: &[(&str, Caller, Caller)], token: &str) -> usize {
-    let (path, body) = effective(call, token);
+async fn refused(call: &Call, nobody: &Caller, everybody: &[(&str, Caller, Caller)], victims: &Victims) -> usize {
+    let (path, body) = effective(call, victims);
     let mut asked = 0;
     let mut expect = async |caller: &Caller, method: &str, status: u16, code: &str, why: &str| {
         let answer = caller.ask(method, &path, &body).await;
@@ -267,7 +287,7 @@ async fn page_is_closed(page: &str, nobody: &Caller, everybody: &[(&str, Caller,
 }
 
 /// Everybody may what the description says.
-async fn admitted(calls: &[Call], everybody: &[(&str, Caller, Caller)], token: &str) -> usize {
+async fn admitted(calls: &[Call], everybody: &[(&str, Caller, Caller)], victims: &Victims) -> usize {
     let mut asked = 0;
     for call in calls.iter().filter(|call| call.method == "GET") {
         for (role, person, key) in everybody {
@@ -275,7 +295,7 @@ async fn admitted(calls: &[Call], everybody: &[(&str, Caller, Caller)], token: &
                 continue;
             }
             for caller in [person, key] {
-                let answer = caller.get(&effective(call, token).0).await;
+                let answer = caller.get(&effective(call, victims).0).await;
                 let fine = answer.status == 200 || (call.path == "/login" && answer.status == 303);
                 assert!(fine, "{} as {role}: {answer:?}", call.path);
                 assert_headers(&answer, &call.path);

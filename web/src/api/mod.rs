@@ -5,6 +5,7 @@ mod axes;
 mod layout;
 mod lease;
 pub(crate) mod read;
+mod sequences;
 mod setting;
 
 use crate::auth::{Role, Source, Who, login};
@@ -16,6 +17,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use common::audit::Actor;
 use common::rpc::lease::Refusal;
+use common::rpc::ranges::NotMoved;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -86,6 +88,10 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(setting::register))
         .routes(routes!(axes::axes))
         .routes(routes!(axes::raise))
+        .routes(routes!(sequences::sections))
+        .routes(routes!(sequences::move_section))
+        .routes(routes!(sequences::allocators))
+        .routes(routes!(sequences::drain))
         .routes(routes!(layout::layout))
         .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
         .routes(routes!(accounts::me))
@@ -199,6 +205,10 @@ impl core::convert::From<Refusal> for Problem {
             Refusal::NotRaised { .. } => (S::CONFLICT, "not_raised"),
             Refusal::NameRetired => (S::CONFLICT, "generator_exists"),
             Refusal::Collides { .. } => (S::CONFLICT, "generator_conflict"),
+            Refusal::NotMoved(NotMoved::NoSuchSection { .. } | NotMoved::NoSuchAgent { .. }) => {
+                (S::NOT_FOUND, "not_found")
+            }
+            Refusal::NotMoved(_) | Refusal::NobodyTakes => (S::CONFLICT, "not_moved"),
             Refusal::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded"),
             _ => (S::SERVICE_UNAVAILABLE, "masters_unavailable"),
         };

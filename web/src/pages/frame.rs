@@ -125,6 +125,7 @@ fn links(w: &'static Words, role: Role, what: &What) -> Vec<Link> {
         link("/agents", w.agents, "agents", matches!(what, What::Agents(_))),
         link("/namespaces", w.namespaces, "namespaces", matches!(what, What::Namespaces(_) | What::Name(_))),
         link("/axes", w.axes, "axes", *what == What::Axes),
+        link("/sequences", w.sequences, "sequences", matches!(what, What::Sequences(_))),
         link("/whitelist", w.whitelist, "whitelist", *what == What::Whitelist),
         link("/audit", w.audit, "audit", matches!(what, What::Audit(_))),
         link("/designer", w.designer, "designer", *what == What::Static(Static::Designer)),

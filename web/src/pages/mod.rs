@@ -16,6 +16,7 @@ mod name;
 mod names;
 mod overview;
 mod picture;
+mod sequences;
 mod settings;
 mod status;
 mod tables;
@@ -32,7 +33,7 @@ use crate::commands::Commands;
 use crate::masters::{Masters, Unavailable};
 use crate::names::NamespaceFilter;
 use crate::problem::Problem;
-use crate::query::{NamespacesQuery, given};
+use crate::query::{NamespacesQuery, SectionsQuery, given};
 use crate::words::{Lang, Words};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query};
@@ -60,6 +61,7 @@ pub(crate) enum What {
     Namespaces(NamespaceFilter),
     Name(name::NameView),
     Axes,
+    Sequences(sequences::SequencesView),
     Whitelist,
     Audit(audit::AuditView),
     /// Pages of which only the frame changes by itself.
@@ -123,6 +125,7 @@ pub(crate) async fn parts(context: &Context<'_>, view: &View, snapshot: &Snapsho
         What::Namespaces(filter) => names::parts(&page, filter, &mut parts).await?,
         What::Name(name) => name::parts(&page, name, &mut parts).await?,
         What::Axes => axes::parts(&page, &mut parts).await?,
+        What::Sequences(view) => sequences::parts(&page, view, &mut parts).await?,
         What::Whitelist => tables::whitelist(&page, &mut parts).await?,
         What::Audit(audit) => audit::parts(&page, audit, &mut parts).await?,
         What::Static(_) => {}
@@ -145,6 +148,7 @@ pub(crate) async fn page(context: &Context<'_>, visitor: &Visitor, what: What) -
         What::Namespaces(filter) => names::page(frame, filter, &parts)?,
         What::Name(name) => name::page(masters, frame, name, &parts).await?,
         What::Axes => axes::page(frame, &parts)?,
+        What::Sequences(view) => sequences::page(masters, frame, view, &parts).await?,
         What::Whitelist => tables::whitelist_page(frame, &parts)?,
         What::Audit(audit) => audit::page(frame, audit, &parts)?,
         What::Static(Static::Settings) => settings::page(masters, frame).await?,
@@ -201,6 +205,7 @@ impl<S: Send + Sync> FromRequestParts<S> for What {
             "/agents" => Self::Agents(query::<agents::AgentsQuery, S>(head, state).await?.try_into()?),
             "/namespaces" => Self::Namespaces(query::<NamespacesQuery, S>(head, state).await?.try_into()?),
             "/axes" => query::<Nothing, S>(head, state).await.map(|_| Self::Axes)?,
+            "/sequences" => Self::Sequences(query::<SectionsQuery, S>(head, state).await?.try_into()?),
             "/whitelist" => Self::Whitelist,
             "/audit" => Self::Audit(query::<audit::AuditViewQuery, S>(head, state).await?.try_into()?),
             "/designer" => Self::Static(Static::Designer),

@@ -4,27 +4,30 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "made-up rows, never input")]
 
 pub(crate) mod ask;
+pub(crate) mod sequences;
 
 use common::about::{About, AboutSource};
 use common::account::{ApiKey, Login, SecretHash, User};
 use common::audit::{Action, Actor};
 use common::clock::TestClock;
 use common::kind::Kind;
-use common::namespace::Definition;
-use common::parameters::{MasterId, SessionId};
+use common::namespace::{Definition, GeneratorName};
+use common::parameters::{AgentId, MasterId, SessionId};
 use common::rpc::lease::{Changed, Mode, Refusal};
+use common::sequence::SectionKey;
 use common::setting::{Change, Outcome, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use futures::future::BoxFuture;
+use sequences::Sequences;
 use sha2::{Digest as _, Sha256};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use web::{
-    Accounts, AgentRow, AgentState, AuditCheck, AuditFilter, AuditRow, Auth, AuthSettings, AxisRow, CallsRow,
-    CapacityRow, Commands, ExtentRow, FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow, LeaseStage, MasterMode,
-    MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow, ReportRow, Role, Seen, SettingsRow,
-    Unavailable,
+    Accounts, AgentRow, AgentState, AllocatorRow, AuditCheck, AuditFilter, AuditRow, Auth, AuthSettings, AxisRow,
+    CallsRow, CapacityRow, Commands, Drained, ExtentRow, FlagRow, HeldRow, LeaseFilter, LeasePage, LeaseRow,
+    LeaseStage, MasterMode, MasterRow, Masters, NameUseRow, NamespaceRow, NetworkRow, Page, PoolRow, ReportRow, Role,
+    SectionFilter, SectionMoved, SectionPage, SectionRow, Seen, SequenceRow, SettingsRow, Unavailable,
 };
 
 /// 2026-11-20T13:05:06Z.
@@ -45,6 +48,7 @@ pub(crate) struct State {
     pub(crate) agents: Vec<AgentRow>,
     pub(crate) namespaces: Vec<NamespaceRow>,
     pub(crate) axes: Vec<AxisRow>,
+    pub(crate) sequences: Sequences,
     pub(crate) ready: Result<(), String>,
     pub(crate) test_clock: Option<TestClock>,
     pub(crate) unavailable: Option<Unavailable>,
@@ -62,6 +66,7 @@ impl Sample {
             agents: Vec::new(),
             namespaces: Vec::new(),
             axes: Vec::new(),
+            sequences: Sequences::default(),
             ready: Ok(()),
             test_clock: None,
             unavailable: None,
@@ -126,6 +131,23 @@ impl Masters for Sample {
 
     fn axes(&self) -> BoxFuture<'_, Result<Vec<AxisRow>, Unavailable>> {
         self.answer(|state| state.axes.clone())
+    }
+
+    fn sections(
+        &self,
+        filter: SectionFilter,
+        page: SectionPage,
+    ) -> BoxFuture<'_, Result<Vec<SectionRow>, Unavailable>> {
+        self.answer(|state| state.sequences.page(&filter, &page))
+    }
+
+    fn sequences(&self, set: Option<GeneratorName>) -> BoxFuture<'_, Result<Vec<SequenceRow>, Unavailable>> {
+        let of_set = |row: &&SequenceRow| set.as_ref().is_none_or(|set| set.as_str() == row.set);
+        self.answer(|state| state.sequences.names.iter().filter(of_set).cloned().collect())
+    }
+
+    fn allocators(&self) -> BoxFuture<'_, Result<Vec<AllocatorRow>, Unavailable>> {
+        self.answer(|state| state.sequences.allocators.clone())
     }
 
     fn agents(&self) -> BoxFuture<'_, Result<Vec<AgentRow>, Unavailable>> {
@@ -294,6 +316,20 @@ impl Commands for SampleAccounts {
             }
         };
         Box::pin(std::future::ready(answer))
+    }
+
+    fn move_section(&self, key: SectionKey, to: AgentId, by: Actor) -> BoxFuture<'_, Result<SectionMoved, Refusal>> {
+        self.done.lock().unwrap().push(format!("{} moves {key} to {to}", by.who()));
+        let refusal = self.refusal.lock().unwrap().clone();
+        let moved = SectionMoved { name: key.name, section: key.section.0, to, home: 2 };
+        Box::pin(std::future::ready(refusal.map_or(Ok(moved), Err)))
+    }
+
+    fn drain(&self, agent_id: AgentId, on: bool, by: Actor) -> BoxFuture<'_, Result<Drained, Refusal>> {
+        self.done.lock().unwrap().push(format!("{} drains {agent_id}: {on}", by.who()));
+        let refusal = self.refusal.lock().unwrap().clone();
+        let drained = Drained { agent_id, draining: on, sections: 7 };
+        Box::pin(std::future::ready(refusal.map_or(Ok(drained), Err)))
     }
 
     fn find_in_audit(

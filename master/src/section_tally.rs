@@ -1,0 +1,180 @@
+//! What this master did about sections of sequences since it started, for the metrics, and which of them changed their owner just now,
+//! for the console.
+//!
+//! Counted by the loop, as with axes: the ledger itself counts nothing of it. A move is counted where the section is at home, so that both
+//! masters' figures together are all moves.
+
+use crate::lease::{Effects, Reply, Write};
+use common::rpc::peer::PeerMessage;
+use common::rpc::ranges::NotRaised;
+use common::sequence::{SectionKey, SectionRecord};
+use common::time::{BootMs, SpanMs};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Sections whose next owner waits that are remembered at most; further ones are shown as served a little early.
+pub const RECENT_MAX: usize = 16_384;
+
+/// Counts since the start, and what changed its owner of late.
+#[derive(Debug, Default)]
+pub struct SectionTally {
+    keeps: AtomicU64,
+    raises: AtomicU64,
+    moves: AtomicU64,
+    refused: [AtomicU64; 4],
+    /// When this master began to list each for its next owner.
+    recent: Mutex<BTreeMap<SectionKey, BootMs>>,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SectionCounts {
+    /// Calls by which allocators keep their sections that were answered with the list of them.
+    pub keeps: u64,
+    /// Bounds that were raised.
+    pub raises: u64,
+    /// Sections at home here that got another owner.
+    pub moves: u64,
+    /// Raises that were refused, in the order of [`REASONS`].
+    pub refused: [u64; 4],
+}
+
+/// Why raises are refused, as the metrics name it.
+pub const REASONS: [&str; 4] = ["other_owner", "allowance", "used_up", "unknown"];
+
+const fn reason(why: NotRaised) -> usize {
+    match why {
+        NotRaised::OtherOwner => 0,
+        NotRaised::Allowance => 1,
+        NotRaised::UsedUp => 2,
+        NotRaised::Unknown => 3,
+    }
+}
+
+/// How long calls may wait for the next owner after it was listed: until its next call for its sections, a third of the lease, and then
+/// for as long as the one before it may serve.
+const fn wait(lease: SpanMs) -> SpanMs {
+    SpanMs(lease.0.saturating_mul(137) / 100)
+}
+
+impl SectionTally {
+    /// The counts as they are now.
+    pub fn counts(&self) -> SectionCounts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SectionCounts {
+            keeps: read(&self.keeps),
+            raises: read(&self.raises),
+            moves: read(&self.moves),
+            refused: self.refused.each_ref().map(read),
+        }
+    }
+
+    /// Sections whose next owner probably still waits, with `lease` as long as allocators may serve.
+    pub(crate) fn waiting(&self, now: BootMs, lease: SpanMs) -> BTreeMap<SectionKey, BootMs> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.retain(|_, since| now - *since < wait(lease));
+        recent.clone()
+    }
+
+    /// What a round of the loop did is durable and about to be told.
+    pub(crate) fn count(&self, fx: &Effects, now: BootMs, lease: SpanMs) {
+        let add = |counter: &AtomicU64, more: usize| {
+            counter.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
+        };
+        for (_, reply) in &fx.replies {
+            match reply {
+                Reply::Keep(Ok(_)) => add(&self.keeps, 1),
+                Reply::Raise(Ok(raises)) => {
+                    add(&self.raises, raises.iter().flatten().filter(|raised| raised.max_seq > raised.from).count());
+                    for refused in raises.iter().filter_map(|raised| raised.as_ref().err()) {
+                        self.refused.get(reason(*refused)).into_iter().for_each(|counter| add(counter, 1));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let moved: Vec<&SectionRecord> = moved(fx).collect();
+        add(&self.moves, moved.len());
+        let confirmed = fx.messages.iter().filter_map(|message| match message {
+            PeerMessage::ConfirmSections { records } => Some(records),
+            _ => None,
+        });
+        let confirmed = confirmed.flatten().filter(|record| record.g.0 > 1);
+        let mut new = moved.into_iter().chain(confirmed).peekable();
+        if new.peek().is_none() {
+            return;
+        }
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.retain(|_, since| now - *since < wait(lease));
+        for record in new {
+            if recent.len() < RECENT_MAX || recent.contains_key(&record.key) {
+                recent.insert(record.key.clone(), now);
+            }
+        }
+    }
+}
+
+/// The records that a proposal of this master became: each is written just after the proposal is dropped.
+fn moved(fx: &Effects) -> impl Iterator<Item = &SectionRecord> {
+    let pairs = fx.writes.iter().zip(fx.writes.iter().skip(1));
+    pairs.filter_map(|pair| match pair {
+        (Write::DropSectionPrep(key), Write::Section(record, _)) if record.key == *key && record.g.0 > 1 => {
+            Some(record)
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::RequestId;
+    use crate::section::tests::record;
+    use common::rpc::ranges::{KeepReply, Raised};
+
+    const LEASE: SpanMs = SpanMs(5_000);
+
+    #[test]
+    fn keeps_and_raises_are_counted_by_what_they_were_answered() {
+        let tally = SectionTally::default();
+        let raised = |from, max_seq| Ok(Raised { from, max_seq });
+        let raises = vec![raised(0, 9), raised(9, 9), Err(NotRaised::Allowance), Err(NotRaised::Unknown)];
+        let keep = KeepReply { lease_ms: 5_000, sections: Vec::new() };
+        let replies = [Reply::Keep(Ok(keep)), Reply::Raise(Ok(raises)), Reply::Kept];
+        let replies = replies.into_iter().map(|reply| (RequestId(0), reply)).collect();
+        tally.count(&Effects { replies, ..Effects::default() }, BootMs(0), LEASE);
+        let counts = SectionCounts { keeps: 1, raises: 1, moves: 0, refused: [0, 1, 0, 1] };
+        assert_eq!(tally.counts(), counts);
+        assert!(tally.waiting(BootMs(0), LEASE).is_empty());
+    }
+
+    #[test]
+    fn a_move_is_counted_at_home_and_known_at_both_until_the_next_owner_serves() {
+        let (home, other) = (SectionTally::default(), SectionTally::default());
+        let [first, second, raised] = [("a", 1, 1), ("a", 3, 2), ("b", 5, 7)].map(|(n, at, g)| record(n, at, g, 7, 0));
+        let became =
+            |record: &SectionRecord| [Write::DropSectionPrep(record.key.clone()), Write::Section(record.clone(), 0)];
+        let mut writes = [became(&first), became(&second)].concat();
+        writes.push(Write::Section(raised, 0));
+        home.count(&Effects { writes, ..Effects::default() }, BootMs(0), LEASE);
+        let messages = vec![PeerMessage::ConfirmSections { records: vec![first, second.clone()] }];
+        other.count(&Effects { messages, ..Effects::default() }, BootMs(0), LEASE);
+        assert_eq!((home.counts().moves, other.counts().moves), (1, 0));
+        for tally in [home, other] {
+            let waiting = tally.waiting(BootMs(6_849), LEASE);
+            assert!(waiting.len() == 1 && waiting.contains_key(&second.key));
+            assert!(tally.waiting(BootMs(6_850), LEASE).is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let tally = SectionTally::default();
+        let most = u32::try_from(RECENT_MAX).unwrap();
+        let records = (0..=most).map(|at| record("a", at, 2, 7, 0)).collect();
+        let messages = vec![PeerMessage::ConfirmSections { records }];
+        tally.count(&Effects { messages, ..Effects::default() }, BootMs(0), LEASE);
+        assert_eq!(tally.waiting(BootMs(1), LEASE).len(), RECENT_MAX);
+    }
+}

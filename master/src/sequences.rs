@@ -1,0 +1,337 @@
+//! What the console and the metrics show of sequences: who serves which sections, what is under way, and who could serve.
+
+use crate::ledger::Ledger;
+use crate::section::{Held, Proposed};
+use crate::section_tally::{REASONS, SectionCounts};
+use common::namespace::GeneratorName;
+use common::parameters::{AgentId, SessionId};
+use common::sequence::{Section, SectionKey, SequenceDefinition};
+use common::setting::SettingKey;
+use common::time::{BootMs, Now};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use web::{
+    AllocatorRow, BAR_PARTS_MAX, BarPart, SectionFilter, SectionHolder, SectionPage, SectionRow, SectionState,
+    SequenceRow,
+};
+
+/// Sections whose next owner was listed just now.
+pub(crate) type Waiting = BTreeMap<SectionKey, BootMs>;
+
+/// How the sections of a name are, while one passes over them.
+struct States<'a> {
+    ledger: &'a Ledger,
+    now: Now,
+    waiting: &'a Waiting,
+    /// Of each owner whether it is silent: looked up once.
+    silent: BTreeMap<SessionId, bool>,
+}
+
+impl<'a> States<'a> {
+    fn new(ledger: &'a Ledger, now: Now, waiting: &'a Waiting) -> Self {
+        Self { ledger, now, waiting, silent: BTreeMap::new() }
+    }
+
+    fn of(
+        &mut self,
+        name: &GeneratorName,
+        section: Section,
+        held: Option<&Held>,
+        prep: Option<&Proposed>,
+    ) -> SectionState {
+        let Some(held) = held.filter(|_| prep.is_none()) else { return SectionState::Proposed };
+        let session = held.owner.session;
+        let (ledger, now) = (self.ledger, self.now.boot);
+        if *self.silent.entry(session).or_insert_with(|| ledger.allocators().silent(now, session)) {
+            return SectionState::Unserved;
+        }
+        let waits = !self.waiting.is_empty() && self.waiting.contains_key(&SectionKey { name: name.clone(), section });
+        if waits { SectionState::Waiting } else { SectionState::Served }
+    }
+}
+
+/// What is said of a name, retired or not.
+fn definition<'a>(ledger: &'a Ledger, name: &GeneratorName) -> Option<&'a SequenceDefinition> {
+    let setting = ledger.settings_table().get(&SettingKey::Namespace(name.clone()))?;
+    setting.value.namespace()?.sequences()
+}
+
+/// Sections that match, ascending, those beside each other with one owner and one state in one row. It stops with the page.
+pub(crate) fn sections(
+    ledger: &Ledger,
+    now: Now,
+    waiting: &Waiting,
+    filter: &SectionFilter,
+    page: &SectionPage,
+) -> Vec<SectionRow> {
+    let mut states = States::new(ledger, now, waiting);
+    let mut rows: Vec<SectionRow> = Vec::new();
+    let first = page.after.as_ref().map(|after| &after.name);
+    for name in ledger.sections().names(first.max(filter.name.as_ref())) {
+        let definition = definition(ledger, name);
+        let of_set = |set: &GeneratorName| definition.is_some_and(|it| it.set() == set);
+        if filter.name.as_ref().is_some_and(|wanted| wanted < name) {
+            break;
+        }
+        if !filter.set.as_ref().is_none_or(of_set) {
+            continue;
+        }
+        let set = definition.map(|it| it.set().to_string()).unwrap_or_default();
+        let after = page.after.as_ref().filter(|after| after.name == *name);
+        let Some(from) = after.map_or(Some(0), |after| after.section.0.checked_add(1)) else { continue };
+        for (section, held, prep) in ledger.sections().of_name(name, Section(from)) {
+            let its = |agent_id: Option<&AgentId>| match (&filter.agent, agent_id) {
+                (Some(wanted), agent_id) => agent_id.is_some_and(|agent_id| wanted.matches(agent_id)),
+                (None, _) => true,
+            };
+            if !its(held.map(|it| &it.owner.agent_id)) && !its(prep.map(|it| &it.owner.agent_id)) {
+                continue;
+            }
+            let state = states.of(name, section, held, prep);
+            if let Some(last) = rows.last_mut()
+                && joins(last, name, section, state, (held, prep))
+            {
+                let g = g_of(held, prep);
+                (last.to, last.max_seq) = (section.0, None);
+                (last.g_from, last.g_to) = (last.g_from.min(g), last.g_to.max(g));
+            } else if rows.len() >= page.limit {
+                return rows;
+            } else {
+                rows.push(row(name, &set, section, state, (held, prep)));
+            }
+        }
+    }
+    rows
+}
+
+type Known<'a> = (Option<&'a Held>, Option<&'a Proposed>);
+
+fn g_of(held: Option<&Held>, prep: Option<&Proposed>) -> u64 {
+    held.map(|it| it.g.0).or(prep.map(|it| it.g.0)).unwrap_or_default()
+}
+
+fn joins(last: &SectionRow, name: &GeneratorName, section: Section, state: SectionState, (held, prep): Known) -> bool {
+    let session = |holder: &Option<SectionHolder>| holder.as_ref().map(|it| it.session);
+    last.to.checked_add(1) == Some(section.0)
+        && last.state == state
+        && session(&last.owner) == held.map(|it| it.owner.session)
+        && session(&last.next) == prep.map(|it| it.owner.session)
+        && last.name == *name
+}
+
+fn row(name: &GeneratorName, set: &str, section: Section, state: SectionState, (held, prep): Known) -> SectionRow {
+    let g = g_of(held, prep);
+    SectionRow {
+        name: name.clone(),
+        set: set.to_owned(),
+        from: section.0,
+        to: section.0,
+        state,
+        g_from: g,
+        g_to: g,
+        owner: held.map(|it| it.owner.as_ref().into()),
+        next: prep.map(|it| it.owner.as_ref().into()),
+        max_seq: held.map(|it| it.max_seq),
+    }
+}
+
+/// All names of kind `sequence`, those of one set if one is given, by their names: no more than there may be names.
+pub(crate) fn names(ledger: &Ledger, now: Now, waiting: &Waiting, set: Option<&GeneratorName>) -> Vec<SequenceRow> {
+    let mut states = States::new(ledger, now, waiting);
+    let all = ledger.settings_table().all().filter_map(|setting| {
+        let namespace = setting.value.namespace()?;
+        let definition = namespace.sequences()?;
+        set.is_none_or(|set| set == definition.set())
+            .then(|| (namespace.name(), definition, setting.value.is_retired()))
+    });
+    let all = all.map(|(name, definition, retired)| {
+        let (counts, bar) = drawn(&mut states, name);
+        SequenceRow {
+            name: name.clone(),
+            set: definition.set().to_string(),
+            retired,
+            sections: definition.sections(),
+            keys_per_section: definition.keys_per_section(),
+            counts,
+            bar,
+        }
+    });
+    all.collect()
+}
+
+/// How many sections of a name are in which state, and its bar.
+fn drawn(states: &mut States<'_>, name: &GeneratorName) -> ([u32; 4], Vec<BarPart>) {
+    let table = states.ledger.sections();
+    let Some((first, last)) = table.ends(name) else { return Default::default() };
+    let mut counts = [0_u32; 4];
+    let mut bar = Bar::new(first.0, last.0);
+    for (section, held, prep) in table.of_name(name, first) {
+        let state = states.of(name, section, held, prep);
+        let at = SectionState::ALL.iter().position(|it| *it == state);
+        if let Some(count) = at.and_then(|at| counts.get_mut(at)) {
+            *count = count.saturating_add(1);
+        }
+        let owner = held.map(|it| &it.owner).or(prep.map(|it| &it.owner));
+        bar.add(section.0, state, owner.map(|it| &it.agent_id));
+    }
+    (counts, bar.parts())
+}
+
+/// What a bar is drawn of: exact ranges as long as there are few of them, else columns of one width with who has most of each.
+struct Bar<'a> {
+    first: u32,
+    /// Sections of one column.
+    width: u32,
+    exact: Option<Vec<BarPart>>,
+    column: u32,
+    /// Who has how many of the column at hand.
+    having: BTreeMap<(SectionState, Option<&'a AgentId>), u32>,
+    columns: Vec<BarPart>,
+}
+
+impl<'a> Bar<'a> {
+    fn new(first: u32, last: u32) -> Self {
+        let most = u32::try_from(BAR_PARTS_MAX).unwrap_or(u32::MAX);
+        let all = u64::from(last.saturating_sub(first)) + 1;
+        let width = u32::try_from(all.div_ceil(most.into())).unwrap_or(u32::MAX);
+        Self { first, width, exact: Some(Vec::new()), column: 0, having: BTreeMap::new(), columns: Vec::new() }
+    }
+
+    fn add(&mut self, section: u32, state: SectionState, agent_id: Option<&'a AgentId>) {
+        if let Some(parts) = &mut self.exact {
+            let room = parts.len() < BAR_PARTS_MAX;
+            let joins = |last: &&mut BarPart| {
+                last.to.checked_add(1) == Some(section) && (last.state, last.agent_id.as_ref()) == (state, agent_id)
+            };
+            if let Some(last) = parts.last_mut().filter(joins) {
+                last.to = section;
+            } else if room {
+                let agent_id = agent_id.cloned();
+                parts.push(BarPart { from: section, to: section, state, agent_id, mixed: false });
+            } else {
+                self.exact = None;
+            }
+        }
+        let column = section.saturating_sub(self.first) / self.width;
+        if column != self.column {
+            self.end_column();
+            self.column = column;
+        }
+        let count = self.having.entry((state, agent_id)).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    fn end_column(&mut self) {
+        let most = self.having.iter().max_by_key(|(_, count)| **count);
+        if let Some(((state, agent_id), count)) = most {
+            let from = self.first.saturating_add(self.column.saturating_mul(self.width));
+            let to = from.saturating_add(self.width.saturating_sub(1));
+            let (state, agent_id, mixed) = (*state, agent_id.cloned(), *count < self.width);
+            self.columns.push(BarPart { from, to, state, agent_id, mixed });
+        }
+        self.having.clear();
+    }
+
+    fn parts(mut self) -> Vec<BarPart> {
+        self.end_column();
+        self.exact.unwrap_or(self.columns)
+    }
+}
+
+/// The sessions that either master has heard of, by the names of their agents.
+pub(crate) fn allocators(ledger: &Ledger, now: Now) -> Vec<AllocatorRow> {
+    let known = ledger.allocators();
+    let mut rows: Vec<AllocatorRow> = known
+        .all()
+        .map(|(session, it)| AllocatorRow {
+            agent_id: it.said.agent_id.clone(),
+            session,
+            sets: it.said.sets.iter().map(ToString::to_string).collect(),
+            http: it.said.address.http.clone(),
+            rpc: it.said.address.rpc.clone(),
+            sections: count_of(ledger, session),
+            memory_used: it.said.used,
+            memory_limit: it.said.memory,
+            per_second: it.said.per_second,
+            last_keep: it.here.map(|here| now.wall + (here - now.boot)),
+            silent: known.silent(now.boot, session),
+            draining: known.is_drained(&it.said.agent_id),
+            leaves: it.said.leaves,
+        })
+        .collect();
+    rows.sort_unstable_by(|a, b| (&a.agent_id, a.session).cmp(&(&b.agent_id, b.session)));
+    rows
+}
+
+/// Sections that a session has or is to have.
+fn count_of(ledger: &Ledger, session: SessionId) -> u32 {
+    ledger.sections().counts(session).fold(0, |sum, (_, count)| sum.saturating_add(count))
+}
+
+/// Sections that the sessions of an agent have or are to have.
+pub(crate) fn count_of_agent(ledger: &Ledger, agent_id: &AgentId) -> u32 {
+    let sessions = ledger.allocators().of_agent(agent_id);
+    sessions.fold(0, |sum, (session, _)| sum.saturating_add(count_of(ledger, session)))
+}
+
+/// What the metrics say of the sections and the allocators at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Sections by state, in the order of [`SectionState::ALL`].
+    sections: [u64; 4],
+    heard: u64,
+    silent: u64,
+    drained: u64,
+}
+
+/// Counted from what is kept by owner, without passing over the sections.
+pub(crate) fn standing(ledger: &Ledger, now: Now, waiting: usize) -> Standing {
+    let (table, allocators) = (ledger.sections(), ledger.allocators());
+    let listed = |session| table.listed(session).map_or(0, |spans| spans.sections());
+    let (silent, living): (Vec<SessionId>, Vec<SessionId>) =
+        table.owners().partition(|session| allocators.silent(now.boot, *session));
+    let unserved = silent.into_iter().map(listed).sum();
+    let living: u64 = living.into_iter().map(listed).sum();
+    let waiting = living.min(u64::try_from(waiting).unwrap_or(u64::MAX));
+    let proposed = u64::try_from(table.preps_len()).unwrap_or(u64::MAX);
+    let mut standing =
+        Standing { sections: [living.saturating_sub(waiting), waiting, proposed, unserved], ..Standing::default() };
+    for (session, allocator) in allocators.all() {
+        let of = match allocators.silent(now.boot, session) {
+            true => &mut standing.silent,
+            false if allocators.leaves(allocator) => &mut standing.drained,
+            false => &mut standing.heard,
+        };
+        *of = of.saturating_add(1);
+    }
+    standing
+}
+
+/// How sections stand and what was done about them, in Prometheus' text format. The labels are words of the program, so there are always
+/// as many lines.
+pub(crate) fn metrics(text: &mut String, standing: &Standing, counts: &SectionCounts) -> std::fmt::Result {
+    let mut labelled = |name: &str, kind: &str, help: &str, label: &str, values: &[(&str, u64)]| {
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
+        values.iter().try_for_each(|(value, number)| writeln!(text, "{name}{{{label}=\"{value}\"}} {number}"))
+    };
+    let sections: Vec<_> = SectionState::ALL.iter().map(|it| it.name()).zip(standing.sections).collect();
+    labelled("uniq_master_sections", "gauge", "Sections of sequences, by how they are.", "state", &sections)?;
+    let Standing { heard, silent, drained, .. } = *standing;
+    let allocators = [("heard", heard), ("leaving", drained), ("silent", silent)];
+    let help = "Agents' sessions that serve sections or could; leaving: drained, or about to stop.";
+    labelled("uniq_master_allocators", "gauge", help, "state", &allocators)?;
+    let refused: Vec<_> = REASONS.into_iter().zip(counts.refused).collect();
+    let help = "Raises of sections that were refused.";
+    labelled("uniq_master_section_raises_refused_total", "counter", help, "why", &refused)?;
+    let mut counter = |name: &str, help: &str, value: u64| {
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}")
+    };
+    let help = "Sections at home at this master that got another owner.";
+    counter("uniq_master_section_moves_total", help, counts.moves)?;
+    counter("uniq_master_section_raises_total", "Bounds of sections that were raised.", counts.raises)?;
+    counter("uniq_master_keeps_total", "Calls by which agents keep their sections that were answered.", counts.keeps)
+}
+
+#[cfg(test)]
+#[path = "sequences_tests.rs"]
+mod tests;

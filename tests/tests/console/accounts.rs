@@ -1,0 +1,122 @@
+//! Settings, users and logins.
+
+use super::{click, console_of, go, in_browser, is_clean};
+use anyhow::{Result, ensure};
+use fantoccini::Locator;
+use serde_json::json;
+use tests::browser::{log_in, page_has, try_password, type_into};
+use tests::client::ADMIN_PASSWORD;
+use tests::cluster::Cluster;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, driver, browser| {
+        let home = console_of(cluster, 0);
+        let said = |text: &str| format!("document.getElementById('notes').innerText.includes({})", json!(text));
+        go(browser, &format!("{home}/namespaces")).await?;
+        type_into(browser, "ns-name", "invoices").await?;
+        type_into(browser, "ns-template", "INV-{date:%Y%m%d}-{token}").await?;
+        click(browser, "form.fields button[type=submit]").await?;
+        page_has(browser, "document.querySelector('.problem').innerText.includes('serial')").await?;
+        let noted = driver.log(browser, "browser").await?;
+        ensure!(noted.len() == 1 && noted[0].to_string().contains("400"), "a refusal is noted, and only it: {noted:?}");
+        type_into(browser, "ns-template", "INV-{date:%Y%m%d}-{token}{serial:6}").await?;
+        click(browser, "form.fields button[type=submit]").await?;
+        page_has(browser, &said("Registered invoices.")).await?;
+        page_has(browser, "document.getElementById('namespace-string-invoices').innerText.includes('INV-20')").await?;
+        click(browser, "[data-open=retire][data-name=invoices]").await?;
+        page_has(browser, "document.getElementById('retire-title').innerText.includes('invoices')").await?;
+        type_into(browser, "retire-confirm", "invoice").await?;
+        page_has(browser, "document.querySelector('#retire button[type=submit]').disabled").await?;
+        type_into(browser, "retire-confirm", "invoices").await?;
+        click(browser, "#retire button[type=submit]").await?;
+        page_has(browser, &said("invoices gives no more IDs.")).await?;
+        let row = "document.getElementById('namespace-string-invoices')";
+        page_has(browser, &format!("{row}.innerText.includes('retired') && !{row}.querySelector('button')")).await?;
+
+        go(browser, &format!("{home}/whitelist")).await?;
+        // A button stays that of its network, whatever rows come before it: nobody's click hits another one.
+        let kept = "window.kept = document.querySelector('#rows button'); window.keptRange = kept.dataset.range";
+        browser.execute(kept, Vec::new()).await?;
+        type_into(browser, "range", "10.20.0.0/16").await?;
+        click(browser, "form.fields button[type=submit]").await?;
+        page_has(browser, &said("10.20.0.0/16 may ask for leases.")).await?;
+        page_has(browser, "document.querySelector('#rows tr').innerText.includes('10.20.0.0/16')").await?;
+        page_has(browser, "kept.isConnected && kept.dataset.range === keptRange && keptRange !== '10.20.0.0/16'")
+            .await?;
+        click(browser, "[data-open=disallow][data-range='10.20.0.0/16']").await?;
+        page_has(browser, "document.getElementById('disallow-title').innerText.includes('10.20.0.0/16')").await?;
+        type_into(browser, "disallow-confirm", "10.20.0.0/16").await?;
+        click(browser, "#disallow button[type=submit]").await?;
+        page_has(browser, &said("10.20.0.0/16 may not ask")).await?;
+        page_has(browser, "!document.getElementById('rows').innerText.includes('10.20.')").await?;
+
+        go(browser, &format!("{home}/users")).await?;
+        type_into(browser, "new-name", "jane").await?;
+        type_into(browser, "new-password", "a long password").await?;
+        click(browser, "form[data-api='POST /api/users'] button").await?;
+        page_has(browser, "document.getElementById('user-jane').innerText.includes('viewer')").await?;
+        click(browser, "#user-jane [data-open=role]").await?;
+        browser.find(Locator::Id("role-role")).await?.select_by_value("operator").await?;
+        click(browser, "#role button[type=submit]").await?;
+        page_has(browser, "document.getElementById('user-jane').innerText.includes('operator')").await?;
+        type_into(browser, "key-name", "grafana").await?;
+        click(browser, "form[data-api='POST /api/keys'] button").await?;
+        page_has(browser, "document.querySelector('.secret code').innerText.startsWith('uniq_')").await?;
+        let key = browser.find(Locator::Css(".secret code")).await?.text().await?;
+        let asked = async |key: &str| -> Result<u16> {
+            let request = reqwest::Client::new().get(format!("{home}/api/me")).bearer_auth(key);
+            Ok(request.send().await?.status().as_u16())
+        };
+        ensure!(asked(&key).await? == 200, "the key is accepted");
+        click(browser, "#key-grafana [data-open=remove-key]").await?;
+        type_into(browser, "remove-key-confirm", "grafana").await?;
+        click(browser, "#remove-key button[type=submit]").await?;
+        page_has(browser, "!document.getElementById('key-grafana')").await?;
+        ensure!(asked(&key).await? == 401, "and does not any more");
+        is_clean(driver, browser, std::slice::from_ref(&home)).await?;
+
+        // Both masters end and start: whoever was logged in still is.
+        for master in [0, 1] {
+            ensure!(cluster.master(master)?.daemon.terminate().await?.0.success(), "not a clean stop");
+        }
+        for master in [0, 1] {
+            cluster.master(master)?.daemon.start()?;
+        }
+        cluster.all_ready().await?;
+        go(browser, &format!("{home}/users")).await?;
+        page_has(browser, "document.getElementById('user-jane').innerText.includes('operator')").await?;
+        click(browser, ".self form button").await?;
+        page_has(browser, "location.pathname === '/login'").await?;
+        // A login that ends elsewhere ends the pages it has open, too.
+        log_in(browser, &home, "admin", ADMIN_PASSWORD).await?;
+        browser.execute("fetch('/logout', { method: 'POST', headers: { 'X-CSRF-Token': csrf } })", Vec::new()).await?;
+        page_has(browser, "location.pathname === '/login'").await?;
+        browser.goto(&format!("{home}/users")).await?;
+        page_has(browser, "location.pathname === '/login'").await
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_passwords_lock_out_the_right_one_too() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, _, browser| {
+        let other = console_of(cluster, 1);
+        browser.goto(&format!("{other}/login")).await?;
+        for _ in 0..5 {
+            browser.execute("window.mark = 'sent'", Vec::new()).await?;
+            try_password(browser, "admin", "a wrong password").await?;
+            page_has(browser, "!window.mark && document.querySelector('[role=alert]')").await?;
+            page_has(browser, "document.body.innerText.includes('There is no such user with this password.')").await?;
+        }
+        try_password(browser, "admin", ADMIN_PASSWORD).await?;
+        page_has(browser, "document.body.innerText.includes('Too many failed logins.')").await?;
+        browser.goto(&format!("{other}/leases")).await?;
+        page_has(browser, "location.pathname === '/login'").await
+    })
+    .await
+    .unwrap();
+}

@@ -1,0 +1,99 @@
+//! Sequences: which agent serves what is seen, a section is moved and an agent drained by hand.
+
+use super::{AXE, click, console_of, go, in_browser, is_clean};
+use anyhow::{Result, ensure};
+use fantoccini::Client as Browser;
+use serde_json::json;
+use tests::browser::{accessible, page_has, type_into};
+use tests::cluster::{Cluster, until};
+
+/// Keys of a few sections, so that there is something to see.
+async fn ask_for_keys(cluster: &Cluster) -> Result<()> {
+    let inbox = json!({"name": "inbox", "kind": "sequence", "keys_per_section": 1_000, "step": 100});
+    let console = cluster.masters[0].daemon.http;
+    ensure!(cluster.client.change(console, "/api/namespaces", &inbox).await?.status == 201, "it is registered");
+    for key in (0..5).map(|section| section * 1_000) {
+        let path = format!("sequence/inbox/{key}");
+        let served = || async { (cluster.ask_agent(0, &path).await.ok()?.status == 200).then_some(()) };
+        until("the key has numbers", served).await?;
+    }
+    Ok(())
+}
+
+fn shows(id: &str, text: &str) -> String {
+    format!("document.getElementById('{id}')?.innerText.includes({})", json!(text))
+}
+
+/// The row of an agent that serves sections.
+fn row_of(agent: &str) -> String {
+    format!("[...document.querySelectorAll('#allocators tr')].find((row) => row.innerText.includes('{agent}'))")
+}
+
+/// Moves section 2 to whoever does not have it.
+async fn move_by_hand(browser: &Browser, axe: &str) -> Result<()> {
+    let owner = "document.querySelector('#rows [data-from=\"0\"]').closest('tr').innerText.includes('agent-1')";
+    let to = if browser.execute(&format!("return {owner}"), Vec::new()).await? == json!(true) { 2 } else { 1 };
+    click(browser, "#rows [data-open=move]").await?;
+    page_has(browser, &shows("move-title", "Move a section of inbox to another agent?")).await?;
+    page_has(browser, &shows("move", "none is refused")).await?;
+    accessible(browser, axe, "the dialog of moving").await?;
+    type_into(browser, "move-section", "2").await?;
+    type_into(browser, "move-to", "nobody").await?;
+    for (typed, disabled) in [("inbox/1", true), ("inbox/2", false)] {
+        type_into(browser, "move-confirm", typed).await?;
+        let is = format!("document.querySelector('#move button[type=submit]').disabled === {disabled}");
+        page_has(browser, &is).await?;
+    }
+    // What is refused is said in the dialog, which stays.
+    click(browser, "#move button[type=submit]").await?;
+    page_has(browser, &shows("move", "no agent of the name 'nobody'")).await?;
+    type_into(browser, "move-to", &format!("agent-{to}")).await?;
+    click(browser, "#move button[type=submit]").await?;
+    page_has(browser, &shows("notes", &format!("Section 2 of inbox is on its way to agent-{to}."))).await?;
+    let there = format!("document.getElementById('section-inbox-2')?.innerText.includes('agent-{to}')");
+    page_has(browser, &there).await?;
+    page_has(browser, "document.getElementById('section-inbox-2')?.innerText.includes('served')").await
+}
+
+/// Drains the first agent, and lets it serve again.
+async fn drain_by_hand(browser: &Browser, axe: &str) -> Result<()> {
+    click(browser, "#allocators [data-open=drain][data-agent=agent-1]").await?;
+    page_has(browser, &shows("drain-title", "Take all sections away from agent-1?")).await?;
+    accessible(browser, axe, "the dialog of draining").await?;
+    type_into(browser, "drain-confirm", "agent-1").await?;
+    click(browser, "#drain button[type=submit]").await?;
+    page_has(browser, &shows("notes", "agent-1 is drained")).await?;
+    page_has(browser, &format!("{}.innerText.includes('drained: empty')", row_of("agent-1"))).await?;
+    page_has(browser, "[...document.querySelectorAll('#legend li')].map((it) => it.innerText).join() === 'agent-2'")
+        .await?;
+    click(browser, "#allocators [data-run=undrain]").await?;
+    page_has(browser, &shows("notes", "agent-1 is given sections again.")).await?;
+    page_has(browser, "!document.querySelector('#allocators [data-run=undrain]')").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_section_is_moved_and_an_agent_is_drained_by_hand() {
+    let axe = std::fs::read_to_string(AXE).unwrap();
+    let mut cluster = Cluster::start(2, &[]).await.unwrap();
+    in_browser(&mut cluster, async |cluster, driver, browser| {
+        let home = console_of(cluster, 0);
+        ask_for_keys(cluster).await?;
+        for (lang, theme, width) in [("zh-CN", "dark", 1_360), ("en", "light", 500), ("en", "light", 1_360)] {
+            browser.set_window_size(width, 1_000).await?;
+            let taste =
+                format!("document.cookie = 'uniq_lang={lang}; Path=/'; document.cookie = 'uniq_theme={theme}; Path=/'");
+            browser.execute(&taste, Vec::new()).await?;
+            go(browser, &format!("{home}/sequences?name=inbox")).await?;
+            page_has(browser, "document.querySelectorAll('#bar-inbox .piece').length > 0").await?;
+            page_has(browser, "document.documentElement.scrollWidth <= innerWidth").await?;
+            accessible(browser, &axe, &format!("/sequences {lang} {theme} {width}")).await?;
+        }
+        page_has(browser, &shows("map", "5 of 4,294,968 sections given")).await?;
+        page_has(browser, &format!("{}?.innerText.includes('serves')", row_of("agent-2"))).await?;
+        move_by_hand(browser, &axe).await?;
+        drain_by_hand(browser, &axe).await?;
+        is_clean(driver, browser, &[home]).await
+    })
+    .await
+    .unwrap();
+}
