@@ -48,7 +48,7 @@ fn no_id_is_given_twice_and_service_returns() {
     let days = SEEDS * DAYS as u64;
     assert!(ids > 0 && reuses > SEEDS, "{reuses} values were reused in {SEEDS} seeds: nothing was tried");
     assert!(faults >= days * FAULTS_MIN, "{faults} faults in {days} days are too few");
-    println!("seeds={SEEDS} days={days} faults={faults} ids={ids} duplicates=0 stuck=0");
+    println!("seeds={SEEDS} days={days} faults={faults} ids={ids} duplicates=0 stuck=0 disorder=0");
 }
 
 #[test]

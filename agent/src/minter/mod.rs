@@ -509,4 +509,6 @@ pub(crate) mod kit;
 #[cfg(test)]
 mod plugged_tests;
 #[cfg(test)]
+mod segment_tests;
+#[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use agent::serial_file::{
-    Access, AfterReboot, BootId, Born, Disk, FileKind, FileSystem, FileSystemId, FileSystemKind, Found, Identity,
+    Access, AfterReboot, BootId, Born, Disk, FileKind, FileSystem, FileSystemId, FileSystemKind, Found, Holdings, Identity,
     Place, SerialFileError, Stat, decode, open_on,
 };
 use common::parameters::SessionId;
@@ -402,13 +402,28 @@ impl Folder {
             files.clock += BETWEEN_STARTS;
         }
         self.overlook(start.mutations);
+        let former = if start.mutations.has(Mutation::SegmentsKeptByFresh) { self.holdings() } else { None };
         self.begin();
         let opened =
             open_on(Arc::clone(&self.0) as Arc<dyn Disk<File = Open>>, place().clone(), start.rule, start.session);
         match (self.finish(rng), opened) {
-            (None, Ok(opened)) => Ok(opened),
+            (None, Ok(mut opened)) => {
+                if let Some(former) = former
+                    && opened.holdings.segments.is_empty()
+                {
+                    opened.holdings.segments = former.segments;
+                }
+                Ok(opened)
+            }
             (ended, Err(error)) => Err((ended, error)),
             (ended, Ok(_)) => Err((ended, SerialFileError::Missing(place().path.clone()))),
+        }
+    }
+
+    fn holdings(&self) -> Option<Holdings> {
+        match Found::decode(&self.lineage()?) {
+            Found::Whole(lineage) => Some(lineage.holdings),
+            _ => None,
         }
     }
 

@@ -24,6 +24,7 @@
 pub mod bend;
 pub mod calls;
 pub mod disk;
+pub mod episode;
 pub mod faults;
 pub mod gate;
 pub mod heal;
@@ -33,11 +34,16 @@ pub mod master;
 pub mod minter;
 pub mod mutation;
 pub mod net;
+pub mod numbers;
 pub mod operator;
 pub mod oracle;
+pub mod plain;
 pub mod queue;
+pub mod ranges;
 pub mod remedy;
 pub mod rng;
+pub mod sections;
+pub mod segments;
 pub mod shelf;
 pub mod swarm;
 pub mod world;
@@ -58,10 +64,14 @@ pub struct Outcome {
     pub faults: BTreeMap<&'static str, u64>,
     /// What operators did for masters, by kind.
     pub remedies: BTreeMap<&'static str, u64>,
-    /// IDs minted.
+    /// What was given, by kind.
+    pub given: BTreeMap<&'static str, u64>,
+    /// IDs minted, and numbers given.
     pub ids: u64,
     /// IDs minted twice.
     pub duplicates: u64,
+    /// Numbers of a key that were not greater than one that was answered before they were asked for.
+    pub disorder: u64,
     /// Grants of a value that had another holder before.
     pub reuses: u64,
     /// Sentences that did not hold.
@@ -79,7 +89,7 @@ pub struct Outcome {
 impl Outcome {
     /// Whether everything held.
     pub fn fine(&self) -> bool {
-        self.duplicates == 0 && self.violations == 0 && self.stuck == 0
+        self.duplicates == 0 && self.disorder == 0 && self.violations == 0 && self.stuck == 0
     }
 
     /// All faults.
@@ -126,15 +136,19 @@ pub fn run(setup: &Setup) -> Outcome {
     }
     world.after(HOUR_MS, Event::Fault);
     world.after(HOUR_MS, Event::Operator);
+    world.after(HOUR_MS, Event::Episode);
     world.run(BEGIN + days * DAY_MS);
     world.heal();
     let stuck = world.converge();
     let World { oracle, faults, remedies, hash, events, .. } = world;
+    let given = oracle.given();
     Outcome {
         faults,
         remedies,
-        ids: oracle.ids,
+        ids: given.values().sum(),
+        given,
         duplicates: oracle.duplicates,
+        disorder: oracle.disorder,
         reuses: oracle.reuses,
         violations: oracle.violations,
         stuck: stuck.len() as u64,
