@@ -19,7 +19,11 @@ where
     M::Action: Clone + Debug + PartialEq,
 {
     let began = Instant::now();
-    let checker = model.checker().threads(2).spawn_bfs().join();
+    let mut checker = model.checker().threads(2);
+    if let Ok(n) = std::env::var("MODEL_STATES") {
+        checker = checker.target_state_count(n.parse().unwrap());
+    }
+    let checker = checker.spawn_bfs().join();
     let (states, steps, depth) = (checker.unique_state_count(), checker.state_count(), checker.max_depth());
     println!("{name}: {states} states, {steps} steps, depth {depth}, {:.1?}, {}", began.elapsed(), memory());
     let found = checker.discoveries();
@@ -116,11 +120,12 @@ fn section() -> SectionBounds {
         home: MasterId::Two,
         owners: 2,
         numbers: 3,
+        lost_raises: false,
         any_clock: false,
         ordered: true,
         again: 0,
         fresh: 0,
-        befalls: kept_pair(),
+        befalls: Befalls { messages_max: 2, ..kept_pair() },
     }
 }
 

@@ -99,7 +99,18 @@ impl Agent {
         let sections = reply.iter().flat_map(|reply| &reply.sections);
         let mut of_it =
             sections.filter(|held| held.name == *rules.name && held.from <= rules.section && rules.section < held.to);
-        self.listed = of_it.next().map(|held| Listed { g: held.g.0, age: 0 });
+        if let Some(held) = of_it.next() {
+            self.listed = Some(Listed { g: held.g.0, age: 0 });
+        }
+        self.forget_old_answers(rules);
+    }
+
+    /// An answer that would change nothing will not later either: what it is compared with grows old as fast.
+    fn forget_old_answers(&mut self, rules: &Rules<'_>) {
+        let mut later = self.clone();
+        if later.listed.is_some() && later.hear(rules).is_some() && later.served == self.served {
+            self.listed = None;
+        }
     }
 
     fn reply(&self, rules: &Rules<'_>, g: u64) -> KeepReply {
@@ -146,6 +157,7 @@ impl Agent {
         self.served =
             self.served.map(|it| Served { since: it.since - rate, until: it.until - rate, ..it }.plain(rules));
         self.listed = self.listed.map(|it| Listed { age: (it.age + rate).min(LEASE), ..it });
+        self.forget_old_answers(rules);
     }
 
     /// How it stands to the section now, by the product's own word.
@@ -166,10 +178,16 @@ impl Agent {
     /// Somebody asks for the key's next number: the clock is read, and the number taken.
     pub(super) fn give(&mut self, rules: &Rules<'_>) -> Option<u64> {
         let g = self.standing(rules)?;
+        let begins = self.section.is_none();
         let section = self.section.get_or_insert_with(|| SectionState::new(rules.definition, g));
-        if section.g() < g && !rules.has(Twin::NotLoadedAgain) {
+        let changes = section.g() < g && !rules.has(Twin::NotLoadedAgain);
+        if changes {
             section.own(g);
             self.wants = None;
+        }
+        if begins || changes {
+            // As if it had paused just now: when it asks again matters to nobody, and all states are alike in it.
+            section.failed(section.g(), NOW);
         }
         let taken = section.take(rules.definition, KEY, 1, true, NOW);
         if let Some(to) = section.want(AFTER_PAUSE) {

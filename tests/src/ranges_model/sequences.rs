@@ -39,6 +39,8 @@ pub struct SectionBounds {
     pub owners: u64,
     /// How far it is raised.
     pub numbers: u64,
+    /// Whether an agent asks again after the answer to a raise was lost; otherwise it waits for ever, or until it is another owner.
+    pub lost_raises: bool,
     /// Agents look at no clock, and only uniqueness has to hold.
     pub any_clock: bool,
     /// The master that a replaced one was lives on and lists sections: the order is not kept for whoever reaches it alone.
@@ -216,7 +218,8 @@ impl Model for Sections {
                 turns.extend(it.raise(&self.rules()).map(|_| Turn::Raise { agent, at }));
             }
             turns.extend([Turn::Hear { agent }, Turn::Give { agent }]);
-            turns.extend([true, false].map(|lost| Turn::HearRaised { agent, lost }));
+            turns.push(Turn::HearRaised { agent, lost: false });
+            turns.extend(self.bounds.lost_raises.then_some(Turn::HearRaised { agent, lost: true }));
             if world.again < self.bounds.again {
                 turns.push(Turn::Start { agent, fresh: false });
             }
@@ -225,7 +228,11 @@ impl Model for Sections {
             }
         }
         for (at, _) in world.pair.living().filter(|(_, node)| node.disk.id() == self.bounds.home) {
-            turns.extend((0..world.agents.len()).map(|to| Turn::Move { at, to }));
+            // The first owner is the one with the slow clock: then the next one has the least time to wait.
+            let first =
+                world.pair.nodes.iter().all(|node| node.disk.sections.is_empty() && node.disk.section_preps.is_empty());
+            let to = if first { 0..1 } else { 0..world.agents.len() };
+            turns.extend(to.map(|to| Turn::Move { at, to }));
         }
         if !self.bounds.any_clock {
             turns.push(Turn::Pass);
