@@ -48,7 +48,7 @@ pub(super) struct Agent {
     pub(super) section: Option<SectionState>,
     listed: Option<Listed>,
     /// What is wanted of a master, for which owner.
-    wants: Option<(u64, RaiseTo)>,
+    pub(super) wants: Option<(u64, RaiseTo)>,
     /// A master's answer to that, on its way.
     raised: Option<(u64, Result<Raised, NotRaised>)>,
 }
@@ -180,7 +180,7 @@ impl Agent {
         let g = self.standing(rules)?;
         let begins = self.section.is_none();
         let section = self.section.get_or_insert_with(|| SectionState::new(rules.definition, g));
-        let changes = section.g() < g && !rules.has(Twin::NotLoadedAgain);
+        let changes = section.g() < g;
         if changes {
             section.own(g);
             self.wants = None;

@@ -14,6 +14,7 @@ use common::time::WallMs;
 use master::lease::{Event, Reply, RequestId, Write};
 use master::replication::join::{declare_lost, first_writes, section_taken_over};
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// The hash of every join token.
@@ -47,7 +48,7 @@ pub enum Deed {
     /// What was not confirmed is said again.
     Beat { at: usize },
     /// A message arrives.
-    Deliver { at: usize, frame: Arc<PeerFrame> },
+    Deliver { at: usize, id: u64, frame: Arc<PeerFrame> },
     /// A master greets the other one, which answers a page of its table.
     CutPage { at: usize, from: usize },
     /// That page arrives.
@@ -70,7 +71,7 @@ impl fmt::Debug for Deed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Beat { at } => write!(f, "{at} beats"),
-            Self::Deliver { at, frame } => write!(f, "{at} receives {:?}", frame.message),
+            Self::Deliver { at, frame, .. } => write!(f, "{at} receives {:?}", frame.message),
             Self::CutPage { at, from } => write!(f, "{from} answers its table to {at}"),
             Self::TakePage { at } => write!(f, "that table arrives at {at}"),
             Self::Restart { at, proven: true } => write!(f, "{at} crashes and starts again"),
@@ -124,6 +125,9 @@ pub(super) struct Outcome {
     broken: Option<String>,
 }
 
+/// An event, and what was heard before it.
+pub(super) type Heard = (Vec<Event>, Event);
+
 /// The product's masters, within bounds.
 #[derive(Clone, Debug)]
 pub(super) struct Masters {
@@ -162,8 +166,12 @@ impl Masters {
         }
     }
 
-    fn outcome(&self, node: &Shared<Node>, before: &[Event], event: &Event) -> Option<Arc<Outcome>> {
-        self.outcomes.of(hash_of(&(node.id(), before, event)), || Some(self.stepped(node, before, event.clone())))
+    /// What comes of the event that `of` stands for.
+    fn outcome(&self, node: &Shared<Node>, of: u64, event: impl FnOnce() -> Option<Heard>) -> Option<Arc<Outcome>> {
+        self.outcomes.of(hash_of(&(node.id(), of)), || {
+            let (before, event) = event()?;
+            Some(self.stepped(node, &before, event))
+        })
     }
 
     fn stepped(&self, node: &Node, before: &[Event], mut event: Event) -> Outcome {
@@ -184,9 +192,16 @@ impl Masters {
         Outcome { next: Shared::new(next), messages, replies: stepped.replies, broken }
     }
 
-    /// A step of one master, which has heard `before`; those belong to `event`, and change nothing on its disk.
-    pub(super) fn step(&self, pair: &mut Pair, at: usize, before: &[Event], event: &Event) -> Option<Arc<Outcome>> {
-        let outcome = self.outcome(pair.nodes.get(at)?, before, event)?;
+    /// A step of one master: what it has heard before, which changes nothing on its disk, and the event. Both are told from all others by
+    /// `of`, and made only if it was never tried.
+    pub(super) fn step(
+        &self,
+        pair: &mut Pair,
+        at: usize,
+        of: &impl Hash,
+        event: impl FnOnce() -> Option<Heard>,
+    ) -> Option<Arc<Outcome>> {
+        let outcome = self.outcome(pair.nodes.get(at)?, hash_of(of), event)?;
         if outcome.broken.is_some() {
             pair.broken.clone_from(&outcome.broken);
         }
@@ -197,8 +212,14 @@ impl Masters {
         Some(outcome)
     }
 
+    fn hear(&self, mut pair: Pair, at: usize, id: u64, frame: &Arc<PeerFrame>) -> Option<Pair> {
+        self.step(&mut pair, at, &id, || Some((Vec::new(), Event::Message(Box::new(PeerFrame::clone(frame))))))?;
+        Some(pair)
+    }
+
     fn deliver(&self, to: &Shared<Node>, frame: &Shared<PeerFrame>) -> Option<Delivered> {
-        let outcome = self.outcome(to, &[], &Event::Message(Box::new(PeerFrame::clone(frame))))?;
+        let event = || Some((Vec::new(), Event::Message(Box::new(PeerFrame::clone(frame)))));
+        let outcome = self.outcome(to, hash_of(&frame.id()), event)?;
         Some((outcome.next.clone(), outcome.messages.clone()))
     }
 
@@ -293,7 +314,7 @@ impl Masters {
         for (at, node) in pair.living() {
             deeds.push(Deed::Beat { at });
             let here = |frame: &&Shared<PeerFrame>| frame.from == node.disk.id().other();
-            let deliver = |frame: &Shared<PeerFrame>| Deed::Deliver { at, frame: Arc::new(PeerFrame::clone(frame)) };
+            let deliver = |frame: &Shared<PeerFrame>| Deed::Deliver { at, id: frame.id(), frame: frame.arc() };
             deeds.extend(pair.messages.iter().filter(here).map(deliver));
             if node.serving == Serving::Alone {
                 let others = pair.living().filter(|(_, other)| may_meet(node, other));
@@ -334,16 +355,15 @@ impl Masters {
     /// What comes of it.
     pub(super) fn befall(&self, mut pair: Pair, deed: Deed) -> Option<Pair> {
         match deed {
-            Deed::Beat { at } => self.step(&mut pair, at, &[], &Event::Tick).map(|_| pair),
-            Deed::Deliver { at, frame } => {
-                let event = Event::Message(Box::new(PeerFrame::clone(&frame)));
-                self.step(&mut pair, at, &[], &event).map(|_| pair)
+            Deed::Beat { at } => {
+                self.step(&mut pair, at, &"beat", || Some((Vec::new(), Event::Tick)))?;
+                Some(pair)
             }
+            Deed::Deliver { at, id, frame } => self.hear(pair, at, id, &frame),
             Deed::CutPage { at, from } => self.cut_page(pair, at, from),
             Deed::TakePage { at } => {
                 let page = pair.nodes.get(at)?.page.clone()?;
-                let event = Event::Message(Box::new(PeerFrame::clone(&page)));
-                self.step(&mut pair, at, &[], &event).map(|_| pair)
+                self.hear(pair, at, page.id(), &page.arc())
             }
             Deed::Restart { at, proven } => {
                 let disk = pair.nodes.get(at)?.disk.clone();
@@ -412,12 +432,5 @@ impl Pair {
     fn others_have_met(&self, at: usize) -> bool {
         let current = self.nodes.iter().enumerate().filter(|(_, node)| node.disk.identity.pair_epoch == self.newest());
         current.filter(|(other, _)| *other != at).all(|(_, node)| !node.disk.unmet())
-    }
-
-    /// Without messages in flight.
-    #[must_use]
-    pub(super) fn without_messages(mut self) -> Self {
-        self.messages.clear();
-        self
     }
 }

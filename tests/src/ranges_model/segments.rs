@@ -93,11 +93,12 @@ impl Axes {
 
     fn ask(&self, world: &mut AxisWorld, at: usize, session: u8) -> Option<()> {
         let wanted = *self.bounds.wanted.get(usize::from(session))?;
-        let agent_id = format!("a{session}").parse().ok()?;
-        let (session, name) = (SessionId(session.into()), self.name.clone());
-        let request = SegmentRequest { agent_id, session, cluster: None, name, wanted, seen: 0 };
-        let event = Event::Segment { id: RequestId(0), request };
-        let outcome = self.masters.step(&mut world.pair, at, &[], &event)?;
+        let outcome = self.masters.step(&mut world.pair, at, &("segment", session), || {
+            let agent_id = format!("a{session}").parse().ok()?;
+            let (session, name) = (SessionId(session.into()), self.name.clone());
+            let request = SegmentRequest { agent_id, session, cluster: None, name, wanted, seen: 0 };
+            Some((Vec::new(), Event::Segment { id: RequestId(0), request }))
+        })?;
         for reply in &outcome.replies {
             let Reply::Segment(Ok(span)) = reply else { continue };
             world.twice |= world.granted & places(*span) != 0;

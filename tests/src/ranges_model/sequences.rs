@@ -149,21 +149,19 @@ impl Sections {
     }
 
     fn keep(&self, world: &mut SectionWorld, agent: usize, at: usize) -> Option<()> {
-        let event = Event::Keep { id: RequestId(0), request: world.agents.get(agent)?.keep()? };
-        let outcome = self.masters.step(&mut world.pair, at, &[], &event)?;
-        let reply =
-            outcome.replies.iter().find_map(|reply| if let Reply::Keep(reply) = reply { Some(reply) } else { None })?;
+        let asks = world.agents.get(agent)?.clone();
+        let event = || Some((Vec::new(), Event::Keep { id: RequestId(0), request: asks.keep()? }));
+        let outcome = self.masters.step(&mut world.pair, at, &("keep", asks.session), event)?;
+        let Some(Reply::Keep(reply)) = outcome.replies.first() else { return None };
         world.agents.get_mut(agent)?.kept(&self.rules(), reply);
         Some(())
     }
 
     fn raise(&self, world: &mut SectionWorld, agent: usize, at: usize) -> Option<()> {
-        let event = Event::Raise { id: RequestId(0), request: world.agents.get(agent)?.raise(&self.rules())? };
-        let outcome = self.masters.step(&mut world.pair, at, &[], &event)?;
-        let reply = outcome
-            .replies
-            .iter()
-            .find_map(|reply| if let Reply::Raise(reply) = reply { Some(reply) } else { None })?;
+        let asks = world.agents.get(agent)?.clone();
+        let event = || Some((Vec::new(), Event::Raise { id: RequestId(0), request: asks.raise(&self.rules())? }));
+        let outcome = self.masters.step(&mut world.pair, at, &("raise", asks.session, asks.wants?), event)?;
+        let Some(Reply::Raise(reply)) = outcome.replies.first() else { return None };
         world.agents.get_mut(agent)?.was_raised(reply)
     }
 
@@ -184,11 +182,14 @@ impl Sections {
     /// The section is given to one of the agents, all of which were heard a moment ago.
     fn give_section(&self, world: &mut SectionWorld, at: usize, to: usize) -> Option<()> {
         let id = RequestId(0);
-        let heard = world.agents.iter().filter_map(Agent::keep).map(|request| Event::Keep { id, request });
-        let heard: Vec<Event> = heard.collect();
-        let to = world.agents.get(to)?.keep()?.agent_id;
-        let event = Event::MoveSection { id, key: self.key.clone(), to, actor: Actor::new("operator", "") };
-        self.masters.step(&mut world.pair, at, &heard, &event).map(drop)
+        let sessions: Vec<u8> = world.agents.iter().map(|agent| agent.session).collect();
+        let agents = &world.agents;
+        let event = || {
+            let heard = agents.iter().filter_map(Agent::keep).map(|request| Event::Keep { id, request });
+            let (key, to, actor) = (self.key.clone(), agents.get(to)?.keep()?.agent_id, Actor::new("operator", ""));
+            Some((heard.collect(), Event::MoveSection { id, key, to, actor }))
+        };
+        self.masters.step(&mut world.pair, at, &("move", to, sessions), event).map(drop)
     }
 
     /// Within the bounds.
@@ -215,7 +216,7 @@ impl Model for Sections {
         for (agent, it) in world.agents.iter().enumerate() {
             for (at, _) in world.pair.living() {
                 turns.push(Turn::Keep { agent, at });
-                turns.extend(it.raise(&self.rules()).map(|_| Turn::Raise { agent, at }));
+                turns.extend(it.wants.map(|_| Turn::Raise { agent, at }));
             }
             turns.extend([Turn::Hear { agent }, Turn::Give { agent }]);
             turns.push(Turn::HearRaised { agent, lost: false });

@@ -66,8 +66,6 @@ pub enum Twin {
     LeaseFromReceipt,
     /// An owner serves past its lease.
     ServesPastItsLease,
-    /// A section that was loaded under an older owner's number is not loaded again.
-    NotLoadedAgain,
 }
 
 fn is_axis(key: &SettingKey) -> bool {
