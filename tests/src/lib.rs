@@ -22,6 +22,7 @@ pub mod oracle;
 pub mod plain;
 pub mod ports;
 pub mod programs;
+pub mod ranges_model;
 pub mod recorder;
 pub mod sim;
 pub mod strangers;

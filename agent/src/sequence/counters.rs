@@ -12,7 +12,7 @@ use std::convert::Infallible;
 /// Bytes that a key costs which is kept by itself: its place, its number, and its part of the nodes of the map.
 const SPARSE_LEN: usize = 24;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Store {
     /// By the key's place.
     Few(BTreeMap<u32, u64>),
@@ -23,7 +23,7 @@ enum Store {
 }
 
 /// The last number of each key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Counters {
     base: u64,
     /// Keys of the section.

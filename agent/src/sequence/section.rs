@@ -17,7 +17,7 @@ pub const RECORD_LEN: usize = 192;
 const PAUSE: SpanMs = SpanMs(100);
 
 /// Where the call for a higher bound is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Asking {
     /// Nowhere.
     Not,
@@ -41,7 +41,7 @@ pub enum Taken {
 }
 
 /// A section.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SectionState {
     g: Generation,
     /// Whether the bound of this owner was read from a master.

@@ -4,8 +4,8 @@
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use agent::serial_file::{
-    Access, AfterReboot, BootId, Born, Disk, FileKind, FileSystem, FileSystemId, FileSystemKind, Found, Holdings, Identity,
-    Place, SerialFileError, Stat, decode, open_on,
+    Access, AfterReboot, BootId, Born, Disk, FileKind, FileSystem, FileSystemId, FileSystemKind, Found, Holdings,
+    Identity, Place, SerialFileError, Stat, decode, open_on,
 };
 use common::parameters::SessionId;
 use std::ffi::OsStr;
@@ -114,6 +114,10 @@ fn place() -> &'static Arc<Place> {
             file_format: "F.format".into(),
             lineage: "F.lineage".into(),
             lineage_new: "F.lineage.new".into(),
+            bounds: "F.bounds".into(),
+            bounds_new: "F.bounds.new".into(),
+            proof: "F.proof".into(),
+            proof_new: "F.proof.new".into(),
         })
     })
 }

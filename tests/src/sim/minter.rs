@@ -6,8 +6,7 @@ use super::kind::Kind;
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use agent::engine::{
-    Effects, Engine, Part, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, UNIQ96_AXIS, take,
-    take_ticks,
+    Effects, Engine, Part, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks,
 };
 use agent::gate::{Prefix, UNIQ96_AHEAD_MAX};
 use agent::holder::{LeaseView, Leases};
@@ -153,8 +152,8 @@ impl Effects for Hands<'_, '_> {
     fn write(&mut self, contents: &mut Contents, holdings: &Holdings) -> Result<(), WriteError> {
         let Self { own, shell } = self;
         let held = unbent(holdings, own.mutations);
-        let only_mark96 = own.durable.blocks == contents.blocks
-            && own.durable.header.uniq96_mark != contents.header.uniq96_mark;
+        let only_mark96 =
+            own.durable.blocks == contents.blocks && own.durable.header.uniq96_mark != contents.header.uniq96_mark;
         let only_segments = own.durable.blocks == contents.blocks && !only_mark96;
         own.durable = contents.clone();
         if own.mutations.has(Mutation::SegmentMarkNotDurable) && only_segments && own.are_marks(&held) {
@@ -259,7 +258,11 @@ impl Minter {
         Self { engine, own, jumps: 0 }
     }
 
-    pub(super) fn decide<T>(&mut self, shell: &mut Shell<'_>, question: impl FnOnce(&mut Engine, &mut Hands<'_, '_>) -> T) -> T {
+    pub(super) fn decide<T>(
+        &mut self,
+        shell: &mut Shell<'_>,
+        question: impl FnOnce(&mut Engine, &mut Hands<'_, '_>) -> T,
+    ) -> T {
         question(&mut self.engine, &mut Hands { own: &mut self.own, shell })
     }
 

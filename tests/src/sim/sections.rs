@@ -85,9 +85,8 @@ impl Keys {
     fn standing(&self, section: Section, now: BootMs, mutations: Mutations) -> Standing {
         let held = self.allocator.held(&self.name);
         let found = held.map_or(Standing::NotOurs, |held| held.standing(section, now));
-        let g = |held: &Held| {
-            held.ranges().find(|range| (range.from..range.to).contains(&section.0)).map(|range| range.g)
-        };
+        let g =
+            |held: &Held| held.ranges().find(|range| (range.from..range.to).contains(&section.0)).map(|range| range.g);
         match found {
             Standing::From(_) if mutations.has(Mutation::NoWaitOfNextOwner) => {
                 held.and_then(g).map_or(found, Standing::Served)
@@ -104,7 +103,7 @@ impl Keys {
 
     fn take(&mut self, question: &Question, g: Generation, now: BootMs, mutations: Mutations) -> Option<Taken> {
         let definition = &self.definition;
-        let state = self.sections.entry(question.section).or_insert_with(|| SectionState::new(definition, g));
+        let state = self.sections.entry(question.section).or_insert_with(|| SectionState::new(definition, g, 0));
         if state.g() > g {
             return None;
         }
