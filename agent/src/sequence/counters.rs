@@ -148,7 +148,7 @@ mod tests {
         for (width, table) in [(Width::W63, 8_000), (Width::W32, 4_000)] {
             let mut counters = Counters::new(width, 1_000, 5);
             assert_eq!(counters.step(7, Some("full"), Ok), Err("full"));
-            assert_eq!(counters.step(7, None, |current| Err(current)), Err(5));
+            assert_eq!(counters.step(7, None, Err), Err(5));
             assert!(counters.is_empty());
             for at in 0..1_000 {
                 set(&mut counters, at, u64::from(at) + 6);

@@ -156,6 +156,7 @@ impl Sequences {
     }
 
     /// The name as it is served here, if nobody has to be asked about it and its numbers may be given.
+    #[cfg(feature = "server")]
     pub(crate) fn known(&self, name: &str) -> Option<Arc<Name>> {
         if self.minter.wrong_cluster().is_some() {
             return None;
@@ -164,6 +165,7 @@ impl Sequences {
     }
 
     /// Whether numbers of that name may be given still: by a call that learned of the name before.
+    #[cfg(feature = "server")]
     pub(crate) fn gives(&self, name: &Name) -> bool {
         self.minter.wrong_cluster().is_none() && self.minter.keyed(name.name().as_str()).is_ok()
     }

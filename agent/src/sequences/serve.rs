@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 use crate::sequence::{RECORD_LEN, SectionState, Standing, Taken};
 use common::lease::Generation;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
-use common::sequence::{Route, Section, ServedAt, Slot};
+use common::sequence::{Route, Section, ServedAt};
 use common::time::BootMs;
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -103,7 +103,7 @@ impl Sequences {
     /// The next number of a key, or several, if there is nothing to wait for and nothing to tell.
     #[cfg(feature = "server")]
     #[inline]
-    pub(crate) fn try_next(&self, name: &Arc<Name>, slot: Slot, n: u32, call: Call) -> Option<u64> {
+    pub(crate) fn try_next(&self, name: &Arc<Name>, slot: common::sequence::Slot, n: u32, call: Call) -> Option<u64> {
         let held = name.held();
         // After the call was read, and before its number is taken.
         let now = self.clock.boot();
@@ -192,7 +192,7 @@ impl Sequences {
             let Some(section) = section else { continue };
             match standing(&held, section, now) {
                 Standing::Served(g) => {
-                    self.take_all(name, section, g, keys, group, now, |at, looked| {
+                    self.take_all(name, (section, g), keys, group, now, |at, looked| {
                         self.sort_in(name, section, at, looked, course, &mut seen);
                     });
                     if course.call.g.is_some_and(|known| known < g) {
@@ -303,12 +303,11 @@ impl Sequences {
         }
     }
 
-    /// Numbers of keys of one section, those at `group` of the call. `looked` is told what came of each.
+    /// Numbers of keys of one section, which we serve as that owner: those at `group` of the call. `looked` is told what came of each.
     fn take_all(
         &self,
         name: &Arc<Name>,
-        section: Section,
-        g: Generation,
+        (section, g): (Section, Generation),
         keys: &[KeyAsked],
         group: &[usize],
         now: BootMs,

@@ -263,7 +263,8 @@ mod tests {
         let then = proof();
         assert_eq!(Proof::decode(&then.encode().unwrap()), Ok(then.clone()));
         assert_eq!(then.judge(&then), Ok(()));
-        let cases: [(fn(&mut Proof), SectionsFreshReason); 10] = [
+        type Change = fn(&mut Proof);
+        let cases: [(Change, SectionsFreshReason); 10] = [
             (|now| now.serial = SessionId(2), Session),
             (|now| now.agent_id = "agent-2".parse().unwrap(), AgentId),
             (|now| now.boot = "0c".parse().unwrap(), Reboot),

@@ -86,12 +86,14 @@ fn contenders<'a>(counter: &'a AtomicU64, shared: &'a Shared) -> Vec<Contender<'
     ]
 }
 
-/// What each contender takes for a number, in nanoseconds of the processor: with one thread, and with two; by its name, in `rounds`
-/// rounds.
+/// A contender's name, and what a number takes in each round, in nanoseconds of the processor: with one thread, and with two.
+pub type Measured = (&'static str, [Vec<f64>; 2]);
+
+/// What each contender takes for a number, in so many rounds.
 ///
 /// # Errors
 /// If there are no numbers.
-pub fn measure(cluster: &Cluster, rounds: usize) -> Result<Vec<(&'static str, [Vec<f64>; 2])>> {
+pub fn measure(cluster: &Cluster, rounds: usize) -> Result<Vec<Measured>> {
     let masters: Vec<String> = cluster.masters.iter().map(|master| master.agent_listen.to_string()).collect();
     let dir = cluster.dir().join("embedded");
     std::fs::create_dir(&dir)?;

@@ -230,7 +230,7 @@ async fn use_keys(cluster: &Cluster, first_keys: &[u32]) -> Result<()> {
             let answer = client.ask("POST", &url, body.clone().into_bytes()).await.ok()?;
             (answer.status == 200 && !answer.text().contains('!')).then_some(())
         };
-        until("the keys are served", || used()).await?;
+        until("the keys are served", used).await?;
     }
     Ok(())
 }
