@@ -15,7 +15,8 @@ mod name;
 mod raise;
 mod routes;
 mod serve;
-#[cfg(all(test, feature = "server"))]
+#[cfg(feature = "server")]
+#[cfg(test)]
 pub(crate) mod tests;
 mod unload;
 
