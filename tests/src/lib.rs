@@ -1,8 +1,8 @@
 //! What the tests of the whole share: real processes on loopback, clients that note every ID they receive, and the
 //! oracle that must never see one twice.
 //!
-//! Nothing here knows how the programs work inside, except [`sim`], the simulation of whole clusters, and [`model`], which
-//! walks the states of the masters' own ledger: the others are started, asked and killed like anybody's.
+//! Nothing here knows how the programs work inside, except [`sim`], the simulation of whole clusters, and [`model`] and [`ranges_model`],
+//! which walk the states of the masters' own ledger: the others are started, asked and killed like anybody's.
 
 pub mod bench;
 pub mod browser;

@@ -25,8 +25,6 @@ enum Bent {
     LeaseFromReceipt,
     /// The next owner serves at once.
     NoWait,
-    /// The next owner waits for a lease, and for no difference of clocks.
-    WaitOfALease,
     /// What is over is served on.
     ServesPastTheSpan,
     /// The answer to a raise counts whichever owner asked.
@@ -35,8 +33,6 @@ enum Bent {
     NotLoadedAgain,
     /// The home lists a section for its owner while another one is proposed.
     ListedDuringPrep,
-    /// Clocks differ by more than they may.
-    ClocksApart,
 }
 
 /// What one master lists the section for.
@@ -89,7 +85,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         4 => (0usize..2, 0usize..2, 0i64..300, any::<bool>()).prop_map(|(a, m, late, lost)| Deed::Keep(a, m, late, lost)),
         1 => (0usize..2, 0usize..20).prop_map(|(a, nth)| Deed::Again(a, nth)),
         8 => (0usize..2, prop::bool::weighted(0.8)).prop_map(|(a, answered)| Deed::Give(a, answered)),
-        1 => (0usize..2, 0usize..20).prop_map(|(a, nth)| Deed::RaisedAgain(a, nth)),
+        3 => (0usize..2, 0usize..8).prop_map(|(a, nth)| Deed::RaisedAgain(a, nth)),
         2 => (0usize..2, 0u8..3).prop_map(|(a, stage)| Deed::Move(a, stage)),
     ]
 }
@@ -150,7 +146,6 @@ impl World {
         match self.bent {
             Some(Bent::LeaseFromReceipt) => kept.sent = now,
             Some(Bent::NoWait) => kept.received = now + SpanMs(-WAIT_MS),
-            Some(Bent::WaitOfALease) => kept.received = now + SpanMs(i64::from(LEASE_MS) - WAIT_MS),
             _ => {}
         }
         self.agents[agent].allocator.handle(now, master, &kept).unwrap();
@@ -253,7 +248,7 @@ impl World {
 }
 
 fn run(slow: bool, deeds: Vec<Deed>, bent: Option<Bent>) -> Result<(), TestCaseError> {
-    let [low, high] = if bent == Some(Bent::ClocksApart) { [9_000, 11_000] } else { RATES };
+    let [low, high] = RATES;
     let mut world = World::new(if slow { [low, high] } else { [high, low] }, bent);
     deeds.into_iter().try_for_each(|deed| world.act(deed))
 }
@@ -287,14 +282,13 @@ fn without_a_mechanism_numbers_come_out_of_order() {
     for bent in [
         Bent::LeaseFromReceipt,
         Bent::NoWait,
-        Bent::WaitOfALease,
         Bent::ServesPastTheSpan,
         Bent::RaiseOfAnyOwner,
         Bent::NotLoadedAgain,
         Bent::ListedDuringPrep,
-        Bent::ClocksApart,
     ] {
         let tried = broken_after(bent);
+        println!("{bent:?}: {tried:?} courses");
         assert!(tried.is_some(), "nothing goes out of order with {bent:?}");
     }
 }

@@ -19,14 +19,24 @@
 //! * *Silence*: a master that is silent for a while can do less than one that is not.
 //! * *How much is asked for by use of late*: it says how long an extent is, and each is as long as one call wants, or a part of the rest.
 //! * *Calls that wait for an extent*: one that asks again gets the same numbers a step later.
-//! * *Whom a section is given to, and when*: any agent, at any time, by an operator's order, which is the widest choice. That the other
-//!   master has heard of an agent, or asks the home for an owner, makes no other proposal.
+//! * *Whom a section is given to, and when*: any agent, at any time, by an operator's order, which is the widest choice.
+//! * *The way of a question to a master*: it is answered as it is sent. A question that is late gives an agent less time, and no other
+//!   answer. Of answers that list the section one is on its way to an agent, and the newest: of two the later one says at least as much.
+//! * *More than one key, and more than one section*: keys of a section share its bound, and sections share nothing.
+//! * *The other order of the two clocks*: the first owner is the one with the slow clock, which gives the next one the least time.
+//! * *What an agent's file holds*: one that starts again as the same session remembers nothing.
 //! * *A table that is read again by a master that serves everything*: it brings what messages bring.
 //! * *Messages that can change nothing any more*: those that change nothing at whoever would believe them, and whose answers change
 //!   nothing either. Records only grow, so it stays so.
 //! * *A copy that lives beside its original*, and greetings that arrive in part: [`crate::model`] has them, and the rule by which both are
 //!   told apart is the same for all messages.
 //! * *Both disks put back*: nobody knows then what both have forgotten, and both stop until an operator says how to go on.
+//!
+//! # How far it does not see
+//!
+//! Within bounds that can be walked nothing goes wrong where what was *sent* counts as held by the other master, where messages of another
+//! pairing or an earlier start are believed, or a proposal is withdrawn: what these rules keep from happening takes more steps. Runs with
+//! random courses find the first (`master/tests/sections.rs`), and the mutations of the simulation the others.
 mod agent;
 mod disk;
 mod memo;

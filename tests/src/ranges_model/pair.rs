@@ -63,8 +63,6 @@ pub enum Deed {
     PeerLost { survivor: usize },
     /// The replacement joins, a step further.
     Join,
-    /// What only a twin does.
-    Twin { at: usize },
 }
 
 impl fmt::Debug for Deed {
@@ -80,7 +78,6 @@ impl fmt::Debug for Deed {
             Self::PutBack => write!(f, "the copy is put back"),
             Self::PeerLost { survivor } => write!(f, "the other one is declared lost at {survivor}"),
             Self::Join => write!(f, "the replacement joins, a step further"),
-            Self::Twin { at } => write!(f, "what is missing at {at} shows"),
         }
     }
 }
@@ -331,9 +328,6 @@ impl Masters {
             if kept && !pair.put_back && pair.kept.is_none() {
                 deeds.push(Deed::Keep { at });
             }
-            if self.has(Twin::AbortedPrep) {
-                deeds.push(Deed::Twin { at });
-            }
         }
         if let Some((at, _)) = &pair.kept
             && pair.replaced == 0
@@ -385,29 +379,23 @@ impl Masters {
             }
             Deed::PeerLost { survivor } => self.peer_lost(pair, survivor),
             Deed::Join => self.join(pair),
-            Deed::Twin { at } => {
-                let mut next = Node::clone(pair.nodes.get(at)?);
-                let writes = twins::act(&|twin| self.has(twin), next.known());
-                next.disk.apply(&writes);
-                if let Some(beyond) = &mut next.beyond {
-                    beyond.apply(&writes);
-                }
-                *pair.nodes.get_mut(at)? = Shared::new(next);
-                Some(pair)
-            }
         }
     }
 
-    /// Takes out what can change nothing any more. `false`: too much is in flight.
+    /// Takes out what can change nothing any more, unless it is kept. `false`: too much is in flight.
     pub(super) fn tidy(&self, pair: &mut Pair) -> bool {
-        let may_return =
-            [Twin::EpochIgnored, Twin::AnyLifeBelieved, Twin::MergeOverwrites, Twin::ConfirmBlindly, Twin::AbortedPrep];
-        if !self.befalls.keep_inert && !may_return.into_iter().any(|twin| self.has(twin)) {
-            let deliver = |to: &Shared<Node>, frame: &Shared<PeerFrame>| self.deliver(to, frame);
-            let Pair { nodes, messages, .. } = pair;
-            messages.retain(|frame| !net::is_inert(nodes, frame, &deliver, 0));
+        // Where anything is confirmed, what was of no news may be again.
+        if !self.befalls.keep_inert && !self.has(Twin::ConfirmBlindly) {
+            self.take_out_inert(pair);
         }
         pair.messages.len() <= self.befalls.messages_max
+    }
+
+    /// Takes out what can change nothing any more.
+    pub(super) fn take_out_inert(&self, pair: &mut Pair) {
+        let deliver = |to: &Shared<Node>, frame: &Shared<PeerFrame>| self.deliver(to, frame);
+        let Pair { nodes, messages, .. } = pair;
+        messages.retain(|frame| !net::is_inert(nodes, frame, &deliver, 0));
     }
 }
 

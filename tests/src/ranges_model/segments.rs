@@ -91,6 +91,13 @@ impl Axes {
         Ok(Self { bounds, name, masters })
     }
 
+    /// A state without messages that can change nothing any more.
+    #[must_use]
+    pub fn without_inert_messages(&self, mut world: AxisWorld) -> AxisWorld {
+        self.masters.take_out_inert(&mut world.pair);
+        world
+    }
+
     fn ask(&self, world: &mut AxisWorld, at: usize, session: u8) -> Option<()> {
         let wanted = *self.bounds.wanted.get(usize::from(session))?;
         let outcome = self.masters.step(&mut world.pair, at, &("segment", session), || {

@@ -138,6 +138,13 @@ impl Sections {
         Ok(Self { bounds, key: SectionKey { name, section }, definition, masters })
     }
 
+    /// A state without messages that can change nothing any more.
+    #[must_use]
+    pub fn without_inert_messages(&self, mut world: SectionWorld) -> SectionWorld {
+        self.masters.take_out_inert(&mut world.pair);
+        world
+    }
+
     fn rules(&self) -> Rules<'_> {
         Rules {
             name: &self.key.name,

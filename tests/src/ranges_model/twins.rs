@@ -22,16 +22,8 @@ pub enum Twin {
     RunGoesOn,
     /// The home grants from an extent that it has proposed, before it is confirmed.
     UsedBeforeConfirmed,
-    /// What the other master says replaces what is known, older or not.
-    MergeOverwrites,
     /// A proposal of an extent is confirmed whatever is known.
     ConfirmBlindly,
-    /// Messages of another pairing are believed.
-    EpochIgnored,
-    /// Messages of a start before the one that was met last are believed.
-    AnyLifeBelieved,
-    /// A proposal that was not confirmed is forgotten.
-    AbortedPrep,
     /// A survivor's proposals are dropped.
     PrepForgotten,
     /// A survivor goes on to extend and raise by itself after the snapshot for the replacement is cut.
@@ -50,8 +42,6 @@ pub enum Twin {
     RaiseNotDurable,
     /// A proposal of an owner is sent before it is durable.
     SectionPrepNotDurable,
-    /// What was sent to the other master counts as held by it.
-    SentCountsAsHeld,
     /// Declaring the other master lost adds nothing to bounds.
     NothingAddedAtALoss,
     /// Nothing is added to bounds when a start without proven lineage meets the other master.
@@ -97,30 +87,12 @@ pub(super) fn before(has: &impl Fn(Twin) -> bool, known: &mut Disk, event: &mut 
 }
 
 fn before_message(has: &impl Fn(Twin) -> bool, known: &mut Disk, frame: &mut PeerFrame) {
-    let PeerFrame { epoch, life, to, message, .. } = frame;
-    if has(Twin::EpochIgnored) {
-        *epoch = known.identity.epoch;
-    }
-    if has(Twin::EpochIgnored) || has(Twin::AnyLifeBelieved) {
-        (*life, *to) = (known.lives.peer.unwrap_or_default(), None);
-    }
-    match message {
-        PeerMessage::Settings { .. } | PeerMessage::Page { .. } if has(Twin::MergeOverwrites) => {
-            known.settings.retain(|key, _| !is_axis(key));
-        }
+    match &mut frame.message {
         PeerMessage::ProposeSetting { .. } if has(Twin::ConfirmBlindly) => {
             known.settings.retain(|key, _| !is_axis(key));
         }
         PeerMessage::Page { extents, .. } if has(Twin::ProposalsKeptBack) => extents.clear(),
         PeerMessage::SectionPage { proposals, .. } if has(Twin::ProposalsKeptBack) => proposals.clear(),
-        PeerMessage::ConfirmSections { .. }
-        | PeerMessage::KnownSections { .. }
-        | PeerMessage::ProposeSections { .. }
-            if has(Twin::MergeOverwrites) =>
-        {
-            known.sections.values_mut().for_each(|(record, peer_has)| (record.max_seq, *peer_has) = (0, 0));
-            known.section_preps.values_mut().for_each(|prep| prep.max_seq = 0);
-        }
         _ => {}
     }
 }
@@ -159,13 +131,9 @@ pub(super) fn after(has: &impl Fn(Twin) -> bool, known: &Disk, event: &Event, st
     }
     let heard = std::mem::replace(&mut stepped.known, known.clone());
     stepped.known.apply(&stepped.writes);
-    let sent = stepped.messages.iter().any(|frame| matches!(frame.message, PeerMessage::RaisedSections { .. }));
     for (key, (record, peer_has)) in &mut stepped.known.sections {
         let said = heard.sections.get(key).map_or(0, |(_, said)| *said);
         *peer_has = said.max(*peer_has).min(record.max_seq);
-        if sent && has(Twin::SentCountsAsHeld) {
-            *peer_has = record.max_seq;
-        }
     }
 }
 
@@ -222,13 +190,4 @@ pub(super) fn after_declaring_lost(has: &impl Fn(Twin) -> bool, disk: &Disk, wri
             *record = SectionRecord { max_seq: record.max_seq, ..before };
         }
     }
-}
-
-/// What happens by itself where a mechanism is missing.
-pub(super) fn act(has: &impl Fn(Twin) -> bool, known: &Disk) -> Vec<Write> {
-    if !has(Twin::AbortedPrep) {
-        return Vec::new();
-    }
-    let axes = known.setting_preps.keys().map(|key| Write::DropSettingPrep(key.clone()));
-    axes.chain(known.section_preps.keys().map(|key| Write::DropSectionPrep(key.clone()))).collect()
 }
