@@ -52,7 +52,6 @@ pub struct Sequences {
     served: BTreeMap<Section, i64>,
     /// Numbers.
     pub numbers: u64,
-
 }
 
 impl Oracle {
@@ -76,8 +75,13 @@ impl Oracle {
 
     /// The sections as whoever knows all of them would have them, after both masters have forgotten.
     pub fn sections(&self) -> Vec<SectionRecord> {
-        let bound = |record: &SectionRecord| self.sequences.durable.get(&record.key.section).copied().unwrap_or_default();
-        self.sequences.newest.values().map(|record| SectionRecord { max_seq: bound(record), ..record.clone() }).collect()
+        let bound =
+            |record: &SectionRecord| self.sequences.durable.get(&record.key.section).copied().unwrap_or_default();
+        self.sequences
+            .newest
+            .values()
+            .map(|record| SectionRecord { max_seq: bound(record), ..record.clone() })
+            .collect()
     }
 
     /// Numbers reach a client: each once, in order, and below a bound that was durable before.
@@ -240,7 +244,8 @@ impl World {
 
     fn move_section(&mut self) {
         let Some(namespace) = &self.swarm.ranges.sequences else { return };
-        let key = SectionKey { name: namespace.name().clone(), section: Section(self.rng.below(SECTIONS as usize) as u32) };
+        let key =
+            SectionKey { name: namespace.name().clone(), section: Section(self.rng.below(SECTIONS as usize) as u32) };
         let to = self.hosts[self.rng.below(self.swarm.ranges.allocators.min(self.hosts.len()))].id.clone();
         let m = self.current[self.rng.below(2)];
         if self.masters[m].paused_until > self.t {

@@ -2,9 +2,9 @@
 
 use super::disk::{Failure, Folder, Opened, Start};
 use super::minter::{Minter, Run, Shell};
+use super::rng::mix;
 use super::sections::Keys;
 use super::segments::Fetch;
-use super::rng::mix;
 use super::world::{Call, Caller, Event, Task, World};
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
 use agent::refusal::Refusal;

@@ -51,6 +51,7 @@ pub mod net;
 pub mod numbers;
 pub mod operator;
 pub mod oracle;
+pub mod overlook;
 pub mod plain;
 pub mod queue;
 pub mod ranges;
@@ -60,6 +61,7 @@ pub mod sections;
 pub mod segments;
 pub mod shelf;
 pub mod swarm;
+pub mod views;
 pub mod world;
 
 use common::time::{DAY_MS, HOUR_MS};

@@ -66,7 +66,8 @@ impl Oracle {
     /// I12: segments are disjoint, whether whoever asked hears of them or not.
     pub fn segment_granted(&mut self, span: Span, session: SessionId) {
         if let Some((known, other)) = overlap(&self.numbers.segments, span) {
-            return self.violated(|| format!("I12 places {span:?} are granted to {session}, but also {known:?} to {other}"));
+            return self
+                .violated(|| format!("I12 places {span:?} are granted to {session}, but also {known:?} to {other}"));
         }
         self.numbers.segments.insert(span.from, (span.to, session));
     }
@@ -82,7 +83,9 @@ impl Oracle {
         let its = overlap(&self.numbers.segments, span)
             .is_some_and(|(granted, of)| of == session && granted.from <= span.from && span.to <= granted.to);
         if !its {
-            self.violated(|| format!("I12 {session} gives numbers of the places {span:?}, which are in no segment of its"));
+            self.violated(|| {
+                format!("I12 {session} gives numbers of the places {span:?}, which are in no segment of its")
+            });
         }
     }
 }

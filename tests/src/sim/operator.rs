@@ -48,7 +48,8 @@ impl World {
     /// The names that are registered with a new cluster.
     pub(super) fn names(&self) -> Vec<Write> {
         let named = |namespace: &Namespace| {
-            let (key, value) = (SettingKey::Namespace(namespace.name().clone()), SettingValue::Namespace(namespace.clone().into()));
+            let (key, value) =
+                (SettingKey::Namespace(namespace.name().clone()), SettingValue::Namespace(namespace.clone().into()));
             Write::Setting(Setting { key, version: 1, value, actor: Actor::new("operator", ""), at: WallMs(BEGIN) })
         };
         self.swarm.ranges.names.iter().map(named).collect()
@@ -196,7 +197,8 @@ impl World {
                     records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease))).collect();
                 joining.draft.commit(writes, 0);
                 let left_out = self.mutations.has(Mutation::AxesNotTakenOver);
-                let kept = settings.into_iter().filter(|setting| !left_out || !matches!(setting.key, SettingKey::Axis(_)));
+                let kept =
+                    settings.into_iter().filter(|setting| !left_out || !matches!(setting.key, SettingKey::Axis(_)));
                 joining.draft.commit(kept.map(Write::Setting), 0);
                 joining.step =
                     if last || after.is_none() { JoinStep::Sections { after: None } } else { JoinStep::Page { after } };

@@ -17,7 +17,13 @@ impl Minter {
     ///
     /// # Errors
     /// Any [`Refusal`]; what is in `out` counts all the same.
-    pub fn give_numbers(&mut self, shell: &mut Shell<'_>, at: usize, n: u32, out: &mut Vec<Span>) -> Result<(), Refusal> {
+    pub fn give_numbers(
+        &mut self,
+        shell: &mut Shell<'_>,
+        at: usize,
+        n: u32,
+        out: &mut Vec<Span>,
+    ) -> Result<(), Refusal> {
         if self.membership().is_none() {
             return Err(Refusal::Overloaded("no cluster was joined yet"));
         }

@@ -41,9 +41,10 @@ impl World {
     /// A master that may have forgotten takes the other one's sections over, and adds nothing.
     pub(super) fn merge_only(&mut self, m: usize, records: &[SectionRecord]) {
         let Some(ledger) = &self.masters[m].ledger else { return };
-        let preps = ledger.sections().preps().filter(|prep| {
-            records.iter().any(|record| record.key == prep.key && record.g >= prep.g)
-        });
+        let preps = ledger
+            .sections()
+            .preps()
+            .filter(|prep| records.iter().any(|record| record.key == prep.key && record.g >= prep.g));
         let overtaken: Vec<Write> = preps.map(|prep| Write::DropSectionPrep(prep.key)).collect();
         let merged = records.iter().map(|record| {
             let merged = rules::merge(ledger.sections().get(&record.key), record);

@@ -85,9 +85,8 @@ impl Keys {
     fn standing(&self, section: Section, now: BootMs, mutations: Mutations) -> Standing {
         let held = self.allocator.held(&self.name);
         let found = held.map_or(Standing::NotOurs, |held| held.standing(section, now));
-        let g = |held: &Held| {
-            held.ranges().find(|range| (range.from..range.to).contains(&section.0)).map(|range| range.g)
-        };
+        let g =
+            |held: &Held| held.ranges().find(|range| (range.from..range.to).contains(&section.0)).map(|range| range.g);
         match found {
             Standing::From(_) if mutations.has(Mutation::NoWaitOfNextOwner) => {
                 held.and_then(g).map_or(found, Standing::Served)
