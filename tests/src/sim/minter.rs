@@ -5,6 +5,7 @@ use super::disk::{Failure, Folder, Opened, SerialFile};
 use super::kind::Kind;
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
+use super::views::{bent, long_over, unbent, views};
 use agent::engine::{
     Effects, Engine, Part, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks,
 };
@@ -19,18 +20,15 @@ use agent::timebase::{Answer, Timebase};
 use agent::window::Window;
 use common::calendar::{Civil, UtcOffset};
 use common::layout::LayoutDefinition;
-use common::lease::{Generation, Grant};
+use common::lease::Grant;
 use common::namespace::GeneratorName;
 use common::parameters::{ClusterId, ClusterParameters};
 use common::template::CallerParts;
 use common::time::{BootMs, Now, SpanMs, WallMs};
-use common::token::{TokenType, TokenValue};
+use common::token::TokenType;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// How far the ends of leases are moved where a mutation moves them.
-const TOO_FAR: SpanMs = SpanMs::days(15);
 
 /// IDs with one prefix and consecutive serials, and the lease they were minted under.
 #[derive(Clone, Debug)]
@@ -532,71 +530,12 @@ fn engine(
     engine
 }
 
-/// A lease that nobody can mint under.
-fn long_over() -> Grant {
-    let token_type = TokenType::Uint2;
-    let key = token_type.key(TokenValue(0));
-    Grant { token_type, key, g: Generation(0), from: WallMs(0), until: WallMs(0), receipt: None }
-}
-
 /// Adds the kinds from the `from`th on. Those with a name of their own stand for what the masters say: an agent serves them
 /// once it knows of which cluster it is.
 fn add_kinds(engine: &mut Engine, from: usize, kinds: &[Kind]) {
     let joined = engine.published().membership.cluster.is_some();
     for kind in kinds.iter().skip(from).filter(|kind| joined || kind.namespace.name().is_default()) {
         engine.add(&kind.namespace).expect("a file of ours");
-    }
-}
-
-/// A lease as a mutation has it.
-fn bent(lease: &Grant, mutations: Mutations) -> Grant {
-    let mut lease = lease.clone();
-    if mutations.has(Mutation::MintPastTheLease) {
-        lease.until = lease.until + TOO_FAR;
-    }
-    if mutations.has(Mutation::MintBeforeTheLease) {
-        lease.from = lease.from + SpanMs(-TOO_FAR.0);
-    }
-    lease
-}
-
-/// What is really held, of what the engine holds: leases of numbers as they were granted.
-fn unbent(holdings: &Holdings, mutations: Mutations) -> Holdings {
-    let as_granted = |lease: &Grant| {
-        let mut lease = lease.clone();
-        if mutations.has(Mutation::MintPastTheLease) {
-            lease.until = lease.until + SpanMs(-TOO_FAR.0);
-        }
-        if mutations.has(Mutation::MintBeforeTheLease) {
-            lease.from = lease.from + TOO_FAR;
-        }
-        lease
-    };
-    let numbers = holdings.leases.iter().filter(|lease| lease.token_type != TokenType::String2IncludeLetter);
-    Holdings { leases: numbers.map(as_granted).collect(), ..holdings.clone() }
-}
-
-/// Strings are minted under the leases of numbers, the value written as two characters: one lease per agent instead of
-/// two, and as few values. One value has one text, so what is unique stays unique. For the same reason a lease of a narrow type is
-/// minted under as one of the widest.
-fn views(leases: Leases, mutations: Mutations) -> Leases {
-    let strings = TokenType::String2IncludeLetter;
-    let each = leases.into_values().flat_map(|view| {
-        let view = with(view, |lease| bent(&lease, mutations));
-        let spell = |lease: Grant| Grant { token_type: strings, key: strings.key(lease.key.value), ..lease };
-        let spelled = with(view.clone(), spell);
-        [(TokenType::Uint2, view), (strings, spelled)]
-    });
-    each.collect()
-}
-
-fn with(view: LeaseView, change: impl FnOnce(Grant) -> Grant) -> LeaseView {
-    match view {
-        LeaseView::Missing => LeaseView::Missing,
-        LeaseView::Held(lease) => LeaseView::Held(change(lease)),
-        LeaseView::Resumed(lease) => LeaseView::Resumed(change(lease)),
-        LeaseView::Suspended(lease) => LeaseView::Suspended(change(lease)),
-        LeaseView::Expired(lease) => LeaseView::Expired(change(lease)),
     }
 }
 

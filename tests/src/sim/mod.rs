@@ -1,8 +1,9 @@
 //! Deterministic simulation: a whole cluster in one thread and in virtual time, for months in a fraction of a second.
 //!
-//! Masters are the real ledger on stores that outlive them; agents are the real holder, minting engine, time base and
-//! serial file. What carries them is simulated: network, clocks, operators, and disks down to the system call. A seed decides
-//! everything: how large the cluster is, which faults it suffers and how often, and each single event.
+//! Masters are the real ledger on stores that outlive them; agents are the real holder, minting engine, time base, serial file,
+//! allocator and sections. What carries them is simulated: network, clocks, operators, and disks down to the system call. A seed
+//! decides everything: how large the cluster is, what it gives beside IDs with tokens, which faults it suffers and how often, and each
+//! single event.
 //!
 //! A simulation has two phases. In the first, everything goes wrong and nothing may be minted twice; in the second all
 //! is healed, and service must return ([`heal`]). The [`oracle`] sees every promise, every durable record and every ID.
@@ -11,10 +12,23 @@
 //! A minute in which nothing changes would cost as much as an eventful one, so masters beat every half hour while
 //! nothing changes, with their monotone clock standing still in between, and agents leave out heartbeats.
 //!
+//! # Numbers that come in ranges
+//! Most seeds have a name whose numbers come in segments. Masters grant extents and segments through the same network, and agents keep
+//! segments in the same files as their leases; every answer reaches the engine, doubled and late ones too ([`segments`]). The oracle
+//! knows every extent, segment and place ([`numbers`]).
+//!
+//! Most have a name with a sequence for each key, too. Leases of its sections last seconds, so it lives in episodes of some minutes in
+//! which masters beat every second ([`episode`]): clients ask for keys, operators move sections, and whatever befalls a cluster happens at once
+//! and for short. Clocks of agents are up to a hundredth too fast or too slow, processes are stopped with questions in their
+//! sockets or between clock and number ([`sections`]). Each number comes once, below a bound that was durable before, and is greater than
+//! all that were answered before it was asked for. That order is excused only where a master that was replaced lives on and is believed, and
+//! after both masters have forgotten.
+//!
 //! # What is left out
 //! What two masters and a local file cannot prevent: a live copy of a process's memory, both masters declared lost by
 //! two operators, a copy of a master's store that an operator vouches for, an agent's file lost in the moment in which both
-//! masters' disks are put back.
+//! masters' disks are put back. Where both are put back, or both lost, axes and sections are raised above all that was given before
+//! either starts: nobody else knows how far that was.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -37,6 +51,7 @@ pub mod net;
 pub mod numbers;
 pub mod operator;
 pub mod oracle;
+pub mod overlook;
 pub mod plain;
 pub mod queue;
 pub mod ranges;
@@ -46,6 +61,7 @@ pub mod sections;
 pub mod segments;
 pub mod shelf;
 pub mod swarm;
+pub mod views;
 pub mod world;
 
 use common::time::{DAY_MS, HOUR_MS};
