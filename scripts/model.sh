@@ -1,25 +1,28 @@
 #!/usr/bin/env bash
-# Walks every state of the two masters and of an agent's serial file within large bounds, and says how many there were.
+# Walks every state of the two masters and of an agent's serial file within large bounds,
+# with an axis of numbers and with a section and its agents, and says how many there were.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'EOF'
-Usage: scripts/model.sh [masters|file]
+Usage: scripts/model.sh [masters|ranges|file]
 
-Checks the masters' protocol (tests/tests/model.rs) and that of the agent's serial file (tests/tests/file_model.rs), or one
-of them, in every state within the large bounds, with optimized programs. The number of states is asserted; each line also
+Checks the masters' protocol (tests/tests/model.rs), the same with an axis of numbers, and with a section and the agents that
+serve it (tests/tests/ranges_model.rs), and that of the agent's serial file (tests/tests/file_model.rs), or one of them, in
+every state within the large bounds, with optimized programs. The number of states is asserted; each line also
 says how long it took, and the memory so far. With the serial file goes every sequence of seven things that can befall an
-agent that mints by the tick (agent/src/engine/tests/walk.rs). Takes about 25 minutes on two cores, and 1.4 GB.
+agent that mints by the tick (agent/src/engine/tests/walk.rs). Masters and serial file take about 25 minutes on two cores, and 1.4 GB.
 
   --help   this text
 EOF
 }
 
-tests=(--test model --test file_model)
+tests=(--test model --test ranges_model --test file_model)
 case ${1:-} in
   '') ;;
   masters) tests=(--test model) ;;
+  ranges) tests=(--test ranges_model) ;;
   file) tests=(--test file_model) ;;
   -h | --help)
     usage
@@ -32,7 +35,7 @@ case ${1:-} in
 esac
 
 export MODEL=large
-if [ "${1:-}" != masters ]; then
+if [[ ${1:-file} == file ]]; then
   cargo test --locked -p uniq-agent --lib engine::tests::walk -- --nocapture --test-threads=1
 fi
 cargo test --release --locked -p tests "${tests[@]}" -- --nocapture --test-threads=1

@@ -9,7 +9,7 @@ Usage: scripts/mutants.sh [--seeds N] [--threads N]
 
 For each mechanism one line: the first seed found that shows that it is missing (of N, 400 if nothing else is said), or why
 it is redundant, which is told of the few that another mechanism covers: no seed may find those. Then the twins of the models
-of the masters and of the serial file, where one mechanism is left out and a duplicate must be found. The last line is
+of the masters, of axes and sections, and of the serial file, where one mechanism is left out and a duplicate must be found. The last line is
   mutations=N caught=N redundant=N wrong=0
 and the exit status says whether everything came as listed. Some ten minutes on two cores.
 
@@ -40,5 +40,6 @@ while [ $# -gt 0 ]; do
 done
 
 cargo build --locked --release --quiet -p tests --bin simulate
-cargo test --locked --release --quiet -p tests --test model --test file_model -- --nocapture --test-threads=1 without redundant
+cargo test --locked --release --quiet -p tests --test model --test ranges_model --test file_model -- \
+  --nocapture --test-threads=1 without redundant
 exec "${CARGO_TARGET_DIR:-target}/release/simulate" --gate "${args[@]}"

@@ -26,9 +26,7 @@ pub mod run;
 #[cfg(feature = "server")]
 pub mod secret_file;
 pub mod segments;
-#[cfg(feature = "server")]
 pub mod sequence;
-#[cfg(feature = "server")]
 pub mod sequences;
 pub mod serial;
 pub mod serial_file;

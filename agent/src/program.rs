@@ -18,7 +18,7 @@ use crate::minter::Minter;
 use crate::plugin::history::{self, History, Line};
 use crate::rpc::{self, Server};
 use crate::sequences::{SequenceSettings, Sequences};
-use crate::serial_file::{self, Opened};
+use crate::serial_file::{self, Opened, SectionFile, SectionsStart};
 use crate::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
@@ -217,6 +217,7 @@ async fn serve(
         "file descriptors, and how many are for whose connections"
     );
     let agent_id = args.agent_id.clone().map_or_else(|| default_agent_id(http_at.port()), Ok)?;
+    let (bounds, sections_start) = sections(&opened, &agent_id);
 
     let held = &opened.holdings;
     let told = args.token_types.iter().copied().collect();
@@ -254,7 +255,8 @@ async fn serve(
             rpc: args.advertise_rpc.clone().unwrap_or_else(|| advertised(rpc_at)),
         },
     };
-    let sequences = Arc::new(Sequences::new(sequences, Arc::clone(&minter), Some(Arc::clone(&names))));
+    let sequences = Sequences::new(sequences, Arc::clone(&minter), Some(Arc::clone(&names)));
+    let sequences = Arc::new(sequences.with_bounds(bounds, &sections_start));
     let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
         .with_names(Arc::clone(&names))
         .with_sequences(Arc::clone(&sequences));
@@ -312,6 +314,21 @@ async fn serve(
         _ => tracing::warn!(target: PROGRAM, "stopped; unused serials were not written back and are a gap"),
     }
     Ok(())
+}
+
+/// How far the sections are that a process before served.
+fn sections(opened: &Opened, agent_id: &AgentId) -> (SectionFile, SectionsStart) {
+    let (bounds, start) = opened.sections(agent_id, SessionId(rand::random()));
+    match &start {
+        SectionsStart::Resumed => {
+            let (sections, session) = (bounds.bounds().len(), bounds.session());
+            tracing::info!(target: PROGRAM, sections, %session, "bounds of sections found");
+        }
+        SectionsStart::Fresh(reason) => {
+            tracing::info!(target: PROGRAM, %reason, "sections are served by a new session")
+        }
+    }
+    (bounds, start)
 }
 
 /// What a worker does: serves its listeners, for HTTP and for RPC.

@@ -1,6 +1,7 @@
 use super::*;
 use common::segment::SegmentSource;
 use proptest::prelude::*;
+use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
 use std::collections::BTreeSet;
 
 fn definition(step: u32) -> SegmentDefinition {
@@ -223,6 +224,8 @@ enum Deed {
     Kill,
     Stop,
     Fresh,
+    /// The file is copied, and the copy begins as another session and takes so many, while this one goes on.
+    Copied(u64),
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -242,7 +245,29 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => Just(Deed::Kill),
         1 => Just(Deed::Stop),
         1 => Just(Deed::Fresh),
+        1 => (1u64..40).prop_map(Deed::Copied),
     ]
+}
+
+/// What is left out or done wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bent {
+    /// Any answer is taken, as often as it comes.
+    AnyAnswerTaken,
+    /// A mark lies beyond the end of its segment.
+    MarkBeyondSegment,
+    /// Numbers are given before their mark is durable.
+    MarkNotDurable,
+    /// What is resumed begins at the beginning of its segments.
+    ResumesAtTheBeginning,
+    /// A segment that was used up comes back with a record that was planned before.
+    UsedUpComesBack,
+    /// What is put back is not compared with the segment in use.
+    PutBackAnywhere,
+    /// A clean stop puts marks back further than to what was given.
+    StopForgets,
+    /// Another session goes on with the segments that it finds.
+    KeptByFresh,
 }
 
 /// An agent with its disk, and masters that grant places in their order.
@@ -255,18 +280,49 @@ struct World {
     given: BTreeSet<u64>,
     window: Option<Lent>,
     part: Option<Lent>,
+    bent: Option<Bent>,
+    /// What went wrong first.
+    wrong: Option<String>,
 }
 
 impl World {
-    fn give(&mut self, places: impl Iterator<Item = u64>) {
-        for place in places {
-            assert!(place < self.granted && self.given.insert(place), "{place} came twice, or was nobody's");
+    fn new(bent: Option<Bent>) -> Self {
+        Self {
+            segments: begin(100),
+            disk: Record::default(),
+            granted: 1,
+            under_way: Vec::new(),
+            last_answer: None,
+            given: BTreeSet::new(),
+            window: None,
+            part: None,
+            bent,
+            wrong: None,
         }
     }
 
+    fn is(&self, bent: Bent) -> bool {
+        self.bent == Some(bent)
+    }
+
+    fn give(&mut self, places: impl Iterator<Item = u64>) {
+        for place in places {
+            let fresh = self.given.insert(place);
+            if place >= self.granted || !fresh {
+                self.wrong.get_or_insert(format!("{place} came twice, or was nobody's"));
+            }
+        }
+    }
+
+    fn put_back_part(&mut self, Lent { ordinal, places, .. }: &Lent) -> bool {
+        let in_use = self.segments.durable.held.first().map(|first| first.ordinal);
+        let ordinal = in_use.filter(|_| self.is(Bent::PutBackAnywhere)).unwrap_or(*ordinal);
+        self.segments.put_back(bucket_of(ordinal), places)
+    }
+
     fn put_back(&mut self) {
-        if let Some(Lent { ordinal, places, .. }) = self.window.take() {
-            self.segments.put_back(bucket_of(ordinal), &places);
+        if let Some(lent) = self.window.take() {
+            self.put_back_part(&lent);
         }
     }
 
@@ -274,33 +330,56 @@ impl World {
         // What was under way is of the process that ended: nobody hears the answers.
         self.under_way.clear();
         (self.last_answer, self.window, self.part) = (None, None, None);
-        self.segments = Segments::resume(definition(100), &self.disk);
+        let mut file = self.disk.clone();
+        if self.is(Bent::ResumesAtTheBeginning) {
+            file.held.iter_mut().for_each(|held| held.mark = held.span.from);
+        }
+        self.segments = Segments::resume(definition(100), &file);
     }
 
-    fn write(&mut self, record: Record) {
-        self.disk = record.clone();
+    fn write(&mut self, mut record: Record) {
+        if self.is(Bent::MarkBeyondSegment) {
+            record.held.iter_mut().filter(|held| held.mark == held.span.to).for_each(|held| held.mark += 1);
+        }
+        if !self.is(Bent::MarkNotDurable) {
+            self.disk = record.clone();
+        }
+        if self.is(Bent::UsedUpComesBack) {
+            self.segments.used_up = 0;
+        }
         self.segments.commit(record, NOW);
+    }
+
+    fn granted(&mut self, call: u64, span: Span) {
+        if self.is(Bent::AnyAnswerTaken) {
+            self.segments.asked = Some(call);
+        }
+        self.segments.granted(call, span);
+    }
+
+    fn take(&mut self, n: u64) {
+        self.put_back();
+        loop {
+            match self.segments.plan(n, NOW) {
+                Plan::Ready => break,
+                Plan::Write(record) => self.write(record),
+                Plan::Pending | Plan::Ended => return,
+            }
+        }
+        let mut missing = n;
+        while missing > 0 && self.wrong.is_none() {
+            let Lent { first, places, .. } = self.segments.take(missing, NOW);
+            if places.is_empty() {
+                self.wrong = Some("what is ready is not there".to_owned());
+            }
+            missing -= places.end - places.start;
+            self.give(places.map(|place| first + place));
+        }
     }
 
     fn act(&mut self, deed: Deed) {
         match deed {
-            Deed::Take(n) => {
-                self.put_back();
-                loop {
-                    match self.segments.plan(n, NOW) {
-                        Plan::Ready => break,
-                        Plan::Write(record) => self.write(record),
-                        Plan::Pending | Plan::Ended => return,
-                    }
-                }
-                let mut missing = n;
-                while missing > 0 {
-                    let Lent { first, places, .. } = self.segments.take(missing, NOW);
-                    assert!(!places.is_empty());
-                    missing -= places.end - places.start;
-                    self.give(places.map(|place| first + place));
-                }
-            }
+            Deed::Take(n) => self.take(n),
             Deed::TakeAndFail(n, durable) => {
                 self.put_back();
                 if let Plan::Write(record) = self.segments.plan(n, NOW)
@@ -335,30 +414,10 @@ impl World {
             }
             Deed::PartBack => {
                 self.put_back();
-                if let Some(Lent { ordinal, first, places }) = self.part.take()
-                    && !self.segments.put_back(bucket_of(ordinal), &places)
+                if let Some(part) = self.part.take()
+                    && !self.put_back_part(&part)
                 {
-                    self.give(places.map(|place| first + place));
-                }
-            }
-            Deed::Ask => self.under_way.extend(self.segments.ask().map(|ask| ask.call)),
-            Deed::Answer(len) => {
-                if !self.under_way.is_empty() {
-                    let call = self.under_way.remove(0);
-                    let span = Span { from: self.granted, to: self.granted + len };
-                    self.granted += len;
-                    self.segments.granted(call, span);
-                    self.last_answer = Some((call, span));
-                }
-            }
-            Deed::AnswerAgain => {
-                if let Some((call, span)) = self.last_answer {
-                    self.segments.granted(call, span);
-                }
-            }
-            Deed::GiveUp => {
-                if let Some(call) = self.under_way.last() {
-                    self.segments.failed(*call);
+                    self.give(part.places.map(|place| part.first + place));
                 }
             }
             Deed::Ahead => {
@@ -374,16 +433,64 @@ impl World {
                     self.write(record);
                 }
             }
+            Deed::Ask | Deed::Answer(_) | Deed::AnswerAgain | Deed::GiveUp => self.ask(deed),
+            Deed::Kill | Deed::Stop | Deed::Fresh | Deed::Copied(_) => self.end(deed),
+        }
+    }
+
+    /// What happens between the agent and a master.
+    fn ask(&mut self, deed: Deed) {
+        match deed {
+            Deed::Ask => self.under_way.extend(self.segments.ask().map(|ask| ask.call)),
+            Deed::Answer(len) => {
+                if !self.under_way.is_empty() {
+                    let call = self.under_way.remove(0);
+                    let span = Span { from: self.granted, to: self.granted + len };
+                    self.granted += len;
+                    self.granted(call, span);
+                    self.last_answer = Some((call, span));
+                }
+            }
+            Deed::AnswerAgain => {
+                if let Some((call, span)) = self.last_answer {
+                    self.granted(call, span);
+                }
+            }
+            _ => {
+                if let Some(call) = self.under_way.last() {
+                    self.segments.failed(*call);
+                }
+            }
+        }
+    }
+
+    /// A process ends, or another one begins.
+    fn end(&mut self, deed: Deed) {
+        match deed {
             Deed::Kill => self.restart(),
             Deed::Stop => {
                 // A call that has a part is answered before.
                 self.act(Deed::PartBack);
                 let left = self.segments.left();
                 self.disk = self.segments.at_rest();
+                if self.is(Bent::StopForgets) {
+                    self.disk.held.iter_mut().for_each(|held| held.mark = held.span.from);
+                }
                 self.restart();
-                assert_eq!(self.segments.left(), left, "a clean stop loses none");
+                if self.segments.left() != left {
+                    self.wrong.get_or_insert(format!("a clean stop left {} of {left}", self.segments.left()));
+                }
             }
-            Deed::Fresh => {
+            Deed::Copied(n) => {
+                let mut copy = Self { segments: Segments::resume(definition(100), &self.disk), ..Self::new(self.bent) };
+                if !self.is(Bent::KeptByFresh) {
+                    copy.segments.drop_all();
+                }
+                (copy.granted, copy.given) = (self.granted, std::mem::take(&mut self.given));
+                copy.take(n);
+                (self.given, self.wrong) = (copy.given, self.wrong.take().or(copy.wrong));
+            }
+            _ => {
                 self.disk = Record::default();
                 self.restart();
             }
@@ -391,22 +498,56 @@ impl World {
     }
 }
 
-proptest! {
-    /// Whatever is lost, late, doubled, lent, killed or stopped: no number is given twice, and a clean stop loses none.
-    #[test]
-    fn no_number_comes_twice(deeds in proptest::collection::vec(deed(), 1..300)) {
-        let mut world = World {
-            segments: begin(100),
-            disk: Record::default(),
-            granted: 1,
-            under_way: Vec::new(),
-            last_answer: None,
-            given: BTreeSet::new(),
-            window: None,
-            part: None,
-        };
-        for deed in deeds {
-            world.act(deed);
+/// What goes wrong, if anything does.
+fn run(deeds: Vec<Deed>, bent: Option<Bent>) -> Result<(), TestCaseError> {
+    let mut world = World::new(bent);
+    for deed in deeds {
+        world.act(deed);
+        if let Some(why) = world.wrong {
+            return Err(TestCaseError::fail(why));
         }
+    }
+    Ok(())
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    proptest::collection::vec(deed(), 1..300)
+}
+
+proptest! {
+    /// Whatever is lost, late, doubled, lent, killed, stopped or copied: no number is given twice, and a clean stop loses none.
+    #[test]
+    fn no_number_comes_twice(deeds in deeds()) {
+        run(deeds, None)?;
+    }
+}
+
+/// Something goes wrong in one of the courses, which are the same in each run; how many were tried until then.
+fn broken_after(bent: Bent) -> Option<u32> {
+    let config = Config { cases: 5_000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+    let rng = TestRng::deterministic_rng(config.rng_algorithm);
+    let tried = std::cell::Cell::new(0);
+    let found = TestRunner::new_with_rng(config, rng).run(&deeds(), |deeds| {
+        tried.set(tried.get() + 1);
+        run(deeds, Some(bent))
+    });
+    matches!(found, Err(TestError::Fail(..))).then(|| tried.get())
+}
+
+#[test]
+fn without_a_mechanism_a_number_comes_twice() {
+    for bent in [
+        Bent::AnyAnswerTaken,
+        Bent::MarkBeyondSegment,
+        Bent::MarkNotDurable,
+        Bent::ResumesAtTheBeginning,
+        Bent::UsedUpComesBack,
+        Bent::PutBackAnywhere,
+        Bent::StopForgets,
+        Bent::KeptByFresh,
+    ] {
+        let tried = broken_after(bent);
+        println!("{bent:?}: {tried:?} courses");
+        assert!(tried.is_some(), "nothing goes wrong with {bent:?}");
     }
 }

@@ -320,6 +320,15 @@ impl Client {
         self.send(self.0.request(method.parse()?, url).body(body)).await
     }
 
+    /// `POST` of packed numbers, for packed numbers.
+    ///
+    /// # Errors
+    /// If nothing answers.
+    pub async fn post_packed(&self, url: &str, body: Vec<u8>) -> Result<Answer> {
+        let mime = Media::Packed.mime();
+        self.send(self.0.post(url).header(CONTENT_TYPE, mime).header(ACCEPT, mime).body(body)).await
+    }
+
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Answer> {
         let mut response = request.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());

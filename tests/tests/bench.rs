@@ -17,7 +17,7 @@ fn plan(cluster: &Cluster, path: &str, accept: Option<&str>, form: Form) -> Plan
     Plan {
         target,
         protocol: Protocol::Http,
-        request: http_request(&target.to_string(), path, accept),
+        requests: vec![http_request(&target.to_string(), path, accept)],
         connections: 8,
         depth: 1,
         rate: None,

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tests::cluster::{Cluster, PATIENCE, until};
 use tests::programs;
-use uniq_embed::{Definition, Embedded, MintError, Namespace, Refusal, Settings, UniqGenerator};
+use uniq_embed::{Definition, Embedded, GeneratorKind, MintError, Namespace, Refusal, Settings, UniqGenerator};
 
 const TEMPLATE: &str = "{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}";
 const BATCH: usize = 1_000;
@@ -151,4 +151,65 @@ async fn the_example_of_the_front_page_runs() {
     }
     let forgotten = programs::run(&programs::example("orders").unwrap(), &[], dir.path()).unwrap();
     assert!(forgotten.status == Some(1) && forgotten.err.contains("serial file"), "{forgotten:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
+    let cluster = Cluster::start(2, &[]).await.unwrap();
+    let masters: Vec<String> = cluster.masters.iter().map(|master| master.agent_listen.to_string()).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let file = format(dir.path());
+    let work = move || {
+        let embedded = Embedded::start(Settings::new(&file, &masters, "shop-1".parse().unwrap())).unwrap();
+        embedded.wait_ready(PATIENCE).unwrap();
+        let definition = Definition { keys_per_section: Some(10), ..Definition::of(GeneratorKind::Sequence) };
+        let unknown = embedded.get_sequence("inbox").map(|_| ()).unwrap_err();
+        assert!(
+            matches!(&unknown, MintError::Refused(r) if matches!(**r, Refusal::UnknownGenerator { .. })),
+            "{unknown}"
+        );
+        let inbox =
+            embedded.create_sequence(Namespace::define("inbox".parse().unwrap(), &definition).unwrap()).unwrap();
+        // Sections are given to agents first.
+        let began = std::time::Instant::now();
+        let first = loop {
+            match inbox.get_next("42") {
+                Ok(first) => break first,
+                Err(why) => assert!(began.elapsed() < PATIENCE, "{why}"),
+            }
+        };
+        // The section may move at any time; then numbers jump.
+        let five = inbox.get_batch_next("42", 5).unwrap();
+        let (current, next) = (inbox.get_current("42").unwrap(), inbox.get_next("42").unwrap());
+        assert!(
+            five > first && current >= five + 4 && next > current,
+            "{first}, {five} and four more, {current}, {next}"
+        );
+        let keys: Vec<String> = (0..300).map(|key| key.to_string()).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).chain(["42", "42"]).collect();
+        let mut open = keys.len();
+        while open > 0 {
+            let outcomes = inbox.get_next_of_many(&keys).unwrap();
+            open = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+            assert!(began.elapsed() < 2 * PATIENCE, "{outcomes:?}");
+            if open == 0 {
+                let number = |at: usize| *outcomes[at].as_ref().unwrap();
+                assert!(number(42) > next && number(300) > number(42) && number(301) > number(300));
+            }
+        }
+        for (key, n) in [("", 1), ("42", 0), ("42", 100_001)] {
+            let refused = inbox.get_batch_next(key, n).unwrap_err();
+            assert!(matches!(&refused, MintError::Refused(r) if matches!(**r, Refusal::BadParameter(_))), "{refused}");
+        }
+        assert!(embedded.get_sequence("default").is_err(), "that is of another kind");
+        let current = inbox.get_current("42").unwrap();
+        drop(embedded);
+        assert!(inbox.get_next("42").is_err(), "it has ended");
+        current
+    };
+    let last = tokio::task::spawn_blocking(work).await.unwrap();
+    for agent in 0..2 {
+        let next: u64 = cluster.ask_agent(agent, "sequence/inbox/42").await.unwrap().text().trim().parse().unwrap();
+        assert!(next > last, "{next} after {last}");
+    }
 }

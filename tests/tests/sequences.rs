@@ -258,3 +258,95 @@ async fn what_is_said_wrong_of_keys_is_refused_with_a_stated_code() {
     let current: Value = serde_json::from_str(ask("sequence/inbox/42/current").await.text().trim()).unwrap();
     assert!(current.as_u64().is_some_and(|current| current >= two), "{current} after {two}");
 }
+
+/// Waits until a process is ready, and every key is served.
+async fn killed_and_started(cluster: &mut Cluster, agent: usize, seen: &Seen) -> Duration {
+    let client = cluster.client.clone();
+    cluster.agents[agent].daemon.kill_9();
+    cluster.agents[agent].daemon.start().unwrap();
+    until_status(&client, &mut cluster.agents[agent].daemon, "/readyz", 200).await.unwrap();
+    all_keys_served(cluster, seen).await
+}
+
+/// While a master is away no section gets another owner: keys are served again only because the agent goes on with what it had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_is_killed_goes_on_with_its_sections_while_a_master_is_away() {
+    let mut cluster =
+        started(2, r#"{"kind":"sequence","keys_per_section":1000,"step":100,"solo_allowance":1000000}"#).await;
+    let client = cluster.client.clone();
+    let seen = Seen::new();
+    let load = Load::start(&client, &addresses(&cluster), &seen, 11);
+    all_keys_served(&cluster, &seen).await;
+    for away in [1, 0] {
+        more(&seen, 500).await;
+        // What the one that stays has not heard of is likely to be in the other one's raises.
+        cluster.masters[away].daemon.kill_9();
+        for agent in [0, 1] {
+            let took = killed_and_started(&mut cluster, agent, &seen).await;
+            println!("master {away} is away, agent {agent} was killed: every key served again after {took:?}");
+            more(&seen, 500).await;
+        }
+        cluster.masters[away].daemon.start().unwrap();
+        until_status(&client, &mut cluster.masters[away].daemon, "/readyz", 200).await.unwrap();
+    }
+    let troubles = load.stop().await;
+    let (total, duplicates, disorder) = (seen.total.load(SeqCst), seen.duplicates(), seen.disorder.load(SeqCst));
+    println!("numbers={total} duplicates={duplicates} disorder={disorder}; meanwhile clients met {troubles:?}");
+    assert_eq!((duplicates, disorder), (0, 0));
+}
+
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_folder(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copied_agent_and_a_master_that_is_put_back_repeat_no_number_of_a_key() {
+    let mut cluster =
+        started(2, r#"{"kind":"sequence","keys_per_section":1000,"step":100,"solo_allowance":1000000}"#).await;
+    let client = cluster.client.clone();
+    let seen = Seen::new();
+    let load = Load::start(&client, &addresses(&cluster), &seen, 12);
+    all_keys_served(&cluster, &seen).await;
+    more(&seen, 500).await;
+
+    // The disk of master 1, to be put back later.
+    cluster.masters[0].daemon.terminate().await.unwrap();
+    let (store, kept) = (cluster.masters[0].data_dir.clone(), cluster.dir().join("kept"));
+    copy_folder(&store, &kept);
+    cluster.masters[0].daemon.start().unwrap();
+    until_status(&client, &mut cluster.masters[0].daemon, "/readyz", 200).await.unwrap();
+    more(&seen, 500).await;
+
+    // A copy of an agent's folder, made while it runs; both live on, and the original is killed.
+    let copy = cluster.dir().join("copy");
+    copy_folder(&cluster.agents[0].dir, &copy);
+    let third = cluster.add_agent_in(copy, "agent-3", &[]).unwrap();
+    cluster.agents[third].daemon.start().unwrap();
+    until_status(&client, &mut cluster.agents[third].daemon, "/readyz", 200).await.unwrap();
+    let beside = Load::start(&client, &[cluster.agents[third].daemon.http], &seen, 13);
+    more(&seen, 500).await;
+    let took = killed_and_started(&mut cluster, 0, &seen).await;
+    println!("beside its copy the agent was killed: every key served again after {took:?}");
+
+    cluster.masters[0].daemon.kill_9();
+    std::fs::remove_dir_all(&store).unwrap();
+    copy_folder(&kept, &store);
+    // The agent starts before that master has met the other one.
+    cluster.agents[1].daemon.kill_9();
+    cluster.masters[0].daemon.start().unwrap();
+    let took = killed_and_started(&mut cluster, 1, &seen).await;
+    println!("with a master that was put back: every key served again after {took:?}");
+    more(&seen, 500).await;
+    let troubles = (load.stop().await, beside.stop().await);
+    let (total, duplicates, disorder) = (seen.total.load(SeqCst), seen.duplicates(), seen.disorder.load(SeqCst));
+    println!("numbers={total} duplicates={duplicates} disorder={disorder}; meanwhile clients met {troubles:?}");
+    assert_eq!((duplicates, disorder), (0, 0));
+}

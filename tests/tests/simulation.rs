@@ -48,7 +48,11 @@ fn no_id_is_given_twice_and_service_returns() {
     let days = SEEDS * DAYS as u64;
     assert!(ids > 0 && reuses > SEEDS, "{reuses} values were reused in {SEEDS} seeds: nothing was tried");
     assert!(faults >= days * FAULTS_MIN, "{faults} faults in {days} days are too few");
-    println!("seeds={SEEDS} days={days} faults={faults} ids={ids} duplicates=0 stuck=0");
+    for kind in ["numbers in segments", "numbers of keys"] {
+        let given: u64 = done.iter().filter_map(|(_, outcome)| outcome.given.get(kind)).sum();
+        assert!(given > 100 * SEEDS, "only {given} {kind} in {SEEDS} seeds: nothing was tried");
+    }
+    println!("seeds={SEEDS} days={days} faults={faults} ids={ids} duplicates=0 stuck=0 disorder=0");
 }
 
 #[test]

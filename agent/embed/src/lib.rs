@@ -39,6 +39,9 @@
 //! | any of them | [`get_id`](UniqGenerator::get_id) | a text, as the definition writes it; also by a [`strategy`] of yours | |
 //! | string | [`get_uniq_string`](UniqGenerator::get_uniq_string) | a template: date, token, serial, the caller's parts, check digits | as the template says |
 //!
+//! A name of kind `sequence` has a counter for each key ([`Embedded::get_sequence`]). Agents serve it; an application asks the one that serves
+//! the key, so that is a call over the network and not a matter of nanoseconds.
+//!
 //! The name `default` is always there. Others are registered with both masters, for ever, and then known to every agent
 //! ([`Embedded::create_uniq_generator`]). No two names of a kind give equal IDs, unless their definition says so ([`Scope`]).
 //!
@@ -53,8 +56,8 @@
 #[doc(inline)]
 pub use agent::embed::{
     AfterReboot, AgentId, Definition, Embedded, EncodingSource, Extensions, GeneratorKind, GeneratorName, LayoutSource,
-    MintCode, MintError, Namespace, NamespaceError, PerThread, Refusal, Scope, SerialFileError, Settings, Shared,
-    StartError, TokenType, UniqGenerator,
+    MintCode, MintError, Namespace, NamespaceError, PerThread, Refusal, Scope, Sequence, SerialFileError, Settings,
+    Shared, StartError, TokenType, UniqGenerator,
 };
 #[doc(inline)]
 pub use agent::embed::{plugin, strategy};

@@ -41,11 +41,17 @@
 //! let invoices = embedded.create_uniq_generator(Namespace::define("invoices".parse()?, &invoices)?)?;
 //! let mut texts = Vec::new();
 //! invoices.get_batch_string(100, "", "", &mut texts)?;
+//!
+//! // One counter for each key. Agents serve them; this asks the one that serves the key.
+//! let inbox = embedded.get_sequence("inbox")?;
+//! let version = inbox.get_next("user-7")?;
+//! assert!(inbox.get_current("user-7")? >= version);
 //! # Ok(())
 //! # }
 //! ```
 
 mod block;
+mod keys;
 mod plain;
 #[cfg(test)]
 mod plain_tests;
@@ -56,6 +62,7 @@ mod tests;
 mod ticks;
 
 pub use block::PerThread;
+pub use keys::Sequence;
 pub use shared::Shared;
 pub use start::{Embedded, Settings, StartError};
 

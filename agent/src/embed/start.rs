@@ -1,17 +1,19 @@
 //! Everything that an application needs to mint by itself: a serial file, leases, and the thread that keeps them.
 
-use super::{MintError, Process, Shared};
+use super::{MintError, Process, Sequence, Shared};
 use crate::extensions::Extensions;
 use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, RENEW_INTERVALS, Report, Segments};
 use crate::holder::Holder;
 use crate::minter::Minter;
 use crate::plugin::{Plugins, Refusals};
 use crate::refusal::Refusal;
+use crate::sequences::{MEMORY_MIN, SequenceSettings, Sequences};
 use crate::serial_file::{self, AfterReboot, SerialFileError};
 use common::clock::Clock;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{AgentId, SessionId};
+use common::sequence::ServedAt;
 use common::time::SpanMs;
 use common::token::TokenType;
 use std::collections::BTreeSet;
@@ -85,6 +87,7 @@ pub enum StartError {
 pub struct Embedded {
     minter: Arc<Minter>,
     names: Arc<Names>,
+    sequences: Arc<Sequences>,
     process: Process,
     stop: CancellationToken,
     /// `None` once it has ended.
@@ -148,9 +151,21 @@ impl Embedded {
         let _ = recalled.recv();
         let segments = Segments::new(&masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
         runtime.spawn(segments.run(stop.clone()));
+        // Without a set, so that no section is given to it: nobody else could reach it.
+        let nowhere = ServedAt { http: String::new(), rpc: String::new() };
+        let (asked, agent) = (masters.clone(), agent_id.clone());
+        let alone = SequenceSettings {
+            masters: asked,
+            agent_id: agent,
+            sets: Vec::new(),
+            memory: MEMORY_MIN,
+            address: nowhere,
+        };
+        let sequences = Arc::new(Sequences::new(alone, Arc::clone(&minter), Some(Arc::clone(&names))));
+        runtime.spawn(Arc::clone(&sequences).run(stop.clone()));
         let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report };
         runtime.spawn(heartbeat.run(stop.clone()));
-        Ok(Self { minter, names, process, stop, runtime: Some(runtime) })
+        Ok(Self { minter, names, sequences, process, stop, runtime: Some(runtime) })
     }
 
     /// Who is told of calls that get no IDs: a line of the log, until [`Refusals::set`] says otherwise.
@@ -209,6 +224,32 @@ impl Embedded {
         let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
         self.wait_for(async move { names.define(namespace).await })??;
         Ok(Shared::new(&self.minter, name.as_str())?)
+    }
+
+    /// The counters of that name, which is of kind `sequence`. If it is not known here the masters are asked, and the calling thread waits
+    /// for them.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownGenerator`], also if it is of another kind; [`Refusal::MastersUnavailable`] if it may exist, but no master can
+    /// say; [`MintError::Forked`].
+    pub fn get_sequence(&self, name: &str) -> Result<Sequence, MintError> {
+        self.process.check()?;
+        let (sequences, asked) = (Arc::clone(&self.sequences), name.to_owned());
+        let name = self.wait_for(async move { sequences.name(&asked).await })??;
+        let ended = || MintError::from(Refusal::Overloaded("this agent is ending"));
+        let runtime = self.runtime.as_ref().ok_or_else(ended)?.handle().clone();
+        Ok(Sequence { sequences: Arc::clone(&self.sequences), name, runtime, process: self.process.clone() })
+    }
+
+    /// The counters of a name that may be new: it is registered with the masters, both of which confirm it.
+    ///
+    /// # Errors
+    /// As [`create_uniq_generator`](Self::create_uniq_generator).
+    pub fn create_sequence(&self, namespace: Namespace) -> Result<Sequence, MintError> {
+        self.process.check()?;
+        let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
+        self.wait_for(async move { names.define(namespace).await })??;
+        self.get_sequence(name.as_str())
     }
 
     /// Runs something on the thread of ours; the caller may be in a runtime of its own, so it waits as for any lock.

@@ -49,9 +49,22 @@ impl Engine {
         if holdings == self.holdings {
             return Ok(());
         }
+        if holdings.segments != self.holdings.segments {
+            return self.write_segments(effects, holdings);
+        }
         let done = effects.write_holdings(&holdings);
         self.after_write(effects, done)?;
         self.holdings = holdings;
+        Ok(())
+    }
+
+    /// Makes other segments, or marks in them, durable, with the marks of the file as they are. Each is a write of the file, too, and counted in
+    /// it: an older lineage that is put back alone would else be taken for the newest one, and its marks given again.
+    fn write_segments(&mut self, effects: &mut impl Effects, holdings: Holdings) -> Result<(), Refusal> {
+        let mut contents = self.contents.clone();
+        let done = effects.write(&mut contents, &holdings);
+        self.after_write(effects, done)?;
+        (self.contents, self.holdings) = (contents, holdings);
         Ok(())
     }
 

@@ -36,6 +36,17 @@ pub struct Membership {
     pub parameters: Option<ClusterParameters>,
 }
 
+/// Whether a master knows a resumed session for the only one of its name: a second copy of it is denied its leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmation {
+    /// None has answered yet.
+    Waits,
+    /// A master has renewed one of its leases.
+    Given,
+    /// They are denied or over, or there were none.
+    Refused,
+}
+
 impl Published {
     pub(super) fn new(holdings: &Holdings, leases: Leases, resumed_until: Option<BootMs>) -> Self {
         let membership = Membership { cluster: holdings.cluster, parameters: holdings.parameters };
@@ -98,6 +109,20 @@ impl Published {
             return None;
         }
         Some(self.resumed_until.map_or(RESUME_WAIT, |until| until - real_boot))
+    }
+
+    /// What the masters made of the leases that a resumed session `kept`.
+    pub fn confirmation(&self, kept: &[(TokenKey, Generation)]) -> Confirmation {
+        let is_kept = |grant: &Grant| kept.contains(&(grant.key, grant.g));
+        let mut waits = false;
+        for view in self.leases.values() {
+            match view {
+                LeaseView::Held(grant) if is_kept(grant) => return Confirmation::Given,
+                LeaseView::Resumed(grant) | LeaseView::Suspended(grant) => waits |= is_kept(grant),
+                LeaseView::Held(_) | LeaseView::Missing | LeaseView::Expired(_) => {}
+            }
+        }
+        if waits { Confirmation::Waits } else { Confirmation::Refused }
     }
 
     fn why_not_resumed(&self, why: &str) -> String {

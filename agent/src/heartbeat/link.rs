@@ -13,7 +13,6 @@ use common::rpc::lease::{
     NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RetiredProof, TokenRequest,
 };
 use common::rpc::ranges::SegmentRequest;
-#[cfg(feature = "server")]
 use common::rpc::ranges::{KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest};
 use common::rpc::transport;
 use common::segment::Span;
@@ -247,7 +246,6 @@ impl Link {
     }
 
     /// Keeps this session's sections. The cluster is this connection's. An answer that takes longer than `limit` is worth nothing.
-    #[cfg(feature = "server")]
     pub(crate) async fn keep_sections(
         &self,
         mut request: KeepRequest,
@@ -258,7 +256,6 @@ impl Link {
     }
 
     /// Raises bounds of this session's sections; an answer for each, in the same order.
-    #[cfg(feature = "server")]
     pub(crate) async fn raise_sections(
         &self,
         mut request: RaiseRequest,
@@ -274,7 +271,6 @@ impl Link {
     }
 
     /// Who serves which sections.
-    #[cfg(feature = "server")]
     pub(crate) async fn section_routes(&self, mut request: RoutesRequest) -> Result<RoutesReply, CallError> {
         request.cluster = Some(self.cluster);
         in_time(&self.address, self.client.section_routes(transport::deadline_in(CALL_TIMEOUT), request)).await

@@ -12,7 +12,6 @@ mod segments;
 mod strangers;
 
 pub(crate) use link::{CallError, Caller, Link};
-#[cfg(feature = "server")]
 pub(crate) use names::source_of_keys;
 pub use names::{Names, kept_names, kind_of, source_of};
 pub use report::{LastRefusal, MasterInUse, Report};

@@ -82,7 +82,6 @@ pub async fn kind_of(minter: &Minter, names: Option<&Arc<Names>>, name: &str) ->
 ///
 /// # Errors
 /// As [`Minter::keyed`] and [`Names::look_up`].
-#[cfg(feature = "server")]
 pub(crate) async fn source_of_keys(
     minter: &Minter,
     names: Option<&Arc<Names>>,

@@ -1,5 +1,6 @@
 //! Against masters that do what real ones do only in bad moments. What real ones do is tested with real ones.
 
+mod master;
 mod names;
 mod on_demand;
 mod segments;
@@ -27,199 +28,13 @@ use common::rpc::transport;
 use common::segment::Span;
 use common::time::{DAY_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
+use master::{Master, success};
 use std::sync::Mutex;
 use tarpc::context::Context;
 use tokio::net::TcpListener;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a master says, and what it was asked.
-struct Records {
-    parameters: ClusterParameters,
-    grant: Result<u32, Said>,
-    rent: Result<fn(WallMs) -> Rent, Said>,
-    requests: Vec<TokenRequest>,
-    rents: Vec<RentRequest>,
-    reports: Vec<AgentReport>,
-    finds: Vec<Vec<GeneratorName>>,
-    registered: Vec<Registered>,
-    restore: Result<(), Said>,
-    cluster: ClusterId,
-    closing: bool,
-    denied: Vec<(TokenKey, Generation)>,
-    id: MasterId,
-    /// What its calendar shows more than ours.
-    ahead: SpanMs,
-    heartbeats: u32,
-    /// Segments asked for, what is said instead of granting one, the next place, and how many are granted at most.
-    segments: Vec<SegmentRequest>,
-    no_segment: Option<Said>,
-    place: u64,
-    granted_max: u64,
-}
-
-#[derive(Clone)]
-struct Master(Arc<Mutex<Records>>);
-
-fn success(now: WallMs) -> Rent {
-    Rent::Success { until: now + SpanMs(20 * DAY_MS), receipt: None }
-}
-
-impl Master {
-    fn new(grant: Result<u32, Said>) -> Self {
-        let (requests, rents) = (Vec::new(), Vec::new());
-        Self(Arc::new(Mutex::new(Records {
-            parameters: parameters(),
-            grant,
-            rent: Ok(success),
-            requests,
-            rents,
-            reports: Vec::new(),
-            finds: Vec::new(),
-            registered: Vec::new(),
-            restore: Ok(()),
-            cluster: ClusterId(1),
-            closing: false,
-            denied: Vec::new(),
-            id: MasterId::One,
-            ahead: SpanMs(0),
-            heartbeats: 0,
-            segments: Vec::new(),
-            no_segment: None,
-            place: 1,
-            granted_max: u64::MAX,
-        })))
-    }
-
-    /// The other one of the two, with its calendar off by as much.
-    fn other(ahead: SpanMs) -> Self {
-        let master = Self::new(Ok(1));
-        master.with(|records| (records.id, records.ahead) = (MasterId::Two, ahead));
-        master
-    }
-
-    fn with<T>(&self, change: impl FnOnce(&mut Records) -> T) -> T {
-        change(&mut self.0.lock().unwrap())
-    }
-
-    async fn listen(&self) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let master = self.clone();
-        let limits = transport::Limits {
-            connections_max: 8,
-            requests_per_connection_max: 8,
-            frame_len_max: transport::FRAME_LEN_MAX,
-            memory_max: 64 << 20,
-        };
-        let bounds = limits.bounds();
-        let handle = move |io, _, place: Place| {
-            let (master, bounds) = (master.clone(), bounds.clone());
-            async move {
-                common::serve_connection!(io, &place, &bounds, master.serve());
-            }
-        };
-        tokio::spawn(transport::accept(listener, Places::new(8), CancellationToken::new(), handle));
-        address
-    }
-}
-
-impl LeaseService for Master {
-    async fn request_token(self, _: Context, request: TokenRequest) -> Result<Grant, Said> {
-        let token_type = request.token_type;
-        self.with(|records| records.requests.push(request));
-        let value = self.with(|records| records.grant.clone())?;
-        let from = UtcOffset::default().day_floor(Clock::system().wall());
-        let key = token_type.key(TokenValue(value));
-        Ok(Grant { token_type, key, g: Generation(1), from, until: from + SpanMs(7 * DAY_MS), receipt: None })
-    }
-
-    async fn rent_token(self, _: Context, request: RentRequest) -> Result<Rent, Said> {
-        self.with(|records| records.rents.push(request));
-        self.with(|records| records.rent.clone()).map(|rent| rent(Clock::system().wall()))
-    }
-
-    async fn list_tokens(self, _: Context, _: ListRequest) -> Result<Vec<ListedLease>, Said> {
-        Ok(Vec::new())
-    }
-
-    async fn terminate_token(self, _: Context, _: TerminateRequest) -> Result<(), Said> {
-        Ok(())
-    }
-
-    async fn define_namespace(self, _: Context, _: DefineRequest) -> Result<Changed, Said> {
-        Err(Said::PeerAway)
-    }
-
-    async fn restore_namespace(self, _: Context, request: DefineRequest) -> Result<Changed, Said> {
-        self.with(|records| match records.restore.clone() {
-            Ok(()) => {
-                records.registered.push(Registered { namespace: request.namespace, retired: false });
-                Ok(Changed::Done)
-            }
-            Err(refusal) => Err(refusal),
-        })
-    }
-
-    async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Registered>, Said> {
-        Ok(self.with(|records| records.registered.clone()))
-    }
-
-    async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Said> {
-        self.with(|records| records.finds.push(request.names));
-        Ok(self.with(|records| records.registered.clone()))
-    }
-
-    async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<Span, Said> {
-        self.with(|records| {
-            let wanted = u64::from(request.wanted).min(records.granted_max);
-            records.segments.push(request);
-            if let Some(refusal) = &records.no_segment {
-                return Err(refusal.clone());
-            }
-            let from = records.place;
-            records.place += wanted;
-            Ok(Span { from, to: records.place })
-        })
-    }
-
-    async fn keep_sections(self, _: Context, _: KeepRequest) -> Result<KeepReply, Said> {
-        Err(Said::PeerAway)
-    }
-
-    async fn raise_sections(self, _: Context, _: RaiseRequest) -> Result<Vec<Result<Raised, NotRaised>>, Said> {
-        Err(Said::PeerAway)
-    }
-
-    async fn section_routes(self, _: Context, _: RoutesRequest) -> Result<RoutesReply, Said> {
-        Err(Said::PeerAway)
-    }
-
-    async fn report(self, _: Context, report: AgentReport) -> Result<u64, Said> {
-        self.with(|records| {
-            records.reports.push(report);
-            if records.closing { Err(Said::ShuttingDown) } else { Ok(5_000) }
-        })
-    }
-
-    async fn heartbeat(self, _: Context, _: HeartbeatRequest) -> Result<HeartbeatReply, Said> {
-        Ok(HeartbeatReply {
-            master: self.with(|records| records.id),
-            cluster: self.with(|records| records.cluster),
-            parameters: self.with(|records| records.parameters),
-            mode: Mode::Ready,
-            wall: self.with(|records| {
-                records.heartbeats += 1;
-                Clock::system().wall() + records.ahead
-            }),
-            test_clock: None,
-            version: String::new(),
-            denied: self.with(|records| records.denied.clone()),
-            retired: Vec::new(),
-        })
-    }
-}
 
 /// An address where nobody listens.
 async fn nobody() -> String {

@@ -1,4 +1,4 @@
-//! The hot path: a connection is served here as long as it asks for IDs and for nothing else.
+//! The hot path: a connection is served here as long as it asks for IDs, or for numbers of a key, and for nothing else.
 //!
 //! Most connections of an agent send the same request for IDs over and over, one at a time or many at once. For those,
 //! what a general HTTP server does for each request (a map of headers, a body, a route, a response and its parts)
@@ -13,18 +13,21 @@
 
 use super::accept::Media;
 use super::head::{self, Head, Plain};
-use super::mint::{self, Plan};
+use super::key::KeyPlan;
+use super::mint;
 use super::problem::Problem;
 use super::render::Style;
+use super::sequence::{self, ROUTE_HEADER};
 use super::{Agent, HEAD_LEN_MAX, HEAD_TIMEOUT, Site};
 use crate::minter::Minter;
 use crate::plugin::Caller;
-use crate::refusal::Refusal;
 use crate::run::Runs;
 use bytes::BufMut as _;
 use common::clock::Clock;
+use common::kind::Kind;
 use common::net::io::{ByteStream, Rewind};
 use common::net::places::Place;
+use common::sequence::Route;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -73,6 +76,41 @@ fn give_back(out: &mut Vec<u8>) {
             spares.push(large);
         }
     });
+}
+
+/// A request, understood: what has to be done for it, however often it comes.
+enum Plan {
+    /// IDs of a kind or name.
+    Ids(mint::Plan),
+    /// Numbers of a key.
+    Key(KeyPlan),
+}
+
+impl Plan {
+    /// How many numbers it asks for.
+    fn n(&self) -> u32 {
+        match self {
+            Self::Ids(plan) => plan.n,
+            Self::Key(plan) => plan.n,
+        }
+    }
+
+    /// The kind and the name.
+    fn asked_for(&self) -> (Kind, &str) {
+        match self {
+            Self::Ids(plan) => plan.asked_for(),
+            Self::Key(plan) => (Kind::Sequence, plan.name.name().as_str()),
+        }
+    }
+
+    /// Whether what was understood before is still so. IDs are refused where they are minted.
+    #[inline]
+    fn still_stands(&self, agent: &Agent) -> bool {
+        match self {
+            Self::Ids(_) => true,
+            Self::Key(plan) => plan.still_stands(agent),
+        }
+    }
 }
 
 /// A connection that has not asked for anything but IDs yet.
@@ -156,7 +194,11 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             if input.is_empty() {
                 break;
             }
-            let len = if self.plan.is_some() && input.starts_with(&self.usual) {
+            let known = self
+                .plan
+                .as_ref()
+                .is_some_and(|plan| input.starts_with(&self.usual) && plan.still_stands(&self.site.agent));
+            let len = if known {
                 self.usual.len()
             } else {
                 match head::read(input) {
@@ -197,17 +239,31 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
 
     /// What a request asks for, if it can be had here.
     fn plan_for(&self, plain: &Plain<'_>) -> Option<Plan> {
-        let known = self.site.hosts.accept(plain.host);
-        if known { Plan::of(&self.site.agent, &plain.uri, plain.accept) } else { None }
+        let Plain { uri, host, accept, .. } = plain;
+        if !self.site.hosts.accept(host) {
+            return None;
+        }
+        let agent = &self.site.agent;
+        // Keys first: that a request is for none is seen at its first bytes.
+        match KeyPlan::of(agent, uri, *accept) {
+            Some(plan) => Some(Plan::Key(plan)),
+            None => mint::Plan::of(agent, uri, *accept).map(Plan::Ids),
+        }
     }
 
     /// Answers a request for one ID, which most are, if it can be had without waiting.
     #[inline]
     fn try_answer(&mut self) -> bool {
-        let Some(Plan { source, n: 1, style, .. }) = &self.plan else { return false };
-        let minter = &self.site.agent.minter;
-        let Some(run) = minter.try_mint(source.as_ref()) else { return false };
-        style.write_whole(&run, &mut self.out, |len, out| write_head(style.media, len, minter.clock(), out));
+        let agent = &self.site.agent;
+        let (run, style) = match &self.plan {
+            Some(Plan::Ids(mint::Plan { source, n: 1, style, .. })) => (agent.minter.try_mint(source.as_ref()), style),
+            Some(Plan::Key(plan @ KeyPlan { n: 1, .. })) => {
+                (agent.try_key(plan).map(|first| plan.run(first)), &plan.style)
+            }
+            _ => return false,
+        };
+        let Some(run) = run else { return false };
+        style.write_whole(&run, &mut self.out, |len, out| write_head(style.media, len, agent.minter.clock(), out));
         true
     }
 
@@ -215,20 +271,31 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
     async fn answer(&mut self) -> io::Result<()> {
         let Self { io, from, site, out, plan: Some(plan), .. } = self else { return Ok(()) };
         let agent = &*site.agent;
-        let _room = match mint::large_room(agent, plan.n) {
+        let _room = match mint::large_room(agent, plan.n()) {
             Ok(room) => room,
             Err(problem) => {
                 refuse(agent, plan, *from, &problem, out);
                 return Ok(());
             }
         };
-        match now_or_after(agent.minter.mint(plan.source.as_ref(), plan.n), io, out).await? {
-            Ok(runs) => send(runs, &plan.style, &agent.minter, io, out).await,
-            Err(refusal) => {
-                refuse(agent, plan, *from, &agent.refused(&refusal), out);
-                Ok(())
-            }
-        }
+        let problem = match plan {
+            Plan::Ids(plan) => match now_or_after(agent.minter.mint(plan.source.as_ref(), plan.n), io, out).await? {
+                Ok(runs) => return send(runs, &plan.style, &agent.minter, io, out).await,
+                Err(refusal) => agent.refused(&refusal),
+            },
+            Plan::Key(plan) => match now_or_after(agent.key(plan), io, out).await? {
+                Ok((first, routes)) if routes.is_empty() => {
+                    return send(plan.run(first).into(), &plan.style, &agent.minter, io, out).await;
+                }
+                Ok((first, routes)) => {
+                    write_with_routes(plan, first, &routes, agent.minter.clock(), out);
+                    return Ok(());
+                }
+                Err(problem) => problem,
+            },
+        };
+        refuse(agent, plan, *from, &problem, out);
+        Ok(())
     }
 
     async fn flush(&mut self) -> io::Result<()> {
@@ -274,12 +341,12 @@ impl Ends<'_, '_> {
     }
 }
 
-/// Mints at once if a window holds. Otherwise sends what is written already, and waits.
-async fn now_or_after(
-    minting: impl Future<Output = Result<Runs, Refusal>>,
+/// Takes what is there at once. Otherwise sends what is written already, and waits.
+async fn now_or_after<T>(
+    minting: impl Future<Output = T>,
     io: &mut impl ByteStream,
     out: &mut Vec<u8>,
-) -> io::Result<Result<Runs, Refusal>> {
+) -> io::Result<T> {
     let mut minting = pin!(minting);
     match futures::poll!(minting.as_mut()) {
         Poll::Ready(minted) => Ok(minted),
@@ -327,9 +394,31 @@ fn write_head(media: Media, len: usize, clock: Clock, out: &mut Vec<u8>) {
     end_head(len, clock, out);
 }
 
+/// An answer with numbers of a key and the routes that its caller may not know, as the router writes it.
+#[cold]
+fn write_with_routes(plan: &KeyPlan, first: u64, routes: &[Route], clock: Clock, out: &mut Vec<u8>) {
+    let media = plan.style.media;
+    let body = sequence::numbers(media, first, plan.n, routes);
+    out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: ");
+    out.extend_from_slice(media.content_type().as_bytes());
+    out.extend_from_slice(b"\r\ncache-control: no-store");
+    for line in sequence::route_lines(media, routes) {
+        out.extend_from_slice(format!("\r\n{ROUTE_HEADER}: ").as_bytes());
+        out.extend_from_slice(line.as_bytes());
+    }
+    end_length(body.len(), clock, out);
+    out.extend_from_slice(&body);
+}
+
 /// The headers that all answers have, and the end of the head.
 fn end_head(len: usize, clock: Clock, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"\r\ncache-control: no-store\r\ncontent-length: ");
+    out.extend_from_slice(b"\r\ncache-control: no-store");
+    end_length(len, clock, out);
+}
+
+/// The length, and the end of the head.
+fn end_length(len: usize, clock: Clock, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\ncontent-length: ");
     out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
     out.extend_from_slice(b"\r\ndate: ");
     super::date::write(clock, out);
@@ -341,7 +430,7 @@ fn end_head(len: usize, clock: Clock, out: &mut Vec<u8>) {
 #[inline(never)]
 fn refuse(agent: &Agent, plan: &Plan, from: IpAddr, problem: &Problem, out: &mut Vec<u8>) {
     let (kind, name) = plan.asked_for();
-    agent.tell(kind, name, plan.n, Caller::Address(from), problem);
+    agent.tell(kind, name, plan.n(), Caller::Address(from), problem);
     write_problem(agent, problem, out);
 }
 

@@ -110,38 +110,43 @@ fn block(high: &[&[u8]], low: Range<u64>, after: &[u8], out: &mut Vec<u8>) {
         len += part.len();
     }
     let fours = FOUR.get(low.start as usize..low.end as usize).unwrap_or_default();
-    // Of the usual lengths, so that each line is a few moves of known size: 19 and 20 digits of a Uniq64, 30 of a Uniq96,
-    // as text and as JSON.
-    match (len, after.len()) {
-        (20, 1) => put::<20, 15>(&line, fours, out),
-        (21, 1) => put::<21, 16>(&line, fours, out),
-        (22, 3) => put::<22, 15>(&line, fours, out),
-        (23, 3) => put::<23, 16>(&line, fours, out),
-        (31, 1) => put::<31, 26>(&line, fours, out),
-        (33, 3) => put::<33, 26>(&line, fours, out),
-        _ => {
-            let line = line.get(..len).unwrap_or_default();
-            let (before, after) = line.split_at(len.saturating_sub(after.len() + 4));
-            for four in fours {
-                out.extend_from_slice(before);
-                out.extend_from_slice(four);
-                out.extend_from_slice(after.get(4..).unwrap_or_default());
-            }
-        }
+    // The length of a line is a part of the code that writes it, so that each line is a few moves of known size.
+    let known = KNOWN.iter().find(|(length, between, _)| (*length, *between) == (len, after.len()));
+    if let Some((.., write)) = known {
+        return write(&line, fours, out);
+    }
+    let line = line.get(..len).unwrap_or_default();
+    let (before, after) = line.split_at(len.saturating_sub(after.len() + 4));
+    for four in fours {
+        out.extend_from_slice(before);
+        out.extend_from_slice(four);
+        out.extend_from_slice(after.get(4..).unwrap_or_default());
     }
 }
 
-/// Lines of `LEN` bytes with the four digits `AT` this place.
-#[inline]
-fn put<const LEN: usize, const AT: usize>(line: &[u8; LINE_MAX], fours: &[[u8; 4]], out: &mut Vec<u8>) {
-    const { assert!(AT + 4 <= LEN && LEN <= LINE_MAX, "the digits are in the line") };
+/// Appends lines that differ in four digits.
+type Write = fn(&[u8; LINE_MAX], &[[u8; 4]], &mut Vec<u8>);
+
+macro_rules! known {
+    ($($after:literal: $($len:literal)+;)+) => { &[$($(($len, $after, put::<$len, $after>),)+)+] };
+}
+
+/// What is written most: numbers of 5 to 20 digits and of 30, as text and as JSON. By the bytes of a line, and of what ends it.
+static KNOWN: &[(usize, usize, Write)] = known! {
+    1: 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 31;
+    3: 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 33;
+};
+
+/// Lines of `LEN` bytes with four digits before the last `AFTER`.
+fn put<const LEN: usize, const AFTER: usize>(line: &[u8; LINE_MAX], fours: &[[u8; 4]], out: &mut Vec<u8>) {
+    const { assert!(AFTER + 4 <= LEN && LEN <= LINE_MAX, "the digits are in the line") };
     let Some(line) = line.first_chunk::<LEN>() else { return };
     let start = out.len();
     out.resize(start + fours.len() * LEN, 0);
     let (lines, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<LEN>();
     for (place, four) in lines.iter_mut().zip(fours) {
         *place = *line;
-        if let Some(digits) = place.get_mut(AT..AT + 4) {
+        if let Some(digits) = place.get_mut(LEN - AFTER - 4..LEN - AFTER) {
             digits.copy_from_slice(four);
         }
     }

@@ -11,6 +11,7 @@ mod date;
 mod front;
 mod generators;
 mod head;
+mod key;
 mod lines;
 mod mint;
 mod openapi;

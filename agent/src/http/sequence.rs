@@ -8,7 +8,7 @@ use super::rate::CallerAddress;
 use super::sequence_body::{self, KEYS_MAX, Shown};
 use super::{Agent, body, lines};
 use crate::plugin::Caller;
-use crate::sequences::{Answer, Call, Outcome, Sequences};
+use crate::sequences::{Answer, Call, Name, Outcome, Sequences};
 use axum::body::{Body, to_bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, Request, State};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Routes of an answer that is not JSON.
-const ROUTE_HEADER: &str = "uniq-route";
+pub(super) const ROUTE_HEADER: &str = "uniq-route";
 /// Bytes of a number in an answer at most, with what stands around it.
 const NUMBER_LEN_MAX: usize = 24;
 /// Bytes of an error of one key in an answer.
@@ -41,17 +41,20 @@ const NONE: u64 = 0;
 
 type Place = Result<Path<(String, String)>, PathRejection>;
 
+/// What a request for numbers of one key may say.
+pub(super) const OF_ONE_KEY: &[&str] = &["n", "g", "forward"];
+
 /// What a request may say beside its keys.
 #[derive(Debug, Default)]
-struct KeyQuery {
-    n: Option<u32>,
+pub(super) struct KeyQuery {
+    pub(super) n: Option<u32>,
     from: Option<u32>,
-    call: Call,
+    pub(super) call: Call,
 }
 
 impl KeyQuery {
     /// Of a request in which only `allowed` may stand, each once.
-    fn of(uri: &Uri, allowed: &[&str], n_max: u32) -> Result<Self, Problem> {
+    pub(super) fn of(uri: &Uri, allowed: &[&str], n_max: u32) -> Result<Self, Problem> {
         let mut query = Self::default();
         if uri.query().is_none_or(str::is_empty) {
             return Ok(query);
@@ -122,11 +125,7 @@ impl KeyQuery {
     )
 )]
 pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
-    let (head, _) = request.into_parts();
-    let query = KeyQuery::of(&head.uri, &["n", "g", "forward"], agent.batch_max);
-    let n = query.as_ref().ok().and_then(|query| query.n).unwrap_or(1);
-    let answered = agent.one(&place, query, n, &head).await;
-    agent.or_told(answered, place.as_ref().map_or("", |Path((name, _))| name), n, &head)
+    agent.one_told(place, request, OF_ONE_KEY, 1).await
 }
 
 /// The last number that may have been given for a key; nothing is given.
@@ -147,10 +146,7 @@ pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: 
     )
 )]
 pub(super) async fn current(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
-    let (head, _) = request.into_parts();
-    let query = KeyQuery::of(&head.uri, &["g", "forward"], agent.batch_max);
-    let answered = agent.one(&place, query, 0, &head).await;
-    agent.or_told(answered, place.as_ref().map_or("", |Path((name, _))| name), 1, &head)
+    agent.one_told(place, request, &["g", "forward"], 0).await
 }
 
 /// Numbers of many keys at once.
@@ -229,6 +225,15 @@ impl Agent {
         })
     }
 
+    /// A call for numbers of one key: as many as it says, or `n`.
+    async fn one_told(&self, place: Place, request: Request, allowed: &[&str], n: u32) -> Response {
+        let (head, _) = request.into_parts();
+        let query = KeyQuery::of(&head.uri, allowed, self.batch_max);
+        let n = query.as_ref().ok().and_then(|query| query.n).unwrap_or(n);
+        let answered = self.one(&place, query, n, &head).await;
+        self.or_told(answered, place.as_ref().map_or("", |Path((name, _))| name), n.max(1), &head)
+    }
+
     /// `n` numbers of one key; with `n` 0 the last that may have been given.
     async fn one(
         &self,
@@ -249,19 +254,30 @@ impl Agent {
         let next = if n > 0 { sequences.try_next(&name, slot, n, call) } else { None };
         let (first, routes) = match next {
             Some(first) => (first, Vec::new()),
-            None => {
-                let Answer { outcomes, routes } = Box::pin(sequences.next(&name, &[KeyAsked { slot, n }], call)).await;
-                match outcomes.first() {
-                    Some(Outcome::Given(first)) => (*first, routes),
-                    Some(Outcome::Refused(code)) => {
-                        let problem = self.refused(&sequences.refusal(&name, *code));
-                        return Err(problem.with_routes(routes.iter().map(shown).collect()));
-                    }
-                    None => return Err(self.overloaded("this call got lost; ask again")),
-                }
-            }
+            None => self.next_of(&name, slot, n, call).await?,
         };
         Ok(written(media, first, n.max(1), &routes, room))
+    }
+
+    /// The first of `n` numbers of one key, waited for if need be; with `n` 0 the last that may have been given. With the routes
+    /// that the caller may not know.
+    pub(super) async fn next_of(
+        &self,
+        name: &Arc<Name>,
+        slot: Slot,
+        n: u32,
+        call: Call,
+    ) -> Result<(u64, Vec<Route>), Problem> {
+        let sequences = self.sequences(name.name().as_str())?;
+        let Answer { outcomes, routes } = Box::pin(sequences.next(name, &[KeyAsked { slot, n }], call)).await;
+        match outcomes.first() {
+            Some(Outcome::Given(first)) => Ok((*first, routes)),
+            Some(Outcome::Refused(code)) => {
+                let problem = self.refused(&sequences.refusal(name, *code));
+                Err(problem.with_routes(routes.iter().map(shown).collect()))
+            }
+            None => Err(self.overloaded("this call got lost; ask again")),
+        }
     }
 
     async fn many(
@@ -326,6 +342,11 @@ fn shown(route: &Route) -> Value {
 
 /// `n` numbers from `first` on.
 fn written(media: Media, first: u64, n: u32, routes: &[Route], room: Charge) -> Response {
+    with_routes(answer(media, numbers(media, first, n, routes), room), media, routes)
+}
+
+/// The body of an answer of `n` numbers from `first` on.
+pub(super) fn numbers(media: Media, first: u64, n: u32, routes: &[Route]) -> Vec<u8> {
     let mut out = Vec::new();
     match media {
         Media::Text => lines::numbers(first, n, b"\n", &mut out),
@@ -338,7 +359,7 @@ fn written(media: Media, first: u64, n: u32, routes: &[Route], room: Charge) -> 
             end_json(routes, &mut out);
         }
     }
-    with_routes(answer(media, out, room), media, routes)
+    out
 }
 
 /// A number, or a refusal, for each key.
@@ -349,7 +370,7 @@ fn each_written(
     detail: impl Fn(MintCode) -> String,
     room: Charge,
 ) -> Response {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(outcomes.len() * NUMBER_LEN_MAX);
     let mut digits = itoa::Buffer::new();
     let mut errors = Vec::new();
     if media == Media::Json {
@@ -405,13 +426,17 @@ fn end_json(routes: &[Route], out: &mut Vec<u8>) {
 
 /// Routes of an answer that is not JSON stand in its head, a line each.
 fn with_routes(mut response: Response, media: Media, routes: &[Route]) -> Response {
-    if media != Media::Json {
-        for Route { from, to, address, g } in routes {
-            let line = format!("{}-{}; g={g}; http={}; rpc={}", from.0, to.0, address.http, address.rpc);
-            if let Ok(line) = HeaderValue::from_str(&line) {
-                response.headers_mut().append(ROUTE_HEADER, line);
-            }
-        }
+    for line in route_lines(media, routes) {
+        response.headers_mut().append(ROUTE_HEADER, line);
     }
     response
+}
+
+/// The values of those lines.
+pub(super) fn route_lines(media: Media, routes: &[Route]) -> impl Iterator<Item = HeaderValue> {
+    let routes = if media == Media::Json { &[] } else { routes };
+    routes.iter().filter_map(|Route { from, to, address, g }| {
+        let line = format!("{}-{}; g={g}; http={}; rpc={}", from.0, to.0, address.http, address.rpc);
+        HeaderValue::from_str(&line).ok()
+    })
 }

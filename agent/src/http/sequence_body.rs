@@ -60,7 +60,8 @@ fn line(text: &[u8]) -> Result<KeyAsked, String> {
 /// A problem that names the line. Nothing is given then.
 pub(super) fn lines(body: &[u8], n_max: u32) -> Result<Vec<KeyAsked>, Problem> {
     let body = body.strip_suffix(b"\n").unwrap_or(body);
-    let mut keys = Vec::new();
+    // A key takes a byte at least, and another one ends its line.
+    let mut keys = Vec::with_capacity((body.len() / 2 + 1).min(KEYS_MAX));
     for (nth, text) in body.split(|byte| *byte == b'\n').enumerate() {
         if nth >= KEYS_MAX {
             return Err(too_many());

@@ -12,6 +12,7 @@ use tower::ServiceExt as _;
 
 struct Served {
     router: Router,
+    site: Site,
     agent: kit::Agent,
     masters: Masters,
 }
@@ -22,7 +23,7 @@ async fn site_at(addresses: &[String], masters: &Masters, width: u8) -> Served {
     let served = Agent::new(minter, Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
     let served = served.with_sequences(sequences);
     let site = Site::new(served, common::hosts::HostNames::default());
-    Served { router: site.router, agent, masters: masters.clone() }
+    Served { router: site.router.clone(), site, agent, masters: masters.clone() }
 }
 
 async fn site() -> Served {
@@ -67,6 +68,30 @@ async fn each_key_has_numbers_of_its_own_in_every_media_type() {
     let header = site.get("/sequence/orders/42").await;
     assert_eq!(header.header("cache-control"), "no-store");
     assert_eq!(header.header("uniq-route"), "", "nobody asked for routes");
+}
+
+#[tokio::test]
+async fn the_list_of_generators_has_them_with_what_is_served_here() {
+    let site = site().await;
+    let row = async || {
+        let all = site.get("/generators").await.json();
+        let row = all.as_array().unwrap().iter().find(|row| row["name"] == "orders").cloned().unwrap();
+        let status = site.get("/status").await.json();
+        assert!(status["generators"].as_array().unwrap().contains(&row), "{status}");
+        row
+    };
+    let of = |served, loaded| {
+        json!({
+            "name": "orders", "kind": "sequence", "step": 100, "per": "key",
+            "sequence": {
+                "width": 63, "keys_per_section": 10, "sections": 429_496_730u32, "set": "default",
+                "served": served, "waiting": 0, "loaded": loaded,
+            },
+        })
+    };
+    assert_eq!(row().await, of(0, 0), "nobody asked for a key");
+    assert_eq!(site.get("/sequence/orders/42").await.text(), "1\n");
+    assert_eq!(row().await, of(1, 1));
 }
 
 #[tokio::test]
@@ -213,4 +238,116 @@ async fn side_by_side_no_number_of_a_key_comes_twice() {
     let all = futures::future::join_all(calls).await.into_iter().flat_map(Result::unwrap).collect::<Vec<_>>();
     let different: HashSet<u64> = all.iter().copied().collect();
     assert_eq!((all.len(), different.len(), different.iter().max()), (1_280, 1_280, Some(&1_280)));
+}
+
+/// Answers over a socket: by the short way, or, with a header that it leaves to the router, by that. The date is left out.
+async fn raw(site: &Served, method: &str, path: &str, headers: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    let server = tokio::spawn(serve(listener, site.site.clone(), stop.clone()));
+    let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+    client.write_all(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").as_bytes()).await.unwrap();
+    let mut got = Vec::new();
+    let text = loop {
+        assert_ne!(client.read_buf(&mut got).await.unwrap(), 0);
+        let text = String::from_utf8_lossy(&got).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let len: usize = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
+        let begun = head.len() + 4;
+        if got.len() >= begun + len {
+            let dated = head.lines().filter(|line| line.starts_with("date: ")).count();
+            assert_eq!(dated, 1, "{head}");
+            let head: Vec<&str> =
+                head.lines().map(|line| if line.starts_with("date: ") { "date" } else { line }).collect();
+            break format!("{}\n\n{body}", head.join("\n"));
+        }
+    };
+    drop(client);
+    stop.cancel();
+    server.await.unwrap();
+    text
+}
+
+fn is_short(site: &Served, path: &str) -> bool {
+    super::key::KeyPlan::of(&site.site.agent, &path.parse().unwrap(), None).is_some()
+}
+
+#[tokio::test]
+async fn the_short_way_and_the_router_answer_alike() {
+    const LONG_WAY: &str = "Connection: other\r\n";
+    let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
+    let addresses = masters.listen().await;
+    let one = site_at(&addresses, &masters, 63).await;
+    let first = masters.session(0).await;
+    let two = site_at(&addresses, &masters, 63).await;
+    masters.session(1).await;
+    masters.give(0..3, first);
+    assert_eq!(
+        (two.get("/sequence/orders/5").await.text(), one.get("/sequence/orders/6").await.text()),
+        ("1\n", "1\n")
+    );
+    let (mut short, mut long) = (String::new(), String::new());
+    for query in ["", "?", "?n=1", "?n=3", "?n=250", "?g=0", "?g=1", "?g=0&n=2", "?g=7&forward=no", "?forward=yes"] {
+        for media in ["", "text/plain", "application/json", "application/octet-stream", "*/*"] {
+            let accept = if media.is_empty() { String::new() } else { format!("Accept: {media}\r\n") };
+            for (site, method) in [(&one, "GET"), (&one, "POST"), (&two, "GET")] {
+                // Two keys of one section that went the same way until now.
+                let path = format!("/sequence/orders/5{query}");
+                assert!(is_short(site, &path), "{path}");
+                short += &raw(site, method, &path, &accept).await;
+                let path = format!("/sequence/orders/6{query}");
+                long += &raw(site, method, &path, &format!("{accept}{LONG_WAY}")).await;
+                assert_eq!(short, long, "{path} {media}");
+            }
+        }
+    }
+    assert!(
+        short.contains("uniq-route: 0-1; g=1; ") && short.contains("HTTP/1.1 421 ") && short.contains("\"routes\"")
+    );
+    for odd in [
+        "/sequence/orders/5?n=0",
+        "/sequence/orders/5?m=1",
+        "/sequence/orders/5?n=1&n=1",
+        "/sequence/orders/5/current",
+        "/sequence/orders/5/",
+        "/sequence/orders/%35",
+        "/sequence/orders/",
+        "/sequence/nothing/5",
+        "/sequence//5",
+        "/sequence/orders",
+        "/sequences/orders/routes",
+    ] {
+        assert!(!is_short(&one, odd), "{odd}");
+        let (short, long) = (raw(&one, "GET", odd, "").await, raw(&one, "GET", odd, LONG_WAY).await);
+        assert_eq!(short.len(), long.len(), "{odd}: {short} {long}");
+    }
+    // A name that ends while a connection asks for it again and again.
+    let namespace = one.agent.minter.keyed("orders").unwrap();
+    let plan = super::key::KeyPlan::of(&one.site.agent, &"/sequence/orders/5".parse().unwrap(), None).unwrap();
+    assert!(plan.still_stands(&one.site.agent));
+    one.agent.minter.retire(&namespace).unwrap();
+    assert!(!plan.still_stands(&one.site.agent) && !is_short(&one, "/sequence/orders/5"));
+    assert_eq!(
+        raw(&one, "GET", "/sequence/orders/5", "").await,
+        raw(&one, "GET", "/sequence/orders/5", LONG_WAY).await
+    );
+}
+
+/// Keys of other sections in between, and the same ones again: what the call is sorted by for the locks is not seen in its answer.
+#[tokio::test]
+async fn scattered_keys_come_in_the_order_asked_for() {
+    let site = site().await;
+    let key = |nth: usize| (nth * 7) % 90;
+    let body: String = (0..450).map(|nth| format!("{}\n", key(nth))).collect();
+    let answer = site.post("/sequence/orders", &[], body).await;
+    let numbers: Vec<usize> = answer.text().lines().map(|line| line.parse().unwrap()).collect();
+    let mut counts = std::collections::HashMap::new();
+    for (nth, number) in numbers.iter().enumerate() {
+        let count = counts.entry(key(nth)).or_insert(0);
+        *count += 1;
+        assert_eq!(number, count, "key {}", key(nth));
+    }
+    assert_eq!((numbers.len(), counts.len()), (450, 90));
 }

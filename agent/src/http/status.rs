@@ -4,7 +4,7 @@ use super::openapi::ProblemBody;
 use super::problem::Problem;
 use super::{Agent, body};
 use crate::holder::LeaseView;
-use crate::minter::SegmentCounters;
+use crate::minter::{GeneratorView, SegmentCounters};
 use crate::plugin;
 use crate::serial_file::StartKind;
 use crate::years::{layout_ends, signed_end};
@@ -13,8 +13,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::encoding::Secrets;
-use common::kind::{Known, explain_known};
+use common::kind::{Kind, Known, explain_known};
 use common::lease::Grant;
+use common::namespace::Namespace;
 use common::parameters::ClusterParameters;
 use common::process::log;
 use common::time::SECOND_MS;
@@ -65,7 +66,34 @@ pub(super) async fn explained(
 #[utoipa::path(get, path = "/generators", tag = "program", responses((status = 200, description = "All of them"), (status = 503, description = "`serial_file_io`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn generators(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
     let views = agent.minter.view().await.map_err(|e| agent.refused(&e))?;
-    Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&views).unwrap_or_default().into()))
+    let rows = all_generators(&agent, &views);
+    Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&rows).unwrap_or_default().into()))
+}
+
+/// With those whose numbers belong to keys, and what this agent has of them.
+fn all_generators(agent: &Agent, views: &[GeneratorView]) -> Vec<Value> {
+    let keyed = agent.minter.keyed_names();
+    let sequence = |name: &Arc<Namespace>| {
+        let (definition, name) = (name.sequences()?, name.name().as_str());
+        let here = agent.sequences.as_ref().map(|sequences| sequences.view_of(name)).unwrap_or_default();
+        Some(json!({
+            "name": name,
+            "kind": Kind::Sequence.name(),
+            "step": definition.step(),
+            "per": "key",
+            "sequence": {
+                "width": definition.width().bits(),
+                "keys_per_section": definition.keys_per_section(),
+                "sections": definition.sections(),
+                "set": definition.set().as_str(),
+                "served": here.sections,
+                "waiting": here.sections_waiting,
+                "loaded": here.loaded,
+            },
+        }))
+    };
+    let minted = views.iter().filter_map(|view| serde_json::to_value(view).ok());
+    minted.chain(keyed.values().filter_map(sequence)).collect()
 }
 
 /// Session, start, leases, the master in use.
@@ -109,7 +137,7 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
         "sequences": agent.sequences.as_ref().map(|sequences| sequences.view()),
         "test_clock": minter.clock().test_clock().map(|test| test.to_string()),
         // Whoever asks for the status wants to see it even while the disk does not answer.
-        "generators": minter.view().await.unwrap_or_default(),
+        "generators": all_generators(&agent, &minter.view().await.unwrap_or_default()),
     });
     body(StatusCode::OK, JSON, status.to_string().into())
 }

@@ -73,7 +73,6 @@ impl Minter {
     }
 
     /// Resolves when a further sequence becomes known.
-    #[cfg(feature = "server")]
     pub(crate) async fn keyed_learned(&self) {
         self.keyed.learned.notified().await;
     }

@@ -1,7 +1,7 @@
 //! Leases and time as minting sees them: what may only shrink at once, and grows only when it is durable.
 
 use super::{Minter, PATIENCE};
-use crate::engine::Membership;
+use crate::engine::{Confirmation, Membership};
 use crate::holder::Leases;
 use crate::refusal::Refusal;
 use crate::timebase::{Answer, Heard};
@@ -54,6 +54,11 @@ impl Minter {
             }
         };
         let _ = tokio::time::timeout(PATIENCE, waiting).await;
+    }
+
+    /// What the masters made of the leases that a resumed session kept.
+    pub fn confirmation(&self) -> Confirmation {
+        self.published.load().confirmation(&self.kept)
     }
 
     /// The sessions that this one gives up, until a master has granted it a lease.

@@ -20,7 +20,7 @@ mod strangers;
 mod view;
 
 pub(crate) use crate::engine::Answer;
-pub use crate::engine::Membership;
+pub use crate::engine::{Confirmation, Membership};
 pub use background::CachedClock;
 pub use count::NameTotal;
 pub use mint::{Source, SourceRef};
@@ -43,11 +43,12 @@ use common::clock::Clock;
 use common::encoding::{Encoding, InvalidEncoding, Secrets};
 use common::kind::Kind;
 use common::layout::{LayoutDefinition, RandomBits};
+use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
 use common::strategy::Strategies;
 use common::time::{BootMs, Now, SpanMs, WallMs};
-use common::token::TokenType;
+use common::token::{TokenKey, TokenType};
 use count::Tally;
 use registry::{Axes, Ended, Registry};
 use state::State;
@@ -170,6 +171,8 @@ pub struct Minter {
     counters: Counters,
     session: SessionId,
     start: StartKind,
+    /// The leases that the session had when it was resumed.
+    kept: Vec<(TokenKey, Generation)>,
     /// Told when the leases have changed.
     leases_changed: Notify,
     background: background::Background,
@@ -190,6 +193,7 @@ impl Minter {
     pub fn new(opened: Opened, namespaces: Vec<Namespace>, leases: Leases, clock: Clock) -> Result<Arc<Self>, String> {
         let Opened { file, contents, holdings, start, renew_first } = opened;
         let session = contents.header.session;
+        let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g)).collect();
         let resumed_until = (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT);
         let engine = Engine::new(contents, holdings, leases, resumed_until);
         let mut engine = engine.with_random_bits(RandomBits::new(rand::random()));
@@ -231,6 +235,7 @@ impl Minter {
             counters: Counters::default(),
             session,
             start,
+            kept,
             leases_changed: Notify::new(),
             background: background::Background::default(),
             gone: CancellationToken::new(),
@@ -503,5 +508,7 @@ fn slow_disk() -> Refusal {
 pub(crate) mod kit;
 #[cfg(test)]
 mod plugged_tests;
+#[cfg(test)]
+mod segment_tests;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,14 @@
 //! When masters are asked to keep our sections, and what their answers mean.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use super::bounds::Bounds;
 use super::held::{Held, HeldRange};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::KeepReply;
 use common::time::{BootMs, SpanMs};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The shortest lease of sections that makes sense,
 pub const LEASE_MIN: SpanMs = SpanMs(100);
@@ -16,6 +18,8 @@ pub const LEASE_MAX: SpanMs = SpanMs::seconds(600);
 const LEASE_DEFAULT: SpanMs = SpanMs::seconds(5);
 /// A lease is kept so many times before it would end.
 const KEEPS_A_LEASE: i64 = 3;
+/// Masters are asked at most so often in a lease while calls wait for sections that were given to us: an answer has all of our sections.
+const KEEPS_A_LEASE_MAX: i64 = 25;
 /// Of a lease, in hundredths, that a new owner waits: clocks differ in their rates by a hundredth at most, each of the two.
 const WAIT_PERCENT: i64 = 103;
 /// Sections whose lease ended are remembered for as many leases: listed again under the same `g` they need not wait again.
@@ -46,6 +50,7 @@ struct Link {
     /// What it said last.
     lease: Option<SpanMs>,
     next: BootMs,
+    asked: Option<BootMs>,
     /// Whether it answered last.
     answers: bool,
 }
@@ -55,13 +60,21 @@ struct Link {
 pub struct Allocator {
     links: Vec<Link>,
     names: BTreeMap<GeneratorName, Held>,
+    /// What this session gave before the process was started.
+    former: Arc<Bounds>,
 }
 
 impl Allocator {
     /// At so many masters' addresses. They are asked at once.
     pub fn new(links: usize, now: BootMs) -> Self {
-        let link = Link { lease: None, next: now, answers: false };
-        Self { links: vec![link; links], names: BTreeMap::new() }
+        let link = Link { lease: None, next: now, asked: None, answers: false };
+        Self { links: vec![link; links], names: BTreeMap::new(), former: Arc::default() }
+    }
+
+    /// Goes on with sections of which this session gave so much before the process was started: for those that are listed under the same
+    /// `g` there is nobody to wait for, since that process waited, and has ended.
+    pub fn resume(&mut self, former: Arc<Bounds>) {
+        self.former = former;
     }
 
     /// How long a lease is, as far as is known: the longest that any of them said, so that whoever waits for one to end waits long enough.
@@ -82,7 +95,17 @@ impl Allocator {
     /// A question is being sent.
     pub fn asked(&mut self, at: usize, now: BootMs) {
         if let Some(link) = self.links.get_mut(at) {
+            link.asked = Some(now);
             link.next = now + SpanMs((link.lease.unwrap_or(LEASE_DEFAULT).0 / KEEPS_A_LEASE).max(1));
+        }
+    }
+
+    /// A call waits for a section that a master has given to us, and we were not told yet: those that answer are asked sooner.
+    pub fn hurry(&mut self) {
+        for link in self.links.iter_mut().filter(|link| link.answers) {
+            if let (Some(asked), Some(lease)) = (link.asked, link.lease) {
+                link.next = link.next.min(asked + SpanMs((lease.0 / KEEPS_A_LEASE_MAX).max(1)));
+            }
         }
     }
 
@@ -116,14 +139,17 @@ impl Allocator {
         let wait = SpanMs(self.lease().max(lease).0.saturating_mul(WAIT_PERCENT) / 100 + 1);
         let mut changed = BTreeSet::new();
         for sections in &kept.reply.sections {
-            // Nobody ever had what has its first owner: there is nobody to wait for.
-            let since = if sections.g == Generation(1) { kept.received } else { kept.received + wait };
-            let listed = HeldRange { from: sections.from.0, to: sections.to.0, g: sections.g, since, until };
             let held = match self.names.get_mut(&sections.name) {
                 Some(held) => held,
                 None => self.names.entry(sections.name.clone()).or_default(),
             };
-            held.hear(listed);
+            let g = sections.g;
+            for (from, to, resumed) in self.former.parts(&sections.name, sections.from.0, sections.to.0, g) {
+                // Nobody ever had what has its first owner: there is nobody to wait for, either.
+                let at_once = resumed || g == Generation(1);
+                let since = if at_once { kept.received } else { kept.received + wait };
+                held.hear(HeldRange { from, to, g, since, until });
+            }
             if !changed.contains(&sections.name) {
                 changed.insert(sections.name.clone());
             }
@@ -184,10 +210,45 @@ mod tests {
     }
 
     #[test]
+    fn a_section_that_somebody_waits_for_is_heard_of_sooner_and_masters_are_not_flooded() {
+        let mut allocator = Allocator::new(2, BootMs(0));
+        allocator.hurry();
+        assert_eq!(allocator.next_keep(0), Some(BootMs(0)));
+        allocator.asked(0, BootMs(1_000));
+        allocator.asked(1, BootMs(1_000));
+        allocator.handle(BootMs(1_010), 0, &kept(1_000, 1_010, 5_000, 1)).unwrap();
+        assert_eq!(allocator.next_keep(0), Some(BootMs(2_666)));
+        for _ in 0..2 {
+            allocator.hurry();
+            assert_eq!(allocator.next_keep(0), Some(BootMs(1_200)), "a lease has 25 questions at most");
+        }
+        assert_eq!(allocator.next_keep(1), Some(BootMs(2_666)), "that one does not answer");
+        allocator.asked(0, BootMs(1_200));
+        assert_eq!(allocator.next_keep(0), Some(BootMs(2_866)));
+    }
+
+    #[test]
     fn the_first_owner_of_all_does_not_wait() {
         let mut allocator = Allocator::new(1, BootMs(0));
         allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 1)).unwrap();
         assert_eq!(standing(&allocator, 10), Standing::Served(Generation(1)));
+    }
+
+    #[test]
+    fn what_a_process_before_gave_as_the_same_owner_is_served_at_once() {
+        let mut allocator = Allocator::new(1, BootMs(0));
+        let mut former = Bounds::default();
+        for (section, g) in [(3, 2), (4, 1)] {
+            former.note(&name(), Section(section), crate::sequence::Bound { g: Generation(g), max_seq: 7 });
+        }
+        allocator.resume(Arc::new(former));
+        allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 2)).unwrap();
+        let at = |section| allocator.held(&name()).unwrap().standing(Section(section), BootMs(10));
+        assert_eq!(at(3), Standing::Served(Generation(2)));
+        let waits = Standing::From(BootMs(10 + 5_151));
+        assert_eq!((at(2), at(4)), (waits, waits), "another owner, and one of which nothing is written");
+        // The span is that of the question of this process.
+        assert_eq!(standing(&allocator, 5_000), Standing::Over(Generation(2)));
     }
 
     #[test]

@@ -6,11 +6,13 @@
 
 use common::sequence::Width;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::convert::Infallible;
 
 /// Bytes that a key costs which is kept by itself: its place, its number, and its part of the nodes of the map.
 const SPARSE_LEN: usize = 24;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Store {
     /// By the key's place.
     Few(BTreeMap<u32, u64>),
@@ -21,7 +23,7 @@ enum Store {
 }
 
 /// The last number of each key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Counters {
     base: u64,
     /// Keys of the section.
@@ -52,35 +54,41 @@ impl Counters {
         stored.unwrap_or(0).max(self.base)
     }
 
-    /// Whether it takes more memory to set this key.
+    /// Lets `next` say a key's next last number by the one that it has, in one search. What it refuses changes nothing; `full` refuses a
+    /// key that would take more memory.
+    ///
+    /// # Errors
+    /// What refused.
     #[inline]
-    pub fn grows(&self, at: u32) -> bool {
-        matches!(&self.store, Store::Few(keys) if !keys.contains_key(&at))
-    }
-
-    /// Sets a key's last number.
-    #[inline]
-    pub fn set(&mut self, at: u32, number: u64) {
+    pub fn step<E>(&mut self, at: u32, full: Option<E>, next: impl FnOnce(u64) -> Result<u64, E>) -> Result<(), E> {
+        let base = self.base;
         match &mut self.store {
-            Store::Few(keys) => {
-                keys.insert(at, number);
-                if keys.len().saturating_mul(SPARSE_LEN) >= self.table_len() {
-                    self.tabulate();
+            Store::Few(keys) => match keys.entry(at) {
+                Entry::Occupied(mut key) => *key.get_mut() = next(base.max(*key.get()))?,
+                Entry::Vacant(key) => {
+                    let number = next(base)?;
+                    if let Some(full) = full {
+                        return Err(full);
+                    }
+                    key.insert(number);
+                    if keys.len().saturating_mul(SPARSE_LEN) >= self.table_len() {
+                        self.tabulate();
+                    }
                 }
-            }
+            },
             Store::Narrow(keys) => {
-                // A number of 32 bits fits; what does not would be a mistake of ours, and stays above all that there are.
-                let number = u32::try_from(number).unwrap_or(u32::MAX);
                 if let Some(key) = keys.get_mut(at as usize) {
-                    *key = number;
+                    // A number of 32 bits fits; what does not would be a mistake of ours, and stays above all that there are.
+                    *key = u32::try_from(next(base.max(u64::from(*key)))?).unwrap_or(u32::MAX);
                 }
             }
             Store::Wide(keys) => {
                 if let Some(key) = keys.get_mut(at as usize) {
-                    *key = number;
+                    *key = next(base.max(*key))?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Bytes of all keys in a table.
@@ -101,7 +109,7 @@ impl Counters {
         std::mem::swap(&mut table, &mut self.store);
         if let Store::Few(few) = table {
             for (at, number) in few {
-                self.set(at, number);
+                let _: Result<(), Infallible> = self.step(at, None, |_| Ok(number));
             }
         }
     }
@@ -131,17 +139,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn set(counters: &mut Counters, at: u32, number: u64) {
+        let _: Result<(), Infallible> = counters.step(at, None, |_| Ok(number));
+    }
+
     #[test]
     fn many_keys_take_no_more_than_a_table() {
         for (width, table) in [(Width::W63, 8_000), (Width::W32, 4_000)] {
             let mut counters = Counters::new(width, 1_000, 5);
-            assert!(counters.is_empty() && counters.grows(7));
+            assert_eq!(counters.step(7, Some("full"), Ok), Err("full"));
+            assert_eq!(counters.step(7, None, Err), Err(5));
+            assert!(counters.is_empty());
             for at in 0..1_000 {
-                counters.set(at, u64::from(at) + 6);
+                set(&mut counters, at, u64::from(at) + 6);
                 assert!(counters.len() <= table, "{} after {at}", counters.len());
             }
             assert_eq!(counters.len(), table);
-            assert!(!counters.grows(7) && (0..1_000).all(|at| counters.current(at) == u64::from(at) + 6));
+            assert_eq!(counters.step(7, Some("full"), Ok), Ok(()));
+            assert!((0..1_000).all(|at| counters.current(at) == u64::from(at) + 6));
             counters.forget(2_000);
             assert_eq!((counters.len(), counters.current(7), counters.current(999)), (0, 2_000, 2_000));
         }
@@ -157,8 +172,14 @@ mod tests {
             let mut counters = Counters::new(width, keys, base);
             let mut plain = BTreeMap::new();
             for (at, more) in sets.into_iter().filter(|(at, _)| *at < keys) {
-                let number = counters.current(at) + more;
-                counters.set(at, number);
+                let refused = counters.step(at, None, Err);
+                prop_assert_eq!(refused, Err(plain.get(&at).copied().unwrap_or(base)));
+                let mut number = 0;
+                let stepped: Result<(), Infallible> = counters.step(at, None, |current| {
+                    number = current + more;
+                    Ok(number)
+                });
+                prop_assert_eq!(stepped, Ok(()));
                 plain.insert(at, number);
             }
             for at in 0..keys {

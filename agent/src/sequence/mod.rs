@@ -5,17 +5,24 @@
 //! two agents serve it at once. That is for the order of numbers. That none is given twice needs no clock: a number is given only below a
 //! bound (`max_seq`) that a master has made durable for this owner ([`SectionState`]), and whoever serves next begins at the bound.
 //!
+//! A process that is started again goes on as the same owner, if it wrote down how far it went ([`Bounds`]) before it gave the numbers: it
+//! begins at what it wrote, or at what a master says, if that is more, and has nobody to wait for.
+//!
 //! Nothing here reads a clock or asks a master: time comes in, and what has to be done comes out.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod allocator;
+mod bounds;
 mod counters;
 mod held;
 #[cfg(test)]
 mod order_tests;
+#[cfg(test)]
+mod resume_tests;
 mod section;
 
 pub use allocator::{Allocator, Kept, LEASE_MAX, LEASE_MIN, NotKept};
+pub use bounds::{Bound, Bounds};
 pub use counters::Counters;
 pub use held::{Held, HeldRange, Standing};
 pub use section::{RECORD_LEN, SectionState, Taken};

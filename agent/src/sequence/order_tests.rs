@@ -7,11 +7,33 @@ use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised};
 use common::sequence::{Section, SequenceDefinition, SequenceSource};
-use common::time::BootMs;
+use common::time::{BootMs, SpanMs};
 use proptest::prelude::*;
+use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
 
 const LEASE_MS: u32 = 1_000;
 const SECTION: Section = Section(0);
+/// What the next owner waits.
+const WAIT_MS: i64 = 1_031;
+/// The rates of the two clocks, in ten thousandths: as far from each other as they may be.
+const RATES: [i64; 2] = [9_900, 10_100];
+
+/// What is left out or done wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bent {
+    /// A lease counts from when the answer was received.
+    LeaseFromReceipt,
+    /// The next owner serves at once.
+    NoWait,
+    /// What is over is served on.
+    ServesPastTheSpan,
+    /// The answer to a raise counts whichever owner asked.
+    RaiseOfAnyOwner,
+    /// A section that is ours again is not loaded again.
+    NotLoadedAgain,
+    /// The home lists a section for its owner while another one is proposed.
+    ListedDuringPrep,
+}
 
 /// What one master lists the section for.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +48,8 @@ struct Agent {
     /// Of its clock, in hundredths of a real millisecond's.
     rate: i64,
     answers: Vec<(usize, Kept)>,
+    /// Answers to raises, and for which owner they were.
+    raises: Vec<(Generation, Raised)>,
 }
 
 struct World {
@@ -37,6 +61,7 @@ struct World {
     highest: u64,
     definition: SequenceDefinition,
     name: GeneratorName,
+    bent: Option<Bent>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +71,10 @@ enum Deed {
     Keep(usize, usize, i64, bool),
     /// An old answer, again.
     Again(usize, usize),
-    Give(usize),
+    /// A question to that agent. If a bound has to be raised for it, the answer is taken in, or does not come.
+    Give(usize, bool),
+    /// An old answer to a raise, again.
+    RaisedAgain(usize, usize),
     /// The home begins to move the section to that agent; the other master agrees; the home lists it.
     Move(usize, u8),
 }
@@ -56,15 +84,22 @@ fn deed() -> impl Strategy<Value = Deed> {
         3 => (1i64..400).prop_map(Deed::Pass),
         4 => (0usize..2, 0usize..2, 0i64..300, any::<bool>()).prop_map(|(a, m, late, lost)| Deed::Keep(a, m, late, lost)),
         1 => (0usize..2, 0usize..20).prop_map(|(a, nth)| Deed::Again(a, nth)),
-        8 => (0usize..2).prop_map(Deed::Give),
+        8 => (0usize..2, prop::bool::weighted(0.8)).prop_map(|(a, answered)| Deed::Give(a, answered)),
+        3 => (0usize..2, 0usize..8).prop_map(|(a, nth)| Deed::RaisedAgain(a, nth)),
         2 => (0usize..2, 0u8..3).prop_map(|(a, stage)| Deed::Move(a, stage)),
     ]
 }
 
 impl World {
-    fn new(rates: [i64; 2]) -> Self {
+    fn new(rates: [i64; 2], bent: Option<Bent>) -> Self {
         let said = SequenceSource { step: Some(5), solo_allowance: Some(100), ..SequenceSource::default() };
-        let agent = |rate| Agent { allocator: Allocator::new(2, BootMs(0)), section: None, rate, answers: Vec::new() };
+        let agent = |rate| Agent {
+            allocator: Allocator::new(2, BootMs(0)),
+            section: None,
+            rate,
+            answers: Vec::new(),
+            raises: Vec::new(),
+        };
         Self {
             now: 10_000,
             masters: [Listed { g: 1, owner: Some(0) }; 2],
@@ -73,7 +108,12 @@ impl World {
             highest: 0,
             definition: SequenceDefinition::new(&said).unwrap(),
             name: "one".parse().unwrap(),
+            bent,
         }
+    }
+
+    fn is(&self, bent: Bent) -> bool {
+        self.bent == Some(bent)
     }
 
     fn local(&self, agent: usize) -> BootMs {
@@ -95,18 +135,37 @@ impl World {
         let kept = Kept { sent, received, reply };
         self.agents[agent].answers.push((master, kept.clone()));
         if !lost {
-            self.agents[agent].allocator.handle(received, master, &kept).unwrap();
+            self.hear(agent, master, &kept);
         }
     }
 
-    /// What came of one question, asked now.
-    fn give(&mut self, agent: usize) -> Option<u64> {
+    /// An answer comes now. Whoever would count otherwise says so of its own clock.
+    fn hear(&mut self, agent: usize, master: usize, kept: &Kept) {
+        let now = self.local(agent);
+        let mut kept = Kept { received: now, ..kept.clone() };
+        match self.bent {
+            Some(Bent::LeaseFromReceipt) => kept.sent = now,
+            Some(Bent::NoWait) => kept.received = now + SpanMs(-WAIT_MS),
+            _ => {}
+        }
+        self.agents[agent].allocator.handle(now, master, &kept).unwrap();
+    }
+
+    /// What came of one question, asked now. A raise that it takes is answered, or not.
+    fn give(&mut self, agent: usize, answered: bool) -> Option<u64> {
         let now = self.local(agent);
         let held = self.agents[agent].allocator.held(&self.name)?;
-        let Standing::Served(g) = held.standing(SECTION, now) else { return None };
-        let definition = &self.definition;
-        let section = self.agents[agent].section.get_or_insert_with(|| SectionState::new(definition, g));
-        section.own(g);
+        let g = match held.standing(SECTION, now) {
+            Standing::Served(g) => g,
+            Standing::Over(g) if self.is(Bent::ServesPastTheSpan) => g,
+            _ => return None,
+        };
+        let (definition, reloads) = (&self.definition, !self.is(Bent::NotLoadedAgain));
+        let Agent { section, raises, .. } = &mut self.agents[agent];
+        let section = section.get_or_insert_with(|| SectionState::new(definition, g, 0));
+        if reloads {
+            section.own(g);
+        }
         for _ in 0..3 {
             match section.take(definition, 7, 1, true, now) {
                 Taken::From(number) => return Some(number),
@@ -115,7 +174,7 @@ impl World {
                     // Each master raises for whom it lists, and nobody else.
                     let lists = |listed: &&Listed| listed.owner == Some(agent) && Generation(listed.g) == g;
                     if !self.masters.iter().any(|listed| lists(&listed)) {
-                        section.failed(g, now);
+                        section.failed(section.g(), now);
                         return None;
                     }
                     let from = self.max_seq;
@@ -123,7 +182,13 @@ impl World {
                         RaiseTo::ByAStep => from + 5,
                         RaiseTo::Number(number) => from.max(number),
                     };
-                    section.raised(definition, g, Ok(Raised { from, max_seq: self.max_seq }), now);
+                    let raised = Raised { from, max_seq: self.max_seq };
+                    raises.push((g, raised));
+                    if !answered {
+                        section.failed(g, now);
+                        return None;
+                    }
+                    section.raised(definition, g, Ok(raised), now);
                 }
                 other => panic!("{other:?}"),
             }
@@ -131,12 +196,49 @@ impl World {
         None
     }
 
+    fn raised_again(&mut self, agent: usize, nth: usize) {
+        let (now, any) = (self.local(agent), self.is(Bent::RaiseOfAnyOwner));
+        let Agent { section, raises, .. } = &mut self.agents[agent];
+        if let (Some(section), Some((g, raised))) = (section, raises.get(nth)) {
+            let g = if any { section.g() } else { *g };
+            section.raised(&self.definition, g, Ok(*raised), now);
+        }
+    }
+
+    fn act(&mut self, deed: Deed) -> Result<(), TestCaseError> {
+        match deed {
+            Deed::Pass(ms) => self.now += ms,
+            Deed::Keep(agent, master, late, lost) => self.keep(agent, master, late, lost),
+            Deed::Again(agent, nth) => {
+                if let Some((master, kept)) = self.agents[agent].answers.get(nth).cloned() {
+                    // It is received now, whenever it was sent.
+                    self.hear(agent, master, &kept);
+                }
+            }
+            Deed::Give(agent, answered) => {
+                if let Some(number) = self.give(agent, answered) {
+                    prop_assert!(number > self.highest, "out of order: {number} after {}", self.highest);
+                    prop_assert!(number <= self.max_seq, "above the bound: {number} of {}", self.max_seq);
+                    self.highest = number;
+                }
+            }
+            Deed::RaisedAgain(agent, nth) => self.raised_again(agent, nth),
+            Deed::Move(to, stage) => self.advance(to, stage),
+        }
+        Ok(())
+    }
+
     fn advance(&mut self, to: usize, stage: u8) {
         let [home, other] = self.masters;
         match stage {
             // A prep: listed for nobody.
-            0 if home.g == other.g && home.owner.is_some() && home.owner != Some(to) => self.masters[0].owner = None,
-            1 if home.g == other.g && home.owner.is_none() && other.owner != Some(to) => {
+            0 if home.g == other.g && home.owner.is_some() && home.owner != Some(to) => {
+                self.masters[0].owner = home.owner.filter(|_| self.is(Bent::ListedDuringPrep));
+            }
+            1 if home.g == other.g
+                && (home.owner.is_none() || self.is(Bent::ListedDuringPrep))
+                && other.owner != Some(to) =>
+            {
                 self.masters[1] = Listed { g: other.g + 1, owner: Some(to) };
             }
             2 if home.g < other.g => self.masters[0] = other,
@@ -145,54 +247,68 @@ impl World {
     }
 }
 
+fn run(slow: bool, deeds: Vec<Deed>, bent: Option<Bent>) -> Result<(), TestCaseError> {
+    let [low, high] = RATES;
+    let mut world = World::new(if slow { [low, high] } else { [high, low] }, bent);
+    deeds.into_iter().try_for_each(|deed| world.act(deed))
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    proptest::collection::vec(deed(), 1..250)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn each_number_is_larger_than_those_before(
-        slow: bool, deeds in proptest::collection::vec(deed(), 1..250),
-    ) {
-        let rates = if slow { [9_900, 10_100] } else { [10_100, 9_900] };
-        let mut world = World::new(rates);
-        for deed in deeds {
-            match deed {
-                Deed::Pass(ms) => world.now += ms,
-                Deed::Keep(agent, master, late, lost) => world.keep(agent, master, late, lost),
-                Deed::Again(agent, nth) => {
-                    if let Some((master, kept)) = world.agents[agent].answers.get(nth).cloned() {
-                        // It is received now, whenever it was sent.
-                        let received = world.local(agent);
-                        let kept = Kept { received, ..kept };
-                        world.agents[agent].allocator.handle(received, master, &kept).unwrap();
-                    }
-                }
-                Deed::Give(agent) => {
-                    if let Some(number) = world.give(agent) {
-                        prop_assert!(number > world.highest, "{number} after {}", world.highest);
-                        world.highest = number;
-                    }
-                }
-                Deed::Move(to, stage) => world.advance(to, stage),
-            }
-        }
+    fn each_number_is_larger_than_those_before(slow: bool, deeds in deeds()) {
+        run(slow, deeds, None)?;
+    }
+}
+
+/// Numbers come out of order in one of the courses, which are the same in each run; how many were tried until then.
+fn broken_after(bent: Bent) -> Option<u32> {
+    let config = Config { cases: 20_000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+    let rng = TestRng::deterministic_rng(config.rng_algorithm);
+    let tried = std::cell::Cell::new(0);
+    let found = TestRunner::new_with_rng(config, rng).run(&(any::<bool>(), deeds()), |(slow, deeds)| {
+        tried.set(tried.get() + 1);
+        run(slow, deeds, Some(bent))
+    });
+    matches!(found, Err(TestError::Fail(why, _)) if why.message().contains("out of order")).then(|| tried.get())
+}
+
+#[test]
+fn without_a_mechanism_numbers_come_out_of_order() {
+    for bent in [
+        Bent::LeaseFromReceipt,
+        Bent::NoWait,
+        Bent::ServesPastTheSpan,
+        Bent::RaiseOfAnyOwner,
+        Bent::NotLoadedAgain,
+        Bent::ListedDuringPrep,
+    ] {
+        let tried = broken_after(bent);
+        println!("{bent:?}: {tried:?} courses");
+        assert!(tried.is_some(), "nothing goes out of order with {bent:?}");
     }
 }
 
 /// That the numbers above come from somewhere: a move by the book is served by both agents.
 #[test]
 fn a_section_that_moves_is_served_before_and_after() {
-    let mut world = World::new([9_900, 10_100]);
+    let mut world = World::new(RATES, None);
     world.keep(0, 0, 5, false);
-    assert_eq!(world.give(0), Some(1));
+    assert_eq!(world.give(0, true), Some(1));
     for stage in 0..3 {
         world.advance(1, stage);
     }
     for _ in 0..3 {
-        assert_eq!(world.give(1), None);
+        assert_eq!(world.give(1, true), None);
         world.keep(1, 0, 5, false);
         world.now += 333;
     }
-    assert_eq!(world.give(0), None, "its lease is over");
+    assert_eq!(world.give(0, true), None, "its lease is over");
     world.now += 30;
     world.keep(1, 1, 5, false);
-    assert_eq!(world.give(1), Some(6), "from the bound on");
+    assert_eq!(world.give(1, true), Some(6), "from the bound on");
 }

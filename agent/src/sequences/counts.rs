@@ -25,6 +25,8 @@ pub struct Counts {
     pub(super) raises_failed: AtomicU64,
     /// Sections whose keys were forgotten to make room.
     pub(super) unloads: AtomicU64,
+    /// Times that bounds could not be written down.
+    pub(super) unwritten: AtomicU64,
 }
 
 /// How things stand.
@@ -64,6 +66,7 @@ impl Counts {
             ("uniq_sequence_raises_total", "Bounds that a master raised.", &self.raises),
             ("uniq_sequence_raises_failed_total", "Raises that were refused or not answered.", &self.raises_failed),
             ("uniq_sequence_unloads_total", "Sections whose keys were forgotten to make room.", &self.unloads),
+            ("uniq_sequence_unwritten_total", "Writes of sections' bounds that failed.", &self.unwritten),
         ];
         for (name, help, counter) in counters {
             let value = counter.load(Ordering::Relaxed);

@@ -5,6 +5,7 @@ use crate::heartbeat::{CallError, Link};
 use crate::sequence::Kept;
 use common::rpc::ranges::KeepRequest;
 use common::time::SpanMs;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,8 +17,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// How long the last question may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Making a connection counts against nothing but this.
+/// Making a connection may take this long at most,
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+/// and, unless this is more, half a lease: a master that is reached again is not waited for by a packet that was sent while it was not.
+const OPEN_TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
 impl Sequences {
     /// Keeps sections at one master until `stop`, and says there that we leave.
@@ -60,9 +63,33 @@ impl Sequences {
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
-        let next = lock(&self.allocator).next_keep(at);
-        let wait = next.map_or(SpanMs(0), |next| next - self.clock.boot());
-        tokio::time::sleep(self.clock.real(wait.to_std()).max(PAUSE_MIN)).await;
+        loop {
+            // Told from here on, so that nothing is missed between a look and the wait after it.
+            let mut hurried = pin!(self.hurried.notified());
+            hurried.as_mut().enable();
+            let next = lock(&self.allocator).next_keep(at);
+            let wait = next.map_or(SpanMs(0), |next| next - self.clock.boot());
+            tokio::select! {
+                () = hurried => {}
+                () = tokio::time::sleep(self.clock.real(wait.to_std()).max(PAUSE_MIN)) => return,
+            }
+        }
+    }
+
+    /// A master has given us sections that somebody waits for.
+    pub(super) fn hurry(&self) {
+        lock(&self.allocator).hurry();
+        self.hurried.notify_waiters();
+    }
+
+    /// How long making a connection to a master may take.
+    pub(super) fn open_timeout(&self) -> Duration {
+        (self.lease_in_real() / 2).clamp(OPEN_TIMEOUT_MIN, OPEN_TIMEOUT)
+    }
+
+    /// A lease of sections by the machine's own clock.
+    pub(super) fn lease_in_real(&self) -> Duration {
+        self.clock.real(lock(&self.allocator).lease().to_std())
     }
 
     async fn keep_once(&self, at: usize, link: &mut Option<Link>, counted: &mut u64) -> Result<(), CallError> {
@@ -70,11 +97,12 @@ impl Sequences {
         let address = self.settings.masters.get(at).map(String::as_str).unwrap_or_default();
         let failed = |why: String| CallError::Failed { address: address.to_owned(), why };
         if link.is_none() {
-            let opened = tokio::time::timeout(OPEN_TIMEOUT, Link::open(address, &self.caller(), &self.minter)).await;
+            let opened =
+                tokio::time::timeout(self.open_timeout(), Link::open(address, &self.caller(), &self.minter)).await;
             *link = Some(opened.map_err(|_| failed("no connection in time".to_owned()))??.0);
         }
         let Some(link) = link else { return Err(failed("no connection".to_owned())) };
-        let limit = self.clock.real(lock(&self.allocator).lease().to_std());
+        let limit = self.lease_in_real();
         let calls = self.counts.calls.load(Ordering::Relaxed);
         let request = self.keep_request(calls.saturating_sub(std::mem::replace(counted, calls)), false);
         // Before it is sent: from here on it may have been answered.
@@ -108,7 +136,7 @@ impl Sequences {
         let per_second = calls.saturating_mul(3_000) / lease_ms;
         KeepRequest {
             agent_id: self.settings.agent_id.clone(),
-            session: self.session,
+            session: self.durable.session(),
             cluster: None,
             address: self.settings.address.clone(),
             sets: self.settings.sets.clone(),

@@ -1,37 +1,41 @@
 //! Sequences at an agent: sections that both masters list for this process, the numbers of their keys, and the way to whoever serves the rest.
 //!
-//! [`crate::sequence`] decides; here are the clock, the locks, the masters' connections and those to other agents. Each start of the program
-//! is a session of its own to the masters: one that went on with another's sections could load them from a master that has not heard of the
-//! last raise.
+//! [`crate::sequence`] decides; here are the clock, the locks, the masters' connections and those to other agents. A start of the program is a
+//! session of its own to the masters, unless what the process before wrote down of its sections is proved to be all of it (`durable`): one
+//! that went on without could load sections from a master that has not heard of the last raise.
 //!
 //! Calls read the clock after they were read themselves, and before they take a number; one that has to wait reads it again. No call waits
 //! for ever, and only so many wait at once.
 
 mod counts;
+mod durable;
 mod forward;
 mod keep;
 mod name;
 mod raise;
 mod routes;
 mod serve;
+#[cfg(feature = "server")]
 #[cfg(test)]
 pub(crate) mod tests;
 mod unload;
 
 pub use counts::{Counts, SequenceView};
+pub(crate) use name::Name;
 pub use serve::{Answer, Call, Outcome};
 
 use crate::heartbeat::{Caller, Names, source_of_keys};
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::sequence::Allocator;
+use crate::serial_file::{SectionFile, SectionsStart};
 use arc_swap::ArcSwap;
 use common::clock::Clock;
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::{AgentId, SessionId};
+use common::parameters::AgentId;
 use common::sequence::ServedAt;
+use durable::Durable;
 use forward::Forwards;
-use name::Name;
 use raise::Raises;
 use routes::Asks;
 use std::collections::BTreeMap;
@@ -69,8 +73,7 @@ pub struct Sequences {
     minter: Arc<Minter>,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
     names: Option<Arc<Names>>,
-    /// Of this start.
-    session: SessionId,
+    durable: Durable,
     allocator: Mutex<Allocator>,
     served: ArcSwap<BTreeMap<String, Arc<Name>>>,
     /// Memory of sections and keys, in bytes.
@@ -82,6 +85,8 @@ pub struct Sequences {
     waiters: Semaphore,
     /// Told whenever something has changed that a waiting call may wait for.
     changed: Notify,
+    /// Told when masters are to be asked sooner which sections are ours.
+    hurried: Notify,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -97,7 +102,7 @@ impl Sequences {
             clock,
             minter,
             names,
-            session: SessionId(rand::random()),
+            durable: Durable::none(),
             allocator: Mutex::new(allocator),
             served: ArcSwap::default(),
             memory: AtomicUsize::new(0),
@@ -107,12 +112,23 @@ impl Sequences {
             forwards: Forwards::default(),
             waiters: Semaphore::new(WAITERS_MAX),
             changed: Notify::new(),
+            hurried: Notify::new(),
             settings,
         }
     }
 
+    /// With this file of bounds; `start` says whether their session goes on.
+    #[must_use]
+    pub fn with_bounds(self, file: SectionFile, start: &SectionsStart) -> Self {
+        Self { durable: Durable::new(file, start), ..self }
+    }
+
     /// Keeps sections, raises bounds and learns routes until `stop`; then the masters are told that this process leaves.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = self.settle() => {}
+        }
         let keeps = (0..self.settings.masters.len()).map(|at| Arc::clone(&self).keep(at, stop.clone()));
         let tasks = async {
             tokio::join!(self.raise(), self.ask_routes(), self.watch_memory());
@@ -138,6 +154,21 @@ impl Sequences {
                 self.serve(&namespace)
             }
         }
+    }
+
+    /// The name as it is served here, if nobody has to be asked about it and its numbers may be given.
+    #[cfg(feature = "server")]
+    pub(crate) fn known(&self, name: &str) -> Option<Arc<Name>> {
+        if self.minter.wrong_cluster().is_some() {
+            return None;
+        }
+        self.serve(&self.minter.keyed(name).ok()?).ok()
+    }
+
+    /// Whether numbers of that name may be given still: by a call that learned of the name before.
+    #[cfg(feature = "server")]
+    pub(crate) fn gives(&self, name: &Name) -> bool {
+        self.minter.wrong_cluster().is_none() && self.minter.keyed(name.name().as_str()).is_ok()
     }
 
     /// The name's sections, made when they are needed first.
@@ -201,9 +232,18 @@ impl Sequences {
         view
     }
 
-    /// Whether another section or key may be kept.
-    fn has_room(&self) -> bool {
-        (self.memory.load(Ordering::Relaxed) as u64) < self.settings.memory
+    /// How things stand with one name: its sections alone.
+    pub fn view_of(&self, name: &str) -> SequenceView {
+        let mut view = SequenceView::default();
+        if let Some(name) = self.served.load().get(name) {
+            name.look(self.clock.boot(), &mut view);
+        }
+        view
+    }
+
+    /// Whether another section or key may be kept beside what is accounted for and these bytes.
+    fn has_room(&self, more: usize) -> bool {
+        (self.memory.load(Ordering::Relaxed).saturating_add(more) as u64) < self.settings.memory
     }
 
     /// Counts memory that was taken or given back.

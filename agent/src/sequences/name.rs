@@ -44,7 +44,7 @@ impl Name {
         }
     }
 
-    pub(super) fn name(&self) -> &GeneratorName {
+    pub(crate) fn name(&self) -> &GeneratorName {
         self.namespace.name()
     }
 

@@ -4,6 +4,7 @@ use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
+use crate::sequence::{Bound, Bounds};
 use common::lease::Generation;
 use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, Raised};
 use common::sequence::Section;
@@ -15,8 +16,9 @@ use tokio::sync::Notify;
 const QUEUE_MAX: usize = 1 << 17;
 /// After a question that no master answered.
 const PAUSE: Duration = Duration::from_millis(100);
-/// For one connection.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(3);
+/// A master that has not answered after a lease, or after this if it is more, is asked by another connection the next time, and the other
+/// one at once: calls wait for it. What it granted in an answer that is late is a gap.
+const ANSWER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// Sections that need a higher bound.
 #[derive(Default)]
@@ -97,7 +99,7 @@ impl Sequences {
                         *favourite = at;
                     }
                     answered = true;
-                    wanted = self.take_in(wanted, answers);
+                    wanted = self.take_in(wanted, answers).await;
                     if wanted.is_empty() {
                         return;
                     }
@@ -131,18 +133,21 @@ impl Sequences {
         let link = self.link_to(at, link).await?;
         let request = RaiseRequest {
             agent_id: self.settings.agent_id.clone(),
-            session: self.session,
+            session: self.durable.session(),
             cluster: None,
             raises: wanted.iter().map(|one| one.raise.clone()).collect(),
         };
-        link.raise_sections(request).await
+        let limit = self.lease_in_real().max(ANSWER_TIMEOUT_MIN);
+        let late = |_| CallError::Failed { address: self.address(at).to_owned(), why: "no answer in time".to_owned() };
+        tokio::time::timeout(limit, link.raise_sections(request)).await.map_err(late)?
     }
 
     /// The connection to a master, made anew if there is none.
     pub(super) async fn link_to<'a>(&self, at: usize, link: &'a mut Option<Link>) -> Result<&'a Link, CallError> {
-        let address = self.settings.masters.get(at).map(String::as_str).unwrap_or_default();
+        let address = self.address(at);
         if link.is_none() {
-            let opened = tokio::time::timeout(OPEN_TIMEOUT, Link::open(address, &self.caller(), &self.minter)).await;
+            let opened =
+                tokio::time::timeout(self.open_timeout(), Link::open(address, &self.caller(), &self.minter)).await;
             let late = |_| CallError::Failed { address: address.to_owned(), why: "no connection in time".to_owned() };
             *link = Some(opened.map_err(late)??.0);
         }
@@ -150,12 +155,27 @@ impl Sequences {
         link.as_ref().ok_or_else(none)
     }
 
-    /// Takes answers in; those that another master may answer otherwise are given back.
-    fn take_in(&self, wanted: Vec<Wanted>, answers: Vec<Result<Raised, NotRaised>>) -> Vec<Wanted> {
+    fn address(&self, at: usize) -> &str {
+        self.settings.masters.get(at).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Takes answers in, once they are written down; those that another master may answer otherwise are given back.
+    async fn take_in(&self, wanted: Vec<Wanted>, answers: Vec<Result<Raised, NotRaised>>) -> Vec<Wanted> {
+        let mut bounds = Bounds::default();
+        for (one, answer) in wanted.iter().zip(&answers) {
+            if let Ok(Raised { max_seq, .. }) = answer {
+                bounds.note(one.name.name(), one.section, Bound { g: one.g, max_seq: *max_seq });
+            }
+        }
+        let durable = self.note(bounds).await;
         let now = self.clock.boot();
         let mut left = Vec::new();
         for (one, answer) in wanted.into_iter().zip(answers) {
             match answer {
+                Ok(_) if !durable => {
+                    add(&self.counts.raises_failed, 1);
+                    self.with_section(&one, |state, _| state.failed(one.g, now));
+                }
                 Ok(_) | Err(NotRaised::UsedUp) => {
                     add(&self.counts.raises, 1);
                     self.with_section(&one, |state, name| state.raised(&name.definition, one.g, answer, now));

@@ -85,6 +85,10 @@ impl Sequences {
                 asked = true;
                 if let Some(reply) = self.ask(&name, sections, None, &mut links, &mut turn).await {
                     lock(&name.routes).learn(&reply.routes);
+                    // Asked about was what we do not serve: what is ours of it was not listed yet.
+                    if reply.routes.iter().any(|route| route.address == self.settings.address) {
+                        self.hurry();
+                    }
                     self.changed.notify_waiters();
                 }
             }

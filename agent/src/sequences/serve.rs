@@ -5,10 +5,10 @@ use super::forward::NotPassed;
 use super::name::{Entry, Name, standing};
 use super::{Sequences, lock};
 use crate::refusal::Refusal;
-use crate::sequence::{HeldRange, RECORD_LEN, SectionState, Standing, Taken};
+use crate::sequence::{RECORD_LEN, SectionState, Standing, Taken};
 use common::lease::Generation;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
-use common::sequence::{Route, Section, ServedAt, Slot};
+use common::sequence::{Route, Section, ServedAt};
 use common::time::BootMs;
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -52,6 +52,7 @@ pub struct Answer {
 }
 
 /// What one look at a key comes to.
+#[derive(Clone)]
 enum Looked {
     Done(Outcome),
     /// Another agent serves it, as far as is known.
@@ -62,6 +63,13 @@ enum Looked {
 
 /// Keys of other agents, and under which `g` those serve them.
 type Elsewhere = BTreeMap<Arc<ServedAt>, (Generation, Vec<usize>)>;
+
+/// What looks at keys came to that have no outcome yet.
+struct Seen {
+    elsewhere: Elsewhere,
+    /// When something will have changed.
+    due: Option<BootMs>,
+}
 
 /// A call under way.
 struct Course {
@@ -75,12 +83,27 @@ struct Course {
     avoided: BTreeMap<Arc<ServedAt>, (Generation, Instant)>,
 }
 
+/// Keys of one section that are looked at under its lock at once: others wait for it some microseconds at most.
+const GROUP_MAX: usize = 512;
+/// Keys that lie in other sections than the one before, one of so many: fewer are looked at in the order asked for.
+const SCATTERED: usize = 8;
+
+/// Brings keys of one section together if they are scattered. Those of one section keep their order: a key that is there twice gets the
+/// smaller number first.
+fn gather(open: &mut [usize], section_of: impl Fn(&usize) -> Option<Section>) {
+    let borders = open.array_windows().filter(|[one, next]| section_of(one) != section_of(next)).count();
+    if borders > open.len() / SCATTERED {
+        open.sort_by_cached_key(section_of);
+    }
+}
+
 const REFUSED: fn(MintCode) -> Outcome = Outcome::Refused;
 
 impl Sequences {
     /// The next number of a key, or several, if there is nothing to wait for and nothing to tell.
+    #[cfg(feature = "server")]
     #[inline]
-    pub(crate) fn try_next(&self, name: &Arc<Name>, slot: Slot, n: u32, call: Call) -> Option<u64> {
+    pub(crate) fn try_next(&self, name: &Arc<Name>, slot: common::sequence::Slot, n: u32, call: Call) -> Option<u64> {
         let held = name.held();
         // After the call was read, and before its number is taken.
         let now = self.clock.boot();
@@ -89,13 +112,13 @@ impl Sequences {
         if call.g.is_some_and(|known| known < g) {
             return None;
         }
-        match self.look(name, KeyAsked { slot, n }, &held, now) {
-            Looked::Done(Outcome::Given(first)) => {
-                add(&self.counts.calls, 1);
-                Some(first)
-            }
-            _ => None,
-        }
+        let taken = self.in_section(name, section, g, now, |state, before| {
+            self.take(name, state, before, KeyAsked { slot, n }, now)
+        });
+        let Ok(Taken::From(first)) = taken else { return None };
+        add(&self.counts.calls, 1);
+        add(&self.counts.numbers, n.into());
+        Some(first)
     }
 
     /// Numbers of keys, each for itself. A key with `n` 0 gets none: the last that may have been given is said.
@@ -156,71 +179,96 @@ impl Sequences {
         let held = name.held();
         // After the call was read, and before any of its numbers is taken.
         let now = self.clock.boot();
-        let (mut elsewhere, mut due): (Elsewhere, Option<BootMs>) = (BTreeMap::new(), None);
-        let open = std::mem::take(&mut course.open);
-        for at in open {
-            let Some(key) = keys.get(at).copied() else { continue };
-            match self.look(name, key, &held, now) {
-                Looked::Done(outcome) => {
-                    course.done(at, outcome);
-                    if let Some(known) = course.call.g {
-                        let (section, _) = name.definition.place(key.slot);
-                        if let Standing::Served(g) = standing(&held, section, now)
-                            && known < g
-                        {
-                            course.tell(section, g);
-                        }
+        let mut seen = Seen { elsewhere: BTreeMap::new(), due: None };
+        let mut open = std::mem::take(&mut course.open);
+        let section_of = |at: &usize| keys.get(*at).map(|key| name.definition.place(key.slot).0);
+        gather(&mut open, section_of);
+        let mut rest = open.as_slice();
+        while let Some(first) = rest.first() {
+            let section = section_of(first);
+            let len = rest.iter().take(GROUP_MAX).take_while(|at| section_of(at) == section).count().max(1);
+            let (group, after) = rest.split_at(len);
+            rest = after;
+            let Some(section) = section else { continue };
+            match standing(&held, section, now) {
+                Standing::Served(g) => {
+                    self.take_all(name, (section, g), keys, group, now, |at, looked| {
+                        self.sort_in(name, section, at, looked, course, &mut seen);
+                    });
+                    if course.call.g.is_some_and(|known| known < g) {
+                        course.tell(section, g);
                     }
                 }
-                Looked::Elsewhere(_, g) if course.call.passing == Passing::Back => {
-                    course.tell(name.definition.place(key.slot).0, g);
-                    course.done(at, REFUSED(MintCode::Misdirected));
-                }
-                Looked::Elsewhere(address, g) => {
-                    if course.call.g.is_some() {
-                        course.tell(name.definition.place(key.slot).0, g);
+                standing => {
+                    for at in group {
+                        let looked = self.look_beyond(name, section, standing);
+                        self.sort_in(name, section, *at, looked, course, &mut seen);
                     }
-                    course.open.push(at);
-                    if course.avoids(&address, g) {
-                        self.want_route(name, name.definition.place(key.slot).0);
-                    } else {
-                        elsewhere.entry(address).or_insert_with(|| (g, Vec::new())).1.push(at);
-                    }
-                }
-                Looked::Later(at_last) => {
-                    course.open.push(at);
-                    due = match (due, at_last) {
-                        (Some(one), Some(other)) => Some(one.min(other)),
-                        (one, other) => one.or(other),
-                    };
                 }
             }
         }
-        (elsewhere, due)
+        (seen.elsewhere, seen.due)
     }
 
-    /// Looks at one key; what it needs is asked for.
-    #[inline]
-    fn look(&self, name: &Arc<Name>, key: KeyAsked, held: &[HeldRange], now: BootMs) -> Looked {
-        let (section, at) = name.definition.place(key.slot);
-        match standing(held, section, now) {
-            Standing::Served(g) => self.take(name, section, at, key.n, g, now),
-            Standing::From(since) => Looked::Later(Some(since)),
-            Standing::Over(g) => self.look_elsewhere(name, section, Some(g)),
-            Standing::NotOurs => self.look_elsewhere(name, section, None),
+    /// Notes what a look at the key at that place of the call came to.
+    fn sort_in(&self, name: &Name, section: Section, at: usize, looked: Looked, course: &mut Course, seen: &mut Seen) {
+        match looked {
+            Looked::Done(outcome) => course.done(at, outcome),
+            Looked::Elsewhere(_, g) if course.call.passing == Passing::Back => {
+                course.tell(section, g);
+                course.done(at, REFUSED(MintCode::Misdirected));
+            }
+            Looked::Elsewhere(address, g) => {
+                if course.call.g.is_some() {
+                    course.tell(section, g);
+                }
+                course.open.push(at);
+                if course.avoids(&address, g) {
+                    self.want_route(name, section);
+                } else {
+                    seen.elsewhere.entry(address).or_insert_with(|| (g, Vec::new())).1.push(at);
+                }
+            }
+            Looked::Later(at_last) => {
+                course.open.push(at);
+                seen.due = match (seen.due, at_last) {
+                    (Some(one), Some(other)) => Some(one.min(other)),
+                    (one, other) => one.or(other),
+                };
+            }
         }
     }
 
-    fn take(&self, name: &Arc<Name>, section: Section, at: u32, n: u32, g: Generation, now: BootMs) -> Looked {
-        let Some(shard) = name.shard(section) else { return Looked::Later(None) };
+    /// A look at a key of a section that is not served here now; what it needs is asked for.
+    fn look_beyond(&self, name: &Name, section: Section, standing: Standing) -> Looked {
+        match standing {
+            Standing::From(since) => Looked::Later(Some(since)),
+            Standing::Over(g) => self.look_elsewhere(name, section, Some(g)),
+            Standing::Served(_) | Standing::NotOurs => self.look_elsewhere(name, section, None),
+        }
+    }
+
+    /// Works on a section that we serve as the owner `g`, under its lock. `work` is told what memory it took before.
+    ///
+    /// # Errors
+    /// What a look at each of its keys comes to instead.
+    #[inline]
+    fn in_section<T>(
+        &self,
+        name: &Arc<Name>,
+        section: Section,
+        g: Generation,
+        now: BootMs,
+        work: impl FnOnce(&mut SectionState, usize) -> T,
+    ) -> Result<T, Looked> {
+        let Some(shard) = name.shard(section) else { return Err(Looked::Later(None)) };
         let mut shard = lock(shard);
-        let room = self.has_room();
         let entry = match shard.get_mut(&section.0) {
             Some(entry) => entry,
-            None if !room => return Looked::Done(REFUSED(MintCode::Overloaded)),
+            None if !self.has_room(0) => return Err(Looked::Done(REFUSED(MintCode::Overloaded))),
             None => {
                 self.account(0, RECORD_LEN);
-                let state = SectionState::new(&name.definition, g);
+                let state = SectionState::new(&name.definition, g, self.durable.given_before(name.name(), section));
                 shard.entry(section.0).or_insert(Entry { state, queued: false })
             }
         };
@@ -228,35 +276,76 @@ impl Sequences {
         if entry.state.g() != g {
             if entry.state.g() > g {
                 // We were listed as a later owner while we looked.
-                return Looked::Later(Some(now));
+                return Err(Looked::Later(Some(now)));
             }
             entry.state.own(g);
         }
-        let taken = match n {
-            0 => entry.state.current(at, now).map_or(Taken::Wait, Taken::From),
-            n => entry.state.take(&name.definition, at, n, room, now),
-        };
+        let done = work(&mut entry.state, before);
         let after = entry.state.len();
-        let wants = entry.state.wants() && !entry.queued;
-        if wants {
+        if entry.state.wants() && !entry.queued {
             entry.queued = self.raises.push(name, section);
         }
         drop(shard);
         self.account(before, after);
-        match taken {
-            Taken::From(first) => {
-                add(&self.counts.numbers, n.into());
-                Looked::Done(Outcome::Given(first))
+        Ok(done)
+    }
+
+    /// Numbers of one key, or with `n` 0 its last.
+    #[inline]
+    fn take(&self, name: &Name, state: &mut SectionState, before: usize, key: KeyAsked, now: BootMs) -> Taken {
+        let (_, at) = name.definition.place(key.slot);
+        match key.n {
+            0 => state.current(at, now).map_or(Taken::Wait, Taken::From),
+            n => {
+                let room = self.has_room(state.len().saturating_sub(before));
+                state.take(&name.definition, at, n, room, now)
             }
-            Taken::Ended => Looked::Done(REFUSED(MintCode::SerialExhausted)),
-            Taken::Full => Looked::Done(REFUSED(MintCode::Overloaded)),
-            Taken::Wait => match lock(&name.routes).find(section) {
-                // No master raises for whoever is not the owner any more.
-                Some((address, newer)) if newer > g && address.rpc != self.settings.address.rpc => {
-                    Looked::Elsewhere(address, newer)
+        }
+    }
+
+    /// Numbers of keys of one section, which we serve as that owner: those at `group` of the call. `looked` is told what came of each.
+    fn take_all(
+        &self,
+        name: &Arc<Name>,
+        (section, g): (Section, Generation),
+        keys: &[KeyAsked],
+        group: &[usize],
+        now: BootMs,
+        mut looked: impl FnMut(usize, Looked),
+    ) {
+        let (mut numbers, mut waiting) = (0, Vec::new());
+        let entered = self.in_section(name, section, g, now, |state, before| {
+            for at in group {
+                let Some(key) = keys.get(*at) else { continue };
+                match self.take(name, state, before, *key, now) {
+                    Taken::From(first) => {
+                        numbers += u64::from(key.n);
+                        looked(*at, Looked::Done(Outcome::Given(first)));
+                    }
+                    Taken::Ended => looked(*at, Looked::Done(REFUSED(MintCode::SerialExhausted))),
+                    Taken::Full => looked(*at, Looked::Done(REFUSED(MintCode::Overloaded))),
+                    Taken::Wait => waiting.push(*at),
                 }
-                _ => Looked::Later(None),
-            },
+            }
+        });
+        add(&self.counts.numbers, numbers);
+        match entered {
+            Ok(()) if waiting.is_empty() => {}
+            Ok(()) => {
+                let found = self.look_past(name, section, g);
+                waiting.into_iter().for_each(|at| looked(at, found.clone()));
+            }
+            Err(instead) => group.iter().for_each(|at| looked(*at, instead.clone())),
+        }
+    }
+
+    /// A section of ours whose bound has to be raised first: no master raises it for whoever is not the owner any more.
+    fn look_past(&self, name: &Name, section: Section, g: Generation) -> Looked {
+        match lock(&name.routes).find(section) {
+            Some((address, newer)) if newer > g && address.rpc != self.settings.address.rpc => {
+                Looked::Elsewhere(address, newer)
+            }
+            _ => Looked::Later(None),
         }
     }
 

@@ -175,6 +175,11 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn file_system(&self) -> io::Result<FileSystem>;
     /// Which boot of the machine this is.
     fn boot_id(&self) -> io::Result<BootId>;
+    /// The kernel's number of the mount through which the folder is seen, which no other mount gets in this boot; `None` where the kernel
+    /// gives numbers again (before 6.8), or nobody asks it.
+    fn mount(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 /// The real thing: a folder of the operating system's. What [`open`](super::open) and [`format`](super::format()) work on.
@@ -226,9 +231,11 @@ fn disk_sequence(device: u64) -> Option<u64> {
     })
 }
 
-fn mount_of(folder: &File) -> io::Result<u64> {
-    let mask = StatxFlags::MNT_ID | StatxFlags::from_bits_retain(MOUNT_UNIQUE);
-    Ok(statx(folder, "", AtFlags::EMPTY_PATH, mask)?.stx_mnt_id)
+/// The number of a folder's mount, and whether no other one gets it in this boot.
+fn mount_of(folder: &File) -> io::Result<(u64, bool)> {
+    let unique = StatxFlags::from_bits_retain(MOUNT_UNIQUE);
+    let seen = statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID | unique)?;
+    Ok((seen.stx_mnt_id, seen.stx_mask & MOUNT_UNIQUE != 0))
 }
 
 /// When it was made; a time before 1970 is a clock that nobody set, and says nothing.
@@ -320,7 +327,7 @@ impl Disk for OsDisk {
     fn file_system(&self) -> io::Result<FileSystem> {
         // The kernel's numbers have 32 bits; on some machines the field is wider, and signed.
         let kind = FileSystemKind(fstatfs(&self.folder)?.f_type as u32);
-        let mount = if kind == FileSystemKind::OVERLAY { Some(mount_of(&self.folder)?) } else { None };
+        let mount = if kind == FileSystemKind::OVERLAY { Some(mount_of(&self.folder)?.0) } else { None };
         let disk = disk_sequence(self.folder.metadata()?.dev());
         Ok(FileSystem { kind, id: FileSystemId { fsid: fstatvfs(&self.folder)?.f_fsid, disk, mount } })
     }
@@ -329,5 +336,10 @@ impl Disk for OsDisk {
         let mut text = String::new();
         File::open(BOOT_ID)?.take(BOOT_ID_LEN_MAX).read_to_string(&mut text)?;
         text.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("{BOOT_ID} has no boot id")))
+    }
+
+    fn mount(&self) -> io::Result<Option<u64>> {
+        let (mount, unique) = mount_of(&self.folder)?;
+        Ok(unique.then_some(mount))
     }
 }

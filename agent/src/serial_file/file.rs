@@ -111,6 +111,11 @@ impl<F> SerialFile<F> {
         &self.place.path
     }
 
+    /// Where it is, on which disk, and in which boot.
+    pub(super) fn surroundings(&self) -> (Arc<Place>, Arc<dyn Disk<File = F>>, Machine) {
+        (Arc::clone(&self.place), Arc::clone(&self.disk), self.machine)
+    }
+
     /// The files it has open: the one in place, and one that may have come into its place.
     pub fn open_files(&self) -> impl Iterator<Item = &F> {
         std::iter::once(&self.held).chain(&self.unsettled).map(|held| &held.file)
@@ -302,7 +307,7 @@ fn difference(held: &Identity, there: &Stat) -> Option<Taken> {
     }
 }
 
-fn step<T>(action: &'static str, done: io::Result<T>) -> Result<T, StepError> {
+pub(super) fn step<T>(action: &'static str, done: io::Result<T>) -> Result<T, StepError> {
     done.map_err(|source| StepError { action, source })
 }
 

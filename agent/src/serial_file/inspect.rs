@@ -2,10 +2,17 @@
 
 use super::disk::{Access, Disk, OsDisk};
 use super::layout::{self, BLOCK_LEN, Block, HEADER_LEN, MAGIC, VERSION};
+use super::lineage;
 use super::place::Place;
+use super::section_records::SectionsFreshReason;
+use super::sections;
 use super::start::{Machine, damaged, failed, judge_file, read_lineage, refuse_what_is_no_file};
-use super::{AfterReboot, Contents, SerialFileError, StartKind};
+use super::{AfterReboot, Contents, Found, HeldSegments, SerialFileError, StartKind};
+use crate::sequence::{Bound, Bounds};
 use common::kind::Kind;
+use common::namespace::GeneratorName;
+use common::parameters::SessionId;
+use common::sequence::Section;
 use common::time::WallMs;
 use serde::Serialize;
 use std::fmt;
@@ -25,6 +32,60 @@ pub struct Inspection {
     pub blocks: Vec<BlockView>,
     /// What a start would make of it.
     pub lineage: LineageView,
+    /// The segments of plain numbers in its lineage, by name.
+    pub segments: Vec<SegmentsView>,
+    /// The sections of sequences beside it.
+    pub sections: SectionsView,
+}
+
+/// The segments of one name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SegmentsView {
+    /// The name.
+    pub name: String,
+    /// How far the numbers of two places beside each other are from each other,
+    pub increment: u64,
+    /// and the number of place 0.
+    pub offset: u64,
+    /// The segment in use, and the one after it.
+    pub held: Vec<SegmentView>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SegmentView {
+    /// Its first place,
+    pub from: u64,
+    /// and after its last one.
+    pub to: u64,
+    /// Places below it may have been given.
+    pub mark: u64,
+}
+
+/// What is written of sections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SectionsView {
+    /// `resumed` or `fresh`: whether a start at this moment would go on with them.
+    pub start: &'static str,
+    /// One word, if fresh.
+    pub reason: Option<&'static str>,
+    /// As whom masters know the agent, 32 hexadecimal digits; if resumed.
+    pub session: Option<String>,
+    /// They, if resumed.
+    pub bounds: Vec<BoundView>,
+}
+
+/// A section.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BoundView {
+    /// Of which name.
+    pub name: String,
+    /// Its number.
+    pub section: u32,
+    /// The number of the owner that the agent was.
+    pub g: u64,
+    /// It gave no number above it.
+    pub max_seq: u64,
 }
 
 /// The header of a file.
@@ -104,8 +165,17 @@ pub fn inspect(path: &Path) -> Result<Inspection, SerialFileError> {
     let checksum = layout::stored_checksum(&bytes).unwrap_or_default();
     let found = read_lineage(&disk, &place)?;
     let machine = Machine { boot, file_system };
-    let (_, start) = judge_file(&found, &stat, machine, checksum, &contents, AfterReboot::Fresh);
-    Ok(view(&place, &bytes, &contents, &start))
+    let (now, start) = judge_file(&found, &stat, machine, checksum, &contents, AfterReboot::Fresh);
+    let sections = match &start {
+        StartKind::Resumed if lineage::renew_first(&found, &now) => Err(SectionsFreshReason::SecondCopy),
+        StartKind::Resumed => sections::read(&disk, &place, machine, contents.header.session, None),
+        StartKind::Fresh(_) => Err(SectionsFreshReason::Session),
+    };
+    Ok(Inspection {
+        segments: segments_view(&found),
+        sections: sections_view(sections),
+        ..view(&place, &bytes, &contents, &start)
+    })
 }
 
 fn view(place: &Place, bytes: &[u8], contents: &Contents, start: &StartKind) -> Inspection {
@@ -125,6 +195,8 @@ fn view(place: &Place, bytes: &[u8], contents: &Contents, start: &StartKind) -> 
         },
         blocks: used.filter_map(|(index, block)| Some(block_view(index, block.as_ref()?))).collect(),
         lineage: lineage_view(start),
+        segments: Vec::new(),
+        sections: sections_view(Err(SectionsFreshReason::NoBounds)),
     }
 }
 
@@ -155,6 +227,65 @@ fn lineage_view(start: &StartKind) -> LineageView {
         StartKind::Fresh(reason) => {
             LineageView { start: "fresh", reason: Some(reason.code()), explanation: reason.explain() }
         }
+    }
+}
+
+fn segments_view(found: &Found) -> Vec<SegmentsView> {
+    let Found::Whole(lineage) = found else { return Vec::new() };
+    let of = |(name, held): (&GeneratorName, &HeldSegments)| SegmentsView {
+        name: name.to_string(),
+        increment: held.increment,
+        offset: held.offset,
+        held: held
+            .record
+            .held
+            .iter()
+            .map(|held| SegmentView { from: held.span.from, to: held.span.to, mark: held.mark })
+            .collect(),
+    };
+    lineage.holdings.segments.iter().map(of).collect()
+}
+
+fn sections_view(found: Result<(SessionId, Bounds), SectionsFreshReason>) -> SectionsView {
+    let (session, bounds) = match found {
+        Ok(found) => found,
+        Err(reason) => {
+            return SectionsView { start: "fresh", reason: Some(reason.code()), session: None, bounds: Vec::new() };
+        }
+    };
+    let of = |(name, section, bound): (&GeneratorName, Section, Bound)| BoundView {
+        name: name.to_string(),
+        section: section.0,
+        g: bound.g.0,
+        max_seq: bound.max_seq,
+    };
+    SectionsView {
+        start: "resumed",
+        reason: None,
+        session: Some(session.to_string()),
+        bounds: bounds.all().map(of).collect(),
+    }
+}
+
+impl Inspection {
+    /// Segments and sections, a line each name; sections by the thousand stand in the JSON.
+    fn ranges(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for SegmentsView { name, held, .. } in &self.segments {
+            for SegmentView { from, to, mark } in held {
+                writeln!(f, "segment        {name}: places {from} to {}, given below {mark}", to.saturating_sub(1))?;
+            }
+        }
+        let SectionsView { start, reason, bounds, .. } = &self.sections;
+        match reason {
+            Some(reason) => writeln!(f, "sections       {start}: {reason}")?,
+            None => writeln!(f, "sections       {start}: {} of them written down", bounds.len())?,
+        }
+        for of_name in bounds.chunk_by(|one, other| one.name == other.name) {
+            let highest = of_name.iter().map(|bound| bound.max_seq).max().unwrap_or_default();
+            let name = of_name.first().map_or("", |bound| bound.name.as_str());
+            writeln!(f, "               {name}: {} sections, no number above {highest} given", of_name.len())?;
+        }
+        Ok(())
     }
 }
 
@@ -193,6 +324,7 @@ impl fmt::Display for Inspection {
         writeln!(f, "write counter  {}", header.write_counter)?;
         writeln!(f, "checksum       {:08x}", header.checksum)?;
         writeln!(f, "next start     {}: {}", self.lineage.start, self.lineage.explanation)?;
+        self.ranges(f)?;
         writeln!(f, "blocks         {}, {} of them used", header.num_blocks, self.blocks.len())?;
         if self.blocks.is_empty() {
             return Ok(());

@@ -3,6 +3,7 @@
 //!
 //! [`format()`] makes it, [`open`] locks it and finds out whether its session goes on, [`SerialFile::write`] changes it,
 //! [`inspect`] shows it. Pure: `layout` (the bytes) and `lineage` (the proof). All system calls go through `disk`.
+//! [`SectionFile`], beside it, has the bounds of sections of sequences.
 //! What is promised, and what a copy, a restore, a reboot or a kill leads to, is told in `docs/serial-file.md`.
 
 mod disk;
@@ -13,6 +14,8 @@ mod inspect;
 mod layout;
 mod lineage;
 mod place;
+mod section_records;
+mod sections;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -31,4 +34,6 @@ pub use lineage::{
     Lineage, Next, Seen, StartKind, given_up, judge, renew_first,
 };
 pub use place::Place;
+pub use section_records::SectionsFreshReason;
+pub use sections::{BOUNDS_MAX, Noted, SectionFile, SectionsStart};
 pub use start::{Opened, open, open_on};

@@ -10,6 +10,10 @@ const NAME_LEN_MAX: usize = 255;
 const LINEAGE: &str = ".lineage";
 const NEW: &str = ".new";
 const FORMAT: &str = ".format";
+const BOUNDS: &str = ".bounds";
+const PROOF: &str = ".proof";
+const _: () =
+    assert!(BOUNDS.len() <= LINEAGE.len() && PROOF.len() <= LINEAGE.len(), "there is room for `.lineage.new`");
 
 /// A serial file's folder, resolved once: links in it may change later without moving the file under our feet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +33,14 @@ pub struct Place {
     pub lineage: OsString,
     /// `<F>.lineage.new`: the lineage while it is written.
     pub lineage_new: OsString,
+    /// `<F>.bounds`: how far sections of sequences are.
+    pub bounds: OsString,
+    /// `<F>.bounds.new`: the same while it is written anew.
+    pub bounds_new: OsString,
+    /// `<F>.proof`: that nobody touched `<F>.bounds`.
+    pub proof: OsString,
+    /// `<F>.proof.new`: the same while it is written.
+    pub proof_new: OsString,
 }
 
 impl Place {
@@ -64,6 +76,10 @@ impl Place {
             file_format: beside(&[FORMAT]),
             lineage: beside(&[LINEAGE]),
             lineage_new: beside(&[LINEAGE, NEW]),
+            bounds: beside(&[BOUNDS]),
+            bounds_new: beside(&[BOUNDS, NEW]),
+            proof: beside(&[PROOF]),
+            proof_new: beside(&[PROOF, NEW]),
             file: file.to_owned(),
             folder,
         })

@@ -40,15 +40,7 @@ impl Slot {
     /// [`InvalidKey`], if it is empty or too long.
     pub fn of(key: &str) -> Result<Self, InvalidKey> {
         let bytes = key.as_bytes();
-        match bytes.len() {
-            0 => return Err(InvalidKey::Empty),
-            1..=KEY_LEN_MAX => {}
-            len => return Err(InvalidKey::Long(len)),
-        }
-        if let Some(number) = canonical(bytes) {
-            return Ok(Self(number));
-        }
-        Ok(Self::hashed(bytes))
+        Ok(Self::own(bytes)?.unwrap_or_else(|| Self::hashed(bytes)))
     }
 
     /// The slot of a key that came as bytes.
@@ -56,11 +48,20 @@ impl Slot {
     /// # Errors
     /// [`InvalidKey`].
     pub fn of_bytes(key: &[u8]) -> Result<Self, InvalidKey> {
-        // The length first: of a long one nobody needs to know whether it is text.
-        if key.len() > KEY_LEN_MAX {
-            return Err(InvalidKey::Long(key.len()));
+        // The length first: of a long one nobody needs to know whether it is text. Nor of digits, of which most keys are.
+        match Self::own(key)? {
+            Some(own) => Ok(own),
+            None => std::str::from_utf8(key).map(|_| Self::hashed(key)).map_err(|_| InvalidKey::NotText),
         }
-        Self::of(std::str::from_utf8(key).map_err(|_| InvalidKey::NotText)?)
+    }
+
+    /// The slot that a number has by itself, if the key is one; its length is checked.
+    fn own(key: &[u8]) -> Result<Option<Self>, InvalidKey> {
+        match key.len() {
+            0 => Err(InvalidKey::Empty),
+            1..=KEY_LEN_MAX => Ok(canonical(key).map(Self)),
+            len => Err(InvalidKey::Long(len)),
+        }
     }
 
     /// The slot of a whole number: the same as that of its digits.

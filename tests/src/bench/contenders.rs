@@ -138,7 +138,11 @@ fn installed(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.is_file())
 }
 
-fn redis(cluster: &mut Cluster) -> Result<Option<[Server; 2]>> {
+/// Redis in memory, and with an fsync before each answer; `None` if it is not installed.
+///
+/// # Errors
+/// If it does not start.
+pub fn redis(cluster: &mut Cluster) -> Result<Option<[Server; 2]>> {
     let Some(program) = installed("redis-server") else { return Ok(None) };
     let mut one = |name: &str, more: &[&str]| -> Result<Server> {
         let (address, dir) = (cluster.port()?, cluster.dir().join(name));

@@ -32,8 +32,8 @@ pub struct Plan {
     pub target: SocketAddr,
     /// What it speaks.
     pub protocol: Protocol,
-    /// One request.
-    pub request: Vec<u8>,
+    /// Requests, which are sent in turn, over all connections.
+    pub requests: Vec<Vec<u8>>,
     /// Connections, all open from the beginning.
     pub connections: usize,
     /// Requests sent at once on a connection.
@@ -52,9 +52,14 @@ pub struct Plan {
     pub progress: bool,
 }
 
+/// An answer: when it was due or asked for since the end of the warm-up, and how long it took, in nanoseconds.
+pub type Point = (u64, u64);
+
 struct Connection {
     stream: TcpStream,
     replies: Replies,
+    /// Which of the requests it sends.
+    sends: usize,
     /// Bytes of the requests at hand that are written.
     written: usize,
     /// Answers that have not come yet.
@@ -65,8 +70,13 @@ struct Connection {
 
 struct Run {
     plan: Plan,
-    /// The requests that a connection sends at once.
-    requests: Vec<u8>,
+    /// What a connection sends at once, in turn.
+    requests: Vec<Vec<u8>>,
+    next: usize,
+    /// Every good answer, if it is to be kept.
+    points: Option<Vec<Point>>,
+    /// The end of the warm-up, in nanoseconds since the start.
+    warm: u64,
     connections: Vec<Connection>,
     idle: VecDeque<usize>,
     start: Instant,
@@ -85,6 +95,25 @@ struct Run {
 /// # Errors
 /// If the server does not answer, or not as the protocol has it.
 pub fn run(plan: Plan) -> Result<Figures> {
+    Ok(go(plan, None)?.0)
+}
+
+/// Runs the plan and keeps each good answer: some millions of them are much memory.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_point_by_point(plan: Plan) -> Result<(Figures, Vec<Point>)> {
+    go(plan, Some(Vec::new()))
+}
+
+/// Bytes that are sent at once: `depth` of the requests each, until every request was sent.
+fn sent_at_once(requests: &[Vec<u8>], depth: usize) -> Vec<Vec<u8>> {
+    let mut endless = requests.iter().cycle();
+    let groups = requests.len().div_ceil(depth.max(1));
+    (0..groups).map(|_| endless.by_ref().take(depth).flatten().copied().collect()).collect()
+}
+
+fn go(plan: Plan, points: Option<Vec<Point>>) -> Result<(Figures, Vec<Point>)> {
     let mut poll = Poll::new()?;
     let mut connections = Vec::with_capacity(plan.connections);
     for nth in 0..plan.connections {
@@ -95,10 +124,13 @@ pub fn run(plan: Plan) -> Result<Figures> {
         let mut stream = TcpStream::from_std(stream);
         poll.registry().register(&mut stream, Token(nth), Interest::READABLE | Interest::WRITABLE)?;
         let replies = Replies::new(plan.protocol, plan.check);
-        connections.push(Connection { stream, replies, written: 0, waiting: 0, began: 0 });
+        connections.push(Connection { stream, replies, sends: 0, written: 0, waiting: 0, began: 0 });
     }
     let mut run = Run {
-        requests: plan.request.repeat(plan.depth),
+        requests: sent_at_once(&plan.requests, plan.depth),
+        next: 0,
+        points,
+        warm: 0,
         idle: (0..plan.connections).collect(),
         connections,
         start: Instant::now(),
@@ -111,7 +143,8 @@ pub fn run(plan: Plan) -> Result<Figures> {
         issued: 0,
         plan,
     };
-    run.go(&mut poll)
+    let figures = run.go(&mut poll)?;
+    Ok((figures, run.points.unwrap_or_default()))
 }
 
 impl Run {
@@ -181,6 +214,7 @@ impl Run {
         self.good.clear();
         self.refused.clear();
         (self.answers, self.refusals, self.bytes) = (0, 0, 0);
+        self.warm = self.now();
     }
 
     /// Sends on idle connections what is to be sent now.
@@ -201,6 +235,8 @@ impl Run {
             let Some(nth) = self.idle.pop_front() else { break };
             if let Some(connection) = self.connections.get_mut(nth) {
                 (connection.began, connection.written, connection.waiting) = (began, 0, self.plan.depth);
+                connection.sends = self.next;
+                self.next = (self.next + 1) % self.requests.len().max(1);
             }
             self.write(nth)?;
         }
@@ -210,7 +246,8 @@ impl Run {
     fn write(&mut self, nth: usize) -> Result<()> {
         let Some(connection) = self.connections.get_mut(nth) else { return Ok(()) };
         while connection.waiting > 0
-            && let Some(rest) = self.requests.get(connection.written..).filter(|rest| !rest.is_empty())
+            && let Some(requests) = self.requests.get(connection.sends)
+            && let Some(rest) = requests.get(connection.written..).filter(|rest| !rest.is_empty())
         {
             match connection.stream.write(rest) {
                 Ok(written) => connection.written += written,
@@ -234,13 +271,17 @@ impl Run {
             };
             let now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let latency = now.saturating_sub(connection.began);
-            let (good, refused) = (&mut self.good, &mut self.refused);
+            let (good, refused, points) = (&mut self.good, &mut self.refused, &mut self.points);
+            let since = connection.began.checked_sub(self.warm).filter(|_| self.warm > 0);
             let (answers, refusals, waiting) = (&mut self.answers, &mut self.refusals, &mut connection.waiting);
             let mut extra = false;
             let fed = connection.replies.feed(buffer.get(..len).unwrap_or_default(), &mut self.seen, |reply| {
                 match reply {
                     Reply::Good => {
                         good.note(latency);
+                        if let (Some(points), Some(since)) = (points.as_mut(), since) {
+                            points.push((since, latency));
+                        }
                         *answers += 1;
                     }
                     Reply::Refused(_) => {
@@ -287,5 +328,19 @@ impl Run {
             duplicates: seen.duplicates(),
             server_us: used.map(|used| used.as_secs_f64() * 1e6 / (self.answers.max(1) as f64)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_request_is_sent_in_its_turn() {
+        let requests = [b"a".to_vec(), b"b".to_vec(), b"c".to_vec()];
+        assert_eq!(sent_at_once(&requests, 1), [b"a", b"b", b"c"]);
+        assert_eq!(sent_at_once(&requests, 2), [b"ab", b"ca"]);
+        assert_eq!(sent_at_once(&requests, 7), [b"abcabca"]);
+        assert_eq!(sent_at_once(&requests[..1], 3), [b"aaa"]);
     }
 }

@@ -5,13 +5,17 @@
 //! an answer brings can be noted and must not come twice ([`check`]).
 
 pub mod check;
+pub mod client;
 pub mod compare;
 pub mod contenders;
+pub mod embedded;
 pub mod figures;
 pub mod load;
 pub mod peers;
 pub mod plot;
+pub mod ranges;
 pub mod report;
 pub mod rpc;
 pub mod speak;
+pub mod steady;
 pub mod versus;

@@ -18,7 +18,8 @@ pub fn machine() -> String {
     format!("{} x {}, load {busy} before the run", cores, model.unwrap_or("processor"))
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+/// The one in the middle.
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
@@ -129,7 +130,23 @@ pub fn write(path: &Path, scenarios: &[Scenario], machine: &str, in_process: Opt
     for (name, value) in ratios(scenarios) {
         let _ = writeln!(text, "| {name} | {value:.2} |");
     }
+    // What another run wrote behind it stays.
+    let before = std::fs::read_to_string(path).unwrap_or_default();
+    text += before.find(RANGES).and_then(|at| before.get(at..)).unwrap_or_default();
     Ok(std::fs::write(path, text)?)
+}
+
+/// Where the part on segments and sequences begins, which is the last one of the page and measured by itself.
+pub const RANGES: &str = "\n## Segments and sequences\n";
+
+/// Puts that part anew.
+///
+/// # Errors
+/// If the page is not there or cannot be written.
+pub fn write_ranges(path: &Path, part: &str) -> Result<()> {
+    let page = std::fs::read_to_string(path)?;
+    let before = page.find(RANGES).map_or(page.as_str(), |at| page.get(..at).unwrap_or_default());
+    Ok(std::fs::write(path, format!("{}\n{RANGES}{part}", before.trim_end()))?)
 }
 
 #[cfg(test)]

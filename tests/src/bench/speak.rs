@@ -20,6 +20,13 @@ pub fn http_request(host: &str, path: &str, accept: Option<&str>) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{accept}\r\n").into_bytes()
 }
 
+/// The same with a body.
+pub fn http_post(host: &str, path: &str, accept: Option<&str>, body: &[u8]) -> Vec<u8> {
+    let accept = accept.map_or(String::new(), |accept| format!("Accept: {accept}\r\n"));
+    let head = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\n{accept}Content-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
 /// A command as Redis's clients write it.
 pub fn resp_request(command: &str) -> Vec<u8> {
     let words: Vec<_> = command.split_whitespace().collect();

@@ -284,7 +284,7 @@ fn in_process(bench: &Path) -> Result<BTreeMap<String, f64>> {
 }
 
 /// What the rounds gave: shown as their median, and in brackets between what the middle half of them lies.
-struct Spread(Vec<f64>);
+pub struct Spread(pub Vec<f64>);
 
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -58,8 +58,10 @@ struct Args {
 struct Sum {
     faults: BTreeMap<&'static str, u64>,
     remedies: BTreeMap<&'static str, u64>,
+    given: BTreeMap<&'static str, u64>,
     ids: u64,
     duplicates: u64,
+    disorder: u64,
     reuses: u64,
     events: u64,
     stuck: u64,
@@ -75,8 +77,12 @@ impl Sum {
         for (kind, count) in &outcome.remedies {
             *self.remedies.entry(kind).or_default() += count;
         }
+        for (kind, count) in &outcome.given {
+            *self.given.entry(kind).or_default() += count;
+        }
         self.ids += outcome.ids;
         self.duplicates += outcome.duplicates;
+        self.disorder += outcome.disorder;
         self.reuses += outcome.reuses;
         self.events += outcome.events;
         self.stuck += outcome.stuck;
@@ -107,7 +113,7 @@ fn main() -> ExitCode {
     let sum = sum.into_inner().unwrap_or_default();
     let (seeds, seconds) = (done.into_inner(), began.elapsed().as_secs_f64());
     let faults: u64 = sum.faults.values().sum();
-    for (kind, count) in sum.faults.iter().chain(&sum.remedies) {
+    for (kind, count) in sum.faults.iter().chain(&sum.remedies).chain(&sum.given) {
         println!("{count:>12}  {kind}");
     }
     println!(
@@ -120,11 +126,12 @@ fn main() -> ExitCode {
         sum.hash
     );
     println!(
-        "seeds={seeds} days={} faults={faults} ids={} duplicates={} stuck={}",
+        "seeds={seeds} days={} faults={faults} ids={} duplicates={} stuck={} disorder={}",
         seeds * u64::from(args.days),
         sum.ids,
         sum.duplicates,
-        sum.stuck
+        sum.stuck,
+        sum.disorder
     );
     if sum.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

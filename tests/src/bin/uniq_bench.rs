@@ -10,8 +10,11 @@ use std::time::Duration;
 use tests::bench::check::Form;
 use tests::bench::figures::Figures;
 use tests::bench::peers::{self, Peer};
-use tests::bench::speak::{Protocol, http_request, resp_request};
-use tests::bench::{compare, load, rpc, versus};
+use tests::bench::speak::{Protocol, http_post, http_request, resp_request};
+use tests::bench::{client, compare, load, ranges, rpc, versus};
+
+/// In a path or a command: a key.
+const KEY: &str = "{key}";
 
 /// Loads servers that give IDs, and checks that no ID comes twice.
 ///
@@ -32,10 +35,14 @@ enum Command {
     Resp(Resp),
     /// Load an agent over tarpc
     Rpc(Rpc),
+    /// Ask agents for numbers of keys through the client with routes
+    Client(Client),
     /// Be a bare server to compare with
     Serve(Serve),
     /// Start an agent and its peers, load them in turn, and print tables and ratios; scripts/bench.sh calls this
     Compare(Compare),
+    /// Load segments, sequences, Uniq64 and Redis in turn, and print tables and ratios; scripts/ranges.sh calls this
+    Ranges(Ranges),
     /// Load the agents of two versions in turn, and print the newer one's ratios; scripts/versus.sh calls this
     Versus(Versus),
     /// Keep a cluster of one version for `versus`, until standard input ends
@@ -97,9 +104,16 @@ struct Http {
     #[command(flatten)]
     how: Loop,
 
-    /// What to GET
+    /// What to GET; {key} in it goes through the keys
     #[arg(long, default_value = "/uniq64", value_name = "PATH")]
     path: String,
+
+    #[command(flatten)]
+    keys: Keys,
+
+    /// POST so many keys, one a line, from the first key on
+    #[arg(long, value_name = "N", conflicts_with = "keys")]
+    body_keys: Option<u32>,
 
     /// The Accept header, e.g. application/octet-stream; none if it is not given
     #[arg(long, value_name = "TYPE")]
@@ -114,9 +128,93 @@ struct Resp {
     #[command(flatten)]
     how: Loop,
 
-    /// The command, its words separated by spaces
+    /// The command, its words separated by spaces; {key} in it goes through the keys
     #[arg(long, default_value = "INCR uniq_bench", value_name = "COMMAND")]
     command: String,
+
+    #[command(flatten)]
+    keys: Keys,
+}
+
+#[derive(Args)]
+struct Keys {
+    /// Different keys, asked for in turn
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    keys: u32,
+
+    /// The first key
+    #[arg(long, default_value_t = 0, value_name = "KEY")]
+    first_key: u32,
+}
+
+impl Keys {
+    /// A request for each key, or one if none is named in the text.
+    fn requests(&self, text: &str, request: impl Fn(&str) -> Vec<u8>) -> Vec<Vec<u8>> {
+        let keys = if text.contains(KEY) { self.keys } else { 1 };
+        (0..keys).map(|nth| request(&text.replace(KEY, &self.first_key.saturating_add(nth).to_string()))).collect()
+    }
+}
+
+#[derive(Args)]
+struct Client {
+    /// An agent, tarpc://HOST:PORT or http://HOST:PORT; more than once
+    #[arg(long = "agent", required = true, value_name = "ADDRESS")]
+    agents: Vec<String>,
+
+    /// The sequence
+    #[arg(long, value_name = "NAME")]
+    name: String,
+
+    /// Where a range of keys begins; more than once: they are taken from the ranges in turn
+    #[arg(long = "first-key", default_values_t = [0], value_name = "KEY")]
+    first_keys: Vec<u32>,
+
+    /// Different keys
+    #[arg(long, default_value_t = 1_000, value_name = "N")]
+    keys: u32,
+
+    /// Keys of a call
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    batch: u32,
+
+    /// Calls in flight
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    in_flight: usize,
+
+    /// How long is measured
+    #[arg(long, default_value = "5s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    duration: Duration,
+
+    /// How long it runs before anything is measured
+    #[arg(long, default_value = "1s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    warmup: Duration,
+
+    /// A process of an agent, to measure the processor time that an answer takes; more than once
+    #[arg(long = "pid", value_name = "PID")]
+    pids: Vec<u32>,
+
+    /// Print the figures as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Ranges {
+    /// How often everything has its turn
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+
+    /// How long each turn is, in milliseconds
+    #[arg(long, default_value_t = 700, value_name = "MS")]
+    turn_ms: u64,
+
+    /// How long each steady load on small segments is
+    #[arg(long, default_value = "8s", value_parser = humantime::parse_duration, value_name = "TIME")]
+    steady: Duration,
+
+    /// Put the part on segments and sequences of this page anew
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -238,16 +336,21 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<ExitCode> {
     let (figures, json) = match cli.command {
         Command::Http(http) => {
-            let request = http_request(&http.common.target.to_string(), &http.path, http.accept.as_deref());
-            (load::run(plan(&http.common, &http.how, Protocol::Http, request))?, http.common.json)
+            (load::run(plan(&http.common, &http.how, Protocol::Http, http_requests(&http)))?, http.common.json)
         }
         Command::Resp(resp) => {
-            let request = resp_request(&resp.command);
-            (load::run(plan(&resp.common, &resp.how, Protocol::Resp, request))?, resp.common.json)
+            let requests = resp.keys.requests(&resp.command, resp_request);
+            (load::run(plan(&resp.common, &resp.how, Protocol::Resp, requests))?, resp.common.json)
         }
         Command::Rpc(call) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             (runtime.block_on(rpc::run(rpc_plan(&call)))?, call.common.json)
+        }
+        Command::Client(client) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let Client { agents, name, first_keys, keys, batch, in_flight, duration, warmup, pids, json } = client;
+            let plan = client::Plan { agents, name, first_keys, keys, batch, in_flight, warmup, duration, pids };
+            (runtime.block_on(client::run(plan))?, json)
         }
         Command::Serve(serve) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -257,6 +360,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Compare(Compare { rounds, turn_ms, report, in_process }) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(compare::run(compare::Plan { rounds: rounds.into(), turn_ms, report, in_process }))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Ranges(Ranges { rounds, turn_ms, steady, report }) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(ranges::run(ranges::Plan { rounds: rounds.into(), turn_ms, steady, report }))?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Versus(Versus { old, new, old_peers, new_peers, rounds, turn_ms }) => {
@@ -283,11 +391,22 @@ fn print(figures: &Figures, json: bool) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "{text}")?)
 }
 
-fn plan(common: &Common, how: &Loop, protocol: Protocol, request: Vec<u8>) -> load::Plan {
+fn http_requests(http: &Http) -> Vec<Vec<u8>> {
+    let (host, accept, keys) = (http.common.target.to_string(), http.accept.as_deref(), &http.keys);
+    match http.body_keys {
+        None => keys.requests(&http.path, |path| http_request(&host, path, accept)),
+        Some(n) => {
+            let lines: String = (0..n).map(|nth| format!("{}\n", keys.first_key.saturating_add(nth))).collect();
+            vec![http_post(&host, &http.path, accept, lines.as_bytes())]
+        }
+    }
+}
+
+fn plan(common: &Common, how: &Loop, protocol: Protocol, requests: Vec<Vec<u8>>) -> load::Plan {
     load::Plan {
         target: common.target,
         protocol,
-        request,
+        requests,
         connections: common.connections,
         depth: how.depth,
         rate: how.rate,

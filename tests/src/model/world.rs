@@ -26,6 +26,10 @@ impl<T: Hash> Shared<T> {
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
+
+    pub(crate) fn arc(&self) -> Arc<T> {
+        Arc::clone(&self.value)
+    }
 }
 
 /// The same in every run.

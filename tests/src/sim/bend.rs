@@ -11,6 +11,8 @@ use common::parameters::EpochId;
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{Mode, TokenRequest};
 use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
+use common::sequence::SectionKey;
+use common::setting::SettingKey;
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::Loaded;
@@ -32,7 +34,7 @@ impl World {
         self.reopen(m, writes, false);
     }
 
-    fn reopen(&mut self, m: usize, writes: Vec<Write>, ready: bool) {
+    pub(super) fn reopen(&mut self, m: usize, writes: Vec<Write>, ready: bool) {
         let now = self.master_now(m);
         let master = &mut self.masters[m];
         let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store) else { return };
@@ -74,7 +76,9 @@ impl World {
                 memory: Memory::default(),
                 last: true,
             };
-            for message in [PeerMessage::Hello(hello), page] {
+            let (after, records, proposals) = (None, Vec::new(), Vec::new());
+            let sections = PeerMessage::SectionPage { exchange: 1, after, records, proposals, last: true };
+            for message in [PeerMessage::Hello(hello), page, sections] {
                 let frame =
                     PeerFrame { protocol: PROTOCOL, from: master.id.other(), cluster, epoch, life, to, message };
                 ledger.step(now, LedgerEvent::Message(Box::new(frame)), &mut fx);
@@ -165,6 +169,13 @@ impl World {
                     }
                     return None;
                 }
+            }
+            PeerMessage::SectionPage { records, .. }
+                if ours && self.has(Mutation::NothingAddedAtMeeting) && ledger.pair().unproven().is_some() =>
+            {
+                let records = records.clone();
+                self.merge_only(m, &records);
+                return None;
             }
             PeerMessage::Reject { .. } if ours && self.has(Mutation::RejectionIgnored) => return None,
             PeerMessage::Close { key, g, until } if ours && self.has(Mutation::CloseIgnoresUntil) => {
@@ -320,6 +331,7 @@ impl World {
         let confirmed = |key: &TokenKey, lease: &Lease| {
             lease.state == LeaseState::Held && !preps && before.get(key).is_none_or(|(g, _)| *g != lease.g)
         };
+        let extends = writes.iter().any(|write| matches!(write, Write::Setting(_)));
         let lost = |write: &&Write| match write {
             Write::Lease(key, lease) => {
                 (self.has(Mutation::RenewalNotDurable) && renewal(key, lease))
@@ -327,6 +339,13 @@ impl World {
             }
             Write::Prep(_) => self.has(Mutation::PrepNotDurable),
             Write::PermitOut(_) => self.has(Mutation::PermitNotDurable),
+            Write::Section(record, _) => {
+                let known = self.masters[m].bounds.get(&record.key.section);
+                let raises = known.is_some_and(|(g, max_seq)| *g == record.g && *max_seq < record.max_seq);
+                raises && self.has(Mutation::RaiseNotDurable)
+            }
+            Write::SectionPrep(_) => self.has(Mutation::SectionPrepNotDurable),
+            Write::Cursor { .. } => !extends && self.has(Mutation::CursorNotDurable),
             _ => false,
         };
         writes.iter().filter(|write| !lost(write)).cloned().collect()
@@ -350,6 +369,14 @@ impl World {
         let answer = match message {
             PeerMessage::Propose { prep } if self.has(Mutation::ConfirmForged) => {
                 PeerMessage::Confirm { prep: prep.clone() }
+            }
+            PeerMessage::ProposeSetting { setting }
+                if self.has(Mutation::ExtentNotConfirmed) && matches!(setting.key, SettingKey::Axis(_)) =>
+            {
+                PeerMessage::ConfirmSetting { setting: setting.clone() }
+            }
+            PeerMessage::RaisedSections { bounds } if self.has(Mutation::SentCountsAsHeld) => {
+                PeerMessage::HeldBounds { bounds: bounds.clone() }
             }
             PeerMessage::Close { key, g, until } if self.has(Mutation::ClosedForged) => {
                 PeerMessage::Closed { key: *key, g: *g, until: *until }
@@ -396,7 +423,14 @@ impl World {
             Write::DropPrep(_) => !kept,
             _ => true,
         });
+        let known = |key: &SectionKey| loaded.sections.iter().find(|(record, _)| record.key == *key);
         for write in &mut writes {
+            if let Write::Section(record, held) = write
+                && self.has(Mutation::NothingAddedAtLoss)
+            {
+                record.max_seq = known(&record.key).map_or(0, |(known, _)| known.max_seq);
+                *held = record.max_seq;
+            }
             if let Write::Lease(key, lease) = write {
                 let prep = preps.get(key).filter(|_| self.has(Mutation::PrepsNotBumped));
                 let closing = closing.get(key).filter(|_| self.has(Mutation::ClosingNotBumped));

@@ -3,7 +3,7 @@
 use super::host::InFlight;
 use super::master::Answered;
 use super::net::Node;
-use super::world::{Call, Caller, Event, World};
+use super::world::{Call, Caller, Event, Task, World};
 use agent::holder::{Command, Event as HolderEvent, check_grant};
 use agent::timebase::Answer;
 use common::rpc::PROTOCOL;
@@ -64,7 +64,8 @@ impl World {
         let (sent, life) = (host.os(self.t), host.life);
         let Some(proc) = &mut host.proc else { return };
         proc.rpc += 1;
-        let caller = Caller { host: h, life, rpc: proc.rpc };
+        let caller = Caller { host: h, life, rpc: proc.rpc, task: Task::Leases };
+        proc.asked = proc.rpc;
         proc.call = Some(InFlight { target, sent, ..flight });
         self.transmit(target, caller, call);
     }
@@ -93,7 +94,7 @@ impl World {
     }
 
     /// Who answers at an address: for some agents there is nobody but a former master that lives on.
-    fn address(&self, turn: usize, far_side: bool) -> usize {
+    pub(super) fn address(&self, turn: usize, far_side: bool) -> usize {
         let zombie = |m: &usize| !self.current.contains(m) && self.masters[*m].ledger.is_some();
         let zombie = (0..self.masters.len()).rev().find(zombie).filter(|_| far_side);
         zombie.unwrap_or(self.current[turn % 2])
@@ -103,13 +104,20 @@ impl World {
     pub fn on_answer(&mut self, caller: Caller, reply: Option<Box<Answered>>) {
         let h = caller.host;
         let host = &self.hosts[h];
-        let waits = host.life == caller.life
-            && host.proc.as_ref().is_some_and(|proc| proc.rpc == caller.rpc && proc.call.is_some());
-        if !waits {
+        if host.life != caller.life || host.proc.is_none() {
+            return;
+        }
+        let waits = || host.proc.as_ref().is_some_and(|proc| proc.asked == caller.rpc && proc.call.is_some());
+        if caller.task == Task::Leases && !waits() {
             return;
         }
         if host.paused_until > self.t {
             return self.after(host.paused_until - self.t, Event::Answer(caller, reply));
+        }
+        match caller.task {
+            Task::Leases => {}
+            Task::Segments(call) => return self.on_segment(caller, call, reply),
+            Task::Keep(..) | Task::Raise | Task::Routes => return self.on_sections(caller, reply),
         }
         let Some(flight) = host.proc.as_ref().and_then(|proc| proc.call.clone()) else { return };
         match reply.map(|reply| *reply) {

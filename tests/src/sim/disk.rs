@@ -4,8 +4,8 @@
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
 use agent::serial_file::{
-    Access, AfterReboot, BootId, Born, Disk, FileKind, FileSystem, FileSystemId, FileSystemKind, Found, Identity,
-    Place, SerialFileError, Stat, decode, open_on,
+    Access, AfterReboot, BootId, Born, Disk, FileKind, FileSystem, FileSystemId, FileSystemKind, Identity, Place,
+    SerialFileError, Stat, open_on,
 };
 use common::parameters::SessionId;
 use std::ffi::OsStr;
@@ -82,7 +82,7 @@ pub struct Plan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
+pub(super) enum Name {
     File,
     Lineage,
     FileNew,
@@ -114,13 +114,17 @@ fn place() -> &'static Arc<Place> {
             file_format: "F.format".into(),
             lineage: "F.lineage".into(),
             lineage_new: "F.lineage.new".into(),
+            bounds: "F.bounds".into(),
+            bounds_new: "F.bounds.new".into(),
+            proof: "F.proof".into(),
+            proof_new: "F.proof.new".into(),
         })
     })
 }
 
 #[derive(Debug)]
-struct Node {
-    bytes: Vec<u8>,
+pub(super) struct Node {
+    pub(super) bytes: Vec<u8>,
     inode: u64,
     ctime: i64,
     born: i64,
@@ -138,14 +142,14 @@ pub struct Open {
     opening: Arc<()>,
 }
 
-fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Debug)]
-struct Files {
+pub(super) struct Files {
     device: u64,
-    boot: BootId,
+    pub(super) boot: BootId,
     names: [Option<Shared>; NAMES],
     /// For each lasting name, what it led to since the folder was last flushed.
     past: [Vec<Option<Shared>>; Name::LASTING.len()],
@@ -192,7 +196,7 @@ impl Files {
         Step::Gone
     }
 
-    fn at(&self, name: Name) -> Option<&Shared> {
+    pub(super) fn at(&self, name: Name) -> Option<&Shared> {
         self.names[name as usize].as_ref()
     }
 
@@ -239,7 +243,7 @@ impl Files {
         (self.names[Name::FileNew as usize], self.names[Name::LineageNew as usize]) = (None, None);
     }
 
-    fn stat(&self, node: &Shared) -> Stat {
+    pub(super) fn stat(&self, node: &Shared) -> Stat {
         let links = self.names.iter().flatten().filter(|named| Arc::ptr_eq(named, node)).count() as u64;
         let node = locked(node);
         let (ctime_s, ctime_ns) = (node.ctime / 1_000, node.ctime % 1_000 * 1_000_000);
@@ -298,7 +302,7 @@ impl Folder {
         }))))
     }
 
-    fn files(&self) -> MutexGuard<'_, Files> {
+    pub(super) fn files(&self) -> MutexGuard<'_, Files> {
         locked(&self.0.0)
     }
 
@@ -402,51 +406,21 @@ impl Folder {
             files.clock += BETWEEN_STARTS;
         }
         self.overlook(start.mutations);
+        let former = if start.mutations.has(Mutation::SegmentsKeptByFresh) { self.holdings() } else { None };
         self.begin();
         let opened =
             open_on(Arc::clone(&self.0) as Arc<dyn Disk<File = Open>>, place().clone(), start.rule, start.session);
         match (self.finish(rng), opened) {
-            (None, Ok(opened)) => Ok(opened),
+            (None, Ok(mut opened)) => {
+                if let Some(former) = former
+                    && opened.holdings.segments.is_empty()
+                {
+                    opened.holdings.segments = former.segments;
+                }
+                Ok(opened)
+            }
             (ended, Err(error)) => Err((ended, error)),
             (ended, Ok(_)) => Err((ended, SerialFileError::Missing(place().path.clone()))),
-        }
-    }
-
-    /// The mutations of the judgement: what differs looks alike, because the lineage is made to say so.
-    fn overlook(&self, mutations: Mutations) {
-        const BENDING: [Mutation; 5] = [
-            Mutation::AnyLineageResumes,
-            Mutation::CopyResumes,
-            Mutation::ChangeOverlooked,
-            Mutation::RebootResumes,
-            Mutation::WritesNotCounted,
-        ];
-        if !BENDING.into_iter().any(|mutation| mutations.has(mutation)) {
-            return;
-        }
-        let files = self.files();
-        let (Some(file), Some(lineage)) = (files.at(Name::File), files.at(Name::Lineage)) else { return };
-        let Found::Whole(mut bent) = Found::decode(&locked(lineage).bytes) else { return };
-        let Ok(contents) = decode(&locked(file).bytes) else { return };
-        let (seen, identity) = (&mut bent.seen, files.stat(file).identity);
-        if mutations.has(Mutation::AnyLineageResumes) {
-            (seen.identity, seen.boot, seen.file_system) = (identity, files.boot, None);
-            (seen.write_counter, seen.session) = (contents.header.write_counter, contents.header.session);
-        }
-        if mutations.has(Mutation::CopyResumes) {
-            (seen.identity, seen.file_system) = (identity, None);
-        }
-        if mutations.has(Mutation::ChangeOverlooked) {
-            (seen.identity.ctime_s, seen.identity.ctime_ns) = (identity.ctime_s, identity.ctime_ns);
-        }
-        if mutations.has(Mutation::RebootResumes) {
-            seen.boot = files.boot;
-        }
-        if mutations.has(Mutation::WritesNotCounted) {
-            seen.write_counter = contents.header.write_counter;
-        }
-        if let Ok(bytes) = bent.encode() {
-            locked(lineage).bytes = bytes;
         }
     }
 }

@@ -4,9 +4,10 @@ use super::disk::{Folder, Mishap, Plan, Point};
 use super::host::Host;
 use super::master::{Master, Step, Trap, slot};
 use super::net::Node;
+use super::sections::LEASE;
 use super::shelf::Shelf;
 use super::swarm::{Fault, Theme};
-use super::world::{Call, Caller, Event, SETTLE, World};
+use super::world::{Call, Caller, Event, SETTLE, Task, World};
 use common::parameters::SessionId;
 use common::rpc::lease::{Mode, TokenRequest};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
@@ -47,6 +48,11 @@ impl World {
         if self.t < self.calm_until {
             return;
         }
+        self.inflict_one();
+    }
+
+    /// A fault, whichever.
+    pub(super) fn inflict_one(&mut self) {
         let fault = self.swarm.fault(&mut self.rng);
         self.keep_backups();
         self.tell(|| format!("fault: {fault}"));
@@ -138,6 +144,9 @@ impl World {
     }
 
     fn some_trap(&mut self) -> (Step, Trap) {
+        if !self.swarm.ranges.names.is_empty() && self.rng.chance(0.5) {
+            return (Step::RANGES[self.rng.below(Step::RANGES.len())], Trap::ALL[self.rng.below(Trap::ALL.len())]);
+        }
         const IN_DOUBT: [(Step, Trap); 5] = [
             (Step::Lent, Trap::OtherLost),
             (Step::Proposed, Trap::OtherLost),
@@ -180,7 +189,11 @@ impl World {
         if self.healed || !self.may_replace(lost) {
             return;
         }
-        let notice = self.rng.magnitude(MOMENT, HOUR_MS);
+        let within = self.t < self.episode_until;
+        let notice = self.rng.magnitude(MOMENT, if within { 4 * LEASE } else { HOUR_MS });
+        if within {
+            self.lengthen_episode();
+        }
         let survivor = if lost == m { there } else { here };
         self.net.cut(Node::Master(lost), survivor, self.t, self.t + notice + 1);
         let unanswered = if self.swarm.theme == Theme::Ended { 0.9 } else { 0.3 };
@@ -336,7 +349,10 @@ impl World {
             return false;
         }
         self.oracle.forgotten = true;
+        self.excuse_order(MINUTE_MS);
         for (m, mut store) in backup {
+            let raised = self.above_all_given(&store.load());
+            store.commit_as_is(raised);
             store.disturb();
             self.masters[m].die();
             self.masters[m].store = Some(store);
@@ -414,7 +430,7 @@ impl World {
 
     /// So many new agents ask for their first token within `span`, which begins after `pause`.
     fn newcomers(&mut self, names: i64, pause: i64, span: i64) {
-        let caller = Caller { host: FLOOD_HOSTS + self.rng.below(2), life: 0, rpc: 0 };
+        let caller = Caller { host: FLOOD_HOSTS + self.rng.below(2), life: 0, rpc: 0, task: Task::Leases };
         for _ in 0..names {
             let agent_id = format!("fresh-{:08x}", self.rng.next() as u32).parse().expect("a name");
             let session = SessionId(self.rng.wide());

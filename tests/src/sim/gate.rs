@@ -45,6 +45,25 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::UnprovenNotLifted
         | Mutation::ChallengeSkipped => Expected::CaughtIn(Theme::Forgotten),
         Mutation::ClosingNotBumped | Mutation::NoRest => Expected::CaughtIn(Theme::Ended),
+        Mutation::CursorNotDurable
+        | Mutation::ExtentNotConfirmed
+        | Mutation::RunGoesOnAfterPutBack
+        | Mutation::AxesNotTakenOver
+        | Mutation::AnswerTakenTwice
+        | Mutation::SegmentsKeptByFresh
+        | Mutation::SegmentBelowMark
+        | Mutation::SegmentMarkNotDurable
+        | Mutation::RaiseNotDurable
+        | Mutation::SectionPrepNotDurable
+        | Mutation::ConfirmWithoutBound
+        | Mutation::NoWaitOfNextOwner
+        | Mutation::ServedPastSpan
+        | Mutation::SentCountsAsHeld
+        | Mutation::NothingAddedAtLoss
+        | Mutation::NothingAddedAtMeeting
+        | Mutation::HomeListsAfterPrep
+        | Mutation::LateKeepBelieved
+        | Mutation::RaiseAnswerOfAnotherG => Expected::CaughtIn(Theme::Ranges),
         Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),
         Mutation::AnyLifeBelieved => Expected::Modelled(
             "about one cluster in ten thousand comes there; tests/tests/model.rs has two ways to a duplicate, and an unknown grant",

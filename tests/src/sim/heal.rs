@@ -70,7 +70,10 @@ impl World {
                 days_max = days_max.max(far / DAY_MS + LAST_DAYS);
             }
             let stuck = if day < CONVERGE_DAYS { continue } else { self.stuck() };
-            if stuck.is_empty() || day >= days_max {
+            if stuck.is_empty() {
+                return self.serve_all_sections();
+            }
+            if day >= days_max {
                 return stuck;
             }
         }

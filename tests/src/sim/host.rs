@@ -3,7 +3,9 @@
 use super::disk::{Failure, Folder, Opened, Start};
 use super::minter::{Minter, Run, Shell};
 use super::rng::mix;
-use super::world::{Call, Caller, Event, World};
+use super::sections::Keys;
+use super::segments::Fetch;
+use super::world::{Call, Caller, Event, Task, World};
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
 use agent::refusal::Refusal;
 use agent::serial_file::{AfterReboot, Contents, Header, SerialFileError, encode};
@@ -39,6 +41,8 @@ pub struct Host {
     pub booted_at: i64,
     /// Which boot that was.
     pub boot: u64,
+    /// How fast its own clock is for sequences, in thousandths.
+    pub rate: i64,
     /// It stands still until then.
     pub paused_until: i64,
     /// How many processes there were.
@@ -77,7 +81,14 @@ pub struct Proc {
     pub(super) link: Option<usize>,
     pub(super) turn: usize,
     pub(super) call: Option<InFlight>,
+    /// The number of the last call of any task,
     pub(super) rpc: u64,
+    /// and of the last one for leases.
+    pub(super) asked: u64,
+    /// The segment that is asked for.
+    pub(super) fetch: Option<Fetch>,
+    /// What it has of sequences, if it serves them.
+    pub(super) keys: Option<Keys>,
     /// Only time will help.
     pub(super) patient: bool,
     urgent: u32,
@@ -128,6 +139,7 @@ impl World {
     pub fn add_host(&mut self, id: AgentId, folder: Folder) -> usize {
         let boot = self.rng.next();
         let (booted_at, t) = (self.t - self.rng.range(0, HOUR_MS), self.t);
+        let rate = [1_000, 990, 1_010][(boot % 3) as usize];
         self.hosts.push(Host {
             id,
             folder,
@@ -135,6 +147,7 @@ impl World {
             wall_off: 0,
             booted_at,
             boot,
+            rate,
             paused_until: t,
             life: 0,
             proc: None,
@@ -185,6 +198,9 @@ impl World {
         let minter = Minter::new(opened, &self.swarm.kinds, holder.leases(), os, mutations);
         host.life += 1;
         let (life, jumps) = (host.life, minter.jumps);
+        let now = host.keys_now(t);
+        let sequences = self.swarm.ranges.sequences.as_ref().filter(|_| h < self.swarm.ranges.allocators);
+        let keys = sequences.and_then(|namespace| Keys::new(namespace, SessionId(self.rng.wide()), turn, now));
         let proc = Proc {
             session,
             minter,
@@ -194,6 +210,9 @@ impl World {
             turn,
             call: None,
             rpc: 0,
+            asked: 0,
+            fetch: None,
+            keys,
             patient: false,
             urgent: 0,
             shows_until: 0,
@@ -202,6 +221,7 @@ impl World {
         self.tell(|| format!("agent {h} starts: {start}, session {session}"));
         self.note(mix(session.0 as u64));
         self.after(10, Event::Wake(h, life));
+        self.join_episode(h);
         // Clients do not wait for it to have heard from a master.
         if self.rng.chance(0.5) {
             self.mint(h);
@@ -216,7 +236,7 @@ impl World {
         // Some agents have come far: their serials are about to begin anew.
         let mut blocks = Vec::new();
         for kind in &self.swarm.kinds {
-            let counts = kind.namespace.layout().is_none();
+            let counts = kind.counts();
             let before = (counts && self.rng.chance(0.3)).then(|| self.rng.magnitude(1, 5_000) as u64);
             let laps = self.rng.range(1, 3) as u64;
             blocks.push(before.map(|left| kind.used((laps * kind.rules.capacity).saturating_sub(left), mark)));
@@ -374,6 +394,9 @@ impl World {
 
     /// A client wants `n` IDs of a kind, of which Uniq96 is the last. `false`: there is no process (any more).
     pub(super) fn mint_kind(&mut self, h: usize, at: usize, n: i64, gave: &mut bool) -> bool {
+        if self.swarm.kinds.get(at).is_some_and(|kind| kind.segments().is_some()) {
+            return self.give_numbers(h, at, n, gave);
+        }
         let host = &self.hosts[h];
         let Some(proc) = &host.proc else { return false };
         let (session, wall) = (proc.session, proc.minter.now(host.os(self.t)).wall);
@@ -396,6 +419,7 @@ impl World {
 
     /// A clean stop.
     pub fn stop_agent(&mut self, h: usize) {
+        self.leave_sections(h);
         self.with(h, |proc, shell| proc.minter.end(shell));
         self.hosts[h].proc = None;
     }
@@ -407,7 +431,7 @@ impl World {
         let Some(grant) = proc.minter.holdings().leases.first() else { return };
         let request = TerminateRequest { agent_id: host.id.clone(), session: proc.session, key: grant.key, g: grant.g };
         let target = self.current[self.rng.below(2)];
-        let caller = Caller { host: h, life: host.life, rpc: 0 };
+        let caller = Caller { host: h, life: host.life, rpc: 0, task: Task::Leases };
         self.transmit(target, caller, Call::Terminate(request));
     }
 

@@ -7,6 +7,7 @@ use agent::serial_file::Block;
 use common::calendar::UtcOffset;
 use common::kind;
 use common::namespace::{Definition, Namespace, Scope};
+use common::segment::SegmentDefinition;
 use common::time::WallMs;
 
 /// What a generator is.
@@ -59,6 +60,29 @@ impl Kind {
         };
         ["ids", "more-ids"]
             .map(|name| Self::new(Namespace::define(name.parse().expect("a name"), &definition).expect("a definition")))
+    }
+
+    /// Plain numbers in segments of up to so many, which are far less than anybody has in practice: each is soon used up.
+    pub fn plain(step: u32, step_max: u32, (increment, offset): (u64, u64)) -> Self {
+        let definition = Definition {
+            step: Some(step),
+            step_min: Some((step / 4).max(1)),
+            step_max: Some(step_max),
+            increment: Some(increment),
+            offset: Some(offset),
+            ..Definition::of(kind::Kind::Segment)
+        };
+        Self::new(Namespace::define("numbers".parse().expect("a name"), &definition).expect("a definition"))
+    }
+
+    /// How its numbers come in segments, if they do.
+    pub fn segments(&self) -> Option<&SegmentDefinition> {
+        self.namespace.segments()
+    }
+
+    /// Whether it has a serial that goes on from bucket to bucket.
+    pub fn counts(&self) -> bool {
+        self.namespace.layout().is_none() && self.segments().is_none()
     }
 
     /// The same, as a mutation wants it: agents count on strings that are longer than they are, and names with one layout count

@@ -9,11 +9,13 @@ use common::lease::{Generation, LeaseState, Prep};
 use common::parameters::{EpochId, MasterId, SessionId};
 use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
+use common::sequence::Section;
+use common::setting::SettingKey;
 use common::time::{Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use master::lease::Loaded;
 use master::lease::{Alarm, Effects, Event as LedgerEvent, Limits, Reply, RequestId, Write};
-use master::ledger::{Ledger, Snapshot};
+use master::ledger::{Ledger, Salt, Snapshot};
 use std::collections::BTreeMap;
 
 /// Who waits for an answer.
@@ -23,6 +25,8 @@ pub enum Asker {
     Agent(Caller, Asked),
     /// A replacement.
     Join,
+    /// An operator, who sees what comes of it.
+    Operator,
     /// The other master, or what takes itself for it: it is answered on the connection by which it asked.
     Peer(usize),
 }
@@ -36,6 +40,12 @@ pub enum Asked {
     Rent(SessionId, TokenKey, Generation),
     /// To take a token back.
     Terminate(TokenKey),
+    /// A segment for a session.
+    Segment(SessionId),
+    /// To keep its sections, a session.
+    Keep(SessionId),
+    /// Anything else of sections.
+    Sections,
 }
 
 /// What an agent is answered.
@@ -62,11 +72,27 @@ pub enum Step {
     Closing,
     /// An end.
     Closed,
+    /// A part of an axis that is proposed,
+    Extending,
+    /// or a master's own.
+    Extended,
+    /// A segment.
+    Segment,
+    /// The proposal of a section's next owner.
+    Giving,
+    /// A section's next owner.
+    Given,
+    /// A section's bound.
+    Raised,
 }
 
 impl Step {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Proposed, Self::Lent, Self::Granted, Self::Renewed, Self::Closing, Self::Closed];
+
+    /// Those of numbers that come in ranges.
+    pub const RANGES: [Self; 6] =
+        [Self::Extending, Self::Extended, Self::Segment, Self::Giving, Self::Given, Self::Raised];
 }
 
 /// What goes wrong right after that.
@@ -126,6 +152,8 @@ pub struct Master {
     pub trap: Option<(Step, Trap)>,
     /// What is durable.
     pub(super) mirror: BTreeMap<TokenKey, (Generation, WallMs)>,
+    /// The same of sections.
+    pub(super) bounds: BTreeMap<Section, (Generation, u64)>,
     /// Proposals of the other's values; a mutation's only.
     pub(super) foreign: BTreeMap<TokenKey, Prep>,
     permit: (Option<EpochId>, Option<WallMs>),
@@ -154,6 +182,7 @@ impl Master {
             fail_commit: None,
             trap: None,
             mirror: BTreeMap::new(),
+            bounds: BTreeMap::new(),
             foreign: BTreeMap::new(),
             permit: (None, None),
             waiting: BTreeMap::new(),
@@ -214,7 +243,7 @@ impl Master {
 }
 
 /// The product's ledger. The pools are so small, and all who ask so lawful, that nothing is kept from anybody.
-pub(super) fn open(loaded: Loaded, now: Now, salt: u64) -> Ledger {
+pub(super) fn open(loaded: Loaded, now: Now, salt: impl Into<Salt>) -> Ledger {
     let limits = Limits { kept_percent: 0, ..Limits::DEFAULT };
     Ledger::start(loaded, now, salt, None, String::new()).with_limits(limits)
 }
@@ -229,6 +258,7 @@ impl World {
     pub fn start_master(&mut self, m: usize) {
         let (salt, now) = (self.rng.next(), self.master_now(m));
         let believed = self.mutations.has(Mutation::StoreCopyBelieved);
+        let goes_on = self.mutations.has(Mutation::RunGoesOnAfterPutBack);
         let master = &mut self.masters[m];
         if master.ledger.is_some() {
             return;
@@ -241,8 +271,13 @@ impl World {
             store.settle_lineage();
         }
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
+        let bounds = loaded.sections.iter().map(|(record, _)| (record.key.section, (record.g, record.max_seq)));
+        master.bounds = bounds.collect();
         master.permit = (loaded.identity.epoch, loaded.permit_out);
-        let ledger = open(loaded, now, salt);
+        let drawn = Salt::from(salt);
+        // The mutation: what a store that is not proven begins is the run that it had.
+        let run = loaded.run.filter(|_| goes_on).unwrap_or(drawn.run);
+        let ledger = open(loaded, now, Salt { run, ..drawn });
         master.snapshot = Some(Snapshot::of(&ledger));
         master.ledger = Some(ledger);
         self.tell(|| format!("master {m} starts"));
@@ -359,7 +394,16 @@ impl World {
     fn sprung(&mut self, m: usize, writes: &[Write], asked_for: bool) -> Option<Trap> {
         let master = &mut self.masters[m];
         let (wanted, trap) = master.trap?;
+        let extends = writes.iter().any(|write| matches!(write, Write::Setting(_)));
         let step = |write: &Write| match write {
+            Write::SettingPrep(prep) if matches!(prep.key, SettingKey::Axis(_)) => Some(Step::Extending),
+            Write::Cursor { .. } if extends => Some(Step::Extended),
+            Write::Cursor { .. } => Some(Step::Segment),
+            Write::SectionPrep(_) => Some(Step::Giving),
+            Write::Section(record, _) => {
+                let same = master.bounds.get(&record.key.section).is_some_and(|(g, _)| *g == record.g);
+                Some(if same { Step::Raised } else { Step::Given })
+            }
             Write::Prep(_) if asked_for => Some(Step::Lent),
             Write::Prep(_) => Some(Step::Proposed),
             Write::Lease(key, lease) => Some(match lease.state {
@@ -386,9 +430,11 @@ impl World {
         let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store) else { return };
         if self.mutations == Mutations::NONE {
             store.commit(writes.iter().cloned(), ledger.lsn());
+            self.oracle.sections_recorded(writes);
         } else {
             let lsn = ledger.lsn();
             let kept = self.bend_writes(m, writes);
+            self.oracle.sections_recorded(&kept);
             if let Some(store) = &mut self.masters[m].store {
                 store.commit(kept, lsn);
             }
@@ -409,12 +455,15 @@ impl World {
                     }
                     master.permit.1 = *permit;
                 }
+                Write::Setting(setting) => self.oracle.axis_recorded(setting),
+                Write::Section(record, _) => drop(master.bounds.insert(record.key.section, (record.g, record.max_seq))),
                 _ => {}
             }
         }
     }
 
     pub(super) fn send(&mut self, m: usize, message: PeerMessage) {
+        let message = self.bend_message(message);
         let Some(ledger) = &self.masters[m].ledger else { return };
         let other = ledger.identity().master.other();
         let frame = Box::new(ledger.frame(message));
@@ -442,8 +491,12 @@ impl World {
         if open && self.masters[to].ledger.is_some() {
             let delay = self.latency();
             self.after(delay, Event::Message(to, m, frame));
-        } else if let PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } | PeerMessage::Confirm { .. } =
-            frame.message
+        } else if let PeerMessage::Ask { .. }
+        | PeerMessage::NoneFree { .. }
+        | PeerMessage::Confirm { .. }
+        | PeerMessage::AskSetting { .. }
+        | PeerMessage::ProposeSetting { .. }
+        | PeerMessage::ConfirmSetting { .. } = frame.message
         {
             // Somebody waits for what comes of it, and shall be told to ask again.
             self.busy(4_000);
@@ -461,7 +514,7 @@ impl World {
         }
     }
 
-    fn reply(&mut self, m: usize, id: RequestId, reply: Reply) {
+    fn reply(&mut self, m: usize, id: RequestId, mut reply: Reply) {
         let Some(asker) = self.masters[m].waiting.remove(&id) else { return };
         let (caller, asked) = match asker {
             Asker::Agent(caller, asked) => (caller, asked),
@@ -471,6 +524,7 @@ impl World {
                 }
                 return;
             }
+            Asker::Operator => return,
             Asker::Peer(from) => {
                 if let Reply::Greeted(messages) = reply {
                     messages.into_iter().for_each(|message| self.answer_greeting(m, from, message));
@@ -478,6 +532,7 @@ impl World {
                 return;
             }
         };
+        self.bend_reply(m, &mut reply, asked);
         match (&reply, asked) {
             (Reply::Token(Ok(grant)), Asked::Token(session)) => {
                 self.tell(|| format!("master {m} grants {grant:?} to {session}"));
@@ -492,6 +547,11 @@ impl World {
                 self.note(mix(u64::from(key.value.0)) ^ until.0 as u64);
             }
             (Reply::Terminate(Ok(())), Asked::Terminate(key)) => self.free_at_once(key),
+            (Reply::Segment(Ok(span)), Asked::Segment(session)) => {
+                self.tell(|| format!("master {m} grants places {} to {} to {session}", span.from, span.to));
+                self.oracle.segment_granted(*span, session);
+                self.note(mix(span.from) ^ span.to);
+            }
             _ => {}
         }
         self.answer(m, caller, Some(Box::new(Answered::Ledger(reply))));

@@ -5,13 +5,15 @@ use super::disk::{Failure, Folder, Opened, SerialFile};
 use super::kind::Kind;
 use super::mutation::{Mutation, Mutations};
 use super::rng::Rng;
+use super::views::{bent, long_over, unbent, views};
 use agent::engine::{
-    Effects, Engine, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks,
+    Effects, Engine, Part, Published, RESUME_WAIT, Refilled, Taken, TakenTicks, UNIQ96_AXIS, take, take_ticks,
 };
 use agent::gate::{Prefix, UNIQ96_AHEAD_MAX};
 use agent::holder::{LeaseView, Leases};
 use agent::refusal::Refusal;
 use agent::run::Runs;
+use agent::segments::Ask;
 use agent::serial_file::{Contents, Holdings, WriteError};
 use agent::ticks::{Numbers, Place, TickWindow};
 use agent::timebase::{Answer, Timebase};
@@ -19,6 +21,7 @@ use agent::window::Window;
 use common::calendar::{Civil, UtcOffset};
 use common::layout::LayoutDefinition;
 use common::lease::Grant;
+use common::namespace::GeneratorName;
 use common::parameters::{ClusterId, ClusterParameters};
 use common::template::CallerParts;
 use common::time::{BootMs, Now, SpanMs, WallMs};
@@ -26,9 +29,6 @@ use common::token::TokenType;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// How far the ends of leases are moved where a mutation moves them.
-const TOO_FAR: SpanMs = SpanMs::days(15);
 
 /// IDs with one prefix and consecutive serials, and the lease they were minted under.
 #[derive(Clone, Debug)]
@@ -63,16 +63,16 @@ pub struct Shell<'a> {
 
 /// The engine and what it works with.
 pub struct Minter {
-    engine: Engine,
-    own: Own,
+    pub(super) engine: Engine,
+    pub(super) own: Own,
     /// How often the clock has jumped.
     pub jumps: u64,
 }
 
-struct Own {
+pub(super) struct Own {
     file: SerialFile,
-    kinds: Vec<Kind>,
-    windows: Vec<Window<Prefix>>,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) windows: Vec<Window<Prefix>>,
     /// By axis: that of Uniq96 first.
     axes: Vec<TickWindow>,
     /// The names of layouts by which something was minted.
@@ -85,11 +85,17 @@ struct Own {
     durable: Contents,
     /// What the mutation does after the IDs have left.
     deferred: Option<(Contents, Holdings)>,
+    /// Numbers that a client who waits for a segment has already.
+    pub(super) part: Option<Part>,
+    /// Segments that masters are to be asked for.
+    pub(super) asks: Vec<(GeneratorName, Ask)>,
+    /// A mutation's only.
+    unmarked: Option<Holdings>,
     mutations: Mutations,
 }
 
 /// Carries out what the engine asks for.
-struct Hands<'a, 'b> {
+pub(super) struct Hands<'a, 'b> {
     own: &'a mut Own,
     shell: &'a mut Shell<'b>,
 }
@@ -105,6 +111,15 @@ impl Own {
         let written = self.file.write(contents, held);
         shell.ended = shell.ended.or(shell.folder.finish(shell.rng));
         written
+    }
+
+    /// Whether these differ from what was written last in the marks of segments only.
+    fn are_marks(&mut self, held: &Holdings) -> bool {
+        let mut unmarked = held.clone();
+        unmarked.segments.values_mut().flat_map(|of| &mut of.record.held).for_each(|held| held.mark = held.span.from);
+        let same = self.unmarked.as_ref() == Some(&unmarked);
+        self.unmarked = Some(unmarked);
+        same
     }
 
     fn write_deferred(&mut self, shell: &mut Shell<'_>) {
@@ -135,8 +150,13 @@ impl Effects for Hands<'_, '_> {
     fn write(&mut self, contents: &mut Contents, holdings: &Holdings) -> Result<(), WriteError> {
         let Self { own, shell } = self;
         let held = unbent(holdings, own.mutations);
-        let only_mark96 = own.durable.blocks == contents.blocks;
+        let only_mark96 =
+            own.durable.blocks == contents.blocks && own.durable.header.uniq96_mark != contents.header.uniq96_mark;
+        let only_segments = own.durable.blocks == contents.blocks && !only_mark96;
         own.durable = contents.clone();
+        if own.mutations.has(Mutation::SegmentMarkNotDurable) && only_segments && own.are_marks(&held) {
+            return Ok(());
+        }
         if own.mutations.has(Mutation::Mark96NotDurable) && only_mark96 {
             return Ok(());
         }
@@ -228,12 +248,19 @@ impl Minter {
             offset,
             durable: contents,
             deferred: None,
+            part: None,
+            asks: Vec::new(),
+            unmarked: None,
             mutations,
         };
         Self { engine, own, jumps: 0 }
     }
 
-    fn decide<T>(&mut self, shell: &mut Shell<'_>, question: impl FnOnce(&mut Engine, &mut Hands<'_, '_>) -> T) -> T {
+    pub(super) fn decide<T>(
+        &mut self,
+        shell: &mut Shell<'_>,
+        question: impl FnOnce(&mut Engine, &mut Hands<'_, '_>) -> T,
+    ) -> T {
         question(&mut self.engine, &mut Hands { own: &mut self.own, shell })
     }
 
@@ -489,6 +516,15 @@ fn engine(
             block.serial -= u64::from(block.step).min(block.serial - block.bucket_base);
         }
     }
+    let mut holdings = holdings;
+    if mutations.has(Mutation::SegmentBelowMark) {
+        let held = holdings.segments.values_mut().flat_map(|of| &mut of.record.held);
+        held.for_each(|held| held.mark = held.span.from);
+    }
+    if mutations.has(Mutation::SegmentsKeptByFresh) && holdings.leases.is_empty() && !holdings.segments.is_empty() {
+        // As if they were confirmed: a lease that it once had.
+        holdings.leases.push(long_over());
+    }
     let mut engine = Engine::new(contents, holdings, leases, resumed_until);
     add_kinds(&mut engine, 0, kinds);
     engine
@@ -500,58 +536,6 @@ fn add_kinds(engine: &mut Engine, from: usize, kinds: &[Kind]) {
     let joined = engine.published().membership.cluster.is_some();
     for kind in kinds.iter().skip(from).filter(|kind| joined || kind.namespace.name().is_default()) {
         engine.add(&kind.namespace).expect("a file of ours");
-    }
-}
-
-/// A lease as a mutation has it.
-fn bent(lease: &Grant, mutations: Mutations) -> Grant {
-    let mut lease = lease.clone();
-    if mutations.has(Mutation::MintPastTheLease) {
-        lease.until = lease.until + TOO_FAR;
-    }
-    if mutations.has(Mutation::MintBeforeTheLease) {
-        lease.from = lease.from + SpanMs(-TOO_FAR.0);
-    }
-    lease
-}
-
-/// What is really held, of what the engine holds: leases of numbers as they were granted.
-fn unbent(holdings: &Holdings, mutations: Mutations) -> Holdings {
-    let as_granted = |lease: &Grant| {
-        let mut lease = lease.clone();
-        if mutations.has(Mutation::MintPastTheLease) {
-            lease.until = lease.until + SpanMs(-TOO_FAR.0);
-        }
-        if mutations.has(Mutation::MintBeforeTheLease) {
-            lease.from = lease.from + TOO_FAR;
-        }
-        lease
-    };
-    let numbers = holdings.leases.iter().filter(|lease| lease.token_type != TokenType::String2IncludeLetter);
-    Holdings { leases: numbers.map(as_granted).collect(), ..holdings.clone() }
-}
-
-/// Strings are minted under the leases of numbers, the value written as two characters: one lease per agent instead of
-/// two, and as few values. One value has one text, so what is unique stays unique. For the same reason a lease of a narrow type is
-/// minted under as one of the widest.
-fn views(leases: Leases, mutations: Mutations) -> Leases {
-    let strings = TokenType::String2IncludeLetter;
-    let each = leases.into_values().flat_map(|view| {
-        let view = with(view, |lease| bent(&lease, mutations));
-        let spell = |lease: Grant| Grant { token_type: strings, key: strings.key(lease.key.value), ..lease };
-        let spelled = with(view.clone(), spell);
-        [(TokenType::Uint2, view), (strings, spelled)]
-    });
-    each.collect()
-}
-
-fn with(view: LeaseView, change: impl FnOnce(Grant) -> Grant) -> LeaseView {
-    match view {
-        LeaseView::Missing => LeaseView::Missing,
-        LeaseView::Held(lease) => LeaseView::Held(change(lease)),
-        LeaseView::Resumed(lease) => LeaseView::Resumed(change(lease)),
-        LeaseView::Suspended(lease) => LeaseView::Suspended(change(lease)),
-        LeaseView::Expired(lease) => LeaseView::Expired(change(lease)),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Deterministic simulation: a whole cluster in one thread and in virtual time, for months in a fraction of a second.
 //!
-//! Masters are the real ledger on stores that outlive them; agents are the real holder, minting engine, time base and
-//! serial file. What carries them is simulated: network, clocks, operators, and disks down to the system call. A seed decides
-//! everything: how large the cluster is, which faults it suffers and how often, and each single event.
+//! Masters are the real ledger on stores that outlive them; agents are the real holder, minting engine, time base, serial file,
+//! allocator and sections. What carries them is simulated: network, clocks, operators, and disks down to the system call. A seed
+//! decides everything: how large the cluster is, what it gives beside IDs with tokens, which faults it suffers and how often, and each
+//! single event.
 //!
 //! A simulation has two phases. In the first, everything goes wrong and nothing may be minted twice; in the second all
 //! is healed, and service must return ([`heal`]). The [`oracle`] sees every promise, every durable record and every ID.
@@ -11,10 +12,23 @@
 //! A minute in which nothing changes would cost as much as an eventful one, so masters beat every half hour while
 //! nothing changes, with their monotone clock standing still in between, and agents leave out heartbeats.
 //!
+//! # Numbers that come in ranges
+//! Most seeds have a name whose numbers come in segments. Masters grant extents and segments through the same network, and agents keep
+//! segments in the same files as their leases; every answer reaches the engine, doubled and late ones too ([`segments`]). The oracle
+//! knows every extent, segment and place ([`numbers`]).
+//!
+//! Most have a name with a sequence for each key, too. Leases of its sections last seconds, so it lives in episodes of some minutes in
+//! which masters beat every second ([`episode`]): clients ask for keys, operators move sections, and whatever befalls a cluster happens at once
+//! and for short. Clocks of agents are up to a hundredth too fast or too slow, processes are stopped with questions in their
+//! sockets or between clock and number ([`sections`]). Each number comes once, below a bound that was durable before, and is greater than
+//! all that were answered before it was asked for. That order is excused only where a master that was replaced lives on and is believed, and
+//! after both masters have forgotten.
+//!
 //! # What is left out
 //! What two masters and a local file cannot prevent: a live copy of a process's memory, both masters declared lost by
 //! two operators, a copy of a master's store that an operator vouches for, an agent's file lost in the moment in which both
-//! masters' disks are put back.
+//! masters' disks are put back. Where both are put back, or both lost, axes and sections are raised above all that was given before
+//! either starts: nobody else knows how far that was.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -24,6 +38,7 @@
 pub mod bend;
 pub mod calls;
 pub mod disk;
+pub mod episode;
 pub mod faults;
 pub mod gate;
 pub mod heal;
@@ -33,13 +48,20 @@ pub mod master;
 pub mod minter;
 pub mod mutation;
 pub mod net;
+pub mod numbers;
 pub mod operator;
 pub mod oracle;
+pub mod overlook;
+pub mod plain;
 pub mod queue;
+pub mod ranges;
 pub mod remedy;
 pub mod rng;
+pub mod sections;
+pub mod segments;
 pub mod shelf;
 pub mod swarm;
+pub mod views;
 pub mod world;
 
 use common::time::{DAY_MS, HOUR_MS};
@@ -58,10 +80,14 @@ pub struct Outcome {
     pub faults: BTreeMap<&'static str, u64>,
     /// What operators did for masters, by kind.
     pub remedies: BTreeMap<&'static str, u64>,
-    /// IDs minted.
+    /// What was given, by kind.
+    pub given: BTreeMap<&'static str, u64>,
+    /// IDs minted, and numbers given.
     pub ids: u64,
     /// IDs minted twice.
     pub duplicates: u64,
+    /// Numbers of a key that were not greater than one that was answered before they were asked for.
+    pub disorder: u64,
     /// Grants of a value that had another holder before.
     pub reuses: u64,
     /// Sentences that did not hold.
@@ -79,7 +105,7 @@ pub struct Outcome {
 impl Outcome {
     /// Whether everything held.
     pub fn fine(&self) -> bool {
-        self.duplicates == 0 && self.violations == 0 && self.stuck == 0
+        self.duplicates == 0 && self.disorder == 0 && self.violations == 0 && self.stuck == 0
     }
 
     /// All faults.
@@ -126,15 +152,19 @@ pub fn run(setup: &Setup) -> Outcome {
     }
     world.after(HOUR_MS, Event::Fault);
     world.after(HOUR_MS, Event::Operator);
+    world.after(HOUR_MS, Event::Episode);
     world.run(BEGIN + days * DAY_MS);
     world.heal();
     let stuck = world.converge();
     let World { oracle, faults, remedies, hash, events, .. } = world;
+    let given = oracle.given();
     Outcome {
         faults,
         remedies,
-        ids: oracle.ids,
+        ids: given.values().sum(),
+        given,
         duplicates: oracle.duplicates,
+        disorder: oracle.disorder,
         reuses: oracle.reuses,
         violations: oracle.violations,
         stuck: stuck.len() as u64,

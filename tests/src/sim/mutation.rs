@@ -116,12 +116,50 @@ words! {
         MintBeforeTheLease = "mint-before-the-lease",
         /// A window is used on when its lease is over or another one's.
         WindowOutlivesLease = "window-outlives-lease",
+        /// What a master has left of its extents after a segment is not made durable.
+        CursorNotDurable = "cursor-not-durable",
+        /// A master grants of an extent before the other one has confirmed it.
+        ExtentNotConfirmed = "extent-not-confirmed",
+        /// A store that was put back goes on with its run.
+        RunGoesOnAfterPutBack = "run-goes-on-after-put-back",
+        /// A replacement is not told how far axes are granted.
+        AxesNotTakenOver = "axes-not-taken-over",
+        /// An agent takes whatever segment comes for the one that it waits for.
+        AnswerTakenTwice = "answer-taken-twice",
+        /// A fresh session goes on with the segments that it finds.
+        SegmentsKeptByFresh = "segments-kept-by-fresh",
+        /// A start goes on below the marks in its segments.
+        SegmentBelowMark = "segment-below-mark",
+        /// What an agent marks in its segments is not made durable.
+        SegmentMarkNotDurable = "segment-mark-not-durable",
+        /// A raised bound of a section is not made durable.
+        RaiseNotDurable = "raise-not-durable",
+        /// The proposal of a section's next owner is not made durable.
+        SectionPrepNotDurable = "section-prep-not-durable",
+        /// Who confirms a section's next owner does not say how far it was raised.
+        ConfirmWithoutBound = "confirm-without-bound",
+        /// The next owner of a section serves at once.
+        NoWaitOfNextOwner = "no-wait-of-next-owner",
+        /// An owner serves on when no master has answered for too long.
+        ServedPastSpan = "served-past-span",
+        /// What was told of raised bounds counts as held by the other master.
+        SentCountsAsHeld = "sent-counts-as-held",
+        /// Nothing is added to bounds when a master is declared lost.
+        NothingAddedAtLoss = "nothing-added-at-loss",
+        /// Nor by a master that may have forgotten, when it meets the other one.
+        NothingAddedAtMeeting = "nothing-added-at-meeting",
+        /// The home lists a section for its owner when it has proposed the next one.
+        HomeListsAfterPrep = "home-lists-after-prep",
+        /// A lease of sections counts from its answer, not from its question.
+        LateKeepBelieved = "late-keep-believed",
+        /// A bound counts for whichever owner an agent is.
+        RaiseAnswerOfAnotherG = "raise-answer-of-another-g",
     }
 }
 
 /// What is left out of one simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mutations(u64);
+pub struct Mutations(u128);
 
 impl Mutations {
     /// The product as it is.
@@ -129,7 +167,7 @@ impl Mutations {
 
     /// Without these.
     pub fn of(mutations: &[Mutation]) -> Self {
-        Self(mutations.iter().fold(0, |bits, mutation| bits | 1 << *mutation as u32))
+        Self(mutations.iter().fold(0, |bits, mutation| bits | 1_u128 << *mutation as u32))
     }
 
     /// Whether this one is left out.

@@ -5,13 +5,17 @@ use super::mutation::Mutation;
 use super::net::Node;
 use super::shelf::Shelf;
 use super::swarm::Theme;
-use super::world::{Event, World};
+use super::world::{BEGIN, Event, World};
+use common::audit::Actor;
+use common::namespace::Namespace;
 use common::parameters::{ClusterId, EpochId, MasterId};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{JoinReply, JoinStep};
-use common::time::{DAY_MS, HOUR_MS};
+use common::segment::Axis;
+use common::setting::{Setting, SettingKey, SettingValue};
+use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::TokenKey;
-use master::lease::{Event as LedgerEvent, Identity, TokenHash, Write};
+use master::lease::{Event as LedgerEvent, Identity, Loaded, TokenHash, Write};
 use master::replication::join::{first_writes, section_taken_over, taken_over};
 
 /// How long the replacement of a master takes at most between two steps.
@@ -33,10 +37,42 @@ impl World {
     /// Two freshly formatted masters.
     pub fn format_masters(&mut self) {
         for identity in self.draw_cluster() {
-            self.masters.push(Master::new(identity.master, Some(Shelf::format(identity))));
+            let (id, mut store) = (identity.master, Shelf::format(identity));
+            store.commit(self.names(), 0);
+            self.masters.push(Master::new(id, Some(store)));
         }
         self.start_master(0);
         self.start_master(1);
+    }
+
+    /// The names that are registered with a new cluster.
+    pub(super) fn names(&self) -> Vec<Write> {
+        let named = |namespace: &Namespace| {
+            let (key, value) =
+                (SettingKey::Namespace(namespace.name().clone()), SettingValue::Namespace(namespace.clone().into()));
+            Write::Setting(Setting { key, version: 1, value, actor: Actor::new("operator", ""), at: WallMs(BEGIN) })
+        };
+        self.swarm.ranges.names.iter().map(named).collect()
+    }
+
+    /// After both masters have forgotten: their operator raises axes above all that was ever given, as the manual says.
+    pub(super) fn above_all_given(&self, loaded: &Loaded) -> Vec<Write> {
+        let axes = self.swarm.ranges.names.iter().filter(|namespace| namespace.segments().is_some());
+        let raised = axes.map(|namespace| {
+            let (key, to) = (SettingKey::Axis(namespace.name().clone()), self.oracle.numbers.axis_end);
+            let known = loaded.settings.iter().find(|setting| setting.key == key).map_or(0, |setting| setting.version);
+            // Both masters are told the same, whatever each of them knows.
+            let version = known.max(self.oracle.numbers.axis_end) + 1;
+            let value = SettingValue::Axis(Box::new(Axis { floor: to, granted: to, last: None }));
+            Write::Setting(Setting { key, version, value, actor: Actor::new("operator", ""), at: WallMs(BEGIN) })
+        });
+        let raised = raised.filter(|_| self.oracle.numbers.axis_end > 0);
+        let overtaken = loaded.section_preps.iter().map(|prep| Write::DropSectionPrep(prep.key.clone()));
+        let sections = self.oracle.sections().into_iter().map(|record| {
+            let held = record.max_seq;
+            Write::Section(record, held)
+        });
+        raised.chain(overtaken).chain(sections).collect()
     }
 
     /// The masters of a new cluster.
@@ -121,6 +157,7 @@ impl World {
             store.settle_lineage();
             store.commit(writes.iter().cloned(), lsn + 1);
         }
+        self.oracle.sections_recorded(&writes);
         for write in &writes {
             self.tell(|| format!("master {survivor} writes {write:?}"));
         }
@@ -153,12 +190,16 @@ impl World {
                 joining.draft.commit(inherited.then_some(caution), 0);
                 joining.step = JoinStep::Page { after: None };
             }
-            Some(JoinReply::Page { records, last, .. }) => {
+            Some(JoinReply::Page { records, settings, last }) => {
                 let after: Option<TokenKey> = records.last().map(|(key, _)| *key);
                 let records = if self.mutations.has(Mutation::JoinedEmpty) { Vec::new() } else { records };
                 let writes: Vec<Write> =
                     records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease))).collect();
                 joining.draft.commit(writes, 0);
+                let left_out = self.mutations.has(Mutation::AxesNotTakenOver);
+                let kept =
+                    settings.into_iter().filter(|setting| !left_out || !matches!(setting.key, SettingKey::Axis(_)));
+                joining.draft.commit(kept.map(Write::Setting), 0);
                 joining.step =
                     if last || after.is_none() { JoinStep::Sections { after: None } } else { JoinStep::Page { after } };
             }

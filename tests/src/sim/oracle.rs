@@ -1,6 +1,8 @@
 //! What must hold: no ID twice, and the protocol's invariants on everything that was ever promised or minted.
 
+use super::episode::Sequences;
 use super::minter::Run;
+use super::numbers::Numbers;
 use super::rng::mix;
 use agent::gate::Prefix;
 use agent::run::Runs;
@@ -83,6 +85,12 @@ pub struct Oracle {
     /// Whether what both masters knew was ever put back or lost: then generations come twice, and a lease is closed at an end
     /// that was known; rectangles must be disjoint all the same.
     pub forgotten: bool,
+    /// Numbers that come in ranges.
+    pub numbers: Numbers,
+    /// Numbers of keys.
+    pub sequences: Sequences,
+    /// Numbers that did not come in order.
+    pub disorder: u64,
     /// IDs.
     pub ids: u64,
     /// IDs that came twice.
@@ -99,6 +107,15 @@ impl Oracle {
     /// Nothing yet.
     pub fn new(offset: UtcOffset) -> Self {
         Self { offset, ..Self::default() }
+    }
+
+    /// What reached clients, by kind.
+    pub fn given(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::from([
+            ("IDs", self.ids),
+            ("numbers in segments", self.numbers.given),
+            ("numbers of keys", self.sequences.numbers),
+        ])
     }
 
     /// Something does not hold.

@@ -24,8 +24,9 @@ fn operator() -> Actor {
 impl World {
     /// An operator reads what the masters say, and does what it asks for; one thing at a time.
     pub fn look_after_masters(&mut self) {
-        if self.joining.is_some() {
-            return;
+        if let Some(joining) = &self.joining {
+            let survivor = joining.survivor;
+            return self.vouch_for(survivor);
         }
         // Whoever mends something looks at the calendars first, as the manual says.
         let right = |m: &usize| self.masters[*m].wall_off == 0 && self.masters[*m].paused_until <= self.t;
@@ -52,11 +53,21 @@ impl World {
                 // It was behind when it started, and is right now.
                 let down = self.outage(STEP_MAX);
                 self.crash_master(m, down);
-            } else if ledger.is_some_and(|ledger| ledger.mode() == Mode::Syncing) && self.may_vouch(m) {
-                self.tell(|| format!("--vouch-untouched for master {m}"));
-                self.mend(m, 0, |loaded| vouch(loaded, operator(), now));
-                return self.count_remedy("vouch-untouched");
+            } else {
+                self.vouch_for(m);
             }
+        }
+    }
+
+    /// `--vouch-untouched`, if a master waits for that word and it is true: for one that waits for its replacement, too, which alone knows
+    /// how far it raised sections.
+    fn vouch_for(&mut self, m: usize) {
+        let waits = self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.mode() == Mode::Syncing);
+        if waits && self.may_vouch(m) {
+            self.tell(|| format!("--vouch-untouched for master {m}"));
+            let now = WallMs(self.t);
+            self.mend(m, 0, |loaded| vouch(loaded, operator(), now));
+            self.count_remedy("vouch-untouched");
         }
     }
 
@@ -65,13 +76,16 @@ impl World {
         let now = WallMs(self.t);
         // By the operator's word the two have forgotten grants: their generations come again, after the floor.
         self.oracle.forgotten = true;
+        self.excuse_order(STEP_MAX);
         for m in self.current {
             self.tell(|| format!("--after-revert on master {m}"));
             self.masters[m].restored = false;
             let ignored = self.mutations.has(Mutation::FloorIgnored);
+            let raised = self.masters[m].loaded().map(|loaded| self.above_all_given(&loaded)).unwrap_or_default();
             self.mend(m, 1, |loaded| {
                 let floor = floor_of(&loaded.identity.parameters, now.max(loaded.observed.clock_high), None);
                 let mut writes = after_revert(loaded, floor, operator(), now);
+                writes.extend(raised);
                 if ignored {
                     writes.push(Write::Caution(Caution::default()));
                 }
@@ -155,6 +169,9 @@ impl World {
             self.masters[m].store = None;
             let mut store = Shelf::format(identity.clone());
             store.commit([Write::Caution(Caution { floor: Some(floor), ..Caution::default() })], 0);
+            store.commit(self.names(), 0);
+            let raised = self.above_all_given(&store.load());
+            store.commit(raised, 0);
             self.masters.push(Master::new(identity.master, Some(store)));
             self.current[slot(identity.master)] = self.masters.len() - 1;
             self.after(STEP_MAX, Event::StartMaster(self.masters.len() - 1));

@@ -79,6 +79,13 @@ impl Shelf {
         self.lsn = lsn;
     }
 
+    /// The same without a change of its number.
+    pub fn commit_as_is(&mut self, writes: Vec<Write>) {
+        self.settle();
+        let lsn = self.lsn;
+        self.commit(writes, lsn);
+    }
+
     fn settle(&mut self) {
         if !self.newest.is_empty() {
             let writes: Vec<Write> = std::mem::take(&mut self.newest).into_values().collect();

@@ -4,6 +4,7 @@ use super::Setup;
 use super::kind::Kind;
 use super::rng::Rng;
 use common::calendar::UtcOffset;
+use common::namespace::{Definition, Namespace};
 use common::parameters::ClusterParameters;
 use common::time::{DAY_MS, HOUR_MS, SpanMs};
 use std::fmt;
@@ -157,6 +158,8 @@ words! {
         Ended = "ended",
         /// Masters that have forgotten: a disk that is put back, or both, or a copy; only where it is asked for.
         Forgotten = "forgotten",
+        /// Numbers that come in ranges, and what befalls masters that hand them out; only where it is asked for.
+        Ranges = "ranges",
     }
 }
 
@@ -169,6 +172,9 @@ const FORGETTING: [Fault; 6] = [
     Fault::PairReverted,
     Fault::BothCalendars,
 ];
+
+/// Tells the chance of ranges from all other.
+const RANGES: u64 = 0x7261_6e67_6573;
 
 impl Theme {
     fn weigh(self, weights: &mut [u32]) {
@@ -208,6 +214,12 @@ impl Theme {
                 set(&[Fault::AgentReboot, Fault::Format, Fault::Release, Fault::FolderCopy], 2);
                 set(&[Fault::MasterReboot, Fault::DiskPutBack, Fault::PairReverted, Fault::MasterTwin], 20);
                 set(&[Fault::PeerCut, Fault::AgentCut, Fault::AtAStep], 40);
+            }
+            Self::Ranges => {
+                set(&[Fault::Flood, Fault::BothCalendars, Fault::PairReverted, Fault::RolledBack], 0);
+                set(&[Fault::MasterCrash, Fault::PeerCut, Fault::AtAStep, Fault::DiskPutBack, Fault::DiskLost], 40);
+                set(&[Fault::CommitFails, Fault::AgentKill, Fault::AgentWrite, Fault::DyingMint], 30);
+                set(&[Fault::Restore, Fault::FolderCopy], 10);
             }
             Self::Ended => {
                 set(&[Fault::DiskLost, Fault::RolledBack, Fault::Restore, Fault::Touch], 0);
@@ -264,6 +276,47 @@ pub struct Swarm {
     pub gives_up: bool,
     /// Whether agents lease tokens of types that are parts of each other.
     pub mixed_tokens: bool,
+    /// Numbers that come in ranges.
+    pub ranges: Ranges,
+}
+
+/// What of numbers that come in ranges a seed has.
+#[derive(Clone, Debug)]
+pub struct Ranges {
+    /// Names that the masters hold from the beginning.
+    pub names: Vec<Namespace>,
+    /// The one of them with a sequence for each key.
+    pub sequences: Option<Namespace>,
+    /// Agents that serve it.
+    pub allocators: usize,
+}
+
+/// A name with a sequence for each key: small sections, and bounds that are raised every few numbers.
+fn sequences(step: u32, allowance: u64) -> Namespace {
+    let definition = Definition {
+        step: Some(step),
+        keys_per_section: Some(4),
+        solo_allowance: Some(allowance),
+        ..Definition::of(common::kind::Kind::Sequence)
+    };
+    Namespace::define("keys".parse().expect("a name"), &definition).expect("a definition")
+}
+
+impl Ranges {
+    /// Chance of its own, so that the rest of a seed does not depend on it.
+    fn draw(seed: u64, theme: Theme) -> (Self, Option<Kind>) {
+        let mut rng = Rng::new(seed ^ RANGES);
+        let all = theme == Theme::Ranges;
+        let (step, growth) = (rng.magnitude(4, 1_000) as u32, rng.magnitude(1, 20) as u32);
+        let spread = [(1, 0), (1, 0), (2, 1), (1_000, 7)][rng.below(4)];
+        let plain = Kind::plain(step, step * growth, spread);
+        let plain = (rng.chance(0.6) || all).then_some(plain);
+        let step = rng.magnitude(1, 30) as u32;
+        let allowance = u64::from(step) * rng.magnitude(2, if all { 6 } else { 60 }) as u64;
+        let sequences = (rng.chance(0.6) || all).then(|| sequences(step, allowance));
+        let names = plain.iter().map(|kind| kind.namespace.clone()).chain(sequences.clone()).collect();
+        (Self { names, sequences, allocators: rng.range(2, 4) as usize }, plain)
+    }
 }
 
 impl Swarm {
@@ -302,6 +355,7 @@ impl Swarm {
                 weights[*fault as usize] = 0;
             }
         }
+        let (ranges, plain) = Ranges::draw(setup.seed, theme);
         let rate = |rng: &mut Rng, max: f64| if rng.chance(0.3) { 0.0 } else { rng.unit() * rng.unit() * max };
         Self {
             parameters,
@@ -319,6 +373,7 @@ impl Swarm {
             weights,
             theme,
             replacements_max: match theme {
+                Theme::Ranges => rng.range(1, 8) as usize,
                 Theme::Replaced | Theme::Ended | Theme::Forgotten => rng.range(1, 3) as usize,
                 _ => [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
             },
@@ -326,6 +381,7 @@ impl Swarm {
                 .into_iter()
                 // Not drawn, as below: each of four layouts in one seed of twenty.
                 .chain((setup.seed % 5 == 3).then(|| Kind::layouts(setup.seed as usize / 5 % 4)).into_iter().flatten())
+                .chain(plain)
                 .map(|kind| kind.bent(setup.mutations))
                 .collect(),
             both_clocks: rng.chance(0.25) && !reverts,
@@ -333,6 +389,7 @@ impl Swarm {
             // Not drawn, so that the rest of a seed does not depend on it.
             mixed_tokens: setup.seed % 4 == 1,
             gives_up: !setup.seed.is_multiple_of(2) || setup.seed.is_multiple_of(9),
+            ranges,
         }
     }
 

@@ -9,10 +9,12 @@ use super::operator::Joining;
 use super::oracle::Oracle;
 use super::queue::Queue;
 use super::rng::{Rng, mix};
+use super::sections::{LEASE, Question};
 use super::shelf::Shelf;
 use super::swarm::Swarm;
 use common::rpc::lease::{HeartbeatRequest, Mode, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::peer::PeerFrame;
+use common::rpc::ranges::{KeepRequest, RaiseRequest, RoutesRequest, SegmentRequest};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use master::lease::Event as LedgerEvent;
 use std::collections::BTreeMap;
@@ -37,6 +39,29 @@ pub enum Call {
     Rent(RentRequest),
     /// To give back.
     Terminate(TerminateRequest),
+    /// For a segment.
+    Segment(SegmentRequest),
+    /// To keep sections.
+    Keep(KeepRequest),
+    /// To raise bounds of sections.
+    Raise(RaiseRequest),
+    /// Who serves what.
+    Routes(RoutesRequest),
+}
+
+/// Which of an agent's tasks waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// The one for leases.
+    Leases,
+    /// The one for segments: the engine's number of the call.
+    Segments(u64),
+    /// One of those that keep sections: at which address, and when it asked, by its machine's clock.
+    Keep(usize, BootMs),
+    /// The one that raises bounds.
+    Raise,
+    /// The one that asks for routes.
+    Routes,
 }
 
 /// Whose call it is.
@@ -46,8 +71,10 @@ pub struct Caller {
     pub host: usize,
     /// Which process on it.
     pub life: u32,
-    /// Which of its calls.
+    /// Which of its calls; 0: nobody waits for an answer.
     pub rpc: u64,
+    /// For what.
+    pub task: Task,
 }
 
 impl Caller {
@@ -69,6 +96,20 @@ pub enum Event {
     Call(usize, Caller, Box<Call>),
     /// An answer arrives at an agent; `None`: the connection failed, or it waits no longer.
     Answer(Caller, Option<Box<Answered>>),
+    /// An agent asks for the segment of that call, the first time or again.
+    Fetch(usize, u32, u64),
+    /// An agent's tasks that keep sections look what there is to do.
+    Keeping(usize, u32),
+    /// An agent's task that raises bounds does.
+    Raising(usize, u32),
+    /// A client's question for a number of a key is in the socket of that process.
+    Question(usize, u32, Box<Question>),
+    /// Another client wants a number of a key.
+    Client,
+    /// An episode begins.
+    Episode,
+    /// Something goes wrong within an episode.
+    Sudden,
     /// An agent's task looks what there is to do.
     Wake(usize, u32),
     /// Clients want IDs.
@@ -149,6 +190,10 @@ pub struct World {
     pub remedies: BTreeMap<&'static str, u64>,
     /// Until then nothing goes wrong, and no messages are lost.
     pub calm_until: i64,
+    /// Until then allocators keep their sections.
+    pub episode_until: i64,
+    /// Before that the numbers of a key need not be in order.
+    pub excused_until: i64,
     /// No faults any more.
     pub healed: bool,
     /// Of the history so far.
@@ -188,6 +233,8 @@ impl World {
             faults: BTreeMap::new(),
             remedies: BTreeMap::new(),
             calm_until: BEGIN,
+            episode_until: BEGIN,
+            excused_until: BEGIN,
             healed: false,
             hash: seed,
             events: 0,
@@ -304,6 +351,13 @@ impl World {
             Event::Message(m, from, frame) => self.on_messages(m, from, frame),
             Event::Call(m, caller, call) => self.on_call(m, caller, *call),
             Event::Answer(caller, reply) => self.on_answer(caller, reply),
+            Event::Fetch(h, life, call) => self.ask_for_segment(h, life, call),
+            Event::Keeping(h, life) => self.on_keeping(h, life),
+            Event::Raising(h, life) => self.on_raising(h, life),
+            Event::Question(h, life, question) => self.on_question(h, life, question),
+            Event::Client => self.on_client(),
+            Event::Episode => self.on_episode(),
+            Event::Sudden => self.on_sudden(),
             Event::Wake(h, life) => self.wake(h, life),
             Event::Mint(h) => self.on_mint(h),
             Event::Fault => self.on_fault(),
@@ -371,10 +425,18 @@ impl World {
                 (Asked::Rent(request.session, request.key, request.g), LedgerEvent::Rent { id, request })
             }
             Call::Terminate(request) => (Asked::Terminate(request.key), LedgerEvent::Terminate { id, request }),
+            Call::Segment(request) => (Asked::Segment(request.session), LedgerEvent::Segment { id, request }),
+            Call::Keep(request) => {
+                self.lists_sections(m);
+                (Asked::Keep(request.session), LedgerEvent::Keep { id, request })
+            }
+            Call::Raise(request) => (Asked::Sections, LedgerEvent::Raise { id, request }),
+            Call::Routes(request) => (Asked::Sections, LedgerEvent::Routes { id, request }),
         };
         self.masters[m].wait(id, Asker::Agent(caller, asked));
         self.step(m, event);
-        if self.masters[m].asks(id) {
+        // Also if it died of the question.
+        if self.masters[m].asks(id) || self.masters[m].ledger.is_none() {
             self.unanswered(caller);
         }
     }
@@ -384,6 +446,12 @@ impl World {
         // Nobody waits for the answer to a copy.
         if caller.rpc == 0 {
             return;
+        }
+        if caller.task != Task::Leases {
+            // They are told apart by what they answer, so that whoever waits takes none twice: here they come twice, and late.
+            for delay in self.copies().into_iter().flatten() {
+                self.after(delay, Event::Answer(caller, reply.clone()));
+            }
         }
         if self.net.open(Node::Master(m), Node::Host(caller.host), self.t) && !self.lost() {
             let delay = self.latency();
@@ -418,6 +486,9 @@ impl World {
     /// A span of the length of outages: a second to `max`. Most are short: were they all of any length, with twenty a
     /// day hardly anything would ever be granted.
     pub fn outage(&mut self, max: i64) -> i64 {
+        if self.t < self.episode_until {
+            return self.rng.magnitude(200, 4 * LEASE).min(max);
+        }
         let long = self.swarm.long_outages;
         let usual = if self.rng.chance(long) { max } else { self.swarm.outage_max.min(max) };
         self.rng.magnitude(1_000, usual)

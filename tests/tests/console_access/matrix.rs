@@ -164,7 +164,7 @@ pub(crate) async fn walk(admin: &Caller, token: &str) -> usize {
         let all = admin.get("/api/allocators").await.json();
         all[0]["agent_id"].as_str().map(str::to_owned)
     };
-    let agent = until("an agent serves sequences", allocator).await.unwrap();
+    let (agent, _) = until("an agent serves sequences", allocator).await.unwrap();
     let victims = &Victims { token: token.to_owned(), agent };
     let everybody = everybody(admin).await;
     let nobody = Caller::nobody(admin.console);

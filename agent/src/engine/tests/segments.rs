@@ -60,7 +60,7 @@ fn a_segment_and_its_mark_are_durable_before_a_number_of_it_is_given() {
     assert_eq!(fake.asked, ["interrupt", "open"], "nothing is written for what is not there");
     fake.asked.clear();
     grant(&mut engine, fake, 1_001);
-    assert_eq!(fake.asked, ["interrupt", "open", "write holdings", "interrupt", "open"]);
+    assert_eq!(fake.asked, ["interrupt", "open", "write", "interrupt", "open"]);
     assert_eq!((held(&engine), open(fake)), (vec![(1_001, 1_101, 1_801)], 1_001..1_101), "an eighth of it");
     fake.asked.clear();
     assert_eq!(refill(&mut engine, fake, 5), Ok(Some((1_001..1_006).collect())));

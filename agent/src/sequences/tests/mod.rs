@@ -1,6 +1,8 @@
 //! Agents with masters that do at once what a test says. What real ones do is tested with real ones.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub(crate) mod masters;
+mod resume;
 
 use super::*;
 use crate::minter::kit::Kit;
@@ -24,7 +26,8 @@ pub(crate) struct Agent {
     pub(crate) sequences: Arc<Sequences>,
     pub(crate) minter: Arc<Minter>,
     stop: CancellationToken,
-    _kit: Kit,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+    _kit: Option<Kit>,
 }
 
 pub(crate) fn namespace(width: u8) -> Namespace {
@@ -41,6 +44,15 @@ pub(crate) async fn agent_of(addresses: &[String], memory: u64, width: u8) -> Ag
     let kit = Kit::new();
     let minter = kit.start();
     minter.define(namespace(width)).unwrap();
+    Agent { _kit: Some(kit), ..agent_with(addresses, memory, minter, |sequences| sequences).await }
+}
+
+async fn agent_with(
+    addresses: &[String],
+    memory: u64,
+    minter: Arc<Minter>,
+    change: impl FnOnce(Sequences) -> Sequences,
+) -> Agent {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let rpc = listener.local_addr().unwrap().to_string();
     let settings = SequenceSettings {
@@ -50,12 +62,12 @@ pub(crate) async fn agent_of(addresses: &[String], memory: u64, width: u8) -> Ag
         memory,
         address: ServedAt { http: rpc.replace("127.0.0.1", "localhost"), rpc },
     };
-    let sequences = Arc::new(Sequences::new(settings, Arc::clone(&minter), None));
+    let sequences = Arc::new(change(Sequences::new(settings, Arc::clone(&minter), None)));
     let stop = CancellationToken::new();
     let server = Server::new(Arc::clone(&minter), 100_000).with_sequences(Arc::clone(&sequences));
-    tokio::spawn(server.run(listener, stop.clone()));
-    tokio::spawn(Arc::clone(&sequences).run(stop.clone()));
-    Agent { sequences, minter, stop, _kit: kit }
+    let tasks =
+        vec![tokio::spawn(server.run(listener, stop.clone())), tokio::spawn(Arc::clone(&sequences).run(stop.clone()))];
+    Agent { sequences, minter, stop, tasks, _kit: None }
 }
 
 pub(crate) async fn agent(masters: &Masters) -> Agent {

@@ -131,6 +131,44 @@ fn the_table_is_aligned_and_complete() {
 }
 
 #[test]
+fn segments_and_sections_are_shown_too() {
+    use crate::segments::{Held, Record};
+    use common::segment::{SegmentDefinition, SegmentSource, Span};
+    let home = super::sections::served(true);
+    let mut opened = home.open_on(&home.disk(), THIRD).unwrap();
+    let definition = SegmentDefinition::new(&SegmentSource::default()).unwrap();
+    let record = Record { seen: 900, held: vec![Held { ordinal: 1, span: Span { from: 100, to: 200 }, mark: 150 }] };
+    opened.holdings.segments.insert("bills".parse().unwrap(), HeldSegments::new(&definition, record));
+    opened.file.write_holdings(&opened.holdings).unwrap();
+    drop(opened);
+    let value = shown(&home);
+    let (increment, offset) = (definition.increment(), definition.number(0));
+    assert_eq!(
+        value["segments"],
+        json!([{ "name": "bills", "increment": increment, "offset": offset, "held": [{ "from": 100, "to": 200, "mark": 150 }] }])
+    );
+    let text = inspect(&home.path()).unwrap().to_string();
+    assert!(text.contains("segment        bills: places 100 to 199, given below 150\n"), "{text}");
+    // The kernel may not tell of every disk where tests run whether it was put back; what it says was looked at above.
+    match value["sections"]["start"].as_str() {
+        Some("resumed") => {
+            let bounds = value["sections"]["bounds"].as_array().unwrap();
+            assert_eq!(
+                (bounds.len(), &bounds[3]),
+                (10, &json!({ "name": "orders", "section": 3, "g": 2, "max_seq": 300 }))
+            );
+            assert!(text.contains("sections       resumed: 10 of them written down\n"), "{text}");
+            assert!(text.contains("               orders: 10 sections, no number above 300 given\n"), "{text}");
+        }
+        other => assert_eq!((other, &value["sections"]["reason"]), (Some("fresh"), &json!("file_system"))),
+    }
+    fs::remove_file(home.folder.path().join("F.bounds")).unwrap();
+    let sections = json!({ "start": "fresh", "reason": "no_bounds", "session": null, "bounds": [] });
+    assert_eq!(shown(&home)["sections"], sections);
+    assert!(inspect(&home.path()).unwrap().to_string().contains("sections       fresh: no_bounds\n"));
+}
+
+#[test]
 fn what_cannot_be_read_is_told_with_the_remedy() {
     let home = Home::new();
     let inspected = |path: &Path| inspect(path).unwrap_err();

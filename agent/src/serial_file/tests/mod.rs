@@ -3,6 +3,7 @@
 mod format;
 mod inspect;
 mod kill;
+mod sections;
 mod start;
 mod write;
 
@@ -17,6 +18,7 @@ use common::lease::{Generation, Grant};
 use common::parameters::{ClusterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -182,6 +184,10 @@ impl Disk for FaultyDisk {
     fn boot_id(&self) -> io::Result<BootId> {
         let boot = self.plan.lock().unwrap().boot;
         self.step("boot_id", nothing, || boot.map_or_else(|| self.os.boot_id(), Ok))
+    }
+    /// As if there were one everywhere that the kernel numbers.
+    fn mount(&self) -> io::Result<Option<u64>> {
+        Ok(Some(1))
     }
 }
 

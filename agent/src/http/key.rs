@@ -1,0 +1,74 @@
+//! A request for numbers of one key, as far as the short way understands it. Whatever is unusual in one, the router
+//! ([`super::sequence`]) knows what to say to it.
+
+use super::Agent;
+use super::accept::{Media, negotiate};
+use super::problem::Problem;
+use super::render::Style;
+use super::sequence::{KeyQuery, OF_ONE_KEY};
+use crate::gate::Prefix;
+use crate::run::Run;
+use crate::sequences::{Call, Name};
+use axum::http::Uri;
+use common::kind::TextForm;
+use common::sequence::{Route, Slot};
+use common::template::CallerParts;
+use std::sync::Arc;
+
+/// Where numbers of keys are: behind it the name, and behind another `/` the key.
+const PATH: &str = "/sequence/";
+
+/// What such a request asks for.
+pub(super) struct KeyPlan {
+    pub(super) name: Arc<Name>,
+    pub(super) slot: Slot,
+    pub(super) n: u32,
+    pub(super) call: Call,
+    pub(super) style: Style,
+}
+
+impl KeyPlan {
+    /// What that request asks for. `None` if it is not for a key of a sequence that is known here, or not understood.
+    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Option<Self> {
+        let (name, key) = uri.path().strip_prefix(PATH)?.split_once('/')?;
+        // The router would read them to the letter, too; it knows of percent signs, and of what follows on a key.
+        let is_plain = |text: &str| text.is_ascii() && !text.bytes().any(|byte| matches!(byte, b'%' | b'/'));
+        if !is_plain(name) || !is_plain(key) {
+            return None;
+        }
+        let media = accept.map_or(Some(Media::default()), negotiate)?;
+        let query = KeyQuery::of(uri, OF_ONE_KEY, agent.batch_max).ok()?;
+        let slot = Slot::of(key).ok()?;
+        let name = agent.sequences.as_ref()?.known(name)?;
+        let (form, caller) = (TextForm::default(), CallerParts::default());
+        let style = Style { media, form, caller, text_len: 0, encoding: None };
+        Some(Self { name, slot, n: query.n.unwrap_or(1), call: query.call, style })
+    }
+
+    /// Whether numbers of that name are still given: understood once, a request is answered as often as it comes.
+    pub(super) fn still_stands(&self, agent: &Agent) -> bool {
+        agent.sequences.as_ref().is_some_and(|sequences| sequences.gives(&self.name))
+    }
+
+    /// Its numbers, from that one on.
+    pub(super) fn run(&self, first: u64) -> Run {
+        Run { prefix: Prefix::Plain { first, increment: 1 }, start: 0, len: self.n }
+    }
+}
+
+impl Agent {
+    /// The first of these numbers, if they can be had without waiting and there is nothing to tell.
+    #[inline]
+    pub(super) fn try_key(&self, plan: &KeyPlan) -> Option<u64> {
+        let KeyPlan { name, slot, n, call, .. } = plan;
+        self.sequences.as_ref()?.try_next(name, *slot, *n, *call)
+    }
+
+    /// The same, waited for if need be, with routes to tell.
+    pub(super) async fn key(&self, plan: &KeyPlan) -> Result<(u64, Vec<Route>), Problem> {
+        match self.try_key(plan) {
+            Some(first) => Ok((first, Vec::new())),
+            None => self.next_of(&plan.name, plan.slot, plan.n, plan.call).await,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Plain numbers on a real serial file.
+
+use super::kit::{Kit, held, parameters};
+use super::*;
+use common::namespace::Definition;
+use common::parameters::ClusterId;
+
+fn start(kit: &Kit) -> Arc<Minter> {
+    let definition = Definition { step: Some(100), step_min: Some(100), ..Definition::of(Kind::Segment) };
+    let minter = kit.start_with(vec![Namespace::define("orders".parse().unwrap(), &definition).unwrap()]);
+    minter.join(ClusterId(1), parameters()).unwrap();
+    minter.set_leases(held(7), 0).unwrap();
+    minter.feed_segments();
+    minter
+}
+
+async fn give(minter: &Arc<Minter>, n: u32) {
+    let runs = minter.mint(minter.source(Kind::Segment, "orders").unwrap(), n).await.unwrap();
+    assert_eq!(runs.len(), n as usize);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_lineage_put_back_alone_does_not_bring_its_marks_back() {
+    let kit = Kit::new();
+    let lineage = kit.path().with_file_name("serial.lineage");
+    let minter = start(&kit);
+    give(&minter, 1).await;
+    let older = std::fs::read(&lineage).unwrap();
+    give(&minter, 90).await;
+    assert_ne!(std::fs::read(&lineage).unwrap(), older, "marks were raised");
+    drop(minter);
+    std::fs::write(&lineage, older).unwrap();
+    let opened = kit.open();
+    assert!(opened.start.to_string().contains("lineage_behind"), "{}", opened.start);
+    assert!(opened.holdings.segments.is_empty());
+}

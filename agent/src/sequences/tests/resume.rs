@@ -1,0 +1,160 @@
+//! An agent whose process is killed and started again over the same files.
+
+use super::*;
+use crate::holder::LeaseView;
+use crate::minter::kit::{held, parameters};
+use crate::serial_file::{SectionsFreshReason, SectionsStart};
+use common::parameters::{AgentId, ClusterId, SessionId};
+
+const LEASE_MS: u32 = 1_500;
+/// What a new owner waits.
+const WAIT: Duration = Duration::from_millis(1_546);
+
+fn name_of_agent() -> AgentId {
+    "test-1".parse().unwrap()
+}
+
+/// Another process over the files of `kit`; `renewed`: a master renews its lease at once, or denies it.
+async fn start(kit: &Kit, addresses: &[String], renewed: bool) -> (Agent, SectionsStart) {
+    let opened = kit.open();
+    let (file, start) = opened.sections(&name_of_agent(), SessionId(rand::random()));
+    let resumed = opened.start == crate::serial_file::StartKind::Resumed;
+    let leases = held(7).into_iter().map(|(token_type, view)| match view {
+        LeaseView::Held(grant) if resumed => (token_type, LeaseView::Resumed(grant)),
+        _ => (token_type, LeaseView::Missing),
+    });
+    let minter = Minter::new(opened, Vec::new(), leases.collect(), Clock::system()).unwrap();
+    minter.define(namespace(63)).unwrap();
+    let agent = agent_with(addresses, 1 << 24, Arc::clone(&minter), |it| it.with_bounds(file, &start)).await;
+    minter.join(ClusterId(1), parameters()).unwrap();
+    // The first master to be asked answers.
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let denied = held(7).into_keys().map(|token_type| (token_type, LeaseView::Missing)).collect();
+    minter.set_leases(if renewed { held(7) } else { denied }, 0).unwrap();
+    (agent, start)
+}
+
+/// As by kill -9: no master hears of it.
+async fn kill(agent: Agent) {
+    for task in agent.tasks {
+        task.abort();
+        let _ = task.await;
+    }
+    drop((agent.sequences, agent.minter));
+    // What was about to be written is.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}
+
+/// An agent has served a section that was somebody else's before.
+async fn served(kit: &Kit, masters: &Masters, addresses: &[String]) -> (Agent, SessionId, u64) {
+    let (agent, start) = start(kit, addresses, true).await;
+    assert_eq!(start, SectionsStart::Fresh(SectionsFreshReason::Session));
+    let session = masters.session(0).await;
+    masters.with(|state| {
+        state.records.insert(0, masters::Record { g: 4, owner: Some(session), max_seq: 5 });
+    });
+    let began = Instant::now();
+    let mut last = agent.next(7).await.unwrap();
+    assert!(last == 6 && began.elapsed() >= WAIT - Duration::from_millis(50), "{last} after {:?}", began.elapsed());
+    for _ in 0..3 * STEP {
+        last = agent.next(7).await.unwrap();
+    }
+    (agent, session, last)
+}
+
+#[tokio::test]
+async fn an_agent_that_is_killed_goes_on_at_once_with_one_master_that_has_not_heard_of_its_raises() {
+    let (kit, masters) = (Kit::new(), masters(LEASE_MS));
+    let addresses = masters.listen().await;
+    let (mut agent, session, mut last) = served(&kit, &masters, &addresses).await;
+    for round in 0..3 {
+        kill(agent).await;
+        // The other master is left, and knows of nothing that was raised since the beginning.
+        masters.with(|state| {
+            state.answers[round % 2] = None;
+            state.answers[1 - round % 2] = Some(Duration::ZERO);
+            state.records.get_mut(&0).unwrap().max_seq = 5;
+        });
+        let (next, start) = self::start(&kit, &addresses, true).await;
+        assert_eq!(start, SectionsStart::Resumed);
+        let began = Instant::now();
+        let number = next.next(7).await.unwrap();
+        assert!(number > last, "{number} after {last}");
+        assert!(began.elapsed() < WAIT / 2, "{:?}", began.elapsed());
+        assert_eq!(masters.with(|state| state.sessions.len()), 1, "it is the same session, {session}");
+        last = number;
+        agent = next;
+    }
+}
+
+#[tokio::test]
+async fn what_another_agent_had_meanwhile_is_waited_for() {
+    let (kit, masters) = (Kit::new(), masters(LEASE_MS));
+    let addresses = masters.listen().await;
+    let (agent, session, last) = served(&kit, &masters, &addresses).await;
+    kill(agent).await;
+    masters.with(|state| {
+        let record = state.records.get_mut(&0).unwrap();
+        (record.g, record.owner) = (record.g + 2, Some(session));
+    });
+    let (agent, start) = self::start(&kit, &addresses, true).await;
+    assert_eq!(start, SectionsStart::Resumed);
+    let began = Instant::now();
+    let number = agent.next(7).await.unwrap();
+    assert!(number > last && began.elapsed() >= WAIT - Duration::from_millis(200), "{:?}", began.elapsed());
+}
+
+/// The file system does not tell this copy of the files from the first one, and a master does.
+#[tokio::test]
+async fn a_session_whose_leases_are_denied_is_another_one_for_its_sections() {
+    let (kit, masters) = (Kit::new(), masters(LEASE_MS));
+    let addresses = masters.listen().await;
+    let (agent, session, _) = served(&kit, &masters, &addresses).await;
+    kill(agent).await;
+    let asked = masters.with(|state| state.keeps.len());
+    let (agent, start) = self::start(&kit, &addresses, false).await;
+    assert_eq!(start, SectionsStart::Resumed);
+    let other = masters.session(1).await;
+    assert!(
+        other != session && masters.with(|state| state.keeps[asked..].iter().all(|(_, keep)| keep.session == other))
+    );
+    kill(agent).await;
+    let (file, start) = kit.open().sections(&name_of_agent(), SessionId(9));
+    assert_eq!(start, SectionsStart::Fresh(SectionsFreshReason::NoBounds));
+    assert!(file.bounds().is_empty());
+}
+
+#[tokio::test]
+async fn before_a_master_has_renewed_a_lease_none_is_asked_for_sections() {
+    let (kit, masters) = (Kit::new(), masters(LEASE_MS));
+    let addresses = masters.listen().await;
+    let (agent, ..) = served(&kit, &masters, &addresses).await;
+    kill(agent).await;
+    let minter = kit.start_resumed(false);
+    assert_eq!(minter.confirmation(), crate::minter::Confirmation::Waits);
+    minter.set_leases(held(7), 0).unwrap();
+    assert_eq!(minter.confirmation(), crate::minter::Confirmation::Given);
+    minter.set_leases(held(8), 0).unwrap();
+    assert_eq!(minter.confirmation(), crate::minter::Confirmation::Refused, "leases that are new say nothing");
+}
+
+/// A disk that is full, or a folder that cannot be written: numbers are given on, and another session comes after.
+#[tokio::test]
+async fn without_a_disk_numbers_are_given_on_and_nothing_is_left_to_go_on_with() {
+    let (kit, masters) = (Kit::new(), masters(LEASE_MS));
+    let addresses = masters.listen().await;
+    let (agent, _, mut last) = served(&kit, &masters, &addresses).await;
+    // Nothing can be put in the place of a folder.
+    let beside = |name: &str| kit.path().with_file_name(format!("serial{name}"));
+    std::fs::create_dir(beside(".proof.new")).unwrap();
+    for _ in 0..3 * STEP {
+        let number = agent.next(7).await.unwrap();
+        assert_eq!(number, last + 1);
+        last = number;
+    }
+    assert!(agent.sequences.counts.unwritten.load(Ordering::Relaxed) > 0);
+    assert!(!beside(".bounds").exists());
+    kill(agent).await;
+    let (_, start) = kit.open().sections(&name_of_agent(), SessionId(9));
+    assert_eq!(start, SectionsStart::Fresh(SectionsFreshReason::NoBounds));
+}

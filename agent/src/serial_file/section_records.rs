@@ -1,0 +1,301 @@
+//! The bytes of `<serial file>.bounds` and `<serial file>.proof`, and whether they may be gone on with.
+//!
+//! `.bounds` is a log: records one behind the other, each with bounds of some sections, the later ones on top. `.proof` says what `.bounds`
+//! looked like after it was last written. Neither is repaired: whatever does not fit ends what the session had, and the sections are loaded
+//! anew by another one.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::lineage::{BootId, FileSystemId, Identity};
+use crate::sequence::{Bound, Bounds};
+use common::envelope::{self, EnvelopeError, Kind};
+use common::namespace::GeneratorName;
+use common::parameters::{AgentId, SessionId};
+use common::sequence::Section;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A record of the log.
+const RECORD: Kind = Kind { name: *b"BNDS", version: 1 };
+/// The proof.
+const PROOF: Kind = Kind { name: *b"PROF", version: 1 };
+/// Bounds in one record at most.
+const RECORD_BOUNDS_MAX: usize = 16_384;
+/// Bytes of one bound at most, if each were of a name of its own.
+const BOUND_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 8 + 4 + 8 + 8;
+const _: () = assert!(RECORD_BOUNDS_MAX * BOUND_LEN_MAX + 64 <= envelope::PAYLOAD_LEN_MAX);
+/// Where a record says how long its payload is.
+const PAYLOAD_LEN_AT: std::ops::Range<usize> = 8..12;
+
+/// The longest `.proof`, in bytes.
+pub(super) const PROOF_LEN_MAX: usize = 4_096;
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    /// Whose bounds they are.
+    session: SessionId,
+    /// How many records there were before in the file.
+    nth: u64,
+    names: Vec<(GeneratorName, Vec<(u32, Bound)>)>,
+}
+
+/// What the last write of `.bounds` left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Proof {
+    /// The agent's name: masters raise sections for the one that they were given to.
+    pub(super) agent_id: AgentId,
+    /// The session of the serial file beside it.
+    pub(super) serial: SessionId,
+    /// As whom the masters know who serves the sections.
+    pub(super) session: SessionId,
+    /// What the file is to the kernel.
+    pub(super) identity: Identity,
+    /// Its bytes,
+    pub(super) len: u64,
+    /// and CRC-32C of all of them.
+    pub(super) checksum: u32,
+    /// The boot in which it was written.
+    pub(super) boot: BootId,
+    /// The file system that it is on.
+    pub(super) file_system: FileSystemId,
+    /// The mount through which it was seen, if the kernel has a number for it that no other gets.
+    pub(super) mount: Option<u64>,
+}
+
+/// Why another session serves sections than before. Displays as one word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SectionsFreshReason {
+    /// `no_bounds`: nothing is written; no section was served, or what was written could not be kept.
+    NoBounds,
+    /// `session`: the session of the serial file did not go on, or is another one.
+    Session,
+    /// `agent_id`: the agent has another name.
+    AgentId,
+    /// `second_copy`: its lineage leaves room for a second copy.
+    SecondCopy,
+    /// `bounds_damaged`: it is not to be believed.
+    Damaged(String),
+    /// `bounds_changed`: it was written or touched since, is a copy, or the process was killed in the midst of a write.
+    Changed,
+    /// `reboot`.
+    Reboot,
+    /// `file_system`: the kernel does not tell whether the file system is as it was left.
+    FileSystem,
+}
+
+impl SectionsFreshReason {
+    /// The one word.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoBounds => "no_bounds",
+            Self::Session => "session",
+            Self::AgentId => "agent_id",
+            Self::SecondCopy => "second_copy",
+            Self::Damaged(_) => "bounds_damaged",
+            Self::Changed => "bounds_changed",
+            Self::Reboot => "reboot",
+            Self::FileSystem => "file_system",
+        }
+    }
+}
+
+impl fmt::Display for SectionsFreshReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged(why) => write!(f, "bounds_damaged: {why}"),
+            _ => f.write_str(self.code()),
+        }
+    }
+}
+
+impl Proof {
+    pub(super) fn encode(&self) -> Result<Vec<u8>, EnvelopeError> {
+        envelope::encode(PROOF, self)
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, SectionsFreshReason> {
+        envelope::decode(PROOF, bytes).map_err(damaged)
+    }
+
+    /// Whether `.bounds`, as it is found, is what was written last, and nothing that somebody wrote after the same point is missing in it.
+    /// The proof of a moment cannot be had twice: whatever is put in place, written or touched later has another ctime, and a file system
+    /// that is put back as a whole was mounted anew, from a disk with another number.
+    pub(super) fn judge(&self, now: &Self) -> Result<(), SectionsFreshReason> {
+        if self.serial != now.serial {
+            Err(SectionsFreshReason::Session)
+        } else if self.agent_id != now.agent_id {
+            Err(SectionsFreshReason::AgentId)
+        } else if self.boot != now.boot {
+            Err(SectionsFreshReason::Reboot)
+        } else if !self.is_in_place(now) {
+            Err(SectionsFreshReason::FileSystem)
+        } else if (self.identity, self.len, self.checksum) != (now.identity, now.len, now.checksum) {
+            Err(SectionsFreshReason::Changed)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Proof {
+    /// Whether the file system, in one boot, was not put back to a snapshot in between: its disk has the same running number, or it stayed
+    /// mounted. `false` also where the kernel tells neither.
+    fn is_in_place(&self, now: &Self) -> bool {
+        let same = |then: Option<u64>, now: Option<u64>| then.is_some() && then == now;
+        let (then, there) = (&self.file_system, &now.file_system);
+        then.fsid == there.fsid
+            && then.disk == there.disk
+            && (same(then.disk, there.disk) || same(self.mount, now.mount))
+    }
+}
+
+fn damaged(error: EnvelopeError) -> SectionsFreshReason {
+    SectionsFreshReason::Damaged(error.to_string())
+}
+
+/// Records with these bounds, the first of them the `nth` of the file; and how many they are.
+pub(super) fn encode(session: SessionId, nth: u64, bounds: &Bounds) -> Result<(Vec<u8>, u64), EnvelopeError> {
+    let (mut bytes, mut at) = (Vec::new(), nth);
+    let mut all = bounds.all().peekable();
+    while all.peek().is_some() {
+        let mut names: Vec<(GeneratorName, Vec<(u32, Bound)>)> = Vec::new();
+        for (name, section, bound) in all.by_ref().take(RECORD_BOUNDS_MAX) {
+            match names.last_mut() {
+                Some((last, sections)) if last == name => sections.push((section.0, bound)),
+                _ => names.push((name.clone(), vec![(section.0, bound)])),
+            }
+        }
+        bytes.extend(envelope::encode(RECORD, &Record { session, nth: at, names })?);
+        at = at.saturating_add(1);
+    }
+    Ok((bytes, at.saturating_sub(nth)))
+}
+
+/// What all records of a file say.
+pub(super) fn decode(session: SessionId, mut bytes: &[u8]) -> Result<Bounds, SectionsFreshReason> {
+    let mut bounds = Bounds::default();
+    let mut nth = 0;
+    while !bytes.is_empty() {
+        let cut = || damaged(EnvelopeError::Length { found: bytes.len() });
+        let len: [u8; 4] = bytes.get(PAYLOAD_LEN_AT).and_then(|len| len.try_into().ok()).ok_or_else(cut)?;
+        let len = usize::try_from(u32::from_le_bytes(len)).map_err(|_| cut())?;
+        let (record, rest) = bytes.split_at_checked(envelope::HEADER_LEN.saturating_add(len)).ok_or_else(cut)?;
+        let record: Record = envelope::decode(RECORD, record).map_err(damaged)?;
+        if (record.session, record.nth) != (session, nth) {
+            return Err(SectionsFreshReason::Damaged("a record of another session or place".to_owned()));
+        }
+        for (name, sections) in &record.names {
+            for (section, bound) in sections {
+                bounds.note(name, Section(*section), *bound);
+            }
+        }
+        (bytes, nth) = (rest, nth.saturating_add(1));
+    }
+    Ok(bounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::lease::Generation;
+    use proptest::prelude::*;
+
+    const SESSION: SessionId = SessionId(7);
+
+    fn bounds(of: &[(&str, u32, u64)]) -> Bounds {
+        let mut bounds = Bounds::default();
+        for (name, section, max_seq) in of {
+            bounds.note(&name.parse().unwrap(), Section(*section), Bound { g: Generation(2), max_seq: *max_seq });
+        }
+        bounds
+    }
+
+    #[test]
+    fn records_behind_each_other_are_one_file() {
+        let (mut bytes, n) = encode(SESSION, 0, &bounds(&[("a", 1, 10), ("b", 1, 20)])).unwrap();
+        let (more, _) = encode(SESSION, n, &bounds(&[("a", 1, 30), ("a", 2, 5)])).unwrap();
+        bytes.extend(&more);
+        assert_eq!(decode(SESSION, &bytes), Ok(bounds(&[("a", 1, 30), ("a", 2, 5), ("b", 1, 20)])));
+        assert!(matches!(decode(SessionId(8), &bytes), Err(SectionsFreshReason::Damaged(_))));
+        // A record that is missing, doubled or out of its place.
+        assert!(decode(SESSION, &more).is_err());
+        assert!(decode(SESSION, &[bytes.as_slice(), &more].concat()).is_err());
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(SESSION, &flipped).is_err(), "bit {bit} went unnoticed");
+        }
+        let whole = bytes.len() - more.len();
+        for len in (1..bytes.len()).filter(|len| *len != whole) {
+            assert!(decode(SESSION, &bytes[..len]).is_err(), "a cut at {len} went unnoticed");
+        }
+    }
+
+    #[test]
+    fn as_many_as_there_may_be_take_several_records() {
+        let mut all = Bounds::default();
+        let n = u32::try_from(2 * RECORD_BOUNDS_MAX + 1).unwrap();
+        for section in 0..n {
+            let name = format!("name-{:010}", section / 2).parse().unwrap();
+            all.note(&name, Section(section), Bound { g: Generation(section.into()), max_seq: u64::MAX });
+        }
+        let (bytes, records) = encode(SESSION, 0, &all).unwrap();
+        assert_eq!((records, decode(SESSION, &bytes)), (3, Ok(all)));
+        assert_eq!(encode(SESSION, 3, &Bounds::default()), Ok((Vec::new(), 0)));
+    }
+
+    fn proof() -> Proof {
+        Proof {
+            agent_id: "agent-1".parse().unwrap(),
+            serial: SessionId(1),
+            session: SESSION,
+            identity: Identity { device: 1, inode: 2, ctime_s: 3, ctime_ns: 4 },
+            len: 5,
+            checksum: 6,
+            boot: "0b".parse().unwrap(),
+            file_system: FileSystemId { fsid: 8, disk: Some(9), mount: None },
+            mount: Some(10),
+        }
+    }
+
+    #[test]
+    fn only_what_is_equal_in_all_goes_on() {
+        use SectionsFreshReason::*;
+        let then = proof();
+        assert_eq!(Proof::decode(&then.encode().unwrap()), Ok(then.clone()));
+        assert_eq!(then.judge(&then), Ok(()));
+        type Change = fn(&mut Proof);
+        let cases: [(Change, SectionsFreshReason); 10] = [
+            (|now| now.serial = SessionId(2), Session),
+            (|now| now.agent_id = "agent-2".parse().unwrap(), AgentId),
+            (|now| now.boot = "0c".parse().unwrap(), Reboot),
+            (|now| now.file_system.fsid += 1, FileSystem),
+            (|now| now.file_system.disk = Some(1), FileSystem),
+            (|now| now.file_system.disk = None, FileSystem),
+            (|now| now.identity.inode += 1, Changed),
+            (|now| now.identity.ctime_ns += 1, Changed),
+            (|now| now.len += 1, Changed),
+            (|now| now.checksum += 1, Changed),
+        ];
+        for (change, reason) in cases {
+            let mut now = proof();
+            change(&mut now);
+            assert_eq!(then.judge(&now), Err(reason), "{now:?}");
+        }
+        // Mounted anew, as by a container that is started again: the disk tells.
+        assert_eq!(then.judge(&Proof { mount: Some(11), ..proof() }), Ok(()));
+        // Without a disk the mount does; without both it may have been put back.
+        let mut memory = proof();
+        memory.file_system.disk = None;
+        assert_eq!(memory.judge(&memory), Ok(()));
+        assert_eq!(memory.judge(&Proof { mount: Some(11), ..memory.clone() }), Err(FileSystem));
+        let silent = Proof { mount: None, ..memory };
+        assert_eq!(silent.judge(&silent), Err(FileSystem));
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_bytes_are_refused_without_panic(bytes in proptest::collection::vec(any::<u8>(), 1..200)) {
+            prop_assert!(decode(SESSION, &bytes).is_err() && Proof::decode(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! `<serial file>.bounds`: how far this agent may have given numbers of sequences, section by section, so that it goes on with its sections
+//! after a restart.
+//!
+//! There may be a quarter of a million sections, and each is raised every few seconds. So it is a log, to which all that is raised at a
+//! time is added by one write, and which is written anew when it has become twice as long as it has to be. That nobody but us touched it
+//! says `<serial file>.proof`, as the lineage does of the serial file, whose lock is the lock of these files too.
+//!
+//! | a write | a kill after it |
+//! |---|---|
+//! | A1 add the records to `.bounds` | another session: the proof does not fit |
+//! | A2 stat it | as after A1 |
+//! | A3 remove, create, write `.proof.new`, rename it to `.proof` | goes on, with these bounds |
+//! | A4 fsync `.bounds`; the write returns | goes on |
+//!
+//! | written anew | a kill after it |
+//! |---|---|
+//! | B1 remove, create, write `.bounds.new`, fsync it | goes on with the old ones |
+//! | B2 rename it to `.bounds`, stat it | another session |
+//! | B3 as A3; the write returns | goes on |
+//!
+//! "Another session" costs what it costs where nothing is written: both masters have to give the sections to it, and it waits until the one
+//! before is sure to have stopped. It repeats nothing. Between A1 and A3, and B2 and B3, are some millionths of a second.
+//!
+//! What is written counts in the boot in which it was written, and no longer: so nothing has to survive a power cut, and neither `.proof`
+//! nor the folder is flushed. A4 is there for the disk's errors, which come when bytes are flushed, and not when they are written.
+//!
+//! If a step fails, both files are removed (G1, G2): numbers are given on, and the next start is another session. Only if `.bounds` cannot
+//! even be removed does the write fail, and what it was to allow must not be used. After a while all is written anew.
+
+use super::disk::{Access, Disk, FileKind, Stat};
+use super::error::StepError;
+use super::file::step;
+use super::place::Place;
+use super::section_records::{self as records, PROOF_LEN_MAX, Proof, SectionsFreshReason};
+use super::start::{Machine, Opened};
+use super::{Identity, StartKind};
+use crate::sequence::Bounds;
+use common::envelope::EnvelopeError;
+use common::parameters::{AgentId, SessionId};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Sections of which bounds are written: all that masters give to anybody. With more the files are given up.
+pub const BOUNDS_MAX: usize = 262_144;
+/// The longest `.bounds`, in bytes: twice as many bounds as there may be, each of a name of its own. Nothing beyond it is ever read.
+const FILE_LEN_MAX: usize = 64 << 20;
+/// It is not written anew before it has grown by this, in bytes.
+const GROWTH_MIN: u64 = 1 << 20;
+/// After a write that failed nothing is tried for so long.
+const RETRY: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(5) };
+
+/// Whether the session that serves sections goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SectionsStart {
+    /// It does.
+    Resumed,
+    /// Another one begins.
+    Fresh(SectionsFreshReason),
+}
+
+/// What became of a write; in either case the bounds may be used.
+#[derive(Debug)]
+pub enum Noted {
+    /// They are durable.
+    Durable,
+    /// Nothing is there that a start could go on with, since just now.
+    GivenUp(StepError),
+    /// The same, since a while ago.
+    StillGivenUp,
+}
+
+/// The bounds of an agent's sections. `F` is an open file of the disk they are on.
+#[derive(Debug)]
+pub struct SectionFile<F = File> {
+    place: Arc<Place>,
+    disk: Arc<dyn Disk<File = F>>,
+    machine: Machine,
+    mount: Option<u64>,
+    agent_id: AgentId,
+    /// The session of the serial file.
+    serial: SessionId,
+    session: SessionId,
+    bounds: Bounds,
+    state: State<F>,
+}
+
+#[derive(Debug)]
+enum State<F> {
+    /// What is in place is of a process before, or could not be removed.
+    Unwritten,
+    /// It is ours.
+    Open(Open<F>),
+    /// There is none.
+    GivenUp(Instant),
+}
+
+#[derive(Debug)]
+struct Open<F> {
+    file: F,
+    /// Bytes in it,
+    len: u64,
+    /// and when it was written anew.
+    len_anew: u64,
+    checksum: u32,
+    /// Records in it.
+    records: u64,
+}
+
+impl<F> Opened<F> {
+    /// What the process before served of sections under this name, if that session goes on; else `new_session` (128 fresh random bits)
+    /// begins. Changes nothing on disk.
+    pub fn sections(&self, agent_id: &AgentId, new_session: SessionId) -> (SectionFile<F>, SectionsStart) {
+        let (place, disk, machine) = self.file.surroundings();
+        let serial = self.contents.header.session;
+        let found = match &self.start {
+            StartKind::Resumed if self.renew_first => Err(SectionsFreshReason::SecondCopy),
+            StartKind::Resumed => read(&*disk, &place, machine, serial, Some(agent_id)),
+            StartKind::Fresh(_) => Err(SectionsFreshReason::Session),
+        };
+        let ((session, bounds), start) = match found {
+            Ok(found) => (found, SectionsStart::Resumed),
+            Err(reason) => ((new_session, Bounds::default()), SectionsStart::Fresh(reason)),
+        };
+        let mount = disk.mount().unwrap_or_default();
+        let agent_id = agent_id.clone();
+        (SectionFile { place, disk, machine, mount, agent_id, serial, session, bounds, state: State::Unwritten }, start)
+    }
+}
+
+/// What is written, if it is proved to be what was written last; under whichever name, if none is said, and then only to look at it.
+pub(super) fn read<F>(
+    disk: &dyn Disk<File = F>,
+    place: &Place,
+    Machine { boot, file_system }: Machine,
+    serial: SessionId,
+    agent_id: Option<&AgentId>,
+) -> Result<(SessionId, Bounds), SectionsFreshReason> {
+    let unread = |e: io::Error| match e.kind() {
+        io::ErrorKind::NotFound => SectionsFreshReason::NoBounds,
+        _ => SectionsFreshReason::Damaged(e.to_string()),
+    };
+    let read = |name, len_max| -> io::Result<(Vec<u8>, Stat)> {
+        let access = if agent_id.is_some() { Access::ReadWrite } else { Access::Read };
+        let file = disk.open(name, access)?;
+        Ok((disk.read(&file, len_max)?, disk.stat(&file)?))
+    };
+    let (proof, _) = read(&place.proof, PROOF_LEN_MAX).map_err(unread)?;
+    let proof = Proof::decode(&proof)?;
+    let (bytes, stat) = read(&place.bounds, FILE_LEN_MAX).map_err(unread)?;
+    if stat.links != 1 || stat.kind != FileKind::Regular {
+        return Err(SectionsFreshReason::Changed);
+    }
+    let (session, len, checksum) = (proof.session, bytes.len() as u64, crc32c::crc32c(&bytes));
+    let mount = disk.mount().unwrap_or_default();
+    let agent_id = agent_id.unwrap_or(&proof.agent_id).clone();
+    proof.judge(&Proof {
+        agent_id,
+        serial,
+        session,
+        identity: stat.identity,
+        len,
+        checksum,
+        boot,
+        file_system,
+        mount,
+    })?;
+    let bounds = records::decode(session, &bytes)?;
+    match bounds.len() <= BOUNDS_MAX {
+        true => Ok((session, bounds)),
+        false => Err(SectionsFreshReason::Damaged(format!("bounds of more than {BOUNDS_MAX} sections"))),
+    }
+}
+
+impl<F> SectionFile<F> {
+    /// As whom masters know this agent when it serves sections.
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// All bounds.
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Makes these bounds durable, or sees to it that no start goes on without them. Only when this returns may a number be given above the
+    /// bounds before.
+    ///
+    /// # Errors
+    /// If neither can be done; the bounds must not be used. It may be tried again.
+    pub fn note(&mut self, more: &Bounds) -> Result<Noted, StepError> {
+        // Once there are too many nothing is written any more, and nothing has to be remembered.
+        if self.bounds.len() <= BOUNDS_MAX {
+            self.bounds.note_all(more);
+        }
+        let done = match std::mem::replace(&mut self.state, State::Unwritten) {
+            State::GivenUp(since) if since.elapsed() < RETRY || self.bounds.len() > BOUNDS_MAX => {
+                self.state = State::GivenUp(since);
+                return Ok(Noted::StillGivenUp);
+            }
+            State::Open(open) => self.add(open, more),
+            State::GivenUp(_) | State::Unwritten => self.write_anew(),
+        };
+        match done {
+            Ok(open) => {
+                self.state = State::Open(open);
+                Ok(Noted::Durable)
+            }
+            Err(error) => {
+                self.remove()?;
+                Ok(Noted::GivenUp(error))
+            }
+        }
+    }
+
+    /// Goes on as another session, which gave nothing yet. Nothing of the one before is left that a start could go on with.
+    ///
+    /// # Errors
+    /// If it cannot be removed; then nothing has changed.
+    pub fn begin(&mut self, session: SessionId) -> Result<(), StepError> {
+        self.remove()?;
+        (self.session, self.bounds, self.state) = (session, Bounds::default(), State::Unwritten);
+        Ok(())
+    }
+
+    /// A1 to A4.
+    fn add(&self, mut open: Open<F>, more: &Bounds) -> Result<Open<F>, StepError> {
+        self.refuse_too_many()?;
+        let (bytes, n) = records::encode(self.session, open.records, more).map_err(unfit)?;
+        let len = open.len.saturating_add(bytes.len() as u64);
+        if len > open.len_anew.saturating_mul(2).max(open.len_anew.saturating_add(GROWTH_MIN)) {
+            return self.write_anew();
+        }
+        step("add to the bounds of sections", self.disk.write(&open.file, &bytes))?; // A1
+        (open.len, open.records) = (len, open.records.saturating_add(n));
+        open.checksum = crc32c::crc32c_append(open.checksum, &bytes);
+        let stat = step("look at the bounds of sections", self.disk.stat(&open.file))?; // A2
+        self.prove(&open, stat.identity)?; // A3
+        step("flush the bounds of sections", self.disk.fsync(&open.file))?; // A4
+        Ok(open)
+    }
+
+    /// B1 to B3.
+    fn write_anew(&self) -> Result<Open<F>, StepError> {
+        self.refuse_too_many()?;
+        let (bytes, records) = records::encode(self.session, 0, &self.bounds).map_err(unfit)?;
+        let (new, name) = (&self.place.bounds_new, &self.place.bounds);
+        step("remove the left-over of bounds of sections", self.disk.unlink(new))?;
+        let file = step("create new bounds of sections", self.disk.create(new))?;
+        step("write new bounds of sections", self.disk.write(&file, &bytes))?;
+        step("flush new bounds of sections", self.disk.fsync(&file))?; // B1
+        step("put new bounds of sections in place", self.disk.rename(new, name))?;
+        let stat = step("look at the bounds of sections", self.disk.stat(&file))?; // B2
+        let len = bytes.len() as u64;
+        let open = Open { file, len, len_anew: len, checksum: crc32c::crc32c(&bytes), records };
+        self.prove(&open, stat.identity)?; // B3
+        Ok(open)
+    }
+
+    fn prove(&self, open: &Open<F>, identity: Identity) -> Result<(), StepError> {
+        let Machine { boot, file_system } = self.machine;
+        let (serial, session, len, checksum) = (self.serial, self.session, open.len, open.checksum);
+        let mount = self.mount;
+        let agent_id = self.agent_id.clone();
+        let proof = Proof { agent_id, serial, session, identity, len, checksum, boot, file_system, mount };
+        let bytes = proof.encode().map_err(unfit)?;
+        let (new, name) = (&self.place.proof_new, &self.place.proof);
+        step("remove the left-over of a proof", self.disk.unlink(new))?;
+        let file = step("create a new proof", self.disk.create(new))?;
+        step("write the new proof", self.disk.write(&file, &bytes))?;
+        step("put the new proof in place", self.disk.rename(new, name))
+    }
+
+    /// G1, G2. Without the log no proof fits, whoever puts one there.
+    fn remove(&mut self) -> Result<(), StepError> {
+        self.state = State::Unwritten;
+        step("remove the bounds of sections", self.disk.unlink(&self.place.bounds))?; // G1
+        self.state = State::GivenUp(Instant::now());
+        for left_over in [&self.place.proof, &self.place.bounds_new, &self.place.proof_new] {
+            self.disk.unlink(left_over).ok(); // G2
+        }
+        Ok(())
+    }
+
+    fn refuse_too_many(&self) -> Result<(), StepError> {
+        match self.bounds.len() > BOUNDS_MAX {
+            true => Err(refused(format!("bounds of more than {BOUNDS_MAX} sections"))),
+            false => Ok(()),
+        }
+    }
+}
+
+fn unfit(error: EnvelopeError) -> StepError {
+    refused(error.to_string())
+}
+
+fn refused(why: String) -> StepError {
+    StepError { action: "write down how far sections are", source: io::Error::new(io::ErrorKind::InvalidInput, why) }
+}

@@ -1,0 +1,396 @@
+//! Segments and sequences: beside Uniq64, whose way they share, beside Redis's `INCR`, and in process beside an atomic counter.
+//!
+//! Everything has its turn in each round, who is compared right after one another; of a ratio the median of the rounds counts, and their
+//! range is told. Rates are of numbers, not of calls, so that a call for ten thousand keys stands beside ten thousand `INCR`s.
+
+use super::contenders::{GENERATOR_CORE, pin, redis};
+use super::figures::Figures;
+use super::report::{self, median};
+use super::steady::{self, Noticed};
+use super::{compare::BATCH, embedded};
+use crate::cluster::{Cluster, until};
+use anyhow::{Context as _, Result, bail, ensure};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A segment for whoever takes hundreds of millions a second: one lasts a moment, as for anybody else.
+pub const LARGE_STEPS: &str = r#"{"kind":"segment","step":100000000,"step_max":1000000000}"#;
+const SEGMENT: &str = "bench-segment";
+const SEQUENCE: &str = "bench-sequence";
+/// Different keys of calls for one key each.
+const KEYS: usize = 1_000;
+/// In a lane's arguments: the number of the round.
+const ROUND: &str = "{round}";
+/// How long both agents may take to have sections.
+const PLACED: Duration = Duration::from_secs(20);
+/// The plot of the steady load, beside the page.
+const PLOT: &str = "segments.svg";
+/// Sections that are used once, so that they have an owner.
+const SECTIONS: u32 = 16;
+
+/// How thoroughly to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How often everything has its turn.
+    pub rounds: usize,
+    /// How long each turn is, in milliseconds.
+    pub turn_ms: u64,
+    /// How long each steady load is.
+    pub steady: Duration,
+    /// The page in which the part on segments and sequences is put anew, if it is.
+    pub report: Option<PathBuf>,
+}
+
+/// One load, round by round.
+struct Lane {
+    key: &'static str,
+    name: &'static str,
+    /// Numbers of an answer.
+    each: f64,
+    args: Vec<String>,
+    runs: Vec<Figures>,
+}
+
+/// Lanes of one table.
+struct Group {
+    title: &'static str,
+    lanes: Vec<Lane>,
+}
+
+/// What is compared: ours, and what it stands beside.
+const PAIRS: &[(&str, &str)] = &[
+    ("segment_one", "uniq64_one"),
+    ("segment_pipelined", "uniq64_pipelined"),
+    ("segment_text", "uniq64_text"),
+    ("segment_packed", "uniq64_packed"),
+    ("sequence_one", "uniq64_one"),
+    ("sequence_one", "incr_memory_one"),
+    ("sequence_one", "incr_always_one"),
+    ("client_one", "incr_memory_one"),
+    ("client_one", "incr_always_one"),
+    ("sequence_pipelined", "incr_memory_pipelined"),
+    ("sequence_pipelined", "incr_always_pipelined"),
+    ("sequence_many", "incr_memory_many"),
+    ("sequence_many", "incr_always_many"),
+    ("client_many", "incr_memory_many"),
+    ("client_many", "incr_always_many"),
+];
+
+/// Where the load goes.
+struct Targets {
+    agent: (SocketAddr, u32),
+    /// `tarpc://` addresses and processes of both agents.
+    agents: Vec<(String, u32)>,
+    redis: Option<[(SocketAddr, u32); 2]>,
+    /// The first key of a section that the first agent serves, and of one that the other one does, if it has any.
+    first_keys: Vec<u32>,
+}
+
+impl Targets {
+    /// A lane with these arguments, which are separated by spaces.
+    fn lane(key: &'static str, name: &'static str, each: usize, args: &str) -> Lane {
+        let args = args.split_whitespace().map(str::to_owned).collect();
+        Lane { key, name, each: each as f64, args, runs: Vec::new() }
+    }
+
+    /// At the first agent, by HTTP.
+    fn http(&self, key: &'static str, name: &'static str, each: usize, more: &str) -> Lane {
+        let (address, pid) = self.agent;
+        Self::lane(key, name, each, &format!("http --target {address} --pid {pid} --json {more}"))
+    }
+
+    /// At both agents, through the client.
+    fn client(&self, key: &'static str, name: &'static str, each: usize, more: &str) -> Lane {
+        let agents = self.agents.iter().map(|(agent, pid)| format!("--agent {agent} --pid {pid} "));
+        let first = self.first_keys.iter().map(|key| format!("--first-key {key} "));
+        let of: String = agents.chain(first).collect();
+        let args = format!("client --name {SEQUENCE} --json --keys {BATCH} --batch {each} {of} {more}");
+        Self::lane(key, name, each, &args)
+    }
+
+    /// At both Redis servers, if there are some.
+    fn incr(&self, keys: [&'static str; 2], more: &str) -> impl Iterator<Item = Lane> {
+        let names = ["Redis INCR, in memory", "Redis INCR, appendfsync always"];
+        let servers = keys.into_iter().zip(names).zip(self.redis.into_iter().flatten());
+        servers.map(move |((key, name), (address, pid))| {
+            let args = format!("resp --target {address} --pid {pid} --json {more}");
+            let mut lane = Self::lane(key, name, 1, &args);
+            // One argument with a space in it.
+            lane.args.extend(["--command".to_owned(), "INCR k{key}".to_owned()]);
+            lane
+        })
+    }
+}
+
+fn groups(to: &Targets) -> Vec<Group> {
+    let first = to.first_keys.first().copied().unwrap_or(0);
+    let one_key = format!("--path /sequence/{SEQUENCE}/{{key}} --first-key {first} --keys {KEYS}");
+    let (segment, uniq64) = (format!("--path /segment/{SEGMENT} --check decimal"), "--check decimal");
+    let many_keys = format!("--path /sequence/{SEQUENCE} --first-key {first} --body-keys {BATCH} --connections 4");
+    let batch = |path: &str, more: &str| format!("--path {path}?n={BATCH} --connections 16 {more}");
+    let packed = "--accept application/octet-stream";
+    let singles = |keys: [&'static str; 3], incr: [&'static str; 2], depth: usize| {
+        let [of_segment, of_uniq64, of_sequence] = keys;
+        let deep = |args: &str| format!("{args} --depth {depth}");
+        let mut lanes = vec![
+            to.http(of_segment, "GET /segment/NAME", 1, &deep(&segment)),
+            to.http(of_uniq64, "GET /uniq64", 1, &deep(uniq64)),
+            to.http(of_sequence, "GET /sequence/NAME/KEY", 1, &deep(&one_key)),
+        ];
+        lanes.extend(to.incr(incr, &deep(&format!("--keys {KEYS}"))));
+        lanes
+    };
+    let mut one = singles(["segment_one", "uniq64_one", "sequence_one"], ["incr_memory_one", "incr_always_one"], 1);
+    one.push(to.client("client_one", "client with routes, two agents, 64 calls in flight", 1, "--in-flight 64"));
+    let pipelined = singles(
+        ["segment_pipelined", "uniq64_pipelined", "sequence_pipelined"],
+        ["incr_memory_pipelined", "incr_always_pipelined"],
+        16,
+    );
+    let mut many = vec![
+        to.http("sequence_many", "POST /sequence/NAME, 10,000 keys", BATCH, &many_keys),
+        to.client("client_many", "client with routes, two agents, 10,000 keys a call", BATCH, "--in-flight 4"),
+    ];
+    let whole = format!("--keys {BATCH} --depth {BATCH} --connections 4");
+    many.extend(to.incr(["incr_memory_many", "incr_always_many"], &whole));
+    let (of_segment, of_uniq64) = (format!("/segment/{SEGMENT}"), |form: &str| format!("/uniq64/{form}-{ROUND}"));
+    let batches = vec![
+        to.http("segment_text", "GET /segment/NAME, text", BATCH, &batch(&of_segment, "")),
+        to.http("uniq64_text", "GET /uniq64/NAME, text", BATCH, &batch(&of_uniq64("text"), "")),
+        to.http("segment_packed", "GET /segment/NAME, packed", BATCH, &batch(&of_segment, packed)),
+        to.http("uniq64_packed", "GET /uniq64/NAME, packed", BATCH, &batch(&of_uniq64("packed"), packed)),
+    ];
+    vec![
+        Group { title: "One number a call, 64 connections", lanes: one },
+        Group { title: "One number a call, 16 calls pipelined on each of 64 connections", lanes: pipelined },
+        Group { title: "Batches of 10,000", lanes: batches },
+        Group { title: "10,000 keys at once; Redis: 10,000 INCR pipelined; 4 connections", lanes: many },
+    ]
+}
+
+fn turn(lane: &mut Lane, turn_ms: u64, round: usize) -> Result<()> {
+    let args = lane.args.iter().map(|arg| arg.replace(ROUND, &round.to_string()));
+    let mut command = Command::new("taskset");
+    command.args(["-c", GENERATOR_CORE]).arg(std::env::current_exe()?).args(args);
+    command.args(["--warmup", "300ms", "--duration", &format!("{turn_ms}ms")]);
+    let ended = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    if !ended.status.success() {
+        bail!("the load '{}' failed: {}", lane.key, String::from_utf8_lossy(&ended.stdout));
+    }
+    let figures: Figures = serde_json::from_slice(&ended.stdout)?;
+    ensure!(figures.refused == 0, "the load '{}' was refused {} times", lane.key, figures.refused);
+    ensure!(figures.duplicates == 0, "the load '{}' got {} numbers twice", lane.key, figures.duplicates);
+    lane.runs.push(figures);
+    Ok(())
+}
+
+async fn register(cluster: &Cluster, name: &str, definition: &str) -> Result<()> {
+    let url = cluster.agent_url(0, &format!("generators/{name}"))?;
+    let answer = cluster.client.ask("PUT", &url, definition.as_bytes().to_vec()).await?;
+    ensure!(answer.status == 201, "cannot register {name}: {}", answer.text());
+    Ok(())
+}
+
+/// The first keys of a section of each agent. Agents get sections when those are used, and even out what they have.
+async fn first_keys(cluster: &Cluster, agents: &[String]) -> Result<Vec<u32>> {
+    let (url, client) = (cluster.agent_url(0, &format!("sequences/{SEQUENCE}/routes"))?, &cluster.client);
+    let keys = |document: &serde_json::Value| -> Option<Vec<u32>> {
+        let per_section = u32::try_from(document.get("keys_per_section")?.as_u64()?).ok()?;
+        let routes = document.get("routes")?.as_array()?;
+        let of = |agent: &String| {
+            let route = routes.iter().find(|route| route.get("http").and_then(|http| http.as_str()) == Some(agent))?;
+            u32::try_from(route.get("from")?.as_u64()?).ok()?.checked_mul(per_section)
+        };
+        Some(agents.iter().filter_map(of).collect())
+    };
+    let mut known = Vec::new();
+    let began = std::time::Instant::now();
+    while known.len() < agents.len() && began.elapsed() < PLACED {
+        for section in 0..SECTIONS {
+            client.get(&cluster.agent_url(0, &format!("sequence/{SEQUENCE}/{}", section * 100_000))?).await?;
+        }
+        known = keys(&client.get(&url).await?.json()?).unwrap_or_default();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    ensure!(!known.is_empty(), "no agent serves a section");
+    Ok(known)
+}
+
+/// Uses each key once, so that its section is loaded where it will be asked for.
+async fn use_keys(cluster: &Cluster, first_keys: &[u32]) -> Result<()> {
+    for first in first_keys {
+        let body: String = (*first..first + BATCH as u32).map(|key| format!("{key}\n")).collect();
+        let url = cluster.agent_url(0, &format!("sequence/{SEQUENCE}"))?;
+        let client = &cluster.client;
+        let used = async || {
+            let answer = client.ask("POST", &url, body.clone().into_bytes()).await.ok()?;
+            (answer.status == 200 && !answer.text().contains('!')).then_some(())
+        };
+        until("the keys are served", used).await?;
+    }
+    Ok(())
+}
+
+/// Starts everything, measures, and prints tables and ratios.
+///
+/// # Errors
+/// If something does not start, does not answer, or gives a number twice.
+pub async fn run(plan: Plan) -> Result<()> {
+    let machine = report::machine();
+    eprintln!("Starting two masters, two agents and Redis ...");
+    let mut cluster = Cluster::start(2, &["--threads", "1"]).await?;
+    for daemon in cluster.daemons() {
+        pin(daemon.pid().context("a process of the cluster has ended")?)?;
+    }
+    let servers = redis(&mut cluster)?;
+    if servers.is_none() {
+        eprintln!("redis-server is not installed: its figures are left out");
+    }
+    register(&cluster, SEGMENT, LARGE_STEPS).await?;
+    register(&cluster, SEQUENCE, r#"{"kind":"sequence"}"#).await?;
+    let mut agents = Vec::new();
+    for agent in &cluster.agents {
+        agents.push((agent.daemon.http, agent.rpc_listen, agent.daemon.pid().context("an agent has ended")?));
+    }
+    let addresses: Vec<String> = agents.iter().map(|(http, ..)| http.to_string()).collect();
+    let first_keys = first_keys(&cluster, &addresses).await?;
+    use_keys(&cluster, &first_keys).await?;
+    let (http, _, pid) = agents.first().copied().context("no agent")?;
+    let targets = Targets {
+        agent: (http, pid),
+        agents: agents.iter().map(|(_, rpc, pid)| (format!("tarpc://{rpc}"), *pid)).collect(),
+        redis: servers.as_ref().map(|servers| servers.each_ref().map(|server| (server.address, server.pid))),
+        first_keys,
+    };
+    let mut groups = groups(&targets);
+    for round in 0..plan.rounds {
+        for name in ["text", "packed"] {
+            register(&cluster, &format!("{name}-{round}"), r#"{"kind":"uniq64","scope":"own"}"#).await?;
+        }
+        for lane in groups.iter_mut().flat_map(|group| &mut group.lanes) {
+            turn(lane, plan.turn_ms, round)?;
+        }
+        eprintln!("round {} of {}", round + 1, plan.rounds);
+    }
+    drop(servers);
+    eprintln!("A steady load on small segments ...");
+    let noticed = steady::measure(&mut cluster, plan.rounds.min(3), plan.steady).await?;
+    eprintln!("In process ...");
+    let (cluster, in_process) = tokio::task::spawn_blocking(move || {
+        let measured = embedded::measure(&cluster, 9);
+        (cluster, measured)
+    })
+    .await?;
+    drop(cluster);
+    let text = part(&plan, &machine, &groups, &noticed, &in_process?);
+    writeln!(std::io::stdout(), "{text}")?;
+    if let Some(path) = &plan.report {
+        report::write_ranges(path, &text)?;
+        let folder = path.with_extension("");
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(PLOT), steady::picture(&noticed))?;
+    }
+    Ok(())
+}
+
+/// A ratio of each round: the median, and the range.
+fn ratio(values: &[f64]) -> (f64, f64, f64) {
+    let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(*it), high.max(*it)));
+    (median(values.iter().copied()), least, most)
+}
+
+fn ratios(groups: &[Group]) -> String {
+    let lane = |key: &str| groups.iter().flat_map(|group| &group.lanes).find(|lane| lane.key == key);
+    let mut text = "| numbers, ours to the other's | rate | processor |\n|---|---:|---:|\n".to_owned();
+    for (ours, other) in PAIRS {
+        let (Some(our), Some(their)) = (lane(ours), lane(other)) else { continue };
+        let each = |figure: fn(&Lane, &Figures) -> f64| {
+            let runs = our.runs.iter().zip(&their.runs);
+            let (middle, least, most) =
+                ratio(&runs.map(|(one, two)| figure(our, one) / figure(their, two)).collect::<Vec<_>>());
+            format!("{middle:.2} ({least:.2} to {most:.2})")
+        };
+        let rate = each(|lane, run| run.per_second * lane.each);
+        // More is better for us, as with rates.
+        let processor = each(|lane, run| lane.each / run.server_us.unwrap_or(f64::NAN));
+        let _ = writeln!(text, "| {ours}_to_{other} | {rate} | {processor} |");
+    }
+    text
+}
+
+fn table(group: &Group) -> String {
+    let mut text =
+        "| | M numbers/s | p50 us | p999 us | server's processor, ns a number |\n|---|---:|---:|---:|---:|\n"
+            .to_owned();
+    for Lane { name, each, runs, .. } in &group.lanes {
+        let of = |figure: fn(&Figures) -> f64| median(runs.iter().map(figure));
+        let (rate, p50, p999) =
+            (of(|run| run.per_second) * each / 1e6, of(|run| run.latency.p50), of(|run| run.latency.p999));
+        let ns = of(|run| run.server_us.unwrap_or(f64::NAN)) * 1e3 / each;
+        let _ = writeln!(text, "| {name} | {rate:.3} | {p50:.0} | {p999:.0} | {ns:.1} |");
+    }
+    text
+}
+
+/// The part of the page.
+fn part(
+    plan: &Plan,
+    machine: &str,
+    groups: &[Group],
+    noticed: &[Noticed],
+    in_process: &[(&str, [Vec<f64>; 2])],
+) -> String {
+    let mut text = include_str!("ranges.md").to_owned();
+    let _ = writeln!(
+        text,
+        "\n{machine}; {} rounds of {} ms each; medians, and in brackets the range.",
+        plan.rounds, plan.turn_ms
+    );
+    let _ = writeln!(text, "\n{}", ratios(groups));
+    for group in groups {
+        let _ = writeln!(text, "### {}\n\n{}", group.title, table(group));
+    }
+    let _ =
+        writeln!(text, "### In process\n\n| ns of the processor a number | 1 thread | 2 threads |\n|---|---:|---:|");
+    for (name, [one, two]) in in_process {
+        let _ = writeln!(text, "| {name} | {:.2} | {:.2} |", ratio(one).0, ratio(two).0);
+    }
+    let _ = writeln!(
+        text,
+        "\n### A new segment while the load goes on\n\n{} requests a second, due whatever the agent does, for {:.0} s; a latency counts \
+         from when its request was due.\n\n| | p50 us | p99 us | p999 us | slowest, us |\n|---|---:|---:|---:|---:|",
+        steady::RATE,
+        plan.steady.as_secs_f64()
+    );
+    for one in noticed {
+        let of = |figure: fn(&Figures) -> f64| median(one.runs.iter().map(figure));
+        let (p50, p99, max) = (of(|run| run.latency.p50), of(|run| run.latency.p99), of(|run| run.latency.max));
+        let _ = writeln!(text, "| {} | {p50:.0} | {p99:.0} | {:.0} | {max:.0} |", one.title, one.p999());
+    }
+    if let Some(folder) = plan.report.as_deref().and_then(Path::file_stem) {
+        let _ = writeln!(text, "\n![Latency over time]({}/{PLOT})", folder.to_string_lossy());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_is_measured() {
+        let server = ("127.0.0.1:1".parse().unwrap(), 1);
+        let targets = Targets { agent: server, agents: Vec::new(), redis: Some([server; 2]), first_keys: vec![0] };
+        let groups = groups(&targets);
+        let keys: Vec<&str> = groups.iter().flat_map(|group| &group.lanes).map(|lane| lane.key).collect();
+        for (ours, other) in PAIRS {
+            assert!(keys.contains(ours) && keys.contains(other), "{ours} {other}");
+        }
+        let different: std::collections::BTreeSet<_> = keys.iter().collect();
+        assert_eq!(different.len(), keys.len());
+    }
+}

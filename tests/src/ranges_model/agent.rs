@@ -1,0 +1,249 @@
+//! An agent that serves the section: the product's two cores, [`Allocator`] and [`SectionState`], and what is under way to it.
+//!
+//! Time is what its own clock says since now. An [`Allocator`] is made anew at each step, from answers that lead it to where this one is.
+
+use super::twins::Twin;
+use agent::sequence::{Allocator, HeldRange, Kept, SectionState, Standing, Taken};
+use common::lease::Generation;
+use common::namespace::GeneratorName;
+use common::parameters::{AgentId, SessionId};
+use common::rpc::lease::Refusal;
+use common::rpc::ranges::{HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised};
+use common::sequence::{Section, SequenceDefinition, ServedAt};
+use common::time::BootMs;
+
+/// `--sequence-lease`, in milliseconds.
+pub(super) const LEASE: i64 = 200;
+/// What the product's next owner waits, as [`Allocator`] says.
+const WAIT: i64 = LEASE * 103 / 100 + 1;
+const NOW: BootMs = BootMs(0);
+/// After the pause that follows a raise that failed: when it is asked again matters to nobody.
+const AFTER_PAUSE: BootMs = BootMs(1_000);
+/// The key whose numbers are given.
+const KEY: u32 = 7;
+
+/// A span in which the section is served, on this agent's clock: now is 0, what is over is 0 too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Served {
+    g: u64,
+    since: i64,
+    until: i64,
+}
+
+/// An answer that lists the section, on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Listed {
+    g: u64,
+    /// How long ago its question was sent.
+    age: i64,
+}
+
+/// An agent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Agent {
+    pub(super) session: u8,
+    /// How many milliseconds its clock says pass in a hundred.
+    rate: i64,
+    served: Option<Served>,
+    pub(super) section: Option<SectionState>,
+    listed: Option<Listed>,
+    /// What is wanted of a master, for which owner.
+    pub(super) wants: Option<(u64, RaiseTo)>,
+    /// A master's answer to that, on its way.
+    raised: Option<(u64, Result<Raised, NotRaised>)>,
+}
+
+/// What an agent goes by.
+pub(super) struct Rules<'a> {
+    pub(super) name: &'a GeneratorName,
+    pub(super) section: Section,
+    pub(super) definition: &'a SequenceDefinition,
+    /// Whether it looks at its clock at all: that none is given twice must not need it.
+    pub(super) any_clock: bool,
+    pub(super) twins: &'a [Twin],
+}
+
+impl Rules<'_> {
+    fn has(&self, twin: Twin) -> bool {
+        self.twins.contains(&twin)
+    }
+}
+
+impl Agent {
+    pub(super) fn new(session: u8, rate: i64) -> Self {
+        Self { session, rate, served: None, section: None, listed: None, wants: None, raised: None }
+    }
+
+    fn agent_id(&self) -> Option<AgentId> {
+        format!("a{}", self.session).parse().ok()
+    }
+
+    /// Its question for its sections.
+    pub(super) fn keep(&self) -> Option<KeepRequest> {
+        let address = ServedAt { http: "a:1".to_owned(), rpc: "a:2".to_owned() };
+        Some(KeepRequest {
+            agent_id: self.agent_id()?,
+            session: SessionId(self.session.into()),
+            cluster: None,
+            address,
+            sets: vec!["default".parse().ok()?],
+            memory: 1 << 40,
+            used: 0,
+            per_second: 0,
+            leaves: false,
+        })
+    }
+
+    /// A master answers that. What was on its way before is lost.
+    pub(super) fn kept(&mut self, rules: &Rules<'_>, reply: &Result<KeepReply, Refusal>) {
+        let sections = reply.iter().flat_map(|reply| &reply.sections);
+        let mut of_it =
+            sections.filter(|held| held.name == *rules.name && held.from <= rules.section && rules.section < held.to);
+        if let Some(held) = of_it.next() {
+            self.listed = Some(Listed { g: held.g.0, age: 0 });
+        }
+        self.forget_old_answers(rules);
+    }
+
+    /// An answer that would change nothing will not later either: what it is compared with grows old as fast.
+    fn forget_old_answers(&mut self, rules: &Rules<'_>) {
+        let mut later = self.clone();
+        if later.listed.is_some() && later.hear(rules).is_some() && later.served == self.served {
+            self.listed = None;
+        }
+    }
+
+    fn reply(&self, rules: &Rules<'_>, g: u64) -> KeepReply {
+        let (from, to) = (rules.section, Section(rules.section.0 + 1));
+        let sections = vec![HeldSections { name: rules.name.clone(), from, to, g: Generation(g) }];
+        KeepReply { lease_ms: LEASE as u32, sections }
+    }
+
+    fn allocator(&self, rules: &Rules<'_>) -> Option<Allocator> {
+        let mut allocator = Allocator::new(1, NOW);
+        if let Some(Served { g, since, until }) = self.served {
+            let received = BootMs(if g == 1 { since } else { since - WAIT });
+            let kept = Kept { sent: BootMs(until - LEASE), received, reply: self.reply(rules, g) };
+            allocator.handle(received, 0, &kept).ok()?;
+        }
+        Some(allocator)
+    }
+
+    /// The answer arrives.
+    pub(super) fn hear(&mut self, rules: &Rules<'_>) -> Option<()> {
+        let Listed { g, age } = self.listed.take()?;
+        let mut allocator = self.allocator(rules)?;
+        let before = self.served;
+        let sent = BootMs(if rules.has(Twin::LeaseFromReceipt) { 0 } else { -age });
+        allocator.handle(NOW, 0, &Kept { sent, received: NOW, reply: self.reply(rules, g) }).ok()?;
+        let range = allocator.held(rules.name)?.ranges().next().copied()?;
+        let HeldRange { g, since, until, .. } = range;
+        let mut since = since.0;
+        if before.is_none_or(|before| before.g != g.0) {
+            if rules.has(Twin::NoWait) {
+                since = 0;
+            }
+            if rules.has(Twin::WaitOfALease) {
+                since = since.min(LEASE + 1);
+            }
+        }
+        self.served = Some(Served { g: g.0, since, until: until.0 }.plain(rules));
+        Some(())
+    }
+
+    /// A tick of true time passes: a hundred milliseconds.
+    pub(super) fn pass(&mut self, rules: &Rules<'_>) {
+        let rate = self.rate;
+        self.served =
+            self.served.map(|it| Served { since: it.since - rate, until: it.until - rate, ..it }.plain(rules));
+        self.listed = self.listed.map(|it| Listed { age: (it.age + rate).min(LEASE), ..it });
+        self.forget_old_answers(rules);
+    }
+
+    /// How it stands to the section now, by the product's own word.
+    fn standing(&self, rules: &Rules<'_>) -> Option<Generation> {
+        let Served { g, since, until } = self.served?;
+        if rules.any_clock {
+            return Some(Generation(g));
+        }
+        let until = if rules.has(Twin::ServesPastItsLease) { i64::MAX } else { until };
+        let (from, to) = (rules.section.0, rules.section.0 + 1);
+        let range = HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until) };
+        match range.standing(NOW) {
+            Standing::Served(g) => Some(g),
+            Standing::NotOurs | Standing::From(_) | Standing::Over(_) => None,
+        }
+    }
+
+    /// Somebody asks for the key's next number: the clock is read, and the number taken.
+    pub(super) fn give(&mut self, rules: &Rules<'_>) -> Option<u64> {
+        let g = self.standing(rules)?;
+        let begins = self.section.is_none();
+        let section = self.section.get_or_insert_with(|| SectionState::new(rules.definition, g, 0));
+        let changes = section.g() < g;
+        if changes {
+            section.own(g);
+            self.wants = None;
+        }
+        if begins || changes {
+            // As if it had paused just now: when it asks again matters to nobody, and all states are alike in it.
+            section.failed(section.g(), NOW);
+        }
+        let taken = section.take(rules.definition, KEY, 1, true, NOW);
+        if let Some(to) = section.want(AFTER_PAUSE) {
+            self.wants = Some((section.g().0, to));
+        }
+        match taken {
+            Taken::From(number) => Some(number),
+            Taken::Wait | Taken::Ended | Taken::Full => None,
+        }
+    }
+
+    /// Its question for a higher bound, if it has one.
+    pub(super) fn raise(&self, rules: &Rules<'_>) -> Option<RaiseRequest> {
+        let (g, to) = self.wants?;
+        let raise = Raise { name: rules.name.clone(), section: rules.section, g: Generation(g), to };
+        let (agent_id, session) = (self.agent_id()?, SessionId(self.session.into()));
+        Some(RaiseRequest { agent_id, session, cluster: None, raises: vec![raise] })
+    }
+
+    /// A master answers that.
+    pub(super) fn was_raised(&mut self, reply: &Result<Vec<Result<Raised, NotRaised>>, Refusal>) -> Option<()> {
+        let answer = *reply.as_ref().ok()?.first()?;
+        let (g, _) = self.wants.take()?;
+        self.raised = Some((g, answer));
+        Some(())
+    }
+
+    /// The answer arrives; `lost`: it does not, and the question ends.
+    pub(super) fn hear_raised(&mut self, rules: &Rules<'_>, lost: bool) -> Option<()> {
+        let (g, answer) = self.raised.take()?;
+        let section = self.section.as_mut()?;
+        match lost {
+            true => section.failed(Generation(g), NOW),
+            false => section.raised(rules.definition, Generation(g), answer, NOW),
+        }
+        Some(())
+    }
+
+    /// Its process ends and starts again as the same session, which remembers nothing; or as another one.
+    #[must_use]
+    pub(super) fn started(&self, session: u8) -> Self {
+        Self::new(session, self.rate)
+    }
+
+    /// Whether it gave `number`, which is the highest so far, as an owner after another one.
+    pub(super) fn gave_after_another(&self, number: u64) -> bool {
+        let Some(mut section) = self.section.clone() else { return false };
+        let gave = section.current(KEY, NOW) == Some(number) && !section.is_empty();
+        gave && section.g() > Generation(1)
+    }
+}
+
+impl Served {
+    /// What is over is over.
+    fn plain(self, rules: &Rules<'_>) -> Self {
+        let (since, until) = if rules.any_clock { (0, 0) } else { (self.since.max(0), self.until.max(0)) };
+        Self { since, until, ..self }
+    }
+}

@@ -1,0 +1,217 @@
+//! What a master's disk holds of axes and sections, and of who it is: all that survives a crash.
+
+use common::calendar::UtcOffset;
+use common::lease::Caution;
+use common::namespace::GeneratorName;
+use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
+use common::rpc::peer::Life;
+use common::segment::{MasterRun, Span};
+use common::sequence::{SectionKey, SectionRecord};
+use common::setting::{Setting, SettingKey, SettingValue};
+use common::time::{DAY_MS, WallMs};
+use master::lease::{Identity, Lives, Loaded, PeerObservations, Unproven, Write};
+use master::ledger::Ledger;
+use std::collections::BTreeMap;
+
+/// How long leases are; nothing here looks at it.
+const LEASE_DAYS: u8 = 7;
+/// Until when a master lets the other one go on alone: for ever, as nothing of axes and sections ends with it.
+const PERMITTED: WallMs = WallMs(10_000 * DAY_MS);
+
+/// It.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Disk {
+    pub(super) identity: Identity,
+    pub(super) observed: PeerObservations,
+    pub(super) lives: Lives,
+    pub(super) settings: BTreeMap<SettingKey, Setting>,
+    pub(super) setting_preps: BTreeMap<SettingKey, Setting>,
+    pub(super) run: Option<MasterRun>,
+    pub(super) cursors: BTreeMap<GeneratorName, (MasterRun, Vec<Span>)>,
+    /// Each with what the other master holds of it. In memory that may be more than on disk.
+    pub(super) sections: BTreeMap<SectionKey, (SectionRecord, u64)>,
+    pub(super) section_preps: BTreeMap<SectionKey, SectionRecord>,
+    pub(super) sections_cut: bool,
+}
+
+/// The parameters of every cluster here.
+pub(super) fn parameters() -> anyhow::Result<ClusterParameters> {
+    Ok(ClusterParameters::new(LEASE_DAYS, UtcOffset::default(), 31)?)
+}
+
+impl Disk {
+    /// That of a master that has met the other one in the first start of both, and knows one name.
+    pub(super) fn first(master: MasterId, parameters: ClusterParameters, name: Setting) -> Self {
+        let identity = Identity {
+            master,
+            cluster: Some(ClusterId(1)),
+            epoch: Some(EpochId(1)),
+            pair_epoch: 1,
+            former: Vec::new(),
+            paired: true,
+            parameters,
+            awaiting: None,
+        };
+        let life = |id: MasterId| Life { start: 1, mark: u64::from(id.number()) - 1 };
+        let lives = Lives { own: vec![life(master)], peer: Some(life(master.other())), ..Lives::default() };
+        Self {
+            identity,
+            observed: permitted(),
+            lives,
+            settings: BTreeMap::from([(name.key.clone(), name)]),
+            setting_preps: BTreeMap::new(),
+            run: Some(MasterRun(u128::from(master.number()) - 1)),
+            cursors: BTreeMap::new(),
+            sections: BTreeMap::new(),
+            section_preps: BTreeMap::new(),
+            sections_cut: false,
+        }
+    }
+
+    /// That of a replacement, before its first start.
+    pub(super) fn of_replacement(identity: Identity) -> Self {
+        Self {
+            identity,
+            observed: PeerObservations::default(),
+            lives: Lives::default(),
+            settings: BTreeMap::new(),
+            setting_preps: BTreeMap::new(),
+            run: None,
+            cursors: BTreeMap::new(),
+            sections: BTreeMap::new(),
+            section_preps: BTreeMap::new(),
+            sections_cut: false,
+        }
+    }
+
+    pub(super) fn id(&self) -> MasterId {
+        self.identity.master
+    }
+
+    /// Whether it was opened without proof, and has not met the other one since.
+    pub(super) fn unmet(&self) -> bool {
+        self.lives.unproven
+    }
+
+    /// A disk of the other master of this pairing, in the life that is believed here: for messages in its name.
+    pub(super) fn of_other(&self) -> Self {
+        let identity = Identity { master: self.id().other(), ..self.identity.clone() };
+        let lives =
+            Lives { own: self.lives.peer.into_iter().collect(), peer: Some(self.lives.present()), ..Lives::default() };
+        Self { identity, lives, ..self.clone() }
+    }
+
+    pub(super) fn loaded(&self) -> Loaded {
+        Loaded {
+            identity: self.identity.clone(),
+            lsn: 0,
+            permit_out: Some(PERMITTED),
+            observed: self.observed,
+            lives: self.lives.clone(),
+            proven: if self.unmet() { Err(Unproven::NotMetSince) } else { Ok(()) },
+            caution: Caution::default(),
+            leases: Vec::new(),
+            preps: Vec::new(),
+            settings: self.settings.values().cloned().collect(),
+            setting_preps: self.setting_preps.values().cloned().collect(),
+            run: self.run,
+            cursors: self.cursors.iter().map(|(name, (run, spans))| (*run, name.clone(), spans.clone())).collect(),
+            sections: self.sections.values().cloned().collect(),
+            section_preps: self.section_preps.values().cloned().collect(),
+            sections_cut: self.sections_cut,
+            logins: Vec::new(),
+        }
+    }
+
+    pub(super) fn apply(&mut self, writes: &[Write]) {
+        for write in writes {
+            match write {
+                Write::Identity(identity) => self.identity = identity.clone(),
+                Write::PeerObservations(observed) => {
+                    let PeerObservations { permit_in, rolled_back, .. } = *observed;
+                    self.observed = PeerObservations { permit_in, rolled_back, ..PeerObservations::default() };
+                }
+                Write::Lives(lives) => self.lives = lives.clone(),
+                Write::Setting(setting) => drop(self.settings.insert(setting.key.clone(), setting.clone())),
+                Write::SettingPrep(prep) => drop(self.setting_preps.insert(prep.key.clone(), prep.clone())),
+                Write::DropSettingPrep(key) => drop(self.setting_preps.remove(key)),
+                Write::Run(run) => self.run = *run,
+                Write::Cursor { name, spans, .. } if spans.is_empty() => drop(self.cursors.remove(name)),
+                Write::Cursor { run, name, spans } => {
+                    self.cursors.insert(name.clone(), (*run, spans.clone()));
+                }
+                Write::Section(record, peer_has) => {
+                    self.sections.insert(record.key.clone(), (record.clone(), *peer_has));
+                }
+                Write::SectionPrep(prep) => drop(self.section_preps.insert(prep.key.clone(), prep.clone())),
+                Write::DropSectionPrep(key) => drop(self.section_preps.remove(key)),
+                Write::SectionsCut(cut) => self.sections_cut = *cut,
+                // No leases here, and what only makes a master more careful, or is for people, decides nothing.
+                Write::Lease(..)
+                | Write::Prep(_)
+                | Write::DropPrep(_)
+                | Write::PermitOut(_)
+                | Write::Caution(_)
+                | Write::Audit(_)
+                | Write::Login(..) => {}
+            }
+        }
+    }
+
+    /// The first thing that a running ledger knows otherwise than this disk: it would be believed and not survive.
+    pub(super) fn differs_from(&self, ledger: &Ledger) -> Option<&'static str> {
+        let cursors = || self.cursors.iter().filter(|(_, (run, _))| *run == ledger.run());
+        let left = ledger.cursors().iter().filter(|(_, cursor)| !cursor.spans().is_empty());
+        let differs = [
+            ("identity", ledger.identity() != &self.identity),
+            ("starts", ledger.lives() != &self.lives),
+            ("run", Some(ledger.run()) != self.run),
+            ("settings", !ledger.settings_table().all().eq(self.settings.values())),
+            ("proposals of settings", !ledger.settings_table().preps().eq(self.setting_preps.values())),
+            (
+                "cursors",
+                !left
+                    .map(|(name, cursor)| (name, cursor.spans()))
+                    .eq(cursors().map(|(name, (_, spans))| (name, &**spans))),
+            ),
+            (
+                "sections",
+                !ledger
+                    .sections()
+                    .all()
+                    .map(|(key, held)| held.record(key))
+                    .eq(self.sections.values().map(|it| it.0.clone())),
+            ),
+            ("proposals of sections", !ledger.sections().preps().eq(self.section_preps.values().cloned())),
+        ];
+        differs.into_iter().find(|(_, differs)| *differs).map(|(what, _)| what)
+    }
+
+    /// What the other master said that it holds, as the running ledger believes it.
+    pub(super) fn note_peer_has(&mut self, ledger: &Ledger) {
+        for (key, held) in ledger.sections().all() {
+            if let Some((_, peer_has)) = self.sections.get_mut(&key) {
+                *peer_has = held.peer_has;
+            }
+        }
+    }
+
+    /// How the axis stands here; `None` before anything of it was granted.
+    pub(super) fn axis(&self) -> Option<common::segment::Axis> {
+        self.settings.values().find_map(|setting| match &setting.value {
+            SettingValue::Axis(axis) => Some(**axis),
+            _ => None,
+        })
+    }
+
+    /// What the present run may still grant.
+    pub(super) fn spans(&self) -> impl Iterator<Item = Span> {
+        let own = self.cursors.values().filter(|(run, _)| Some(*run) == self.run);
+        own.flat_map(|(_, spans)| spans.iter().copied())
+    }
+}
+
+/// The other master lets this one go on alone, as it does with its first heartbeat.
+pub(super) fn permitted() -> PeerObservations {
+    PeerObservations { permit_in: Some(PERMITTED), ..PeerObservations::default() }
+}

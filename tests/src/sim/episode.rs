@@ -1,0 +1,277 @@
+//! Episodes: some minutes in which masters beat every second, allocators keep their sections and clients want numbers of keys, while
+//! more goes wrong than in all the days around, and for shorter.
+
+use super::master::{Asker, slot};
+use super::net::Node;
+use super::oracle::Oracle;
+use super::sections::{LEASE, Question};
+use super::swarm::Theme;
+use super::world::{Event, World};
+use common::audit::Actor;
+use common::lease::Generation;
+use common::sequence::{Section, SectionKey, SectionRecord};
+use common::time::{DAY_MS, HOUR_MS};
+use master::lease::{Event as LedgerEvent, Write};
+use std::collections::BTreeMap;
+
+/// How long one lasts.
+const SPAN: (i64, i64) = (15_000, 150_000);
+/// How much longer it lasts where a master is about to be replaced.
+const LONGER: i64 = 60_000;
+/// The last one, in which nothing goes wrong: long enough for owners that are gone to be noticed, and for new ones to wait.
+const LAST: i64 = 90_000;
+/// In its second half whatever is to be served is.
+const SETTLED: i64 = LAST / 2;
+/// Between two questions of clients.
+const ASKED: (i64, i64) = (30, 600);
+/// Between two things that go wrong, or are wanted by operators.
+const SUDDEN: (i64, i64) = (500, 30_000);
+/// Numbers that one question wants at most.
+const BATCH_MAX: i64 = 40;
+/// How long a question waits.
+const PATIENCE: i64 = LEASE * 3 / 2;
+/// Sections that clients ask for, and keys of each.
+pub const SECTIONS: u32 = 3;
+const KEYS: u32 = 2;
+/// An order that was lost is excused for so long after the last answer that led to it: its lease, questions that wait, and processes
+/// that are stopped.
+const EXCUSED: i64 = 12 * LEASE;
+
+/// What must hold of the numbers of keys.
+#[derive(Default)]
+pub struct Sequences {
+    /// How far a master's disk held bounds.
+    durable: BTreeMap<Section, u64>,
+    /// The newest record of each section that any master had.
+    newest: BTreeMap<Section, SectionRecord>,
+    /// Numbers that were given, by section and key.
+    given: BTreeMap<(Section, u32), BTreeMap<u64, u64>>,
+    /// The greatest of each.
+    greatest: BTreeMap<(Section, u32), u64>,
+    /// When each section was served last.
+    served: BTreeMap<Section, i64>,
+    /// Numbers.
+    pub numbers: u64,
+}
+
+impl Oracle {
+    /// A master's disk holds these.
+    pub fn sections_recorded(&mut self, writes: &[Write]) {
+        for write in writes {
+            if let Write::Section(record, _) = write {
+                self.section_recorded(record);
+            }
+        }
+    }
+
+    fn section_recorded(&mut self, record: &SectionRecord) {
+        let durable = self.sequences.durable.entry(record.key.section).or_default();
+        *durable = record.max_seq.max(*durable);
+        let newest = self.sequences.newest.entry(record.key.section).or_insert_with(|| record.clone());
+        if record.g > newest.g {
+            *newest = record.clone();
+        }
+    }
+
+    /// The sections as whoever knows all of them would have them, after both masters have forgotten.
+    pub fn sections(&self) -> Vec<SectionRecord> {
+        let bound =
+            |record: &SectionRecord| self.sequences.durable.get(&record.key.section).copied().unwrap_or_default();
+        self.sequences
+            .newest
+            .values()
+            .map(|record| SectionRecord { max_seq: bound(record), ..record.clone() })
+            .collect()
+    }
+
+    /// Numbers reach a client: each once, in order, and below a bound that was durable before.
+    fn key_given(&mut self, question: &Question, first: u64, by: &str, excused: bool, t: i64) {
+        let Question { section, key, n, floor, .. } = *question;
+        let last = first + u64::from(n) - 1;
+        let sequences = &mut self.sequences;
+        sequences.numbers += u64::from(n);
+        sequences.served.insert(section, t);
+        let durable = sequences.durable.get(&section).copied().unwrap_or_default();
+        let greatest = sequences.greatest.entry((section, key)).or_default();
+        *greatest = last.max(*greatest);
+        let twice = super::numbers::add(sequences.given.entry((section, key)).or_default(), first, last + 1);
+        let what = || format!("{first} to {last} of key {key} of section {} by {by}", section.0);
+        if twice > 0 {
+            self.duplicates += twice;
+            self.violated(|| format!("{}: {twice} of them were given before", what()));
+        }
+        if last > durable {
+            self.violated(|| format!("I14 {}: above {durable}, all that was durable", what()));
+        }
+        if first <= floor && !excused {
+            self.disorder += 1;
+            self.violated(|| format!("I16 {}: {floor} was answered before it was asked", what()));
+        }
+    }
+}
+
+impl World {
+    /// An episode begins, and another one comes later.
+    pub(super) fn on_episode(&mut self) {
+        if self.healed || self.swarm.ranges.sequences.is_none() {
+            return;
+        }
+        let days = if self.swarm.theme == Theme::Ranges { (HOUR_MS, 2 * DAY_MS) } else { (DAY_MS, 14 * DAY_MS) };
+        let gap = self.rng.range(days.0, days.1);
+        self.after(gap, Event::Episode);
+        let up = self.current.iter().any(|m| self.masters[*m].ledger.is_some());
+        if up && self.t >= self.calm_until {
+            let span = self.rng.range(SPAN.0, SPAN.1);
+            self.begin_episode(span);
+        }
+    }
+
+    fn begin_episode(&mut self, span: i64) {
+        self.tell(|| format!("an episode of {span} ms"));
+        if self.t >= self.episode_until {
+            self.after(1, Event::Client);
+            let pause = self.rng.range(SUDDEN.0, SUDDEN.1);
+            self.after(pause, Event::Sudden);
+        }
+        self.episode_until = self.t + span;
+        self.busy(span);
+        for h in 0..self.hosts.len() {
+            self.join_episode(h);
+        }
+    }
+
+    /// Something has begun that takes longer.
+    pub(super) fn lengthen_episode(&mut self) {
+        self.episode_until += LONGER;
+        self.busy(self.episode_until - self.t);
+    }
+
+    /// A process keeps its sections as long as an episode lasts.
+    pub(super) fn join_episode(&mut self, h: usize) {
+        let wait = self.rng.range(1, LEASE / 3);
+        let host = &self.hosts[h];
+        if self.t < self.episode_until && host.proc.as_ref().is_some_and(|proc| proc.keys.is_some()) {
+            let life = host.life;
+            self.after(wait, Event::Keeping(h, life));
+        }
+    }
+
+    /// A client wants a number.
+    pub(super) fn on_client(&mut self) {
+        if self.t >= self.episode_until {
+            return;
+        }
+        let gap = self.rng.range(ASKED.0, ASKED.1);
+        self.after(gap, Event::Client);
+        let (section, key) = (Section(self.rng.below(SECTIONS as usize) as u32), self.rng.below(KEYS as usize) as u32);
+        let any = self.rng.below(self.swarm.ranges.allocators.min(self.hosts.len()));
+        let knows = self.rng.chance(0.7);
+        let h = self.who_serves(section).filter(|_| knows).unwrap_or(any);
+        let floor = self.oracle.sequences.greatest.get(&(section, key)).copied().unwrap_or_default();
+        let until = self.t + PATIENCE;
+        let n = if self.rng.chance(0.3) { self.rng.magnitude(1, BATCH_MAX) as u32 } else { 1 };
+        let question = Box::new(Question { section, key, n, floor, until, passed: false, found: None });
+        let (delay, life) = (self.latency(), self.hosts[h].life);
+        self.after(delay, Event::Question(h, life, question));
+    }
+
+    pub(super) fn number_given(&mut self, question: &Question, number: u64, h: usize, g: Generation) {
+        let (t, excused) = (self.t, self.t < self.excused_until);
+        let by = format!("agent {h} as owner {}", g.0);
+        self.tell(|| format!("{number} of key {} of section {} by {by}", question.key, question.section.0));
+        self.oracle.key_given(question, number, &by, excused, t);
+    }
+
+    /// A master answers an allocator. One that was replaced, and lives, is believed by whoever reaches it alone: then numbers are not in order.
+    pub(super) fn lists_sections(&mut self, m: usize) {
+        if !self.current.contains(&m) && !self.masters[m].cut_off {
+            self.excused_until = self.t + EXCUSED;
+        }
+    }
+
+    /// Generations begin again: who remembers later ones serves beside the new owners.
+    pub(super) fn excuse_order(&mut self, span: i64) {
+        self.excused_until = self.excused_until.max(self.t + span + EXCUSED);
+    }
+
+    /// Something goes wrong within an episode, or an operator moves a section.
+    pub(super) fn on_sudden(&mut self) {
+        if self.healed || self.t >= self.episode_until {
+            return;
+        }
+        let gap = self.rng.range(SUDDEN.0, SUDDEN.1);
+        self.after(gap, Event::Sudden);
+        match self.rng.below(6) {
+            0 | 1 => self.move_section(),
+            5 => self.lose_what_is_unheard(),
+            2 => {
+                let h = self.rng.below(self.swarm.ranges.allocators.min(self.hosts.len()));
+                let span = self.rng.magnitude(300, 3 * LEASE);
+                self.hosts[h].paused_until = self.hosts[h].paused_until.max(self.t + span);
+            }
+            _ if self.t >= self.calm_until => self.inflict_one(),
+            _ => {}
+        }
+    }
+
+    /// A master is not heard any more, goes on alone for a while, and is lost or put back to what it was; and whoever served by its word dies
+    /// before it could show anybody else how far it went.
+    fn lose_what_is_unheard(&mut self) {
+        let m = self.current[self.rng.below(2)];
+        let other = self.current[slot(self.masters[m].id.other())];
+        if !self.may_replace(m) || self.t < self.calm_until {
+            return;
+        }
+        let master = &mut self.masters[m];
+        let Some((ledger, store)) = master.ledger.as_ref().zip(master.store.as_mut()) else { return };
+        let backup = (ledger.lsn(), store.snapshot());
+        let span = self.rng.range(500, 4 * LEASE);
+        self.lengthen_episode();
+        self.net.cut(Node::Master(m), Node::Master(other), self.t, self.t + span + LEASE);
+        if self.rng.chance(0.5) {
+            self.masters[m].backup = Some(backup);
+            self.after(span, Event::PutBack(m));
+        } else {
+            let zombie = self.zombie_comes();
+            self.after(span, Event::DeclareLost { lost: m, zombie });
+        }
+        for h in 0..self.swarm.ranges.allocators.min(self.hosts.len()) {
+            if self.rng.chance(0.5) {
+                self.after(span - 1, Event::Kill(h));
+            }
+        }
+    }
+
+    fn move_section(&mut self) {
+        let Some(namespace) = &self.swarm.ranges.sequences else { return };
+        let key =
+            SectionKey { name: namespace.name().clone(), section: Section(self.rng.below(SECTIONS as usize) as u32) };
+        let to = self.hosts[self.rng.below(self.swarm.ranges.allocators.min(self.hosts.len()))].id.clone();
+        let m = self.current[self.rng.below(2)];
+        if self.masters[m].paused_until > self.t {
+            return;
+        }
+        let id = self.masters[m].draw();
+        self.masters[m].wait(id, Asker::Operator);
+        self.tell(|| format!("master {m} is to move {key} to {to}"));
+        self.step(m, LedgerEvent::MoveSection { id, key, to, actor: Actor::new("operator", "") });
+    }
+
+    /// After everything was healed: an episode in which each section has to be served.
+    pub(super) fn serve_all_sections(&mut self) -> Vec<String> {
+        if self.swarm.ranges.sequences.is_none() || self.oracle.violations > 0 {
+            return Vec::new();
+        }
+        let began = self.t;
+        self.begin_episode(LAST);
+        self.run(began + LAST + 1_000);
+        let served = |section: &u32| {
+            self.oracle.sequences.served.get(&Section(*section)).is_some_and(|at| *at >= began + SETTLED)
+        };
+        if self.oracle.violations > 0 {
+            return Vec::new();
+        }
+        let left: Vec<u32> = (0..SECTIONS).filter(|section| !served(section)).collect();
+        left.into_iter().map(|section| format!("stuck: section {section} is served by nobody")).collect()
+    }
+}

@@ -1,0 +1,398 @@
+//! Sequences in the hands of agents: the product's allocator and sections, driven as the product's tasks drive them.
+//!
+//! A lease of sections is seconds long and a simulation months, so allocators keep sections only in episodes ([`super::episode`]). All
+//! answers reach the cores, however late and often. A process that is stopped may be so with questions in its socket, or between reading its
+//! clock and taking a number; its clock may be a hundredth too fast or too slow.
+
+use super::host::Host;
+use super::master::Answered;
+use super::mutation::{Mutation, Mutations};
+use super::world::{Call, Caller, Event, Task, World};
+use agent::sequence::{Allocator, Held, Kept, SectionState, Standing, Taken};
+use common::lease::Generation;
+use common::namespace::{GeneratorName, Namespace};
+use common::parameters::SessionId;
+use common::rpc::ranges::{KeepRequest, NotRaised, Raise, RaiseRequest, Raised, RoutesRequest};
+use common::sequence::{Section, SequenceDefinition, ServedAt};
+use common::time::BootMs;
+use master::lease::Reply;
+use std::collections::BTreeMap;
+
+/// How long an allocator serves after it asked, in milliseconds: the product's default.
+pub const LEASE: i64 = 5_000;
+/// A question that waits is looked at again that often.
+const LOOK: i64 = 100;
+/// How often the routes of a section are asked for while questions wait for it.
+const ROUTES_EVERY: i64 = 500;
+/// Calls for bounds of which late answers are still told apart.
+const ASKED_MAX: usize = 64;
+/// How often a process is stopped between reading its clock and taking a number.
+const STOPS: f64 = 0.02;
+
+/// A client's question for the next number of a key.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Of which section.
+    pub section: Section,
+    /// Which of its keys.
+    pub key: u32,
+    /// How many numbers.
+    pub n: u32,
+    /// The greatest number of the key that somebody had before this was asked.
+    pub floor: u64,
+    /// Until when somebody waits for the answer.
+    pub until: i64,
+    /// Whether it was passed on already.
+    pub passed: bool,
+    /// As whose owner the process found itself when it read the clock, if it was stopped then.
+    pub found: Option<Generation>,
+}
+
+/// What an agent's process has of sequences.
+pub struct Keys {
+    session: SessionId,
+    name: GeneratorName,
+    definition: SequenceDefinition,
+    allocator: Allocator,
+    sections: BTreeMap<Section, SectionState>,
+    /// The call for bounds under way: its number, what is left of it, and how many masters are left.
+    raising: Option<(u64, Vec<Raise>, usize)>,
+    turn: usize,
+    /// What recent calls were about.
+    asked: BTreeMap<u64, Vec<Raise>>,
+    routes_asked: i64,
+    /// What was raised last, and for which owner; a mutation's only.
+    last: BTreeMap<Section, (Generation, Raised)>,
+}
+
+impl Keys {
+    /// Of a process that starts now: each is another session.
+    pub fn new(namespace: &Namespace, session: SessionId, turn: usize, now: BootMs) -> Option<Self> {
+        Some(Self {
+            session,
+            name: namespace.name().clone(),
+            definition: namespace.sequences()?.clone(),
+            allocator: Allocator::new(2, now),
+            sections: BTreeMap::new(),
+            raising: None,
+            turn,
+            asked: BTreeMap::new(),
+            routes_asked: 0,
+            last: BTreeMap::new(),
+        })
+    }
+
+    fn standing(&self, section: Section, now: BootMs, mutations: Mutations) -> Standing {
+        let held = self.allocator.held(&self.name);
+        let found = held.map_or(Standing::NotOurs, |held| held.standing(section, now));
+        let g =
+            |held: &Held| held.ranges().find(|range| (range.from..range.to).contains(&section.0)).map(|range| range.g);
+        match found {
+            Standing::From(_) if mutations.has(Mutation::NoWaitOfNextOwner) => {
+                held.and_then(g).map_or(found, Standing::Served)
+            }
+            Standing::Over(g) if mutations.has(Mutation::ServedPastSpan) => Standing::Served(g),
+            found => found,
+        }
+    }
+
+    /// Whether it serves a section, as it believes.
+    pub fn serves(&self, section: Section, now: BootMs, mutations: Mutations) -> bool {
+        matches!(self.standing(section, now, mutations), Standing::Served(_))
+    }
+
+    fn take(&mut self, question: &Question, g: Generation, now: BootMs, mutations: Mutations) -> Option<Taken> {
+        let definition = &self.definition;
+        let state = self.sections.entry(question.section).or_insert_with(|| SectionState::new(definition, g, 0));
+        if state.g() > g {
+            return None;
+        }
+        state.own(g);
+        if let Some((other, late)) = self.last.get(&question.section)
+            && mutations.has(Mutation::RaiseAnswerOfAnotherG)
+            && *other != g
+            && !state.is_loaded()
+        {
+            // The mutation: one that comes late counts for the owner that we are now.
+            state.raised(definition, g, Ok(*late), now);
+        }
+        Some(state.take(definition, question.key, question.n, true, now))
+    }
+
+    /// What masters are to be asked for now.
+    fn gather(&mut self, now: BootMs) -> Vec<Raise> {
+        let name = &self.name;
+        let wanted = self.sections.iter_mut().filter_map(|(section, state)| {
+            let (section, g, to) = (*section, state.g(), state.want(now)?);
+            Some(Raise { name: name.clone(), section, g, to })
+        });
+        wanted.collect()
+    }
+
+    fn failed(&mut self, raises: &[Raise], now: BootMs) {
+        for raise in raises {
+            if let Some(state) = self.sections.get_mut(&raise.section) {
+                state.failed(raise.g, now);
+            }
+        }
+    }
+
+    /// Takes answers in; what another master may answer otherwise is given back.
+    fn raised(&mut self, asked: &[Raise], answers: &[Result<Raised, NotRaised>], now: BootMs) -> Vec<Raise> {
+        let mut left = Vec::new();
+        for (raise, answer) in asked.iter().zip(answers) {
+            let Some(state) = self.sections.get_mut(&raise.section) else { continue };
+            if let Ok(raised) = answer {
+                self.last.insert(raise.section, (raise.g, *raised));
+            }
+            match answer {
+                Ok(_) | Err(NotRaised::UsedUp) => state.raised(&self.definition, raise.g, *answer, now),
+                Err(_) => left.push(raise.clone()),
+            }
+        }
+        left
+    }
+}
+
+impl Host {
+    /// Its machine's own clock, as sequences go by it.
+    pub(super) fn keys_now(&self, t: i64) -> BootMs {
+        BootMs((t - self.booted_at) * self.rate / 1_000)
+    }
+}
+
+impl World {
+    /// The next look of the tasks that keep sections.
+    pub(super) fn on_keeping(&mut self, h: usize, life: u32) {
+        let host = &self.hosts[h];
+        if host.life != life || host.retired || self.t >= self.episode_until {
+            return;
+        }
+        if host.paused_until > self.t {
+            return self.after(host.paused_until - self.t, Event::Keeping(h, life));
+        }
+        let now = host.keys_now(self.t);
+        let far_side = self.masters.len() > 2 && h % 2 == 1;
+        for at in 0..2 {
+            let Some(proc) = &mut self.hosts[h].proc else { return };
+            let Some(keys) = &mut proc.keys else { return };
+            if keys.allocator.next_keep(at).is_some_and(|next| next <= now) {
+                keys.allocator.asked(at, now);
+                let request = self.keep_request(h, false);
+                let target = self.at_address(at, far_side);
+                self.call_for(h, target, Task::Keep(at, now), request.map(Call::Keep));
+            }
+        }
+        let keys = self.hosts[h].proc.as_ref().and_then(|proc| proc.keys.as_ref());
+        let due = keys.and_then(|keys| keys.allocator.next_deadline()).map_or(LEASE, |due| (due - now).0);
+        self.after(due.max(10), Event::Keeping(h, life));
+    }
+
+    /// Who is reached at one of the two addresses: for some agents a former master that lives on.
+    fn at_address(&self, at: usize, far_side: bool) -> usize {
+        let id = self.masters[self.current[at]].id;
+        let former = self.address(at, far_side);
+        if self.masters[former].id == id { former } else { self.current[at] }
+    }
+
+    fn keep_request(&self, h: usize, leaves: bool) -> Option<KeepRequest> {
+        let host = &self.hosts[h];
+        let proc = host.proc.as_ref()?;
+        let keys = proc.keys.as_ref()?;
+        let address = ServedAt { http: format!("10.0.0.{h}:1"), rpc: format!("10.0.0.{h}:2") };
+        Some(KeepRequest {
+            agent_id: host.id.clone(),
+            session: keys.session,
+            cluster: proc.minter.membership().map(|(cluster, _)| cluster),
+            address,
+            sets: vec![keys.definition.set().clone()],
+            memory: 1 << 40,
+            used: 0,
+            per_second: 0,
+            leaves,
+        })
+    }
+
+    fn call_for(&mut self, h: usize, target: usize, task: Task, call: Option<Call>) -> u64 {
+        let life = self.hosts[h].life;
+        let (Some(proc), Some(call)) = (&mut self.hosts[h].proc, call) else { return 0 };
+        proc.rpc += 1;
+        let rpc = proc.rpc;
+        self.transmit(target, Caller { host: h, life, rpc, task }, call);
+        rpc
+    }
+
+    /// A process that is stopped properly says so, once.
+    pub(super) fn leave_sections(&mut self, h: usize) {
+        let life = self.hosts[h].life;
+        if self.t >= self.episode_until {
+            return;
+        }
+        for target in self.current {
+            if let Some(request) = self.keep_request(h, true) {
+                self.transmit(target, Caller { host: h, life, rpc: 0, task: Task::Routes }, Call::Keep(request));
+            }
+        }
+    }
+
+    /// A client's question reaches an agent, or is looked at again.
+    pub(super) fn on_question(&mut self, h: usize, life: u32, mut question: Box<Question>) {
+        let (t, mutations) = (self.t, self.mutations);
+        let host = &self.hosts[h];
+        if host.life != life || host.retired {
+            return;
+        }
+        if host.paused_until > t {
+            return self.after(host.paused_until - t, Event::Question(h, life, question));
+        }
+        let now = host.keys_now(t);
+        let Some(keys) = host.proc.as_ref().and_then(|proc| proc.keys.as_ref()) else { return };
+        let found = match question.found.take() {
+            Some(g) => Standing::Served(g),
+            None => keys.standing(question.section, now, mutations),
+        };
+        match found {
+            Standing::Served(_) if self.rng.chance(STOPS) && !self.healed => {
+                // Between the clock and the number.
+                if let Standing::Served(g) = found {
+                    question.found = Some(g);
+                }
+                let span = self.rng.magnitude(100, 3 * LEASE);
+                self.hosts[h].paused_until = t + span;
+                self.after(span + 1, Event::Question(h, life, question));
+            }
+            Standing::Served(g) => self.take_number(h, life, question, g),
+            Standing::From(_) => self.look_again(h, life, question),
+            Standing::Over(_) | Standing::NotOurs => self.pass_on(h, life, question),
+        }
+    }
+
+    fn take_number(&mut self, h: usize, life: u32, question: Box<Question>, g: Generation) {
+        let (now, mutations) = (self.hosts[h].keys_now(self.t), self.mutations);
+        let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
+        let taken = keys.take(&question, g, now, mutations);
+        if let Some(Taken::From(number)) = taken {
+            self.note(number);
+            self.number_given(&question, number, h, g);
+        } else if taken != Some(Taken::Ended) {
+            self.look_again(h, life, question);
+        }
+        self.raise_bounds(h);
+    }
+
+    fn look_again(&mut self, h: usize, life: u32, question: Box<Question>) {
+        if self.t < question.until {
+            self.after(LOOK, Event::Question(h, life, question));
+        }
+    }
+
+    /// Another agent serves it, as far as anybody knows; if nobody does, masters are asked to give it to somebody.
+    fn pass_on(&mut self, h: usize, life: u32, mut question: Box<Question>) {
+        let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
+        if self.t - keys.routes_asked >= ROUTES_EVERY {
+            keys.routes_asked = self.t;
+            let name = keys.name.clone();
+            let request = RoutesRequest { cluster: None, name, sections: vec![question.section], all_from: None };
+            let target = self.current[self.rng.below(2)];
+            self.call_for(h, target, Task::Routes, Some(Call::Routes(request)));
+        }
+        match self.who_serves(question.section).filter(|other| *other != h && !question.passed) {
+            Some(other) => {
+                question.passed = true;
+                let (delay, life) = (self.latency(), self.hosts[other].life);
+                self.after(delay, Event::Question(other, life, question));
+            }
+            None => self.look_again(h, life, question),
+        }
+    }
+
+    /// One of those agents that believe that they serve a section.
+    pub(super) fn who_serves(&mut self, section: Section) -> Option<usize> {
+        let serves = |host: &Host| {
+            let keys = host.proc.as_ref().and_then(|proc| proc.keys.as_ref());
+            keys.is_some_and(|keys| keys.serves(section, host.keys_now(self.t), self.mutations))
+        };
+        let all: Vec<usize> = (0..self.hosts.len()).filter(|h| serves(&self.hosts[*h])).collect();
+        (!all.is_empty()).then(|| all[self.rng.below(all.len())])
+    }
+
+    /// Asks for all bounds that are wanted, if no call is under way.
+    pub(super) fn raise_bounds(&mut self, h: usize) {
+        let life = self.hosts[h].life;
+        let now = self.hosts[h].keys_now(self.t);
+        let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
+        if keys.raising.is_some() {
+            return;
+        }
+        let raises = keys.gather(now);
+        if !raises.is_empty() {
+            self.send_raises(h, raises, 2);
+        } else if keys.sections.values().any(SectionState::wants) && self.t < self.episode_until {
+            self.after(LOOK, Event::Raising(h, life));
+        }
+    }
+
+    pub(super) fn on_raising(&mut self, h: usize, life: u32) {
+        if self.hosts[h].life == life && self.hosts[h].paused_until <= self.t {
+            self.raise_bounds(h);
+        }
+    }
+
+    fn send_raises(&mut self, h: usize, raises: Vec<Raise>, left: usize) {
+        let far_side = self.masters.len() > 2 && h % 2 == 1;
+        let id = self.hosts[h].id.clone();
+        let Some(proc) = &mut self.hosts[h].proc else { return };
+        let cluster = proc.minter.membership().map(|(cluster, _)| cluster);
+        let Some(keys) = &mut proc.keys else { return };
+        let (session, at) = (keys.session, keys.turn % 2);
+        let request = RaiseRequest { agent_id: id, session, cluster, raises: raises.clone() };
+        let target = self.at_address(at, far_side);
+        let rpc = self.call_for(h, target, Task::Raise, Some(Call::Raise(request)));
+        let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
+        keys.asked.insert(rpc, raises.clone());
+        if keys.asked.len() > ASKED_MAX {
+            keys.asked.pop_first();
+        }
+        keys.raising = Some((rpc, raises, left));
+    }
+
+    /// What masters say of sections.
+    pub(super) fn on_sections(&mut self, caller: Caller, reply: Option<Box<Answered>>) {
+        let h = caller.host;
+        let received = self.hosts[h].keys_now(self.t);
+        let late = self.mutations.has(Mutation::LateKeepBelieved);
+        let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
+        match (caller.task, reply.map(|reply| *reply)) {
+            (Task::Keep(at, sent), Some(Answered::Ledger(Reply::Keep(Ok(reply))))) => {
+                let sent = if late { received } else { sent };
+                let kept = keys.allocator.handle(received, at, &Kept { sent, received, reply });
+                if let Err(why) = kept {
+                    self.oracle.violated(|| format!("agent {h} is told nonsense of its sections: {why}"));
+                }
+            }
+            (Task::Keep(at, _), _) => keys.allocator.failed(at),
+            (Task::Raise, Some(Answered::Ledger(Reply::Raise(Ok(answers))))) => self.on_raised(caller, &answers),
+            (Task::Raise, _) => self.on_raised(caller, &[]),
+            _ => {}
+        }
+    }
+
+    fn on_raised(&mut self, caller: Caller, answers: &[Result<Raised, NotRaised>]) {
+        let h = caller.host;
+        let now = self.hosts[h].keys_now(self.t);
+        let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
+        let asked = keys.asked.get(&caller.rpc).cloned().unwrap_or_default();
+        let left = if answers.is_empty() { asked } else { keys.raised(&asked, answers, now) };
+        let Some((_, _, masters)) = keys.raising.take_if(|(rpc, _, _)| *rpc == caller.rpc) else { return };
+        if left.is_empty() {
+            return self.raise_bounds(h);
+        }
+        keys.turn += 1;
+        if masters > 1 {
+            return self.send_raises(h, left, masters - 1);
+        }
+        keys.failed(&left, now);
+        let life = caller.life;
+        self.after(LOOK, Event::Raising(h, life));
+    }
+}

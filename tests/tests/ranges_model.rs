@@ -1,0 +1,287 @@
+//! Two masters with one axis, and with one section and its agents, in every state they can come into, within bounds: nothing is granted or
+//! given twice, and numbers come in order; and without one of the mechanisms, something is. The counts of states are asserted, so that a
+//! model that has lost half of what can happen is noticed. `scripts/model.sh` goes further.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use common::parameters::MasterId::{self, One, Two};
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Instant;
+use tests::ranges_model::Twin::{self, *};
+use tests::ranges_model::{Axes, AxisBounds, BOUNDED, Befalls, ONCE, ORDERED, SectionBounds, Sections, UNIQUE};
+
+/// All states of `model`, and what holds in them, and can be reached.
+fn exhaust<M>(name: &str, model: M) -> usize
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
+    M::Action: Clone + Debug + PartialEq,
+{
+    let began = Instant::now();
+    let checker = model.checker().threads(2).spawn_bfs().join();
+    let (states, steps, depth) = (checker.unique_state_count(), checker.state_count(), checker.max_depth());
+    println!("{name}: {states} states, {steps} steps, depth {depth}, {:.1?}, {}", began.elapsed(), memory());
+    let found = checker.discoveries();
+    for what in checker.model().properties() {
+        let path = found.get(what.name).map(|path| path.clone().into_actions());
+        match what.expectation {
+            Expectation::Sometimes => assert!(path.is_some(), "{name}: never: {}", what.name),
+            _ => assert!(path.is_none(), "{name}: {}: {path:#?}", what.name),
+        }
+    }
+    states
+}
+
+/// The first property that does not hold, and how many steps lead there.
+fn violation<M>(name: &str, model: M) -> Option<(&'static str, usize)>
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
+    M::Action: Clone + Debug + PartialEq,
+{
+    let began = Instant::now();
+    let checker = model.checker().threads(2).finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let path = checker.discoveries().into_iter().next().map(|(what, path)| (what, path.into_actions()));
+    let found = path.as_ref().map(|(what, path)| (*what, path.len()));
+    println!("{name}: {found:?}, {} states, {:.1?}, {}", checker.unique_state_count(), began.elapsed(), memory());
+    if std::env::var_os("MODEL_PATHS").is_some() {
+        println!("{path:#?}");
+    }
+    found
+}
+
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default().replace('\t', " ")
+}
+
+/// Whether there is time for what takes minutes.
+fn large() -> bool {
+    std::env::var_os("MODEL").is_some_and(|size| size == "large")
+}
+
+/// Two sessions, one of which wants one place at a time and the other two; nothing befalls anybody but loss, delay and doubling.
+fn axis() -> AxisBounds {
+    AxisBounds { places: 5, wanted: &[1, 2], befalls: kept_pair() }
+}
+
+/// Nothing befalls anybody but loss, delay and doubling.
+fn kept_pair() -> Befalls {
+    Befalls {
+        restarts: 0,
+        reboots: 0,
+        put_back: None,
+        lost: &[],
+        dead: false,
+        messages_max: 3,
+        keep_inert: false,
+        twins: vec![],
+    }
+}
+
+fn axes(name: &str, befalls: Befalls) -> usize {
+    exhaust(name, Axes::new(AxisBounds { befalls, ..axis() }).unwrap())
+}
+
+/// What goes wrong with the axis where this is taken away.
+fn without(twin: Twin, befalls: Befalls) -> Option<&'static str> {
+    let befalls = Befalls { twins: vec![twin], ..befalls };
+    let name = format!("axis without {twin:?}, {:?} put back, {:?} lost", befalls.put_back, befalls.lost);
+    violation(&name, Axes::new(AxisBounds { befalls, ..axis() }).unwrap()).map(|(what, _)| what)
+}
+
+fn lost(lost: &'static [MasterId]) -> Befalls {
+    Befalls { lost, ..kept_pair() }
+}
+
+fn put_back(id: MasterId) -> Befalls {
+    Befalls { put_back: Some(id), ..kept_pair() }
+}
+
+#[test]
+fn every_place_is_granted_once() {
+    let counts = [
+        axes("axis", kept_pair()),
+        axes("axis, a start", Befalls { restarts: 1, ..kept_pair() }),
+        axes("axis, other put back", put_back(One)),
+        axes("axis, other lost", lost(&[One])),
+    ];
+    assert_eq!(counts, [2_174, 45_733, 55_988, 66_776]);
+}
+
+/// Minutes, so only where `MODEL=large` asks for it, as `scripts/model.sh` does.
+#[test]
+fn every_place_is_granted_once_within_large_bounds() {
+    if !large() {
+        return;
+    }
+    let counts = [
+        axes("axis, an unproven start", Befalls { reboots: 1, ..kept_pair() }),
+        axes("axis, home put back", put_back(Two)),
+        axes("axis, home lost", lost(&[Two])),
+    ];
+    assert_eq!(counts, [54_322, 94_235, 171_712]);
+    axes("axis, a start, other put back", Befalls { restarts: 1, ..put_back(One) });
+    axes("axis, other put back, home lost", Befalls { put_back: Some(One), messages_max: 2, ..lost(&[Two]) });
+    axes("axis, both lost", Befalls { messages_max: 2, ..lost(&[One, Two]) });
+}
+
+#[test]
+fn without_a_mechanism_a_place_is_granted_twice() {
+    let found = |twin, befalls| assert_eq!(without(twin, befalls), Some(ONCE), "{twin:?}");
+    found(CursorNotDurable, Befalls { restarts: 1, ..kept_pair() });
+    for id in [One, Two] {
+        found(PutBackBelieved, put_back(id));
+        found(RunGoesOn, put_back(id));
+    }
+    found(UsedBeforeConfirmed, lost(&[One]));
+    found(UsedBeforeConfirmed, lost(&[Two]));
+    found(PrepForgotten, lost(&[One]));
+    found(ProposalsKeptBack, Befalls { put_back: Some(One), ..lost(&[Two]) });
+    // Where what is of no news may return, it stays in flight.
+    found(ConfirmBlindly, Befalls { messages_max: 12, ..kept_pair() });
+    if large() {
+        found(GoesOnAfterCut, lost(&[One, Two]));
+        found(GoesOnAfterCut, lost(&[Two, One]));
+    }
+}
+
+/// The clocks of the two agents differ by as much as they may.
+fn section() -> SectionBounds {
+    SectionBounds {
+        home: Two,
+        owners: 2,
+        numbers: 3,
+        lost_raises: false,
+        any_clock: false,
+        ordered: true,
+        again: 0,
+        fresh: 0,
+        befalls: Befalls { messages_max: 2, ..kept_pair() },
+    }
+}
+
+/// No clock is looked at, and only uniqueness has to hold.
+fn any_clock() -> SectionBounds {
+    SectionBounds { any_clock: true, ordered: false, numbers: 4, ..section() }
+}
+
+fn sections(name: &str, bounds: SectionBounds) -> usize {
+    exhaust(name, Sections::new(bounds).unwrap())
+}
+
+/// `bounds`, where that befalls the masters.
+fn and(bounds: SectionBounds, befalls: Befalls) -> SectionBounds {
+    SectionBounds { befalls: Befalls { messages_max: 2, ..befalls }, ..bounds }
+}
+
+#[test]
+fn numbers_come_once_and_in_order() {
+    assert_eq!(sections("section", section()), 195_111);
+    assert_eq!(sections("section, any clock", any_clock()), 59_812);
+}
+
+/// Minutes, so only where `MODEL=large` asks for it, as `scripts/model.sh` does.
+#[test]
+fn numbers_come_once_and_in_order_within_large_bounds() {
+    if !large() {
+        return;
+    }
+    let small = || SectionBounds { numbers: 3, ..any_clock() };
+    sections("section, home the other one", SectionBounds { home: One, ..section() });
+    sections("section, raises lost", SectionBounds { lost_raises: true, ..section() });
+    sections("section, an agent starts again", SectionBounds { again: 1, ..section() });
+    sections("section, any clock, an agent starts fresh", SectionBounds { fresh: 1, ..any_clock() });
+    sections("section, any clock, a start", and(small(), Befalls { restarts: 1, ..kept_pair() }));
+    sections("section, any clock, an unproven start", and(any_clock(), Befalls { reboots: 1, ..kept_pair() }));
+    for id in [One, Two] {
+        sections(&format!("section, any clock, {id} put back"), and(any_clock(), put_back(id)));
+    }
+    sections("section, any clock, other lost", and(any_clock(), lost(&[One])));
+    sections("section, any clock, home lost", and(any_clock(), lost(&[Two])));
+    sections("section, a start", and(section(), Befalls { restarts: 1, messages_max: 1, ..kept_pair() }));
+    sections("section, other dead and replaced", and(section(), Befalls { dead: true, ..lost(&[One]) }));
+}
+
+#[test]
+fn without_a_mechanism_a_number_comes_twice_or_out_of_order() {
+    let found = |twin, what, mut bounds: SectionBounds| {
+        bounds.befalls.twins = vec![twin];
+        let befalls = &bounds.befalls;
+        let name = format!("section without {twin:?}, {:?} put back, {:?} lost", befalls.put_back, befalls.lost);
+        let found = violation(&name, Sections::new(bounds).unwrap()).map(|(what, _)| what);
+        assert_eq!(found, Some(what), "{twin:?}");
+    };
+    for twin in [NoWait, WaitOfALease, ServesPastItsLease] {
+        found(twin, ORDERED, section());
+    }
+    for twin in [RaisedDuringPrep, RaisedForAnybody, ConfirmWithoutBound] {
+        found(twin, UNIQUE, any_clock());
+    }
+    found(RaiseNotDurable, BOUNDED, and(any_clock(), Befalls { restarts: 1, ..kept_pair() }));
+    found(NothingAddedAtALoss, UNIQUE, and(any_clock(), lost(&[One])));
+    for twin in [NothingAddedAtAMeeting, PutBackBelieved, ServesUnmet] {
+        found(twin, UNIQUE, and(any_clock(), put_back(One)));
+    }
+    if !large() {
+        return;
+    }
+    for twin in [LeaseFromReceipt, ListedDuringPrep] {
+        found(twin, ORDERED, section());
+    }
+    for twin in [NothingAddedAtAMeeting, PutBackBelieved, ServesUnmet] {
+        found(twin, UNIQUE, and(any_clock(), put_back(Two)));
+    }
+    found(ProposalsKeptBack, UNIQUE, and(any_clock(), put_back(One)));
+    found(PrepForgotten, UNIQUE, and(any_clock(), lost(&[One])));
+    found(SectionPrepNotDurable, UNIQUE, and(section(), Befalls { restarts: 1, ..kept_pair() }));
+}
+
+/// Every state, without messages that can change nothing any more; and how many there were with them.
+fn states<M>(model: &M, plain: impl Fn(M::State) -> M::State) -> (BTreeSet<u64>, usize)
+where
+    M: Model,
+    M::State: Clone + Hash,
+{
+    let hash = |world: &M::State| {
+        let mut hasher = DefaultHasher::new();
+        world.hash(&mut hasher);
+        hasher.finish()
+    };
+    let mut queue = model.init_states();
+    let mut seen: BTreeSet<u64> = queue.iter().map(hash).collect();
+    let mut all = BTreeSet::new();
+    while let Some(world) = queue.pop() {
+        let mut actions = Vec::new();
+        model.actions(&world, &mut actions);
+        for next in actions.into_iter().filter_map(|action| model.next_state(&world, action)) {
+            if seen.insert(hash(&next)) {
+                queue.push(next);
+            }
+        }
+        all.insert(hash(&plain(world)));
+    }
+    (all, seen.len())
+}
+
+/// The states are the same whether such messages are kept in flight or taken out at once.
+#[test]
+fn messages_that_are_taken_out_hide_no_state() {
+    let all = |keep_inert| Befalls { keep_inert, messages_max: usize::MAX, ..kept_pair() };
+    let of_axis = |keep_inert| {
+        let model = Axes::new(AxisBounds { places: 3, befalls: all(keep_inert), ..axis() }).unwrap();
+        states(&model, |world| model.without_inert_messages(world))
+    };
+    let of_section = |keep_inert| {
+        let model = Sections::new(SectionBounds { numbers: 2, befalls: all(keep_inert), ..any_clock() }).unwrap();
+        states(&model, |world| model.without_inert_messages(world))
+    };
+    for (name, [(reduced, few), (whole, many)]) in
+        [("axis", [of_axis(false), of_axis(true)]), ("section", [of_section(false), of_section(true)])]
+    {
+        println!("{name}: {} states, {few} walked, {many} with all messages", whole.len());
+        assert!(reduced == whole, "{name}: {} and {} states", reduced.len(), whole.len());
+    }
+}
