@@ -1,8 +1,10 @@
 //! Messages in flight, and which of them can change nothing any more.
 
+use super::disk::Disk;
 use super::node::{Node, Serving};
 use crate::model::Shared;
-use common::rpc::peer::PeerFrame;
+use common::rpc::peer::{PeerFrame, PeerMessage};
+use common::setting::Change;
 
 /// Answers to answers; there are none after so many.
 const ANSWERS_MAX: u8 = 4;
@@ -39,7 +41,7 @@ pub(super) fn is_inert(
             Some(accepted) if accepted != frame.life => return frame.life.start <= accepted.start,
             _ => {}
         }
-        if to.disk.unmet() || depth >= ANSWERS_MAX {
+        if to.disk.unmet() || depth >= ANSWERS_MAX || speaks_of_more(to.known(), &frame.message) {
             return false;
         }
         let ready = Shared::new(Node { serving: Serving::Ready, page: None, ..Node::clone(to) });
@@ -49,4 +51,24 @@ pub(super) fn is_inert(
             })
         })
     })
+}
+
+/// Whether a message is of something that `to` has not heard of yet. It may be left aside now, and not later.
+fn speaks_of_more(to: &Disk, message: &PeerMessage) -> bool {
+    match message {
+        PeerMessage::AskSetting { change: Change::Extend { granted, .. }, .. } => {
+            to.axis().map_or(1, |axis| axis.granted) <= *granted
+        }
+        PeerMessage::ConfirmSetting { setting } => {
+            to.settings.get(&setting.key).is_none_or(|known| known.version < setting.version)
+        }
+        PeerMessage::ConfirmSections { records } => {
+            records.iter().any(|it| to.sections.get(&it.key).is_none_or(|(known, _)| known.g < it.g))
+        }
+        PeerMessage::RaisedSections { bounds } | PeerMessage::HeldBounds { bounds } => bounds.iter().any(|it| {
+            let known = to.sections.get(&it.key).map(|(known, _)| known);
+            known.is_none_or(|known| known.g < it.g || known.max_seq < it.max_seq)
+        }),
+        _ => false,
+    }
 }

@@ -386,16 +386,11 @@ impl Masters {
     pub(super) fn tidy(&self, pair: &mut Pair) -> bool {
         // Where anything is confirmed, what was of no news may be again.
         if !self.befalls.keep_inert && !self.has(Twin::ConfirmBlindly) {
-            self.take_out_inert(pair);
+            let deliver = |to: &Shared<Node>, frame: &Shared<PeerFrame>| self.deliver(to, frame);
+            let Pair { nodes, messages, .. } = pair;
+            messages.retain(|frame| !net::is_inert(nodes, frame, &deliver, 0));
         }
         pair.messages.len() <= self.befalls.messages_max
-    }
-
-    /// Takes out what can change nothing any more.
-    pub(super) fn take_out_inert(&self, pair: &mut Pair) {
-        let deliver = |to: &Shared<Node>, frame: &Shared<PeerFrame>| self.deliver(to, frame);
-        let Pair { nodes, messages, .. } = pair;
-        messages.retain(|frame| !net::is_inert(nodes, frame, &deliver, 0));
     }
 }
 
@@ -405,6 +400,10 @@ fn may_meet(a: &Node, b: &Node) -> bool {
 }
 
 impl Pair {
+    pub(super) fn forget_messages(&mut self) {
+        self.messages.clear();
+    }
+
     /// Those that are not dead.
     pub(super) fn living(&self) -> impl Iterator<Item = (usize, &Node)> {
         let all = self.nodes.iter().enumerate().filter(|(at, _)| self.dead & 1 << at == 0);

@@ -66,6 +66,15 @@ pub struct AxisWorld {
     twice: bool,
 }
 
+impl AxisWorld {
+    /// It without the messages in flight.
+    #[must_use]
+    pub fn without_messages(mut self) -> Self {
+        self.pair.forget_messages();
+        self
+    }
+}
+
 /// Two masters with an axis, and all that may befall them within the bounds.
 #[derive(Clone, Debug)]
 pub struct Axes {
@@ -89,13 +98,6 @@ impl Axes {
         let setting = Setting { key, version: 1, value, actor: Actor::new("operator", ""), at: WallMs(0) };
         let masters = Masters::new(bounds.befalls.clone(), &setting)?;
         Ok(Self { bounds, name, masters })
-    }
-
-    /// A state without messages that can change nothing any more.
-    #[must_use]
-    pub fn without_inert_messages(&self, mut world: AxisWorld) -> AxisWorld {
-        self.masters.take_out_inert(&mut world.pair);
-        world
     }
 
     fn ask(&self, world: &mut AxisWorld, at: usize, session: u8) -> Option<()> {

@@ -109,6 +109,15 @@ pub struct SectionWorld {
     wrong: Option<&'static str>,
 }
 
+impl SectionWorld {
+    /// It without the messages in flight.
+    #[must_use]
+    pub fn without_messages(mut self) -> Self {
+        self.pair.forget_messages();
+        self
+    }
+}
+
 /// Two masters with a section, its agents, and all that may befall them within the bounds.
 #[derive(Clone, Debug)]
 pub struct Sections {
@@ -136,13 +145,6 @@ impl Sections {
         let section = [Section(1), Section(2)].into_iter().find(|it| home(*it) == bounds.home);
         let section = section.ok_or_else(|| anyhow::anyhow!("no home"))?;
         Ok(Self { bounds, key: SectionKey { name, section }, definition, masters })
-    }
-
-    /// A state without messages that can change nothing any more.
-    #[must_use]
-    pub fn without_inert_messages(&self, mut world: SectionWorld) -> SectionWorld {
-        self.masters.take_out_inert(&mut world.pair);
-        world
     }
 
     fn rules(&self) -> Rules<'_> {
