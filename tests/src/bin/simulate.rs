@@ -163,7 +163,7 @@ fn work(args: &Args, next: &AtomicU64, done: &AtomicU64, sum: &Mutex<Sum>) {
         }
         let seed = args.from + n;
         let (days, mutations, theme, trace) = (args.days.into(), args.mutation, args.theme, args.trace);
-        let outcome = run(&Setup { seed, days, mutations, theme, without: args.without, trace });
+        let outcome = run(&Setup { seed, days, mutations, theme, without: args.without, ranges: true, trace });
         let Ok(mut sum) = sum.lock() else { return };
         sum.add(&outcome);
         done.fetch_add(1, Ordering::Relaxed);

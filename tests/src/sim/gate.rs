@@ -47,14 +47,12 @@ pub fn expected(mutation: Mutation) -> Expected {
         Mutation::ClosingNotBumped | Mutation::NoRest => Expected::CaughtIn(Theme::Ended),
         Mutation::CursorNotDurable
         | Mutation::ExtentNotConfirmed
-        | Mutation::RunGoesOnAfterPutBack
         | Mutation::AxesNotTakenOver
         | Mutation::AnswerTakenTwice
         | Mutation::SegmentsKeptByFresh
         | Mutation::SegmentBelowMark
         | Mutation::SegmentMarkNotDurable
         | Mutation::RaiseNotDurable
-        | Mutation::SectionPrepNotDurable
         | Mutation::ConfirmWithoutBound
         | Mutation::NoWaitOfNextOwner
         | Mutation::ServedPastSpan
@@ -65,6 +63,9 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::LateKeepBelieved
         | Mutation::RaiseAnswerOfAnotherG => Expected::CaughtIn(Theme::Ranges),
         Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),
+        Mutation::RunGoesOnAfterPutBack | Mutation::SectionPrepNotDurable => Expected::Modelled(
+            "hardly a seed in hundreds comes there; tests/tests/ranges_model.rs walks to the number that comes twice or out of order",
+        ),
         Mutation::AnyLifeBelieved => Expected::Modelled(
             "about one cluster in ten thousand comes there; tests/tests/model.rs has two ways to a duplicate, and an unknown grant",
         ),
@@ -128,6 +129,8 @@ pub fn hunt(mutation: Mutation, theme: Option<Theme>, seeds: u64, days: i64, thr
     let end = from.saturating_add(seeds);
     let (next, found) = (AtomicU64::new(from), Mutex::new(None::<Found>));
     let mutations = Mutations::of(&[mutation]);
+    // What all else rests on is looked for without them: the known seeds stay what they are, whatever is done with ranges.
+    let ranges = theme == Some(Theme::Ranges);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -136,7 +139,7 @@ pub fn hunt(mutation: Mutation, theme: Option<Theme>, seeds: u64, days: i64, thr
                     if seed >= end {
                         return;
                     }
-                    let outcome = run(&Setup { mutations, theme, ..Setup::plain(seed, days) });
+                    let outcome = run(&Setup { mutations, theme, ranges, ..Setup::plain(seed, days) });
                     if !outcome.fine() {
                         next.store(end, Ordering::Relaxed);
                         let what = outcome.told.into_iter().next().unwrap_or_default();

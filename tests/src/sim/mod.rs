@@ -127,6 +127,8 @@ pub struct Setup {
     pub theme: Option<Theme>,
     /// Kinds of faults that do not happen.
     pub without: Faults,
+    /// Whether numbers that come in ranges are among what a seed may have.
+    pub ranges: bool,
     /// Whether everything that happens is told on standard error.
     pub trace: bool,
 }
@@ -134,7 +136,7 @@ pub struct Setup {
 impl Setup {
     /// The product as it is.
     pub fn plain(seed: u64, days: i64) -> Self {
-        Self { seed, days, mutations: Mutations::NONE, theme: None, without: Faults::NONE, trace: false }
+        Self { seed, days, mutations: Mutations::NONE, theme: None, without: Faults::NONE, ranges: true, trace: false }
     }
 }
 

@@ -281,7 +281,7 @@ pub struct Swarm {
 }
 
 /// What of numbers that come in ranges a seed has.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Ranges {
     /// Names that the masters hold from the beginning.
     pub names: Vec<Namespace>,
@@ -355,7 +355,7 @@ impl Swarm {
                 weights[*fault as usize] = 0;
             }
         }
-        let (ranges, plain) = Ranges::draw(setup.seed, theme);
+        let (ranges, plain) = if setup.ranges { Ranges::draw(setup.seed, theme) } else { (Ranges::default(), None) };
         let rate = |rng: &mut Rng, max: f64| if rng.chance(0.3) { 0.0 } else { rng.unit() * rng.unit() * max };
         Self {
             parameters,
