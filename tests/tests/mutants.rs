@@ -16,7 +16,7 @@ const CAUGHT_MIN: usize = 30;
 fn no_mechanism_is_left_out_unnoticed() {
     let needed = |mutation: &&Mutation| matches!(expected(**mutation), Expected::Caught | Expected::CaughtIn(_));
     let judged: Vec<(bool, String)> =
-        Mutation::ALL.iter().filter(needed).map(|mutation| judge(*mutation, SEEDS, DAYS, 2)).collect();
+        Mutation::ALL.iter().filter(needed).map(|mutation| judge(*mutation, None, SEEDS, DAYS, 2)).collect();
     for (_, line) in &judged {
         println!("{line}");
     }

@@ -4,7 +4,7 @@
 //! As in [`crate::model`] what is walked is the product: each step opens a [`master::ledger::Ledger`] from what a master's disk holds and
 //! gives it one event, and the next state's disk is what its writes left. After each step ledger and disk are compared. A master also
 //! knows in memory what the other one said that it holds of a bound; that is a part of the state, and gone with a crash. The agents of
-//! [`Sections`] are the product's [`agent::sequence::Allocator`] and [`agent::sequence::SectionState`].
+//! [`Sections`] are the product's [`Allocator`](::agent::sequence::Allocator) and [`SectionState`](::agent::sequence::SectionState).
 //!
 //! # What can happen
 //!

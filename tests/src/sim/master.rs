@@ -267,9 +267,6 @@ impl World {
             store.settle_lineage();
         }
         let Some(loaded) = master.loaded() else { return };
-        if let Some(store) = &mut master.store {
-            store.settle_lineage();
-        }
         master.mirror = loaded.leases.iter().map(|(key, lease)| (*key, (lease.g, lease.until))).collect();
         let bounds = loaded.sections.iter().map(|(record, _)| (record.key.section, (record.g, record.max_seq)));
         master.bounds = bounds.collect();
@@ -430,6 +427,7 @@ impl World {
         let (Some(ledger), Some(store)) = (&master.ledger, &mut master.store) else { return };
         if self.mutations == Mutations::NONE {
             store.commit(writes.iter().cloned(), ledger.lsn());
+            store.settle_lineage();
             self.oracle.sections_recorded(writes);
         } else {
             let lsn = ledger.lsn();
@@ -437,6 +435,7 @@ impl World {
             self.oracle.sections_recorded(&kept);
             if let Some(store) = &mut self.masters[m].store {
                 store.commit(kept, lsn);
+                store.settle_lineage();
             }
         }
         let master = &mut self.masters[m];

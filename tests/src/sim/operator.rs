@@ -131,6 +131,8 @@ impl World {
             self.masters[lost].store = None;
         }
         self.masters[survivor].die();
+        // It was put back and has met the other one since, or it would not go on.
+        self.masters[survivor].restored = false;
         let token = self.peer_lost(survivor);
         self.masters.push(Master::new(id, None));
         self.replacements += 1;

@@ -106,7 +106,7 @@ impl Shelf {
         self.disturbed = true;
     }
 
-    /// It looks like the untouched one: a start is a write, or what is left out is its lineage.
+    /// It looks like the untouched one: its master has written to it, or what is left out is its lineage.
     pub fn settle_lineage(&mut self) {
         self.disturbed = false;
     }

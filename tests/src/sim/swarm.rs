@@ -217,7 +217,8 @@ impl Theme {
             }
             Self::Ranges => {
                 set(&[Fault::Flood, Fault::BothCalendars, Fault::PairReverted, Fault::RolledBack], 0);
-                set(&[Fault::MasterCrash, Fault::PeerCut, Fault::AtAStep, Fault::DiskPutBack, Fault::DiskLost], 40);
+                set(&[Fault::MasterCrash, Fault::PeerCut, Fault::AtAStep, Fault::DiskPutBack], 40);
+                set(&[Fault::DiskLost], 5);
                 set(&[Fault::CommitFails, Fault::AgentKill, Fault::AgentWrite, Fault::DyingMint], 30);
                 set(&[Fault::Restore, Fault::FolderCopy], 10);
             }
@@ -373,7 +374,8 @@ impl Swarm {
             weights,
             theme,
             replacements_max: match theme {
-                Theme::Ranges => rng.range(1, 8) as usize,
+                // What that costs of leases does not matter there.
+                Theme::Ranges => rng.range(10, 60) as usize,
                 Theme::Replaced | Theme::Ended | Theme::Forgotten => rng.range(1, 3) as usize,
                 _ => [0, 0, 1, 1, 2, 3, 8][rng.below(7)],
             },
