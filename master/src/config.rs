@@ -74,6 +74,11 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = settings::number(0..=u32::MAX))]
     pub above: Option<u32>,
 
+    /// With --after-revert: how many numbers each section of each sequence skips, more than any key can have been given since the
+    /// backup. Never fewer than the name's solo_allowance [default: that]
+    #[arg(long, value_name = "N", value_parser = settings::number(1..=1_u64 << 62))]
+    pub skip_numbers: Option<u64>,
+
     /// Both calendars were wrong at some time: make this stopped master, and the other one, forget the latest time that they
     /// ever showed. Needs --confirm
     #[arg(long, conflicts_with_all = ["format", "join", "peer_lost", "verify_audit", "after_revert"])]
@@ -236,6 +241,9 @@ impl Args {
         if self.above.is_some() && !self.after_total_loss && !self.after_revert {
             return conflict("--above goes with --after-total-loss or --after-revert");
         }
+        if self.skip_numbers.is_some() && !self.after_revert {
+            return conflict("--skip-numbers goes with --after-revert");
+        }
         if self.confirm.is_some() && !remedy {
             return conflict("--confirm goes with --after-revert or --forget-clock");
         }
@@ -355,6 +363,8 @@ mod tests {
             (&["--above", "9", "--format", "--id", "1"], "--after-total-loss"),
             (&["--confirm", "x", "--peer", "b:1"], "--after-revert"),
             (&["--after-revert", "--forget-clock"], "--after-revert"),
+            (&["--skip-numbers", "5", "--peer", "b:1"], "--after-revert"),
+            (&["--after-revert", "--skip-numbers", "0"], "from 1 to"),
         ] {
             let error = parse(flags).expect_err("was taken");
             let line = common::settings::one_line(&error, "uniq_master");

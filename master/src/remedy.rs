@@ -3,7 +3,7 @@
 
 use crate::config::Args;
 use crate::lease::remedy::{self, floor_of};
-use crate::lease::{Caution, Write};
+use crate::lease::{Caution, Loaded, Write};
 use crate::store::{self, Store as _, StoreError};
 use common::audit::{Action, Actor, Entry};
 use common::clock::Clock;
@@ -72,8 +72,36 @@ pub fn revert(args: &Args) -> Result<String, RemedyError> {
     let from = now.max(loaded.observed.clock_high);
     let floor = floor_of(&loaded.identity.parameters, from, args.above.map(TokenValue));
     let actor = Actor::new("operator", "uniq_master --after-revert");
-    store.commit(&remedy::after_revert(&loaded, floor, actor, now), loaded.lsn.saturating_add(1))?;
-    Ok(granted(&floor))
+    let skip = args.skip_numbers.unwrap_or(0);
+    store.commit(&remedy::after_revert(&loaded, floor, skip, actor, now), loaded.lsn.saturating_add(1))?;
+    Ok(match ranges_left(&loaded, skip) {
+        Some(left) => format!("{}.\n{left}", granted(&floor)),
+        None => format!("{}.", granted(&floor)),
+    })
+}
+
+/// What the operator still has to see to where numbers come from ranges, which have no date that one could wait for.
+fn ranges_left(loaded: &Loaded, skip: u64) -> Option<String> {
+    let namespaces = || loaded.settings.iter().filter_map(|setting| setting.value.namespace());
+    let axes = namespaces().filter(|namespace| namespace.segments().is_some()).count();
+    let sequences = namespaces().filter(|namespace| namespace.sequences().is_some()).count();
+    let mut left = Vec::new();
+    if axes > 0 {
+        left.push(format!("Raise the axes of {axes} names of kind segment above every number that was given, before any agent can ask."));
+    }
+    if sequences > 0 {
+        let how_far = match skip {
+            0 => "their solo_allowance of".to_owned(),
+            skip => format!("{skip} (at least their solo_allowance of)"),
+        };
+        left.push(format!(
+            "The {} sections that this store knows, of {sequences} names of kind sequence, skip {how_far} numbers: say --skip-numbers N \
+             if a key may have been given more since the backup. Sections that were first used since are not known.",
+            loaded.sections.len()
+        ));
+    }
+    let manual = "See \"Both masters' disks were put back\" in docs/operations.md.";
+    (!left.is_empty()).then(|| format!("{} {manual}", left.join("\n")))
 }
 
 /// `--forget-clock`: the latest time that both calendars ever showed was wrong. Returns it.

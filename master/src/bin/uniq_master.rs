@@ -133,7 +133,7 @@ fn format(args: &Args) -> anyhow::Result<()> {
 
 fn after_revert(args: &Args) -> anyhow::Result<()> {
     let said = remedy::revert(args)?;
-    end::say(&format!("{said}. Run the same on the other stopped master, then start both"));
+    end::say(&format!("{said}\nRun the same on the other stopped master, then start both"));
     Ok(())
 }
 

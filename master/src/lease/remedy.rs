@@ -5,18 +5,26 @@
 use super::Loaded;
 use super::event::{PeerObservations, Write};
 use crate::replication::lives::Lives;
+use crate::section::Terms;
+use crate::section::rules::covering;
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Caution, Floor, Lease};
+use common::namespace::GeneratorName;
 use common::parameters::ClusterParameters;
+use common::sequence::{SectionKey, SectionRecord};
+use common::setting::{Setting, SettingKey};
 use common::time::WallMs;
 use common::token::TokenValue;
+use std::collections::BTreeMap;
 
 /// The writes by which an operator says how to go on after both ledgers were put back, on a stopped master: what this ledger
-/// had proposed counts as granted, and nothing that the forgotten ledger may have promised is granted before it is over.
-pub fn after_revert(store: &Loaded, floor: Floor, actor: Actor, at: WallMs) -> Vec<Write> {
+/// had proposed counts as granted, and nothing that the forgotten ledger may have promised is granted before it is over. In each section
+/// that it knows `skip` numbers are skipped, and never fewer than a master may have raised alone.
+pub fn after_revert(store: &Loaded, floor: Floor, skip: u64, actor: Actor, at: WallMs) -> Vec<Write> {
     let above =
         floor.above.map_or_else(|| "nothing".to_owned(), |above| format!("nothing but values above {}", above.0));
-    let detail = format!("{above} is granted before {}", floor.until);
+    let skipped = if skip == 0 { String::new() } else { format!("; sections skip {skip} numbers") };
+    let detail = format!("{above} is granted before {}{skipped}", floor.until);
     let mut writes = vec![Write::Audit(Entry::new(at, actor, Action::AfterRevert, "both ledgers", &detail))];
     for prep in &store.preps {
         writes.push(Write::DropPrep(prep.key));
@@ -28,6 +36,36 @@ pub fn after_revert(store: &Loaded, floor: Floor, actor: Actor, at: WallMs) -> V
     writes.push(Write::Lives(Lives { unproven: false, ..store.lives.clone() }));
     // What this store has left of its extents may have been granted after what it was put back to.
     writes.push(Write::Run(None));
+    writes.extend(sections_beyond(store, skip));
+    writes
+}
+
+/// The writes by which each section of `store` goes on above what a master may have raised that this one heard nothing of since: by the
+/// allowance, or by `skip` if that is more. Whoever a section was proposed to has it, because it may have been listed for them.
+///
+/// What the other master holds of a section is left as it is known: it bounds what this one raises alone.
+pub(crate) fn sections_beyond(store: &Loaded, skip: u64) -> Vec<Write> {
+    let terms = |name: &GeneratorName| {
+        let named = |setting: &&Setting| setting.key == SettingKey::Namespace(name.clone());
+        let value = store.settings.iter().find(named).map(|setting| &setting.value);
+        let sequences = value.and_then(|value| value.namespace()).and_then(|namespace| namespace.sequences());
+        sequences.map_or(Terms::UNKNOWN, Terms::from)
+    };
+    let mut known: BTreeMap<GeneratorName, Terms> = BTreeMap::new();
+    let mut records: BTreeMap<SectionKey, (SectionRecord, u64)> =
+        store.sections.iter().map(|(record, held)| (record.key.clone(), (record.clone(), *held))).collect();
+    let mut writes = Vec::new();
+    for prep in &store.section_preps {
+        let (before, held) = records.get(&prep.key).map_or((0, 0), |(record, held)| (record.max_seq, *held));
+        let record = SectionRecord { max_seq: before.max(prep.max_seq), ..prep.clone() };
+        records.insert(prep.key.clone(), (record, held));
+        writes.push(Write::DropSectionPrep(prep.key.clone()));
+    }
+    for (key, (record, held)) in records {
+        let terms = known.entry(key.name.clone()).or_insert_with(|| terms(&key.name));
+        let max_seq = covering(record.max_seq, terms).max(record.max_seq.saturating_add(skip).min(terms.last));
+        writes.push(Write::Section(SectionRecord { max_seq, ..record }, held));
+    }
     writes
 }
 

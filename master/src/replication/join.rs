@@ -10,18 +10,13 @@ use super::rules;
 use crate::lease::event::FORMER_MAX;
 use crate::lease::remedy;
 use crate::lease::{Identity, Lives, Loaded, PeerObservations, TokenHash, Write};
-use crate::section::Terms;
-use crate::section::rules::covering;
 use common::audit::{Action, Actor, Entry};
 use common::lease::{Lease, LeaseState};
-use common::namespace::GeneratorName;
 use common::parameters::{EpochId, MasterId};
 use common::rpc::peer::Begun;
-use common::sequence::{SectionKey, SectionRecord};
-use common::setting::{Setting, SettingKey};
+use common::sequence::SectionRecord;
 use common::time::WallMs;
 use common::token::TokenKey;
-use std::collections::BTreeMap;
 
 /// The writes that make `survivor` go on without its peer: one atomic commit.
 pub fn declare_lost(survivor: &Loaded, epoch: EpochId, token: TokenHash, actor: Actor, at: WallMs) -> Vec<Write> {
@@ -80,27 +75,11 @@ pub fn section_taken_over(record: SectionRecord) -> Write {
 /// Whatever the lost master may have raised alone is skipped in every section, and whoever a section was proposed to has it, because the
 /// lost one may have listed it for them. Until a replacement takes them over nobody else raises them, so what is written is what all hold.
 fn sections_without_peer(survivor: &Loaded) -> Vec<Write> {
-    let terms = |name: &GeneratorName| {
-        let named = |setting: &&Setting| setting.key == SettingKey::Namespace(name.clone());
-        let value = survivor.settings.iter().find(named).map(|setting| &setting.value);
-        let sequences = value.and_then(|value| value.namespace()).and_then(|namespace| namespace.sequences());
-        sequences.map_or(Terms::UNKNOWN, Terms::from)
-    };
-    let mut known: BTreeMap<GeneratorName, Terms> = BTreeMap::new();
-    let mut records: BTreeMap<SectionKey, SectionRecord> =
-        survivor.sections.iter().map(|(record, _)| (record.key.clone(), record.clone())).collect();
-    let mut writes = vec![Write::SectionsCut(false)];
-    for prep in &survivor.section_preps {
-        let max_seq = records.get(&prep.key).map_or(prep.max_seq, |record| record.max_seq.max(prep.max_seq));
-        records.insert(prep.key.clone(), SectionRecord { max_seq, ..prep.clone() });
-        writes.push(Write::DropSectionPrep(prep.key.clone()));
-    }
-    for (key, record) in records {
-        let terms = known.entry(key.name.clone()).or_insert_with(|| terms(&key.name));
-        let max_seq = covering(record.max_seq, terms);
-        writes.push(Write::Section(SectionRecord { max_seq, ..record }, max_seq));
-    }
-    writes
+    let beyond = remedy::sections_beyond(survivor, 0).into_iter().map(|write| match write {
+        Write::Section(record, _) => section_taken_over(record),
+        other => other,
+    });
+    std::iter::once(Write::SectionsCut(false)).chain(beyond).collect()
 }
 
 /// A record of the survivor as the joining master `me` takes it: what the other has ended, and the home hears of now, is

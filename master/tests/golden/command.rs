@@ -158,6 +158,9 @@ pub(super) enum Command {
         /// The highest value that may have been granted.
         #[arg(key)]
         above: Option<u32>,
+        /// Numbers that each section skips at least.
+        #[arg(key)]
+        skip: Option<u64>,
     },
     /// Copies a master's store away.
     Backup(At),
@@ -442,7 +445,9 @@ impl goldenscript::Runner for Script {
             }
             Command::PeerLost(id) => return self.peer_lost(id.0),
             Command::Join(id) => return self.join(id.0),
-            Command::AfterRevert { id, above } => return self.after_revert(id.0, above.map(TokenValue)),
+            Command::AfterRevert { id, above, skip } => {
+                return self.after_revert(id.0, above.map(TokenValue), skip.unwrap_or(0));
+            }
             Command::Restore(id) => {
                 let master = self.master(id.0)?;
                 master.ledger = None;

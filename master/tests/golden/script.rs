@@ -257,13 +257,13 @@ impl Script {
     }
 
     /// Nothing that a forgotten ledger may have promised until now is granted by this master.
-    pub(super) fn after_revert(&mut self, id: MasterId, above: Option<TokenValue>) -> Result<String, Fail> {
+    pub(super) fn after_revert(&mut self, id: MasterId, above: Option<TokenValue>, skip: u64) -> Result<String, Fail> {
         let now = self.now_of(id)?.wall;
         let master = self.master(id)?;
         master.ledger = None;
         let loaded = master.store.load()?;
         let floor = floor_of(&loaded.identity.parameters, now, above);
-        let writes = after_revert(&loaded, floor, Actor::new("operator", ""), now);
+        let writes = after_revert(&loaded, floor, skip, Actor::new("operator", ""), now);
         master.store.commit(&writes, loaded.lsn + 1)?;
         Ok(format!("{id} grants {}\n", show_floor(floor)))
     }

@@ -40,7 +40,7 @@ pub(super) fn heals(model: &Masters, world: &World) -> bool {
     // What an operator does after a revert that was shown.
     for disk in disks.iter_mut().filter(|_| world.reverted) {
         let floor = floor_of(&model.parameters, WallMs(0), None);
-        let writes = after_revert(&disk.loaded(), floor, Actor::new("operator", ""), WallMs(0));
+        let writes = after_revert(&disk.loaded(), floor, 0, Actor::new("operator", ""), WallMs(0));
         disk.apply(&writes);
     }
     // Far behind whatever was promised, and for a new pairing behind what could be.

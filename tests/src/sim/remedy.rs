@@ -84,7 +84,7 @@ impl World {
             let raised = self.masters[m].loaded().map(|loaded| self.above_all_given(&loaded)).unwrap_or_default();
             self.mend(m, 1, |loaded| {
                 let floor = floor_of(&loaded.identity.parameters, now.max(loaded.observed.clock_high), None);
-                let mut writes = after_revert(loaded, floor, operator(), now);
+                let mut writes = after_revert(loaded, floor, 0, operator(), now);
                 writes.extend(raised);
                 if ignored {
                     writes.push(Write::Caution(Caution::default()));
