@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'HELP'
-Usage: scripts/sequences.sh [--keys N] [--lease SECONDS] [--rounds N] [--moves N]
+Usage: scripts/sequences.sh [--keys N] [--lease SECONDS] [--rounds N] [--moves N] [--text]
        scripts/sequences.sh --curve
 
 Four agents and two masters, each in a network of its own (needs root, or user namespaces), serve 10,000,000 keys in 42,950 sections.
@@ -18,12 +18,13 @@ served a section; the last line is
   --lease SECONDS  of sections (5)
   --rounds N       how often everything happens (1)
   --moves N        moves of sections in each round (100)
+  --text           keys are random texts instead of numbers
   --curve          instead: what sequences cost the masters and the agents' memory as agents, keys and steps grow
   --help           this text
 HELP
 }
 
-keys=10000000 lease=5 rounds=1 moves=100 curve=false
+keys=10000000 lease=5 rounds=1 moves=100 text=0 curve=false
 while [ $# -gt 0 ]; do
   case $1 in
     --keys | --lease | --rounds | --moves)
@@ -31,6 +32,7 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --curve) curve=true ;;
+    --text) text=1 ;;
     -h | --help)
       usage
       exit 0
@@ -52,7 +54,7 @@ if $curve; then
   exec cargo run --locked -p tests --bin sequence_curve
 fi
 export UNIQ_KEYS=$keys UNIQ_SECTIONS=42950 UNIQ_SEQUENCE_AGENTS=4 UNIQ_SEQUENCE_LEASE=$lease UNIQ_SEQUENCE_ROUNDS=$rounds
-export UNIQ_SEQUENCE_MOVES=$moves UNIQ_NETNS=required
+export UNIQ_SEQUENCE_MOVES=$moves UNIQ_TEXT_KEYS=$text UNIQ_NETNS=required
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 cargo test --locked -p tests --test sequence_order -- --nocapture --test-threads=1 2>&1 | tee "$log"

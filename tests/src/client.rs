@@ -329,6 +329,15 @@ impl Client {
         self.send(self.0.post(url).header(CONTENT_TYPE, mime).header(ACCEPT, mime).body(body)).await
     }
 
+    /// The answer to a POST of a text, as numbers of eight bytes.
+    ///
+    /// # Errors
+    /// If nothing answers.
+    pub async fn post_lines(&self, url: &str, body: Vec<u8>) -> Result<Answer> {
+        let (text, packed) = (Media::Text.mime(), Media::Packed.mime());
+        self.send(self.0.post(url).header(CONTENT_TYPE, text).header(ACCEPT, packed).body(body)).await
+    }
+
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Answer> {
         let mut response = request.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());

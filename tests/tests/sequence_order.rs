@@ -2,7 +2,7 @@
 //! stand still past their lease, and are cut from each other every way; how long nobody serves a section meanwhile, and what is refused.
 //!
 //! `scripts/sequences.sh` runs the long form: by UNIQ_KEYS, UNIQ_SECTIONS, UNIQ_SEQUENCE_AGENTS, UNIQ_SEQUENCE_LEASE (seconds),
-//! UNIQ_SEQUENCE_ROUNDS, UNIQ_SEQUENCE_MOVES. Machines are network namespaces, cuts are nft rules.
+//! UNIQ_SEQUENCE_ROUNDS, UNIQ_SEQUENCE_MOVES, UNIQ_TEXT_KEYS (1: keys are texts). Machines are network namespaces, cuts are nft rules.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::net::SocketAddr;
@@ -41,6 +41,7 @@ impl Size {
             count: few("UNIQ_KEYS", 20_000),
             sections: few("UNIQ_SECTIONS", 400),
             per_section: few("UNIQ_KEYS_PER_SECTION", 100_000),
+            text: setting("UNIQ_TEXT_KEYS", 0) == 1,
         };
         Self {
             keys,

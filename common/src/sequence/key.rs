@@ -142,6 +142,28 @@ mod tests {
         assert_eq!(Slot::of_bytes(&[0xff; 2]), Err(InvalidKey::NotText));
     }
 
+    /// Keys of ten million that share their slot with another one: n (1 - (1 - 2^-32)^(n-1)), give or take.
+    #[test]
+    fn ten_million_text_keys_share_slots_as_chance_would_have_it() {
+        const KEYS: u32 = 10_000_000;
+        let numbered = |nth: u32| format!("user-{nth}");
+        let random = |nth: u32| format!("{:016x}", u64::from(nth).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        for (kind, text) in [("numbered", numbered as fn(u32) -> String), ("random", random)] {
+            let mut slots: Vec<u32> = (0..KEYS).map(|nth| Slot::of(&text(nth)).unwrap().0).collect();
+            slots.sort_unstable();
+            let sharing: usize = slots.chunk_by(|a, b| a == b).map(<[u32]>::len).filter(|keys| *keys > 1).sum();
+            let expected = f64::from(KEYS) * f64::from(KEYS - 1) / f64::from(u32::MAX);
+            // They come in pairs, whose number varies by its root: six times that is a chance in a thousand million.
+            let deviation = 2.0 * (expected / 2.0).sqrt();
+            let off = (sharing as f64 - expected) / deviation;
+            println!("{kind}: {sharing} of {KEYS} keys share a slot, {expected:.0} expected, {off:+.1} deviations");
+            assert!(off.abs() < 6.0, "{kind}: {sharing}, not {expected:.0}");
+            // Nor do they crowd in sections: of 42,950 with 233 keys each, the fullest has fewer than twice as many.
+            let fullest = slots.chunk_by(|a, b| a / 100_000 == b / 100_000).map(<[u32]>::len).max().unwrap();
+            assert!(fullest < 400, "{kind}: {fullest} keys in one section");
+        }
+    }
+
     proptest! {
         #[test]
         fn a_number_and_its_digits_are_one_key(number: u64, own: u32) {

@@ -137,26 +137,32 @@ impl Way {
     }
 
     /// The first number of each key; 0 for none.
-    async fn ask(&self, name: &str, slots: &[Slot], random: &mut SmallRng) -> Result<Vec<u64>, String> {
+    async fn ask(&self, name: &str, asked: &Asked, random: &mut SmallRng) -> Result<Vec<u64>, String> {
         match self {
             Self::Any(client, agents) => {
                 let Some(agent) = agents.get(random.random_range(0..agents.len().max(1))) else {
                     return Err("no agents".to_owned());
                 };
-                let body = slots.iter().flat_map(|slot| u64::from(slot.0).to_be_bytes()).collect();
-                let answer = client.post_packed(&format!("http://{agent}/sequence/{name}"), body).await;
+                let url = format!("http://{agent}/sequence/{name}");
+                let answer = match &asked.lines {
+                    None => {
+                        let body = asked.slots.iter().flat_map(|slot| u64::from(slot.0).to_be_bytes()).collect();
+                        client.post_packed(&url, body).await
+                    }
+                    Some(lines) => client.post_lines(&url, lines.clone()).await,
+                };
                 let answer = answer.map_err(|_| "no answer".to_owned())?;
                 if answer.status != 200 {
                     return Err(answer.code());
                 }
                 let (numbers, rest) = answer.body.as_chunks::<NUMBER_LEN>();
-                if numbers.len() != slots.len() || !rest.is_empty() {
+                if numbers.len() != asked.slots.len() || !rest.is_empty() {
                     return Err("a broken answer".to_owned());
                 }
                 Ok(numbers.iter().map(|number| u64::from_be_bytes(*number)).collect())
             }
             Self::Routes(client) => {
-                let said = client.sequence_many(name, slots).await.map_err(|error| match error {
+                let said = client.sequence_many(name, &asked.slots).await.map_err(|error| match error {
                     uniq_client::Error::Refused { code, .. } => format!("client: {}", code.as_str()),
                     uniq_client::Error::Unavailable(_) => "client: no answer".to_owned(),
                     other => format!("client: {other}"),
@@ -164,6 +170,25 @@ impl Way {
                 Ok(said.into_iter().map(|one| one.unwrap_or(0)).collect())
             }
         }
+    }
+}
+
+/// The keys of a call.
+struct Asked {
+    slots: Vec<Slot>,
+    /// What is sent of them where they are texts.
+    lines: Option<Vec<u8>>,
+}
+
+impl Asked {
+    fn of(keys: Keys, from: u32, count: usize) -> Self {
+        if !keys.text {
+            return Self { slots: (from..).take(count).map(|nth| keys.nth(nth)).collect(), lines: None };
+        }
+        let texts: Vec<String> = (from..).take(count).map(|nth| keys.text(nth)).collect();
+        #[allow(clippy::expect_used, reason = "a test's own keys")]
+        let slots = texts.iter().map(|text| Slot::of(text).expect("a key")).collect();
+        Self { slots, lines: Some(texts.join("\n").into_bytes()) }
     }
 }
 
@@ -185,9 +210,9 @@ impl One {
                     return;
                 }
                 let from = own.start + low(part as u64) * KEYS_PER_CALL;
-                let slots: Vec<Slot> = (from..).take(last.len()).map(|nth| self.keys.nth(nth)).collect();
-                match self.way.ask(&self.name, &slots, &mut self.random).await {
-                    Ok(numbers) => all &= seen.take(&slots, last, &numbers),
+                let asked = Asked::of(self.keys, from, last.len());
+                match self.way.ask(&self.name, &asked, &mut self.random).await {
+                    Ok(numbers) => all &= seen.take(&asked.slots, last, &numbers),
                     Err(trouble) => {
                         all = false;
                         *lock(&seen.troubles).entry(trouble).or_default() += 1;

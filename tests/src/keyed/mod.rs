@@ -9,6 +9,8 @@ pub mod bulk;
 pub mod probe;
 
 use common::sequence::Slot;
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +29,8 @@ pub struct Keys {
     pub sections: u32,
     /// Keys that a section could have.
     pub per_section: u32,
+    /// Whether keys are texts, which come to lie anywhere, instead of numbers.
+    pub text: bool,
 }
 
 impl Keys {
@@ -38,6 +42,12 @@ impl Keys {
     pub fn nth(self, nth: u32) -> Slot {
         let slot = u64::from(nth) * self.span() / u64::from(self.count.max(1));
         Slot(u32::try_from(slot).unwrap_or(u32::MAX))
+    }
+
+    /// The same, where keys are texts: as if drawn at random, and the same each time.
+    pub fn text(self, nth: u32) -> String {
+        let mixed = SmallRng::seed_from_u64(nth.into()).next_u64();
+        format!("user-{mixed:016x}")
     }
 
     /// A key in the middle of a section, from 0.
