@@ -74,7 +74,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = settings::number(0..=u32::MAX))]
     pub above: Option<u32>,
 
-    /// With --after-revert: how many numbers each section of each sequence skips, more than any key can have been given since the
+    /// With --after-revert: how many numbers each section of each sequence skips, more than any section can have given since the
     /// backup. Never fewer than the name's solo_allowance [default: that]
     #[arg(long, value_name = "N", value_parser = settings::number(1..=1_u64 << 62))]
     pub skip_numbers: Option<u64>,

@@ -87,7 +87,7 @@ fn ranges_left(loaded: &Loaded, skip: u64) -> Option<String> {
     let sequences = namespaces().filter(|namespace| namespace.sequences().is_some()).count();
     let mut left = Vec::new();
     if axes > 0 {
-        left.push(format!("Raise the axes of {axes} names of kind segment above every number that was given, before any agent can ask."));
+        left.push(format!("Raise the axes of {axes} names of kind segment above everything that was granted (the last uniq_master_axis_granted, and a margin), before any agent can ask."));
     }
     if sequences > 0 {
         let how_far = match skip {
@@ -96,7 +96,7 @@ fn ranges_left(loaded: &Loaded, skip: u64) -> Option<String> {
         };
         left.push(format!(
             "The {} sections that this store knows, of {sequences} names of kind sequence, skip {how_far} numbers: say --skip-numbers N \
-             if a key may have been given more since the backup. Sections that were first used since are not known.",
+             if a section may have given more since the backup. Sections that were first used since are not known.",
             loaded.sections.len()
         ));
     }

@@ -16,7 +16,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A definition, in bytes: the only body that is read.
+/// A definition, in bytes.
 const DEFINITION_LEN_MAX: usize = 4 << 10;
 /// How long it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);

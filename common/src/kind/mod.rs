@@ -13,7 +13,7 @@
 //! | [`Kind::Layout`] | a `uint1` or `uint2` token that fits its bits | a tick of 1 ms to 10 s | the time mark in the header, and a block that says which definition it is | a layout ([`crate::layout`]), an encoding |
 //! | [`Kind::Uniq96`] | a `uint2` token | millisecond | the time mark in the header | none: it has no names |
 //! | [`Kind::Segment`] | a segment of the name's axis | none | segments and their marks, in the lineage file | an axis and steps ([`crate::segment`]) |
-//! | [`Kind::Sequence`] | a section of the name's keys | none | sections and their bounds, in the lineage file | keys and steps ([`crate::sequence`]) |
+//! | [`Kind::Sequence`] | a section of the name's keys | none | bounds of sections, in `F.bounds` beside the serial file `F` | keys and steps ([`crate::sequence`]) |
 //!
 //! Two kinds are numbers of a form of our own, both packed from the most significant bit on, so that a larger number is never an earlier time:
 //!
