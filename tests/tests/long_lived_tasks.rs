@@ -20,12 +20,15 @@ fn strike(at: &PathBuf, task: &str, blow: &str) {
     std::fs::rename(new, at).unwrap();
 }
 
-/// Waits until a process ends by itself. Gives its status and its last line.
+/// Waits until a process ends by itself. Gives its status, and its last line about a task, or its last one. What another thread is struck
+/// by at the same moment may stand behind it, cut off anywhere.
 async fn ended(daemon: &mut Daemon) -> (Option<i32>, String) {
     let began = Instant::now();
     loop {
         if let Some(status) = daemon.ended() {
-            return (status.code(), daemon.log_text().lines().last().unwrap_or_default().to_owned());
+            let log = daemon.log_text();
+            let about_a_task = log.lines().rfind(|line| line.starts_with("the task '"));
+            return (status.code(), about_a_task.or_else(|| log.lines().last()).unwrap_or_default().to_owned());
         }
         assert!(began.elapsed() < PATIENCE, "still runs\n{}", daemon.log_tail(20));
         tokio::time::sleep(Duration::from_millis(20)).await;
