@@ -1,7 +1,7 @@
 //! The command line of `uniq_generator`.
 
 use crate::heartbeat::{MASTERS_MAX, RENEW_INTERVALS};
-use crate::http::{BATCH_MAX_DEFAULT, BATCH_MAX_LIMIT};
+use crate::http::BATCH_MAX_DEFAULT;
 use crate::plugin::history::{self, HistorySettings};
 use crate::sequences;
 use crate::serial_file::{AfterReboot, NUM_BLOCKS, NUM_BLOCKS_DEFAULT};
@@ -11,6 +11,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use common::clock::TestClock;
 use common::namespace::GeneratorName;
 use common::parameters::AgentId;
+use common::rpc::mint::BATCH_MAX_LIMIT;
 use common::rpc::ranges::SETS_MAX;
 use common::sequence::SET_DEFAULT;
 use common::settings::{self, LogFormat};

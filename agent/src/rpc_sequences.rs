@@ -4,7 +4,9 @@ use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use crate::rpc::Server;
 use crate::sequences::{Answer, Call};
 use common::kind::Kind;
-use common::rpc::mint::{KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, SequenceCall};
+use common::rpc::mint::{
+    BATCH_MAX_LIMIT, KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, Passing, SequenceCall,
+};
 use common::sequence::Slot;
 
 /// What an outcome takes at most until it is sent, in bytes: in memory and in the frame.
@@ -29,8 +31,8 @@ pub(super) fn none(name: &str) -> Refusal {
 }
 
 impl Server {
-    pub(super) async fn next_of(&self, call: &SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, Refusal> {
-        self.check_n(n)?;
+    pub(crate) async fn next_of(&self, call: &SequenceCall, slot: Slot, n: u32) -> Result<KeyReply, Refusal> {
+        self.check_n(call, n)?;
         self.keyed(call, &[KeyAsked { slot, n }]).await.map(of_one)
     }
 
@@ -39,16 +41,18 @@ impl Server {
             let why = format!("{} keys: there may be 1 to {KEYS_PER_CALL_MAX} in one call", keys.len());
             return Err(Refusal::BadParameter(why));
         }
-        keys.iter().try_for_each(|key| self.check_n(key.n))?;
+        keys.iter().try_for_each(|key| self.check_n(call, key.n))?;
         let Answer { outcomes, routes } = self.keyed(call, keys).await?;
         Ok(KeysReply { outcomes, routes })
     }
 
-    fn check_n(&self, n: u32) -> Result<(), Refusal> {
-        if (1..=self.batch_max).contains(&n) {
+    fn check_n(&self, call: &SequenceCall, n: u32) -> Result<(), Refusal> {
+        // What another agent passes on it has admitted, by a --batch-max of its own.
+        let most = if call.passing == Passing::Back { BATCH_MAX_LIMIT } else { self.batch_max };
+        if (1..=most).contains(&n) {
             return Ok(());
         }
-        Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {}", self.batch_max)))
+        Err(Refusal::BadParameter(format!("n: {n} is not a number from 1 to {most}")))
     }
 
     pub(super) async fn keyed(&self, call: &SequenceCall, keys: &[KeyAsked]) -> Result<Answer, Refusal> {

@@ -140,7 +140,7 @@ mod tests {
         let tally = SectionTally::default();
         let raised = |from, max_seq| Ok(Raised { from, max_seq });
         let raises = vec![raised(0, 9), raised(9, 9), Err(NotRaised::Allowance), Err(NotRaised::Unknown)];
-        let keep = KeepReply { lease_ms: 5_000, sections: Vec::new() };
+        let keep = KeepReply { lease_ms: 5_000, sections: Vec::new(), more: false };
         let replies = [Reply::Keep(Ok(keep)), Reply::Raise(Ok(raises)), Reply::Kept];
         let replies = replies.into_iter().map(|reply| (RequestId(0), reply)).collect();
         tally.count(&Effects { replies, ..Effects::default() }, BootMs(0), LEASE);

@@ -263,9 +263,10 @@ pub(crate) fn allocators(ledger: &Ledger, now: Now) -> Vec<AllocatorRow> {
     rows
 }
 
-/// Sections that a session has or is to have.
+/// Sections of living names that a session has or is to have: those of retired ones go to nobody any more.
 fn count_of(ledger: &Ledger, session: SessionId) -> u32 {
-    ledger.sections().counts(session).fold(0, |sum, (_, count)| sum.saturating_add(count))
+    let living = ledger.sections().counts(session).filter(|(name, _)| ledger.is_living_sequence(name));
+    living.fold(0, |sum, (_, count)| sum.saturating_add(count))
 }
 
 /// Sections that the sessions of an agent have or are to have.

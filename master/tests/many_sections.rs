@@ -10,7 +10,7 @@ use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{PAGE_MAX, PeerMessage};
-use common::rpc::ranges::KeepRequest;
+use common::rpc::ranges::{KEEP_RANGES_MAX, KeepRequest};
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SECOND_MS, WallMs};
@@ -53,6 +53,7 @@ fn keep(session: u128) -> KeepRequest {
         used: 0,
         per_second: 0,
         leaves: false,
+        after: None,
     }
 }
 
@@ -162,6 +163,32 @@ fn a_start_that_is_not_proven_reads_all_pages_before_it_serves() {
             .filter(|(key, _)| key.section.0 < MANY)
             .all(|(_, held)| held.peer_has == held.max_seq)
     );
+}
+
+/// Keys that are spread by their hash take sections here and there. Whoever was told of a part of its sections served no others.
+#[test]
+fn sections_here_and_there_are_listed_page_by_page() {
+    let known: Vec<_> = (0..MANY).map(|at| section(at, 1 + u128::from(at % 2), 500)).collect();
+    let mut pair = Pair::new([known.clone(), known], [false, false]);
+    let (mut listed, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        pair.replies.clear();
+        let request = KeepRequest { after: after.clone(), ..keep(2) };
+        pair.event(0, Event::Keep { id: RequestId(1), request });
+        let Some(Reply::Keep(Ok(kept))) = pair.replies.last() else { panic!("{:?}", pair.replies) };
+        assert!(kept.sections.len() <= KEEP_RANGES_MAX);
+        listed.extend(kept.sections.iter().flat_map(|range| range.from.0..range.to.0));
+        pages += 1;
+        if !kept.more {
+            break;
+        }
+        let last = kept.sections.last().unwrap();
+        after = Some(SectionKey { name: last.name.clone(), section: Section(last.to.0 - 1) });
+    }
+    assert_eq!(listed, (0..MANY).filter(|at| at % 2 == 1).collect::<Vec<_>>());
+    assert_eq!(pages, (MANY as usize / 2).div_ceil(KEEP_RANGES_MAX));
+    // What was asked for is no part of what is known of an allocator, and told to the other master.
+    assert_eq!(pair.ledgers[0].allocators().get(SessionId(2)).unwrap().said, keep(2));
 }
 
 #[test]

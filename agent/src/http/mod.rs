@@ -58,8 +58,6 @@ use tokio_util::sync::CancellationToken;
 
 /// The most IDs in one answer when nothing else is said.
 pub const BATCH_MAX_DEFAULT: u32 = 100_000;
-/// The most that `--batch-max` may say.
-pub const BATCH_MAX_LIMIT: u32 = 1_000_000;
 /// Connections at once, if there are descriptors for them; one more takes the place of the one that waits longest, or is told
 /// and closed if all are at work.
 const CONNECTIONS_MAX: usize = 4_096;

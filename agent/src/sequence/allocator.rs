@@ -180,7 +180,7 @@ mod tests {
 
     fn kept(sent: i64, received: i64, lease_ms: u32, g: u64) -> Kept {
         let sections = vec![HeldSections { name: name(), from: Section(0), to: Section(10), g: Generation(g) }];
-        Kept { sent: BootMs(sent), received: BootMs(received), reply: KeepReply { lease_ms, sections } }
+        Kept { sent: BootMs(sent), received: BootMs(received), reply: KeepReply { lease_ms, sections, more: false } }
     }
 
     fn standing(allocator: &Allocator, now: i64) -> Standing {

@@ -129,7 +129,7 @@ impl World {
             to: Section(1),
             g: Generation(listed.g),
         });
-        let reply = KeepReply { lease_ms: LEASE_MS, sections: sections.into_iter().collect() };
+        let reply = KeepReply { lease_ms: LEASE_MS, sections: sections.into_iter().collect(), more: false };
         self.now += late;
         let received = self.local(agent);
         let kept = Kept { sent, received, reply };

@@ -144,7 +144,7 @@ impl World {
             to: Section(1),
             g: Generation(listed.g),
         });
-        let reply = KeepReply { lease_ms: LEASE_MS, sections: sections.into_iter().collect() };
+        let reply = KeepReply { lease_ms: LEASE_MS, sections: sections.into_iter().collect(), more: false };
         let kept = Kept { sent: self.now, received: self.now, reply };
         agent.allocator.handle(self.now, master, &kept).unwrap();
     }

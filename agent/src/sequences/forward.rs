@@ -5,7 +5,8 @@ use super::name::Name;
 use super::{Sequences, lock};
 use common::lease::Generation;
 use common::rpc::mint::{
-    KEYS_PER_CALL_MAX, KeyAsked, KeyReply, KeysReply, MintFailure, MintServiceClient, Passing, SequenceCall,
+    KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing,
+    SequenceCall,
 };
 use common::rpc::transport;
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tarpc::client::RpcError;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 /// Agents that connections are kept to. For one more all are made anew.
 const AGENTS_MAX: usize = 256;
@@ -53,16 +55,17 @@ impl Sequences {
         patience: Duration,
     ) -> Result<KeysReply, NotPassed> {
         let _place = self.forwards.room.try_acquire().map_err(|_| NotPassed::Full)?;
-        let patience = patience.min(PATIENCE_MAX);
-        let line = tokio::time::timeout(patience, self.line(address)).await;
+        let end = Instant::now() + patience.min(PATIENCE_MAX);
+        let line = tokio::time::timeout_at(end, self.line(address)).await;
         let line = line.map_err(|_| NotPassed::Lost("no connection in time".to_owned()))?.map_err(NotPassed::Lost)?;
         add(&self.counts.forwarded, keys.len() as u64);
-        let mut all = KeysReply { outcomes: Vec::with_capacity(keys.len()), routes: Vec::new() };
+        let asked_for = keys.len();
+        let mut all = KeysReply { outcomes: Vec::with_capacity(asked_for), routes: Vec::new() };
         for keys in keys.chunks(KEYS_PER_CALL_MAX) {
             // Routes are wanted: of keys that it does not serve.
             let call =
                 SequenceCall { name: name.name().to_string(), g: Some(Generation(u64::MAX)), passing: Passing::Back };
-            let until = transport::deadline_in(patience);
+            let until = transport::deadline_in(end.saturating_duration_since(Instant::now()));
             let asked = async {
                 match keys {
                     // Nothing is to be given.
@@ -72,21 +75,27 @@ impl Sequences {
                     keys => line.sequence_many(until, call, keys.to_vec()).await,
                 }
             };
-            match tokio::time::timeout(patience, asked).await {
+            let failed = match tokio::time::timeout_at(end, asked).await {
                 Ok(Ok(Ok(reply))) if reply.outcomes.len() == keys.len() => {
                     all.outcomes.extend(reply.outcomes);
                     all.routes.extend(reply.routes);
+                    continue;
                 }
-                Ok(Ok(Ok(_))) => return Err(NotPassed::Lost("another number of answers than of keys".to_owned())),
-                Ok(Ok(Err(failure))) => return Err(NotPassed::Refused(failure)),
-                Ok(Err(RpcError::DeadlineExceeded)) | Err(_) => {
-                    return Err(NotPassed::Lost("no answer in time".to_owned()));
-                }
+                Ok(Ok(Ok(_))) => NotPassed::Lost("another number of answers than of keys".to_owned()),
+                Ok(Ok(Err(failure))) => NotPassed::Refused(failure),
+                Ok(Err(RpcError::DeadlineExceeded)) | Err(_) => NotPassed::Lost("no answer in time".to_owned()),
                 Ok(Err(error)) => {
                     lock(&self.forwards.lines).remove(address);
-                    return Err(NotPassed::Lost(error.to_string()));
+                    NotPassed::Lost(error.to_string())
                 }
+            };
+            if all.outcomes.is_empty() {
+                return Err(failed);
             }
+            // What was given is not lost with the rest, which is asked for again.
+            tracing::debug!(?failed, "a part of what was passed on to another agent got no answer");
+            all.outcomes.resize(asked_for, KeyOutcome::Refused(MintCode::Misdirected));
+            break;
         }
         Ok(all)
     }

@@ -3,7 +3,8 @@
 use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
 use crate::sequence::Kept;
-use common::rpc::ranges::KeepRequest;
+use common::rpc::ranges::{KeepReply, KeepRequest};
+use common::sequence::{Section, SectionKey};
 use common::time::SpanMs;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,6 +22,12 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// and, unless this is more, half a lease: a master that is reached again is not waited for by a packet that was sent while it was not.
 const OPEN_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+
+/// The last section of an answer.
+fn last_of(reply: &KeepReply) -> Option<SectionKey> {
+    let last = reply.sections.last()?;
+    Some(SectionKey { name: last.name.clone(), section: Section(last.to.0.saturating_sub(1)) })
+}
 
 impl Sequences {
     /// Keeps sections at one master until `stop`, and says there that we leave.
@@ -105,12 +112,22 @@ impl Sequences {
         let limit = self.lease_in_real();
         let calls = self.counts.calls.load(Ordering::Relaxed);
         let request = self.keep_request(calls.saturating_sub(std::mem::replace(counted, calls)), false);
-        // Before it is sent: from here on it may have been answered.
-        let sent = self.clock.boot();
-        let asked = tokio::time::timeout(limit, link.keep_sections(request, limit)).await;
-        let reply = asked.map_err(|_| failed("no answer in time".to_owned()))??;
-        let received = self.clock.boot();
-        self.kept(at, &Kept { sent, received, reply }).map_err(|e| failed(e.to_string()))
+        let mut after = None;
+        loop {
+            let request = KeepRequest { after: after.clone(), ..request.clone() };
+            // Before it is sent: from here on it may have been answered.
+            let sent = self.clock.boot();
+            let asked = tokio::time::timeout(limit, link.keep_sections(request, limit)).await;
+            let reply = asked.map_err(|_| failed("no answer in time".to_owned()))??;
+            let received = self.clock.boot();
+            let next = reply.more.then(|| last_of(&reply)).flatten();
+            self.kept(at, &Kept { sent, received, reply }).map_err(|e| failed(e.to_string()))?;
+            // One that does not get on would be asked for ever.
+            if next.is_none() || next <= after {
+                return Ok(());
+            }
+            after = next;
+        }
     }
 
     /// Takes in what a master lists.
@@ -144,6 +161,7 @@ impl Sequences {
             used: self.memory.load(Ordering::Relaxed) as u64,
             per_second: u32::try_from(per_second).unwrap_or(u32::MAX),
             leaves,
+            after: None,
         }
     }
 }

@@ -48,7 +48,7 @@ use tokio_util::sync::CancellationToken;
 pub const MEMORY_DEFAULT: u64 = 1 << 30;
 /// The least that makes sense: some thousands of sections.
 pub const MEMORY_MIN: u64 = 1 << 20;
-/// Calls that wait for a section at once; one more is refused.
+/// Calls that wait for a section at once, half of them for those of one name; one more is refused.
 const WAITERS_MAX: usize = 4_096;
 
 /// What an agent is told about its sequences.

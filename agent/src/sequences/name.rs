@@ -2,8 +2,8 @@
 //! held for one key at a time.
 
 use super::counts::SequenceView;
-use super::lock;
 use super::routes::NameRoutes;
+use super::{WAITERS_MAX, lock};
 use crate::sequence::{Held, HeldRange, SectionState, Standing};
 use arc_swap::ArcSwap;
 use common::namespace::{GeneratorName, Namespace};
@@ -12,6 +12,7 @@ use common::time::BootMs;
 use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use tokio::sync::Semaphore;
 
 /// Locks of a name. More than there are cores, so that two calls seldom want the same.
 const SHARDS: usize = 64;
@@ -31,6 +32,8 @@ pub(crate) struct Name {
     held: ArcSwap<Vec<HeldRange>>,
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     pub(super) routes: Mutex<NameRoutes>,
+    /// Places for calls that wait for its sections.
+    pub(super) waiters: Semaphore,
 }
 
 impl Name {
@@ -41,6 +44,7 @@ impl Name {
             held: ArcSwap::default(),
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             routes: Mutex::default(),
+            waiters: Semaphore::new(WAITERS_MAX / 2),
         }
     }
 

@@ -55,9 +55,12 @@ impl Sequences {
         let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
         let mut favourite = 0;
         loop {
-            let wanted = self.gather();
+            let (wanted, drained) = self.gather();
             if wanted.is_empty() {
-                self.raises.wanted.notified().await;
+                // What was in the queue may want nothing any more, and what is behind it does.
+                if drained == 0 {
+                    self.raises.wanted.notified().await;
+                }
                 continue;
             }
             self.raise_all(wanted, &mut links, &mut favourite).await;
@@ -65,14 +68,14 @@ impl Sequences {
         }
     }
 
-    /// What the sections in the queue want now, as many as fit one question.
-    fn gather(&self) -> Vec<Wanted> {
+    /// What the sections in the queue want now, as many as fit one question, and how many were taken from it.
+    fn gather(&self) -> (Vec<Wanted>, usize) {
         let queued: Vec<_> = {
             let mut queue = lock(&self.raises.queue);
             let n = queue.len().min(RAISES_MAX);
             queue.drain(..n).collect()
         };
-        let now = self.clock.boot();
+        let (now, drained) = (self.clock.boot(), queued.len());
         let want = |(name, section): (Arc<Name>, Section)| {
             let (g, to) = {
                 let mut shard = lock(name.shard(section)?);
@@ -83,7 +86,7 @@ impl Sequences {
             let raise = Raise { name: name.name().clone(), section, g, to };
             Some(Wanted { name, section, g, raise })
         };
-        queued.into_iter().filter_map(want).collect()
+        (queued.into_iter().filter_map(want).collect(), drained)
     }
 
     /// Asks one master, and the other about what the first did not do.

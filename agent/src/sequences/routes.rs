@@ -43,13 +43,16 @@ impl NameRoutes {
         self.table.route(section)
     }
 
-    /// `true` if something was new.
+    /// What another agent said; `true` if something was new.
     pub(super) fn learn(&mut self, routes: &[Route]) -> bool {
-        let mut news = false;
+        routes.iter().fold(false, |news, route| self.table.learn(route) | news)
+    }
+
+    /// What a master said.
+    fn learn_from_master(&mut self, routes: &[Route]) {
         for route in routes {
-            news |= self.table.learn(route);
+            self.table.learn_from_master(route);
         }
-        news
     }
 }
 
@@ -84,7 +87,7 @@ impl Sequences {
                 }
                 asked = true;
                 if let Some(reply) = self.ask(&name, sections, None, &mut links, &mut turn).await {
-                    lock(&name.routes).learn(&reply.routes);
+                    lock(&name.routes).learn_from_master(&reply.routes);
                     // Asked about was what we do not serve: what is ours of it was not listed yet.
                     if reply.routes.iter().any(|route| route.address == self.settings.address) {
                         self.hurry();
@@ -151,7 +154,7 @@ impl Sequences {
         drop(links);
         let mut reply = reply.ok_or_else(|| Refusal::MastersUnavailable("none of them says routes".to_owned()))?;
         reply.routes.truncate(ROUTES_MAX);
-        lock(&name.routes).learn(&reply.routes);
+        lock(&name.routes).learn_from_master(&reply.routes);
         let keys_per_section = name.definition.keys_per_section();
         Ok(SequenceRoutes { keys_per_section, routes: reply.routes, next: reply.next })
     }

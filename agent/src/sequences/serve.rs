@@ -147,7 +147,9 @@ impl Sequences {
                 break;
             }
             if place.is_none() {
-                place = self.waiters.try_acquire().ok();
+                // One name of which nobody serves anything must not keep all others from waiting.
+                let both = name.waiters.try_acquire().and_then(|its| Ok((self.waiters.try_acquire()?, its)));
+                place = both.ok();
                 if place.is_none() {
                     course.close(MintCode::Overloaded);
                     break;
@@ -387,7 +389,12 @@ impl Sequences {
                 Err(NotPassed::Full) => vec![REFUSED(MintCode::Overloaded); places.len()],
                 Err(NotPassed::Refused(failure)) => {
                     tracing::debug!(%failure, "another agent refused what was passed on");
-                    vec![REFUSED(MintCode::Misdirected); places.len()]
+                    // It would say the same of a question that nothing is wrong with but where it went.
+                    let code = match failure.code {
+                        MintCode::BadParameter => failure.code,
+                        _ => MintCode::Misdirected,
+                    };
+                    vec![REFUSED(code); places.len()]
                 }
                 Err(NotPassed::Lost(why)) => {
                     tracing::debug!(%why, "what was passed on to another agent got no answer");

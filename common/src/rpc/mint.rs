@@ -51,6 +51,9 @@ pub struct SequenceCall {
     pub passing: Passing,
 }
 
+/// How many numbers one call may ask for at most, whatever an agent's `--batch-max` is.
+pub const BATCH_MAX_LIMIT: u32 = 1_000_000;
+
 /// What becomes of a call for a key that another agent serves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Passing {

@@ -3,7 +3,7 @@
 use crate::lease::Generation;
 use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, SessionId};
-use crate::sequence::{Route, Section, ServedAt};
+use crate::sequence::{Route, Section, SectionKey, ServedAt};
 use serde::{Deserialize, Serialize};
 
 /// Sets that an agent serves at most.
@@ -54,10 +54,12 @@ pub struct KeepRequest {
     pub per_second: u32,
     /// It is about to stop, or an operator drains it: it wants no further sections.
     pub leaves: bool,
+    /// Only sections after this one are asked for: the last of an answer after which there are more. `None`: from the first on.
+    pub after: Option<SectionKey>,
 }
 
-/// Ranges of sections in one answer to an allocator at most. What is left out it does not serve; it takes tens of thousands of single
-/// moves to come to as many.
+/// Ranges of sections in one answer to an allocator at most; those after them are asked for by another call ([`KeepRequest::after`]). Keys
+/// that are spread by their hash take sections here and there, each a range of its own, so there may be tens of thousands.
 pub const KEEP_RANGES_MAX: usize = 8_192;
 /// The longest address of an allocator, in bytes: a host's name of full length, and a port.
 pub const ADDRESS_LEN_MAX: usize = 261;
@@ -77,8 +79,11 @@ pub struct KeepReply {
     /// How long an allocator serves after it sent the call that was answered so, in milliseconds of its own clock
     /// (`--sequence-lease`).
     pub lease_ms: u32,
-    /// All that the answering master lists for it, ascending by name and section.
+    /// What the answering master lists for it, ascending by name and section, at most [`KEEP_RANGES_MAX`]. Each is kept by the call that
+    /// is answered with it.
     pub sections: Vec<HeldSections>,
+    /// Whether there are more after the last one.
+    pub more: bool,
 }
 
 /// Sections beside each other that one session serves under one number of owners.

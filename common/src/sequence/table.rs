@@ -29,6 +29,16 @@ pub struct RouteTable {
 impl RouteTable {
     /// Takes a route in where nothing newer is known. `true` if something has changed.
     pub fn learn(&mut self, route: &Route) -> bool {
+        self.take(route, false)
+    }
+
+    /// The same of a master's own word: it knows the address at which an owner was heard last, which is another one if its program was
+    /// started again at another port.
+    pub fn learn_from_master(&mut self, route: &Route) -> bool {
+        self.take(route, true)
+    }
+
+    fn take(&mut self, route: &Route, is_masters: bool) -> bool {
         let (Section(from), Section(to)) = (route.from, route.to);
         if from >= to {
             return false;
@@ -45,8 +55,8 @@ impl RouteTable {
                 changed = true;
             }
             at = old.to;
-            // Of one g there is one owner; the address of a session does not change.
-            let newer = old.g < new.g;
+            // Of one g there is one owner.
+            let newer = old.g < new.g || (is_masters && old.g == new.g && old.address != new.address);
             let kept = if newer { Stretch { to: old.to, ..new.clone() } } else { old };
             changed |= newer;
             self.stretches.insert(begin, kept);
@@ -152,6 +162,15 @@ mod tests {
         assert!(table.learn(&route((4, 1, 1, 5))) && table.len() == 1);
         assert!(!table.learn(&route((3, 3, 1, 5))) && !table.learn(&route((3, 3, 2, 4))));
         assert!(!table.learn(&route((3, 0, 1, 9))));
+        // The same owner elsewhere: only a master knows that.
+        let elsewhere = |to: (u32, u32, u8, u64)| {
+            let mut route = route(to);
+            route.address.http = "elsewhere:1".to_owned();
+            route
+        };
+        assert!(!table.learn(&elsewhere((4, 1, 1, 5))));
+        assert!(table.learn_from_master(&elsewhere((4, 1, 1, 5))));
+        assert!(!table.learn_from_master(&elsewhere((4, 1, 1, 5))), "it is known");
     }
 
     proptest! {

@@ -45,10 +45,10 @@ where
         self.give(now, here.collect(), fx);
     }
 
-    /// Proposes an owner for each of these sections that are at home here, as far as somebody has room for them.
-    fn give(&mut self, now: Now, keys: Vec<SectionKey>, fx: &mut Effects) {
+    /// Proposes an owner for each of these sections that are at home here, as far as somebody has room for them. Whether for any.
+    fn give(&mut self, now: Now, keys: Vec<SectionKey>, fx: &mut Effects) -> bool {
         if keys.is_empty() || self.may_give_sections(now).is_err() {
-            return;
+            return false;
         }
         let mut candidates = Candidates::new();
         let mut proposals = Vec::new();
@@ -68,7 +68,9 @@ where
                 proposals.push(prep);
             }
         }
+        let any = !proposals.is_empty();
         self.give_sections(now, proposals, fx);
+        any
     }
 
     /// What is said of a section at home here that may be given to somebody now, and by whose set.
@@ -107,10 +109,11 @@ where
 
     /// What the sections of a session take in memory, in bytes.
     fn assigned(&self, session: SessionId) -> u64 {
-        let bytes = self
-            .sections
-            .counts(session)
-            .map(|(name, count)| self.terms_of(name).map_or(0, |(terms, _)| terms.weight.saturating_mul(count.into())));
+        let bytes = self.sections.counts(session).map(|(name, count)| {
+            // Of a retired name nobody asks any more.
+            let living = self.terms_of(name).filter(|(_, lives)| *lives);
+            living.map_or(0, |(terms, _)| terms.weight.saturating_mul(count.into()))
+        });
         bytes.fold(0, u64::saturating_add)
     }
 
@@ -122,33 +125,48 @@ where
             return;
         }
         let owners: Vec<SessionId> = self.sections.owners().collect();
+        let takeable = self.takeable(now);
         let gone = owners.iter().filter(|session| self.allocators.silent(now.boot, **session));
         let gone: Vec<SectionKey> =
-            gone.flat_map(|session| self.at_home_of(*session, GONE_MAX)).take(GONE_MAX).collect();
-        if !gone.is_empty() {
-            return self.give(now, gone, fx);
+            gone.flat_map(|session| self.at_home_of(*session, &takeable)).take(GONE_MAX).collect();
+        if self.give(now, gone, fx) {
+            return;
         }
         // One that is about to stop serves on while the next owners wait, if they hear of it in time.
-        let leaving: Vec<SectionKey> = self.of_leaving(&owners, true).take(GONE_MAX).collect();
-        if !leaving.is_empty() {
-            return self.give(now, leaving, fx);
+        let leaving: Vec<SectionKey> = self.of_leaving(&owners, &takeable, true).take(GONE_MAX).collect();
+        if self.give(now, leaving, fx) {
+            return;
         }
         let room = MOVES_MAX.saturating_sub(self.sections.preps_len());
-        let drained: Vec<SectionKey> = self.of_leaving(&owners, false).take(room).collect();
-        match drained.is_empty() {
-            false => self.give(now, drained, fx),
-            true if self.sections.preps_len() == 0 => self.even_out(now, fx),
-            true => {}
+        let drained: Vec<SectionKey> = self.of_leaving(&owners, &takeable, false).take(room).collect();
+        if !self.give(now, drained, fx) && self.sections.preps_len() == 0 {
+            self.even_out(now, fx);
         }
     }
 
+    /// The living names whose sections somebody could be given now. What nobody can take must not stand in the way of what somebody can.
+    fn takeable(&self, now: Now) -> BTreeSet<GeneratorName> {
+        let mut sets: BTreeMap<&GeneratorName, bool> = BTreeMap::new();
+        let mut takes = |set| {
+            let room = || self.candidates(now, set).iter().any(Candidate::has_room);
+            *sets.entry(set).or_insert_with(room)
+        };
+        let living = self.sections.names(None).filter(|name| self.is_living_sequence(name));
+        living.filter(|name| self.sequences_of(name).is_some_and(|its| takes(its.set()))).cloned().collect()
+    }
+
     /// Sections of allocators that stop, or that operators drain.
-    fn of_leaving<'a>(&'a self, owners: &'a [SessionId], stop: bool) -> impl Iterator<Item = SectionKey> + 'a {
+    fn of_leaving<'a>(
+        &'a self,
+        owners: &'a [SessionId],
+        takeable: &'a BTreeSet<GeneratorName>,
+        stop: bool,
+    ) -> impl Iterator<Item = SectionKey> + 'a {
         let leaves = move |session: &&SessionId| {
             let allocator = self.allocators.get(**session);
             allocator.is_some_and(|it| if stop { it.said.leaves } else { self.allocators.leaves(it) })
         };
-        owners.iter().filter(leaves).flat_map(|session| self.at_home_of(*session, GONE_MAX))
+        owners.iter().filter(leaves).flat_map(|session| self.at_home_of(*session, takeable))
     }
 
     /// Moves some sections from whoever has by far the most to whoever has the least.
@@ -195,11 +213,11 @@ where
         })
     }
 
-    /// The last ones of a session's sections that are at home here and under way to nobody.
-    fn at_home_of(&self, session: SessionId, max: usize) -> Vec<SectionKey> {
+    /// The last ones of a session's sections of these names that are at home here and under way to nobody.
+    fn at_home_of(&self, session: SessionId, takeable: &BTreeSet<GeneratorName>) -> Vec<SectionKey> {
         let listed = self.sections.listed(session).into_iter().flat_map(|spans| spans.from_the_end());
-        let here = listed.filter(|(_, section)| self.is_home_of(*section));
-        here.take(max).map(|(name, section)| SectionKey { name: name.clone(), section }).collect()
+        let here = listed.filter(|(name, section)| takeable.contains(*name) && self.is_home_of(*section));
+        here.take(GONE_MAX).map(|(name, section)| SectionKey { name: name.clone(), section }).collect()
     }
 
     /// Proposes a section that is at home here to that agent.

@@ -28,13 +28,14 @@ where
             let number = |most: usize| u32::try_from(most).unwrap_or(u32::MAX);
             return Err(Refusal::NoAllocator { sets: number(SETS_MAX), address: number(ADDRESS_LEN_MAX) });
         }
-        let session = request.session;
-        if !self.allocators.heard(now.boot, request) {
+        let (session, after) = (request.session, request.after.clone());
+        if !self.allocators.heard(now.boot, KeepRequest { after: None, ..request }) {
             return Err(Refusal::Overloaded);
         }
         let lease_ms = u32::try_from(self.allocators.lease().0).unwrap_or(u32::MAX);
-        let listed = self.sections.listed(session).into_iter().flat_map(|spans| spans.held());
-        Ok(KeepReply { lease_ms, sections: listed.take(KEEP_RANGES_MAX).collect() })
+        let mut listed = self.sections.listed(session).into_iter().flat_map(|spans| spans.held(after.as_ref()));
+        let sections = listed.by_ref().take(KEEP_RANGES_MAX).collect();
+        Ok(KeepReply { lease_ms, sections, more: listed.next().is_some() })
     }
 
     pub(super) fn on_raise(

@@ -154,6 +154,11 @@ impl<A> Ledger<A> {
         self.terms_of(name).map_or(Terms::UNKNOWN, |(terms, _)| terms)
     }
 
+    /// Whether a name is a sequence that gives further numbers.
+    pub fn is_living_sequence(&self, name: &GeneratorName) -> bool {
+        self.terms_of(name).is_some_and(|(_, lives)| lives)
+    }
+
     /// Both ledgers were put back: nothing is granted any more, across restarts.
     pub(super) fn on_reverted(&mut self, alarm: Alarm, fx: &mut Effects) {
         if !self.caution.reverted {

@@ -191,6 +191,7 @@ pub(crate) mod tests {
             used: 0,
             per_second: 0,
             leaves: false,
+            after: None,
         }
     }
 

@@ -4,8 +4,9 @@
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::HeldSections;
-use common::sequence::Section;
+use common::sequence::{Section, SectionKey};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// Ranges of sections, each with the number of their owner. Those that touch and agree in it are one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -69,12 +70,16 @@ impl Spans {
         all.map(|(from, (to, _))| u64::from(to.saturating_sub(*from))).sum()
     }
 
-    /// All of them, ascending.
-    pub fn held(&self) -> impl Iterator<Item = HeldSections> {
-        self.0.iter().flat_map(|(name, spans)| {
-            spans.iter().map(|(from, (to, g))| HeldSections {
+    /// All of them, ascending; or those after a section, which cuts the one that it is in.
+    pub fn held(&self, after: Option<&SectionKey>) -> impl Iterator<Item = HeldSections> {
+        let begin = after.map(|key| (&key.name, key.section.0.saturating_add(1)));
+        let first = begin.map_or(Bound::Unbounded, |(name, _)| Bound::Included(name));
+        self.0.range::<GeneratorName, _>((first, Bound::Unbounded)).flat_map(move |(name, spans)| {
+            let least = begin.filter(|(of, _)| *of == name).map_or(0, |(_, least)| least);
+            let cut = spans.range(..least).next_back().filter(|(_, (to, _))| *to > least);
+            cut.into_iter().chain(spans.range(least..)).map(move |(from, (to, g))| HeldSections {
                 name: name.clone(),
-                from: Section(*from),
+                from: Section((*from).max(least)),
                 to: Section(*to),
                 g: *g,
             })
@@ -122,8 +127,15 @@ mod tests {
                         spans.add(&name(), Section(at), Generation(g));
                     }
                 }
-                let held: Vec<_> = spans.held().map(|span| (span.from.0, span.to.0, span.g.0)).collect();
+                let shown = |span: HeldSections| (span.from.0, span.to.0, span.g.0);
+                let held: Vec<_> = spans.held(None).map(shown).collect();
                 prop_assert_eq!(&held, &naive(&all));
+                // The rest after any section is what a count of the rest gives.
+                for last in 0..12 {
+                    let after = SectionKey { name: name(), section: Section(last) };
+                    let rest: BTreeMap<u32, u64> = all.range(last + 1..).map(|(at, g)| (*at, *g)).collect();
+                    prop_assert_eq!(spans.held(Some(&after)).map(shown).collect::<Vec<_>>(), naive(&rest));
+                }
                 prop_assert_eq!(spans.len(), held.len());
                 prop_assert_eq!(usize::try_from(spans.sections()).unwrap(), all.len());
                 prop_assert_eq!(spans.is_empty(), all.is_empty());

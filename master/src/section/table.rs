@@ -326,7 +326,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn listed(table: &SectionTable, session: u128) -> Vec<(u32, u32, u64)> {
-        let spans = table.listed(SessionId(session)).into_iter().flat_map(Spans::held);
+        let spans = table.listed(SessionId(session)).into_iter().flat_map(|spans| spans.held(None));
         spans.map(|span| (span.from.0, span.to.0, span.g.0)).collect()
     }
 

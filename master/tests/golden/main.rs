@@ -92,6 +92,7 @@ scripts! {
     sections_of_a_silent_owner_go_to_others
     a_drained_agent_gives_up_its_sections
     a_put_back_master_raises_beyond_what_it_forgot
+    what_nobody_can_take_stands_in_the_way_of_nothing
     both_ledgers_put_back_go_on_above_what_each_may_have_raised_alone
     after_a_master_is_lost_everything_is_raised_by_the_allowance
     a_survivor_that_may_be_older_lets_nobody_join

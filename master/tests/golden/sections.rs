@@ -33,6 +33,7 @@ impl Script {
                     used: 0,
                     per_second: 0,
                     leaves: *leaves,
+                    after: None,
                 };
                 self.ask(agent, at.id(), |id| Event::Keep { id, request })
             }

@@ -424,6 +424,7 @@ impl World {
                     used: 0,
                     per_second: 0,
                     leaves: false,
+                    after: None,
                 };
                 Event::Keep { id, request }
             }

@@ -91,6 +91,7 @@ impl Agent {
             used: 0,
             per_second: 0,
             leaves: false,
+            after: None,
         })
     }
 
@@ -116,7 +117,7 @@ impl Agent {
     fn reply(&self, rules: &Rules<'_>, g: u64) -> KeepReply {
         let (from, to) = (rules.section, Section(rules.section.0 + 1));
         let sections = vec![HeldSections { name: rules.name.clone(), from, to, g: Generation(g) }];
-        KeepReply { lease_ms: LEASE as u32, sections }
+        KeepReply { lease_ms: LEASE as u32, sections, more: false }
     }
 
     fn allocator(&self, rules: &Rules<'_>) -> Option<Allocator> {

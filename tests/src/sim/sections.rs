@@ -210,6 +210,7 @@ impl World {
             used: 0,
             per_second: 0,
             leaves,
+            after: None,
         })
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct State {
     pub(crate) raises: usize,
     /// How long each takes for an answer to a keep; `None`: it refuses everything.
     pub(crate) answers: [Option<Duration>; 2],
+    /// How many sections each lists in one answer.
+    pub(crate) page: usize,
     /// To whom sections without an owner are given; by default to whoever came first.
     pub(crate) heir: usize,
 }
@@ -67,6 +69,7 @@ impl Masters {
             keeps: Vec::new(),
             raises: 0,
             answers: [Some(Duration::ZERO); 2],
+            page: usize::MAX,
             heir: 0,
         })))
     }
@@ -162,13 +165,16 @@ impl LeaseService for Master {
             }
             state.keeps.push((self.at, request.clone()));
             let ours = state.records.iter().filter(|(_, record)| record.owner == Some(request.session));
-            let sections = ours.map(|(section, record)| HeldSections {
+            let after = request.after.as_ref().map(|key| key.section.0);
+            let ours = ours.filter(|(section, _)| after.is_none_or(|after| **section > after));
+            let mut sections = ours.map(|(section, record)| HeldSections {
                 name: state.name.clone(),
                 from: Section(*section),
                 to: Section(section + 1),
                 g: Generation(record.g),
             });
-            KeepReply { lease_ms: state.lease_ms, sections: sections.collect() }
+            let page = sections.by_ref().take(state.page).collect();
+            KeepReply { lease_ms: state.lease_ms, sections: page, more: sections.next().is_some() }
         });
         tokio::time::sleep(late).await;
         Ok(reply)

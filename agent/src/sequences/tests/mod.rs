@@ -11,7 +11,8 @@ use crate::sequence::Kept;
 use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::Definition;
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing, SequenceCall};
+use common::rpc::ranges::KeepRequest;
 use common::sequence::{Section, Slot};
 use masters::Masters;
 use std::time::Duration;
@@ -118,6 +119,49 @@ async fn a_section_that_nobody_has_is_given_to_somebody_and_served_at_once() {
         assert!(state.raises < 12, "bounds are raised by steps: {}", state.raises);
         assert!(state.keeps.iter().any(|(at, _)| *at == 0) && state.keeps.iter().any(|(at, _)| *at == 1));
     });
+}
+
+#[tokio::test]
+async fn what_masters_list_page_by_page_is_all_served() {
+    let masters = masters(600);
+    masters.with(|state| state.page = 2);
+    let agent = agent(&masters).await;
+    let sections = [1, 3, 4, 7, 9];
+    for section in sections {
+        assert_eq!(agent.next(section * KEYS).await, Ok(1), "section {section}");
+    }
+    // None of them ends with the lease that it began with.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    for section in sections {
+        assert_eq!(agent.next(section * KEYS).await, Ok(2), "section {section}");
+    }
+    let last = |keep: &KeepRequest| keep.after.as_ref().map(|key| key.section.0);
+    let pages = masters.with(|state| state.keeps.iter().filter_map(|(_, keep)| last(keep)).collect::<Vec<_>>());
+    assert!(pages.contains(&3) && pages.contains(&7) && !pages.contains(&9), "{pages:?}");
+}
+
+/// An agent with another `--batch-max` passed it on, which has admitted it.
+#[tokio::test]
+async fn what_another_agent_passes_on_is_bounded_by_what_any_may_admit() {
+    let masters = masters(3_000);
+    let agent = agent(&masters).await;
+    let narrow = Server::new(Arc::clone(&agent.minter), 10).with_sequences(Arc::clone(&agent.sequences));
+    let call = |passing| SequenceCall { name: "orders".to_owned(), g: None, passing };
+    assert!(narrow.next_of(&call(Passing::On), Slot(7), 11).await.is_err());
+    let passed_on = narrow.next_of(&call(Passing::Back), Slot(7), 11).await;
+    assert!(passed_on.is_ok(), "{passed_on:?}");
+    assert!(narrow.next_of(&call(Passing::Back), Slot(7), 1_000_001).await.is_err());
+}
+
+/// A master that lists the same again and again is asked no more often than another one.
+#[tokio::test]
+async fn pages_that_lead_nowhere_are_not_asked_for() {
+    let masters = masters(600);
+    let agent = agent(&masters).await;
+    assert_eq!(agent.next(KEYS).await, Ok(1));
+    masters.with(|state| (state.page, state.keeps) = (0, Vec::new()));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(masters.with(|state| state.keeps.iter().all(|(_, keep)| keep.after.is_none())));
 }
 
 #[tokio::test]
@@ -239,7 +283,7 @@ async fn a_late_answer_counts_from_its_question() {
         to: Section(1),
         g: Generation(1),
     }];
-    let reply = common::rpc::ranges::KeepReply { lease_ms: 400, sections };
+    let reply = common::rpc::ranges::KeepReply { lease_ms: 400, sections, more: false };
     agent.sequences.kept(0, &Kept { sent: now, received: agent.sequences.clock.boot(), reply }).unwrap();
     assert_eq!(agent.sequences.try_next(&name, Slot(7), 1, Call::default()), None);
 }
