@@ -497,8 +497,7 @@ impl World {
         | PeerMessage::ProposeSetting { .. }
         | PeerMessage::ConfirmSetting { .. } = frame.message
         {
-            // Somebody waits for what comes of it, and shall be told to ask again.
-            self.busy(4_000);
+            self.busy_for_who_waits();
         }
     }
 

@@ -166,6 +166,8 @@ pub struct World {
     link: i64,
     link_at_beat: i64,
     busy_until: i64,
+    /// When the clocks last began to run for whoever waits for what the other master cannot say.
+    waits_since: i64,
     unsettled_until: i64,
     next_beat: i64,
     beat: u64,
@@ -219,6 +221,7 @@ impl World {
             link: 1_000_000,
             link_at_beat: 0,
             busy_until: BEGIN + 30_000,
+            waits_since: BEGIN,
             unsettled_until: 0,
             next_beat: i64::MAX,
             beat: 0,
@@ -273,6 +276,15 @@ impl World {
     pub fn busy(&mut self, span: i64) {
         self.busy_until = self.busy_until.max(self.t + span);
         self.beat_soon();
+    }
+
+    /// Somebody waits for what comes of a message that is lost, and shall be told to ask again. Once a minute: what is never
+    /// confirmed is sent again at each beat, for as long as the network is cut.
+    pub(super) fn busy_for_who_waits(&mut self) {
+        if self.t - self.waits_since >= 60_000 {
+            self.waits_since = self.t;
+            self.busy(4_000);
+        }
     }
 
     /// The masters' clocks run until both have noticed who is there, but not for long.
