@@ -35,7 +35,7 @@ where
         }
         let TokenRequest { agent_id, session, token_type, former, .. } = request;
         if let Some((key, lease)) = self.policy().held_by(now, &agent_id, session, token_type) {
-            return fx.reply(id, Reply::Token(Ok(self.grant_with_receipt(key, lease))));
+            return fx.reply(id, Reply::Token(Ok(self.grant_with_receipt(now, key, lease, self.alone_until()))));
         }
         let begun = match self.policy().proposed_to(&agent_id, session, token_type).cloned() {
             Some(prep) => {

@@ -16,7 +16,7 @@ where
     Self: Agreement,
 {
     /// Whether a master of this cluster promised that.
-    fn promised(&self, request: &RentRequest, receipt: &Receipt) -> bool {
+    pub(super) fn promised(&self, request: &RentRequest, receipt: &Receipt) -> bool {
         let Some(said) = said(request.key, request.g, request.session, receipt.from, receipt.until) else {
             return false;
         };

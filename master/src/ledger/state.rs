@@ -20,7 +20,7 @@ use common::rpc::lease::Refusal;
 use common::segment::MasterRun;
 use common::sequence::{SectionKey, SectionRecord};
 use common::setting::SettingKey;
-use common::time::{BootMs, SpanMs};
+use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
@@ -170,14 +170,22 @@ impl<A> Ledger<A> {
         }
     }
 
-    /// The receipt for a lease as it stands.
-    pub(super) fn receipt_for(&self, key: TokenKey, lease: &Lease) -> Option<Receipt> {
-        receipt(self.identity.epoch?, key, lease.g, lease.session, (lease.from, lease.until))
+    /// The receipt for what the holder of a lease is told.
+    pub(super) fn receipt_for(&self, key: TokenKey, lease: &Lease, told: WallMs) -> Option<Receipt> {
+        receipt(self.identity.epoch?, key, lease.g, lease.session, (lease.from, told))
     }
 
-    /// What the holder of a lease is told, with its receipt.
-    pub(super) fn grant_with_receipt(&self, key: TokenKey, lease: &Lease) -> Grant {
-        Grant { receipt: self.receipt_for(key, lease), ..lease.grant(key) }
+    /// What a session that does not have its lease, or asks for it again, is told of it by a master that may promise by itself
+    /// until `bound`.
+    pub(super) fn grant_of(&self, now: Now, key: TokenKey, lease: &Lease, bound: Option<WallMs>) -> Grant {
+        let until = rules::told_until(lease, now, &self.identity.parameters, bound, None);
+        Grant { until, ..lease.grant(key) }
+    }
+
+    /// The same, with its receipt.
+    pub(super) fn grant_with_receipt(&self, now: Now, key: TokenKey, lease: &Lease, bound: Option<WallMs>) -> Grant {
+        let grant = self.grant_of(now, key, lease, bound);
+        Grant { receipt: self.receipt_for(key, lease, grant.until), ..grant }
     }
 
     pub(super) fn put_caution(&mut self, caution: Caution, fx: &mut Effects) {

@@ -27,7 +27,7 @@ impl Ledger<Pairwise> {
                 fx.reply(id, Reply::Terminate(reply));
             }
             Event::List { id, request } => {
-                let reply = self.on_list(&request);
+                let reply = self.on_list(now, &request);
                 fx.reply(id, Reply::List(reply));
             }
             Event::Join { id, token, master, step } => {

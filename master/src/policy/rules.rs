@@ -38,6 +38,26 @@ pub fn renewed_until(lease: &Lease, now: Now, parameters: &ClusterParameters, bo
     bound.map_or(lease.until, |bound| lease.until.max(bound.min(now.wall + parameters.lease())))
 }
 
+/// How far the holder of a lease is told that it reaches, which is no further than `lease` and than what another master can know
+/// of: what the holder has `shown` a receipt for, the least that a grant of then was confirmed with, and what this master may
+/// promise by itself now, which is `bound`.
+///
+/// A record can reach further than that. It was lifted here, to what the other master was permitted and may have promised before
+/// it forgot; whether that one ever hears of the lift is open. If a holder was told the lifted end, the other master could end the
+/// lease before it.
+pub fn told_until(
+    lease: &Lease,
+    now: Now,
+    parameters: &ClusterParameters,
+    bound: Option<WallMs>,
+    shown: Option<WallMs>,
+) -> WallMs {
+    let granted = Now { wall: lease.granted, ..now };
+    let confirmed = first_until(granted, parameters, true).max(lease.from);
+    let permitted = bound.map(|bound| bound.min(now.wall + parameters.lease()));
+    permitted.max(shown).map_or(confirmed, |known| known.max(confirmed)).min(lease.until)
+}
+
 /// Whether what the holder was last promised, as far as this record knows, goes on: after that only what the record was lifted
 /// to since, for what may have been forgotten, makes it look as if it did.
 pub fn goes_on_by_itself(lease: &Lease, now: Now, parameters: &ClusterParameters) -> bool {

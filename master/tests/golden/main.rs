@@ -35,6 +35,7 @@ scripts! {
     a_master_that_is_away_leaves_enough_for_a_while
     a_replaced_master_that_lives_grants_what_nobody_else_has
     a_survivor_extends_alone_until_the_snapshot_is_cut
+    a_renewal_reaches_no_further_than_is_permitted_though_the_record_was_lifted
     an_axis_is_raised_and_never_lowered
     an_extent_needs_both_and_a_segment_one
     what_one_has_forgotten_of_extents_the_other_knows_or_has_proposed

@@ -198,6 +198,12 @@ impl World {
         span: Span,
     ) -> Option<String> {
         let mut promises = Promises::clone(&self.promises);
+        let permitted = |until: WallMs| by.observed.permit_in.is_some_and(|permit| until <= permit);
+        // Whatever the record was lifted to: of a lift the other master may never hear.
+        let longer = promises.get(&(key, g, session)).is_some_and(|told| span.until > told.until);
+        if longer && !permitted(span.until) {
+            return Some(format!("I5: a promise of {key} g{g} is longer than before, and than the permit"));
+        }
         let entry = promises.entry((key, g, session)).or_insert(span);
         if entry.from != span.from {
             return Some(format!("one grant of {key} begins at two instants"));

@@ -1,7 +1,7 @@
 //! What a mutation does to the masters: messages that are bent on their way, writes that do not reach the disk, rules that are
 //! not looked at. Where a rule is inside the ledger, its record is bent before the event and the ledger opened anew.
 
-use super::master::open;
+use super::master::{Asked, open};
 use super::mutation::{Mutation, Mutations};
 use super::shelf::Shelf;
 use super::world::{Call, Event, World};
@@ -9,14 +9,14 @@ use common::audit::Actor;
 use common::lease::{Generation, Lease, LeaseState, Prep};
 use common::parameters::EpochId;
 use common::rpc::PROTOCOL;
-use common::rpc::lease::{Mode, TokenRequest};
+use common::rpc::lease::{Mode, Rent, TokenRequest};
 use common::rpc::peer::{Hello, Memory, PeerFrame, PeerMessage};
 use common::sequence::SectionKey;
 use common::setting::SettingKey;
 use common::time::{SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 use master::lease::Loaded;
-use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, TokenHash, Write};
+use master::lease::{Caution, Effects, Event as LedgerEvent, Identity, Reply, TokenHash, Write};
 use master::ledger::Snapshot;
 use master::replication::{join, rules};
 use std::collections::BTreeMap;
@@ -229,6 +229,16 @@ impl World {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Before a master's answer to a renewal leaves it.
+    pub(super) fn bend_promise(&self, m: usize, reply: &mut Reply, asked: Asked) {
+        if self.has(Mutation::LiftedIsTold)
+            && let (Reply::Rent(Ok(Rent::Success { until, .. })), Asked::Rent(_, key, _)) = (reply, asked)
+            && let Some((_, recorded)) = self.masters[m].mirror.get(&key)
+        {
+            *until = *recorded;
         }
     }
 

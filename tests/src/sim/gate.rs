@@ -43,6 +43,7 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::ReceiptsIgnored
         | Mutation::RejectionIgnored
         | Mutation::UnprovenNotLifted
+        | Mutation::LiftedIsTold
         | Mutation::ChallengeSkipped => Expected::CaughtIn(Theme::Forgotten),
         Mutation::ClosingNotBumped | Mutation::NoRest => Expected::CaughtIn(Theme::Ended),
         Mutation::CursorNotDurable

@@ -531,16 +531,19 @@ impl World {
             }
         };
         self.bend_reply(m, &mut reply, asked);
+        self.bend_promise(m, &mut reply, asked);
         match (&reply, asked) {
             (Reply::Token(Ok(grant)), Asked::Token(session)) => {
                 self.tell(|| format!("master {m} grants {grant:?} to {session}"));
                 self.durable(m, grant.key, grant.g, grant.until);
+                self.permitted(m, (grant.key, grant.g, session), grant.until);
                 self.oracle.promised(grant.key, grant.g, session, Some(grant.from), grant.until);
                 self.note(mix(u64::from(grant.key.value.0)) ^ grant.g.0);
             }
             (Reply::Rent(Ok(Rent::Success { until, .. })), Asked::Rent(session, key, g)) => {
                 self.tell(|| format!("master {m} renews {key} g{g} until {until}"));
                 self.durable(m, key, g, *until);
+                self.permitted(m, (key, g, session), *until);
                 self.oracle.promised(key, g, session, None, *until);
                 self.note(mix(u64::from(key.value.0)) ^ until.0 as u64);
             }
@@ -553,6 +556,20 @@ impl World {
             _ => {}
         }
         self.answer(m, caller, Some(Box::new(Answered::Ledger(reply))));
+    }
+
+    /// I5: nothing is promised for longer than before, and than the other master permits. Whatever the record was lifted to: of a
+    /// lift the other one may never hear.
+    fn permitted(&mut self, m: usize, promise: (TokenKey, Generation, SessionId), until: WallMs) {
+        let permit = self.masters[m].ledger.as_ref().and_then(|ledger| ledger.observed().permit_in);
+        let asserted = self.mutations == Mutations::NONE || self.mutations.has(Mutation::LiftedIsTold);
+        if asserted
+            && permit.is_none_or(|permit| until > permit)
+            && self.oracle.promised_until(promise).is_some_and(|told| until > told)
+        {
+            let (key, g, _) = promise;
+            self.oracle.violated(|| format!("I5 master {m} promises {key} g{g} until {until}, longer than permitted"));
+        }
     }
 
     /// I5: no promise exceeds the promiser's durable record.

@@ -42,6 +42,8 @@ words! {
         StoreCopyBelieved = "store-copy-believed",
         /// Nobody lifts leases for a master that cannot prove its store.
         UnprovenNotLifted = "unproven-not-lifted",
+        /// Holders are told the end that their lease was lifted to.
+        LiftedIsTold = "lifted-is-told",
         /// What holders can prove is not looked at.
         ReceiptsIgnored = "receipts-ignored",
         /// Two masters that cannot prove their stores grant as soon as they meet.

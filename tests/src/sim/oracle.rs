@@ -152,6 +152,11 @@ impl Oracle {
         self.promises.values_mut().for_each(|grants| grants.retain(|_, promise| promise.taken));
     }
 
+    /// How far a grant was ever promised to a session.
+    pub fn promised_until(&self, (key, g, session): (TokenKey, Generation, SessionId)) -> Option<WallMs> {
+        Some(self.promises.get(&key)?.get(&(g, session))?.until)
+    }
+
     /// An answer with a lease leaves a master.
     pub fn promised(&mut self, key: TokenKey, g: Generation, session: SessionId, from: Option<WallMs>, until: WallMs) {
         let offset = self.offset;

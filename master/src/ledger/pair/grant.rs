@@ -159,7 +159,7 @@ impl Ledger<Pairwise> {
         if !self.policy().may_hand_out(now, key, lease) {
             return;
         }
-        let grant = self.grant_with_receipt(key, lease);
+        let grant = self.grant_with_receipt(now, key, lease, self.alone_until());
         let asked = (lease.agent_id.clone(), lease.session, lease.token_type);
         self.answer(asked, &Ok(grant), fx);
     }
