@@ -120,7 +120,7 @@ pub struct Args {
           value_parser = settings::number(1..=BATCH_MAX_LIMIT))]
     pub batch_max: u32,
 
-    /// Fetch no second segment while the first one is used: only there to show what the second one is good for
+    /// Fetch no second segment while the first one is used: for comparisons only, calls wait at each change of segments
     #[arg(long, env = "UNIQ_ONE_SEGMENT", value_parser = settings::switch, hide = true)]
     pub one_segment: bool,
 

@@ -154,7 +154,7 @@ pub struct Args {
           value_parser = settings::number(0..=u32::MAX))]
     pub network_grants_per_hour: u32,
 
-    /// How long this master can grant segments of every name alone, by the use of late, while the other one is away: so many numbers
+    /// How long this master can grant segments of every name alone, as fast as they were used lately, while the other one is away: so many numbers
     /// of an axis it asks for ahead; 1m to 30d. The same at both masters
     #[arg(long, env = "UNIQ_SOLO_SPAN", default_value = "24h", value_name = "TIME", value_parser = solo_span)]
     pub solo_span: Duration,

@@ -249,6 +249,8 @@ async fn what_is_said_wrong_of_keys_is_refused_with_a_stated_code() {
     // Of a set that no agent serves nobody gives a number, and it says so.
     let other = put(&cluster, "elsewhere", r#"{"kind":"sequence","set":"elsewhere"}"#).await;
     assert!([200, 201].contains(&other.status), "{}", other.text());
+    let warning = other.json().unwrap()["warning"].as_str().unwrap_or_default().to_owned();
+    assert!(warning.contains("'elsewhere'") && warning.contains("--sets"), "{warning}");
     let answer = ask("sequence/elsewhere/1").await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "segment_pending"), "{}", answer.text());
     // Over the other agent the same key goes on.

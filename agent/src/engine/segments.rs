@@ -59,6 +59,12 @@ impl Engine {
         self.series.get_mut(at).and_then(Series::plain).ok_or_else(broken)
     }
 
+    /// After the last place that was ever granted, by series, of those that were granted something.
+    pub fn segments_seen(&self) -> Vec<(usize, u64)> {
+        let seen = |series: &Series| Some(series.segments.as_ref()?.durable().seen).filter(|seen| *seen > 0);
+        self.series.iter().enumerate().filter_map(|(at, series)| Some((at, seen(series)?))).collect()
+    }
+
     /// What masters are to be asked for, by series; each of it once.
     pub fn take_asks(&mut self) -> Vec<(usize, Ask)> {
         std::mem::take(&mut self.asks)

@@ -239,6 +239,24 @@ impl Link {
         in_time(&self.address, self.client.request_segment(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
+    /// Shows that numbers before `seen` were granted of a name.
+    pub(super) async fn show_segment(
+        &self,
+        caller: &Caller,
+        name: GeneratorName,
+        seen: u64,
+    ) -> Result<Span, CallError> {
+        let request = SegmentRequest {
+            agent_id: caller.agent_id.clone(),
+            session: caller.session,
+            cluster: Some(self.cluster),
+            name,
+            wanted: 0,
+            seen,
+        };
+        in_time(&self.address, self.client.request_segment(transport::deadline_in(CALL_TIMEOUT), request)).await
+    }
+
     /// Says how we fare, and hears after how many milliseconds to say it again.
     pub(super) async fn report(&self, mut report: AgentReport) -> Result<u64, CallError> {
         report.cluster = Some(self.cluster);

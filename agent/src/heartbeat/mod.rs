@@ -265,6 +265,7 @@ impl Task {
             self.link = Some(link);
             // These masters may have been put back to before they promised what is held here: show it soon.
             self.holder.handle(self.minter.now(), rand::random(), &Event::Connected);
+            self.report.has_connected();
         }
         self.link.as_ref().ok_or_else(|| CallError::Failed { address: String::new(), why: "no connection".to_owned() })
     }

@@ -5,6 +5,7 @@ use common::parameters::MasterId;
 use common::rpc::lease::Mode;
 use common::time::WallMs;
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// The master that the connection goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +34,19 @@ pub struct LastRefusal {
 pub struct Report {
     master: ArcSwapOption<MasterInUse>,
     refusal: ArcSwapOption<LastRefusal>,
+    connected: Notify,
 }
 
 impl Report {
+    /// Waits for the next new connection to a master, or for the last one if nobody has waited since.
+    pub(super) async fn connected(&self) {
+        self.connected.notified().await;
+    }
+
+    pub(super) fn has_connected(&self) {
+        self.connected.notify_one();
+    }
+
     /// The master in use; `None` while there is none.
     pub fn master(&self) -> Option<Arc<MasterInUse>> {
         self.master.load_full()

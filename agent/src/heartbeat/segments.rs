@@ -26,6 +26,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 /// and to grant a segment, for which the other one may have to confirm a part of the axis first: up to three seconds.
 const CALL_TIMEOUT: Duration = Duration::from_millis(3_500);
+/// Until what was granted is shown again, to a master that took no notice.
+const SHOW_PAUSE: Duration = Duration::from_secs(1);
 const NONE: usize = usize::MAX;
 /// A master that could not be reached is left alone for so long, however many names need segments.
 const LEFT_ALONE: Duration = Duration::from_millis(300);
@@ -79,6 +81,14 @@ impl Master {
         }
     }
 
+    /// What came of a call on that connection, which is given up if that was its end.
+    async fn after<T>(&self, link: &Arc<Link>, came: Result<T, CallError>) -> Result<T, CallError> {
+        if came.as_ref().is_err_and(CallError::ends_connection) {
+            self.drop_link(link).await;
+        }
+        came
+    }
+
     /// That connection is of no use any more.
     async fn drop_link(&self, link: &Arc<Link>) {
         let mut state = self.state.lock().await;
@@ -101,7 +111,7 @@ impl Segments {
     pub async fn run(self, stop: CancellationToken) {
         let this = Arc::new(self);
         // As many as names that are minted by: each has one call.
-        let mut fetching = JoinSet::new();
+        let (mut fetching, mut showing) = (JoinSet::new(), JoinSet::new());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -111,6 +121,12 @@ impl Segments {
                     }
                 }
                 Some(_) = fetching.join_next() => {}
+                () = this.report.connected() => {
+                    // The tasks end by themselves, and the newest shows all there is.
+                    showing.abort_all();
+                    showing.spawn(show(Arc::clone(&this)));
+                }
+                Some(_) = showing.join_next() => {}
             }
         }
     }
@@ -139,22 +155,51 @@ impl Segments {
     /// Which master is asked first.
     fn first(&self) -> usize {
         match self.last.load(Ordering::Relaxed) {
-            NONE => {
-                let in_use = self.report.master();
-                let is = |master: &Master| in_use.as_ref().is_some_and(|it| it.address == master.address);
-                self.masters.iter().position(is).unwrap_or(0)
-            }
+            NONE => self.in_use(),
             last => last,
         }
+    }
+
+    /// The one that the heartbeat goes to; without one, the first.
+    fn in_use(&self) -> usize {
+        let in_use = self.report.master();
+        let is = |master: &Master| in_use.as_ref().is_some_and(|it| it.address == master.address);
+        self.masters.iter().position(is).unwrap_or(0)
     }
 
     async fn ask(&self, master: &Master, wanted: &Wanted) -> Result<Span, CallError> {
         let link = master.link(&self.caller, &self.minter).await?;
         let asked = in_time(&master.address, CALL_TIMEOUT, link.request_segment(&self.caller, wanted)).await;
-        if asked.as_ref().is_err_and(CallError::ends_connection) {
-            master.drop_link(&link).await;
+        master.after(&link, asked).await
+    }
+
+    /// Shows the master in use what was granted here. Whether it has taken notice.
+    async fn show_all(&self) -> Result<(), CallError> {
+        let Some(master) = self.masters.get(self.in_use()) else { return Ok(()) };
+        for (name, seen) in self.minter.segments_seen() {
+            let Ok(_call) = self.calls.acquire().await else { return Ok(()) };
+            let link = master.link(&self.caller, &self.minter).await?;
+            let shown = in_time(&master.address, CALL_TIMEOUT, link.show_segment(&self.caller, name, seen)).await;
+            match master.after(&link, shown).await {
+                // It knows of it, of no such name any more, or has just noticed that it forgot something.
+                Ok(_)
+                | Err(CallError::Refused {
+                    refusal: Said::NumbersForgotten { .. } | Said::NameRetired | Said::NoSuchName,
+                    ..
+                }) => {}
+                Err(error) => return Err(error),
+            }
         }
-        asked
+        Ok(())
+    }
+}
+
+/// Shows the masters what was granted here: their disks may have been put back to before that, and then they would grant it again. It has
+/// to be known before they grant anything, which they put off for a while when neither of them can prove its store.
+async fn show(this: Arc<Segments>) {
+    while let Err(error) = this.show_all().await {
+        tracing::debug!(%error, "what was granted was not shown yet");
+        tokio::time::sleep(SHOW_PAUSE).await;
     }
 }
 

@@ -21,12 +21,23 @@ const DEFINITION_LEN_MAX: usize = 4 << 10;
 /// How long it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Why this agent gives no numbers of a sequence itself, if it is so. A misspelt set is served by nobody.
+fn other_set(agent: &Agent, namespace: &Namespace) -> Option<String> {
+    let set = namespace.sequences()?.set();
+    let sequences = agent.sequences.as_ref().filter(|sequences| !sequences.serves_set(set))?;
+    let served = sequences.sets().iter().map(GeneratorName::as_str).collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "this agent serves no sections of the set '{set}' (it serves: {served}): numbers come from agents that were started with it \
+         among their --sets, and while there is none, from nobody"
+    ))
+}
+
 /// Registers what a name stands for with the masters, for ever.
 #[utoipa::path(
     put, path = "/generators/{name}", tag = "ids", request_body = Definition,
     params(("name" = String, Path, description = "1..=15 of a-z 0-9 _ -")),
     responses(
-        (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type", body = Defined),
+        (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, or does not serve its set", body = Defined),
         (status = 200, description = "It was so before; the same", body = Defined),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings", body = ProblemBody, content_type = "application/problem+json"),
@@ -88,9 +99,8 @@ pub(super) async fn define(
         "capacity": namespace.capacity(),
         "per": namespace.kind().spec().unit.name(),
     });
-    if let (Some(why), Some(shown)) =
-        (namespace.token_type().and_then(|token_type| agent.minter.never_leases(token_type)), shown.as_object_mut())
-    {
+    let no_tokens = namespace.token_type().and_then(|token_type| agent.minter.never_leases(token_type));
+    if let (Some(why), Some(shown)) = (no_tokens.or_else(|| other_set(&agent, &namespace)), shown.as_object_mut()) {
         shown.insert("warning".to_owned(), why.into());
     }
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };

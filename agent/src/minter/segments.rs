@@ -135,7 +135,7 @@ impl Generator {
 }
 
 impl Minter {
-    /// Fetches no second segment while the first one is used: only there to show what the second one is good for. Said before names
+    /// Fetches no second segment while the first one is used: for comparisons only. Said before names
     /// are learned.
     ///
     /// # Errors
@@ -167,6 +167,14 @@ impl Minter {
             let (name, marked_left) = (generator.namespace().name().clone(), window.left());
             Some(SegmentInUse { name, used_hundredths: used.min(99), marked_left })
         })
+    }
+
+    /// After the last number that was ever granted by a name, of those by which some were: what masters must know of, if they have
+    /// forgotten nothing. Empty once minting has ended.
+    pub(crate) fn segments_seen(&self) -> Vec<(GeneratorName, u64)> {
+        let seen = self.lock().map_or_else(|_| Vec::new(), |state| state.engine.segments_seen());
+        let name = |series| Some(self.generators.by_id(series)?.namespace().name().clone());
+        seen.into_iter().filter_map(|(series, seen)| Some((name(series)?, seen))).collect()
     }
 
     /// Notes what masters are to be asked for.

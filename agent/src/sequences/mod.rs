@@ -191,10 +191,20 @@ impl Sequences {
         Ok(name)
     }
 
+    /// The sets that this agent serves.
+    pub fn sets(&self) -> &[GeneratorName] {
+        &self.settings.sets
+    }
+
+    /// Whether it serves that one.
+    pub fn serves_set(&self, set: &GeneratorName) -> bool {
+        self.settings.sets.contains(set)
+    }
+
     /// Whether there is a sequence that this agent serves.
     fn is_needed(&self) -> bool {
-        let sets = &self.settings.sets;
-        self.minter.keyed_names().values().filter_map(|name| name.sequences()).any(|one| sets.contains(one.set()))
+        let names = self.minter.keyed_names();
+        names.values().filter_map(|name| name.sequences()).any(|one| self.serves_set(one.set()))
     }
 
     /// Who asks the masters: the file's session, as elsewhere; that of the sections stands in the questions.

@@ -579,6 +579,21 @@ pub enum Refusal {
     /// What an operator wants of sections cannot be done.
     #[error(transparent)]
     NotMoved(NotMoved),
+    /// An agent was granted numbers that both ledgers know nothing of.
+    #[error(
+        "an agent was granted numbers of '{name}' up to place {last}, and both masters' ledgers know only of those before place {granted}: \
+         they are older than they once were. No number of it is granted before an operator has raised its axis to {} or higher \
+         (`POST /api/axes/{name}/raise`)",
+        last.saturating_add(1)
+    )]
+    NumbersForgotten {
+        /// The name.
+        name: GeneratorName,
+        /// The place from which on, by both ledgers, nothing was granted.
+        granted: u64,
+        /// The last place that the agent was granted.
+        last: u64,
+    },
 }
 
 fn collides(name: &GeneratorName, example: &str) -> String {

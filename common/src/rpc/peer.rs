@@ -283,6 +283,11 @@ pub enum PeerMessage {
         /// By name; at most 256.
         uses: Vec<(GeneratorName, u64, u32)>,
     },
+    /// Agents have shown me places of axes beyond what both of us hold as granted: both ledgers have forgotten something.
+    NumbersShown {
+        /// After the last place, by name; at most 256.
+        shown: Vec<(GeneratorName, u64)>,
+    },
     /// Which allocators I have heard of, with a heartbeat.
     Allocators {
         /// How long I let an allocator serve, in milliseconds (`--sequence-lease`).

@@ -27,7 +27,7 @@ pub struct SegmentRequest {
     pub cluster: Option<ClusterId>,
     /// Of which axis.
     pub name: GeneratorName,
-    /// How many places; fewer may come, at least 1.
+    /// How many places; fewer may come, at least 1. With 0 it only shows `seen`, and is answered with an empty span.
     pub wanted: u32,
     /// After the last place that the session was ever granted of this axis; 0: none. A master that knows less has forgotten something.
     pub seen: u64,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Segments of a name that a master wants to have at least, of the length that was asked for last.
 pub const SEGMENTS_MIN: u64 = 64;
-/// How long a master's extents last, by the use of late, when nothing else is said (`--solo-span`).
+/// How long a master's extents last, as it was used lately, when nothing else is said (`--solo-span`).
 pub const SOLO_SPAN: SpanMs = SpanMs::seconds(24 * 3_600);
 /// How long `--solo-span` may be.
 pub const SOLO_SPANS: std::ops::RangeInclusive<SpanMs> = SpanMs::seconds(60)..=SpanMs::seconds(30 * 24 * 3_600);
@@ -99,6 +99,8 @@ pub struct Cursors {
     /// How long a day is on this machine's clock.
     day: SpanMs,
     of: BTreeMap<GeneratorName, Cursor>,
+    /// After the last place that agents showed of an axis, where both ledgers know of fewer.
+    shown: BTreeMap<GeneratorName, u64>,
 }
 
 impl Cursors {
@@ -106,7 +108,7 @@ impl Cursors {
     pub fn new(run: MasterRun, kept: impl IntoIterator<Item = (MasterRun, GeneratorName, Vec<Span>)>) -> Self {
         let own = kept.into_iter().filter(|(of, _, _)| *of == run);
         let of = own.map(|(_, name, spans)| (name, Cursor { spans, ..Cursor::default() })).collect();
-        let mut cursors = Self { run, half: SpanMs(1), day: SpanMs(1), of };
+        let mut cursors = Self { run, half: SpanMs(1), day: SpanMs(1), of, shown: BTreeMap::new() };
         cursors.last_for(SOLO_SPAN, 1);
         cursors
     }
@@ -149,6 +151,31 @@ impl Cursors {
         cursor.spans.iter_mut().for_each(|span| span.from = span.from.max(floor.min(span.to)));
         cursor.spans.retain(|span| !span.is_empty());
         cursor.spans != before
+    }
+
+    /// An agent shows that the places before `seen` were granted of an axis, of which both ledgers know only those before `granted`.
+    /// Whether that is news: of a name it is, once.
+    pub fn show(&mut self, name: &GeneratorName, seen: u64, granted: u64) -> bool {
+        if seen <= granted {
+            return false;
+        }
+        let known = self.shown.insert(name.clone(), seen.max(self.shown(name, granted).unwrap_or(0)));
+        known.is_none_or(|known| known <= granted)
+    }
+
+    /// Forgets those that are over.
+    pub fn keep_shown(&mut self, mut goes_on: impl FnMut(&GeneratorName, u64) -> bool) {
+        self.shown.retain(|name, seen| goes_on(name, *seen));
+    }
+
+    /// All that agents showed, ascending by name.
+    pub fn all_shown(&self) -> impl Iterator<Item = (GeneratorName, u64)> {
+        self.shown.iter().map(|(name, seen)| (name.clone(), *seen))
+    }
+
+    /// After the last place that an agent showed of an axis, if it is beyond `granted`, as far as both ledgers know.
+    pub fn shown(&self, name: &GeneratorName, granted: u64) -> Option<u64> {
+        self.shown.get(name).copied().filter(|seen| *seen > granted)
     }
 
     /// Up to `wanted` places beside each other; `None` if there are none.

@@ -477,6 +477,9 @@ pub enum Alarm {
          to another agent. Find out which disk was put back"
     )]
     SectionConflict(SectionKey),
+    /// An agent was granted numbers of an axis that both ledgers know nothing of; the sentence that it is refused with.
+    #[error("{0}")]
+    NumbersForgotten(String),
     /// A section of the other master's that cannot be.
     #[error("the other master sent section {0} in a way that cannot be; it was dropped")]
     ImplausibleSection(SectionKey),

@@ -10,7 +10,7 @@
 
 use super::agreement::Agreement;
 use super::state::Ledger;
-use crate::lease::{Effects, Reply, RequestId};
+use crate::lease::{Alarm, Effects, Reply, RequestId};
 use common::namespace::GeneratorName;
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::SegmentRequest;
@@ -31,8 +31,12 @@ where
 {
     pub(super) fn on_segment(&mut self, now: Now, id: RequestId, request: &SegmentRequest, fx: &mut Effects) {
         let (name, wanted) = (&request.name, request.wanted.clamp(1, STEP_LIMIT));
-        if let Err(refusal) = self.may_give_numbers(request) {
+        let may = self.may_give_numbers(request).and_then(|()| self.compare_seen(request, fx));
+        if let Err(refusal) = may {
             return fx.reply(id, Reply::Segment(Err(refusal)));
+        }
+        if request.wanted == 0 {
+            return fx.reply(id, Reply::Segment(Ok(Span { from: 0, to: 0 })));
         }
         self.cursors.asked(name, wanted, now.boot);
         if let Some(segment) = self.take_segment(now, name, wanted, fx) {
@@ -60,6 +64,35 @@ where
         self.settings_table.axis(&request.name).map(drop).ok_or(Refusal::NoSuchName)
     }
 
+    /// Both masters hold an extent before anybody is given a part of it. So whoever was given places beyond all that is granted or
+    /// proposed was given them by ledgers that have forgotten it since, and would grant them to others.
+    ///
+    /// No proof is asked for, unlike for a lease that both have forgotten: whoever may ask for segments can use an axis up as well as
+    /// stop it, and of others it stops nothing.
+    fn compare_seen(&mut self, request: &SegmentRequest, fx: &mut Effects) -> Result<(), Refusal> {
+        self.note_shown(&request.name, request.seen, fx);
+        self.has_forgotten(&request.name).map_or(Ok(()), Err)
+    }
+
+    /// Somebody was given the places of an axis before `seen`.
+    pub(super) fn note_shown(&mut self, name: &GeneratorName, seen: u64, fx: &mut Effects) {
+        let Some(granted) = self.settings_table.granted_or_proposed(name) else { return };
+        let end = self.settings_table.axis(name).map_or(0, |(definition, _)| definition.axis().to);
+        if self.cursors.show(name, seen.min(end), granted)
+            && let Some(refusal) = self.has_forgotten(name)
+        {
+            fx.alarms.push(Alarm::NumbersForgotten(refusal.to_string()));
+        }
+    }
+
+    /// Why nothing of an axis is granted, if it is so: agents have shown more than both ledgers know. An operator who raises the axis
+    /// above that ends it.
+    fn has_forgotten(&self, name: &GeneratorName) -> Option<Refusal> {
+        let granted = self.settings_table.granted_or_proposed(name)?;
+        let seen = self.cursors.shown(name, granted)?;
+        Some(Refusal::NumbersForgotten { name: name.clone(), granted, last: seen.saturating_sub(1) })
+    }
+
     /// Whether a further extent can be had.
     fn may_wait_for_numbers(&self, now: Now, name: &GeneratorName) -> Result<(), Refusal> {
         if self.settings_table.axis(name).is_some_and(|(definition, axis)| axis.granted >= definition.axis().to) {
@@ -84,7 +117,8 @@ where
         let Some((wanted, least)) = self.cursors.lacks(name, now.boot) else { return };
         let Some((definition, axis)) = self.settings_table.axis(name) else { return };
         let rest = definition.axis().to.saturating_sub(axis.granted);
-        let waits_for_leave = self.may_extend(now).is_err() || self.policy().may_name().is_err();
+        let waits_for_leave =
+            self.may_extend(now).is_err() || self.policy().may_name().is_err() || self.has_forgotten(name).is_some();
         if rest == 0 || waits_for_leave || self.segments.resend(now, 1, std::iter::once(name.clone())).is_empty() {
             return;
         }
@@ -106,6 +140,11 @@ where
             let waits = self.segments.wishes().filter(|(_, (of, _))| *of == name);
             let waits: Vec<_> = waits.map(|(id, (_, wanted))| (*id, *wanted)).collect();
             for (id, wanted) in waits {
+                if let Some(refusal) = self.has_forgotten(&name) {
+                    self.segments.answered(id..=id);
+                    fx.reply(id, Reply::Segment(Err(refusal)));
+                    continue;
+                }
                 let Some(segment) = self.take_segment(now, &name, wanted, fx) else { break };
                 self.segments.answered(id..=id);
                 fx.reply(id, Reply::Segment(Ok(segment)));

@@ -109,6 +109,7 @@ impl Ledger<Pairwise> {
             self.press_settings(now, fx);
             self.press_segments(now, fx);
             self.tell_use(now, fx);
+            self.tell_shown(now, fx);
             self.press_sections(now, fx);
             self.place_sections(now, fx);
             self.end_quiet(now, fx);

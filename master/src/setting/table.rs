@@ -189,6 +189,16 @@ impl SettingsTable {
         Some((definition, axis))
     }
 
+    /// The place from which on nothing of an axis was granted, nor is proposed.
+    pub(crate) fn granted_or_proposed(&self, name: &GeneratorName) -> Option<u64> {
+        let (_, axis) = self.axis(name)?;
+        let proposed = match self.prep(&SettingKey::Axis(name.clone())).map(|prep| &prep.value) {
+            Some(SettingValue::Axis(proposed)) => proposed.granted,
+            _ => 0,
+        };
+        Some(axis.granted.max(proposed))
+    }
+
     /// All axes of which something was granted, and those that were raised.
     pub fn axes(&self) -> impl Iterator<Item = (&GeneratorName, &Axis)> {
         self.settings.values().filter_map(|setting| match (&setting.key, &setting.value) {

@@ -209,6 +209,9 @@ pub(super) enum Command {
         agent: String,
         name: String,
         wanted: u32,
+        /// After the last one that it was ever granted.
+        #[arg(key)]
+        seen: Option<u64>,
         #[arg(key, optional)]
         at: At,
     },
@@ -485,14 +488,14 @@ impl goldenscript::Runner for Script {
                 let namespace = Namespace::define(name.parse()?, &definition)?;
                 return self.change(at.0, Change::Define(Box::new(namespace)));
             }
-            Command::Segment { agent, name, wanted, at } => {
+            Command::Segment { agent, name, wanted, seen, at } => {
                 let request = SegmentRequest {
                     agent_id: agent.parse()?,
                     session: session(agent),
                     cluster: None,
                     name: name.parse()?,
                     wanted: *wanted,
-                    seen: 0,
+                    seen: seen.unwrap_or(0),
                 };
                 return self.ask(&format!("{agent} for {name}"), at.0, |id| Event::Segment { id, request });
             }

@@ -55,6 +55,7 @@ scripts! {
     a_late_confirmation_proves_nothing
     who_asks_again_is_not_handed_what_may_have_ended
     a_proposal_that_nobody_confirms_any_more_ends
+    numbers_that_an_agent_has_seen_are_not_granted_again_by_ledgers_that_forgot_them
     only_the_life_that_greeted_last_is_believed
     a_master_left_behind_in_an_earlier_pairing_serves_nothing
     a_lone_master_renews_and_grants_nothing

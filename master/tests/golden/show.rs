@@ -148,6 +148,10 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
         PeerMessage::AskSetting { change, .. } => format!("AskSetting {}", change.key()),
         PeerMessage::ProposeSetting { setting } => format!("ProposeSetting {}", show_setting(setting)),
         PeerMessage::ConfirmSetting { setting } => format!("ConfirmSetting {}", show_setting(setting)),
+        PeerMessage::NumbersShown { shown } => {
+            let each = shown.iter().map(|(name, seen)| format!("{name} before {seen}"));
+            format!("NumbersShown {}", each.collect::<Vec<_>>().join(", "))
+        }
         PeerMessage::SegmentsUsed { uses } => format!("SegmentsUsed {uses:?}"),
         PeerMessage::Allows { networks } => format!("Allows {networks:?}"),
         PeerMessage::Allocators { lease_ms, seen, .. } => format!("Allocators {} of {lease_ms} ms", seen.len()),

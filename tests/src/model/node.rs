@@ -173,7 +173,10 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
     Some(match message {
         // Greetings are steps of their own.
         PeerMessage::Hello(_) | PeerMessage::Pull { .. } => return None,
-        PeerMessage::Ask { .. } | PeerMessage::NoneFree { .. } | PeerMessage::SegmentsUsed { .. } => return None,
+        PeerMessage::Ask { .. }
+        | PeerMessage::NoneFree { .. }
+        | PeerMessage::SegmentsUsed { .. }
+        | PeerMessage::NumbersShown { .. } => return None,
         PeerMessage::Heartbeat { permit, .. } => {
             PeerMessage::Heartbeat { lsn: 0, wall: WallMs(0), mode: Mode::Ready, permit, steady: true, reverted: false }
         }

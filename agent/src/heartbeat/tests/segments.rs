@@ -114,6 +114,36 @@ async fn with_the_masters_away_numbers_flow_until_both_segments_are_used_and_the
     assert_eq!(numbers(&minter, "orders", 1).await.unwrap(), [201]);
 }
 
+/// Both masters may have been put back to before they granted it.
+#[tokio::test]
+async fn what_was_granted_is_shown_on_each_new_connection_until_the_master_takes_notice() {
+    let (kit, master) = (Kit::in_memory(), Master::new(Ok(1)));
+    let minter = started(&kit);
+    let (report, stop) = (Arc::new(Report::default()), CancellationToken::new());
+    let masters = [master.listen().await];
+    let agent_id: AgentId = "test".parse().unwrap();
+    let segments = Segments::new(&masters, agent_id, Arc::clone(&minter), Arc::clone(&report), Clock::system());
+    let _stop = stop.clone().drop_guard();
+    tokio::spawn(segments.run(stop));
+    let shown = || master.with(|records| records.segments.iter().filter(|asked| asked.wanted == 0).count());
+    report.has_connected();
+    assert_eq!(numbers(&minter, "orders", 1).await.unwrap(), [1]);
+    assert_eq!(shown(), 0, "nothing was granted when it connected");
+    master.with(|records| records.no_segment = Some(Said::Syncing));
+    report.has_connected();
+    until("it is shown again", || shown() >= 2).await;
+    let last = master.with(|records| records.segments.last().cloned()).unwrap();
+    assert_eq!((last.name.as_str(), last.wanted, last.seen), ("orders", 0, 101));
+    master.with(|records| records.no_segment = None);
+    let before = shown();
+    until("the master has answered", || shown() > before).await;
+    assert_eq!(
+        numbers(&minter, "orders", 99).await.unwrap(),
+        (2..=100).collect::<Vec<_>>(),
+        "nothing was taken by that"
+    );
+}
+
 #[tokio::test]
 async fn an_axis_has_ended_when_every_master_says_so() {
     let (kit, one, two) = (Kit::in_memory(), Master::new(Ok(1)), Master::other(SpanMs(0)));

@@ -94,6 +94,25 @@ impl Ledger<Pairwise> {
         }
     }
 
+    /// At each beat: the other master hears what agents have shown here that both have forgotten, because either may grant it again.
+    pub(crate) fn tell_shown(&mut self, now: Now, fx: &mut Effects) {
+        if !self.agreement.pair.heard(now) {
+            return;
+        }
+        let (cursors, settings) = (&mut self.cursors, &self.settings_table);
+        cursors.keep_shown(|name, seen| settings.granted_or_proposed(name).is_some_and(|granted| seen > granted));
+        let shown: Vec<_> = cursors.all_shown().take(USES_MAX).collect();
+        if !shown.is_empty() {
+            fx.send(PeerMessage::NumbersShown { shown });
+        }
+    }
+
+    pub(super) fn on_numbers_shown(&mut self, shown: Vec<(GeneratorName, u64)>, fx: &mut Effects) {
+        for (name, seen) in shown.into_iter().take(USES_MAX) {
+            self.note_shown(&name, seen, fx);
+        }
+    }
+
     /// What a run leaves when another one begins: its extents are nobody's.
     pub(super) fn drop_former_cursors(&mut self, fx: &mut Effects) {
         let run = self.cursors.run();

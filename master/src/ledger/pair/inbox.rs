@@ -19,6 +19,7 @@ fn asks_for_consent(message: &PeerMessage) -> bool {
         | PeerMessage::Reject { .. }
         | PeerMessage::Allows { .. }
         | PeerMessage::SegmentsUsed { .. }
+        | PeerMessage::NumbersShown { .. }
         | PeerMessage::NoneFree { .. }
         | PeerMessage::Allocators { .. }
         | PeerMessage::RaisedSections { .. }
@@ -82,6 +83,7 @@ impl Ledger<Pairwise> {
             PeerMessage::ConfirmSetting { setting } => self.on_confirm_setting(now, &setting, fx),
             PeerMessage::Allows { networks } => self.on_allows(networks, fx),
             PeerMessage::SegmentsUsed { uses } => self.on_segments_used(now, uses),
+            PeerMessage::NumbersShown { shown } => self.on_numbers_shown(shown, fx),
             PeerMessage::Settings { records } => self.merge_settings(now, records, fx),
             PeerMessage::Propose { prep } => self.on_propose(now, prep, fx),
             PeerMessage::Confirm { prep } => self.on_confirm(now, &prep, fx),
