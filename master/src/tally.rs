@@ -75,10 +75,12 @@ impl OpenCalls {
             let Reply::Segment(answer) = reply else { continue };
             let Some(name) = self.0.remove(id) else { continue };
             let waited = *id < first;
-            if waited || answer.is_ok() {
+            // An empty one goes to who only showed what it was granted.
+            let granted = answer.as_ref().is_ok_and(|segment| !segment.is_empty());
+            if waited || granted {
                 tally.add(&name, |counts| {
                     counts.waited += u64::from(waited);
-                    counts.segments += u64::from(answer.is_ok());
+                    counts.segments += u64::from(granted);
                     counts.places = counts.places.saturating_add(answer.as_ref().map_or(0, |segment| segment.len()));
                 });
             }
