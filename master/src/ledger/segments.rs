@@ -10,7 +10,7 @@
 
 use super::agreement::Agreement;
 use super::state::Ledger;
-use crate::lease::{Alarm, Effects, Reply, RequestId};
+use crate::lease::{Effects, Reply, RequestId};
 use common::namespace::GeneratorName;
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::SegmentRequest;
@@ -72,25 +72,6 @@ where
     fn compare_seen(&mut self, request: &SegmentRequest, fx: &mut Effects) -> Result<(), Refusal> {
         self.note_shown(&request.name, request.seen, fx);
         self.has_forgotten(&request.name).map_or(Ok(()), Err)
-    }
-
-    /// Somebody was given the places of an axis before `seen`.
-    pub(super) fn note_shown(&mut self, name: &GeneratorName, seen: u64, fx: &mut Effects) {
-        let Some(granted) = self.settings_table.granted_or_proposed(name) else { return };
-        let end = self.settings_table.axis(name).map_or(0, |(definition, _)| definition.axis().to);
-        if self.cursors.show(name, seen.min(end), granted)
-            && let Some(refusal) = self.has_forgotten(name)
-        {
-            fx.alarms.push(Alarm::NumbersForgotten(refusal.to_string()));
-        }
-    }
-
-    /// Why nothing of an axis is granted, if it is so: agents have shown more than both ledgers know. An operator who raises the axis
-    /// above that ends it.
-    fn has_forgotten(&self, name: &GeneratorName) -> Option<Refusal> {
-        let granted = self.settings_table.granted_or_proposed(name)?;
-        let seen = self.cursors.shown(name, granted)?;
-        Some(Refusal::NumbersForgotten { name: name.clone(), granted, last: seen.saturating_sub(1) })
     }
 
     /// Whether a further extent can be had.

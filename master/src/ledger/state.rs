@@ -188,6 +188,25 @@ impl<A> Ledger<A> {
         Grant { receipt: self.receipt_for(key, lease, grant.until), ..grant }
     }
 
+    /// Somebody was given the places of an axis before `seen`.
+    pub(super) fn note_shown(&mut self, name: &GeneratorName, seen: u64, fx: &mut Effects) {
+        let Some(granted) = self.settings_table.granted_or_proposed(name) else { return };
+        let end = self.settings_table.axis(name).map_or(0, |(definition, _)| definition.axis().to);
+        if self.cursors.show(name, seen.min(end), granted)
+            && let Some(refusal) = self.has_forgotten(name)
+        {
+            fx.alarms.push(Alarm::NumbersForgotten(refusal.to_string()));
+        }
+    }
+
+    /// Why nothing of an axis is granted, if it is so: agents have shown more than both ledgers know. An operator who raises the axis
+    /// above that ends it.
+    pub(super) fn has_forgotten(&self, name: &GeneratorName) -> Option<Refusal> {
+        let granted = self.settings_table.granted_or_proposed(name)?;
+        let seen = self.cursors.shown(name, granted)?;
+        Some(Refusal::NumbersForgotten { name: name.clone(), granted, last: seen.saturating_sub(1) })
+    }
+
     pub(super) fn put_caution(&mut self, caution: Caution, fx: &mut Effects) {
         if caution != self.caution {
             fx.writes.push(Write::Caution(caution));
