@@ -32,7 +32,7 @@ use common::process::{end, log, signals};
 use common::sequence::ServedAt;
 use common::settings;
 use serde_json::json;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -255,15 +255,6 @@ async fn serve(
             rpc: args.advertise_rpc.clone().unwrap_or_else(|| advertised(rpc_at)),
         },
     };
-    for at in [&sequences.address.http, &sequences.address.rpc] {
-        if leads_to_this_machine_only(at, &args.masters) {
-            tracing::warn!(
-                %at,
-                "other agents and clients are told to reach this agent's sections here, which leads to their own machines: give its \
-                 addresses with --advertise-http and --advertise-rpc"
-            );
-        }
-    }
     let sequences = Sequences::new(sequences, Arc::clone(&minter), Some(Arc::clone(&names)));
     let sequences = Arc::new(sequences.with_bounds(bounds, &sections_start));
     let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
@@ -367,15 +358,6 @@ fn advertised(at: SocketAddr) -> String {
     format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), at.port())
 }
 
-/// Whether an address is this machine's own, for itself alone, though there is a master elsewhere, and so perhaps other agents.
-fn leads_to_this_machine_only(at: &str, masters: &[String]) -> bool {
-    let is_own = |at: &str| {
-        let host = at.rsplit_once(':').map_or(at, |(host, _)| host).trim_matches(['[', ']']);
-        host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-    };
-    is_own(at) && !masters.iter().all(|master| is_own(master))
-}
-
 /// `<host name>-<HTTP port>`, without the characters that a name may not have.
 fn default_agent_id(port: u16) -> anyhow::Result<AgentId> {
     let node = rustix::system::uname();
@@ -384,21 +366,4 @@ fn default_agent_id(port: u16) -> anyhow::Result<AgentId> {
     let fits = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
     let host: String = host.chars().filter(fits).take(AgentId::LEN_MAX - port.len()).collect();
     format!("{host}{port}").parse().context("this machine's name makes no agent name; give one with --agent-id")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::leads_to_this_machine_only;
-
-    #[test]
-    fn an_advertised_loopback_address_is_noticed_where_masters_are_elsewhere() {
-        let here = |at: &str, masters: [&str; 2]| leads_to_this_machine_only(at, &masters.map(str::to_owned));
-        for at in ["127.0.0.1:7400", "localhost:7400", "[::1]:7400"] {
-            assert!(here(at, ["10.0.0.1:7100", "10.0.0.2:7100"]), "{at}");
-            assert!(here(at, ["127.0.0.1:7100", "masters.example:7100"]), "{at}");
-            assert!(!here(at, ["127.0.0.1:7100", "localhost:7200"]), "{at}");
-        }
-        assert!(!here("10.0.0.9:7400", ["10.0.0.1:7100", "10.0.0.2:7100"]));
-        assert!(!here("agent-9:7400", ["10.0.0.1:7100", "10.0.0.2:7100"]));
-    }
 }

@@ -1,7 +1,7 @@
 //! One connection to one master: the introduction, and calls that end in time.
 
 use super::strangers;
-use crate::minter::{Membership, Minter, Wanted};
+use crate::minter::{Membership, Minter};
 use crate::timebase::Answer;
 use common::clock::Clock;
 use common::lease::{Grant, Receipt};
@@ -226,24 +226,13 @@ impl Link {
         in_time(&self.address, self.client.find_namespaces(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
-    /// A further segment, for the call that asks for it.
-    pub(super) async fn request_segment(&self, caller: &Caller, wanted: &Wanted) -> Result<Span, CallError> {
-        let request = SegmentRequest {
-            agent_id: caller.agent_id.clone(),
-            session: caller.session,
-            cluster: Some(self.cluster),
-            name: wanted.name.clone(),
-            wanted: wanted.ask.wanted,
-            seen: wanted.ask.seen,
-        };
-        in_time(&self.address, self.client.request_segment(transport::deadline_in(CALL_TIMEOUT), request)).await
-    }
-
-    /// Shows that numbers before `seen` were granted of a name.
-    pub(super) async fn show_segment(
+    /// A further segment of up to `wanted` numbers of a name, for the call that asks for it; with 0 it is only shown that those before `seen`
+    /// were granted.
+    pub(super) async fn request_segment(
         &self,
         caller: &Caller,
         name: GeneratorName,
+        wanted: u32,
         seen: u64,
     ) -> Result<Span, CallError> {
         let request = SegmentRequest {
@@ -251,7 +240,7 @@ impl Link {
             session: caller.session,
             cluster: Some(self.cluster),
             name,
-            wanted: 0,
+            wanted,
             seen,
         };
         in_time(&self.address, self.client.request_segment(transport::deadline_in(CALL_TIMEOUT), request)).await

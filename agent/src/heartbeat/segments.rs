@@ -122,7 +122,7 @@ impl Segments {
                 }
                 Some(_) = fetching.join_next() => {}
                 () = this.report.connected() => {
-                    // The tasks end by themselves, and the newest shows all there is.
+                    // What goes on for an earlier connection shows nothing that this one does not.
                     showing.abort_all();
                     showing.spawn(show(Arc::clone(&this)));
                 }
@@ -169,7 +169,9 @@ impl Segments {
 
     async fn ask(&self, master: &Master, wanted: &Wanted) -> Result<Span, CallError> {
         let link = master.link(&self.caller, &self.minter).await?;
-        let asked = in_time(&master.address, CALL_TIMEOUT, link.request_segment(&self.caller, wanted)).await;
+        let Wanted { name, ask, .. } = wanted;
+        let call = link.request_segment(&self.caller, name.clone(), ask.wanted, ask.seen);
+        let asked = in_time(&master.address, CALL_TIMEOUT, call).await;
         master.after(&link, asked).await
     }
 
@@ -179,7 +181,7 @@ impl Segments {
         for (name, seen) in self.minter.segments_seen() {
             let Ok(_call) = self.calls.acquire().await else { return Ok(()) };
             let link = master.link(&self.caller, &self.minter).await?;
-            let shown = in_time(&master.address, CALL_TIMEOUT, link.show_segment(&self.caller, name, seen)).await;
+            let shown = in_time(&master.address, CALL_TIMEOUT, link.request_segment(&self.caller, name, 0, seen)).await;
             match master.after(&link, shown).await {
                 // It knows of it, of no such name any more, or has just noticed that it forgot something.
                 Ok(_)

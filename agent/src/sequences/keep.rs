@@ -70,6 +70,7 @@ impl Sequences {
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
+        self.look_at_address();
         loop {
             // Told from here on, so that nothing is missed between a look and the wait after it.
             let mut hurried = pin!(self.hurried.notified());

@@ -39,8 +39,9 @@ use forward::Forwards;
 use raise::Raises;
 use routes::Asks;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -66,9 +67,23 @@ pub struct SequenceSettings {
     pub address: ServedAt,
 }
 
+impl SequenceSettings {
+    /// The address, if one of them is so, that leads whoever is told of it to its own machine, though there is a master elsewhere, and so
+    /// perhaps other agents.
+    fn address_of_this_machine_only(&self) -> Option<&str> {
+        let is_own = |at: &&str| {
+            let host = at.rsplit_once(':').map_or(*at, |(host, _)| host).trim_matches(['[', ']']);
+            host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+        };
+        let all_here = self.masters.iter().all(|master| is_own(&master.as_str()));
+        [self.address.http.as_str(), self.address.rpc.as_str()].into_iter().find(is_own).filter(|_| !all_here)
+    }
+}
+
 /// All sequences of an agent.
 pub struct Sequences {
     settings: SequenceSettings,
+    address_looked_at: Once,
     clock: Clock,
     minter: Arc<Minter>,
     /// Whom to ask about names; `None`: there are only those that the minter was given.
@@ -114,6 +129,7 @@ impl Sequences {
             changed: Notify::new(),
             hurried: Notify::new(),
             settings,
+            address_looked_at: Once::new(),
         }
     }
 
@@ -205,6 +221,19 @@ impl Sequences {
     fn is_needed(&self) -> bool {
         let names = self.minter.keyed_names();
         names.values().filter_map(|name| name.sequences()).any(|one| self.serves_set(one.set()))
+    }
+
+    /// Sections are about to be served: others have to reach this agent then. Said once.
+    fn look_at_address(&self) {
+        self.address_looked_at.call_once(|| {
+            if let Some(at) = self.settings.address_of_this_machine_only() {
+                tracing::warn!(
+                    %at,
+                    "other agents and clients are told to reach this agent's sections here, which leads to their own machines: give its \
+                     addresses with --advertise-http and --advertise-rpc"
+                );
+            }
+        });
     }
 
     /// Who asks the masters: the file's session, as elsewhere; that of the sections stands in the questions.

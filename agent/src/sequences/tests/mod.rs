@@ -371,3 +371,24 @@ async fn memory_is_bounded_and_what_is_forgotten_jumps() {
     assert_eq!(refused, 60, "a new key has no room, whatever its section has");
     assert!(agent.sequences.view().memory as u64 <= memory + 1_000);
 }
+
+#[test]
+fn an_advertised_loopback_address_is_noticed_where_masters_are_elsewhere() {
+    let noticed = |at: &str, masters: [&str; 2]| {
+        let settings = SequenceSettings {
+            masters: masters.map(str::to_owned).to_vec(),
+            agent_id: "test-1".parse().unwrap(),
+            sets: Vec::new(),
+            memory: MEMORY_DEFAULT,
+            address: ServedAt { http: "10.0.0.9:7400".to_owned(), rpc: at.to_owned() },
+        };
+        settings.address_of_this_machine_only().is_some()
+    };
+    for at in ["127.0.0.1:7400", "localhost:7400", "[::1]:7400"] {
+        assert!(noticed(at, ["10.0.0.1:7100", "10.0.0.2:7100"]), "{at}");
+        assert!(noticed(at, ["127.0.0.1:7100", "masters.example:7100"]), "{at}");
+        assert!(!noticed(at, ["127.0.0.1:7100", "localhost:7200"]), "{at}");
+    }
+    assert!(!noticed("10.0.0.9:7400", ["10.0.0.1:7100", "10.0.0.2:7100"]));
+    assert!(!noticed("agent-9:7400", ["10.0.0.1:7100", "10.0.0.2:7100"]));
+}

@@ -101,9 +101,9 @@ impl Ledger<Pairwise> {
         }
         let (cursors, settings) = (&mut self.cursors, &self.settings_table);
         cursors.keep_shown(|name, seen| settings.granted_or_proposed(name).is_some_and(|granted| seen > granted));
-        let shown: Vec<_> = cursors.all_shown().take(USES_MAX).collect();
-        if !shown.is_empty() {
-            fx.send(PeerMessage::NumbersShown { shown });
+        let shown: Vec<_> = cursors.all_shown().collect();
+        for shown in shown.chunks(USES_MAX) {
+            fx.send(PeerMessage::NumbersShown { shown: shown.to_vec() });
         }
     }
 
