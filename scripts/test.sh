@@ -34,7 +34,7 @@ esac
 needed_gb=15
 if $strict; then
   export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
-  needed_gb=6
+  needed_gb=4
 fi
 
 summary=() failed=0 left_out=0 began=$SECONDS

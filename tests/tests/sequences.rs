@@ -304,7 +304,11 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
         let to = to.join(entry.file_name());
         match entry.file_type().unwrap().is_dir() {
             true => copy_folder(&entry.path(), &to),
-            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+            false => match std::fs::copy(entry.path(), to) {
+                // What is written beside a file, and then takes its name, was there a moment ago only.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                copied => drop(copied.unwrap()),
+            },
         }
     }
 }
