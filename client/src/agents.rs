@@ -67,6 +67,30 @@ pub(crate) enum Answer {
     Routes(SequenceRoutes),
 }
 
+/// How long one agent may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Timeouts {
+    /// For an answer, and for a connection.
+    usual: Duration,
+    /// For numbers of keys.
+    keys: Duration,
+}
+
+impl Timeouts {
+    /// For a connection.
+    pub(crate) fn connect(self) -> Duration {
+        self.usual
+    }
+
+    /// For an answer to that question.
+    pub(crate) fn of(self, question: &Question) -> Duration {
+        match question {
+            Question::Keys { .. } => self.keys.max(self.usual),
+            _ => self.usual,
+        }
+    }
+}
+
 pub(crate) enum Line {
     Http(Http),
     Rpc(Rpc),
@@ -92,7 +116,7 @@ pub(crate) struct Agents {
     agents: Vec<Agent>,
     began: Instant,
     rest: Duration,
-    timeout: Duration,
+    timeouts: Timeouts,
     /// Who answered last.
     favourite: AtomicUsize,
     /// What HTTP connections come from.
@@ -101,19 +125,20 @@ pub(crate) struct Agents {
 
 impl Agents {
     pub(crate) fn new(settings: Settings) -> Result<Self, SettingsError> {
-        let http = Http::shared(settings.timeout).map_err(SettingsError::System)?;
-        let (rest, timeout) = (settings.rest, settings.timeout);
+        let timeouts = Timeouts { usual: settings.timeout, keys: settings.key_timeout };
+        let http = Http::shared(timeouts).map_err(SettingsError::System)?;
+        let rest = settings.rest;
         let agents = settings.agents.into_iter().map(|address| {
-            let line = line(&http, &address, timeout);
+            let line = line(&http, &address, timeouts);
             Agent { address, line, rests_until: AtomicU64::new(0) }
         });
         let agents = agents.collect();
-        Ok(Self { agents, began: Instant::now(), rest, timeout, favourite: AtomicUsize::new(0), http })
+        Ok(Self { agents, began: Instant::now(), rest, timeouts, favourite: AtomicUsize::new(0), http })
     }
 
     /// A connection to an agent that need not be one of the settings'.
     pub(crate) fn line(&self, address: &Address) -> Line {
-        line(&self.http, address, self.timeout)
+        line(&self.http, address, self.timeouts)
     }
 
     /// How to reach who serves a section: by what the first agent of the settings is reached.
@@ -124,9 +149,11 @@ impl Agents {
         }
     }
 
-    /// How long one agent may take.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
+    /// What an agent says, or that it did not in time.
+    pub(crate) async fn ask_line(&self, line: &Line, question: &Question) -> Result<Answer, Failure> {
+        // Also counts the wait for a connection of another call.
+        let answer = tokio::time::timeout(self.timeouts.of(question), line.ask(question)).await;
+        answer.unwrap_or(Err(Failure::Here(Cause::Timeout)))
     }
 
     pub(crate) async fn uniq64(&self, name: &GeneratorName, n: u32) -> Result<Vec<u64>, Error> {
@@ -186,7 +213,7 @@ impl Agents {
         let mut attempts = Vec::new();
         for at in self.order() {
             let Some(agent) = self.agents.get(at) else { continue };
-            let cause = match self.ask_one(agent, &question).await {
+            let cause = match self.ask_line(&agent.line, &question).await {
                 Ok(answer) => match take(answer) {
                     Some(ids) => {
                         self.favourite.store(at, Ordering::Relaxed);
@@ -203,12 +230,6 @@ impl Agents {
         Err(Error::Unavailable(attempts))
     }
 
-    async fn ask_one(&self, agent: &Agent, question: &Question) -> Result<Answer, Failure> {
-        let asked = agent.line.ask(question);
-        // The lines have time limits of their own; this one also counts the wait for a connection of another call.
-        tokio::time::timeout(self.timeout, asked).await.unwrap_or(Err(Failure::Here(Cause::Timeout)))
-    }
-
     /// The favourite and those after it; those that rest come last, in the same order.
     fn order(&self) -> impl Iterator<Item = usize> + use<> {
         let (count, favourite, now) = (self.agents.len(), self.favourite.load(Ordering::Relaxed), self.now_ms());
@@ -223,10 +244,10 @@ impl Agents {
     }
 }
 
-fn line(http: &reqwest::Client, address: &Address, timeout: Duration) -> Line {
+fn line(http: &reqwest::Client, address: &Address, timeouts: Timeouts) -> Line {
     match address {
         Address::Http(at) => Line::Http(Http::new(http, at)),
-        Address::Rpc(at) => Line::Rpc(Rpc::new(at, timeout)),
+        Address::Rpc(at) => Line::Rpc(Rpc::new(at, timeouts)),
     }
 }
 

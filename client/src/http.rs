@@ -1,6 +1,6 @@
 //! One agent by HTTP.
 
-use crate::agents::{Answer, Question};
+use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
@@ -79,8 +79,8 @@ pub(crate) struct Http {
 
 impl Http {
     /// What all agents' connections come from. No proxy: it could answer a question twice with the same IDs.
-    pub(crate) fn shared(timeout: Duration) -> Result<reqwest::Client, String> {
-        let builder = reqwest::Client::builder().no_proxy().tcp_nodelay(true).timeout(timeout);
+    pub(crate) fn shared(timeouts: Timeouts) -> Result<reqwest::Client, String> {
+        let builder = reqwest::Client::builder().no_proxy().tcp_nodelay(true).connect_timeout(timeouts.connect());
         builder.redirect(reqwest::redirect::Policy::none()).build().map_err(|e| e.to_string())
     }
 

@@ -4,13 +4,18 @@ use crate::agents::Agents;
 use crate::error::Error;
 use crate::settings::Prefetch;
 use common::namespace::GeneratorName;
+use common::rpc::mint::MintCode;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::Mutex as Turn;
 
 /// Names that are prefetched at most; the IDs of others are fetched one by one.
 const NAMES_MAX: usize = 64;
+
+/// A batch that is too large for a generator is tried again as this part of it.
+const SMALLER: u32 = 8;
 
 /// IDs of one batch.
 struct Batch<T> {
@@ -21,17 +26,51 @@ struct Batch<T> {
 /// The stock of one generator.
 struct Shelf<T> {
     batches: Mutex<VecDeque<Batch<T>>>,
+    /// IDs asked for at once: those of the settings, or as many as its definition lets agents give at once (`step_max` of a segment).
+    size: AtomicU32,
     /// Whoever fetches has it, so that those who come together fetch once.
     turn: Turn<()>,
 }
 
-impl<T> Default for Shelf<T> {
-    fn default() -> Self {
-        Self { batches: Mutex::default(), turn: Turn::default() }
-    }
-}
-
 impl<T> Shelf<T> {
+    fn new(prefetch: Prefetch) -> Self {
+        Self { batches: Mutex::default(), size: AtomicU32::new(prefetch.batch), turn: Turn::default() }
+    }
+
+    fn size(&self) -> u32 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// A batch, smaller if so many are refused.
+    async fn fetch<F>(
+        &self,
+        prefetch: Prefetch,
+        agents: &Arc<Agents>,
+        fetch: impl Fn(Arc<Agents>, u32) -> F,
+    ) -> Result<VecDeque<T>, Error>
+    where
+        F: Future<Output = Result<Vec<T>, Error>>,
+    {
+        let mut n = self.size();
+        loop {
+            let said = fetch(Arc::clone(agents), n).await;
+            match said {
+                Err(Error::Refused { code: MintCode::BadParameter, .. }) if n > 1 => n = (n / SMALLER).max(1),
+                Err(error) => {
+                    // Something else is wrong than the number of them.
+                    if matches!(error, Error::Refused { code: MintCode::BadParameter, .. }) {
+                        self.size.store(prefetch.batch, Ordering::Relaxed);
+                    }
+                    return Err(error);
+                }
+                Ok(ids) => {
+                    self.size.store(n, Ordering::Relaxed);
+                    return Ok(ids.into());
+                }
+            }
+        }
+    }
+
     /// The oldest ID that is not too old, and how many are left then.
     fn take(&self, prefetch: Prefetch) -> Option<(T, usize)> {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,16 +111,15 @@ pub(crate) struct Stock {
 
 impl Stock {
     pub(crate) fn new(prefetch: Prefetch) -> Self {
-        Self { prefetch, numbers: Mutex::default(), plain: Mutex::default(), wide: Arc::default() }
+        Self { prefetch, numbers: Mutex::default(), plain: Mutex::default(), wide: Arc::new(Shelf::new(prefetch)) }
     }
 
     pub(crate) async fn uniq64(&self, agents: &Arc<Agents>, name: &GeneratorName) -> Result<u64, Error> {
-        let n = self.prefetch.batch;
-        let shelf = shelf(&self.numbers, name);
+        let shelf = self.shelf(&self.numbers, name);
         let Some(shelf) = shelf else { return agents.uniq64(name, 1).await.and_then(crate::first) };
         self.give(&shelf, agents, {
             let name = name.clone();
-            move |agents: Arc<Agents>| {
+            move |agents: Arc<Agents>, n| {
                 let name = name.clone();
                 async move { agents.uniq64(&name, n).await }
             }
@@ -90,12 +128,11 @@ impl Stock {
     }
 
     pub(crate) async fn segment(&self, agents: &Arc<Agents>, name: &GeneratorName) -> Result<u64, Error> {
-        let n = self.prefetch.batch;
-        let shelf = shelf(&self.plain, name);
+        let shelf = self.shelf(&self.plain, name);
         let Some(shelf) = shelf else { return agents.segment(name, 1).await.and_then(crate::first) };
         self.give(&shelf, agents, {
             let name = name.clone();
-            move |agents: Arc<Agents>| {
+            move |agents: Arc<Agents>, n| {
                 let name = name.clone();
                 async move { agents.segment(&name, n).await }
             }
@@ -104,24 +141,22 @@ impl Stock {
     }
 
     pub(crate) async fn uniq96(&self, agents: &Arc<Agents>) -> Result<u128, Error> {
-        let n = self.prefetch.batch;
-        self.give(&self.wide, agents, move |agents: Arc<Agents>| async move { agents.uniq96(n).await }).await
+        self.give(&self.wide, agents, |agents: Arc<Agents>, n| async move { agents.uniq96(n).await }).await
     }
 
     async fn give<T, F>(
         &self,
         shelf: &Arc<Shelf<T>>,
         agents: &Arc<Agents>,
-        fetch: impl Fn(Arc<Agents>) -> F + Send + 'static,
+        fetch: impl Fn(Arc<Agents>, u32) -> F + Send + Sync + 'static,
     ) -> Result<T, Error>
     where
         T: Send + 'static,
         F: Future<Output = Result<Vec<T>, Error>> + Send + 'static,
     {
         if let Some((id, left)) = shelf.take(self.prefetch) {
-            let low = self.prefetch.batch as usize / 2;
-            if left < low {
-                fetch_beside(shelf, low, agents, fetch);
+            if left < shelf.size() as usize / 2 {
+                self.fetch_beside(shelf, agents, fetch);
             }
             return Ok(id);
         }
@@ -131,44 +166,44 @@ impl Stock {
             return Ok(id);
         }
         let asked = Instant::now();
-        let mut ids = VecDeque::from(fetch(Arc::clone(agents)).await?);
+        let mut ids = shelf.fetch(self.prefetch, agents, fetch).await?;
         let first = ids.pop_front();
         shelf.put(ids, asked);
         first.ok_or_else(|| Error::bad_parameter("this generator gives no such IDs".to_owned()))
     }
-}
 
-fn shelf(shelves: &Shelves, name: &GeneratorName) -> Option<Arc<Shelf<u64>>> {
-    let mut shelves = shelves.lock().unwrap_or_else(PoisonError::into_inner);
-    if !shelves.contains_key(name) && shelves.len() >= NAMES_MAX {
-        return None;
+    fn shelf(&self, shelves: &Shelves, name: &GeneratorName) -> Option<Arc<Shelf<u64>>> {
+        let mut shelves = shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        if !shelves.contains_key(name) && shelves.len() >= NAMES_MAX {
+            return None;
+        }
+        Some(Arc::clone(shelves.entry(name.clone()).or_insert_with(|| Arc::new(Shelf::new(self.prefetch)))))
     }
-    Some(Arc::clone(shelves.entry(name.clone()).or_default()))
-}
 
-/// Fetches a batch in the background, unless somebody does already. If that fails, whoever finds the shelf empty hears why.
-fn fetch_beside<T, F>(
-    shelf: &Arc<Shelf<T>>,
-    low: usize,
-    agents: &Arc<Agents>,
-    fetch: impl Fn(Arc<Agents>) -> F + Send + 'static,
-) where
-    T: Send + 'static,
-    F: Future<Output = Result<Vec<T>, Error>> + Send + 'static,
-{
-    if shelf.turn.try_lock().is_err() {
-        return;
-    }
-    let (shelf, agents) = (Arc::clone(shelf), Arc::clone(agents));
-    tokio::spawn(async move {
-        let Ok(_turn) = shelf.turn.try_lock() else { return };
-        // Another one may have been quicker.
-        if shelf.left() >= low {
+    /// Fetches a batch in the background, unless somebody does already. If that fails, whoever finds the shelf empty hears why.
+    fn fetch_beside<T, F>(
+        &self,
+        shelf: &Arc<Shelf<T>>,
+        agents: &Arc<Agents>,
+        fetch: impl Fn(Arc<Agents>, u32) -> F + Send + Sync + 'static,
+    ) where
+        T: Send + 'static,
+        F: Future<Output = Result<Vec<T>, Error>> + Send + 'static,
+    {
+        if shelf.turn.try_lock().is_err() {
             return;
         }
-        let asked = Instant::now();
-        if let Ok(ids) = fetch(agents).await {
-            shelf.put(ids.into(), asked);
-        }
-    });
+        let (shelf, agents, prefetch) = (Arc::clone(shelf), Arc::clone(agents), self.prefetch);
+        tokio::spawn(async move {
+            let Ok(_turn) = shelf.turn.try_lock() else { return };
+            // Another one may have been quicker.
+            if shelf.left() >= shelf.size() as usize / 2 {
+                return;
+            }
+            let asked = Instant::now();
+            if let Ok(ids) = shelf.fetch(prefetch, &agents, fetch).await {
+                shelf.put(ids, asked);
+            }
+        });
+    }
 }

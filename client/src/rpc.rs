@@ -1,6 +1,6 @@
 //! One agent by RPC: one connection, made when it is needed, and again after it failed.
 
-use crate::agents::{Answer, Question};
+use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use common::rpc::mint::{KeyAsked, KeyReply, KeysReply, MintFailure, MintServiceClient, Passing, SequenceCall};
 use common::rpc::transport::{connect, deadline_in};
@@ -10,18 +10,18 @@ use tokio::sync::Mutex;
 
 pub(crate) struct Rpc {
     at: String,
-    timeout: Duration,
+    timeouts: Timeouts,
     line: Mutex<Option<MintServiceClient>>,
 }
 
 impl Rpc {
-    pub(crate) fn new(at: &str, timeout: Duration) -> Self {
-        Self { at: at.to_owned(), timeout, line: Mutex::new(None) }
+    pub(crate) fn new(at: &str, timeouts: Timeouts) -> Self {
+        Self { at: at.to_owned(), timeouts, line: Mutex::new(None) }
     }
 
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, Failure> {
         let line = self.line().await?;
-        let soon = deadline_in(self.timeout);
+        let soon = deadline_in(self.timeouts.of(question));
         let said = match question {
             Question::Uniq64 { name, n } => {
                 line.uniq64(soon, name.as_str().to_owned(), *n).await.map(|r| r.map(Answer::Uniq64))
@@ -81,7 +81,9 @@ impl Rpc {
         if let Some(line) = line.as_ref() {
             return Ok(line.clone());
         }
-        let transport = connect(&self.at).await.map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
+        let connected = tokio::time::timeout(self.timeouts.connect(), connect(&self.at)).await;
+        let transport = connected.map_err(|_| Failure::Here(Cause::Timeout))?;
+        let transport = transport.map_err(|e| Failure::Here(Cause::Connection(e.to_string())))?;
         let made = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
         *line = Some(made.clone());
         Ok(made)

@@ -132,15 +132,14 @@ impl Sequences {
         if let Some((address, g)) = owner {
             let question = Question::Keys { name: name.clone(), keys: keys.clone(), g };
             let line = self.line(agents, &address);
-            match tokio::time::timeout(agents.timeout(), line.ask(&question)).await {
-                Ok(Ok(Answer::Keys(outcomes, routes))) if outcomes.len() == keys.len() => {
+            match agents.ask_line(&line, &question).await {
+                Ok(Answer::Keys(outcomes, routes)) if outcomes.len() == keys.len() => {
                     self.learn(name, &routes);
                     return Ok(outcomes);
                 }
-                Ok(Ok(_)) => cause = Some(Cause::Answer("another number of answers than of keys".to_owned())),
-                Ok(Err(Failure::Final(error))) => return Err(error),
-                Ok(Err(Failure::Here(why))) => cause = Some(why),
-                Err(_) => cause = Some(Cause::Timeout),
+                Ok(_) => cause = Some(Cause::Answer("another number of answers than of keys".to_owned())),
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Here(why)) => cause = Some(why),
             }
             self.forget(name, &keys, g);
         }

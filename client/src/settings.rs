@@ -75,8 +75,11 @@ impl Default for Prefetch {
 pub struct Settings {
     /// Whom to ask, 1 to [`AGENTS_MAX`]; the first one first.
     pub agents: Vec<Address>,
-    /// How long one agent may take for one answer.
+    /// How long one agent may take for one answer, and for a connection.
     pub timeout: Duration,
+    /// How long it may take for numbers of keys, if that is longer: while a section moves, or its agent is lost, calls wait at the agent
+    /// up to one and a half `--sequence-lease` of the masters (7.5 s if they do not say otherwise) before it refuses.
+    pub key_timeout: Duration,
     /// How long an agent that failed is asked last.
     pub rest: Duration,
     /// `None`: nothing is fetched before it is asked for.
@@ -84,13 +87,20 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// These agents, each with two seconds for an answer; one that failed is asked last for a second; no prefetching.
+    /// These agents, each with two seconds for an answer, and ten for numbers of keys; one that failed is asked last for a second; no
+    /// prefetching.
     ///
     /// # Errors
     /// [`SettingsError::Address`].
     pub fn new<'a>(agents: impl IntoIterator<Item = &'a str>) -> Result<Self, SettingsError> {
         let agents: Result<Vec<Address>, SettingsError> = agents.into_iter().map(str::parse).collect();
-        Ok(Self { agents: agents?, timeout: Duration::from_secs(2), rest: Duration::from_secs(1), prefetch: None })
+        Ok(Self {
+            agents: agents?,
+            timeout: Duration::from_secs(2),
+            key_timeout: Duration::from_secs(10),
+            rest: Duration::from_secs(1),
+            prefetch: None,
+        })
     }
 
     pub(crate) fn check(&self) -> Result<(), SettingsError> {

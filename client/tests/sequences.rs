@@ -27,6 +27,8 @@ struct World {
     down: Option<usize>,
     ended: Option<u32>,
     tells_all: bool,
+    /// How long a call waits, as while a section moves.
+    moving: Duration,
 }
 
 #[derive(Clone)]
@@ -81,6 +83,8 @@ async fn one(
     Path((_, slot)): Path<(String, u32)>,
     Query(query): Query<BTreeMap<String, u64>>,
 ) -> Response {
+    let moving = agent.1.lock().unwrap().moving;
+    tokio::time::sleep(moving).await;
     agent.take(&[(slot, u32::try_from(query["n"]).unwrap())], query["g"])
 }
 
@@ -100,6 +104,10 @@ async fn routes(State(agent): State<Agent>) -> Json<Value> {
 
 /// Three agents, of which the client is told the first two.
 async fn world() -> (Client, Arc<Mutex<World>>) {
+    world_in(Duration::from_secs(5), Duration::from_secs(5)).await
+}
+
+async fn world_in(timeout: Duration, key_timeout: Duration) -> (Client, Arc<Mutex<World>>) {
     let world = Arc::new(Mutex::new(World { asked: vec![Vec::new(); 3], ..World::default() }));
     for nth in 0..3 {
         let router = Router::new()
@@ -114,7 +122,7 @@ async fn world() -> (Client, Arc<Mutex<World>>) {
     let known: Vec<String> =
         world.lock().unwrap().addresses.iter().take(2).map(|address| format!("http://{address}")).collect();
     let mut settings = Settings::new(known.iter().map(String::as_str)).unwrap();
-    settings.timeout = Duration::from_secs(5);
+    (settings.timeout, settings.key_timeout) = (timeout, key_timeout);
     (Client::new(settings).unwrap(), world)
 }
 
@@ -191,4 +199,15 @@ async fn what_is_used_up_is_used_up_everywhere() {
         client.sequence_many("orders", &[]).await.is_err()
             && client.sequence_batch("orders", Slot(1), 0).await.is_err()
     );
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_section_that_moves_longer_than_for_other_answers() {
+    let (client, world) = world_in(Duration::from_millis(200), Duration::from_secs(60)).await;
+    {
+        let mut world = world.lock().unwrap();
+        (world.owners, world.moving) = (BTreeMap::from([(0, (0, 1))]), Duration::from_millis(800));
+    }
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 1);
+    assert_eq!(asked(&world), [vec![7], vec![], vec![]], "once");
 }

@@ -18,6 +18,8 @@ use std::time::Duration;
 pub(crate) enum Mood {
     /// The numbers that were asked for.
     Well,
+    /// As many at once, and the others refused.
+    AtMost(u64),
     /// One less.
     Short,
     /// Half a number at the end.
@@ -71,10 +73,14 @@ async fn numbers(
 ) -> Response {
     source.requests.fetch_add(1, Ordering::SeqCst);
     let n = query.get("n").copied().unwrap_or(1);
+    if matches!(source.mood, Mood::AtMost(max) if n > max) {
+        let body = r#"{"code":"bad_parameter","detail":"too many at once"}"#;
+        return (StatusCode::BAD_REQUEST, body).into_response();
+    }
     let first = source.next.fetch_add(n, Ordering::SeqCst);
     let packed = |n: u64| (first..first + n).flat_map(u64::to_be_bytes).collect::<Vec<u8>>();
     match source.mood {
-        Mood::Well => packed(n).into_response(),
+        Mood::Well | Mood::AtMost(_) => packed(n).into_response(),
         Mood::Short => packed(n - 1).into_response(),
         Mood::Half => packed(n).into_iter().take(4).collect::<Vec<u8>>().into_response(),
         Mood::Html => (StatusCode::BAD_GATEWAY, "<html>Bad Gateway</html>").into_response(),
