@@ -6,6 +6,7 @@ use common::kind::Kind;
 use common::namespace::GeneratorName;
 use common::parameters::ClusterId;
 use common::rpc::mint::MintCode;
+use common::rpc::ranges::Unserved;
 use common::strategy::{Fault, Unready};
 use common::time::{SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
@@ -189,8 +190,11 @@ pub enum Refusal {
     #[error("another agent serves this key; ask there, or leave forward=no out and this one passes the call on")]
     Misdirected,
     /// Nobody serves the key at the moment.
-    #[error("the section of this key is moving or being loaded, or the masters do not answer: ask again")]
-    SectionPending,
+    #[error("{}", pending(why.as_ref()))]
+    SectionPending {
+        /// What a master says of it, if it can be given to nobody.
+        why: Option<Unserved>,
+    },
     /// The key's numbers are used up.
     #[error("there are not as many numbers of this key left: they have {bits} bits; register another name")]
     KeyEnded {
@@ -262,7 +266,7 @@ impl Refusal {
             Self::StrategyFailed(_) | Self::StrategyRests => MintCode::StrategyFailed,
             Self::OnlyTexts => MintCode::BadParameter,
             Self::Misdirected => MintCode::Misdirected,
-            Self::SectionPending => MintCode::SegmentPending,
+            Self::SectionPending { .. } => MintCode::SegmentPending,
             Self::KeyEnded { .. } => MintCode::SerialExhausted,
             Self::Overloaded(_) => MintCode::Overloaded,
             Self::ByPlugin { code, .. } => *code,
@@ -281,13 +285,20 @@ impl Refusal {
             Self::ByPlugin { retry, .. } => *retry,
             Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
             Self::SegmentPending { .. }
-            | Self::SectionPending
+            | Self::SectionPending { .. }
             | Self::NoLease { .. }
             | Self::SerialFileIo(_)
             | Self::Overloaded(_)
             | Self::MastersUnavailable(_) => Some(SpanMs(SECOND_MS)),
             _ => None,
         }
+    }
+}
+
+fn pending(why: Option<&Unserved>) -> String {
+    match why {
+        Some(why) => format!("nobody serves the section of this key: {why}"),
+        None => "the section of this key is moving or being loaded, or the masters do not answer: ask again".to_owned(),
     }
 }
 

@@ -253,6 +253,7 @@ async fn what_is_said_wrong_of_keys_is_refused_with_a_stated_code() {
     assert!(warning.contains("'elsewhere'") && warning.contains("--sets"), "{warning}");
     let answer = ask("sequence/elsewhere/1").await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "segment_pending"), "{}", answer.text());
+    assert!(answer.text().contains("start one with --sets elsewhere"), "{}", answer.text());
     // Over the other agent the same key goes on.
     let one: u64 = ask("sequence/inbox/42").await.text().trim().parse().unwrap();
     let two: u64 = cluster.ask_agent(1, "sequence/inbox/42").await.unwrap().text().trim().parse().unwrap();

@@ -211,7 +211,11 @@ pub(super) async fn routes(
 
 impl Agent {
     fn sequences(&self, name: &str) -> Result<&Arc<Sequences>, Problem> {
-        let none = || self.refused(&self.minter.keyed(name).err().unwrap_or(crate::refusal::Refusal::SectionPending));
+        let none = || {
+            self.refused(
+                &self.minter.keyed(name).err().unwrap_or(crate::refusal::Refusal::SectionPending { why: None }),
+            )
+        };
         self.sequences.as_ref().ok_or_else(none)
     }
 

@@ -6,7 +6,7 @@ use crate::heartbeat::{CallError, Link};
 use crate::refusal::Refusal;
 use common::lease::Generation;
 use common::rpc::mint::SequenceRoutes;
-use common::rpc::ranges::{ROUTES_ASKED_MAX, ROUTES_MAX, RoutesReply, RoutesRequest};
+use common::rpc::ranges::{ROUTES_ASKED_MAX, ROUTES_MAX, RoutesReply, RoutesRequest, Unserved};
 use common::sequence::{Route, RouteTable, Section, ServedAt};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,12 +17,16 @@ use tokio::sync::Notify;
 const WANTED_MAX: usize = 1 << 14;
 /// Between two questions.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A call for all routes of a name waits that long for those before it.
+const TURN: Duration = Duration::from_secs(5);
 
 /// What is known of a name.
 #[derive(Default)]
 pub(super) struct NameRoutes {
     table: RouteTable,
     wanted: BTreeSet<u32>,
+    /// Why a section that was asked about lately can be given to nobody.
+    unserved: Option<Unserved>,
 }
 
 /// What asks for routes shares.
@@ -46,6 +50,11 @@ impl NameRoutes {
     /// What another agent said; `true` if something was new.
     pub(super) fn learn(&mut self, routes: &[Route]) -> bool {
         routes.iter().fold(false, |news, route| self.table.learn(route) | news)
+    }
+
+    /// Why a section of this name may be served by nobody, as a master said lately.
+    pub(super) fn unserved(&self) -> Option<Unserved> {
+        self.unserved.clone()
     }
 
     /// What a master said.
@@ -86,7 +95,9 @@ impl Sequences {
                     continue;
                 }
                 asked = true;
-                if let Some(reply) = self.ask(&name, sections, None, &mut links, &mut turn).await {
+                let reply = self.ask(&name, sections, None, &mut links, &mut turn).await;
+                lock(&name.routes).unserved = reply.as_ref().and_then(|reply| reply.unserved.clone());
+                if let Some(reply) = reply {
                     lock(&name.routes).learn_from_master(&reply.routes);
                     // Asked about was what we do not serve: what is ours of it was not listed yet.
                     if reply.routes.iter().any(|route| route.address == self.settings.address) {
@@ -145,10 +156,12 @@ impl Sequences {
     /// Who serves which sections of a name, from that one on, as a master says now.
     ///
     /// # Errors
-    /// [`Refusal::MastersUnavailable`], and what comes of asking for a name.
+    /// [`Refusal::MastersUnavailable`], [`Refusal::Overloaded`], and what comes of asking for a name.
     pub async fn routes(&self, name: &str, from: Section) -> Result<SequenceRoutes, Refusal> {
         let name = self.name(name).await?;
-        let mut links = self.asks.links.lock().await;
+        let turn = tokio::time::timeout(TURN, self.asks.links.lock()).await;
+        let mut links =
+            turn.map_err(|_| Refusal::Overloaded("too many calls for routes wait for the masters; ask again"))?;
         links.resize_with(self.settings.masters.len(), || None);
         let reply = self.ask(&name, Vec::new(), Some(from), &mut links, &mut 0).await;
         drop(links);

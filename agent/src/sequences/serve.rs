@@ -475,7 +475,7 @@ impl Sequences {
             MintCode::Overloaded => Refusal::Overloaded(
                 "too many calls wait for sections, or all memory for keys is in use (--sequence-memory); ask again",
             ),
-            _ => Refusal::SectionPending,
+            _ => Refusal::SectionPending { why: lock(&name.routes).unserved() },
         }
     }
 }

@@ -180,6 +180,40 @@ pub struct RoutesReply {
     pub routes: Vec<Route>,
     /// Where to go on, if there are more.
     pub next: Option<Section>,
+    /// Why sections that were asked about can be given to nobody, if one of them cannot.
+    pub unserved: Option<Unserved>,
+}
+
+/// Why a section that nobody serves can be given to nobody now.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+pub enum Unserved {
+    /// Only both masters together give a section to somebody.
+    #[error(
+        "a section is given to somebody by both masters, and one of them is not there: start it, or the agent that had the section"
+    )]
+    MasterAway,
+    /// No agent that serves its set was heard lately, or all of them leave.
+    #[error("no agent that takes sections of the set '{set}' is heard by the master: start one with --sets {set}")]
+    NoAllocator {
+        /// The set.
+        set: GeneratorName,
+    },
+    /// All of their memory for keys is in use.
+    #[error(
+        "all agents of the set '{set}' use the memory that they have for keys: start another one, or give one more (--sequence-memory)"
+    )]
+    NoMemory {
+        /// The set.
+        set: GeneratorName,
+    },
+    /// As many sections were given as are kept.
+    #[error(
+        "{max} sections are in use, and no more are kept of all names together: register another name with more keys_per_section"
+    )]
+    TooMany {
+        /// How many are kept.
+        max: u32,
+    },
 }
 
 /// Why a section is not moved, or an agent not drained, as an operator wanted.

@@ -11,7 +11,7 @@ use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
-use common::rpc::ranges::NotMoved;
+use common::rpc::ranges::{NotMoved, Unserved};
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, SequenceDefinition};
 use common::setting::SettingKey;
 use common::time::Now;
@@ -31,11 +31,7 @@ where
 {
     /// Lets those of these sections be given to somebody that nobody serves.
     pub(super) fn want_owners(&mut self, now: Now, name: &GeneratorName, sections: &[Section], fx: &mut Effects) {
-        let nobodys = |section: &Section| {
-            let key = SectionKey { name: name.clone(), section: *section };
-            let gone = |held: &Held| self.allocators.silent(now.boot, held.owner.session);
-            self.sections.prep(&key).is_none() && self.sections.get(&key).is_none_or(gone)
-        };
+        let nobodys = |section: &Section| self.is_nobodys(now, &SectionKey { name: name.clone(), section: *section });
         let (here, there): (Vec<Section>, Vec<Section>) =
             sections.iter().copied().filter(nobodys).partition(|section| self.is_home_of(*section));
         if !there.is_empty() && self.may_give_sections(now).is_ok() {
@@ -43,6 +39,32 @@ where
         }
         let here = here.into_iter().map(|section| SectionKey { name: name.clone(), section });
         self.give(now, here.collect(), fx);
+    }
+
+    /// Why one of these sections that nobody serves stays so, if that is known.
+    pub(super) fn unserved(&self, now: Now, name: &GeneratorName, sections: &[Section]) -> Option<Unserved> {
+        let key = |section: &Section| SectionKey { name: name.clone(), section: *section };
+        let mut nobodys = sections.iter().map(key).filter(|key| self.is_nobodys(now, key)).peekable();
+        nobodys.peek()?;
+        if self.may_give_sections(now).is_err() {
+            return Some(Unserved::MasterAway);
+        }
+        let set = self.sequences_of(name)?.set();
+        let candidates = self.candidates(now, set);
+        if candidates.is_empty() {
+            return Some(Unserved::NoAllocator { set: set.clone() });
+        }
+        if !candidates.iter().any(Candidate::has_room) {
+            return Some(Unserved::NoMemory { set: set.clone() });
+        }
+        let full = self.sections.len() >= SECTIONS_MAX && nobodys.any(|key| self.sections.get(&key).is_none());
+        full.then(|| Unserved::TooMany { max: u32::try_from(SECTIONS_MAX).unwrap_or(u32::MAX) })
+    }
+
+    /// Whether nobody serves a section, and nobody is about to as far as this master knows.
+    fn is_nobodys(&self, now: Now, key: &SectionKey) -> bool {
+        let gone = |held: &Held| self.allocators.silent(now.boot, held.owner.session);
+        self.sections.prep(key).is_none() && self.sections.get(key).is_none_or(gone)
     }
 
     /// Proposes an owner for each of these sections that are at home here, as far as somebody has room for them. Whether for any.

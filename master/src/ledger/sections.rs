@@ -97,9 +97,12 @@ where
         sections.sort_unstable();
         sections.dedup();
         sections.retain(|section| section.0 < terms.sections);
-        if lives {
+        let unserved = if lives {
             self.want_owners(now, &name, &sections, fx);
-        }
+            self.unserved(now, &name, &sections)
+        } else {
+            None
+        };
         let asked = sections.iter().filter_map(|section| {
             let key = SectionKey { name: name.clone(), section: *section };
             let held = self.sections.get(&key).filter(|_| self.sections.prep(&key).is_none())?;
@@ -124,7 +127,7 @@ where
             address: self.allocators.get(held.owner.session).map_or(&held.owner.address, |it| &it.said.address).clone(),
             g: held.g,
         });
-        Ok(RoutesReply { routes: routes.collect(), next })
+        Ok(RoutesReply { routes: routes.collect(), next, unserved })
     }
 
     /// An operator's order, audited here; its home moves it.

@@ -92,6 +92,7 @@ scripts! {
     a_section_ends_with_its_width
     a_section_moves_by_the_word_of_both
     sections_of_a_silent_owner_go_to_others
+    what_nobody_serves_is_told_with_its_reason
     a_drained_agent_gives_up_its_sections
     a_put_back_master_raises_beyond_what_it_forgot
     what_nobody_can_take_stands_in_the_way_of_nothing

@@ -211,7 +211,8 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
         Reply::Raise(Ok(raised)) => raised.iter().map(show_raised).collect::<Vec<_>>().join(", "),
         Reply::Routes(Ok(reply)) => {
             let of = |route: &Route| format!("{}..{} g{} {}", route.from.0, route.to.0, route.g, route.address.http);
-            format!("routes {}", reply.routes.iter().map(of).collect::<Vec<_>>().join(", "))
+            let unserved = reply.unserved.iter().map(|why| format!(" ({why})")).collect::<String>();
+            format!("routes {}{unserved}", reply.routes.iter().map(of).collect::<Vec<_>>().join(", "))
         }
         Reply::Ordered(Ok(())) => "begun".to_owned(),
         Reply::Segment(Err(e))

@@ -12,7 +12,7 @@ use common::rpc::lease::{
 };
 use common::rpc::ranges::{
     HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest,
-    SegmentRequest,
+    SegmentRequest, Unserved,
 };
 use common::rpc::transport;
 use common::segment::Span;
@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub(crate) page: usize,
     /// To whom sections without an owner are given; by default to whoever came first.
     pub(crate) heir: usize,
+    /// What they say of sections that nobody serves.
+    pub(crate) unserved: Option<Unserved>,
 }
 
 #[derive(Clone)]
@@ -71,6 +73,7 @@ impl Masters {
             answers: [Some(Duration::ZERO); 2],
             page: usize::MAX,
             heir: 0,
+            unserved: None,
         })))
     }
 
@@ -207,7 +210,8 @@ impl LeaseService for Master {
             let mut wanted: Vec<u32> = asked.chain(all).collect();
             wanted.sort_unstable();
             wanted.dedup();
-            RoutesReply { routes: wanted.into_iter().filter_map(|at| state.route(at)).collect(), next: None }
+            let routes = wanted.into_iter().filter_map(|at| state.route(at)).collect();
+            RoutesReply { routes, next: None, unserved: state.unserved.clone() }
         }))
     }
 

@@ -12,7 +12,7 @@ use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::Definition;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing, SequenceCall};
-use common::rpc::ranges::KeepRequest;
+use common::rpc::ranges::{KeepRequest, Unserved};
 use common::sequence::{Section, Slot};
 use masters::Masters;
 use std::time::Duration;
@@ -236,6 +236,24 @@ async fn while_a_section_moves_calls_wait_and_numbers_grow() {
     }
     assert!(served > 1_000 && began.elapsed() < Duration::from_secs(20), "{served}");
     assert!(two.sequences.counts.numbers.load(Ordering::Relaxed) > 0, "both have served");
+}
+
+#[tokio::test]
+async fn a_key_that_nobody_can_serve_is_refused_with_what_a_master_says_of_it() {
+    let masters = masters(400);
+    masters.with(|state| (state.heir, state.unserved) = (9, Some(Unserved::TooMany { max: 7 })));
+    let agent = agent(&masters).await;
+    assert_eq!(agent.next(7).await, Err(MintCode::SegmentPending));
+    let name = agent.sequences.name("orders").await.unwrap();
+    let why = || agent.sequences.refusal(&name, MintCode::SegmentPending).to_string();
+    assert!(why().contains("7 sections are in use"), "{}", why());
+    // It can be served again, and then nobody answers: the reason of before does not stay.
+    masters.with(|state| (state.heir, state.unserved) = (0, None));
+    assert_eq!(agent.next(7).await, Ok(1));
+    masters.with(|state| state.answers = [None; 2]);
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    assert_eq!(agent.next(7).await, Err(MintCode::SegmentPending));
+    assert!(why().contains("the masters do not answer"), "{}", why());
 }
 
 #[tokio::test]
