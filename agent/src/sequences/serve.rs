@@ -10,7 +10,7 @@ use common::lease::Generation;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
 use common::sequence::{Route, Section, ServedAt};
 use common::time::BootMs;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -376,7 +376,13 @@ impl Sequences {
     ) -> bool {
         let calls = elsewhere.into_iter().map(|(address, (g, places))| async move {
             let asked: Vec<KeyAsked> = places.iter().filter_map(|at| keys.get(*at).copied()).collect();
-            let said = self.pass_on(&address.rpc, name, asked, patience).await;
+            let sections: BTreeSet<Section> = asked.iter().map(|key| name.definition.place(key.slot).0).collect();
+            let said = tokio::select! {
+                said = self.pass_on(&address.rpc, name, asked, patience) => said,
+                () = self.overtaken(name, &sections, g) => {
+                    Err(NotPassed::Lost("others serve these keys by now".to_owned()))
+                }
+            };
             (address, g, places, said)
         });
         let mut learned = false;
@@ -413,6 +419,22 @@ impl Sequences {
         let Course { open, outcomes, .. } = course;
         open.retain(|at| outcomes.get(*at).is_none_or(Option::is_none));
         learned || open.is_empty()
+    }
+
+    /// Ends when all of these sections have another owner than the one under `g`, who was asked for their keys. If it stands still, or hears of
+    /// nothing, the calls that wait for it would outlast the time in which nobody serves them. What it gives all the same is skipped.
+    async fn overtaken(&self, name: &Name, sections: &BTreeSet<Section>, g: Generation) {
+        loop {
+            tokio::time::sleep(REST).await;
+            let (held, now) = (name.held(), self.clock.boot());
+            let ours = |section| matches!(standing(&held, section, now), Standing::Served(its) if its > g);
+            let newer = |section| lock(&name.routes).find(section).is_some_and(|(_, its)| its > g);
+            let mut left = sections.iter().copied().filter(|section| !ours(*section) && !newer(*section)).peekable();
+            if left.peek().is_none() {
+                return;
+            }
+            left.for_each(|section| self.want_route(name, section));
+        }
     }
 
     /// The route of that key did not lead to who serves it: the masters are asked, unless we were told of a newer one.

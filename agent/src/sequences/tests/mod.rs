@@ -11,6 +11,7 @@ use crate::sequence::Kept;
 use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::Definition;
+use common::parameters::SessionId;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing, SequenceCall};
 use common::rpc::ranges::{KeepRequest, Unserved};
 use common::sequence::{Section, Slot};
@@ -344,6 +345,33 @@ async fn an_agent_that_dies_is_followed_by_whom_the_masters_name() {
             state.keeps.iter().filter(|(_, keep)| keep.leaves).map(|(at, keep)| (*at, keep.session)).collect();
         assert!(leaves.contains(&(0, first)) && leaves.contains(&(1, first)), "{leaves:?}");
     });
+}
+
+#[tokio::test]
+async fn a_call_that_an_agent_does_not_answer_goes_to_who_serves_its_key_by_then() {
+    let masters = masters(3_000);
+    let addresses = masters.listen().await;
+    let ours = agent_of(&addresses, 1 << 24, 63).await;
+    masters.session(0).await;
+    let other = agent_of(&addresses, 1 << 24, 63).await;
+    let next = masters.session(1).await;
+    // It stands still: what comes for it waits in its socket.
+    let still = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let rpc = still.local_addr().unwrap().to_string();
+    let owner = SessionId(u128::MAX);
+    masters.with(|state| state.sessions.push((owner, ServedAt { http: rpc.clone(), rpc })));
+    masters.give(0..1, owner);
+    let call = async {
+        let asked = ours.next(3).await;
+        (asked, masters.with(|state| state.records[&0].g))
+    };
+    let moved = async {
+        tokio::time::sleep(Duration::from_millis(800)).await;
+        masters.give(0..1, next);
+    };
+    let (answered, ()) = tokio::join!(call, moved);
+    assert_eq!(answered, (Ok(1), 2));
+    drop((other, still));
 }
 
 #[tokio::test]
