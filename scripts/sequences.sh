@@ -51,7 +51,7 @@ if [ -z "${UNIQ_BIN_DIR:-}" ]; then
 fi
 UNIQ_BIN_DIR=$(realpath "$UNIQ_BIN_DIR")
 if $curve; then
-  exec cargo run --locked -p tests --bin sequence_curve
+  exec cargo run --release --locked -p tests --bin sequence_curve
 fi
 export UNIQ_KEYS=$keys UNIQ_SECTIONS=42950 UNIQ_SEQUENCE_AGENTS=4 UNIQ_SEQUENCE_LEASE=$lease UNIQ_SEQUENCE_ROUNDS=$rounds
 export UNIQ_SEQUENCE_MOVES=$moves UNIQ_TEXT_KEYS=$text UNIQ_NETNS=required

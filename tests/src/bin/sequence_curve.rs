@@ -64,7 +64,7 @@ struct Counted {
 }
 
 async fn measure(point: Point, args: &Args) -> Result<()> {
-    let cluster = Cluster::start(point.agents, &["--sequence-memory", "4GiB"]).await?;
+    let cluster = Cluster::start(point.agents, &["--sequence-memory", "4294967296"]).await?;
     let masters: Vec<SocketAddr> = cluster.masters.iter().map(|master| master.daemon.http).collect();
     let agents: Vec<SocketAddr> = cluster.agents.iter().map(|agent| agent.daemon.http).collect();
     let definition = format!(r#"{{"kind":"sequence","step":{}}}"#, point.step);
