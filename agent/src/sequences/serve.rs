@@ -376,10 +376,9 @@ impl Sequences {
     ) -> bool {
         let calls = elsewhere.into_iter().map(|(address, (g, places))| async move {
             let asked: Vec<KeyAsked> = places.iter().filter_map(|at| keys.get(*at).copied()).collect();
-            let sections: BTreeSet<Section> = asked.iter().map(|key| name.definition.place(key.slot).0).collect();
             let said = tokio::select! {
                 said = self.pass_on(&address.rpc, name, asked, patience) => said,
-                () = self.overtaken(name, &sections, g) => {
+                () = self.overtaken(name, keys, &places, &address) => {
                     Err(NotPassed::Lost("others serve these keys by now".to_owned()))
                 }
             };
@@ -421,19 +420,25 @@ impl Sequences {
         learned || open.is_empty()
     }
 
-    /// Ends when all of these sections have another owner than the one under `g`, who was asked for their keys. If it stands still, or hears of
-    /// nothing, the calls that wait for it would outlast the time in which nobody serves them. What it gives all the same is skipped.
-    async fn overtaken(&self, name: &Name, sections: &BTreeSet<Section>, g: Generation) {
+    /// Ends when none of the keys at these places is served by the agent that was asked for them, as far as is known. If that one stands
+    /// still, or hears of nothing, calls that wait for it would outlast the time in which nobody serves them. What it gives all the same
+    /// is skipped.
+    async fn overtaken(&self, name: &Name, keys: &[KeyAsked], places: &[usize], asked: &ServedAt) {
+        tokio::time::sleep(REST).await;
+        let keys = places.iter().filter_map(|at| keys.get(*at));
+        let sections: BTreeSet<Section> = keys.map(|key| name.definition.place(key.slot).0).collect();
         loop {
-            tokio::time::sleep(REST).await;
-            let (held, now) = (name.held(), self.clock.boot());
-            let ours = |section| matches!(standing(&held, section, now), Standing::Served(its) if its > g);
-            let newer = |section| lock(&name.routes).find(section).is_some_and(|(_, its)| its > g);
-            let mut left = sections.iter().copied().filter(|section| !ours(*section) && !newer(*section)).peekable();
-            if left.peek().is_none() {
+            let still: Vec<Section> = {
+                let (held, now) = (name.held(), self.clock.boot());
+                let ours = |section| matches!(standing(&held, section, now), Standing::Served(_));
+                let others = |section| lock(&name.routes).find(section).is_some_and(|(at, _)| at.rpc != asked.rpc);
+                sections.iter().copied().filter(|section| !ours(*section) && !others(*section)).collect()
+            };
+            if still.is_empty() {
                 return;
             }
-            left.for_each(|section| self.want_route(name, section));
+            still.into_iter().for_each(|section| self.want_route(name, section));
+            tokio::time::sleep(REST).await;
         }
     }
 
