@@ -165,6 +165,11 @@ fn any_clock() -> SectionBounds {
     SectionBounds { any_clock: true, ordered: false, numbers: 4, ..section() }
 }
 
+/// An agent's process ends and starts again as the same session.
+fn again() -> SectionBounds {
+    SectionBounds { numbers: 3, again: 1, ..any_clock() }
+}
+
 fn sections(name: &str, bounds: SectionBounds) -> usize {
     exhaust(name, Sections::new(bounds).unwrap())
 }
@@ -178,6 +183,7 @@ fn and(bounds: SectionBounds, befalls: Befalls) -> SectionBounds {
 fn numbers_come_once_and_in_order() {
     assert_eq!(sections("section", section()), 209_757);
     assert_eq!(sections("section, any clock", any_clock()), 67_664);
+    assert_eq!(sections("section, any clock, an agent starts again", SectionBounds { numbers: 2, ..again() }), 60_541);
 }
 
 /// Minutes, so only where `MODEL=large` asks for it, as `scripts/model.sh` does.
@@ -189,6 +195,7 @@ fn numbers_come_once_and_in_order_within_large_bounds() {
     let small = || SectionBounds { numbers: 3, ..any_clock() };
     sections("section, home the other one", SectionBounds { home: One, ..section() });
     sections("section, raises lost", SectionBounds { lost_raises: true, ..section() });
+    sections("section, any clock, an agent starts again, three numbers", again());
     sections("section, an agent starts again", SectionBounds { again: 1, ..section() });
     sections("section, any clock, an agent starts fresh", SectionBounds { fresh: 1, ..any_clock() });
     sections("section, any clock, a start", and(small(), Befalls { restarts: 1, ..kept_pair() }));
@@ -217,6 +224,7 @@ fn without_a_mechanism_a_number_comes_twice_or_out_of_order() {
     for twin in [RaisedDuringPrep, RaisedForAnybody, ConfirmWithoutBound] {
         found(twin, UNIQUE, any_clock());
     }
+    found(NothingWrittenDown, UNIQUE, again());
     found(RaiseNotDurable, BOUNDED, and(any_clock(), Befalls { restarts: 1, ..kept_pair() }));
     found(NothingAddedAtALoss, UNIQUE, and(any_clock(), lost(&[One])));
     for twin in [NothingAddedAtAMeeting, PutBackBelieved, ServesUnmet] {

@@ -3,7 +3,7 @@
 //! Time is what its own clock says since now. An [`Allocator`] is made anew at each step, from answers that lead it to where this one is.
 
 use super::twins::Twin;
-use agent::sequence::{Allocator, HeldRange, Kept, SectionState, Standing, Taken};
+use agent::sequence::{Allocator, Bound, Bounds, HeldRange, Kept, SectionState, Standing, Taken};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
@@ -11,6 +11,7 @@ use common::rpc::lease::Refusal;
 use common::rpc::ranges::{HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised};
 use common::sequence::{Section, SequenceDefinition, ServedAt};
 use common::time::BootMs;
+use std::sync::Arc;
 
 /// `--sequence-lease`, in milliseconds.
 pub(super) const LEASE: i64 = 200;
@@ -51,6 +52,10 @@ pub(super) struct Agent {
     pub(super) wants: Option<(u64, RaiseTo)>,
     /// A master's answer to that, on its way.
     raised: Option<(u64, Result<Raised, NotRaised>)>,
+    /// What is written down of the section, if it may start again.
+    noted: Option<Bound>,
+    /// What was, when it started.
+    former: Option<Bound>,
 }
 
 /// What an agent goes by.
@@ -60,6 +65,8 @@ pub(super) struct Rules<'a> {
     pub(super) definition: &'a SequenceDefinition,
     /// Whether it looks at its clock at all: that none is given twice must not need it.
     pub(super) any_clock: bool,
+    /// Whether it may start again, and so writes down how far it was raised.
+    pub(super) notes: bool,
     pub(super) twins: &'a [Twin],
 }
 
@@ -71,7 +78,17 @@ impl Rules<'_> {
 
 impl Agent {
     pub(super) fn new(session: u8, rate: i64) -> Self {
-        Self { session, rate, served: None, section: None, listed: None, wants: None, raised: None }
+        Self {
+            session,
+            rate,
+            served: None,
+            section: None,
+            listed: None,
+            wants: None,
+            raised: None,
+            noted: None,
+            former: None,
+        }
     }
 
     fn agent_id(&self) -> Option<AgentId> {
@@ -122,8 +139,12 @@ impl Agent {
 
     fn allocator(&self, rules: &Rules<'_>) -> Option<Allocator> {
         let mut allocator = Allocator::new(1, NOW);
+        let mut former = Bounds::default();
+        self.former.into_iter().for_each(|bound| former.note(rules.name, rules.section, bound));
+        allocator.resume(Arc::new(former));
         if let Some(Served { g, since, until }) = self.served {
-            let received = BootMs(if g == 1 { since } else { since - WAIT });
+            let at_once = g == 1 || self.former.is_some_and(|bound| bound.g.0 == g);
+            let received = BootMs(if at_once { since } else { since - WAIT });
             let kept = Kept { sent: BootMs(until - LEASE), received, reply: self.reply(rules, g) };
             allocator.handle(received, 0, &kept).ok()?;
         }
@@ -180,7 +201,8 @@ impl Agent {
     pub(super) fn give(&mut self, rules: &Rules<'_>) -> Option<u64> {
         let g = self.standing(rules)?;
         let begins = self.section.is_none();
-        let section = self.section.get_or_insert_with(|| SectionState::new(rules.definition, g, 0));
+        let former = self.former.map_or(0, |bound| bound.max_seq);
+        let section = self.section.get_or_insert_with(|| SectionState::new(rules.definition, g, former));
         let changes = section.g() < g;
         if changes {
             section.own(g);
@@ -219,6 +241,12 @@ impl Agent {
     /// The answer arrives; `lost`: it does not, and the question ends.
     pub(super) fn hear_raised(&mut self, rules: &Rules<'_>, lost: bool) -> Option<()> {
         let (g, answer) = self.raised.take()?;
+        if let (true, false, Ok(Raised { max_seq, .. })) = (rules.notes, lost, answer) {
+            let mut bounds = Bounds::default();
+            let before = self.noted.into_iter().chain([Bound { g: Generation(g), max_seq }]);
+            before.for_each(|bound| bounds.note(rules.name, rules.section, bound));
+            self.noted = bounds.get(rules.name, rules.section);
+        }
         let section = self.section.as_mut()?;
         match lost {
             true => section.failed(Generation(g), NOW),
@@ -227,10 +255,12 @@ impl Agent {
         Some(())
     }
 
-    /// Its process ends and starts again as the same session, which remembers nothing; or as another one.
+    /// Its process ends and starts again as the same session, which goes on with what it wrote down; or as another one.
     #[must_use]
-    pub(super) fn started(&self, session: u8) -> Self {
-        Self::new(session, self.rate)
+    pub(super) fn started(&self, rules: &Rules<'_>, session: u8) -> Self {
+        let same = session == self.session && !rules.has(Twin::NothingWrittenDown);
+        let noted = self.noted.filter(|_| same);
+        Self { noted, former: noted, ..Self::new(session, self.rate) }
     }
 
     /// Whether it gave `number`, which is the highest so far, as an owner after another one.

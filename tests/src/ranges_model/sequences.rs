@@ -45,7 +45,7 @@ pub struct SectionBounds {
     pub any_clock: bool,
     /// The master that a replaced one was lives on and lists sections: the order is not kept for whoever reaches it alone.
     pub ordered: bool,
-    /// Starts of agents as the same session, which remember nothing.
+    /// Starts of agents as the same session, which go on with what they wrote down.
     pub again: u8,
     /// Starts of agents as another session.
     pub fresh: u8,
@@ -153,6 +153,7 @@ impl Sections {
             section: self.key.section,
             definition: &self.definition,
             any_clock: self.bounds.any_clock,
+            notes: self.bounds.again > 0,
             twins: &self.bounds.befalls.twins,
         }
     }
@@ -271,7 +272,7 @@ impl Model for Sections {
                 }
                 let it = after.agents.get_mut(agent)?;
                 // No session has had this number.
-                *it = it.started(if fresh { 2 + before.fresh + 1 } else { it.session });
+                *it = it.started(&rules, if fresh { 2 + before.fresh + 1 } else { it.session });
             }
             Turn::Befalls(deed) => after.pair = self.masters.befall(after.pair, deed)?,
         }

@@ -56,6 +56,8 @@ pub enum Twin {
     LeaseFromReceipt,
     /// An owner serves past its lease.
     ServesPastItsLease,
+    /// An agent that is started again does not know how far its section was raised for it.
+    NothingWrittenDown,
 }
 
 fn is_axis(key: &SettingKey) -> bool {
