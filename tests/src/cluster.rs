@@ -306,6 +306,18 @@ impl Cluster {
         Ok(format!("http://{}/{path}", agent.daemon.http))
     }
 
+    /// Has each agent give something, as a number of a key: so it hears of the name now, and not when it next looks, within a minute.
+    ///
+    /// # Errors
+    /// If one of them does not within [`PATIENCE`].
+    pub async fn all_give(&self, path: &str) -> Result<()> {
+        for nth in 0..self.agents.len() {
+            let given = || async { (self.ask_agent(nth, path).await.ok()?.status == 200).then_some(()) };
+            until(&format!("agent {nth} gives {path}"), given).await?;
+        }
+        Ok(())
+    }
+
     /// Asks an agent.
     ///
     /// # Errors

@@ -207,7 +207,9 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
         assert!(inbox.get_next("42").is_err(), "it has ended");
         current
     };
-    let last = tokio::task::spawn_blocking(work).await.unwrap();
+    let (last, heard) = tokio::join!(tokio::task::spawn_blocking(work), cluster.all_give("sequence/inbox/1"));
+    heard.unwrap();
+    let last = last.unwrap();
     for agent in 0..2 {
         let next: u64 = cluster.ask_agent(agent, "sequence/inbox/42").await.unwrap().text().trim().parse().unwrap();
         assert!(next > last, "{next} after {last}");

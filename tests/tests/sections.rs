@@ -112,6 +112,7 @@ async fn started() -> Cluster {
     let console = cluster.masters[0].daemon.http;
     let inbox = json!({"name": "inbox", "kind": "sequence", "keys_per_section": 1_000, "step": 100});
     assert_eq!(cluster.client.change(console, "/api/namespaces", &inbox).await.unwrap().status, 201);
+    cluster.all_give("sequence/inbox/7").await.unwrap();
     let heard = || async {
         let known = allocators(&cluster, 0).await;
         (known.len() == 2 && allocators(&cluster, 1).await.len() == 2).then_some(())

@@ -12,6 +12,7 @@ async fn ask_for_keys(cluster: &Cluster) -> Result<()> {
     let inbox = json!({"name": "inbox", "kind": "sequence", "keys_per_section": 1_000, "step": 100});
     let console = cluster.masters[0].daemon.http;
     ensure!(cluster.client.change(console, "/api/namespaces", &inbox).await?.status == 201, "it is registered");
+    cluster.all_give("sequence/inbox/0").await?;
     for key in (0..5).map(|section| section * 1_000) {
         let path = format!("sequence/inbox/{key}");
         let served = || async { (cluster.ask_agent(0, &path).await.ok()?.status == 200).then_some(()) };
