@@ -82,9 +82,9 @@ impl Sequences {
 
     /// `false`: what is written of the session before cannot be removed, so that a later start might go on with it.
     async fn begin_anew(&self) -> bool {
-        let fresh = self.durable.fresh;
+        let (fresh, now) = (self.durable.fresh, self.clock.boot());
         if let Some(file) = self.durable.file.clone() {
-            let begun = tokio::task::spawn_blocking(move || lock(&file).begin(fresh)).await;
+            let begun = tokio::task::spawn_blocking(move || lock(&file).begin(fresh, now)).await;
             if let Ok(Err(error)) | Err(error) =
                 begun.map(|begun| begun.map_err(|e| e.to_string())).map_err(|e| e.to_string())
             {
@@ -101,8 +101,9 @@ impl Sequences {
     /// Writes bounds down. `false`: they must not be used.
     pub(super) async fn note(&self, bounds: Bounds) -> bool {
         let Some(file) = self.durable.file.clone().filter(|_| !bounds.is_empty()) else { return true };
+        let now = self.clock.boot();
         // The disk may take its time; nothing is held meanwhile that a call needs.
-        let noted = tokio::task::spawn_blocking(move || lock(&file).note(&bounds)).await;
+        let noted = tokio::task::spawn_blocking(move || lock(&file).note(&bounds, now)).await;
         match noted {
             Ok(Ok(Noted::Durable | Noted::StillGivenUp)) => true,
             Ok(Ok(Noted::GivenUp(error))) => {

@@ -37,10 +37,10 @@ use super::{Identity, StartKind};
 use crate::sequence::Bounds;
 use common::envelope::EnvelopeError;
 use common::parameters::{AgentId, SessionId};
+use common::time::{BootMs, SpanMs};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Sections of which bounds are written: all that masters give to anybody. With more the files are given up.
 pub const BOUNDS_MAX: usize = 262_144;
@@ -49,7 +49,7 @@ const FILE_LEN_MAX: usize = 64 << 20;
 /// It is not written anew before it has grown by this, in bytes.
 const GROWTH_MIN: u64 = 1 << 20;
 /// After a write that failed nothing is tried for so long.
-const RETRY: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(5) };
+const RETRY: SpanMs = SpanMs::seconds(5);
 
 /// Whether the session that serves sections goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ enum State<F> {
     /// It is ours.
     Open(Open<F>),
     /// There is none.
-    GivenUp(Instant),
+    GivenUp(BootMs),
 }
 
 #[derive(Debug)]
@@ -185,17 +185,17 @@ impl<F> SectionFile<F> {
     }
 
     /// Makes these bounds durable, or sees to it that no start goes on without them. Only when this returns may a number be given above the
-    /// bounds before.
+    /// bounds before. `now`, by any clock that does not go back, says how long ago a write failed.
     ///
     /// # Errors
     /// If neither can be done; the bounds must not be used. It may be tried again.
-    pub fn note(&mut self, more: &Bounds) -> Result<Noted, StepError> {
+    pub fn note(&mut self, more: &Bounds, now: BootMs) -> Result<Noted, StepError> {
         // Once there are too many nothing is written any more, and nothing has to be remembered.
         if self.bounds.len() <= BOUNDS_MAX {
             self.bounds.note_all(more);
         }
         let done = match std::mem::replace(&mut self.state, State::Unwritten) {
-            State::GivenUp(since) if since.elapsed() < RETRY || self.bounds.len() > BOUNDS_MAX => {
+            State::GivenUp(since) if now < since + RETRY || self.bounds.len() > BOUNDS_MAX => {
                 self.state = State::GivenUp(since);
                 return Ok(Noted::StillGivenUp);
             }
@@ -208,7 +208,7 @@ impl<F> SectionFile<F> {
                 Ok(Noted::Durable)
             }
             Err(error) => {
-                self.remove()?;
+                self.remove(now)?;
                 Ok(Noted::GivenUp(error))
             }
         }
@@ -218,8 +218,8 @@ impl<F> SectionFile<F> {
     ///
     /// # Errors
     /// If it cannot be removed; then nothing has changed.
-    pub fn begin(&mut self, session: SessionId) -> Result<(), StepError> {
-        self.remove()?;
+    pub fn begin(&mut self, session: SessionId, now: BootMs) -> Result<(), StepError> {
+        self.remove(now)?;
         (self.session, self.bounds, self.state) = (session, Bounds::default(), State::Unwritten);
         Ok(())
     }
@@ -273,10 +273,10 @@ impl<F> SectionFile<F> {
     }
 
     /// G1, G2. Without the log no proof fits, whoever puts one there.
-    fn remove(&mut self) -> Result<(), StepError> {
+    fn remove(&mut self, now: BootMs) -> Result<(), StepError> {
         self.state = State::Unwritten;
         step("remove the bounds of sections", self.disk.unlink(&self.place.bounds))?; // G1
-        self.state = State::GivenUp(Instant::now());
+        self.state = State::GivenUp(now);
         for left_over in [&self.place.proof, &self.place.bounds_new, &self.place.proof_new] {
             self.disk.unlink(left_over).ok(); // G2
         }

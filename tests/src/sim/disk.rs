@@ -13,16 +13,22 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// The number of the first inode of a lineage file.
+/// The number of the first inode of a lineage file,
 const LINEAGES: u64 = 100;
+/// and of one of the bounds of sections.
+const BOUNDS: u64 = 200;
+/// The number of the one mount of each boot.
+const MOUNT: u64 = 1;
 /// ext4's number among file systems.
 const LOCAL: FileSystemKind = FileSystemKind(0xef53);
 /// Between the end of a process and the start of the next one, in milliseconds of the file system's clock.
 const BETWEEN_STARTS: i64 = 20_000;
-const NAMES: usize = 4;
+const NAMES: usize = 8;
 
 /// The serial file in a process's hands.
 pub type SerialFile = agent::serial_file::SerialFile<Open>;
+/// The bounds of sections beside it.
+pub type SectionFile = agent::serial_file::SectionFile<Open>;
 /// What a start found.
 pub type Opened = agent::serial_file::Opened<Open>;
 
@@ -87,18 +93,32 @@ pub(super) enum Name {
     Lineage,
     FileNew,
     LineageNew,
+    Bounds,
+    Proof,
+    BoundsNew,
+    ProofNew,
 }
 
 impl Name {
-    /// The names that last, and that a power cut may set back.
+    /// The names that last, and that a power cut may set back. Bounds of sections count in their boot only.
     const LASTING: [Self; 2] = [Self::File, Self::Lineage];
+    /// Those that a new file has before it takes the place of the old one.
+    const PASSING: [Self; 4] = [Self::FileNew, Self::LineageNew, Self::BoundsNew, Self::ProofNew];
 
     fn of(name: &OsStr) -> io::Result<Self> {
         let place = place();
-        let names = [(&place.file, Self::File), (&place.lineage, Self::Lineage), (&place.file_new, Self::FileNew)];
+        let names = [
+            (&place.file, Self::File),
+            (&place.lineage, Self::Lineage),
+            (&place.file_new, Self::FileNew),
+            (&place.lineage_new, Self::LineageNew),
+            (&place.bounds, Self::Bounds),
+            (&place.proof, Self::Proof),
+            (&place.bounds_new, Self::BoundsNew),
+            (&place.proof_new, Self::ProofNew),
+        ];
         let known = names.into_iter().find(|(known, _)| known.as_os_str() == name).map(|(_, name)| name);
-        let lineage_new = (place.lineage_new == name).then_some(Self::LineageNew);
-        known.or(lineage_new).ok_or_else(|| ErrorKind::NotFound.into())
+        known.ok_or_else(|| ErrorKind::NotFound.into())
     }
 }
 
@@ -213,7 +233,11 @@ impl Files {
     }
 
     fn make(&mut self, name: Name, bytes: Vec<u8>, flushed: bool) -> Shared {
-        let first = if matches!(name, Name::File | Name::FileNew) { 1 } else { LINEAGES };
+        let first = match name {
+            Name::File | Name::FileNew => 1,
+            Name::Lineage | Name::LineageNew => LINEAGES,
+            Name::Bounds | Name::Proof | Name::BoundsNew | Name::ProofNew => BOUNDS,
+        };
         self.made.retain(|node| node.strong_count() > 0);
         let used: Vec<u64> = self.made.iter().filter_map(Weak::upgrade).map(|node| locked(&node).inode).collect();
         // A free number is used again at once, as file systems do; not that of a file that is there or open.
@@ -240,7 +264,9 @@ impl Files {
             }
             self.names[name as usize] = left;
         }
-        (self.names[Name::FileNew as usize], self.names[Name::LineageNew as usize]) = (None, None);
+        for name in Name::PASSING {
+            self.names[name as usize] = None;
+        }
     }
 
     pub(super) fn stat(&self, node: &Shared) -> Stat {
@@ -360,6 +386,16 @@ impl Folder {
         let node = bytes.map(|bytes| files.make(Name::Lineage, bytes, true));
         files.names[Name::Lineage as usize] = node;
         files.past[Name::Lineage as usize].clear();
+    }
+
+    /// Another's bounds of sections with their proof, in new files.
+    pub fn put_bounds(&self, other: &Self) {
+        for name in [Name::Bounds, Name::Proof] {
+            let bytes = other.bytes(name);
+            let mut files = self.files();
+            let node = bytes.map(|bytes| files.make(name, bytes, true));
+            files.names[name as usize] = node;
+        }
     }
 
     /// What the power leaves.
@@ -569,5 +605,10 @@ impl Disk for Medium {
 
     fn boot_id(&self) -> io::Result<BootId> {
         self.call(|files| Ok(files.boot))
+    }
+
+    /// It stays mounted for as long as a boot lasts.
+    fn mount(&self) -> io::Result<Option<u64>> {
+        Ok(Some(MOUNT))
     }
 }

@@ -564,6 +564,7 @@ impl World {
             let (file, lineage) = (folder.file(), folder.lineage());
             folder = Folder::new(device);
             folder.put_lineage(lineage);
+            folder.put_bounds(&self.hosts[h].folder);
             if let Some(file) = file {
                 folder.put(file);
             }
@@ -588,7 +589,14 @@ impl World {
             folder.put_lineage(backup.lineage());
         }
         if let Some(file) = backup.file().filter(|_| what != 0) {
-            if in_place { folder.overwrite(file) } else { folder.put(file) }
+            if in_place {
+                folder.overwrite(file)
+            } else {
+                folder.put(file)
+            }
+            if what == 2 {
+                folder.put_bounds(&backup);
+            }
         }
         if self.rng.chance(0.7) {
             self.kill(h);

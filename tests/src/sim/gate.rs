@@ -63,6 +63,7 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::HomeListsAfterPrep
         | Mutation::LateKeepBelieved
         | Mutation::RaiseAnswerOfAnotherG
+        | Mutation::BoundsNotReadBack
         | Mutation::RunGoesOnAfterPutBack
         | Mutation::SectionPrepNotDurable => Expected::CaughtIn(Theme::Ranges),
         Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),

@@ -6,6 +6,7 @@ use super::rng::mix;
 use super::sections::Keys;
 use super::segments::Fetch;
 use super::world::{Call, Caller, Event, Task, World};
+use super::written::Written;
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
 use agent::refusal::Refusal;
 use agent::serial_file::{AfterReboot, Contents, Header, SerialFileError, encode};
@@ -195,12 +196,16 @@ impl World {
         let (held, rseq) = (opened.holdings.leases.clone(), opened.holdings.rseq);
         let wanted = BTreeSet::from([host.token_type(self.swarm.mixed_tokens)]);
         let holder = Holder::new(&wanted, &held, rseq, renew, os);
+        let now = host.keys_now(t);
+        let sequences = self.swarm.ranges.sequences.as_ref().filter(|_| h < self.swarm.ranges.allocators);
+        let keys = sequences.and_then(|namespace| {
+            let (file, start) = opened.sections(&host.id, SessionId(self.rng.wide()));
+            let written = Written::new(file, &start, &held, SessionId(self.rng.wide()));
+            Keys::new(namespace, written, turn, now)
+        });
         let minter = Minter::new(opened, &self.swarm.kinds, holder.leases(), os, mutations);
         host.life += 1;
         let (life, jumps) = (host.life, minter.jumps);
-        let now = host.keys_now(t);
-        let sequences = self.swarm.ranges.sequences.as_ref().filter(|_| h < self.swarm.ranges.allocators);
-        let keys = sequences.and_then(|namespace| Keys::new(namespace, SessionId(self.rng.wide()), turn, now));
         let proc = Proc {
             session,
             minter,

@@ -63,6 +63,7 @@ pub mod shelf;
 pub mod swarm;
 pub mod views;
 pub mod world;
+pub mod written;
 
 use common::time::{DAY_MS, HOUR_MS};
 use mutation::Mutations;

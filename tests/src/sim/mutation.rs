@@ -156,6 +156,8 @@ words! {
         LateKeepBelieved = "late-keep-believed",
         /// A bound counts for whichever owner an agent is.
         RaiseAnswerOfAnotherG = "raise-answer-of-another-g",
+        /// An agent that goes on with its sections does not go by what it wrote down of them.
+        BoundsNotReadBack = "bounds-not-read-back",
     }
 }
 

@@ -6,12 +6,14 @@
 
 use super::host::Host;
 use super::master::Answered;
+use super::minter::Shell;
 use super::mutation::{Mutation, Mutations};
 use super::world::{Call, Caller, Event, Task, World};
+use super::written::Written;
+use agent::engine::Confirmation;
 use agent::sequence::{Allocator, Held, Kept, SectionState, Standing, Taken};
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::SessionId;
 use common::rpc::ranges::{KeepRequest, NotRaised, Raise, RaiseRequest, Raised, RoutesRequest};
 use common::sequence::{Section, SequenceDefinition, ServedAt};
 use common::time::BootMs;
@@ -50,7 +52,7 @@ pub struct Question {
 
 /// What an agent's process has of sequences.
 pub struct Keys {
-    session: SessionId,
+    written: Written,
     name: GeneratorName,
     definition: SequenceDefinition,
     allocator: Allocator,
@@ -66,10 +68,10 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Of a process that starts now: each is another session.
-    pub fn new(namespace: &Namespace, session: SessionId, turn: usize, now: BootMs) -> Option<Self> {
+    /// Of a process that starts now.
+    pub fn new(namespace: &Namespace, written: Written, turn: usize, now: BootMs) -> Option<Self> {
         Some(Self {
-            session,
+            written,
             name: namespace.name().clone(),
             definition: namespace.sequences()?.clone(),
             allocator: Allocator::new(2, now),
@@ -80,6 +82,14 @@ impl Keys {
             routes_asked: 0,
             last: BTreeMap::new(),
         })
+    }
+
+    /// Finds out as whom it serves sections; `false`: that is not sure yet.
+    fn settle(&mut self, confirmation: Confirmation, shell: &mut Shell<'_>, now: BootMs) -> bool {
+        if let Some(former) = self.written.settle(confirmation, shell, now) {
+            self.allocator.resume(former);
+        }
+        self.written.session().is_some()
     }
 
     fn standing(&self, section: Section, now: BootMs, mutations: Mutations) -> Standing {
@@ -103,7 +113,11 @@ impl Keys {
 
     fn take(&mut self, question: &Question, g: Generation, now: BootMs, mutations: Mutations) -> Option<Taken> {
         let definition = &self.definition;
-        let state = self.sections.entry(question.section).or_insert_with(|| SectionState::new(definition, g, 0));
+        let before = match mutations.has(Mutation::BoundsNotReadBack) {
+            true => 0,
+            false => self.written.given_before(&self.name, question.section),
+        };
+        let state = self.sections.entry(question.section).or_insert_with(|| SectionState::new(definition, g, before));
         if state.g() > g {
             return None;
         }
@@ -137,11 +151,21 @@ impl Keys {
         }
     }
 
-    /// Takes answers in; what another master may answer otherwise is given back.
-    fn raised(&mut self, asked: &[Raise], answers: &[Result<Raised, NotRaised>], now: BootMs) -> Vec<Raise> {
+    /// Takes answers in, if they are written down; what another master may answer otherwise is given back.
+    fn raised(
+        &mut self,
+        asked: &[Raise],
+        answers: &[Result<Raised, NotRaised>],
+        durable: bool,
+        now: BootMs,
+    ) -> Vec<Raise> {
         let mut left = Vec::new();
         for (raise, answer) in asked.iter().zip(answers) {
             let Some(state) = self.sections.get_mut(&raise.section) else { continue };
+            if answer.is_ok() && !durable {
+                state.failed(raise.g, now);
+                continue;
+            }
             if let Ok(raised) = answer {
                 self.last.insert(raise.section, (raise.g, *raised));
             }
@@ -172,6 +196,9 @@ impl World {
             return self.after(host.paused_until - self.t, Event::Keeping(h, life));
         }
         let now = host.keys_now(self.t);
+        if !self.knows_its_session(h, now) {
+            return self.after(LOOK, Event::Keeping(h, life));
+        }
         let far_side = self.masters.len() > 2 && h % 2 == 1;
         for at in 0..2 {
             let Some(proc) = &mut self.hosts[h].proc else { return };
@@ -188,6 +215,16 @@ impl World {
         self.after(due.max(10), Event::Keeping(h, life));
     }
 
+    /// Whether masters are asked for sections: only once it is sure as whom.
+    fn knows_its_session(&mut self, h: usize, now: BootMs) -> bool {
+        let done = self.with(h, |proc, shell| {
+            let Some(keys) = &mut proc.keys else { return Ok(false) };
+            let confirmation = proc.minter.published().confirmation(keys.written.kept());
+            Ok(keys.settle(confirmation, shell, now))
+        });
+        matches!(done, Some(Ok(true)))
+    }
+
     /// Who is reached at one of the two addresses: for some agents a former master that lives on.
     fn at_address(&self, at: usize, far_side: bool) -> usize {
         let id = self.masters[self.current[at]].id;
@@ -202,7 +239,7 @@ impl World {
         let address = ServedAt { http: format!("10.0.0.{h}:1"), rpc: format!("10.0.0.{h}:2") };
         Some(KeepRequest {
             agent_id: host.id.clone(),
-            session: keys.session,
+            session: keys.written.session()?,
             cluster: proc.minter.membership().map(|(cluster, _)| cluster),
             address,
             sets: vec![keys.definition.set().clone()],
@@ -345,7 +382,7 @@ impl World {
         let Some(proc) = &mut self.hosts[h].proc else { return };
         let cluster = proc.minter.membership().map(|(cluster, _)| cluster);
         let Some(keys) = &mut proc.keys else { return };
-        let (session, at) = (keys.session, keys.turn % 2);
+        let (Some(session), at) = (keys.written.session(), keys.turn % 2) else { return };
         let request = RaiseRequest { agent_id: id, session, cluster, raises: raises.clone() };
         let target = self.at_address(at, far_side);
         let rpc = self.call_for(h, target, Task::Raise, Some(Call::Raise(request)));
@@ -383,7 +420,13 @@ impl World {
         let now = self.hosts[h].keys_now(self.t);
         let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
         let asked = keys.asked.get(&caller.rpc).cloned().unwrap_or_default();
-        let left = if answers.is_empty() { asked } else { keys.raised(&asked, answers, now) };
+        let noted = self.with(h, |proc, shell| {
+            Ok(proc.keys.as_mut().is_some_and(|keys| keys.written.note(&asked, answers, shell, now)))
+        });
+        // Unless its process ended of it.
+        let Some(Ok(durable)) = noted else { return };
+        let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
+        let left = if answers.is_empty() { asked } else { keys.raised(&asked, answers, durable, now) };
         let Some((_, _, masters)) = keys.raising.take_if(|(rpc, _, _)| *rpc == caller.rpc) else { return };
         if left.is_empty() {
             return self.raise_bounds(h);

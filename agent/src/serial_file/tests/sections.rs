@@ -6,9 +6,11 @@ use crate::serial_file::section_records::SectionsFreshReason;
 use common::namespace::GeneratorName;
 use common::parameters::AgentId;
 use common::sequence::Section;
+use common::time::BootMs;
 
 const SERVES: SessionId = SessionId(0x5e55);
 const OTHER: SessionId = SessionId(0x07e5);
+const NOW: BootMs = BootMs(1_000);
 
 fn name() -> GeneratorName {
     "orders".parse().unwrap()
@@ -53,7 +55,7 @@ impl Process {
     }
 
     fn note(&mut self, of: &[(u32, u64)]) -> bool {
-        matches!(self.file.note(&bounds(of)), Ok(Noted::Durable))
+        matches!(self.file.note(&bounds(of), NOW), Ok(Noted::Durable))
     }
 }
 
@@ -63,7 +65,7 @@ pub(super) fn served(adds: bool) -> Home {
     drop(home.started());
     let mut process = Process::start(&home);
     assert_eq!(process.start, fresh(SectionsFreshReason::NoBounds));
-    process.file.begin(SERVES).unwrap();
+    process.file.begin(SERVES, NOW).unwrap();
     assert!(process.note(&(0..10).map(|section| (section, 100)).collect::<Vec<_>>()));
     if adds {
         assert!(process.note(&[(3, 200)]) && process.note(&[(3, 300), (4, 150)]));
@@ -166,11 +168,14 @@ fn a_disk_that_fails_at_any_step_leaves_nothing_that_says_less_than_was_used() {
                     assert!(process.note(&[(3, 400)]));
                 }
                 disk.arm(step, fault);
-                let noted = process.file.note(&bounds(&[(3, 999)]));
+                let noted = process.file.note(&bounds(&[(3, 999)]), NOW);
                 let failed = disk.trace().len() >= step && !matches!(noted, Ok(Noted::Durable));
                 disk.arm(0, fault);
                 // The disk works again; it is left alone for a while, and numbers are given on.
-                assert!(matches!(process.file.note(&bounds(&[(3, 1_500)])), Ok(Noted::StillGivenUp | Noted::Durable)));
+                assert!(matches!(
+                    process.file.note(&bounds(&[(3, 1_500)]), NOW),
+                    Ok(Noted::StillGivenUp | Noted::Durable)
+                ));
                 drop(process);
                 let next = Process::start(&home);
                 let found = at(&next.file, 3);
@@ -194,14 +199,13 @@ fn a_disk_that_works_again_gets_all_that_was_raised_meanwhile() {
     let disk = home.disk();
     let mut process = Process::start_on(&home, &disk);
     disk.arm(3, Fault::Fails);
-    assert!(matches!(process.file.note(&bounds(&[(3, 999)])), Ok(Noted::GivenUp(_))));
-    let again = (0..1_000).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        process.note(&[(5, 700)])
-    });
+    assert!(matches!(process.file.note(&bounds(&[(3, 999)]), NOW), Ok(Noted::GivenUp(_))));
+    let mut at_ms = |ms| process.file.note(&bounds(&[(5, 700)]), BootMs(NOW.0 + ms));
+    assert!(matches!(at_ms(4_999), Ok(Noted::StillGivenUp)));
+    assert!(matches!(at_ms(5_000), Ok(Noted::Durable)));
     drop(process);
     let process = resumed(&home);
-    assert_eq!((again, at(&process.file, 3), at(&process.file, 5), at(&process.file, 4)), (true, 999, 700, 150));
+    assert_eq!((at(&process.file, 3), at(&process.file, 5), at(&process.file, 4)), (999, 700, 150));
 }
 
 #[test]
@@ -211,7 +215,7 @@ fn what_can_be_neither_written_nor_removed_must_not_be_used() {
     let mut process = Process::start_on(&home, &disk);
     disk.arm(1, Fault::Dies);
     for _ in 0..3 {
-        assert!(process.file.note(&bounds(&[(3, 999)])).is_err());
+        assert!(process.file.note(&bounds(&[(3, 999)]), NOW).is_err());
     }
     drop(process);
     assert_eq!(at(&resumed(&home).file, 3), 300);
@@ -312,7 +316,7 @@ fn without_the_serial_files_session_there_are_no_sections() {
 fn who_begins_anew_leaves_nothing_to_go_on_with() {
     let home = served(true);
     let mut process = resumed(&home);
-    process.file.begin(OTHER).unwrap();
+    process.file.begin(OTHER, NOW).unwrap();
     drop(process);
     assert_eq!(home.names(), ["F", "F.lineage"]);
     lost(&home, &SectionsFreshReason::NoBounds);
@@ -348,9 +352,9 @@ fn more_sections_than_masters_give_end_what_is_written_and_not_the_service() {
     drop(process);
     let mut process = resumed(&home);
     assert_eq!(at(&process.file, most - 1), 7);
-    assert!(matches!(process.file.note(&bounds(&[(most, 1)])), Ok(Noted::GivenUp(_))));
+    assert!(matches!(process.file.note(&bounds(&[(most, 1)]), NOW), Ok(Noted::GivenUp(_))));
     for section in most..most + 10 {
-        assert!(matches!(process.file.note(&bounds(&[(section, 1)])), Ok(Noted::StillGivenUp)));
+        assert!(matches!(process.file.note(&bounds(&[(section, 1)]), NOW), Ok(Noted::StillGivenUp)));
     }
     assert_eq!(process.file.bounds().len(), BOUNDS_MAX + 1, "no more are remembered");
     drop(process);
