@@ -455,9 +455,9 @@ fn nothing_is_promised_twice_within_large_bounds() {
         (
             "other replaced, one session",
             Bounds { sessions: 1, days: &[0, 32], ..once(&[MasterId::One]) },
-            Some(166_434),
+            Some(223_989),
         ),
-        ("other replaced, three instants", once(&[MasterId::One]), Some(522_212)),
+        ("other replaced, three instants", once(&[MasterId::One]), Some(610_743)),
         // Too many to be counted anew with each change of the protocol: what holds in them is looked at all the same.
         ("other replaced, two grants", Bounds { days: &[0, 32], ..replaced(&[MasterId::One]) }, None),
         ("other replaced, three instants, two grants", replaced(&[MasterId::One]), None),
