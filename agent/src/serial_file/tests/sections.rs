@@ -10,7 +10,7 @@ use common::time::BootMs;
 
 const SERVES: SessionId = SessionId(0x5e55);
 const OTHER: SessionId = SessionId(0x07e5);
-const NOW: BootMs = BootMs(1_000);
+const SINCE_BOOT: BootMs = BootMs(1_000);
 
 fn name() -> GeneratorName {
     "orders".parse().unwrap()
@@ -55,7 +55,7 @@ impl Process {
     }
 
     fn note(&mut self, of: &[(u32, u64)]) -> bool {
-        matches!(self.file.note(&bounds(of), NOW), Ok(Noted::Durable))
+        matches!(self.file.note(&bounds(of), SINCE_BOOT), Ok(Noted::Durable))
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn served(adds: bool) -> Home {
     drop(home.started());
     let mut process = Process::start(&home);
     assert_eq!(process.start, fresh(SectionsFreshReason::NoBounds));
-    process.file.begin(SERVES, NOW).unwrap();
+    process.file.begin(SERVES, SINCE_BOOT).unwrap();
     assert!(process.note(&(0..10).map(|section| (section, 100)).collect::<Vec<_>>()));
     if adds {
         assert!(process.note(&[(3, 200)]) && process.note(&[(3, 300), (4, 150)]));
@@ -168,12 +168,12 @@ fn a_disk_that_fails_at_any_step_leaves_nothing_that_says_less_than_was_used() {
                     assert!(process.note(&[(3, 400)]));
                 }
                 disk.arm(step, fault);
-                let noted = process.file.note(&bounds(&[(3, 999)]), NOW);
+                let noted = process.file.note(&bounds(&[(3, 999)]), SINCE_BOOT);
                 let failed = disk.trace().len() >= step && !matches!(noted, Ok(Noted::Durable));
                 disk.arm(0, fault);
                 // The disk works again; it is left alone for a while, and numbers are given on.
                 assert!(matches!(
-                    process.file.note(&bounds(&[(3, 1_500)]), NOW),
+                    process.file.note(&bounds(&[(3, 1_500)]), SINCE_BOOT),
                     Ok(Noted::StillGivenUp | Noted::Durable)
                 ));
                 drop(process);
@@ -199,8 +199,8 @@ fn a_disk_that_works_again_gets_all_that_was_raised_meanwhile() {
     let disk = home.disk();
     let mut process = Process::start_on(&home, &disk);
     disk.arm(3, Fault::Fails);
-    assert!(matches!(process.file.note(&bounds(&[(3, 999)]), NOW), Ok(Noted::GivenUp(_))));
-    let mut at_ms = |ms| process.file.note(&bounds(&[(5, 700)]), BootMs(NOW.0 + ms));
+    assert!(matches!(process.file.note(&bounds(&[(3, 999)]), SINCE_BOOT), Ok(Noted::GivenUp(_))));
+    let mut at_ms = |ms| process.file.note(&bounds(&[(5, 700)]), BootMs(SINCE_BOOT.0 + ms));
     assert!(matches!(at_ms(4_999), Ok(Noted::StillGivenUp)));
     assert!(matches!(at_ms(5_000), Ok(Noted::Durable)));
     drop(process);
@@ -215,7 +215,7 @@ fn what_can_be_neither_written_nor_removed_must_not_be_used() {
     let mut process = Process::start_on(&home, &disk);
     disk.arm(1, Fault::Dies);
     for _ in 0..3 {
-        assert!(process.file.note(&bounds(&[(3, 999)]), NOW).is_err());
+        assert!(process.file.note(&bounds(&[(3, 999)]), SINCE_BOOT).is_err());
     }
     drop(process);
     assert_eq!(at(&resumed(&home).file, 3), 300);
@@ -316,7 +316,7 @@ fn without_the_serial_files_session_there_are_no_sections() {
 fn who_begins_anew_leaves_nothing_to_go_on_with() {
     let home = served(true);
     let mut process = resumed(&home);
-    process.file.begin(OTHER, NOW).unwrap();
+    process.file.begin(OTHER, SINCE_BOOT).unwrap();
     drop(process);
     assert_eq!(home.names(), ["F", "F.lineage"]);
     lost(&home, &SectionsFreshReason::NoBounds);
@@ -352,9 +352,9 @@ fn more_sections_than_masters_give_end_what_is_written_and_not_the_service() {
     drop(process);
     let mut process = resumed(&home);
     assert_eq!(at(&process.file, most - 1), 7);
-    assert!(matches!(process.file.note(&bounds(&[(most, 1)]), NOW), Ok(Noted::GivenUp(_))));
+    assert!(matches!(process.file.note(&bounds(&[(most, 1)]), SINCE_BOOT), Ok(Noted::GivenUp(_))));
     for section in most..most + 10 {
-        assert!(matches!(process.file.note(&bounds(&[(section, 1)]), NOW), Ok(Noted::StillGivenUp)));
+        assert!(matches!(process.file.note(&bounds(&[(section, 1)]), SINCE_BOOT), Ok(Noted::StillGivenUp)));
     }
     assert_eq!(process.file.bounds().len(), BOUNDS_MAX + 1, "no more are remembered");
     drop(process);
