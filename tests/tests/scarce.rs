@@ -230,3 +230,65 @@ async fn idle_connections_leave_descriptors_for_files() {
     drop(held);
     assert_all_goes_on(&mut cluster, "afterwards").await;
 }
+
+/// Sections are kept, raised, written down and passed on beside them, over connections to a master that are made anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_leave_descriptors_for_sections() {
+    many_descriptors();
+    let mut cluster = Cluster::new().unwrap();
+    for _ in 0..2 {
+        cluster.add_agent(&[]).unwrap();
+    }
+    for master in &mut cluster.masters {
+        master.daemon.set("--sequence-lease", "2");
+    }
+    for daemon in cluster.daemons() {
+        daemon.limit_descriptors(DESCRIPTORS);
+        daemon.start().unwrap();
+    }
+    cluster.all_ready().await.unwrap();
+    let client = cluster.client.clone();
+    let agents = [cluster.agents[0].daemon.http, cluster.agents[1].daemon.http];
+    let definition = r#"{"kind":"sequence","keys_per_section":1000,"step":10,"solo_allowance":1000000}"#;
+    let put = format!("http://{}/generators/inbox", agents[0]);
+    let registered = || async {
+        let answer = client.ask("PUT", &put, definition.as_bytes().to_vec()).await.ok()?;
+        [200, 201].contains(&answer.status).then_some(())
+    };
+    until("the name is registered", registered).await.unwrap();
+    // One key in each of ten sections, asked of both agents in turn, so that some of the calls are passed on.
+    let mut last = [0_u64; 10];
+    let mut all_keys = async |what: &str| {
+        for round in 0..6 {
+            for (nth, last) in last.iter_mut().enumerate() {
+                let url = format!("http://{}/sequence/inbox/{}?n=5", agents[(nth + round) % 2], nth * 1_000 + 1);
+                let next = || async {
+                    let answer = client.get(&url).await.ok().filter(|answer| answer.status == 200)?;
+                    Some(answer.text().lines().map(|line| line.parse().unwrap()).collect::<Vec<u64>>())
+                };
+                let (numbers, _) = until(&format!("{what}: a number of key {nth}"), next).await.unwrap();
+                assert!(numbers[0] > *last && numbers.is_sorted(), "{what}: {numbers:?} after {last}");
+                *last = numbers[4];
+            }
+        }
+    };
+    all_keys("at the start").await;
+    let mut held = Vec::new();
+    for agent in &cluster.agents {
+        for port in [agent.daemon.http, agent.rpc_listen] {
+            held.extend(idle(port).await);
+        }
+    }
+    println!("{} idle connections beside {DESCRIPTORS} descriptors", held.len());
+    all_keys("beside idle connections").await;
+    for nth in 0..2 {
+        cluster.masters[nth].daemon.kill_9();
+        cluster.masters[nth].daemon.start().unwrap();
+        all_keys("with a master that was started again").await;
+        cluster.all_ready().await.unwrap();
+    }
+    for http in agents {
+        assert_eq!(metric(&client, http, "uniq_accept_failures_total").await, 0, "{http}");
+        assert_eq!(metric(&client, http, "uniq_sequence_unwritten_total").await, 0, "{http}");
+    }
+}

@@ -5,6 +5,7 @@
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
+use rustix::process::{Resource, Rlimit, prlimit};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -353,6 +354,55 @@ async fn a_copied_agent_and_a_master_that_is_put_back_repeat_no_number_of_a_key(
     println!("with a master that was put back: every key served again after {took:?}");
     more(&seen, 500).await;
     let troubles = (load.stop().await, beside.stop().await);
+    let (total, duplicates, disorder) = (seen.total.load(SeqCst), seen.duplicates(), seen.disorder.load(SeqCst));
+    println!("numbers={total} duplicates={duplicates} disorder={disorder}; meanwhile clients met {troubles:?}");
+    assert_eq!((duplicates, disorder), (0, 0));
+}
+
+/// Which of the two files there are in which an agent writes its sections down: the bounds, and what proves them.
+fn written_down(cluster: &Cluster, agent: usize) -> [bool; 2] {
+    let file = cluster.agents[agent].serial_file();
+    let name = file.file_name().unwrap().display();
+    ["bounds", "proof"].map(|end| file.with_file_name(format!("{name}.{end}")).exists())
+}
+
+/// No write of any file succeeds any more, that of the log neither. What cannot be written down is not needed either: numbers come from
+/// masters, and the next start is another session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_without_a_disk_serves_its_sections_on_and_a_start_repeats_nothing() {
+    let mut cluster =
+        started(2, r#"{"kind":"sequence","keys_per_section":1000,"step":100,"solo_allowance":1000000}"#).await;
+    let client = cluster.client.clone();
+    let daemon = &mut cluster.agents[0].daemon;
+    daemon.kill_9();
+    daemon.survive_file_limit();
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/readyz", 200).await.unwrap();
+    let seen = Seen::new();
+    let load = Load::start(&client, &addresses(&cluster), &seen, 14);
+    all_keys_served(&cluster, &seen).await;
+    let written = || async { (written_down(&cluster, 0) == [true; 2]).then_some(()) };
+    until("sections are written down", written).await.unwrap();
+
+    let pid = rustix::process::Pid::from_raw(cluster.agents[0].daemon.pid().unwrap().cast_signed()).unwrap();
+    let nothing = Rlimit { current: Some(0), maximum: Some(0) };
+    prlimit(Some(pid), Resource::Fsize, nothing).unwrap();
+    let given_up = || async { (written_down(&cluster, 0) == [false; 2]).then_some(()) };
+    until("what is written down is removed", given_up).await.unwrap();
+    all_keys_served(&cluster, &seen).await;
+    // Nobody else may get its sections, so it is this agent that serves them.
+    cluster.masters[1].daemon.kill_9();
+    more(&seen, 2_000).await;
+    let took = all_keys_served(&cluster, &seen).await;
+    println!("without a disk, and with one master: every key served after {took:?}");
+    cluster.masters[1].daemon.start().unwrap();
+    until_status(&client, &mut cluster.masters[1].daemon, "/readyz", 200).await.unwrap();
+
+    let took = killed_and_started(&mut cluster, 0, &seen).await;
+    println!("started again with a disk: every key served after {took:?}");
+    let written = || async { (written_down(&cluster, 0) == [true; 2]).then_some(()) };
+    until("sections are written down again", written).await.unwrap();
+    let troubles = load.stop().await;
     let (total, duplicates, disorder) = (seen.total.load(SeqCst), seen.duplicates(), seen.disorder.load(SeqCst));
     println!("numbers={total} duplicates={duplicates} disorder={disorder}; meanwhile clients met {troubles:?}");
     assert_eq!((duplicates, disorder), (0, 0));

@@ -17,7 +17,7 @@ mod serials;
 mod series;
 mod ticks;
 
-pub use published::{Confirmation, Membership, Published};
+pub use published::{Membership, Published};
 pub use segments::Answer;
 pub use serials::{Part, Taken, take};
 pub use ticks::{Refilled, TakenTicks, UNIQ96_AXIS, take_ticks};

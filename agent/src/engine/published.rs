@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::RESUME_WAIT;
-use crate::holder::{LeaseView, Leases};
+use crate::holder::{self, Confirmation, LeaseView, Leases};
 use crate::refusal::{ClockFault, Refusal};
 use crate::serial_file::Holdings;
 use common::calendar::UtcOffset;
@@ -34,17 +34,6 @@ pub struct Membership {
     pub cluster: Option<ClusterId>,
     /// Its parameters.
     pub parameters: Option<ClusterParameters>,
-}
-
-/// Whether a master knows a resumed session for the only one of its name: a second copy of it is denied its leases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confirmation {
-    /// None has answered yet.
-    Waits,
-    /// A master has renewed one of its leases.
-    Given,
-    /// They are denied or over, or there were none.
-    Refused,
 }
 
 impl Published {
@@ -113,16 +102,7 @@ impl Published {
 
     /// What the masters made of the leases that a resumed session `kept`.
     pub fn confirmation(&self, kept: &[(TokenKey, Generation)]) -> Confirmation {
-        let is_kept = |grant: &Grant| kept.contains(&(grant.key, grant.g));
-        let mut waits = false;
-        for view in self.leases.values() {
-            match view {
-                LeaseView::Held(grant) if is_kept(grant) => return Confirmation::Given,
-                LeaseView::Resumed(grant) | LeaseView::Suspended(grant) => waits |= is_kept(grant),
-                LeaseView::Held(_) | LeaseView::Missing | LeaseView::Expired(_) => {}
-            }
-        }
-        if waits { Confirmation::Waits } else { Confirmation::Refused }
+        holder::confirmation(&self.leases, kept)
     }
 
     fn why_not_resumed(&self, why: &str) -> String {

@@ -13,7 +13,9 @@
 
 mod view;
 
-pub use view::{LeaseView, Leases, grants, is_any_taken_away, suspend, usable_before_durable};
+pub use view::{
+    Confirmation, LeaseView, Leases, confirmation, grants, is_any_taken_away, suspend, usable_before_durable,
+};
 
 use common::lease::{Generation, Grant, Receipt};
 use common::parameters::ClusterParameters;

@@ -1,8 +1,8 @@
 //! The leases as minting sees them, and what of them may be used while they change.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::lease::Grant;
-use common::token::TokenType;
+use common::lease::{Generation, Grant};
+use common::token::{TokenKey, TokenType};
 use std::collections::BTreeMap;
 
 /// A lease of one type, as minting sees it.
@@ -79,4 +79,29 @@ pub fn is_any_taken_away(before: &Leases, after: &Leases) -> bool {
 /// Every lease there is, to be kept in the serial file whether it may be used or not.
 pub fn grants(leases: &Leases) -> Vec<Grant> {
     leases.values().filter_map(LeaseView::grant).cloned().collect()
+}
+
+/// Whether a master knows a resumed session for the only one of its name: a second copy of it is denied its leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmation {
+    /// None has answered yet.
+    Waits,
+    /// A master has renewed one of its leases.
+    Given,
+    /// They are denied or over, or there were none.
+    Refused,
+}
+
+/// What the masters made of the leases that a resumed session `kept`. A lease that is new tells nothing: they grant it to each copy.
+pub fn confirmation(leases: &Leases, kept: &[(TokenKey, Generation)]) -> Confirmation {
+    let is_kept = |grant: &Grant| kept.contains(&(grant.key, grant.g));
+    let mut waits = false;
+    for view in leases.values() {
+        match view {
+            LeaseView::Held(grant) if is_kept(grant) => return Confirmation::Given,
+            LeaseView::Resumed(grant) | LeaseView::Suspended(grant) => waits |= is_kept(grant),
+            LeaseView::Held(_) | LeaseView::Missing | LeaseView::Expired(_) => {}
+        }
+    }
+    if waits { Confirmation::Waits } else { Confirmation::Refused }
 }

@@ -1,8 +1,8 @@
 //! Leases and time as minting sees them: what may only shrink at once, and grows only when it is durable.
 
 use super::{Minter, PATIENCE};
-use crate::engine::{Confirmation, Membership};
-use crate::holder::Leases;
+use crate::engine::Membership;
+use crate::holder::{Confirmation, Leases};
 use crate::refusal::Refusal;
 use crate::timebase::{Answer, Heard};
 use common::calendar::UtcOffset;

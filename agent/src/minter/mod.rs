@@ -20,7 +20,8 @@ mod strangers;
 mod view;
 
 pub(crate) use crate::engine::Answer;
-pub use crate::engine::{Confirmation, Membership};
+pub use crate::engine::Membership;
+pub use crate::holder::Confirmation;
 pub use background::CachedClock;
 pub use count::NameTotal;
 pub use mint::{Source, SourceRef};

@@ -4,6 +4,7 @@
 
 use common::lease::Generation;
 use common::namespace::GeneratorName;
+use common::rpc::ranges::{NotRaised, Raise, Raised};
 use common::sequence::Section;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +26,17 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// What masters' answers allow: all of it is to be written down before any of it is used.
+    pub fn granted<'a>(answers: impl IntoIterator<Item = (&'a Raise, &'a Result<Raised, NotRaised>)>) -> Self {
+        let mut bounds = Self::default();
+        for (raise, answer) in answers {
+            if let Ok(Raised { max_seq, .. }) = answer {
+                bounds.note(&raise.name, raise.section, Bound { g: raise.g, max_seq: *max_seq });
+            }
+        }
+        bounds
+    }
+
     /// Of how many sections.
     pub const fn len(&self) -> usize {
         self.len

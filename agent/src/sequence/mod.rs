@@ -6,7 +6,7 @@
 //! bound (`max_seq`) that a master has made durable for this owner ([`SectionState`]), and whoever serves next begins at the bound.
 //!
 //! A process that is started again goes on as the same owner, if it wrote down how far it went ([`Bounds`]) before it gave the numbers: it
-//! begins at what it wrote, or at what a master says, if that is more, and has nobody to wait for.
+//! begins at what it wrote, or at what a master says, if that is more, and has nobody to wait for. As whom a start goes on says [`Start`].
 //!
 //! Nothing here reads a clock or asks a master: time comes in, and what has to be done comes out.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -15,6 +15,7 @@ mod allocator;
 mod bounds;
 mod counters;
 mod held;
+mod life;
 #[cfg(test)]
 mod order_tests;
 #[cfg(test)]
@@ -25,4 +26,5 @@ pub use allocator::{Allocator, Kept, LEASE_MAX, LEASE_MIN, NotKept};
 pub use bounds::{Bound, Bounds};
 pub use counters::Counters;
 pub use held::{Held, HeldRange, Standing};
-pub use section::{RECORD_LEN, SectionState, Taken};
+pub use life::{Decision, Life, Start};
+pub use section::{RECORD_LEN, RaiseOutcome, SectionState, Taken};

@@ -40,6 +40,17 @@ pub enum Taken {
     Full,
 }
 
+/// What became of a master's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaiseOutcome {
+    /// It counts.
+    Used,
+    /// It is not used, because it is not written down; the section may ask again after a while.
+    Unwritten,
+    /// Another master may answer otherwise. Whoever asks no other one calls [`SectionState::failed`].
+    AskAnother,
+}
+
 /// A section.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SectionState {
@@ -194,7 +205,32 @@ impl SectionState {
         Some(to)
     }
 
-    /// A master's answer, to a question of the owner `g`.
+    /// A master's answer, to a question of the owner `g`. `written`: whether the bound that it allows is written down ([`Bounds`]), or
+    /// nothing is that a start could go on with.
+    ///
+    /// [`Bounds`]: super::Bounds
+    pub fn answered(
+        &mut self,
+        definition: &SequenceDefinition,
+        g: Generation,
+        answer: Result<Raised, NotRaised>,
+        written: bool,
+        now: BootMs,
+    ) -> RaiseOutcome {
+        match answer {
+            Ok(_) if !written => {
+                self.failed(g, now);
+                RaiseOutcome::Unwritten
+            }
+            Ok(_) | Err(NotRaised::UsedUp) => {
+                self.raised(definition, g, answer, now);
+                RaiseOutcome::Used
+            }
+            Err(_) => RaiseOutcome::AskAnother,
+        }
+    }
+
+    /// An answer that is used, to a question of the owner `g`.
     pub fn raised(
         &mut self,
         definition: &SequenceDefinition,

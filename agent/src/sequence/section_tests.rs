@@ -44,6 +44,28 @@ fn a_section_is_loaded_and_its_bound_raised_before_it_is_reached() {
 }
 
 #[test]
+fn what_is_not_written_down_is_not_used() {
+    let definition = definition(63, 10);
+    let mut section = SectionState::new(&definition, G, 0);
+    let bound = Ok(Raised { from: 100, max_seq: 110 });
+    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
+    assert!(section.want(NOW).is_some());
+    assert_eq!(section.answered(&definition, G, bound, false, NOW), RaiseOutcome::Unwritten);
+    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
+    assert_eq!((section.want(NOW), section.want(NOW + PAUSE)), (None, Some(RaiseTo::ByAStep)), "it asks again");
+    // Another master may be able to: nothing has changed until it is asked too.
+    for why in [NotRaised::Allowance, NotRaised::OtherOwner] {
+        assert_eq!(section.answered(&definition, G, Err(why), true, NOW), RaiseOutcome::AskAnother);
+    }
+    assert_eq!(section.answered(&definition, G, bound, true, NOW), RaiseOutcome::Used);
+    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::From(101));
+    // There is nothing to be written down of a width that is used up.
+    let mut section = SectionState::new(&definition, G, 0);
+    assert_eq!(section.answered(&definition, G, Err(NotRaised::UsedUp), false, NOW), RaiseOutcome::Used);
+    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Ended);
+}
+
+#[test]
 fn an_answer_counts_for_the_owner_that_asked() {
     let definition = definition(63, 10);
     let mut section = loaded(&definition, 100, 110);

@@ -3,8 +3,7 @@
 
 use super::counts::add;
 use super::{Sequences, lock};
-use crate::minter::Confirmation;
-use crate::sequence::Bounds;
+use crate::sequence::{Bounds, Decision, Life, Start};
 use crate::serial_file::{Noted, SectionFile, SectionsStart};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
@@ -15,86 +14,65 @@ use std::time::Duration;
 /// How often it is looked whether a master has renewed a lease of a resumed session.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The file, and what it said at the start.
+/// The file, and as whom the process goes on by it.
 #[derive(Debug)]
 pub(super) struct Durable {
     /// `None`: nothing is written down.
     file: Option<Arc<Mutex<SectionFile>>>,
-    /// The session of a process before that goes on, if nothing speaks against it, and what that gave.
-    former: Option<(SessionId, Arc<Bounds>)>,
-    /// That of this process if it does not.
-    fresh: SessionId,
-    /// As whom masters know us; set before the first of them is asked.
-    life: OnceLock<(SessionId, Arc<Bounds>)>,
+    start: Start,
+    /// Set before the first master is asked for sections.
+    life: OnceLock<Life>,
 }
 
 impl Durable {
     pub(super) fn none() -> Self {
-        Self { file: None, former: None, fresh: SessionId(rand::random()), life: OnceLock::new() }
+        Self { file: None, start: Start::nothing(SessionId(rand::random())), life: OnceLock::new() }
     }
 
-    pub(super) fn new(file: SectionFile, start: &SectionsStart) -> Self {
-        let (session, bounds) = (file.session(), file.bounds().clone());
-        let (former, fresh) = match start {
-            SectionsStart::Resumed => (Some((session, Arc::new(bounds))), SessionId(rand::random())),
-            SectionsStart::Fresh(_) => (None, session),
-        };
-        Self { file: Some(Arc::new(Mutex::new(file))), former, fresh, life: OnceLock::new() }
-    }
-
-    /// As whom masters know us.
-    pub(super) fn session(&self) -> SessionId {
-        self.life.get().map_or(self.fresh, |(session, _)| *session)
+    pub(super) fn new(file: SectionFile, found: &SectionsStart) -> Self {
+        let start = file.start(found, SessionId(rand::random()));
+        Self { file: Some(Arc::new(Mutex::new(file))), start, life: OnceLock::new() }
     }
 
     /// No number of a section above this was given by a process before of this session; 0 if there was none.
     pub(super) fn given_before(&self, name: &GeneratorName, section: Section) -> u64 {
-        let bound = self.life.get().and_then(|(_, former)| former.get(name, section));
-        bound.map_or(0, |bound| bound.max_seq)
+        self.life.get().map_or(0, |life| life.given_before(name, section))
     }
 }
 
 impl Sequences {
-    /// Finds out as whom masters know us. Does not return before that is sure.
-    ///
-    /// A session that goes on waits until a master has renewed a lease of it, as minting does: a second copy of the agent's files that the
-    /// file system does not tell from the first is denied there. Without a master there would be nothing to serve in any case.
-    pub(super) async fn settle(&self) {
-        let durable = &self.durable;
-        let Some(former) = &durable.former else {
-            let _ = durable.life.set((durable.fresh, Arc::default()));
-            return;
-        };
-        loop {
-            match self.minter.confirmation() {
-                Confirmation::Given => break self.go_on(former.clone()),
-                Confirmation::Refused if self.begin_anew().await => break,
-                Confirmation::Refused | Confirmation::Waits => tokio::time::sleep(LOOK).await,
+    /// Finds out as whom masters are to know us. Does not return before that is sure: without a master there would be nothing to serve in any
+    /// case.
+    pub(super) async fn settle(&self) -> SessionId {
+        let life = loop {
+            match self.durable.start.decide(self.minter.confirmation()) {
+                Decision::Serves(life) => break life,
+                Decision::Begins(life) if self.begin_anew(life.session()).await => break life,
+                Decision::Begins(_) | Decision::Waits => tokio::time::sleep(LOOK).await,
             }
+        };
+        if !life.former().is_empty() {
+            tracing::info!(session = %life.session(), sections = life.former().len(), "serving of sections goes on");
         }
-    }
-
-    fn go_on(&self, former: (SessionId, Arc<Bounds>)) {
-        tracing::info!(session = %former.0, sections = former.1.len(), "serving of sections goes on");
-        lock(&self.allocator).resume(Arc::clone(&former.1));
-        let _ = self.durable.life.set(former);
+        lock(&self.allocator).resume(Arc::clone(life.former()));
+        let session = life.session();
+        let _ = self.durable.life.set(life);
+        session
     }
 
     /// `false`: what is written of the session before cannot be removed, so that a later start might go on with it.
-    async fn begin_anew(&self) -> bool {
-        let (fresh, now) = (self.durable.fresh, self.clock.boot());
+    async fn begin_anew(&self, fresh: SessionId) -> bool {
+        let now = self.clock.boot();
         if let Some(file) = self.durable.file.clone() {
             let begun = tokio::task::spawn_blocking(move || lock(&file).begin(fresh, now)).await;
             if let Ok(Err(error)) | Err(error) =
                 begun.map(|begun| begun.map_err(|e| e.to_string())).map_err(|e| e.to_string())
             {
                 tracing::warn!(%error, "what is written of sections cannot be removed");
-                tokio::time::sleep(LOOK).await;
                 return false;
             }
         }
         tracing::warn!(session = %fresh, "no lease of the session was renewed; sections are served by another session");
-        let _ = self.durable.life.set((fresh, Arc::default()));
         true
     }
 

@@ -3,6 +3,7 @@
 use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
 use crate::sequence::Kept;
+use common::parameters::SessionId;
 use common::rpc::ranges::{KeepReply, KeepRequest};
 use common::sequence::{Section, SectionKey};
 use common::time::SpanMs;
@@ -31,7 +32,7 @@ fn last_of(reply: &KeepReply) -> Option<SectionKey> {
 
 impl Sequences {
     /// Keeps sections at one master until `stop`, and says there that we leave.
-    pub(super) async fn keep(self: Arc<Self>, at: usize, stop: CancellationToken) {
+    pub(super) async fn keep(self: Arc<Self>, at: usize, session: SessionId, stop: CancellationToken) {
         let (mut link, mut counted, mut said) = (None, 0, None);
         loop {
             let ended = tokio::select! {
@@ -41,7 +42,7 @@ impl Sequences {
             if ended {
                 break;
             }
-            match self.keep_once(at, &mut link, &mut counted).await {
+            match self.keep_once(at, session, &mut link, &mut counted).await {
                 Ok(()) => said = None,
                 Err(error) => {
                     lock(&self.allocator).failed(at);
@@ -57,7 +58,7 @@ impl Sequences {
             }
         }
         if let Some(link) = link {
-            let request = self.keep_request(0, true);
+            let request = self.keep_request(session, 0, true);
             let _ = tokio::time::timeout(LEAVE_TIMEOUT, link.keep_sections(request, LEAVE_TIMEOUT)).await;
         }
     }
@@ -100,7 +101,13 @@ impl Sequences {
         self.clock.real(lock(&self.allocator).lease().to_std())
     }
 
-    async fn keep_once(&self, at: usize, link: &mut Option<Link>, counted: &mut u64) -> Result<(), CallError> {
+    async fn keep_once(
+        &self,
+        at: usize,
+        session: SessionId,
+        link: &mut Option<Link>,
+        counted: &mut u64,
+    ) -> Result<(), CallError> {
         lock(&self.allocator).asked(at, self.clock.boot());
         let address = self.settings.masters.get(at).map(String::as_str).unwrap_or_default();
         let failed = |why: String| CallError::Failed { address: address.to_owned(), why };
@@ -112,7 +119,7 @@ impl Sequences {
         let Some(link) = link else { return Err(failed("no connection".to_owned())) };
         let limit = self.lease_in_real();
         let calls = self.counts.calls.load(Ordering::Relaxed);
-        let request = self.keep_request(calls.saturating_sub(std::mem::replace(counted, calls)), false);
+        let request = self.keep_request(session, calls.saturating_sub(std::mem::replace(counted, calls)), false);
         let mut after = None;
         loop {
             let request = KeepRequest { after: after.clone(), ..request.clone() };
@@ -148,13 +155,13 @@ impl Sequences {
         Ok(())
     }
 
-    fn keep_request(&self, calls: u64, leaves: bool) -> KeepRequest {
+    fn keep_request(&self, session: SessionId, calls: u64, leaves: bool) -> KeepRequest {
         let lease_ms = u64::try_from(lock(&self.allocator).lease().0).unwrap_or(1).max(1);
         // Questions come three times a lease.
         let per_second = calls.saturating_mul(3_000) / lease_ms;
         KeepRequest {
             agent_id: self.settings.agent_id.clone(),
-            session: self.durable.session(),
+            session,
             cluster: None,
             address: self.settings.address.clone(),
             sets: self.settings.sets.clone(),

@@ -133,21 +133,21 @@ impl Sequences {
         }
     }
 
-    /// With this file of bounds; `start` says whether their session goes on.
+    /// With this file of bounds; `found` says whether their session goes on.
     #[must_use]
-    pub fn with_bounds(self, file: SectionFile, start: &SectionsStart) -> Self {
-        Self { durable: Durable::new(file, start), ..self }
+    pub fn with_bounds(self, file: SectionFile, found: &SectionsStart) -> Self {
+        Self { durable: Durable::new(file, found), ..self }
     }
 
     /// Keeps sections, raises bounds and learns routes until `stop`; then the masters are told that this process leaves.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        tokio::select! {
+        let session = tokio::select! {
             () = stop.cancelled() => return,
-            () = self.settle() => {}
-        }
-        let keeps = (0..self.settings.masters.len()).map(|at| Arc::clone(&self).keep(at, stop.clone()));
+            session = self.settle() => session,
+        };
+        let keeps = (0..self.settings.masters.len()).map(|at| Arc::clone(&self).keep(at, session, stop.clone()));
         let tasks = async {
-            tokio::join!(self.raise(), self.ask_routes(), self.watch_memory());
+            tokio::join!(self.raise(session), self.ask_routes(), self.watch_memory());
         };
         tokio::select! {
             _ = futures::future::join_all(keeps) => {}

@@ -4,8 +4,8 @@ use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
-use crate::sequence::{Bound, Bounds};
-use common::lease::Generation;
+use crate::sequence::{Bounds, RaiseOutcome, SectionState};
+use common::parameters::SessionId;
 use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, Raised};
 use common::sequence::Section;
 use std::sync::{Arc, Mutex};
@@ -30,8 +30,6 @@ pub(super) struct Raises {
 /// A bound that is asked for.
 struct Wanted {
     name: Arc<Name>,
-    section: Section,
-    g: Generation,
     raise: Raise,
 }
 
@@ -51,7 +49,7 @@ impl Raises {
 
 impl Sequences {
     /// Asks for as long as the program runs.
-    pub(super) async fn raise(&self) {
+    pub(super) async fn raise(&self, session: SessionId) {
         let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
         let mut favourite = 0;
         loop {
@@ -63,7 +61,7 @@ impl Sequences {
                 }
                 continue;
             }
-            self.raise_all(wanted, &mut links, &mut favourite).await;
+            self.raise_all(session, wanted, &mut links, &mut favourite).await;
             self.changed.notify_waiters();
         }
     }
@@ -84,19 +82,25 @@ impl Sequences {
                 (entry.state.g(), entry.state.want(now)?)
             };
             let raise = Raise { name: name.name().clone(), section, g, to };
-            Some(Wanted { name, section, g, raise })
+            Some(Wanted { name, raise })
         };
         (queued.into_iter().filter_map(want).collect(), drained)
     }
 
     /// Asks one master, and the other about what the first did not do.
-    async fn raise_all(&self, mut wanted: Vec<Wanted>, links: &mut [Option<Link>], favourite: &mut usize) {
+    async fn raise_all(
+        &self,
+        session: SessionId,
+        mut wanted: Vec<Wanted>,
+        links: &mut [Option<Link>],
+        favourite: &mut usize,
+    ) {
         let masters = links.len();
         let mut answered = false;
         for step in 0..masters {
             let at = (*favourite + step) % masters;
             let Some(link) = links.get_mut(at) else { continue };
-            match self.raise_at(at, link, &wanted).await {
+            match self.raise_at(at, link, session, &wanted).await {
                 Ok(answers) => {
                     if !answered {
                         *favourite = at;
@@ -118,9 +122,9 @@ impl Sequences {
         let now = self.clock.boot();
         add(&self.counts.raises_failed, wanted.len() as u64);
         for one in &wanted {
-            self.with_section(one, |state, _| state.failed(one.g, now));
+            self.with_section(one, |state| state.failed(one.raise.g, now));
             // Somebody else may have it by now.
-            self.want_route(&one.name, one.section);
+            self.want_route(&one.name, one.raise.section);
         }
         if !answered {
             tokio::time::sleep(PAUSE).await;
@@ -131,12 +135,13 @@ impl Sequences {
         &self,
         at: usize,
         link: &mut Option<Link>,
+        session: SessionId,
         wanted: &[Wanted],
     ) -> Result<Vec<Result<Raised, NotRaised>>, CallError> {
         let link = self.link_to(at, link).await?;
         let request = RaiseRequest {
             agent_id: self.settings.agent_id.clone(),
-            session: self.durable.session(),
+            session,
             cluster: None,
             raises: wanted.iter().map(|one| one.raise.clone()).collect(),
         };
@@ -164,38 +169,29 @@ impl Sequences {
 
     /// Takes answers in, once they are written down; those that another master may answer otherwise are given back.
     async fn take_in(&self, wanted: Vec<Wanted>, answers: Vec<Result<Raised, NotRaised>>) -> Vec<Wanted> {
-        let mut bounds = Bounds::default();
-        for (one, answer) in wanted.iter().zip(&answers) {
-            if let Ok(Raised { max_seq, .. }) = answer {
-                bounds.note(one.name.name(), one.section, Bound { g: one.g, max_seq: *max_seq });
-            }
-        }
-        let durable = self.note(bounds).await;
+        let asked = wanted.iter().map(|one| &one.raise);
+        let written = self.note(Bounds::granted(asked.zip(&answers))).await;
         let now = self.clock.boot();
         let mut left = Vec::new();
         for (one, answer) in wanted.into_iter().zip(answers) {
-            match answer {
-                Ok(_) if !durable => {
-                    add(&self.counts.raises_failed, 1);
-                    self.with_section(&one, |state, _| state.failed(one.g, now));
-                }
-                Ok(_) | Err(NotRaised::UsedUp) => {
-                    add(&self.counts.raises, 1);
-                    self.with_section(&one, |state, name| state.raised(&name.definition, one.g, answer, now));
-                }
-                Err(_) => left.push(one),
+            let (definition, g) = (&one.name.definition, one.raise.g);
+            match self.with_section(&one, |state| state.answered(definition, g, answer, written, now)) {
+                Some(RaiseOutcome::Used) => add(&self.counts.raises, 1),
+                Some(RaiseOutcome::Unwritten) => add(&self.counts.raises_failed, 1),
+                Some(RaiseOutcome::AskAnother) => left.push(one),
+                // Its name is another one by now.
+                None => {}
             }
         }
         left
     }
 
-    fn with_section(&self, one: &Wanted, change: impl FnOnce(&mut crate::sequence::SectionState, &Name)) {
-        let Some(shard) = one.name.shard(one.section) else { return };
-        let mut shard = lock(shard);
-        if let Some(entry) = shard.get_mut(&one.section.0) {
-            let before = entry.state.len();
-            change(&mut entry.state, &one.name);
-            self.account(before, entry.state.len());
-        }
+    fn with_section<T>(&self, one: &Wanted, change: impl FnOnce(&mut SectionState) -> T) -> Option<T> {
+        let mut shard = lock(one.name.shard(one.raise.section)?);
+        let entry = shard.get_mut(&one.raise.section.0)?;
+        let before = entry.state.len();
+        let done = change(&mut entry.state);
+        self.account(before, entry.state.len());
+        Some(done)
     }
 }

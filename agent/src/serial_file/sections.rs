@@ -34,7 +34,7 @@ use super::place::Place;
 use super::section_records::{self as records, PROOF_LEN_MAX, Proof, SectionsFreshReason};
 use super::start::{Machine, Opened};
 use super::{Identity, StartKind};
-use crate::sequence::Bounds;
+use crate::sequence::{Bounds, Start};
 use common::envelope::EnvelopeError;
 use common::parameters::{AgentId, SessionId};
 use common::time::{BootMs, SpanMs};
@@ -177,6 +177,14 @@ impl<F> SectionFile<F> {
     /// As whom masters know this agent when it serves sections.
     pub fn session(&self) -> SessionId {
         self.session
+    }
+
+    /// As whom the process may serve sections, by what `found` said; `spare` (128 fresh random bits) if masters deny the session before.
+    pub fn start(&self, found: &SectionsStart, spare: SessionId) -> Start {
+        match found {
+            SectionsStart::Resumed => Start::found(self.session, self.bounds.clone(), spare),
+            SectionsStart::Fresh(_) => Start::nothing(self.session),
+        }
     }
 
     /// All bounds.

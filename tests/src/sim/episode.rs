@@ -156,6 +156,16 @@ impl World {
         }
     }
 
+    /// The machines whose agents serve sections, copies among them.
+    fn allocators(&self) -> Vec<usize> {
+        (0..self.hosts.len()).filter(|h| self.hosts[*h].is_allocator && !self.hosts[*h].retired).collect()
+    }
+
+    fn some_allocator(&mut self) -> usize {
+        let all = self.allocators();
+        all[self.rng.below(all.len())]
+    }
+
     /// A client wants a number.
     pub(super) fn on_client(&mut self) {
         if self.t >= self.episode_until {
@@ -164,7 +174,7 @@ impl World {
         let gap = self.rng.range(ASKED.0, ASKED.1);
         self.after(gap, Event::Client);
         let (section, key) = (Section(self.rng.below(SECTIONS as usize) as u32), self.rng.below(KEYS as usize) as u32);
-        let any = self.rng.below(self.swarm.ranges.allocators.min(self.hosts.len()));
+        let any = self.some_allocator();
         let knows = self.rng.chance(0.7);
         let h = self.who_serves(section).filter(|_| knows).unwrap_or(any);
         let floor = self.oracle.sequences.greatest.get(&(section, key)).copied().unwrap_or_default();
@@ -205,7 +215,7 @@ impl World {
             0 | 1 => self.move_section(),
             5 => self.lose_what_is_unheard(),
             2 => {
-                let h = self.rng.below(self.swarm.ranges.allocators.min(self.hosts.len()));
+                let h = self.some_allocator();
                 let span = self.rng.magnitude(300, 3 * LEASE);
                 self.hosts[h].paused_until = self.hosts[h].paused_until.max(self.t + span);
             }
@@ -235,7 +245,7 @@ impl World {
             let zombie = self.zombie_comes();
             self.after(span, Event::DeclareLost { lost: m, zombie });
         }
-        for h in 0..self.swarm.ranges.allocators.min(self.hosts.len()) {
+        for h in self.allocators() {
             if self.rng.chance(0.5) {
                 self.after(span - 1, Event::Kill(h));
             }
@@ -246,7 +256,8 @@ impl World {
         let Some(namespace) = &self.swarm.ranges.sequences else { return };
         let key =
             SectionKey { name: namespace.name().clone(), section: Section(self.rng.below(SECTIONS as usize) as u32) };
-        let to = self.hosts[self.rng.below(self.swarm.ranges.allocators.min(self.hosts.len()))].id.clone();
+        let to = self.some_allocator();
+        let to = self.hosts[to].id.clone();
         let m = self.current[self.rng.below(2)];
         if self.masters[m].paused_until > self.t {
             return;

@@ -571,7 +571,7 @@ impl World {
         }
         folder.plan(None);
         let id = self.hosts[h].id.clone();
-        let copy = self.add_host(id, folder);
+        let copy = self.add_host(id, folder, self.hosts[h].is_allocator);
         let stay = self.rng.magnitude(HOUR_MS, 10 * DAY_MS);
         self.after(stay, Event::Retire(copy));
         true

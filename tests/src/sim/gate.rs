@@ -82,6 +82,10 @@ pub fn expected(mutation: Mutation) -> Expected {
             "a proposal stands until it is answered, so there is no other one whose answer could be taken for its own; the \
              model finds the duplicate when proposals are dropped too",
         ),
+        Mutation::UnconfirmedGoesOn => Expected::Redundant(
+            "a copy of an agent's files is in another boot, mount or inode, and begins another session; what masters do with one \
+             that looks the same is tried by agent/src/sequences/tests/resume.rs",
+        ),
         Mutation::WritesNotCounted => Expected::Redundant(
             "a write makes a new file with a new inode and times of its own, and these are compared too",
         ),

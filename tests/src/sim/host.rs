@@ -54,6 +54,8 @@ pub struct Host {
     pub dies_minting: bool,
     /// A copy that is taken away again.
     pub retired: bool,
+    /// Whether its agent serves sections.
+    pub is_allocator: bool,
     /// When a client last got an ID of each kind, Uniq96 last.
     pub served: Vec<Option<i64>>,
     /// Whether the last client was told that the clock is behind.
@@ -137,7 +139,7 @@ impl Host {
 
 impl World {
     /// A new machine.
-    pub fn add_host(&mut self, id: AgentId, folder: Folder) -> usize {
+    pub fn add_host(&mut self, id: AgentId, folder: Folder, is_allocator: bool) -> usize {
         let boot = self.rng.next();
         let (booted_at, t) = (self.t - self.rng.range(0, HOUR_MS), self.t);
         let rate = [1_000, 990, 1_010][(boot % 3) as usize];
@@ -154,6 +156,7 @@ impl World {
             proc: None,
             dies_minting: false,
             retired: false,
+            is_allocator,
             served: vec![None; self.swarm.kinds.len() + 1],
             clock_behind: false,
             foreign: false,
@@ -197,7 +200,7 @@ impl World {
         let wanted = BTreeSet::from([host.token_type(self.swarm.mixed_tokens)]);
         let holder = Holder::new(&wanted, &held, rseq, renew, os);
         let now = host.keys_now(t);
-        let sequences = self.swarm.ranges.sequences.as_ref().filter(|_| h < self.swarm.ranges.allocators);
+        let sequences = self.swarm.ranges.sequences.as_ref().filter(|_| host.is_allocator);
         let keys = sequences.and_then(|namespace| {
             let (file, start) = opened.sections(&host.id, SessionId(self.rng.wide()));
             let written = Written::new(file, &start, &held, SessionId(self.rng.wide()));

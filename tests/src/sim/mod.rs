@@ -151,7 +151,7 @@ pub fn run(setup: &Setup) -> Outcome {
     for agent in 0..world.swarm.agents {
         let id = format!("agent-{agent}").parse().expect("a name");
         let folder = disk::Folder::new(world.rng.next());
-        world.add_host(id, folder);
+        world.add_host(id, folder, agent < world.swarm.ranges.allocators);
     }
     world.after(HOUR_MS, Event::Fault);
     world.after(HOUR_MS, Event::Operator);

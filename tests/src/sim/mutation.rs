@@ -158,6 +158,8 @@ words! {
         RaiseAnswerOfAnotherG = "raise-answer-of-another-g",
         /// An agent that goes on with its sections does not go by what it wrote down of them.
         BoundsNotReadBack = "bounds-not-read-back",
+        /// An agent goes on with its sections before a master has renewed one of its leases.
+        UnconfirmedGoesOn = "unconfirmed-goes-on",
     }
 }
 

@@ -10,8 +10,8 @@ use super::minter::Shell;
 use super::mutation::{Mutation, Mutations};
 use super::world::{Call, Caller, Event, Task, World};
 use super::written::Written;
-use agent::engine::Confirmation;
-use agent::sequence::{Allocator, Held, Kept, SectionState, Standing, Taken};
+use agent::holder::Confirmation;
+use agent::sequence::{Allocator, Held, Kept, RaiseOutcome, SectionState, Standing, Taken};
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
 use common::rpc::ranges::{KeepRequest, NotRaised, Raise, RaiseRequest, Raised, RoutesRequest};
@@ -162,16 +162,12 @@ impl Keys {
         let mut left = Vec::new();
         for (raise, answer) in asked.iter().zip(answers) {
             let Some(state) = self.sections.get_mut(&raise.section) else { continue };
-            if answer.is_ok() && !durable {
-                state.failed(raise.g, now);
-                continue;
-            }
-            if let Ok(raised) = answer {
-                self.last.insert(raise.section, (raise.g, *raised));
-            }
-            match answer {
-                Ok(_) | Err(NotRaised::UsedUp) => state.raised(&self.definition, raise.g, *answer, now),
-                Err(_) => left.push(raise.clone()),
+            match (state.answered(&self.definition, raise.g, *answer, durable, now), answer) {
+                (RaiseOutcome::Used, Ok(raised)) => {
+                    self.last.insert(raise.section, (raise.g, *raised));
+                }
+                (RaiseOutcome::AskAnother, _) => left.push(raise.clone()),
+                (RaiseOutcome::Used | RaiseOutcome::Unwritten, _) => {}
             }
         }
         left
@@ -217,9 +213,13 @@ impl World {
 
     /// Whether masters are asked for sections: only once it is sure as whom.
     fn knows_its_session(&mut self, h: usize, now: BootMs) -> bool {
+        let unconfirmed = self.mutations.has(Mutation::UnconfirmedGoesOn);
         let done = self.with(h, |proc, shell| {
             let Some(keys) = &mut proc.keys else { return Ok(false) };
-            let confirmation = proc.minter.published().confirmation(keys.written.kept());
+            let confirmation = match unconfirmed {
+                true => Confirmation::Given,
+                false => proc.minter.published().confirmation(keys.written.kept()),
+            };
             Ok(keys.settle(confirmation, shell, now))
         });
         matches!(done, Some(Ok(true)))

@@ -2,8 +2,8 @@
 
 use super::disk::SectionFile;
 use super::minter::Shell;
-use agent::engine::Confirmation;
-use agent::sequence::{Bound, Bounds};
+use agent::holder::Confirmation;
+use agent::sequence::{Bounds, Decision, Life, Start};
 use agent::serial_file::SectionsStart;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
@@ -17,25 +17,22 @@ use std::sync::Arc;
 /// A process's.
 pub struct Written {
     file: SectionFile,
-    /// The session that goes on, if a master renews one of its leases.
-    former: Option<(SessionId, Arc<Bounds>)>,
-    /// That of this process if it does not.
-    fresh: SessionId,
+    start: Start,
     /// The leases that the process found.
     kept: Vec<(TokenKey, Generation)>,
     /// As whom masters know it, once that is sure.
-    life: Option<(SessionId, Arc<Bounds>)>,
+    life: Option<Life>,
 }
 
 impl Written {
     /// What a start has found, with the leases that it kept.
-    pub fn new(file: SectionFile, start: &SectionsStart, kept: &[Grant], fresh: SessionId) -> Self {
-        let former = match start {
-            SectionsStart::Resumed => Some((file.session(), Arc::new(file.bounds().clone()))),
-            SectionsStart::Fresh(_) => None,
+    pub fn new(file: SectionFile, found: &SectionsStart, kept: &[Grant], fresh: SessionId) -> Self {
+        let start = file.start(found, fresh);
+        let life = match start.decide(Confirmation::Waits) {
+            Decision::Serves(life) => Some(life),
+            Decision::Begins(_) | Decision::Waits => None,
         };
-        let life = former.is_none().then(|| (file.session(), Arc::default()));
-        Self { file, former, fresh, kept: kept.iter().map(|grant| (grant.key, grant.g)).collect(), life }
+        Self { file, start, kept: kept.iter().map(|grant| (grant.key, grant.g)).collect(), life }
     }
 
     /// The leases of which one has to be renewed.
@@ -45,7 +42,7 @@ impl Written {
 
     /// As whom masters know the process; `None`: that is not sure yet.
     pub fn session(&self) -> Option<SessionId> {
-        self.life.as_ref().map(|(session, _)| *session)
+        self.life.as_ref().map(Life::session)
     }
 
     /// Finds out as whom, by what masters made of the leases. Gives what was written down, if the session goes on from now on.
@@ -55,25 +52,25 @@ impl Written {
         shell: &mut Shell<'_>,
         now: BootMs,
     ) -> Option<Arc<Bounds>> {
-        let former = self.former.clone().filter(|_| self.life.is_none())?;
-        match confirmation {
-            Confirmation::Given => self.life = Some(former.clone()),
-            Confirmation::Waits => return None,
-            Confirmation::Refused => {
+        if self.life.is_some() {
+            return None;
+        }
+        match self.start.decide(confirmation) {
+            Decision::Waits => None,
+            Decision::Serves(life) => Some(Arc::clone(self.life.insert(life).former())),
+            Decision::Begins(life) => {
                 shell.folder.begin();
-                let begun = self.file.begin(self.fresh, now);
+                let begun = self.file.begin(life.session(), now);
                 shell.ended = shell.ended.or(shell.folder.finish(shell.rng));
-                self.life = begun.ok().map(|()| (self.fresh, Arc::default()));
-                return None;
+                self.life = begun.ok().map(|()| life);
+                None
             }
         }
-        Some(former.1)
     }
 
     /// No number of a section above it was given by a process before of this session.
     pub fn given_before(&self, name: &GeneratorName, section: Section) -> u64 {
-        let bound = self.life.as_ref().and_then(|(_, former)| former.get(name, section));
-        bound.map_or(0, |bound| bound.max_seq)
+        self.life.as_ref().map_or(0, |life| life.given_before(name, section))
     }
 
     /// Writes down what masters answered. `false`: it must not be used.
@@ -84,12 +81,7 @@ impl Written {
         shell: &mut Shell<'_>,
         now: BootMs,
     ) -> bool {
-        let mut bounds = Bounds::default();
-        for (raise, answer) in asked.iter().zip(answers) {
-            if let Ok(Raised { max_seq, .. }) = answer {
-                bounds.note(&raise.name, raise.section, Bound { g: raise.g, max_seq: *max_seq });
-            }
-        }
+        let bounds = Bounds::granted(asked.iter().zip(answers));
         if bounds.is_empty() {
             return true;
         }
