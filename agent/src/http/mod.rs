@@ -22,6 +22,7 @@ mod render;
 mod sequence;
 mod sequence_body;
 mod status;
+mod upload;
 
 use crate::heartbeat::{Names, Report};
 use crate::minter::Minter;

@@ -6,10 +6,11 @@ use super::openapi::ProblemBody;
 use super::problem::Problem;
 use super::rate::CallerAddress;
 use super::sequence_body::{self, KEYS_MAX, Shown};
+use super::upload::{self, Unread};
 use super::{Agent, body, lines};
 use crate::plugin::Caller;
 use crate::sequences::{Answer, Call, Name, Outcome, Sequences};
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::request::Parts;
@@ -31,9 +32,7 @@ const NUMBER_LEN_MAX: usize = 24;
 /// Bytes of an error of one key in an answer.
 const ERROR_LEN_MAX: usize = 512;
 /// A body, in bytes: as many keys as there may be, as JSON writes them at its longest.
-const BODY_LEN_MAX: usize = KEYS_MAX * (6 * KEY_LEN_MAX + 40);
-/// What one may be unless its length is said.
-const BODY_LEN_USUAL: usize = 1 << 20;
+pub(super) const BODY_LEN_MAX: usize = KEYS_MAX * (6 * KEY_LEN_MAX + 40);
 /// How long it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a number that was refused is in a packed answer: no key is ever given it.
@@ -316,19 +315,22 @@ impl Agent {
     /// Reads the keys of a call for many.
     async fn keys(&self, head: &Parts, sent: Body) -> Result<Vec<KeyAsked>, Problem> {
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
-        let said = text(header::CONTENT_LENGTH).and_then(|len| len.parse::<usize>().ok());
-        let max = said.unwrap_or(BODY_LEN_USUAL).min(BODY_LEN_MAX);
-        // The bytes, and the keys that are read from them.
-        let room = self.body_memory.try_take(max.saturating_add(KEYS_MAX * size_of::<KeyAsked>()));
-        let _room = room.ok_or_else(|| self.overloaded("too many large calls are under way; ask again"))?;
-        let too_long = |_| {
-            let why = "the keys have at most {max} bytes, and a body without a length at most {usual}";
-            let why = why.replace("{max}", &BODY_LEN_MAX.to_string());
-            Problem::bad_parameter(why.replace("{usual}", &BODY_LEN_USUAL.to_string()))
-        };
+        let too_long = || Problem::bad_parameter(format!("the keys have at most {BODY_LEN_MAX} bytes"));
+        let no_memory = || self.overloaded("too many large calls are under way; ask again");
+        let said = text(header::CONTENT_LENGTH).and_then(|len| len.parse::<u64>().ok());
+        if said.is_some_and(|len| len > BODY_LEN_MAX as u64) {
+            return Err(too_long());
+        }
+        let read = tokio::time::timeout(BODY_TIMEOUT, upload::read(sent, BODY_LEN_MAX, &self.body_memory)).await;
         let too_slow = |_| Problem::bad_parameter(format!("the keys did not come within {} s", BODY_TIMEOUT.as_secs()));
-        let whole = tokio::time::timeout(BODY_TIMEOUT, to_bytes(sent, max)).await;
-        let whole = whole.map_err(too_slow)?.map_err(too_long)?;
+        let (whole, _bytes) = read.map_err(too_slow)?.map_err(|why| match why {
+            Unread::TooLong => too_long(),
+            Unread::NoMemory => no_memory(),
+            Unread::Broken => Problem::bad_parameter("the keys ended before all of them had come"),
+        })?;
+        // What is read from it: a key takes two bytes at least, with what ends its line.
+        let keys_max = (whole.len() / 2 + 1).min(KEYS_MAX);
+        let _keys = self.body_memory.try_take(keys_max * size_of::<KeyAsked>()).ok_or_else(no_memory)?;
         let media_type = text(header::CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
         if media_type.is_some_and(|media| media.eq_ignore_ascii_case("application/octet-stream")) {
             return sequence_body::packed(&whole);

@@ -240,6 +240,27 @@ async fn side_by_side_no_number_of_a_key_comes_twice() {
     assert_eq!((all.len(), different.len(), different.iter().max()), (1_280, 1_280, Some(&1_280)));
 }
 
+/// What they say that they will send is nothing yet.
+#[tokio::test]
+async fn callers_who_say_a_length_and_send_nothing_keep_nobody_out() {
+    let site = site().await;
+    let length = sequence::BODY_LEN_MAX.to_string();
+    let silent = || {
+        let router = site.router.clone();
+        let request =
+            Request::post("/sequence/orders").header("host", "localhost:6200").header("content-length", &length);
+        let never = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        tokio::spawn(router.oneshot(request.body(never).unwrap()))
+    };
+    let silent: Vec<_> = (0..200).map(|_| silent()).collect();
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    let answer = site.post("/sequence/orders", &[], "1\n2\n").await;
+    assert_eq!((answer.status, answer.text()), (StatusCode::OK, "1\n1\n"));
+    assert!(silent.iter().all(|call| !call.is_finished()), "they are still there");
+}
+
 /// Answers over a socket: by the short way, or, with a header that it leaves to the router, by that. The date is left out.
 async fn raw(site: &Served, method: &str, path: &str, headers: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
