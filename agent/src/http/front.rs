@@ -271,22 +271,26 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
     async fn answer(&mut self) -> io::Result<()> {
         let Self { io, from, site, out, plan: Some(plan), .. } = self else { return Ok(()) };
         let agent = &*site.agent;
-        let _room = match mint::large_room(agent, plan.n()) {
-            Ok(room) => room,
-            Err(problem) => {
-                refuse(agent, plan, *from, &problem, out);
-                return Ok(());
-            }
-        };
+        // Without a place for its answer a request is refused before anything is given; but whoever waits does not hold one.
+        let n = plan.n();
+        let place = || mint::large_room(agent, n);
+        if let Err(problem) = place() {
+            refuse(agent, plan, *from, &problem, out);
+            return Ok(());
+        }
         let problem = match plan {
             Plan::Ids(plan) => match now_or_after(agent.minter.mint(plan.source.as_ref(), plan.n), io, out).await? {
-                Ok(runs) => return send(runs, &plan.style, &agent.minter, io, out).await,
+                Ok(runs) => match place() {
+                    Ok(_place) => return send(runs, &plan.style, &agent.minter, io, out).await,
+                    Err(problem) => problem,
+                },
                 Err(refusal) => agent.refused(&refusal),
             },
             Plan::Key(plan) => match now_or_after(agent.key(plan), io, out).await? {
-                Ok((first, routes)) if routes.is_empty() => {
-                    return send(plan.run(first).into(), &plan.style, &agent.minter, io, out).await;
-                }
+                Ok((first, routes)) if routes.is_empty() => match place() {
+                    Ok(_place) => return send(plan.run(first).into(), &plan.style, &agent.minter, io, out).await,
+                    Err(problem) => problem,
+                },
                 Ok((first, routes)) => {
                     write_with_routes(plan, first, &routes, agent.minter.clock(), out);
                     return Ok(());

@@ -220,9 +220,12 @@ impl Agent {
         let source = source_of(&self.minter, self.names.as_ref(), kind, name).await.map_err(|e| self.refused(&e))?;
         let style = style(&asked, source)?;
         let Source::Plugged(generator) = source else {
-            let room = self.room(n, style.id_len_max())?;
+            let room = || self.room(n, style.id_len_max());
+            // Without memory for its answer a request is refused before anything is given; but whoever waits does not hold it.
+            drop(room()?);
             let runs = self.minter.mint(source, n).await;
-            return self.respond(runs.map_err(|e| self.refused(&e))?, n, style, room).await;
+            let (runs, room) = (runs.map_err(|e| self.refused(&e))?, room()?);
+            return self.respond(runs, n, style, room).await;
         };
         // Boxed, as most requests have no need of it.
         Box::pin(self.mint_plugged(generator, n, style, caller)).await
@@ -259,7 +262,7 @@ impl Agent {
         }
     }
 
-    /// Memory for the answer; taken before the IDs, so that none is thrown away.
+    /// Memory for the answer.
     pub(super) fn room(&self, n: u32, id_len_max: usize) -> Result<Charge, Problem> {
         let room = self.body_memory.try_take((n as usize).saturating_mul(id_len_max));
         room.ok_or_else(|| self.overloaded("too many large answers are under way; ask again or for fewer IDs"))

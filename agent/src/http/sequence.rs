@@ -255,10 +255,13 @@ impl Agent {
         let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
         let room = self.room(n.max(1), NUMBER_LEN_MAX)?;
         let next = if n > 0 { sequences.try_next(&name, slot, n, call) } else { None };
-        let (first, routes) = match next {
-            Some(first) => (first, Vec::new()),
-            None => self.next_of(&name, slot, n, call).await?,
-        };
+        if let Some(first) = next {
+            return Ok(written(media, first, n, &[], room));
+        }
+        // Whoever waits holds nothing that others need for their answers.
+        drop(room);
+        let (first, routes) = self.next_of(&name, slot, n, call).await?;
+        let room = self.room(n.max(1), NUMBER_LEN_MAX)?;
         Ok(written(media, first, n.max(1), &routes, room))
     }
 
@@ -294,10 +297,13 @@ impl Agent {
         let media = media(&head.headers)?;
         let sequences = self.sequences(name)?;
         let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
-        let keys = self.keys(head, sent).await?;
+        let (keys, _keys) = self.keys(head, sent).await?;
         let each = if media == Media::Json { NUMBER_LEN_MAX + ERROR_LEN_MAX } else { NUMBER_LEN_MAX };
-        let room = self.room(u32::try_from(keys.len()).unwrap_or(u32::MAX), each)?;
+        let room = || self.room(u32::try_from(keys.len()).unwrap_or(u32::MAX), each);
+        // Without memory for its answer a call is refused before anything is given; but whoever waits does not hold it.
+        drop(room()?);
         let Answer { outcomes, routes } = Box::pin(sequences.next(&name, &keys, call)).await;
+        let room = room()?;
         let first_refused = outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Refused(code) => Some(*code),
             Outcome::Given(_) => None,
@@ -312,8 +318,8 @@ impl Agent {
         }
     }
 
-    /// Reads the keys of a call for many.
-    async fn keys(&self, head: &Parts, sent: Body) -> Result<Vec<KeyAsked>, Problem> {
+    /// Reads the keys of a call for many; with the memory that they and what comes of them take.
+    async fn keys(&self, head: &Parts, sent: Body) -> Result<(Vec<KeyAsked>, Charge), Problem> {
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
         let too_long = || Problem::bad_parameter(format!("the keys have at most {BODY_LEN_MAX} bytes"));
         let no_memory = || self.overloaded("too many large calls are under way; ask again");
@@ -330,12 +336,13 @@ impl Agent {
         })?;
         // What is read from it: a key takes two bytes at least, with what ends its line.
         let keys_max = (whole.len() / 2 + 1).min(KEYS_MAX);
-        let _keys = self.body_memory.try_take(keys_max * size_of::<KeyAsked>()).ok_or_else(no_memory)?;
+        let room = keys_max * (size_of::<KeyAsked>() + size_of::<Outcome>());
+        let room = self.body_memory.try_take(room).ok_or_else(no_memory)?;
         let media_type = text(header::CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
         if media_type.is_some_and(|media| media.eq_ignore_ascii_case("application/octet-stream")) {
-            return sequence_body::packed(&whole);
+            return Ok((sequence_body::packed(&whole)?, room));
         }
-        sequence_body::lines(&whole, self.batch_max)
+        Ok((sequence_body::lines(&whole, self.batch_max)?, room))
     }
 }
 

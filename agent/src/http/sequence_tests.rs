@@ -261,6 +261,42 @@ async fn callers_who_say_a_length_and_send_nothing_keep_nobody_out() {
     assert!(silent.iter().all(|call| !call.is_finished()), "they are still there");
 }
 
+/// Their answers may be long, once somebody serves what they ask for; until then they hold nothing that others need.
+#[tokio::test]
+async fn calls_that_wait_keep_nobody_out() {
+    use tokio::io::AsyncWriteExt as _;
+    let site = site().await;
+    assert_eq!(site.post("/sequence/orders", &[], "1\n2\n").await.text(), "1\n1\n");
+    site.masters.with(|state| state.heir = 9);
+    let unserved = |request: axum::http::request::Builder, body: String| {
+        let request = request.header("host", "localhost:6200").body(Body::from(body)).unwrap();
+        tokio::spawn(site.router.clone().oneshot(request))
+    };
+    let one = |_| unserved(Request::get("/sequence/orders/900000?n=100000"), String::new());
+    let many =
+        |_| unserved(Request::post("/sequence/orders").header("accept", "application/json"), "900001\n".repeat(10_000));
+    let waiting: Vec<_> = (0..120).map(one).chain((0..60).map(many)).collect();
+    // By the short way too, which has a number of places for large answers.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+    let server = tokio::spawn(serve(listener, site.site.clone(), stop.clone()));
+    let mut sockets = Vec::new();
+    for _ in 0..2 * mint::LARGE_MAX {
+        let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+        socket.write_all(b"GET /sequence/orders/900000?n=20001 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        sockets.push(socket);
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let answer = site.post("/sequence/orders", &[], "1\n2\n").await;
+    assert_eq!((answer.status, answer.text()), (StatusCode::OK, "2\n2\n"));
+    let large = raw(&site, "GET", "/sequence/orders/1?n=20001", "").await;
+    assert!(large.starts_with("HTTP/1.1 200"), "{large}");
+    assert!(waiting.iter().all(|call| !call.is_finished()), "they are still there");
+    stop.cancel();
+    drop(sockets);
+    server.await.unwrap();
+}
+
 /// Answers over a socket: by the short way, or, with a header that it leaves to the router, by that. The date is left out.
 async fn raw(site: &Served, method: &str, path: &str, headers: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -8,7 +8,7 @@ use crate::replication::lives::Lives;
 use crate::section::Terms;
 use crate::section::rules::covering;
 use common::audit::{Action, Actor, Entry};
-use common::lease::{Caution, Floor, Lease};
+use common::lease::{Caution, Floor, Generation, Lease};
 use common::namespace::GeneratorName;
 use common::parameters::ClusterParameters;
 use common::sequence::{SectionKey, SectionRecord};
@@ -17,9 +17,14 @@ use common::time::WallMs;
 use common::token::TokenValue;
 use std::collections::BTreeMap;
 
+/// How many owners of a section are skipped after both ledgers were put back: more than any can have had since a backup.
+const OWNERS_FORGOTTEN: u64 = 1 << 32;
+
 /// The writes by which an operator says how to go on after both ledgers were put back, on a stopped master: what this ledger
 /// had proposed counts as granted, and nothing that the forgotten ledger may have promised is granted before it is over. In each section
-/// that it knows `skip` numbers are skipped, and never fewer than a master may have raised alone.
+/// that it knows `skip` numbers are skipped, and never fewer than a master may have raised alone. Its owner becomes another one, even if it
+/// is the same agent: one that served before others, of whom nobody knows any more, and still runs, would take the higher bound for leave
+/// to give what those gave.
 pub fn after_revert(store: &Loaded, floor: Floor, skip: u64, actor: Actor, at: WallMs) -> Vec<Write> {
     let above =
         floor.above.map_or_else(|| "nothing".to_owned(), |above| format!("nothing but values above {}", above.0));
@@ -36,15 +41,16 @@ pub fn after_revert(store: &Loaded, floor: Floor, skip: u64, actor: Actor, at: W
     writes.push(Write::Lives(Lives { unproven: false, ..store.lives.clone() }));
     // What this store has left of its extents may have been granted after what it was put back to.
     writes.push(Write::Run(None));
-    writes.extend(sections_beyond(store, skip));
+    writes.extend(sections_beyond(store, skip, OWNERS_FORGOTTEN));
     writes
 }
 
 /// The writes by which each section of `store` goes on above what a master may have raised that this one heard nothing of since: by the
-/// allowance, or by `skip` if that is more. Whoever a section was proposed to has it, because it may have been listed for them.
+/// allowance, or by `skip` if that is more; with so many `owners` more. Whoever a section was proposed to has it, because it may have been
+/// listed for them.
 ///
 /// What the other master holds of a section is left as it is known: it bounds what this one raises alone.
-pub(crate) fn sections_beyond(store: &Loaded, skip: u64) -> Vec<Write> {
+pub(crate) fn sections_beyond(store: &Loaded, skip: u64, owners: u64) -> Vec<Write> {
     let terms = |name: &GeneratorName| {
         let named = |setting: &&Setting| setting.key == SettingKey::Namespace(name.clone());
         let value = store.settings.iter().find(named).map(|setting| &setting.value);
@@ -64,7 +70,8 @@ pub(crate) fn sections_beyond(store: &Loaded, skip: u64) -> Vec<Write> {
     for (key, (record, held)) in records {
         let terms = known.entry(key.name.clone()).or_insert_with(|| terms(&key.name));
         let max_seq = covering(record.max_seq, terms).max(record.max_seq.saturating_add(skip).min(terms.last));
-        writes.push(Write::Section(SectionRecord { max_seq, ..record }, held));
+        let g = Generation(record.g.0.saturating_add(owners));
+        writes.push(Write::Section(SectionRecord { max_seq, g, ..record }, held));
     }
     writes
 }

@@ -75,7 +75,7 @@ pub fn section_taken_over(record: SectionRecord) -> Write {
 /// Whatever the lost master may have raised alone is skipped in every section, and whoever a section was proposed to has it, because the
 /// lost one may have listed it for them. Until a replacement takes them over nobody else raises them, so what is written is what all hold.
 fn sections_without_peer(survivor: &Loaded) -> Vec<Write> {
-    let beyond = remedy::sections_beyond(survivor, 0).into_iter().map(|write| match write {
+    let beyond = remedy::sections_beyond(survivor, 0, 0).into_iter().map(|write| match write {
         Write::Section(record, _) => section_taken_over(record),
         other => other,
     });

@@ -351,7 +351,11 @@ impl World {
         self.oracle.forgotten = true;
         self.excuse_order(MINUTE_MS);
         for (m, mut store) in backup {
-            let raised = self.above_all_given(&store.load());
+            let loaded = store.load();
+            let mut raised = self.above_all_given(&loaded);
+            if unnoticed {
+                raised.extend(self.sections_as_they_are(&loaded));
+            }
             store.commit_as_is(raised);
             store.disturb();
             self.masters[m].die();

@@ -12,11 +12,13 @@ use common::parameters::{ClusterId, EpochId, MasterId};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{JoinReply, JoinStep};
 use common::segment::Axis;
+use common::sequence::SectionRecord;
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, WallMs};
 use common::token::TokenKey;
 use master::lease::{Event as LedgerEvent, Identity, Loaded, TokenHash, Write};
 use master::replication::join::{first_writes, section_taken_over, taken_over};
+use std::collections::BTreeMap;
 
 /// How long the replacement of a master takes at most between two steps.
 pub(super) const STEP_MAX: i64 = HOUR_MS;
@@ -31,6 +33,12 @@ pub struct Joining {
     token: TokenHash,
     draft: Shelf,
     step: JoinStep,
+}
+
+/// A section's record as both masters hold it.
+fn written(record: SectionRecord) -> Write {
+    let held = record.max_seq;
+    Write::Section(record, held)
 }
 
 impl World {
@@ -66,13 +74,25 @@ impl World {
             let value = SettingValue::Axis(Box::new(Axis { floor: to, granted: to, last: None }));
             Write::Setting(Setting { key, version, value, actor: Actor::new("operator", ""), at: WallMs(BEGIN) })
         });
-        let raised = raised.filter(|_| self.oracle.numbers.axis_end > 0);
+        raised.filter(|_| self.oracle.numbers.axis_end > 0).collect()
+    }
+
+    /// Sections as they are, for stores that are put back, or made anew, while nobody says so: of those nothing could tell a duplicate.
+    pub(super) fn sections_as_they_are(&self, loaded: &Loaded) -> Vec<Write> {
         let overtaken = loaded.section_preps.iter().map(|prep| Write::DropSectionPrep(prep.key.clone()));
-        let sections = self.oracle.sections().into_iter().map(|record| {
-            let held = record.max_seq;
-            Write::Section(record, held)
-        });
-        raised.chain(overtaken).chain(sections).collect()
+        overtaken.chain(self.oracle.sections().into_iter().map(written)).collect()
+    }
+
+    /// What an operator says of sections whose numbers both masters have forgotten: how many to skip in those that either store knows, and
+    /// for the others, of which the manual gives up the name, how far they came.
+    pub(super) fn sections_forgotten(&self, loaded: &Loaded) -> (u64, Vec<Write>) {
+        let (known, proposed) = (loaded.sections.iter().map(|(record, _)| record), loaded.section_preps.iter());
+        let known: BTreeMap<_, _> = proposed.chain(known).map(|record| (record.key.clone(), record.max_seq)).collect();
+        let all = self.oracle.sections();
+        let behind = |record: &SectionRecord| Some(record.max_seq.saturating_sub(*known.get(&record.key)?));
+        let skip = all.iter().filter_map(behind).max().unwrap_or_default();
+        let unknown = all.into_iter().filter(|record| !known.contains_key(&record.key));
+        (skip, unknown.map(written).collect())
     }
 
     /// The masters of a new cluster.

@@ -77,14 +77,19 @@ impl World {
         // By the operator's word the two have forgotten grants: their generations come again, after the floor.
         self.oracle.forgotten = true;
         self.excuse_order(STEP_MAX);
+        let skips =
+            self.current.map(|m| self.masters[m].loaded().map_or(0, |loaded| self.sections_forgotten(&loaded).0));
+        let skip = skips[0].max(skips[1]);
         for m in self.current {
             self.tell(|| format!("--after-revert on master {m}"));
             self.masters[m].restored = false;
             let ignored = self.mutations.has(Mutation::FloorIgnored);
-            let raised = self.masters[m].loaded().map(|loaded| self.above_all_given(&loaded)).unwrap_or_default();
+            let Some(loaded) = self.masters[m].loaded() else { continue };
+            let mut raised = self.above_all_given(&loaded);
+            raised.extend(self.sections_forgotten(&loaded).1);
             self.mend(m, 1, |loaded| {
                 let floor = floor_of(&loaded.identity.parameters, now.max(loaded.observed.clock_high), None);
-                let mut writes = after_revert(loaded, floor, 0, operator(), now);
+                let mut writes = after_revert(loaded, floor, skip, operator(), now);
                 writes.extend(raised);
                 if ignored {
                     writes.push(Write::Caution(Caution::default()));
@@ -170,8 +175,8 @@ impl World {
             let mut store = Shelf::format(identity.clone());
             store.commit([Write::Caution(Caution { floor: Some(floor), ..Caution::default() })], 0);
             store.commit(self.names(), 0);
-            let raised = self.above_all_given(&store.load());
-            store.commit(raised, 0);
+            let loaded = store.load();
+            store.commit(self.above_all_given(&loaded).into_iter().chain(self.sections_as_they_are(&loaded)), 0);
             self.masters.push(Master::new(identity.master, Some(store)));
             self.current[slot(identity.master)] = self.masters.len() - 1;
             self.after(STEP_MAX, Event::StartMaster(self.masters.len() - 1));
@@ -215,6 +220,7 @@ impl World {
         if let Some(writes) = remedy(&loaded) {
             // What a program of ours has written, the next one finds as it was left.
             store.settle_lineage();
+            self.oracle.sections_recorded(&writes);
             store.commit(writes, loaded.lsn + changes);
         }
         let pause = self.outage(STEP_MAX);
