@@ -91,6 +91,14 @@ pub enum Refusal {
         /// The master's.
         there: ClusterId,
     },
+    /// A call from another cluster, to whose caller an old address led here.
+    #[error("the call is from cluster {there}, and this agent belongs to cluster {here}: its keys have other numbers")]
+    CallOfAnotherCluster {
+        /// This agent's.
+        here: ClusterId,
+        /// The caller's.
+        there: ClusterId,
+    },
     /// The masters could not do their part.
     #[error("the masters have not done their part, ask again: {0}")]
     MastersUnavailable(String),
@@ -246,7 +254,7 @@ impl Refusal {
             Self::UnknownGenerator { .. } | Self::UnknownName { .. } => MintCode::UnknownGenerator,
             Self::GeneratorExists { .. } => MintCode::GeneratorExists,
             Self::GeneratorConflict { .. } => MintCode::GeneratorConflict,
-            Self::WrongCluster { .. } => MintCode::WrongCluster,
+            Self::WrongCluster { .. } | Self::CallOfAnotherCluster { .. } => MintCode::WrongCluster,
             Self::GeneratorRetired { .. } => MintCode::UnknownGenerator,
             Self::NotRegistered { code, .. } => *code,
             Self::TooManyNames { .. } => MintCode::QuotaExceeded,

@@ -42,7 +42,8 @@ impl Rpc {
                 line.uniq_string(soon, name, *n, biz, custom).await.map(|r| r.map(Answer::Strings))
             }
             Question::Keys { name, keys, g } => {
-                let call = SequenceCall { name: name.as_str().to_owned(), g: Some(*g), passing: Passing::On };
+                let call =
+                    SequenceCall { name: name.as_str().to_owned(), g: Some(*g), passing: Passing::On, cluster: None };
                 let one = |said: Result<KeyReply, MintFailure>| {
                     said.map(|KeyReply { outcome, routes }| Answer::Keys(vec![outcome], routes))
                 };

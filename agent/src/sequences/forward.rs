@@ -63,8 +63,12 @@ impl Sequences {
         let mut all = KeysReply { outcomes: Vec::with_capacity(asked_for), routes: Vec::new() };
         for keys in keys.chunks(KEYS_PER_CALL_MAX) {
             // Routes are wanted: of keys that it does not serve.
-            let call =
-                SequenceCall { name: name.name().to_string(), g: Some(Generation(u64::MAX)), passing: Passing::Back };
+            let call = SequenceCall {
+                name: name.name().to_string(),
+                g: Some(Generation(u64::MAX)),
+                passing: Passing::Back,
+                cluster: self.minter.membership().cluster,
+            };
             let until = transport::deadline_in(end.saturating_duration_since(Instant::now()));
             let asked = async {
                 match keys {

@@ -2,6 +2,7 @@
 
 use crate::lease::Generation;
 use crate::namespace::Namespace;
+use crate::parameters::ClusterId;
 use crate::sequence::{Route, Section, Slot};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -49,6 +50,9 @@ pub struct SequenceCall {
     pub g: Option<Generation>,
     /// What an agent that does not serve a key is to do.
     pub passing: Passing,
+    /// The caller's cluster. An agent of another one, to which an old address leads by now, refuses (`wrong_cluster`): its keys are others.
+    /// `None`: the caller does not know it.
+    pub cluster: Option<ClusterId>,
 }
 
 /// How many numbers one call may ask for at most, whatever an agent's `--batch-max` is.

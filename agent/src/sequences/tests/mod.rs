@@ -8,11 +8,12 @@ use super::*;
 use crate::minter::kit::Kit;
 use crate::rpc::Server;
 use crate::sequence::Kept;
+use common::calendar::UtcOffset;
 use common::kind::Kind;
 use common::lease::Generation;
 use common::namespace::Definition;
-use common::parameters::SessionId;
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing, SequenceCall};
+use common::parameters::{ClusterId, ClusterParameters, SessionId};
+use common::rpc::mint::{KeyAsked, KeyOutcome, KeyReply, MintCode, Passing, SequenceCall};
 use common::rpc::ranges::{KeepRequest, Unserved};
 use common::sequence::{Section, Slot};
 use masters::Masters;
@@ -147,11 +148,28 @@ async fn what_another_agent_passes_on_is_bounded_by_what_any_may_admit() {
     let masters = masters(3_000);
     let agent = agent(&masters).await;
     let narrow = Server::new(Arc::clone(&agent.minter), 10).with_sequences(Arc::clone(&agent.sequences));
-    let call = |passing| SequenceCall { name: "orders".to_owned(), g: None, passing };
+    let call = |passing| SequenceCall { name: "orders".to_owned(), g: None, passing, cluster: None };
     assert!(narrow.next_of(&call(Passing::On), Slot(7), 11).await.is_err());
     let passed_on = narrow.next_of(&call(Passing::Back), Slot(7), 11).await;
     assert!(passed_on.is_ok(), "{passed_on:?}");
     assert!(narrow.next_of(&call(Passing::Back), Slot(7), 1_000_001).await.is_err());
+}
+
+/// An agent of another cluster may be at an address where once was one of ours: its numbers are not ours.
+#[tokio::test]
+async fn an_agent_gives_nothing_to_callers_of_another_cluster() {
+    let masters = masters(3_000);
+    let agent = agent(&masters).await;
+    let parameters = ClusterParameters::new(7, UtcOffset::default(), 65_535).unwrap();
+    agent.minter.join(ClusterId(1), parameters).unwrap();
+    let server = Server::new(Arc::clone(&agent.minter), 10).with_sequences(Arc::clone(&agent.sequences));
+    let call = |cluster| SequenceCall { name: "orders".to_owned(), g: None, passing: Passing::Back, cluster };
+    let given = |number| KeyReply { outcome: KeyOutcome::Given(number), routes: Vec::new() };
+    assert_eq!(server.next_of(&call(None), Slot(7), 1).await.unwrap(), given(1));
+    assert_eq!(server.next_of(&call(Some(ClusterId(1))), Slot(7), 1).await.unwrap(), given(2));
+    let refused = server.next_of(&call(Some(ClusterId(2))), Slot(7), 1).await.unwrap_err();
+    assert_eq!(refused.code(), MintCode::WrongCluster, "{refused}");
+    assert_eq!(agent.next(7).await, Ok(3), "nothing was given");
 }
 
 /// A master that lists the same again and again is asked no more often than another one.
