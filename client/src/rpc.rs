@@ -2,7 +2,9 @@
 
 use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
-use common::rpc::mint::{KeyAsked, KeyReply, KeysReply, MintFailure, MintServiceClient, Passing, SequenceCall};
+use common::rpc::mint::{
+    KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, MintFailure, MintServiceClient, Passing, SequenceCall,
+};
 use common::rpc::transport::{connect, deadline_in};
 use std::time::Duration;
 use tarpc::client::RpcError;
@@ -64,7 +66,7 @@ impl Rpc {
             }
         };
         match said {
-            Ok(Ok(answer)) => Ok(answer),
+            Ok(Ok(answer)) => or_elsewhere(answer),
             Ok(Err(MintFailure { code, detail, retry_after_s })) => {
                 let retry_after = (retry_after_s > 0).then(|| Duration::from_secs(retry_after_s.into()));
                 Err(refused(code, detail, retry_after))
@@ -88,5 +90,37 @@ impl Rpc {
         let made = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
         *line = Some(made.clone());
         Ok(made)
+    }
+}
+
+/// An agent that gave no key a number did what one does that refuses the call over HTTP: others are asked. Only what is used up is used up
+/// everywhere.
+fn or_elsewhere(answer: Answer) -> Result<Answer, Failure> {
+    let refused_for_now = |outcome: &KeyOutcome| match outcome {
+        KeyOutcome::Refused(MintCode::SerialExhausted) | KeyOutcome::Given(_) => None,
+        KeyOutcome::Refused(code) => Some(*code),
+    };
+    if let Answer::Keys(outcomes, _) = &answer
+        && let Some(code) = outcomes.first().and_then(refused_for_now)
+        && outcomes.iter().all(|outcome| refused_for_now(outcome).is_some())
+    {
+        return Err(refused(code, "this agent gave no number of these keys".to_owned(), None));
+    }
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gives_no_key_anything_is_not_the_last_one_that_is_asked() {
+        use KeyOutcome::{Given, Refused};
+        let said = |outcomes: &[KeyOutcome]| or_elsewhere(Answer::Keys(outcomes.to_vec(), Vec::new()));
+        let pending = Refused(MintCode::SegmentPending);
+        assert!(matches!(said(&[pending, Refused(MintCode::Overloaded)]), Err(Failure::Here(_))));
+        assert!(said(&[pending, Given(7)]).is_ok(), "what was given is not thrown away");
+        assert!(said(&[Refused(MintCode::SerialExhausted)]).is_ok(), "nobody has more");
+        assert!(said(&[]).is_ok());
     }
 }

@@ -10,7 +10,7 @@ use common::rpc::mint::{
 };
 use common::rpc::transport;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tarpc::client::RpcError;
 use tokio::sync::Semaphore;
@@ -20,17 +20,37 @@ use tokio::time::Instant;
 const AGENTS_MAX: usize = 256;
 /// Calls that are passed on at once; one more is refused.
 const FORWARDING_MAX: usize = 1_024;
+/// How many of them to one agent: one that does not answer takes the places of no other.
+const SHARE: usize = FORWARDING_MAX / 4;
 /// How long another agent may take at most.
 const PATIENCE_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Forwards {
     lines: Mutex<BTreeMap<String, MintServiceClient>>,
     room: Semaphore,
+    /// By the agent's address.
+    shares: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
 impl Default for Forwards {
     fn default() -> Self {
-        Self { lines: Mutex::default(), room: Semaphore::new(FORWARDING_MAX) }
+        Self { lines: Mutex::default(), room: Semaphore::new(FORWARDING_MAX), shares: Mutex::default() }
+    }
+}
+
+impl Forwards {
+    fn share(&self, address: &str) -> Arc<Semaphore> {
+        let mut shares = lock(&self.shares);
+        if let Some(share) = shares.get(address) {
+            return Arc::clone(share);
+        }
+        if shares.len() >= AGENTS_MAX {
+            // Those in use are with calls that are under way.
+            shares.retain(|_, share| Arc::strong_count(share) > 1);
+        }
+        let share = Arc::new(Semaphore::new(SHARE));
+        shares.insert(address.to_owned(), Arc::clone(&share));
+        share
     }
 }
 
@@ -54,6 +74,8 @@ impl Sequences {
         keys: Vec<KeyAsked>,
         patience: Duration,
     ) -> Result<KeysReply, NotPassed> {
+        let share = self.forwards.share(address);
+        let _share = share.try_acquire().map_err(|_| NotPassed::Full)?;
         let _place = self.forwards.room.try_acquire().map_err(|_| NotPassed::Full)?;
         let end = Instant::now() + patience.min(PATIENCE_MAX);
         let line = tokio::time::timeout_at(end, self.line(address)).await;

@@ -172,6 +172,35 @@ async fn an_agent_gives_nothing_to_callers_of_another_cluster() {
     assert_eq!(agent.next(7).await, Ok(3), "nothing was given");
 }
 
+/// It takes calls and answers none, as a process that stands still does.
+#[tokio::test]
+async fn an_agent_that_hangs_takes_no_place_of_calls_to_others() {
+    let masters = masters(3_000);
+    let agent = agent(&masters).await;
+    assert_eq!(agent.next(7).await, Ok(1));
+    let hangs = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = hangs.local_addr().unwrap().to_string();
+    let pass_on = |address: String| {
+        let sequences = Arc::clone(&agent.sequences);
+        tokio::spawn(async move {
+            let name = sequences.name("orders").await.unwrap();
+            let keys = vec![KeyAsked { slot: Slot(7), n: 1 }];
+            sequences.pass_on(&address, &name, keys, Duration::from_secs(20)).await
+        })
+    };
+    let calls: Vec<_> = (0..1_100).map(|_| pass_on(address.clone())).collect();
+    let refused = async || {
+        let ended = || calls.iter().filter(|call| call.is_finished()).count();
+        while ended() < 1_100 - 256 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        ended()
+    };
+    assert_eq!(tokio::time::timeout(Duration::from_secs(10), refused()).await, Ok(1_100 - 256));
+    let passed = pass_on(agent.sequences.settings.address.rpc.clone()).await.unwrap();
+    assert_eq!(passed.unwrap().outcomes, [KeyOutcome::Given(2)]);
+}
+
 /// A master that lists the same again and again is asked no more often than another one.
 #[tokio::test]
 async fn pages_that_lead_nowhere_are_not_asked_for() {
