@@ -57,7 +57,7 @@ impl Server {
 
     pub(super) async fn keyed(&self, call: &SequenceCall, keys: &[KeyAsked]) -> Result<Answer, Refusal> {
         let sequences = self.sequences.as_ref().ok_or_else(|| none(&call.name))?;
-        if let (Some(there), Some(here)) = (call.cluster, self.minter.membership().cluster)
+        if let (Some(there), Some(here)) = (call.cluster.as_deref().copied(), self.minter.membership().cluster)
             && there != here
         {
             return Err(Refusal::CallOfAnotherCluster { here, there });

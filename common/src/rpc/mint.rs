@@ -51,8 +51,8 @@ pub struct SequenceCall {
     /// What an agent that does not serve a key is to do.
     pub passing: Passing,
     /// The caller's cluster. An agent of another one, to which an old address leads by now, refuses (`wrong_cluster`): its keys are others.
-    /// `None`: the caller does not know it.
-    pub cluster: Option<ClusterId>,
+    /// `None`: the caller does not know it. Boxed, as every call of the service has room for the longest.
+    pub cluster: Option<Box<ClusterId>>,
 }
 
 /// How many numbers one call may ask for at most, whatever an agent's `--batch-max` is.

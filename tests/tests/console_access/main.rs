@@ -304,6 +304,8 @@ async fn operators_act_at_either_master_and_not_while_one_is_away() {
     }
     let allowed = one.ask("POST", "/api/whitelist", &json!({"range": "10.1.2.3/8"})).await;
     assert!(allowed.status == 200 && allowed.body.contains("10.0.0.0/8"), "{allowed:?}");
+    let heard = || async { two.get("/api/whitelist").await.body.contains("10.0.0.0/8").then_some(()) };
+    until("the other master, which may be a moment behind, has the network", heard).await.unwrap();
     let without = two.ask("DELETE", "/api/whitelist?range=10.0.0.0/8", &Value::Null).await;
     assert!(without.status == 200 && !without.body.contains("10.0.0.0/8"), "{without:?}");
     assert_eq!(two.ask("DELETE", "/api/whitelist", &json!({"range": "10.0.0.0/8"})).await.code(), "not_found");

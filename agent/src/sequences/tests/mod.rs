@@ -163,7 +163,10 @@ async fn an_agent_gives_nothing_to_callers_of_another_cluster() {
     let parameters = ClusterParameters::new(7, UtcOffset::default(), 65_535).unwrap();
     agent.minter.join(ClusterId(1), parameters).unwrap();
     let server = Server::new(Arc::clone(&agent.minter), 10).with_sequences(Arc::clone(&agent.sequences));
-    let call = |cluster| SequenceCall { name: "orders".to_owned(), g: None, passing: Passing::Back, cluster };
+    let call = |cluster: Option<ClusterId>| {
+        let cluster = cluster.map(Box::new);
+        SequenceCall { name: "orders".to_owned(), g: None, passing: Passing::Back, cluster }
+    };
     let given = |number| KeyReply { outcome: KeyOutcome::Given(number), routes: Vec::new() };
     assert_eq!(server.next_of(&call(None), Slot(7), 1).await.unwrap(), given(1));
     assert_eq!(server.next_of(&call(Some(ClusterId(1))), Slot(7), 1).await.unwrap(), given(2));
