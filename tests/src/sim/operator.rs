@@ -66,13 +66,17 @@ impl World {
     /// After both masters have forgotten: their operator raises axes above all that was ever given, as the manual says.
     pub(super) fn above_all_given(&self, loaded: &Loaded) -> Vec<Write> {
         let axes = self.swarm.ranges.names.iter().filter(|namespace| namespace.segments().is_some());
-        let raised = axes.map(|namespace| {
+        let raised = axes.flat_map(|namespace| {
             let (key, to) = (SettingKey::Axis(namespace.name().clone()), self.oracle.numbers.axis_end);
             let known = loaded.settings.iter().find(|setting| setting.key == key).map_or(0, |setting| setting.version);
             // Both masters are told the same, whatever each of them knows.
             let version = known.max(self.oracle.numbers.axis_end) + 1;
             let value = SettingValue::Axis(Box::new(Axis { floor: to, granted: to, last: None }));
-            Write::Setting(Setting { key, version, value, actor: Actor::new("operator", ""), at: WallMs(BEGIN) })
+            let overtaken = Write::DropSettingPrep(key.clone());
+            [
+                overtaken,
+                Write::Setting(Setting { key, version, value, actor: Actor::new("operator", ""), at: WallMs(BEGIN) }),
+            ]
         });
         raised.filter(|_| self.oracle.numbers.axis_end > 0).collect()
     }
