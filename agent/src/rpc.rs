@@ -40,6 +40,8 @@ const U128_LEN_MAX: usize = 17;
 const TEXT_HEAD_LEN_MAX: usize = 9;
 /// Bytes of the longest number in text.
 const ENCODED_LEN_MAX: usize = encoding::LEN_MAX as usize;
+/// What an allocation takes beside what was asked for, in bytes, at most: most allocators round up by less.
+const ALLOCATION_SLACK: usize = 16;
 /// What a string takes at most until it is sent, in bytes: in memory and in the frame,
 const TEXT_WEIGHT: usize = 512;
 /// and all strings of an answer, which are shorter the more there are.
@@ -94,7 +96,9 @@ impl Server {
             let server = Self { from: Some(from.ip()), ..self.clone() };
             async move {
                 let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);
-                let weigh = move |request: &_| weight(request, batch_max);
+                // One of this connection: each call takes part in it.
+                let minter = Arc::new(Arc::clone(&server.minter));
+                let weigh = move |request: &_| weight(request, &minter, batch_max);
                 common::serve_connection!(io, &place, &bounds, server.serve(), weigh);
             }
         };
@@ -209,8 +213,18 @@ fn failure(refusal: &Refusal, clock: Clock) -> MintFailure {
     MintFailure { code: refusal.code(), detail: refusal.to_string(), retry_after_s }
 }
 
+/// What a text of that name takes at most until it is sent, in bytes: in memory and in the frame. A name that is not known here yet may
+/// turn out to have the longest texts.
+fn text_weight(minter: &Arc<Minter>, kind: Option<Kind>, name: &str) -> usize {
+    let name = if name.is_empty() { GeneratorName::DEFAULT } else { name };
+    let Some(Ok(source)) = kind.map(|kind| minter.source(kind, name)) else { return TEXT_WEIGHT };
+    let template = source.namespace().and_then(Namespace::template);
+    let len = text_len_max(source, template.map_or(ENCODED_LEN_MAX, |template| template.len()));
+    2 * len + size_of::<String>() + TEXT_HEAD_LEN_MAX + ALLOCATION_SLACK
+}
+
 /// What the answer to a request takes at most until it is sent, in bytes.
-fn weight(request: &MintServiceRequest, batch_max: u32) -> usize {
+fn weight(request: &MintServiceRequest, minter: &Arc<Minter>, batch_max: u32) -> usize {
     // More than that is refused.
     let ids = |n: u32| if n <= batch_max { n as usize } else { 0 };
     match request {
@@ -219,8 +233,11 @@ fn weight(request: &MintServiceRequest, batch_max: u32) -> usize {
         }
         MintServiceRequest::Uniq96 { n } => ids(*n) * (size_of::<u128>() + U128_LEN_MAX),
         MintServiceRequest::Layout { n, .. } => ids(*n) * (size_of::<u128>() + U128_LEN_MAX),
-        MintServiceRequest::UniqString { n, .. } | MintServiceRequest::Ids { n, .. } => {
-            (ids(*n) * TEXT_WEIGHT).min(TEXTS_WEIGHT_MAX)
+        MintServiceRequest::UniqString { n, name, .. } => {
+            (ids(*n) * text_weight(minter, Some(Kind::String), name)).min(TEXTS_WEIGHT_MAX)
+        }
+        MintServiceRequest::Ids { n, name, .. } => {
+            (ids(*n) * text_weight(minter, minter.kind_of(name), name)).min(TEXTS_WEIGHT_MAX)
         }
         MintServiceRequest::SequenceMany { keys, .. } => sequences::weight(keys.len()),
         MintServiceRequest::SequenceRoutes { .. } => sequences::ROUTES_WEIGHT,

@@ -57,11 +57,7 @@ impl Server {
 
     pub(super) async fn keyed(&self, call: &SequenceCall, keys: &[KeyAsked]) -> Result<Answer, Refusal> {
         let sequences = self.sequences.as_ref().ok_or_else(|| none(&call.name))?;
-        if let (Some(there), Some(here)) = (call.cluster.as_deref().copied(), self.minter.membership().cluster)
-            && there != here
-        {
-            return Err(Refusal::CallOfAnotherCluster { here, there });
-        }
+        sequences.same_cluster(call.cluster.as_deref().copied())?;
         let name = sequences.name(&call.name).await?;
         let said = Call { g: call.g, passing: call.passing };
         if let [key] = keys

@@ -6,6 +6,7 @@ use crate::rpc::Rpc;
 use crate::settings::{Address, Settings, SettingsError};
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
+use common::parameters::ClusterId;
 use common::rpc::mint::{KeyAsked, KeyOutcome, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -47,6 +48,8 @@ pub(crate) enum Question {
         name: GeneratorName,
         keys: Vec<KeyAsked>,
         g: Generation,
+        /// Whose agents told the caller its routes.
+        cluster: Option<ClusterId>,
     },
     Routes {
         name: GeneratorName,

@@ -4,6 +4,7 @@ use crate::agents::{Answer, Question, Timeouts};
 use crate::error::{Cause, Failure, refused};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
+use common::parameters::ClusterIdError;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
@@ -60,6 +61,8 @@ impl From<Routed> for Route {
 
 #[derive(Deserialize)]
 struct Routes {
+    #[serde(default)]
+    cluster: Option<String>,
     keys_per_section: u32,
     routes: Vec<Routed>,
     next: Option<u32>,
@@ -123,12 +126,17 @@ impl Http {
                     serde_json::from_slice(&self.mint(&path, JSON).await?).map_err(|e| nonsense(e.to_string()))?;
                 Ok(Answer::Strings(ids.ids))
             }
-            Question::Keys { name, keys, g } => self.keys(name, keys, *g).await,
+            Question::Keys { name, keys, g, cluster } => {
+                let cluster = cluster.map(|cluster| format!("&cluster={cluster}")).unwrap_or_default();
+                self.keys(name, keys, &format!("g={}{cluster}", g.0)).await
+            }
             Question::Routes { name, from } => {
                 let request = self.client.get(format!("{}/sequences/{name}/routes?from={}", self.base, from.0));
                 let bytes = body(self.send(request).await?, ANSWER_LEN_MAX).await?;
                 let said: Routes = serde_json::from_slice(&bytes).map_err(|e| nonsense(e.to_string()))?;
+                let cluster = said.cluster.map(|cluster| cluster.parse()).transpose();
                 Ok(Answer::Routes(SequenceRoutes {
+                    cluster: cluster.map_err(|e: ClusterIdError| nonsense(e.to_string()))?,
                     keys_per_section: said.keys_per_section,
                     routes: said.routes.into_iter().map(Route::from).collect(),
                     next: said.next.map(Section),
@@ -144,16 +152,16 @@ impl Http {
         }
     }
 
-    /// Numbers of keys. The number of a slot is a key of that slot, so keys need not be sent as they were written.
-    async fn keys(&self, name: &GeneratorName, keys: &[KeyAsked], g: Generation) -> Result<Answer, Failure> {
+    /// Numbers of keys, with what the query says of the routes by which the agent was chosen. The number of a slot is a key of that slot, so keys need not be sent as they were written.
+    async fn keys(&self, name: &GeneratorName, keys: &[KeyAsked], by: &str) -> Result<Answer, Failure> {
         let base = format!("{}/sequence/{name}", self.base);
         let request = match keys {
-            [KeyAsked { slot, n: 0 }] => self.client.get(format!("{base}/{}/current?g={}", slot.0, g.0)),
-            [KeyAsked { slot, n }] => self.client.post(format!("{base}/{}?n={n}&g={}", slot.0, g.0)),
+            [KeyAsked { slot, n: 0 }] => self.client.get(format!("{base}/{}/current?{by}", slot.0)),
+            [KeyAsked { slot, n }] => self.client.post(format!("{base}/{}?n={n}&{by}", slot.0)),
             keys => {
                 let lines: String =
                     keys.iter().map(|key| format!("{{\"key\":{},\"n\":{}}}\n", key.slot.0, key.n)).collect();
-                self.client.post(format!("{base}?g={}", g.0)).header(CONTENT_TYPE, "text/plain").body(lines)
+                self.client.post(format!("{base}?{by}")).header(CONTENT_TYPE, "text/plain").body(lines)
             }
         };
         let said = match self.send(request.header(ACCEPT, JSON)).await {

@@ -43,9 +43,9 @@ impl Rpc {
                 let (name, biz, custom) = (name.as_str().to_owned(), biz.clone(), custom.clone());
                 line.uniq_string(soon, name, *n, biz, custom).await.map(|r| r.map(Answer::Strings))
             }
-            Question::Keys { name, keys, g } => {
-                let call =
-                    SequenceCall { name: name.as_str().to_owned(), g: Some(*g), passing: Passing::On, cluster: None };
+            Question::Keys { name, keys, g, cluster } => {
+                let (name, cluster) = (name.as_str().to_owned(), cluster.map(Box::new));
+                let call = SequenceCall { name, g: Some(*g), passing: Passing::On, cluster };
                 let one = |said: Result<KeyReply, MintFailure>| {
                     said.map(|KeyReply { outcome, routes }| Answer::Keys(vec![outcome], routes))
                 };

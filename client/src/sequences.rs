@@ -8,10 +8,11 @@ use crate::error::{Cause, Error, Failure};
 use crate::settings::Address;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
+use common::parameters::ClusterId;
 use common::rpc::mint::{KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
 use common::sequence::{Route, RouteTable, Section, ServedAt, Slot};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Names whose routes are kept; for one more all are asked for anew.
@@ -35,6 +36,8 @@ struct Known {
 pub(crate) struct Sequences {
     names: Mutex<BTreeMap<GeneratorName, Known>>,
     lines: Mutex<BTreeMap<Address, Arc<Line>>>,
+    /// Whose agents say the routes: the first that said any. Numbers of the same keys in another cluster are others.
+    cluster: OnceLock<ClusterId>,
 }
 
 /// Where a key is asked for.
@@ -129,8 +132,9 @@ impl Sequences {
         keys: Vec<KeyAsked>,
     ) -> Result<Vec<KeyOutcome>, Error> {
         let mut cause = None;
+        let cluster = self.cluster.get().copied();
         if let Some((address, g)) = owner {
-            let question = Question::Keys { name: name.clone(), keys: keys.clone(), g };
+            let question = Question::Keys { name: name.clone(), keys: keys.clone(), g, cluster };
             let line = self.line(agents, &address);
             match agents.ask_line(&line, &question).await {
                 Ok(Answer::Keys(outcomes, routes)) if outcomes.len() == keys.len() => {
@@ -148,7 +152,7 @@ impl Sequences {
             Answer::Keys(outcomes, routes) if outcomes.len() == wanted => Some((outcomes, routes)),
             _ => None,
         };
-        let question = Question::Keys { name: name.clone(), keys, g: Generation(0) };
+        let question = Question::Keys { name: name.clone(), keys, g: Generation(0), cluster };
         match agents.ask(question, take).await {
             Ok((outcomes, routes)) => {
                 self.learn(name, &routes);
@@ -183,7 +187,10 @@ impl Sequences {
                 _ => None,
             };
             let asked = agents.ask(Question::Routes { name: name.clone(), from: first }, take).await;
-            let Ok(SequenceRoutes { keys_per_section, routes, next }) = asked else { return };
+            let Ok(SequenceRoutes { cluster, keys_per_section, routes, next }) = asked else { return };
+            if cluster.is_some_and(|theirs| *self.cluster.get_or_init(|| theirs) != theirs) {
+                return;
+            }
             if let Some(known) = lock(&self.names).get_mut(name) {
                 known.keys_per_section = Some(keys_per_section).filter(|keys| *keys > 0);
             }

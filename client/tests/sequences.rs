@@ -27,6 +27,8 @@ struct World {
     down: Option<usize>,
     ended: Option<u32>,
     tells_all: bool,
+    /// The cluster of each agent, if it tells it.
+    clusters: BTreeMap<usize, String>,
     /// How long a call waits, as while a section moves.
     moving: Duration,
 }
@@ -43,9 +45,14 @@ impl World {
 }
 
 impl Agent {
-    fn take(&self, keys: &[(u32, u32)], g: u64) -> Response {
+    fn take(&self, keys: &[(u32, u32)], query: &BTreeMap<String, String>) -> Response {
         let mut world = self.1.lock().unwrap();
         world.asked[self.0].extend(keys.iter().map(|(slot, _)| *slot));
+        let g = query["g"].parse().unwrap();
+        if world.clusters.get(&self.0).is_some_and(|here| query.get("cluster").is_some_and(|there| there != here)) {
+            let problem = json!({ "code": "wrong_cluster", "detail": "" });
+            return (StatusCode::SERVICE_UNAVAILABLE, Json(problem)).into_response();
+        }
         if world.down == Some(self.0) {
             return StatusCode::BAD_GATEWAY.into_response();
         }
@@ -81,25 +88,26 @@ impl Agent {
 async fn one(
     State(agent): State<Agent>,
     Path((_, slot)): Path<(String, u32)>,
-    Query(query): Query<BTreeMap<String, u64>>,
+    Query(query): Query<BTreeMap<String, String>>,
 ) -> Response {
     let moving = agent.1.lock().unwrap().moving;
     tokio::time::sleep(moving).await;
-    agent.take(&[(slot, u32::try_from(query["n"]).unwrap())], query["g"])
+    agent.take(&[(slot, query["n"].parse().unwrap())], &query)
 }
 
-async fn many(State(agent): State<Agent>, Query(query): Query<BTreeMap<String, u64>>, body: String) -> Response {
+async fn many(State(agent): State<Agent>, Query(query): Query<BTreeMap<String, String>>, body: String) -> Response {
     let lines = body.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let small = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
     let keys: Vec<_> = lines.map(|line| (small(&line["key"]), small(&line["n"]))).collect();
-    agent.take(&keys, query["g"])
+    agent.take(&keys, &query)
 }
 
 async fn routes(State(agent): State<Agent>) -> Json<Value> {
     let world = agent.1.lock().unwrap();
     let all: Vec<Value> = world.owners.keys().filter_map(|section| world.route(*section)).collect();
     let told = if world.tells_all { all } else { Vec::new() };
-    Json(json!({ "keys_per_section": KEYS_PER_SECTION, "routes": told, "next": null }))
+    let cluster = world.clusters.get(&agent.0);
+    Json(json!({ "cluster": cluster, "keys_per_section": KEYS_PER_SECTION, "routes": told, "next": null }))
 }
 
 /// Three agents, of which the client is told the first two.
@@ -183,6 +191,36 @@ async fn a_batch_is_split_by_agents_and_put_together_in_order() {
     for (nth, slots) in asked(&world).into_iter().enumerate() {
         assert!(slots.len() == 100 && slots.iter().all(|slot| slot / KEYS_PER_SECTION % 3 == nth as u32), "{nth}");
     }
+}
+
+/// The address of an agent that is gone may be another cluster's by now, in which the same keys have other numbers.
+#[tokio::test]
+async fn an_old_route_into_another_cluster_gives_no_number() {
+    let (client, world) = world().await;
+    let ours = "0123456789abcdef0123456789abcdef";
+    {
+        let mut world = world.lock().unwrap();
+        (world.tells_all, world.owners) = (true, BTreeMap::from([(0, (2, 5))]));
+        world.clusters = (0..3).map(|agent| (agent, ours.to_owned())).collect();
+    }
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 1);
+    assert_eq!(asked(&world), [vec![], vec![], vec![7]]);
+    {
+        let mut world = world.lock().unwrap();
+        world.clusters.insert(2, "f".repeat(32));
+        world.owners.insert(0, (1, 6));
+    }
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 2);
+    let asked_of = asked(&world);
+    assert_eq!(
+        (&asked_of[0], &asked_of[2]),
+        (&vec![7], &vec![7]),
+        "the other cluster's refuses, and another one of ours gives"
+    );
+    // The last ones of ours are gone, too: rather none than another cluster's.
+    world.lock().unwrap().clusters = (0..3).map(|agent| (agent, "f".repeat(32))).collect();
+    let error = client.sequence("orders", Slot(7)).await.unwrap_err();
+    assert!(error.to_string().contains("wrong_cluster"), "{error}");
 }
 
 #[tokio::test]

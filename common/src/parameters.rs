@@ -215,6 +215,22 @@ random_id!(
     EpochId
 );
 
+/// A text that is not a cluster's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a cluster is 32 hexadecimal digits")]
+pub struct ClusterIdError;
+
+impl FromStr for ClusterId {
+    type Err = ClusterIdError;
+    /// As it is displayed: 32 hexadecimal digits.
+    fn from_str(text: &str) -> Result<Self, ClusterIdError> {
+        if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(ClusterIdError);
+        }
+        u128::from_str_radix(text, 16).map(Self).map_err(|_| ClusterIdError)
+    }
+}
+
 impl SessionId {
     /// Of its 32 digits, how many people are shown.
     pub const SHOWN_DIGITS: usize = 12;

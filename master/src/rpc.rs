@@ -45,8 +45,8 @@ const PAGE_WEIGHT: usize = 256 << 10;
 const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 96;
 /// The same of what became of raises.
 const RAISES_WEIGHT: usize = RAISES_MAX * 48;
-/// The same of routes, with addresses of full length.
-const ROUTES_WEIGHT: usize = (ROUTES_MAX + ROUTES_ASKED_MAX) * (2 * ADDRESS_LEN_MAX + 96);
+/// The same of a route, with addresses of full length.
+const ROUTE_WEIGHT: usize = 2 * ADDRESS_LEN_MAX + 96;
 
 /// The descriptors that this port can use.
 pub const DESCRIPTORS: Port = Port { most: LIMITS.connections_max, least: 256 };
@@ -106,7 +106,10 @@ fn weight(request: &LeaseServiceRequest) -> usize {
         | LeaseServiceRequest::FindNamespaces { .. } => PAGE_WEIGHT,
         LeaseServiceRequest::KeepSections { .. } => KEEP_WEIGHT,
         LeaseServiceRequest::RaiseSections { .. } => RAISES_WEIGHT,
-        LeaseServiceRequest::SectionRoutes { .. } => ROUTES_WEIGHT,
+        LeaseServiceRequest::SectionRoutes { request } => {
+            let all = if request.all_from.is_some() { ROUTES_MAX } else { 0 };
+            (all + request.sections.len().min(ROUTES_ASKED_MAX)) * ROUTE_WEIGHT
+        }
         _ => 0,
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 /// Numbers asked for at once.
 const SIZES: &[u32] = &[1, 1, 10, 100, 1_000, 10_000];
@@ -110,13 +111,34 @@ impl Load {
         clients: usize,
         seed: u64,
     ) -> Self {
+        Self::paced(client, agents, names, numbers, clients, seed, Duration::ZERO)
+    }
+
+    /// The same, with one request of a client in `every` at most, for what depends on a use that is steady: clients that ask as fast as
+    /// they can use what the machine has to spare at the moment.
+    pub fn paced(
+        client: &Client,
+        agents: &[SocketAddr],
+        names: &[String],
+        numbers: &Arc<Numbers>,
+        clients: usize,
+        seed: u64,
+        every: Duration,
+    ) -> Self {
         let mut load = Self { stop: Arc::default(), troubles: Arc::default(), tasks: JoinSet::new() };
         for (nth, agent) in agents.iter().flat_map(|agent| std::iter::repeat_n(agent, clients)).enumerate() {
             let mut random = SmallRng::seed_from_u64(seed.wrapping_add(nth as u64));
             let (client, numbers, names, agent) = (client.clone(), Arc::clone(numbers), names.to_vec(), *agent);
             let (stop, troubles) = (Arc::clone(&load.stop), Arc::clone(&load.troubles));
             load.tasks.spawn(async move {
+                let mut ticks = (!every.is_zero()).then(|| tokio::time::interval(every));
+                if let Some(ticks) = &mut ticks {
+                    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                }
                 while !stop.load(Relaxed) {
+                    if let Some(ticks) = &mut ticks {
+                        ticks.tick().await;
+                    }
                     let Some(name) = names.get(random.random_range(0..names.len())) else { return Ok(()) };
                     let n = SIZES.get(random.random_range(0..SIZES.len())).copied().unwrap_or(1);
                     let media = if random.random_bool(0.5) { Media::Text } else { Media::Json };

@@ -163,7 +163,8 @@ async fn numbers_flow_on_for_the_solo_span_with_one_master_away() {
     let names = names(3);
     register(&cluster, &names, r#"{"kind":"segment"}"#).await;
     let numbers = Arc::new(Numbers::default());
-    let load = Load::start(&cluster.client, &addresses(&cluster), &names, &numbers, 1, 7);
+    // What is kept for the solo span follows from the use before, so that has to be steady.
+    let load = Load::paced(&cluster.client, &addresses(&cluster), &names, &numbers, 1, 7, Duration::from_millis(10));
     // Three half-lives of what is known of the use: by then it is known well enough.
     tokio::time::sleep(Duration::from_secs(20)).await;
     let before = load.troubles();

@@ -39,7 +39,8 @@ impl KeyPlan {
         let media = accept.map_or(Some(Media::default()), negotiate)?;
         let query = KeyQuery::of(uri, OF_ONE_KEY, agent.batch_max).ok()?;
         let slot = Slot::of(key).ok()?;
-        let name = agent.sequences.as_ref()?.known(name)?;
+        let sequences = agent.sequences.as_ref().filter(|sequences| sequences.is_of(query.cluster))?;
+        let name = sequences.known(name)?;
         let (form, caller) = (TextForm::default(), CallerParts::default());
         let style = Style { media, form, caller, text_len: 0, encoding: None };
         Some(Self { name, slot, n: query.n.unwrap_or(1), call: query.call, style })

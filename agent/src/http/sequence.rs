@@ -19,6 +19,7 @@ use axum::response::{IntoResponse as _, Response};
 use common::kind::Kind;
 use common::lease::Generation;
 use common::net::budget::Charge;
+use common::parameters::ClusterId;
 use common::rpc::mint::{KeyAsked, MintCode, Passing};
 use common::sequence::{KEY_LEN_MAX, Route, Section, Slot};
 use serde_json::{Value, json};
@@ -41,12 +42,14 @@ const NONE: u64 = 0;
 type Place = Result<Path<(String, String)>, PathRejection>;
 
 /// What a request for numbers of one key may say.
-pub(super) const OF_ONE_KEY: &[&str] = &["n", "g", "forward"];
+pub(super) const OF_ONE_KEY: &[&str] = &["n", "g", "cluster", "forward"];
 
 /// What a request may say beside its keys.
 #[derive(Debug, Default)]
 pub(super) struct KeyQuery {
     pub(super) n: Option<u32>,
+    /// The caller's.
+    pub(super) cluster: Option<ClusterId>,
     from: Option<u32>,
     pub(super) call: Call,
 }
@@ -91,6 +94,12 @@ impl KeyQuery {
                 let g = number().ok_or_else(|| wrong("the g of a route: a whole number".to_owned()))?;
                 self.call.g = Some(Generation(g));
             }
+            "cluster" => {
+                let cluster = value
+                    .parse()
+                    .map_err(|_| wrong("the cluster of an answer with routes: 32 hexadecimal digits".to_owned()))?;
+                self.cluster = Some(cluster);
+            }
             "from" => self.from = Some(small().ok_or_else(|| wrong("the number of a section".to_owned()))?),
             _ => {
                 self.call.passing = match value {
@@ -112,6 +121,7 @@ impl KeyQuery {
         ("key" = String, Path, description = "1 to 128 bytes of text; a whole number below 2^32 has a counter of its own"),
         ("n" = Option<u32>, Query, description = "How many consecutive numbers; 1 unless it is said", minimum = 1, maximum = 1_000_000),
         ("g" = Option<u64>, Query, description = "The g of the route by which this agent was chosen, 0 without one: a newer route is added to the answer"),
+        ("cluster" = Option<String>, Query, description = "The `cluster` of the answer with the routes: an agent of another one, to which the address leads by now, refuses"),
         ("forward" = Option<String>, Query, description = "`no`: if another agent serves the key, say which (421) and do not pass the call on")
     ),
     responses(
@@ -134,6 +144,7 @@ pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: 
         ("name" = String, Path, description = "The generator"),
         ("key" = String, Path, description = "The key"),
         ("g" = Option<u64>, Query, description = "As for numbers"),
+        ("cluster" = Option<String>, Query, description = "As for numbers"),
         ("forward" = Option<String>, Query, description = "As for numbers")
     ),
     responses(
@@ -145,7 +156,7 @@ pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: 
     )
 )]
 pub(super) async fn current(State(agent): State<Arc<Agent>>, place: Place, request: Request) -> Response {
-    agent.one_told(place, request, &["g", "forward"], 0).await
+    agent.one_told(place, request, &["g", "cluster", "forward"], 0).await
 }
 
 /// Numbers of many keys at once.
@@ -154,6 +165,7 @@ pub(super) async fn current(State(agent): State<Arc<Agent>>, place: Place, reque
     params(
         ("name" = String, Path, description = "The generator"),
         ("g" = Option<u64>, Query, description = "The highest g of the routes by which this agent was chosen, 0 without one"),
+        ("cluster" = Option<String>, Query, description = "As for one key"),
         ("forward" = Option<String>, Query, description = "As for one key")
     ),
     request_body(content = String, content_type = "text/plain", description = "Up to 10,000 keys: a key a line, or `{\"key\":..,\"n\":..}` a line; as application/octet-stream numbers of 8 bytes, big-endian"),
@@ -201,6 +213,7 @@ pub(super) async fn routes(
     let said = sequences.routes(&name, Section(query.from.unwrap_or(0))).await.map_err(|e| agent.refused(&e))?;
     let document = json!({
         "name": name,
+        "cluster": said.cluster.map(|cluster| cluster.to_string()),
         "keys_per_section": said.keys_per_section,
         "routes": said.routes.iter().map(shown).collect::<Vec<_>>(),
         "next": said.next.map(|Section(next)| next),
@@ -248,10 +261,11 @@ impl Agent {
         let Ok(Path((name, key))) = place else {
             return Err(Problem::bad_parameter("the name and the key are text in UTF-8, percent-encoded"));
         };
-        let call = query?.call;
+        let KeyQuery { call, cluster, .. } = query?;
         let media = media(&head.headers)?;
         let slot = Slot::of(key).map_err(|e| Problem::bad_parameter(e.to_string()))?;
         let sequences = self.sequences(name)?;
+        sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
         let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
         let room = self.room(n.max(1), NUMBER_LEN_MAX)?;
         let next = if n > 0 { sequences.try_next(&name, slot, n, call) } else { None };
@@ -293,9 +307,10 @@ impl Agent {
         sent: Body,
     ) -> Result<Response, Problem> {
         let Ok(Path(name)) = name else { return Err(Problem::bad_parameter("the name is not text")) };
-        let call = KeyQuery::of(&head.uri, &["g", "forward"], self.batch_max)?.call;
+        let KeyQuery { call, cluster, .. } = KeyQuery::of(&head.uri, &["g", "cluster", "forward"], self.batch_max)?;
         let media = media(&head.headers)?;
         let sequences = self.sequences(name)?;
+        sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
         let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
         let (keys, _keys) = self.keys(head, sent).await?;
         let each = if media == Media::Json { NUMBER_LEN_MAX + ERROR_LEN_MAX } else { NUMBER_LEN_MAX };

@@ -6,6 +6,8 @@ use crate::sequences::tests::masters::{Masters, Record};
 use crate::sequences::tests::{self as kit, agent_of};
 use axum::body::to_bytes;
 use axum::http::Method;
+use common::calendar::UtcOffset;
+use common::parameters::ClusterParameters;
 use serde_json::json;
 use std::collections::HashSet;
 use tower::ServiceExt as _;
@@ -107,6 +109,8 @@ async fn bad_input_has_a_code_and_costs_no_number() {
         "/sequence/orders/42?format=hex".to_owned(),
         "/sequence/orders/42?g=-1".to_owned(),
         "/sequence/orders/42?forward=maybe".to_owned(),
+        "/sequence/orders/42?cluster=1".to_owned(),
+        format!("/sequence/orders/42?cluster=+{}", "1".repeat(31)),
         "/sequence/orders/42/current?n=1".to_owned(),
         "/sequence/orders/%FF".to_owned(),
         format!("/sequence/orders/{long}"),
@@ -168,6 +172,26 @@ async fn keys_that_get_nothing_are_told_one_by_one() {
     assert_eq!((none.problem(), none.header("retry-after")), ((429, "serial_exhausted".to_owned()), ""));
     let one = site.get("/sequence/orders/1").await;
     assert_eq!((one.problem(), one.header("retry-after")), ((429, "serial_exhausted".to_owned()), ""));
+}
+
+#[tokio::test]
+async fn callers_of_another_cluster_are_given_nothing() {
+    let site = site().await;
+    let (ours, another) = ("1".repeat(32), "2".repeat(32));
+    let before = format!("/sequence/orders/5?cluster={another}");
+    assert_eq!(site.get(&before).await.text(), "1\n", "this agent has not joined any cluster yet");
+    let parameters = ClusterParameters::new(7, UtcOffset::default(), 65_535).unwrap();
+    site.agent.minter.join(ours.parse().unwrap(), parameters).unwrap();
+    assert_eq!(site.get("/sequences/orders/routes").await.json()["cluster"], json!(ours));
+    for path in ["/sequence/orders/5?", "/sequence/orders/5/current?", "/sequence/orders?"] {
+        let many = path.starts_with("/sequence/orders?");
+        let (method, body) = if many { (Method::POST, "5") } else { (Method::GET, "") };
+        let refused = site.call(method.clone(), &format!("{path}cluster={another}"), &[], body).await;
+        assert_eq!(refused.problem(), (503, "wrong_cluster".to_owned()), "{path}");
+        let given = site.call(method, &format!("{path}cluster={ours}"), &[], body).await;
+        assert_eq!(given.status, StatusCode::OK, "{path}");
+    }
+    assert_eq!(site.get("/sequence/orders/5").await.text(), "4\n", "who says nothing is not asked");
 }
 
 #[tokio::test]

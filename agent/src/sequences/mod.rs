@@ -32,7 +32,7 @@ use crate::serial_file::{SectionFile, SectionsStart};
 use arc_swap::ArcSwap;
 use common::clock::Clock;
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::AgentId;
+use common::parameters::{AgentId, ClusterId};
 use common::sequence::ServedAt;
 use durable::Durable;
 use forward::Forwards;
@@ -170,6 +170,23 @@ impl Sequences {
                 self.serve(&namespace)
             }
         }
+    }
+
+    /// Whether a call may come from a caller of that cluster; `None`: it does not say.
+    ///
+    /// # Errors
+    /// [`Refusal::CallOfAnotherCluster`]: an address that the caller knows from long ago leads here by now.
+    pub(crate) fn same_cluster(&self, caller: Option<ClusterId>) -> Result<(), Refusal> {
+        match (caller, self.minter.membership().cluster) {
+            (Some(there), Some(here)) if there != here => Err(Refusal::CallOfAnotherCluster { here, there }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what a caller says of its cluster is true now, and will be: this agent belongs to that one, or the caller says nothing.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_of(&self, cluster: Option<ClusterId>) -> bool {
+        cluster.is_none() || cluster == self.minter.membership().cluster
     }
 
     /// The name as it is served here, if nobody has to be asked about it and its numbers may be given.

@@ -34,8 +34,8 @@ pub(super) struct NameRoutes {
 pub(super) struct Asks {
     /// Told when there is something to ask.
     wanted: Notify,
-    /// For calls that want all routes of a name: one after the other, by the same connections.
-    links: tokio::sync::Mutex<Vec<Option<Link>>>,
+    /// For calls that want all routes of a name: one after the other, by the same connections, and from the master on that answered last.
+    links: tokio::sync::Mutex<(Vec<Option<Link>>, usize)>,
 }
 
 impl NameRoutes {
@@ -160,15 +160,17 @@ impl Sequences {
     pub async fn routes(&self, name: &str, from: Section) -> Result<SequenceRoutes, Refusal> {
         let name = self.name(name).await?;
         let turn = tokio::time::timeout(TURN, self.asks.links.lock()).await;
-        let mut links =
+        let mut asking =
             turn.map_err(|_| Refusal::Overloaded("too many calls for routes wait for the masters; ask again"))?;
+        let (links, turn) = &mut *asking;
         links.resize_with(self.settings.masters.len(), || None);
-        let reply = self.ask(&name, Vec::new(), Some(from), &mut links, &mut 0).await;
-        drop(links);
+        let reply = self.ask(&name, Vec::new(), Some(from), links, turn).await;
+        drop(asking);
         let mut reply = reply.ok_or_else(|| Refusal::MastersUnavailable("none of them says routes".to_owned()))?;
         reply.routes.truncate(ROUTES_MAX);
         lock(&name.routes).learn_from_master(&reply.routes);
         let keys_per_section = name.definition.keys_per_section();
-        Ok(SequenceRoutes { keys_per_section, routes: reply.routes, next: reply.next })
+        let cluster = self.minter.membership().cluster;
+        Ok(SequenceRoutes { cluster, keys_per_section, routes: reply.routes, next: reply.next })
     }
 }

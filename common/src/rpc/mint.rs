@@ -71,6 +71,9 @@ pub enum Passing {
 /// Who serves which sections of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceRoutes {
+    /// The cluster of the agent that says so, once it has joined one: what a caller says with its calls by these routes
+    /// ([`SequenceCall::cluster`]).
+    pub cluster: Option<ClusterId>,
     /// The section of a slot is the slot divided by this, without the rest.
     pub keys_per_section: u32,
     /// Ascending; sections that nobody serves are not among them.
