@@ -44,7 +44,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes what the agent holds durable; nothing happens if it is already.
+    /// What the next write is to say, but for what it changes: what is durable, without segments that are given up.
+    pub(super) fn held(&self) -> Holdings {
+        let mut holdings = self.holdings.clone();
+        if self.segments_given_up {
+            holdings.segments.clear();
+        }
+        holdings
+    }
+
+    /// Makes what the agent holds, made of what [is held](Self::held), durable; nothing happens if it is already.
     pub(super) fn write_holdings(&mut self, effects: &mut impl Effects, holdings: Holdings) -> Result<(), Refusal> {
         if holdings == self.holdings {
             return Ok(());
@@ -64,7 +73,7 @@ impl Engine {
         let mut contents = self.contents.clone();
         let done = effects.write(&mut contents, &holdings);
         self.after_write(effects, done)?;
-        (self.contents, self.holdings) = (contents, holdings);
+        (self.contents, self.holdings, self.segments_given_up) = (contents, holdings, false);
         Ok(())
     }
 

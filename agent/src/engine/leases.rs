@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Effects, Engine, broken};
-use crate::holder::{self, Leases};
+use crate::holder::{self, LeaseView, Leases};
 use crate::refusal::Refusal;
 use crate::serial_file::Holdings;
 use common::calendar::UtcOffset;
@@ -10,7 +10,6 @@ use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters};
 use common::time::SpanMs;
 use common::token::TokenType;
-use std::collections::BTreeMap;
 
 impl Engine {
     /// The lease to mint under, and the offset in which its cluster counts.
@@ -28,7 +27,7 @@ impl Engine {
         cluster: ClusterId,
         parameters: ClusterParameters,
     ) -> Result<(), Refusal> {
-        let mut holdings = self.holdings.clone();
+        let mut holdings = self.held();
         if *holdings.cluster.get_or_insert(cluster) != cluster
             || *holdings.parameters.get_or_insert(parameters) != parameters
         {
@@ -46,7 +45,7 @@ impl Engine {
     /// # Errors
     /// If it cannot be written; then the renewal must not be sent.
     pub fn promise_rseq(&mut self, effects: &mut impl Effects, rseq: u64) -> Result<(), Refusal> {
-        let mut holdings = self.holdings.clone();
+        let mut holdings = self.held();
         holdings.rseq = holdings.rseq.max(rseq);
         self.write_holdings(effects, holdings)
     }
@@ -66,17 +65,17 @@ impl Engine {
             self.publish(effects, |published| published.leases = kept);
             self.close_all(effects);
         }
-        let mut segments = self.holdings.segments.clone();
-        if denied {
-            // There may be a second copy of this session, which has its segments, too.
-            self.drop_segments();
-            segments.clear();
+        let is_kept = |grant: &Grant| self.unconfirmed.contains(&(grant.key, grant.g));
+        let none_is_kept = !leases.values().filter_map(LeaseView::grant).any(is_kept);
+        if denied || (none_is_kept && !self.unconfirmed.is_empty()) {
+            // There may be a second copy of this session, which has its segments, too; or no master can say any more that there is none.
+            self.give_up_segments();
         }
         let may_be_used = self.published.strangers.is_empty();
         let grants = if may_be_used { holder::grants(&leases) } else { Vec::new() };
         // Who granted one has heard which sessions this one gives up.
         let former = if grants.is_empty() { self.holdings.former.clone() } else { Vec::new() };
-        let holdings = Holdings { leases: grants, former, segments, ..self.holdings.clone() };
+        let holdings = Holdings { leases: grants, former, ..self.held() };
         self.write_holdings(effects, holdings)?;
         self.publish(effects, |published| published.leases = leases);
         Ok(())
@@ -112,8 +111,8 @@ impl Engine {
             });
             self.close_all(effects);
         }
-        self.drop_segments();
-        let holdings = Holdings { leases: Vec::new(), segments: BTreeMap::new(), ..self.holdings.clone() };
+        self.give_up_segments();
+        let holdings = Holdings { leases: Vec::new(), ..self.held() };
         self.write_holdings(effects, holdings)
     }
 

@@ -125,6 +125,8 @@ pub struct Engine {
     asks: Vec<(usize, Ask)>,
     /// Segments of a resumed session wait until a master has renewed one of these leases; none: they do not wait.
     unconfirmed: Vec<(TokenKey, Generation)>,
+    /// Segments that are still durable are given up: no write says them again, and nothing goes on with them.
+    segments_given_up: bool,
     /// Whether there is no second segment.
     one_segment: bool,
     /// Nothing is minted or written any more.
@@ -141,8 +143,10 @@ impl Engine {
         let (series, random) = (Vec::new(), Arc::default());
         let (asks, one_segment, failed, ended) = (Vec::new(), false, None, false);
         let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g));
-        let unconfirmed = kept.filter(|_| !holdings.segments.is_empty()).collect();
-        let mut engine = Self {
+        let unconfirmed: Vec<_> = kept.filter(|_| !holdings.segments.is_empty()).collect();
+        // Without a lease no renewal tells whether there is a second copy of them.
+        let segments_given_up = unconfirmed.is_empty();
+        Self {
             contents,
             holdings,
             series,
@@ -153,14 +157,10 @@ impl Engine {
             failed,
             asks,
             unconfirmed,
+            segments_given_up,
             one_segment,
             ended,
-        };
-        if engine.unconfirmed.is_empty() {
-            // Without a lease no renewal tells whether there is a second copy of them.
-            engine.holdings.segments.clear();
         }
-        engine
     }
 
     /// With these random bits for layouts that have some.

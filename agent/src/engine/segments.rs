@@ -51,7 +51,8 @@ impl Engine {
     /// The segments of a name that is added: those that are durable, if it gives such numbers.
     pub(super) fn segments_for(&self, namespace: &Namespace) -> Option<Segments> {
         let definition = namespace.segments()?;
-        let held = self.holdings.segments.get(namespace.name()).and_then(|held| held.of(definition));
+        let held = self.holdings.segments.get(namespace.name()).filter(|_| !self.segments_given_up);
+        let held = held.and_then(|held| held.of(definition));
         Some(Segments::resume(*definition, held.unwrap_or(&Record::default())).alone(self.one_segment))
     }
 
@@ -205,7 +206,7 @@ impl Engine {
             return Ok(());
         }
         self.may_write(effects)?;
-        let mut holdings = self.holdings.clone();
+        let mut holdings = self.held();
         for (at, record) in &records {
             let series = self.series.get(*at).ok_or_else(broken)?;
             let definition = series.namespace.segments().ok_or_else(broken)?;
@@ -244,7 +245,7 @@ impl Engine {
 
     /// What a clean stop leaves. Every window was closed.
     pub(super) fn holdings_at_rest(&self) -> Holdings {
-        let mut holdings = self.holdings.clone();
+        let mut holdings = self.held();
         for series in &self.series {
             if let (Some(segments), Some(definition)) = (&series.segments, series.namespace.segments()) {
                 let record = segments.at_rest();
@@ -257,9 +258,12 @@ impl Engine {
         holdings
     }
 
-    /// Drops all segments: a gap. What is durable of them is the caller's to drop.
-    pub(super) fn drop_segments(&mut self) {
+    /// Gives up all segments: a gap. They are not gone on with from this moment on, and no longer durable after the next write.
+    pub(super) fn give_up_segments(&mut self) {
         self.series.iter_mut().filter_map(|series| series.segments.as_mut()).for_each(Segments::drop_all);
+        self.segments_given_up = true;
+        // What is left to wait for is numbers that are granted from now on, to this one alone.
+        self.unconfirmed.clear();
     }
 
     /// No more numbers by this series' name, and its segments are dropped. The window was closed.

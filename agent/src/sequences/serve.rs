@@ -146,6 +146,10 @@ impl Sequences {
                 course.close(MintCode::SegmentPending);
                 break;
             }
+            // What another agent serves needs no place here: a section that nobody serves must not keep calls from those.
+            if !elsewhere.is_empty() && self.pass_all(name, keys, elsewhere, &mut course, left).await {
+                continue;
+            }
             if place.is_none() {
                 // One name of which nobody serves anything must not keep all others from waiting.
                 let both = name.waiters.try_acquire().and_then(|its| Ok((self.waiters.try_acquire()?, its)));
@@ -155,9 +159,6 @@ impl Sequences {
                     break;
                 }
                 add(&self.counts.waits, 1);
-            }
-            if !elsewhere.is_empty() && self.pass_all(name, keys, elsewhere, &mut course, left).await {
-                continue;
             }
             let wait = due.map_or(LOOK, |at| self.clock.real((at - self.clock.boot()).to_std()).min(LOOK));
             tokio::select! {

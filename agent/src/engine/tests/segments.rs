@@ -244,3 +244,44 @@ fn what_a_denied_session_or_one_without_a_lease_had_kept_is_dropped() {
     engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Expired(KEPT))].into(), false).unwrap();
     assert!(refill(&mut engine, fake, 1).unwrap().is_some());
 }
+
+/// A name of which a resumed session kept a segment, added late, as one is that an agent hears of after its start.
+fn add_late(engine: &mut Engine) -> usize {
+    let definition: Definition = serde_json::from_str(r#"{"kind":"segment","step":100}"#).unwrap();
+    engine.add(&Namespace::define("plain".parse().unwrap(), &definition).unwrap()).unwrap()
+}
+
+#[test]
+fn what_a_denied_session_had_kept_does_not_come_back_after_a_write_that_failed() {
+    let fake = &mut Fake::new();
+    let mut engine = resumed(fake, Some(KEPT), None);
+    fake.fails = Some(full);
+    assert!(engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Missing)].into(), false).is_err());
+    let late = add_late(&mut engine);
+    assert_eq!(engine.segments_seen(), [(AT, 101)], "of the name that comes late nothing is kept: {late}");
+    fake.fails = None;
+    // The masters grant another token to each copy of a session.
+    let new = Grant { g: Generation(7), ..KEPT };
+    engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Held(new))].into(), false).unwrap();
+    assert!(engine.holdings().segments.is_empty(), "durably: {:?}", engine.holdings().segments);
+    assert!(fake.asked.contains(&"write"), "and it counts as a write of the file: {:?}", fake.asked);
+    assert_eq!(refill(&mut engine, fake, 1), Ok(None));
+}
+
+#[test]
+fn a_resumed_session_whose_lease_is_gone_asks_for_other_numbers_instead_of_waiting_for_ever() {
+    let fake = &mut Fake::new();
+    let mut engine = resumed(fake, Some(KEPT), None);
+    engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Expired(KEPT))].into(), false).unwrap();
+    assert!(waits(&mut engine, fake), "a master may renew it still");
+    let new = Grant { g: Generation(7), ..KEPT };
+    engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Held(new))].into(), false).unwrap();
+    assert!(
+        engine.holdings().segments.is_empty(),
+        "a copy has them, and the same leave: {:?}",
+        engine.holdings().segments
+    );
+    assert_eq!(refill(&mut engine, fake, 1), Ok(None));
+    grant(&mut engine, fake, 1_001);
+    assert_eq!(refill(&mut engine, fake, 1), Ok(Some(vec![1_001])));
+}

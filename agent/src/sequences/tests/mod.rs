@@ -204,6 +204,24 @@ async fn an_agent_that_hangs_takes_no_place_of_calls_to_others() {
     assert_eq!(passed.unwrap().outcomes, [KeyOutcome::Given(2)]);
 }
 
+/// Calls for sections that nobody serves may take every place of those that wait: what another agent serves is passed on all the same.
+#[tokio::test]
+async fn calls_that_wait_in_vain_keep_none_from_another_agent() {
+    let masters = masters(3_000);
+    let addresses = masters.listen().await;
+    let one = agent_of(&addresses, 1 << 24, 63).await;
+    let first = masters.session(0).await;
+    let two = agent_of(&addresses, 1 << 24, 63).await;
+    masters.session(1).await;
+    masters.give(0..1, first);
+    assert_eq!(two.next(3).await, Ok(1), "passed on, and the route is known");
+    let name = two.sequences.name("orders").await.unwrap();
+    let all = u32::try_from(WAITERS_MAX / 2).unwrap();
+    let _waiting = name.waiters.try_acquire_many(all).unwrap();
+    assert_eq!(two.next(3).await, Ok(2));
+    drop(one);
+}
+
 /// A master that lists the same again and again is asked no more often than another one.
 #[tokio::test]
 async fn pages_that_lead_nowhere_are_not_asked_for() {
