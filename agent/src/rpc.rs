@@ -4,7 +4,7 @@ use crate::heartbeat::{Names, kind_of, source_of};
 use crate::minter::{Given, Leaves, Minter, Source, SourceRef};
 use crate::plugin::{Caller, Needs, TEXT_LEN_MAX};
 use crate::refusal::Refusal;
-use crate::run::Runs;
+use crate::run::{Runs, TEXT_LEN_USUAL};
 use crate::sequences::Sequences;
 use common::clock::Clock;
 use common::encoding;
@@ -40,10 +40,10 @@ const U128_LEN_MAX: usize = 17;
 const TEXT_HEAD_LEN_MAX: usize = 9;
 /// Bytes of the longest number in text.
 const ENCODED_LEN_MAX: usize = encoding::LEN_MAX as usize;
-/// What an allocation takes beside what was asked for, in bytes, at most: most allocators round up by less.
-const ALLOCATION_SLACK: usize = 16;
+/// What an allocation takes beside what was asked for, in bytes: allocators round up, and have a head of their own.
+const ALLOCATION_SLACK: usize = 32;
 /// What a string takes at most until it is sent, in bytes: in memory and in the frame,
-const TEXT_WEIGHT: usize = 512;
+const TEXT_WEIGHT: usize = 3 * TEXT_LEN_MAX;
 /// and all strings of an answer, which are shorter the more there are.
 const TEXTS_WEIGHT_MAX: usize = 4 * FRAME_LEN_MAX;
 
@@ -220,7 +220,9 @@ fn text_weight(minter: &Arc<Minter>, kind: Option<Kind>, name: &str) -> usize {
     let Some(Ok(source)) = kind.map(|kind| minter.source(kind, name)) else { return TEXT_WEIGHT };
     let template = source.namespace().and_then(Namespace::template);
     let len = text_len_max(source, template.map_or(ENCODED_LEN_MAX, |template| template.len()));
-    2 * len + size_of::<String>() + TEXT_HEAD_LEN_MAX + ALLOCATION_SLACK
+    // Written into a buffer that is doubled until they fit.
+    let buffer = len.next_power_of_two().max(TEXT_LEN_USUAL);
+    buffer + len + size_of::<String>() + TEXT_HEAD_LEN_MAX + ALLOCATION_SLACK
 }
 
 /// What the answer to a request takes at most until it is sent, in bytes.

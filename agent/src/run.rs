@@ -8,7 +8,7 @@ use common::template::CallerParts;
 use std::sync::Arc;
 
 /// Room for a string of the usual length.
-const TEXT_LEN_USUAL: usize = 32;
+pub(crate) const TEXT_LEN_USUAL: usize = 32;
 
 /// IDs of one prefix with consecutive serials.
 #[derive(Clone, Debug)]

@@ -172,7 +172,8 @@ async fn an_owner_of_a_section_that_both_masters_have_forgotten_is_followed_abov
             return Some(());
         }
         let answer = cluster.client.change(console, "/api/sections/inbox/0/move", &order).await.ok()?;
-        assert!([202, 409, 503].contains(&answer.status), "{}", answer.text());
+        // A master that was just started hears of its agents first.
+        assert!([202, 404, 409, 503].contains(&answer.status), "{}", answer.text());
         None
     };
     until("the section has moved", moved).await.unwrap();

@@ -38,17 +38,22 @@ impl Engine {
     /// Makes all of the file durable. If that fails, the bounds stay as they were.
     pub(super) fn write_contents(&mut self, effects: &mut impl Effects, mut contents: Contents) -> Result<(), Refusal> {
         self.may_write(effects)?;
+        if self.segments_given_up {
+            let holdings = self.held();
+            return self.write_both(effects, contents, holdings);
+        }
         let done = effects.write(&mut contents, &self.holdings);
         self.after_write(effects, done)?;
         self.contents = contents;
         Ok(())
     }
 
-    /// What the next write is to say, but for what it changes: what is durable, without segments that are given up.
+    /// What the next write is to say, but for what it changes: what is durable, without segments that are given up. How far the session
+    /// was ever granted stays: masters are shown it.
     pub(super) fn held(&self) -> Holdings {
         let mut holdings = self.holdings.clone();
         if self.segments_given_up {
-            holdings.segments.clear();
+            holdings.segments.values_mut().for_each(|segments| segments.record.held.clear());
         }
         holdings
     }
@@ -70,7 +75,15 @@ impl Engine {
     /// Makes other segments, or marks in them, durable, with the marks of the file as they are. Each is a write of the file, too, and counted in
     /// it: an older lineage that is put back alone would else be taken for the newest one, and its marks given again.
     fn write_segments(&mut self, effects: &mut impl Effects, holdings: Holdings) -> Result<(), Refusal> {
-        let mut contents = self.contents.clone();
+        self.write_both(effects, self.contents.clone(), holdings)
+    }
+
+    fn write_both(
+        &mut self,
+        effects: &mut impl Effects,
+        mut contents: Contents,
+        holdings: Holdings,
+    ) -> Result<(), Refusal> {
         let done = effects.write(&mut contents, &holdings);
         self.after_write(effects, done)?;
         (self.contents, self.holdings, self.segments_given_up) = (contents, holdings, false);
@@ -123,8 +136,7 @@ impl Engine {
         if contents == self.contents {
             return self.write_holdings(effects, holdings);
         }
-        // Nothing is given any more, whatever becomes of the write.
-        self.holdings = holdings;
-        self.write_contents(effects, contents)
+        self.may_write(effects)?;
+        self.write_both(effects, contents, holdings)
     }
 }

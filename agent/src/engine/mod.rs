@@ -143,7 +143,8 @@ impl Engine {
         let (series, random) = (Vec::new(), Arc::default());
         let (asks, one_segment, failed, ended) = (Vec::new(), false, None, false);
         let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g));
-        let unconfirmed: Vec<_> = kept.filter(|_| !holdings.segments.is_empty()).collect();
+        let has_segments = holdings.segments.values().any(|segments| !segments.record.held.is_empty());
+        let unconfirmed: Vec<_> = kept.filter(|_| has_segments).collect();
         // Without a lease no renewal tells whether there is a second copy of them.
         let segments_given_up = unconfirmed.is_empty();
         Self {

@@ -51,9 +51,12 @@ impl Engine {
     /// The segments of a name that is added: those that are durable, if it gives such numbers.
     pub(super) fn segments_for(&self, namespace: &Namespace) -> Option<Segments> {
         let definition = namespace.segments()?;
-        let held = self.holdings.segments.get(namespace.name()).filter(|_| !self.segments_given_up);
-        let held = held.and_then(|held| held.of(definition));
-        Some(Segments::resume(*definition, held.unwrap_or(&Record::default())).alone(self.one_segment))
+        let held = self.holdings.segments.get(namespace.name()).and_then(|held| held.of(definition));
+        let mut record = held.cloned().unwrap_or_default();
+        if self.segments_given_up {
+            record.held.clear();
+        }
+        Some(Segments::resume(*definition, &record).alone(self.one_segment))
     }
 
     fn segments(&mut self, at: usize) -> Result<(&SegmentDefinition, &mut Segments), Refusal> {
