@@ -64,28 +64,21 @@ impl Driver {
             "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
         });
         let wanted = wanted.as_object().cloned().unwrap_or_default();
+        // It needs a moment until it listens; what it says after that is its last word.
         let began = Instant::now();
-        loop {
-            let mut builder = ClientBuilder::new(HttpConnector::new());
-            match builder.capabilities(wanted.clone()).connect(&format!("http://{}", self.at)).await {
-                Ok(browser) => {
-                    let zone = json!({ "timezoneId": "Asia/Shanghai" });
-                    self.devtools(&browser, "Emulation.setTimezoneOverride", zone).await?;
-                    return Ok(browser);
-                }
-                Err(e) => {
-                    if let Some(ended) = self.child.try_wait()? {
-                        bail!("chromedriver ended with {ended}; is its port {} taken?", self.at.port());
-                    }
-                    // It needs a moment until it listens; what it says after that is its last word.
-                    let is_up = tokio::net::TcpStream::connect(self.at).await.is_ok();
-                    if is_up || began.elapsed() > PATIENCE {
-                        return Err(e).context("chromedriver has no browser for us; is chromium installed?");
-                    }
-                }
+        while tokio::net::TcpStream::connect(self.at).await.is_err() {
+            if let Some(ended) = self.child.try_wait()? {
+                bail!("chromedriver ended with {ended}; is its port {} taken?", self.at.port());
             }
+            ensure!(began.elapsed() < PATIENCE, "chromedriver does not listen at {}", self.at);
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        let browser = builder.capabilities(wanted).connect(&format!("http://{}", self.at)).await;
+        let browser = browser.context("chromedriver has no browser for us; is chromium installed?")?;
+        let zone = json!({ "timezoneId": "Asia/Shanghai" });
+        self.devtools(&browser, "Emulation.setTimezoneOverride", zone).await?;
+        Ok(browser)
     }
 
     /// What the browser noted since it was last asked: `browser` (its console) or `performance` (its network).
