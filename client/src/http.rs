@@ -152,7 +152,8 @@ impl Http {
         }
     }
 
-    /// Numbers of keys, with what the query says of the routes by which the agent was chosen. The number of a slot is a key of that slot, so keys need not be sent as they were written.
+    /// Numbers of keys, with what the query says of the routes by which the agent was chosen. The number of a slot is a key of that slot, so
+    /// keys need not be sent as they were written.
     async fn keys(&self, name: &GeneratorName, keys: &[KeyAsked], by: &str) -> Result<Answer, Failure> {
         let base = format!("{}/sequence/{name}", self.base);
         let request = match keys {

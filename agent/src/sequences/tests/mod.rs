@@ -155,6 +155,16 @@ async fn what_another_agent_passes_on_is_bounded_by_what_any_may_admit() {
     assert!(narrow.next_of(&call(Passing::Back), Slot(7), 1_000_001).await.is_err());
 }
 
+/// Two agents that these masters know, with their sessions.
+async fn two_agents(masters: &Masters) -> [(Agent, SessionId); 2] {
+    let addresses = masters.listen().await;
+    let one = agent_of(&addresses, 1 << 24, 63).await;
+    let first = masters.session(0).await;
+    let two = agent_of(&addresses, 1 << 24, 63).await;
+    let second = masters.session(1).await;
+    [(one, first), (two, second)]
+}
+
 /// An agent of another cluster may be at an address where once was one of ours: its numbers are not ours.
 #[tokio::test]
 async fn an_agent_gives_nothing_to_callers_of_another_cluster() {
@@ -208,11 +218,7 @@ async fn an_agent_that_hangs_takes_no_place_of_calls_to_others() {
 #[tokio::test]
 async fn calls_that_wait_in_vain_keep_none_from_another_agent() {
     let masters = masters(3_000);
-    let addresses = masters.listen().await;
-    let one = agent_of(&addresses, 1 << 24, 63).await;
-    let first = masters.session(0).await;
-    let two = agent_of(&addresses, 1 << 24, 63).await;
-    masters.session(1).await;
+    let [(one, first), (two, _)] = two_agents(&masters).await;
     masters.give(0..1, first);
     assert_eq!(two.next(3).await, Ok(1), "passed on, and the route is known");
     let name = two.sequences.name("orders").await.unwrap();
@@ -255,11 +261,7 @@ async fn without_a_sequence_no_master_is_asked_to_keep_anything() {
 #[tokio::test]
 async fn a_call_is_passed_on_once_or_comes_back_with_the_route() {
     let masters = masters(3_000);
-    let addresses = masters.listen().await;
-    let one = agent_of(&addresses, 1 << 24, 63).await;
-    let first = masters.session(0).await;
-    let two = agent_of(&addresses, 1 << 24, 63).await;
-    masters.session(1).await;
+    let [(one, first), (two, _)] = two_agents(&masters).await;
     masters.give(0..1, first);
     assert_eq!(two.next(3).await, Ok(1), "passed on");
     let routed = Call { g: Some(Generation(0)), passing: Passing::On };
@@ -283,11 +285,7 @@ async fn a_call_is_passed_on_once_or_comes_back_with_the_route() {
 #[tokio::test]
 async fn while_a_section_moves_calls_wait_and_numbers_grow() {
     let masters = masters(900);
-    let addresses = masters.listen().await;
-    let one = agent_of(&addresses, 1 << 24, 63).await;
-    let first = masters.session(0).await;
-    let two = agent_of(&addresses, 1 << 24, 63).await;
-    let second = masters.session(1).await;
+    let [(one, first), (two, second)] = two_agents(&masters).await;
     masters.give(0..1, first);
     let (mut last, mut served) = (0, 0);
     let began = Instant::now();
@@ -378,11 +376,7 @@ async fn a_late_answer_counts_from_its_question() {
 #[tokio::test]
 async fn keys_of_two_agents_come_in_the_order_asked_for() {
     let masters = masters(3_000);
-    let addresses = masters.listen().await;
-    let one = agent_of(&addresses, 1 << 24, 63).await;
-    let first = masters.session(0).await;
-    let two = agent_of(&addresses, 1 << 24, 63).await;
-    let second = masters.session(1).await;
+    let [(one, first), (two, second)] = two_agents(&masters).await;
     masters.give(0..500, first);
     masters.give(500..1_000, second);
     let keys: Vec<(u32, u32)> = (0..10_000u32).map(|at| ((at * 7_919) % 10_000, 1 + at % 3)).collect();
@@ -396,11 +390,7 @@ async fn keys_of_two_agents_come_in_the_order_asked_for() {
 #[tokio::test]
 async fn an_agent_that_dies_is_followed_by_whom_the_masters_name() {
     let masters = masters(600);
-    let addresses = masters.listen().await;
-    let one = agent_of(&addresses, 1 << 24, 63).await;
-    let first = masters.session(0).await;
-    let two = agent_of(&addresses, 1 << 24, 63).await;
-    let second = masters.session(1).await;
+    let [(one, first), (two, second)] = two_agents(&masters).await;
     masters.give(0..1, first);
     let last = one.next(3).await.unwrap();
     assert_eq!(two.next(3).await, Ok(last + 1));
