@@ -107,12 +107,16 @@ async fn a_layout_is_drawn_by_mouse_and_keys_and_says_what_it_gives() {
         page_has(browser, "/base62\\n[0-9A-Za-z]{22}/.test(document.getElementById('example').innerText)").await?;
         is_clean(driver, browser, std::slice::from_ref(&home)).await?;
 
-        // What the definition says is what is registered.
-        browser
-            .execute("document.getElementById('definition').textContent = '{\"kind\":\"uniq64\"}'", Vec::new())
-            .await?;
+        // What the definition says is what is registered. Put there and sent at once: the field that was typed into says that it
+        // changed when it is left, and what is drawn for that overwrites the definition.
         type_into(browser, "gen-name", "bills").await?;
-        click(browser, "#register button[type=submit]").await?;
+        browser
+            .execute(
+                "document.getElementById('definition').textContent = '{\"kind\":\"uniq64\"}';
+                document.querySelector('#register button[type=submit]').click()",
+                Vec::new(),
+            )
+            .await?;
         page_has(browser, "document.getElementById('notes').innerText.includes('Registered bills.')").await?;
         go(browser, &format!("{home}/namespaces")).await?;
         page_has(browser, "document.getElementById('namespace-uniq64-bills').querySelector('svg.bits')").await?;
