@@ -230,3 +230,20 @@ fn who_comes_later_gets_its_part_some_at_a_time() {
     assert!(most <= 64, "{most} at one beat");
     assert!(pair.kept(0, 1) <= 2 && pair.kept(0, 2) <= 2, "the ranges stay compact");
 }
+
+/// Its session goes on, and so do its leases: nobody else would ever serve what it has been given.
+#[test]
+fn who_is_started_again_with_other_sets_gives_up_what_was_of_the_former_ones() {
+    let known: Vec<_> = (0..100).map(|at| section(at, 1, 500)).collect();
+    let mut pair = Pair::new([known.clone(), known], [false, false]);
+    for _ in 0..20 {
+        for at in 0..2 {
+            let request = KeepRequest { sets: vec!["orders".parse().unwrap()], ..keep(1) };
+            pair.event(at, Event::Keep { id: RequestId(1), request });
+            pair.kept(at, 2);
+        }
+        pair.pass(1);
+    }
+    let counts = |session| pair.ledgers[0].sections().counts(SessionId(session)).map(|(_, count)| count).sum::<u32>();
+    assert_eq!([1, 2].map(counts), [0, 100]);
+}

@@ -177,18 +177,28 @@ where
         living.filter(|name| self.sequences_of(name).is_some_and(|its| takes(its.set()))).cloned().collect()
     }
 
-    /// Sections of allocators that stop, or that operators drain.
+    /// Sections of allocators that stop, if `stop`; otherwise of those that operators drain, and those of sets which their owner serves no
+    /// more: it was started again with other ones.
     fn of_leaving<'a>(
         &'a self,
         owners: &'a [SessionId],
         takeable: &'a BTreeSet<GeneratorName>,
         stop: bool,
     ) -> impl Iterator<Item = SectionKey> + 'a {
-        let leaves = move |session: &&SessionId| {
-            let allocator = self.allocators.get(**session);
-            allocator.is_some_and(|it| if stop { it.said.leaves } else { self.allocators.leaves(it) })
+        let leave = move |session: &SessionId| {
+            let Some(allocator) = self.allocators.get(*session) else { return Vec::new() };
+            if if stop { allocator.said.leaves } else { self.allocators.leaves(allocator) } {
+                return self.at_home_of(*session, takeable);
+            }
+            let other_set = |name: &GeneratorName| {
+                self.sequences_of(name).is_some_and(|its| !allocator.said.sets.contains(its.set()))
+            };
+            let counted = self.sections.counts(*session).map(|(name, _)| name).filter(|_| !stop);
+            let left: BTreeSet<GeneratorName> =
+                counted.filter(|name| takeable.contains(*name) && other_set(name)).cloned().collect();
+            if left.is_empty() { Vec::new() } else { self.at_home_of(*session, &left) }
         };
-        owners.iter().filter(leaves).flat_map(|session| self.at_home_of(*session, takeable))
+        owners.iter().flat_map(leave)
     }
 
     /// Moves some sections from whoever has by far the most to whoever has the least.
