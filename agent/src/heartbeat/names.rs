@@ -30,6 +30,9 @@ const REFRESH: Duration = Duration::from_secs(60);
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
 /// Unknown names in one question; a request for one more is refused.
 const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
+/// A master that did not answer is not asked about unknown names for so long, if the other one answers: each question would wait for it.
+/// What both have confirmed the other one knows.
+const REST: Duration = Duration::from_secs(30);
 /// Pages of names at most: all that there may be, retired ones too, and one.
 const PAGES_MAX: usize = (common::setting::NAMESPACES_MAX + common::setting::RETIRED_MAX) / NAMESPACES_PAGE_MAX + 2;
 /// What is kept. Version 1 did not say of which cluster its names are: they are asked for anew.
@@ -101,6 +104,8 @@ pub struct Names {
     kept_at: PathBuf,
     /// Which of the masters is asked first the next time: each is heard now and then.
     turn: AtomicUsize,
+    /// When each master did not answer a question about unknown names the last time.
+    failed: std::sync::Mutex<BTreeMap<String, Instant>>,
     /// What the masters said of each name that is served.
     known: std::sync::Mutex<BTreeMap<GeneratorName, Namespace>>,
     /// Why each name that is not served is not, as it was logged. No more than names that may be registered.
@@ -138,6 +143,7 @@ impl Names {
             minter,
             kept_at: kept_at(serial_file),
             turn: AtomicUsize::new(0),
+            failed: std::sync::Mutex::default(),
             known: std::sync::Mutex::default(),
             said: std::sync::Mutex::default(),
             wanted: std::sync::Mutex::default(),
@@ -227,22 +233,34 @@ impl Names {
     /// for a moment be known to one of them only.
     async fn find(&self, mut names: BTreeSet<GeneratorName>) -> Result<(), String> {
         let (mut answered, mut reasons) = (false, Vec::new());
-        for address in self.in_turn() {
-            if names.is_empty() {
+        let (resting, others): (Vec<_>, Vec<_>) = self.in_turn().partition(|address| self.rests(address));
+        for (address, rests) in others.into_iter().map(|it| (it, false)).chain(resting.into_iter().map(|it| (it, true)))
+        {
+            if names.is_empty() || (rests && answered) {
                 break;
             }
             match self.find_at(address, names.iter().cloned().collect()).await {
                 Ok(found) => {
                     answered = true;
+                    self.failed.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
                     for one in &found {
                         names.remove(one.namespace.name());
                     }
                     self.learn_and_keep(found).await;
                 }
-                Err(e) => reasons.push(format!("{address}: {e}")),
+                Err(e) => {
+                    self.failed.lock().unwrap_or_else(PoisonError::into_inner).insert(address.clone(), Instant::now());
+                    reasons.push(format!("{address}: {e}"));
+                }
             }
         }
         if answered || names.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
+    }
+
+    /// Whether a master did not answer lately.
+    fn rests(&self, address: &str) -> bool {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get(address).is_some_and(|at| at.elapsed() < REST)
     }
 
     async fn find_at(&self, address: &str, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {

@@ -32,7 +32,9 @@ use crate::serial_file::{SectionFile, SectionsStart};
 use arc_swap::ArcSwap;
 use common::clock::Clock;
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::{AgentId, ClusterId};
+use common::parameters::AgentId;
+#[cfg(feature = "server")]
+use common::parameters::ClusterId;
 use common::sequence::ServedAt;
 use durable::Durable;
 use forward::Forwards;
@@ -147,7 +149,7 @@ impl Sequences {
         };
         let keeps = (0..self.settings.masters.len()).map(|at| Arc::clone(&self).keep(at, session, stop.clone()));
         let tasks = async {
-            tokio::join!(self.raise(session), self.ask_routes(), self.watch_memory());
+            tokio::join!(self.raise(session), self.raise_left(session), self.ask_routes(), self.watch_memory());
         };
         tokio::select! {
             _ = futures::future::join_all(keeps) => {}
@@ -176,6 +178,7 @@ impl Sequences {
     ///
     /// # Errors
     /// [`Refusal::CallOfAnotherCluster`]: an address that the caller knows from long ago leads here by now.
+    #[cfg(feature = "server")]
     pub(crate) fn same_cluster(&self, caller: Option<ClusterId>) -> Result<(), Refusal> {
         match (caller, self.minter.membership().cluster) {
             (Some(there), Some(here)) if there != here => Err(Refusal::CallOfAnotherCluster { here, there }),

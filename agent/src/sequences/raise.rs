@@ -1,4 +1,7 @@
 //! Asking masters for bounds: all sections that need one, in one question after the other. While one is under way the next one gathers.
+//!
+//! What a master that answers does not grant, the other one may: it is asked beside, by a task of its own. Of sections that have used up
+//! what one master may grant alone there are some for as long as the other is away, and those that it can do without must not wait for it.
 
 use super::counts::add;
 use super::name::Name;
@@ -25,12 +28,17 @@ const ANSWER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 pub(super) struct Raises {
     queue: Mutex<Vec<(Arc<Name>, Section)>>,
     wanted: Notify,
+    /// What a master that answers did not grant. No more than there are sections: each is asked about once at a time.
+    left: Mutex<Vec<Wanted>>,
+    left_over: Notify,
 }
 
 /// A bound that is asked for.
 struct Wanted {
     name: Arc<Name>,
     raise: Raise,
+    /// The place of the master that did not grant it.
+    refused_at: Option<usize>,
 }
 
 impl Raises {
@@ -44,6 +52,14 @@ impl Raises {
         drop(queue);
         self.wanted.notify_one();
         true
+    }
+
+    /// Leaves to others what the master at that place did not grant.
+    fn leave(&self, at: usize, wanted: Vec<Wanted>) {
+        if !wanted.is_empty() {
+            lock(&self.left).extend(wanted.into_iter().map(|one| Wanted { refused_at: Some(at), ..one }));
+            self.left_over.notify_one();
+        }
     }
 }
 
@@ -61,7 +77,7 @@ impl Sequences {
                 }
                 continue;
             }
-            self.raise_all(session, wanted, &mut links, &mut favourite).await;
+            self.raise_somewhere(session, wanted, &mut links, &mut favourite).await;
             self.changed.notify_waiters();
         }
     }
@@ -82,56 +98,98 @@ impl Sequences {
                 (entry.state.g(), entry.state.want(now)?)
             };
             let raise = Raise { name: name.name().clone(), section, g, to };
-            Some(Wanted { name, raise })
+            Some(Wanted { name, raise, refused_at: None })
         };
         (queued.into_iter().filter_map(want).collect(), drained)
     }
 
-    /// Asks one master, and the other about what the first did not do.
-    async fn raise_all(
+    /// Asks masters until one answers, the one first that answered last.
+    async fn raise_somewhere(
         &self,
         session: SessionId,
-        mut wanted: Vec<Wanted>,
+        wanted: Vec<Wanted>,
         links: &mut [Option<Link>],
         favourite: &mut usize,
     ) {
         let masters = links.len();
-        let mut answered = false;
-        for step in 0..masters {
-            let at = (*favourite + step) % masters;
+        for at in (0..masters).map(|step| (*favourite + step) % masters) {
             let Some(link) = links.get_mut(at) else { continue };
-            match self.raise_at(at, link, session, &wanted).await {
-                Ok(answers) => {
-                    if !answered {
-                        *favourite = at;
-                    }
-                    answered = true;
-                    wanted = self.take_in(wanted, answers).await;
-                    if wanted.is_empty() {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(address = error.address(), %error, "a master did not raise bounds");
-                    if error.ends_connection() {
-                        *link = None;
-                    }
-                }
+            if let Some(answers) = self.raise_at(at, link, session, &wanted).await {
+                *favourite = at;
+                self.raises.leave(at, self.take_in(wanted, answers).await);
+                return;
             }
         }
+        self.not_raised(&wanted);
+        tokio::time::sleep(PAUSE).await;
+    }
+
+    /// Asks about what was left over for as long as the program runs.
+    pub(super) async fn raise_left(&self, session: SessionId) {
+        let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
+        loop {
+            let mut left = std::mem::take(&mut *lock(&self.raises.left));
+            if left.is_empty() {
+                self.raises.left_over.notified().await;
+                continue;
+            }
+            for (at, link) in links.iter_mut().enumerate() {
+                let (asked, mut kept): (Vec<_>, Vec<_>) = left.into_iter().partition(|one| one.refused_at != Some(at));
+                let mut asked = asked.into_iter();
+                // One that does not answer is asked once for all that is left.
+                let mut silent = false;
+                loop {
+                    let wanted: Vec<Wanted> = asked.by_ref().take(RAISES_MAX).collect();
+                    if wanted.is_empty() {
+                        break;
+                    }
+                    let answers = if silent { None } else { self.raise_at(at, link, session, &wanted).await };
+                    silent = answers.is_none();
+                    kept.extend(match answers {
+                        Some(answers) => self.take_in(wanted, answers).await,
+                        None => wanted,
+                    });
+                    self.changed.notify_waiters();
+                }
+                left = kept;
+            }
+            self.not_raised(&left);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// No master granted these: they are asked about again, when somebody wants them.
+    fn not_raised(&self, wanted: &[Wanted]) {
         let now = self.clock.boot();
         add(&self.counts.raises_failed, wanted.len() as u64);
-        for one in &wanted {
+        for one in wanted {
             self.with_section(one, |state| state.failed(one.raise.g, now));
             // Somebody else may have it by now.
             self.want_route(&one.name, one.raise.section);
         }
-        if !answered {
-            tokio::time::sleep(PAUSE).await;
+    }
+
+    /// What a master answers; `None` if it does not.
+    async fn raise_at(
+        &self,
+        at: usize,
+        link: &mut Option<Link>,
+        session: SessionId,
+        wanted: &[Wanted],
+    ) -> Option<Vec<Result<Raised, NotRaised>>> {
+        match self.ask_to_raise(at, link, session, wanted).await {
+            Ok(answers) => Some(answers),
+            Err(error) => {
+                tracing::debug!(address = error.address(), %error, "a master did not raise bounds");
+                if error.ends_connection() {
+                    *link = None;
+                }
+                None
+            }
         }
     }
 
-    async fn raise_at(
+    async fn ask_to_raise(
         &self,
         at: usize,
         link: &mut Option<Link>,

@@ -40,6 +40,12 @@ pub(crate) struct State {
     pub(crate) sessions: Vec<(SessionId, ServedAt)>,
     pub(crate) keeps: Vec<(usize, KeepRequest)>,
     pub(crate) raises: usize,
+    /// The first one grants no more than this alone, and the second never answers about bounds.
+    pub(crate) alone_up_to: Option<u64>,
+    /// What the first one did not grant for that.
+    pub(crate) left_to_both: usize,
+    /// Questions that the second one did not answer, for which nobody waits any more.
+    pub(crate) given_up: usize,
     /// How long each takes for an answer to a keep; `None`: it refuses everything.
     pub(crate) answers: [Option<Duration>; 2],
     /// How many sections each lists in one answer.
@@ -59,6 +65,15 @@ struct Master {
     both: Masters,
 }
 
+/// Counts a question for whose answer nobody waits any more.
+struct GivenUp(Masters);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.with(|state| state.given_up += 1);
+    }
+}
+
 impl Masters {
     pub(crate) fn new(name: &str, lease_ms: u32, step: u64, last: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
@@ -70,6 +85,9 @@ impl Masters {
             sessions: Vec::new(),
             keeps: Vec::new(),
             raises: 0,
+            alone_up_to: None,
+            left_to_both: 0,
+            given_up: 0,
             answers: [Some(Duration::ZERO); 2],
             page: usize::MAX,
             heir: 0,
@@ -141,6 +159,10 @@ impl State {
             return Err(NotRaised::OtherOwner);
         }
         let from = record.max_seq;
+        if self.alone_up_to.is_some_and(|last| from >= last) {
+            self.left_to_both += 1;
+            return Err(NotRaised::Allowance);
+        }
         if from >= self.last {
             return Err(NotRaised::UsedUp);
         }
@@ -189,6 +211,10 @@ impl LeaseService for Master {
         request: RaiseRequest,
     ) -> Result<Vec<Result<Raised, NotRaised>>, Refusal> {
         self.answers()?;
+        if self.at == 1 && self.both.with(|state| state.alone_up_to.is_some()) {
+            let _asked = GivenUp(self.both.clone());
+            std::future::pending::<()>().await;
+        }
         Ok(self.both.with(|state| {
             state.raises += request.raises.len();
             request.raises.iter().map(|raise| state.raise(request.session, raise)).collect()

@@ -228,6 +228,30 @@ async fn calls_that_wait_in_vain_keep_none_from_another_agent() {
     drop(one);
 }
 
+/// One master stands still, and a section has used up what the other one may grant alone.
+#[tokio::test]
+async fn sections_that_one_master_can_raise_do_not_wait_for_the_other() {
+    let masters = masters(20_000);
+    let agent = agent(&masters).await;
+    assert_eq!(agent.next(0).await, Ok(1));
+    assert_eq!(agent.next(KEYS).await, Ok(1));
+    masters.with(|state| state.alone_up_to = Some(300));
+    let to_the_end = async { while agent.next(0).await.is_ok() {} };
+    let others = async {
+        while masters.with(|state| state.left_to_both == 0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for number in 2..=250 {
+            assert_eq!(agent.next(KEYS).await, Ok(number));
+        }
+    };
+    tokio::select! {
+        () = to_the_end => panic!("the others waited as long as the one that only both can raise"),
+        () = others => {}
+    }
+    assert_eq!(masters.with(|state| state.given_up), 0, "the one that stands still has time left to answer in");
+}
+
 /// A master that lists the same again and again is asked no more often than another one.
 #[tokio::test]
 async fn pages_that_lead_nowhere_are_not_asked_for() {
