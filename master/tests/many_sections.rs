@@ -26,10 +26,11 @@ fn name() -> GeneratorName {
     "seq".parse().unwrap()
 }
 
-fn sequence() -> Setting {
-    let definition = Definition { kind: Kind::Sequence, solo_allowance: Some(ALLOWANCE), ..Definition::default() };
-    let namespace = Namespace::define(name(), &definition).unwrap();
-    let (key, value) = (SettingKey::Namespace(name()), SettingValue::Namespace(Box::new(namespace)));
+fn sequence(name: GeneratorName, keys_per_section: Option<u32>) -> Setting {
+    let definition =
+        Definition { kind: Kind::Sequence, solo_allowance: Some(ALLOWANCE), keys_per_section, ..Definition::default() };
+    let namespace = Namespace::define(name.clone(), &definition).unwrap();
+    let (key, value) = (SettingKey::Namespace(name), SettingValue::Namespace(Box::new(namespace)));
     Setting { key, version: 1, value, actor: Actor::new("olga", ""), at: WallMs(0) }
 }
 
@@ -63,10 +64,28 @@ struct Pair {
     /// The most writes of one step.
     most: usize,
     replies: Vec<Reply>,
+    /// No message arrives.
+    cut: bool,
 }
 
 impl Pair {
     fn new(records: [Vec<SectionRecord>; 2], unproven: [bool; 2]) -> Self {
+        Self::of(vec![sequence(name(), None)], records, unproven)
+    }
+
+    fn of(settings: Vec<Setting>, records: [Vec<SectionRecord>; 2], unproven: [bool; 2]) -> Self {
+        let mut pair = Self::apart(settings, records, unproven);
+        pair.connect();
+        pair
+    }
+
+    fn connect(&mut self) {
+        self.cut = false;
+        (0..2).for_each(|at| self.event(at, Event::Connected));
+    }
+
+    /// Masters that are not connected.
+    fn apart(settings: Vec<Setting>, records: [Vec<SectionRecord>; 2], unproven: [bool; 2]) -> Self {
         let now = Now { wall: WallMs(20_777 * 86_400_000), boot: BootMs(0) };
         let ids = [MasterId::One, MasterId::Two];
         let ledgers = [0, 1].map(|at| {
@@ -82,7 +101,7 @@ impl Pair {
             };
             let mut store = MemoryStore::of(identity).unwrap();
             let sections = records[at].iter().map(|record| Write::Section(record.clone(), record.max_seq));
-            let writes: Vec<Write> = [Write::Setting(sequence())].into_iter().chain(sections).collect();
+            let writes: Vec<Write> = settings.iter().cloned().map(Write::Setting).chain(sections).collect();
             store.commit(&writes, 1).unwrap();
             let mut loaded = store.load().unwrap();
             if unproven[at] {
@@ -90,9 +109,7 @@ impl Pair {
             }
             Ledger::start(loaded, now, at as u64 + 1, None, "test".to_owned())
         });
-        let mut pair = Self { ledgers, now, most: 0, replies: Vec::new() };
-        (0..2).for_each(|at| pair.event(at, Event::Connected));
-        pair
+        Self { ledgers, now, most: 0, replies: Vec::new(), cut: true }
     }
 
     /// An event, and whatever messages follow from it until there are none.
@@ -103,7 +120,7 @@ impl Pair {
             let mut fx = Effects::default();
             self.ledgers[at].step(self.now, event, &mut fx);
             self.most = self.most.max(fx.writes.len());
-            for message in fx.messages {
+            for message in fx.messages.into_iter().filter(|_| !self.cut) {
                 if let PeerMessage::SectionPage { records, proposals, .. } = &message {
                     assert!(records.len() + proposals.len() <= PAGE_MAX);
                 }
@@ -229,6 +246,51 @@ fn who_comes_later_gets_its_part_some_at_a_time() {
     assert!(counts[1] > 700 && counts[1] <= 1_100, "{counts:?}");
     assert!(most <= 64, "{most} at one beat");
     assert!(pair.kept(0, 1) <= 2 && pair.kept(0, 2) <= 2, "the ranges stay compact");
+}
+
+/// Of a set with names of very different sections: what would be too much where it goes to would come back at the next beat, for ever.
+#[test]
+fn heavy_sections_beside_light_ones_stay_where_they_are() {
+    let (light, heavy) = (sequence(name(), Some(1_000)), sequence("heavy".parse().unwrap(), Some(1_000_000)));
+    let mut known: Vec<_> = (0..10).map(|at| section(at, 1, 500)).collect();
+    let mut one = section(0, 1, 500);
+    one.key.name = "heavy".parse().unwrap();
+    known.push(one.clone());
+    let mut pair = Pair::of(vec![light, heavy], [known.clone(), known], [false, false]);
+    for _ in 0..60 {
+        for (at, session) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+            pair.kept(at, session);
+        }
+        pair.pass(1);
+    }
+    let owners: Vec<_> = pair.ledgers[0].sections().all().map(|(_, held)| held.g).collect();
+    assert!(owners.iter().all(|g| *g <= Generation(2)), "{owners:?}");
+    assert_eq!(
+        pair.ledgers[0].sections().get(&one.key).unwrap().g,
+        Generation(1),
+        "nothing is more even with it elsewhere"
+    );
+}
+
+/// Both masters were away, and come back one after the other: nobody was silent to masters that answered nobody.
+#[test]
+fn who_could_not_be_heard_loses_nothing() {
+    let known: Vec<_> = (0..100).map(|at| section(at, 1, 500)).collect();
+    let mut pair = Pair::apart(vec![sequence(name(), None)], [known.clone(), known], [true, true]);
+    pair.pass(60);
+    pair.connect();
+    // The one agent is first, the other one, whose sections they are, asks a second later.
+    for beat in 0..10 {
+        for at in 0..2 {
+            pair.kept(at, 2);
+            if beat > 0 {
+                pair.kept(at, 1);
+            }
+        }
+        pair.pass(1);
+    }
+    let all = pair.ledgers[0].sections().all();
+    assert!(all.map(|(_, held)| held.owner.session).all(|session| session == SessionId(1)));
 }
 
 /// Its session goes on, and so do its leases: nobody else would ever serve what it has been given.

@@ -203,15 +203,20 @@ where
 
     /// Moves some sections from whoever has by far the most to whoever has the least.
     fn even_out(&mut self, now: Now, fx: &mut Effects) {
+        let living = self.sections.names(None).filter(|name| self.is_living_sequence(name));
         let sets: BTreeSet<GeneratorName> =
-            self.allocators.all().flat_map(|(_, it)| it.said.sets.iter().cloned()).collect();
+            living.filter_map(|name| Some(self.sequences_of(name)?.set().clone())).collect();
+        let mut proposals = Vec::new();
         for set in sets {
             let mut candidates = self.candidates(now, &set);
-            let mut proposals = Vec::new();
             while proposals.len() < MOVES_MAX {
                 let weight = candidates.iter().filter_map(|it| self.lightest(it.session, &set)).min();
                 let Some((from, to)) = weight.and_then(|weight| placement::uneven(&candidates, weight)) else { break };
-                let Some((terms, key)) = self.last_of_set(from, &set) else { break };
+                let Some((terms, key)) = self.evening_out(&candidates, (from, to), &set) else {
+                    // What it has the most of is of other sets, or too heavy to make anything more even.
+                    candidates.retain(|it| it.session != from);
+                    continue;
+                };
                 let Some(prep) = self.propose_to(&key, to, fx) else { break };
                 for it in &mut candidates {
                     match it.session {
@@ -222,33 +227,50 @@ where
                 }
                 proposals.push(prep);
             }
-            self.give_sections(now, proposals, fx);
         }
+        self.give_sections(now, proposals, fx);
+    }
+
+    /// A living name's set is that one.
+    fn is_of_set(&self, name: &GeneratorName, set: &GeneratorName) -> bool {
+        self.is_living_sequence(name) && self.sequences_of(name).is_some_and(|its| its.set() == set)
     }
 
     /// The least that a section of a set takes which a session has.
     fn lightest(&self, session: SessionId, set: &GeneratorName) -> Option<u64> {
-        let of_set = |name: &GeneratorName| {
-            let sequences = self.sequences_of(name)?;
-            (sequences.set() == set).then(|| Terms::from(sequences).weight)
-        };
-        self.sections.counts(session).filter_map(|(name, _)| of_set(name)).min()
+        let of_set = self.sections.counts(session).map(|(name, _)| name).filter(|name| self.is_of_set(name, set));
+        of_set.filter_map(|name| Some(self.terms_of(name)?.0.weight)).min()
     }
 
-    /// The last of a session's sections that are at home here and of that set.
-    fn last_of_set(&self, session: SessionId, set: &GeneratorName) -> Option<(Terms, SectionKey)> {
-        let mut listed = self.sections.listed(session)?.from_the_end().filter(|(_, section)| self.is_home_of(*section));
-        listed.find_map(|(name, section)| {
+    /// One of a session's sections that are at home here and of that set, which makes the two more even: of names of which it has sections
+    /// of another size, a heavier one could do the opposite, and would come back at the next beat.
+    fn evening_out(
+        &self,
+        candidates: &[Candidate],
+        (from, to): (SessionId, SessionId),
+        set: &GeneratorName,
+    ) -> Option<(Terms, SectionKey)> {
+        let listed = self.sections.listed(from)?;
+        let of_set = self.sections.counts(from).map(|(name, _)| name).filter(|name| self.is_of_set(name, set));
+        let mut fitting = of_set.filter(|name| {
+            let weight = self.terms_of(name).map(|(terms, _)| terms.weight);
+            weight.is_some_and(|weight| placement::uneven(candidates, weight) == Some((from, to)))
+        });
+        fitting.find_map(|name| {
+            let section = listed.from_the_end_of(name).find(|section| self.is_home_of(*section))?;
             let key = SectionKey { name: name.clone(), section };
-            let (terms, its) = self.givable(&key)?;
-            (its == *set).then_some((terms, key))
+            Some((self.givable(&key)?.0, key))
         })
     }
 
     /// The last ones of a session's sections of these names that are at home here and under way to nobody.
     fn at_home_of(&self, session: SessionId, takeable: &BTreeSet<GeneratorName>) -> Vec<SectionKey> {
-        let listed = self.sections.listed(session).into_iter().flat_map(|spans| spans.from_the_end());
-        let here = listed.filter(|(name, section)| takeable.contains(*name) && self.is_home_of(*section));
+        let listed = self.sections.listed(session).into_iter();
+        let theirs = listed.flat_map(|spans| {
+            let names = takeable.iter().rev();
+            names.flat_map(|name| spans.from_the_end_of(name).map(move |section| (name, section)))
+        });
+        let here = theirs.filter(|(_, section)| self.is_home_of(*section));
         here.take(GONE_MAX).map(|(name, section)| SectionKey { name: name.clone(), section }).collect()
     }
 

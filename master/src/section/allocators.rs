@@ -39,6 +39,7 @@ pub struct Allocators {
     seen: BTreeMap<SessionId, Allocator>,
     /// Agents that operators drain, or no longer do, by the number of the order.
     drained: BTreeMap<AgentId, (u64, bool)>,
+    /// Since when allocators can be heard here.
     started: BootMs,
     lease: SpanMs,
     /// The other master's, if it said.
@@ -76,6 +77,11 @@ impl Allocators {
     pub fn plausible(said: &KeepRequest) -> bool {
         let short = |text: &String| text.len() <= ADDRESS_LEN_MAX;
         said.sets.len() <= SETS_MAX && short(&said.address.http) && short(&said.address.rpc)
+    }
+
+    /// From now on allocators are answered here: those that were not until now were not silent.
+    pub fn listen(&mut self, now: BootMs) {
+        self.started = self.started.max(now);
     }
 
     /// Somebody keeps its sections here. `false`: there are too many.

@@ -56,7 +56,8 @@ pub fn choose(candidates: &[Candidate], neighbours: [Option<SessionId>; 2], weig
 }
 
 /// Who should give a section of `weight` bytes to whom, because the two are far apart: by more than a quarter, and by more than two
-/// neighbourhoods, so that what one place attracts is not moved on at once.
+/// neighbourhoods, so that what one place attracts is not moved on at once; and as long as whoever gives still has more for its memory then,
+/// or the section would come back.
 pub fn uneven(candidates: &[Candidate], weight: u64) -> Option<(SessionId, SessionId)> {
     let fill = |a: &&Candidate, b: &&Candidate| {
         let (mine, theirs) =
@@ -67,7 +68,9 @@ pub fn uneven(candidates: &[Candidate], weight: u64) -> Option<(SessionId, Sessi
     let least = candidates.iter().filter(|candidate| candidate.has_room()).min_by(fill)?;
     let its = least.assigned_as(most);
     let far = its.saturating_mul(5) / 4 + u128::from(weight) * u128::from(2 * AHEAD);
-    (u128::from(most.assigned) > far).then_some((most.session, least.session))
+    let then = Candidate { assigned: least.assigned.saturating_add(weight), ..*least };
+    let stays = then.assigned_as(most) <= u128::from(most.assigned.saturating_sub(weight));
+    (u128::from(most.assigned) > far && stays).then_some((most.session, least.session))
 }
 
 #[cfg(test)]
@@ -120,6 +123,9 @@ mod tests {
         assert_eq!((apart(128, 0), apart(129, 0)), (None, Some((1, 2))));
         assert_eq!((apart(1_378, 1_000), apart(1_379, 1_000)), (None, Some((1, 2))));
         assert_eq!(uneven(&[candidate(1, 1 << 20, 500)], WEIGHT), None);
+        // To who has next to no memory nothing moves that would be too much there.
+        let tiny = |memory| uneven(&[candidate(1, 1 << 20, 1_000), candidate(2, memory, 0)], WEIGHT).is_some();
+        assert_eq!((tiny(1 << 11), tiny(1 << 9)), (true, false));
         // Where nobody has room nothing moves.
         let full = Candidate { used: 5, ..candidate(2, 5, 0) };
         assert_eq!(uneven(&[candidate(1, 1 << 20, 500), full], WEIGHT), None);

@@ -135,6 +135,9 @@ impl Ledger<Pairwise> {
     }
 
     fn end_exchange(&mut self, now: Now, fx: &mut Effects) {
+        if self.sections_are_served().is_err() {
+            self.allocators.listen(now.boot);
+        }
         self.agreement.pair.exchange = None;
         self.agreement.pair.synced = true;
         self.met(fx);

@@ -33,6 +33,7 @@ use common::clock::TestClock;
 use common::lease::{Lease, LeaseState};
 use common::namespace::GeneratorName;
 use common::segment::MasterRun;
+use common::setting::{SettingKey, SettingValue};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 use sections::PairedSections;
@@ -125,6 +126,13 @@ impl Ledger<Pairwise> {
         // Only the untouched store goes on with its run: what another one may grant alone it may have granted already.
         let run = kept_run.filter(|_| loaded.proven.is_ok()).unwrap_or(drawn);
         let former_cursors = cursors.iter().map(|(of, name, _)| (*of, name.clone())).collect();
+        let mut cursors = Cursors::new(run, cursors);
+        for setting in &settings {
+            // A raised axis trims when it is settled, but not where `--peer-lost` settled it.
+            if let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) {
+                cursors.trim(name, axis.floor);
+            }
+        }
         let sections = SectionTable::new(sections, section_preps);
         let mut pair = Pair::start(now, salt, loaded.proven.err());
         if observed.rolled_back {
@@ -137,7 +145,7 @@ impl Ledger<Pairwise> {
             allocators: Allocators::new(now.boot, SEQUENCE_LEASE_DEFAULT),
             settings_table: SettingsTable::new(settings, setting_preps),
             caution,
-            cursors: Cursors::new(run, cursors),
+            cursors,
             axes_changed: BTreeSet::new(),
             segments: Proposals::default(),
             calendar: Calendar::start(now, observed.clock_high, test_clock.map_or(1, |test| test.scale.into())),
