@@ -71,10 +71,13 @@ impl Rpc {
                 let retry_after = (retry_after_s > 0).then(|| Duration::from_secs(retry_after_s.into()));
                 Err(refused(code, detail, retry_after))
             }
-            Err(RpcError::DeadlineExceeded) => Err(Failure::Here(Cause::Timeout)),
             Err(error) => {
+                // After a timeout, too: of a machine that is gone a connection with something under way hears only after many minutes.
                 self.line.lock().await.take();
-                Err(Failure::Here(Cause::Connection(error.to_string())))
+                Err(Failure::Here(match error {
+                    RpcError::DeadlineExceeded => Cause::Timeout,
+                    error => Cause::Connection(error.to_string()),
+                }))
             }
         }
     }

@@ -30,9 +30,11 @@ const REFRESH: Duration = Duration::from_secs(60);
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
 /// Unknown names in one question; a request for one more is refused.
 const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
-/// A master that did not answer is not asked about unknown names for so long, if the other one answers: each question would wait for it.
-/// What both have confirmed the other one knows.
+/// A master that did not answer gets only [`REST_LIMIT`] for a question about unknown names for so long, and is asked after the other
+/// one: each question would wait for it.
 const REST: Duration = Duration::from_secs(30);
+/// What is enough for one that answers again.
+const REST_LIMIT: Duration = Duration::from_millis(500);
 /// Pages of names at most: all that there may be, retired ones too, and one.
 const PAGES_MAX: usize = (common::setting::NAMESPACES_MAX + common::setting::RETIRED_MAX) / NAMESPACES_PAGE_MAX + 2;
 /// What is kept. Version 1 did not say of which cluster its names are: they are asked for anew.
@@ -234,24 +236,28 @@ impl Names {
     async fn find(&self, mut names: BTreeSet<GeneratorName>) -> Result<(), String> {
         let (mut answered, mut reasons) = (false, Vec::new());
         let (resting, others): (Vec<_>, Vec<_>) = self.in_turn().partition(|address| self.rests(address));
-        for (address, rests) in others.into_iter().map(|it| (it, false)).chain(resting.into_iter().map(|it| (it, true)))
-        {
-            if names.is_empty() || (rests && answered) {
+        for address in others.iter().chain(&resting) {
+            if names.is_empty() {
                 break;
             }
-            match self.find_at(address, names.iter().cloned().collect()).await {
+            let asked = self.find_at(address, names.iter().cloned().collect());
+            // What one knows suffices, unless it is a name that the other one confirmed in this moment.
+            let came = if answered && resting.contains(address) {
+                let late = |_| CallError::Failed { address: (*address).clone(), why: "no answer in time".to_owned() };
+                tokio::time::timeout(REST_LIMIT, asked).await.map_err(late).flatten()
+            } else {
+                asked.await
+            };
+            self.note_silence(address, &came);
+            match came {
                 Ok(found) => {
                     answered = true;
-                    self.failed.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
                     for one in &found {
                         names.remove(one.namespace.name());
                     }
                     self.learn_and_keep(found).await;
                 }
-                Err(e) => {
-                    self.failed.lock().unwrap_or_else(PoisonError::into_inner).insert(address.clone(), Instant::now());
-                    reasons.push(format!("{address}: {e}"));
-                }
+                Err(e) => reasons.push(format!("{address}: {e}")),
             }
         }
         if answered || names.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
@@ -261,6 +267,16 @@ impl Names {
     fn rests(&self, address: &str) -> bool {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.get(address).is_some_and(|at| at.elapsed() < REST)
+    }
+
+    fn note_silence<T>(&self, address: &str, came: &Result<T, CallError>) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(came, Err(CallError::Failed { .. })) {
+            failed.remove(address);
+        } else if failed.get(address).is_none_or(|at| at.elapsed() >= REST) {
+            // One that rests had less time, and that says nothing of it.
+            failed.insert(address.to_owned(), Instant::now());
+        }
     }
 
     async fn find_at(&self, address: &str, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {

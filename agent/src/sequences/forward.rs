@@ -109,7 +109,11 @@ impl Sequences {
                 }
                 Ok(Ok(Ok(_))) => NotPassed::Lost("another number of answers than of keys".to_owned()),
                 Ok(Ok(Err(failure))) => NotPassed::Refused(failure),
-                Ok(Err(RpcError::DeadlineExceeded)) | Err(_) => NotPassed::Lost("no answer in time".to_owned()),
+                // Perhaps its machine is gone, of which a connection with something under way hears only after many minutes.
+                Ok(Err(RpcError::DeadlineExceeded)) | Err(_) => {
+                    lock(&self.forwards.lines).remove(address);
+                    NotPassed::Lost("no answer in time".to_owned())
+                }
                 Ok(Err(error)) => {
                     lock(&self.forwards.lines).remove(address);
                     NotPassed::Lost(error.to_string())

@@ -12,7 +12,7 @@ use common::parameters::SessionId;
 use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, Raised};
 use common::sequence::Section;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// Sections that wait to be asked about. One more asks again when its call looks the next time.
@@ -23,12 +23,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// one at once: calls wait for it. What it granted in an answer that is late is a gap.
 const ANSWER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
+/// A master that did not answer what was left over is not asked about such for so long: meanwhile the first one may grant it again, and must
+/// be asked for that.
+const REST: Duration = Duration::from_secs(5);
+
 /// Sections that need a higher bound.
 #[derive(Default)]
 pub(super) struct Raises {
     queue: Mutex<Vec<(Arc<Name>, Section)>>,
     wanted: Notify,
-    /// What a master that answers did not grant. No more than there are sections: each is asked about once at a time.
+    /// What a master that answers did not grant. No more than there are sections: of each owner's time a section is asked about once.
     left: Mutex<Vec<Wanted>>,
     left_over: Notify,
 }
@@ -126,30 +130,35 @@ impl Sequences {
 
     /// Asks about what was left over for as long as the program runs.
     pub(super) async fn raise_left(&self, session: SessionId) {
-        let mut links: Vec<Option<Link>> = self.settings.masters.iter().map(|_| None).collect();
+        let mut masters: Vec<(Option<Link>, Option<Instant>)> =
+            self.settings.masters.iter().map(|_| (None, None)).collect();
         loop {
             let mut left = std::mem::take(&mut *lock(&self.raises.left));
             if left.is_empty() {
                 self.raises.left_over.notified().await;
                 continue;
             }
-            for (at, link) in links.iter_mut().enumerate() {
+            for (at, (link, silent)) in masters.iter_mut().enumerate() {
                 let (asked, mut kept): (Vec<_>, Vec<_>) = left.into_iter().partition(|one| one.refused_at != Some(at));
                 let mut asked = asked.into_iter();
-                // One that does not answer is asked once for all that is left.
-                let mut silent = false;
                 loop {
                     let wanted: Vec<Wanted> = asked.by_ref().take(RAISES_MAX).collect();
-                    if wanted.is_empty() {
+                    let rests = silent.is_some_and(|since| since.elapsed() < REST);
+                    if wanted.is_empty() || rests {
+                        kept.extend(wanted.into_iter().chain(asked));
                         break;
                     }
-                    let answers = if silent { None } else { self.raise_at(at, link, session, &wanted).await };
-                    silent = answers.is_none();
-                    kept.extend(match answers {
-                        Some(answers) => self.take_in(wanted, answers).await,
-                        None => wanted,
-                    });
-                    self.changed.notify_waiters();
+                    match self.raise_at(at, link, session, &wanted).await {
+                        Some(answers) => {
+                            *silent = None;
+                            kept.extend(self.take_in(wanted, answers).await);
+                            self.changed.notify_waiters();
+                        }
+                        None => {
+                            *silent = Some(Instant::now());
+                            kept.extend(wanted);
+                        }
+                    }
                 }
                 left = kept;
             }

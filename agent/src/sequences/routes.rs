@@ -25,6 +25,9 @@ const TURN: Duration = Duration::from_secs(5);
 pub(super) struct NameRoutes {
     table: RouteTable,
     wanted: BTreeSet<u32>,
+    /// Behind the last one that was asked about: those after it are next, so that low ones that are wanted again and again, because nobody can
+    /// serve them, keep none from being asked about.
+    next: u32,
     /// Why a section that was asked about lately can be given to nobody.
     unserved: Option<Unserved>,
 }
@@ -45,6 +48,17 @@ impl NameRoutes {
 
     pub(super) fn route(&self, section: Section) -> Option<Route> {
         self.table.route(section)
+    }
+
+    /// What is asked about next.
+    fn take_wanted(&mut self) -> Vec<Section> {
+        let after = self.wanted.range(self.next..).chain(self.wanted.range(..self.next));
+        let some: Vec<u32> = after.copied().take(ROUTES_ASKED_MAX).collect();
+        for section in &some {
+            self.wanted.remove(section);
+        }
+        self.next = some.last().map_or(0, |last| last.saturating_add(1));
+        some.into_iter().map(Section).collect()
     }
 
     /// What another agent said; `true` if something was new.
@@ -83,14 +97,7 @@ impl Sequences {
             let names: Vec<Arc<Name>> = self.served.load().values().map(Arc::clone).collect();
             let mut asked = false;
             for name in names {
-                let sections: Vec<Section> = {
-                    let mut routes = lock(&name.routes);
-                    let some: Vec<u32> = routes.wanted.iter().copied().take(ROUTES_ASKED_MAX).collect();
-                    for section in &some {
-                        routes.wanted.remove(section);
-                    }
-                    some.into_iter().map(Section).collect()
-                };
+                let sections: Vec<Section> = { lock(&name.routes).take_wanted() };
                 if sections.is_empty() {
                     continue;
                 }
@@ -172,5 +179,22 @@ impl Sequences {
         let keys_per_section = name.definition.keys_per_section();
         let cluster = self.minter.membership().cluster;
         Ok(SequenceRoutes { cluster, keys_per_section, routes: reply.routes, next: reply.next })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_again_and_again_keeps_nothing_from_being_asked_about() {
+        let asked = u32::try_from(ROUTES_ASKED_MAX).unwrap();
+        let mut routes = NameRoutes { wanted: (0..2 * asked).collect(), ..NameRoutes::default() };
+        assert_eq!(routes.take_wanted(), (0..asked).map(Section).collect::<Vec<_>>());
+        routes.wanted.extend(0..asked);
+        assert_eq!(routes.take_wanted(), (asked..2 * asked).map(Section).collect::<Vec<_>>());
+        assert_eq!(routes.take_wanted(), (0..asked).map(Section).collect::<Vec<_>>());
+        assert!(routes.take_wanted().is_empty() && routes.wanted.is_empty());
     }
 }

@@ -184,10 +184,13 @@ where
     Ok(tarpc::serde_transport::new(framed(io), Guarded(PhantomData)))
 }
 
-/// A context whose deadline is `timeout` from now; tarpc's own default is ten seconds.
+/// The longest that a call may take. A deadline beyond what the machine's clock can say would not be one.
+const CALL_MAX: Duration = Duration::from_secs(365 * 86_400);
+
+/// A context whose deadline is `timeout` from now, or a year if that is less; tarpc's own default is ten seconds.
 pub fn deadline_in(timeout: Duration) -> tarpc::context::Context {
     let mut context = tarpc::context::current();
-    context.deadline = Instant::now() + timeout;
+    context.deadline = Instant::now() + timeout.min(CALL_MAX);
     context
 }
 

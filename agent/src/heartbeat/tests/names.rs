@@ -113,3 +113,22 @@ async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up(
     Names::new(Vec::new(), "a".parse().unwrap(), Arc::clone(&minter), &path, Clock::system()).recall().await;
     assert!(minter.generator(Kind::String, "orders").is_err(), "not by the next start either");
 }
+
+/// It accepts connections and says nothing on them.
+#[tokio::test]
+async fn look_ups_do_not_each_wait_for_a_master_that_stands_still() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let masters = vec![silent.local_addr().unwrap().to_string(), master.listen().await];
+    let minter = kit.start();
+    let names = Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system());
+    let look_up = async |name: &str| {
+        let began = std::time::Instant::now();
+        names.look_up(&name.parse().unwrap()).await.unwrap();
+        began.elapsed()
+    };
+    let first = look_up("n1").await;
+    let next = [look_up("n2").await, look_up("n3").await, look_up("n4").await];
+    assert!(next.iter().sum::<Duration>() < first, "{first:?}, then {next:?}");
+    assert_eq!(master.with(|records| records.finds.len()), 4, "the other one is asked each time");
+}

@@ -40,10 +40,12 @@ pub(crate) struct State {
     pub(crate) sessions: Vec<(SessionId, ServedAt)>,
     pub(crate) keeps: Vec<(usize, KeepRequest)>,
     pub(crate) raises: usize,
-    /// The first one grants no more than this alone, and the second never answers about bounds.
+    /// The first one grants no more than this alone.
     pub(crate) alone_up_to: Option<u64>,
     /// What the first one did not grant for that.
     pub(crate) left_to_both: usize,
+    /// The second one never answers about bounds.
+    pub(crate) mute: bool,
     /// Questions that the second one did not answer, for which nobody waits any more.
     pub(crate) given_up: usize,
     /// How long each takes for an answer to a keep; `None`: it refuses everything.
@@ -87,6 +89,7 @@ impl Masters {
             raises: 0,
             alone_up_to: None,
             left_to_both: 0,
+            mute: false,
             given_up: 0,
             answers: [Some(Duration::ZERO); 2],
             page: usize::MAX,
@@ -153,13 +156,18 @@ impl State {
         Some(Route { from, to, address: address.clone(), g: Generation(record.g) })
     }
 
-    fn raise(&mut self, session: SessionId, raise: &common::rpc::ranges::Raise) -> Result<Raised, NotRaised> {
+    fn raise(
+        &mut self,
+        at: usize,
+        session: SessionId,
+        raise: &common::rpc::ranges::Raise,
+    ) -> Result<Raised, NotRaised> {
         let record = self.records.get_mut(&raise.section.0).ok_or(NotRaised::Unknown)?;
         if record.owner != Some(session) || record.g != raise.g.0 {
             return Err(NotRaised::OtherOwner);
         }
         let from = record.max_seq;
-        if self.alone_up_to.is_some_and(|last| from >= last) {
+        if at == 0 && self.alone_up_to.is_some_and(|last| from >= last) {
             self.left_to_both += 1;
             return Err(NotRaised::Allowance);
         }
@@ -211,13 +219,13 @@ impl LeaseService for Master {
         request: RaiseRequest,
     ) -> Result<Vec<Result<Raised, NotRaised>>, Refusal> {
         self.answers()?;
-        if self.at == 1 && self.both.with(|state| state.alone_up_to.is_some()) {
+        if self.at == 1 && self.both.with(|state| state.mute) {
             let _asked = GivenUp(self.both.clone());
             std::future::pending::<()>().await;
         }
         Ok(self.both.with(|state| {
             state.raises += request.raises.len();
-            request.raises.iter().map(|raise| state.raise(request.session, raise)).collect()
+            request.raises.iter().map(|raise| state.raise(self.at, request.session, raise)).collect()
         }))
     }
 
