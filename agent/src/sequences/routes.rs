@@ -97,7 +97,7 @@ impl Sequences {
             let names: Vec<Arc<Name>> = self.served.load().values().map(Arc::clone).collect();
             let mut asked = false;
             for name in names {
-                let sections: Vec<Section> = { lock(&name.routes).take_wanted() };
+                let sections = lock(&name.routes).take_wanted();
                 if sections.is_empty() {
                     continue;
                 }

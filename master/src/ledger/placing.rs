@@ -187,7 +187,8 @@ where
     ) -> impl Iterator<Item = SectionKey> + 'a {
         let leave = move |session: &SessionId| {
             let Some(allocator) = self.allocators.get(*session) else { return Vec::new() };
-            if if stop { allocator.said.leaves } else { self.allocators.leaves(allocator) } {
+            let leaves = if stop { allocator.said.leaves } else { self.allocators.leaves(allocator) };
+            if leaves {
                 return self.at_home_of(*session, takeable);
             }
             let other_set = |name: &GeneratorName| {
