@@ -155,7 +155,7 @@ pub struct Args {
     pub network_grants_per_hour: u32,
 
     /// How long this master can grant segments of every name alone, as fast as they were used lately, while the other one is away: so many numbers
-    /// of an axis it asks for ahead; 1m to 30d. The same at both masters
+    /// of an axis it asks for ahead, and again when half is used: half as long is what may be counted on; 1m to 30d. The same at both masters
     #[arg(long, env = "UNIQ_SOLO_SPAN", default_value = "24h", value_name = "TIME", value_parser = solo_span)]
     pub solo_span: Duration,
 

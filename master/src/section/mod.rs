@@ -42,7 +42,7 @@
 //! | a start that is not proven answers no keep, raise or Propose before it has read all pages and proposals | `Ledger::may_serve_sections`, `asks_for_consent` |
 //! | and holds then at least L more than the other one, or than itself where the other knows nothing | `Ledger::on_section_page` |
 //! | `--peer-lost` adds L everywhere, and proposals become records | [`declare_lost`](crate::replication::join::declare_lost) |
-//! | raising is unbounded while a replacement is awaited, until the first page is cut, then the cut + L | `Ledger::raise_bound` |
+//! | each call raises by L at most while a replacement is awaited, without an end until the first page is cut; then the cut + L | `Ledger::raise_bound` |
 //!
 //! # Caveats, and what they cost
 //!
