@@ -154,8 +154,8 @@ pub struct Args {
           value_parser = settings::number(0..=u32::MAX))]
     pub network_grants_per_hour: u32,
 
-    /// How long this master can grant segments of every name alone, as fast as they were used lately, while the other one is away: so many numbers
-    /// of an axis it asks for ahead, and again when half is used: half as long is what may be counted on; 1m to 30d. The same at both masters
+    /// How long this master can grant segments of every name alone, as fast as both did lately, while the other one is away: it holds so many
+    /// numbers of an axis at least, and three times as many at most; 1m to 30d. The same at both masters
     #[arg(long, env = "UNIQ_SOLO_SPAN", default_value = "24h", value_name = "TIME", value_parser = solo_span)]
     pub solo_span: Duration,
 

@@ -21,6 +21,11 @@ pub const EXTENTS_MAX: usize = 64;
 /// What is used is forgotten by half after this part of the solo span: long beside the time that a segment lasts, so that the time from
 /// one to the next changes little.
 const HALVES: i64 = 8;
+/// So many times the use of late are there at least: it is that of a half-life at its least, so eight of them make a solo span, and a ninth
+/// what the use is known too low by in its first hours, and what passes until an extent is there.
+const KEPT: u64 = HALVES as u64 + 1;
+/// So many times there are after an extent came, so that one comes a few times in a solo span.
+const WANTED: u64 = 12;
 
 /// The use of a name, newest counting most: half of it is forgotten after each half-life. Under a steady use it is once to twice what is
 /// used in one of them, so what is wanted by it lasts for the solo span at least.
@@ -202,15 +207,17 @@ impl Cursors {
         self.of.entry(name.clone()).or_default().other = (Use::new(sum, now), longest);
     }
 
-    /// How many further places this master wants to have, and the least that is worth asking for; `None` as long as half of what it
-    /// wants is there. Both masters' use counts: either may be the only one for a while.
+    /// How many further places this master wants to have, and the least that is worth asking for; `None` as long as there is enough for
+    /// a solo span, whenever it begins. Both masters' use counts: either may be the only one for a while.
     pub fn lacks(&self, name: &GeneratorName, now: BootMs) -> Option<(u64, u64)> {
         let cursor = self.of.get(name)?;
         let longest = u64::from(cursor.longest.max(cursor.other.1));
         let used = cursor.own.sum(now, self.half).saturating_add(cursor.other.0.sum(now, self.half));
-        let wanted = used.saturating_mul(HALVES as u64).max(longest.saturating_mul(SEGMENTS_MIN));
+        let least = longest.saturating_mul(SEGMENTS_MIN);
+        let kept = used.saturating_mul(KEPT).max(least / 2);
+        let wanted = used.saturating_mul(WANTED).max(least);
         let left = cursor.left();
-        let lacks = left < wanted / 2 && cursor.spans.len() < EXTENTS_MAX;
+        let lacks = left < kept && cursor.spans.len() < EXTENTS_MAX;
         lacks.then(|| (wanted.saturating_sub(left), longest))
     }
 
@@ -307,7 +314,7 @@ mod tests {
             }
         }
         let (wanted, _) = cursors.lacks(&a, at(48)).unwrap();
-        assert!((22_000..=48_000).contains(&wanted), "{wanted} for a day");
+        assert!((33_000..=72_000).contains(&wanted), "{wanted} for a day and a half at least");
         let mut other = Cursors::new(MasterRun(2), []);
         for (name, sum, longest) in cursors.news(at(47), 10) {
             other.note_other(&name, sum, longest, at(47));
@@ -317,6 +324,35 @@ mod tests {
         assert_eq!(other.lacks(&a, at(47 + 96)), Some((6_400, 100)), "and not for ever");
         other.add(&a, Span { from: 1, to: 3_201 });
         assert_eq!(other.lacks(&a, at(143)), None, "half is there");
+    }
+
+    #[test]
+    fn there_is_enough_for_the_solo_span_at_every_moment_of_a_steady_use() {
+        let (mut both, a) = ([1, 2].map(|run| Cursors::new(MasterRun(run), [])), name("a"));
+        let (mut end, mut least, mut most) = (1, u64::MAX, 0);
+        for minute in 0..96 * 60 {
+            let now = BootMs(1_000 + minute * 60_000);
+            // 144,000 places a day of one master, and 72,000 of the other one.
+            for (of, segments) in [(0, 4), (1, 2)] {
+                both[of].asked(&a, 25, now);
+                for _ in 0..segments {
+                    both[of].take(&a, 25, now);
+                }
+                for (name, sum, longest) in both[of].news(now, 10) {
+                    both[1 - of].note_other(&name, sum, longest, now);
+                }
+                let Some((wanted, _)) = both[of].lacks(&a, now) else { continue };
+                both[of].add(&a, Span { from: end, to: end + wanted });
+                end += wanted;
+            }
+            // Four half-lives, until the use is known.
+            if minute >= 12 * 60 {
+                for left in both.iter().map(|cursors| cursors.get(&a).unwrap().left()) {
+                    (least, most) = (least.min(left), most.max(left));
+                }
+            }
+        }
+        assert!(least >= 216_000 && most <= 3 * 216_000 + 1_000, "{least} to {most} were left for 216,000 a day");
     }
 
     #[test]
