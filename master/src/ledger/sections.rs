@@ -108,18 +108,13 @@ where
             let held = self.sections.get(&key).filter(|_| self.sections.prep(&key).is_none())?;
             Some((*section, held))
         });
-        let mut routes: BTreeMap<Section, (Section, &Held)> = BTreeMap::new();
-        let mut next = None;
+        let mut all = all_from.into_iter().flat_map(|from| self.sections.routes_of(&name, from));
+        let room = ROUTES_MAX.saturating_sub(sections.len()).max(1);
+        let mut routes: BTreeMap<Section, (Section, &Held)> =
+            all.by_ref().take(room).map(|(from, to, held)| (from, (to, held))).collect();
+        let next = all.next().map(|(from, ..)| from);
         for (section, held) in asked {
             join_route(&mut routes, section, held);
-        }
-        for (section, held) in all_from.into_iter().flat_map(|from| self.sections.listed_of(&name, from)) {
-            join_route(&mut routes, section, held);
-            if routes.len() > ROUTES_MAX {
-                routes.remove(&section);
-                next = Some(section);
-                break;
-            }
         }
         let routes = routes.into_iter().map(|(from, (to, held))| Route {
             from,

@@ -76,14 +76,13 @@ impl Spans {
         let first = begin.map_or(Bound::Unbounded, |(name, _)| Bound::Included(name));
         self.0.range::<GeneratorName, _>((first, Bound::Unbounded)).flat_map(move |(name, spans)| {
             let least = begin.filter(|(of, _)| *of == name).map_or(0, |(_, least)| least);
-            let cut = spans.range(..least).next_back().filter(|(_, (to, _))| *to > least);
-            cut.into_iter().chain(spans.range(least..)).map(move |(from, (to, g))| HeldSections {
-                name: name.clone(),
-                from: Section((*from).max(least)),
-                to: Section(*to),
-                g: *g,
-            })
+            ranges(spans, least).map(|(from, to, g)| HeldSections { name: name.clone(), from, to, g })
         })
+    }
+
+    /// Those of a name from `least` on, ascending: from where, and up to which section.
+    pub fn of_name(&self, name: &GeneratorName, least: Section) -> impl Iterator<Item = (Section, Section)> {
+        self.0.get(name).into_iter().flat_map(move |spans| ranges(spans, least.0)).map(|(from, to, _)| (from, to))
     }
 
     /// All sections of a name, the last ones first.
@@ -91,6 +90,16 @@ impl Spans {
         let spans = self.0.get(name).into_iter().flat_map(|spans| spans.iter().rev());
         spans.flat_map(|(from, (to, _))| (*from..*to).rev().map(Section))
     }
+}
+
+/// Those from `least` on; the one that it is in is cut.
+fn ranges(
+    spans: &BTreeMap<u32, (u32, Generation)>,
+    least: u32,
+) -> impl Iterator<Item = (Section, Section, Generation)> {
+    let cut = spans.range(..least).next_back().filter(|(_, (to, _))| *to > least);
+    let all = cut.into_iter().chain(spans.range(least..));
+    all.map(move |(from, (to, g))| (Section((*from).max(least)), Section(*to), *g))
 }
 
 #[cfg(test)]

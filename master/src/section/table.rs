@@ -102,12 +102,24 @@ impl SectionTable {
         })
     }
 
-    /// Sections of one name from `from` on that are listed for somebody.
-    pub fn listed_of(&self, name: &GeneratorName, from: Section) -> impl Iterator<Item = (Section, &Held)> {
-        let sections = self.names.get(name).into_iter();
-        sections.flat_map(move |all| {
-            let listed = move |(section, _): &(&Section, &Held)| !all.preps.contains_key(*section);
-            all.records.range(from..).filter(listed).map(|(section, held)| (*section, held))
+    /// Ranges of sections of one name from `from` on that are listed for somebody, ascending, and the record of the first one of each; the
+    /// others have the same owner. None takes longer the more sections are in it.
+    pub fn routes_of(&self, name: &GeneratorName, from: Section) -> impl Iterator<Item = (Section, Section, &Held)> {
+        // The next one of each owner, by where it begins: no two overlap.
+        let mut next = BTreeMap::new();
+        for spans in self.listed.values() {
+            let mut rest = spans.of_name(name, from);
+            if let Some((begin, end)) = rest.next() {
+                next.insert(begin, (end, rest));
+            }
+        }
+        let records = self.names.get(name).map(|all| &all.records);
+        std::iter::from_fn(move || {
+            let (begin, (end, mut rest)) = next.pop_first()?;
+            if let Some((from, to)) = rest.next() {
+                next.insert(from, (to, rest));
+            }
+            Some((begin, end, records?.get(&begin)?))
         })
     }
 
@@ -330,6 +342,24 @@ mod tests {
         spans.map(|span| (span.from.0, span.to.0, span.g.0)).collect()
     }
 
+    fn routes(table: &SectionTable, from: u32) -> Vec<(u32, u32, u128)> {
+        let routes = table.routes_of(&"a".parse().unwrap(), Section(from));
+        routes.map(|(from, to, held)| (from.0, to.0, held.owner.session.0)).collect()
+    }
+
+    #[test]
+    fn routes_are_the_ranges_of_all_owners_in_order_and_the_first_one_is_cut() {
+        let mut table = SectionTable::default();
+        (0..10).for_each(|at| table.put(&key("a", at), held(1, 7, 0, 0)));
+        [3, 4, 8].into_iter().for_each(|at| table.put(&key("a", at), held(2, 8, 0, 0)));
+        table.put(&key("a", 9), held(2, 7, 0, 0));
+        table.put(&key("b", 1), held(1, 9, 0, 0));
+        let all = [(0, 3, 7), (3, 5, 8), (5, 8, 7), (8, 9, 8), (9, 10, 7)];
+        assert_eq!(routes(&table, 0), all);
+        assert_eq!(routes(&table, 4), [&[(4, 5, 8)], &all[2..]].concat());
+        assert_eq!((routes(&table, 9), routes(&table, 10)), (vec![(9, 10, 7)], vec![]));
+    }
+
     #[test]
     fn a_section_that_is_proposed_to_somebody_is_listed_for_nobody() {
         let mut table = SectionTable::default();
@@ -339,7 +369,7 @@ mod tests {
         assert_eq!(listed(&table, 7), [(1, 2, 1), (3, 4, 1)]);
         assert!(listed(&table, 8).is_empty());
         assert_eq!(table.counts(SessionId(8)).map(|(_, count)| count).collect::<Vec<_>>(), [1]);
-        assert_eq!(table.listed_of(&"a".parse().unwrap(), Section(0)).map(|(at, _)| at.0).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(routes(&table, 0), [(1, 2, 7), (3, 4, 7)]);
         table.drop_prep(&key("a", 2));
         table.put(&key("a", 2), held(2, 8, 0, 0));
         assert_eq!((listed(&table, 7), listed(&table, 8)), (vec![(1, 2, 1), (3, 4, 1)], vec![(2, 3, 2)]));
