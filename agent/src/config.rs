@@ -155,7 +155,7 @@ pub struct Args {
           value_parser = settings::number(HISTORY_FILES))]
     pub history_files: u32,
 
-    /// The sets of sequences that this agent serves, comma-separated
+    /// The sets of sequences that this agent serves, comma-separated, at most 64
     #[arg(long, env = "UNIQ_SETS", default_value = SET_DEFAULT, value_delimiter = ',', value_name = "SET")]
     pub sets: Vec<GeneratorName>,
 

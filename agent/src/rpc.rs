@@ -291,9 +291,6 @@ impl MintService for Server {
     }
 
     async fn define_generator(self, _: Context, namespace: Namespace) -> Result<bool, MintFailure> {
-        if let Err(e) = namespace.check_life(self.minter.wall()) {
-            return Err(self.failure(&Refusal::BadParameter(e.to_string())));
-        }
         let defined = match &self.names {
             Some(names) => Box::pin(names.define(namespace)).await,
             None => Err(Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())),

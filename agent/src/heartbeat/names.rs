@@ -356,6 +356,7 @@ impl Names {
     /// another name gives, or was retired; [`Refusal::GeneratorConflict`] if this agent knew it as something else;
     /// [`Refusal::MastersUnavailable`] if the two masters could not confirm it, or do so in time: ask again.
     pub async fn define(&self, namespace: Namespace) -> Result<bool, Refusal> {
+        namespace.check_new(self.minter.wall()).map_err(|e| Refusal::BadParameter(e.to_string()))?;
         let (kind, name, token_type) = (namespace.kind(), namespace.name().clone(), namespace.token_type());
         let changed = match self.define_somewhere(&namespace).await {
             Ok(changed) => changed,

@@ -63,8 +63,9 @@ impl Problem {
 
     pub(super) fn not_found() -> Self {
         let detail =
-            "there is nothing at this address: IDs are at /uniq64, /uniq96, /string and /sequence/NAME/KEY, the rest at /explain/ID, \
-                      /generators, /status, /healthz, /readyz, /metrics, /openapi.json"
+            "there is nothing at this address: IDs are at /uniq64, /uniq96, /string, /id/NAME, /layout/NAME, /segment/NAME and \
+             /sequence/NAME/KEY, the rest at /sequences/NAME/routes, /explain/ID, /generators, /status, /healthz, /readyz, /metrics, \
+             /openapi.json"
                 .to_owned();
         Self::of_http(StatusCode::NOT_FOUND, "not_found", detail)
     }

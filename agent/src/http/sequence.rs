@@ -199,7 +199,7 @@ pub(super) async fn many(
         (status = 200, description = "Routes, ascending; sections that nobody serves are not among them"),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`unknown_generator`", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`masters_unavailable`", body = ProblemBody, content_type = "application/problem+json")
+        (status = 503, description = "`masters_unavailable`; `overloaded`; `wrong_cluster`: another cluster's masters answer this agent", body = ProblemBody, content_type = "application/problem+json")
     )
 )]
 pub(super) async fn routes(

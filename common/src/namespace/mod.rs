@@ -320,11 +320,16 @@ impl Namespace {
         Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, early, plugins, written }
     }
 
-    /// Whether IDs can be minted by it for a year from `now` at least. Registered names go on as long as they last.
+    /// Whether it may be registered: whether IDs can be minted by it, for a year from `now` at least. What is registered goes on as long as
+    /// it lasts, and can be read whatever this says.
     ///
     /// # Errors
-    /// [`NamespaceError::Layout`] with when its time begins or ends.
-    pub fn check_life(&self, now: WallMs) -> Result<(), NamespaceError> {
+    /// [`NamespaceError::Layout`] with when its time begins or ends; [`NamespaceError::Superfluous`] if agents would not serve it for its
+    /// plugins.
+    pub fn check_new(&self, now: WallMs) -> Result<(), NamespaceError> {
+        if matches!(self.kind.spec().form, Form::Keyed) && !self.plugins.is_empty() {
+            return Err(NamespaceError::Superfluous { kind: self.kind, what: "plugins" });
+        }
         let Some(definition) = &self.layout else { return Ok(()) };
         definition.layout().check_life(now).map_err(|e: InvalidLayout| InvalidDefinition::from(e).into())
     }

@@ -214,9 +214,9 @@ fn what_does_not_belong_to_a_kind_is_refused_by_name() {
         assert!(refusal.contains(said), "{json}: {refusal}");
     }
     let uid = layout(r#"{"kind":"layout","layout":"uidgenerator"}"#).unwrap();
-    let refusal = uid.check_life(WallMs(1_763_856_000_000)).unwrap_err().to_string();
+    let refusal = uid.check_new(WallMs(1_763_856_000_000)).unwrap_err().to_string();
     assert!(refusal.contains("its time ends at 2024-11-20T13:24:16.000Z"), "{refusal}");
-    assert_eq!(Namespace::default_of(Kind::Uniq64).check_life(WallMs(i64::MAX)), Ok(()));
+    assert_eq!(Namespace::default_of(Kind::Uniq64).check_new(WallMs(i64::MAX)), Ok(()));
 }
 
 /// The bytes of a record.
@@ -247,6 +247,22 @@ fn plugins_are_kept_in_the_record_and_change_nothing_else_of_it() {
         assert_eq!((record(&none), &none), (record(&plain), &plain));
         assert!(plain.plugins().is_empty() && plain.definition().plugins.is_none());
     }
+}
+
+/// A name is registered for ever, and nobody would serve this one.
+#[test]
+fn a_sequence_with_plugins_is_not_registered_but_can_be_read() {
+    let of = |kind: &str, plugins: &str| {
+        let definition = format!(r#"{{"kind":"{kind}","plugins":{plugins}}}"#);
+        Namespace::define(name("orders"), &serde_json::from_str(&definition).unwrap()).unwrap()
+    };
+    let stats = r#"[{"plugin":"stats"}]"#;
+    let sequence = of("sequence", stats);
+    assert_eq!(bincode::deserialize::<Namespace>(&record(&sequence)).unwrap(), sequence);
+    let refusal = sequence.check_new(WallMs(0)).unwrap_err().to_string();
+    assert_eq!(refusal, "a generator of kind sequence takes no plugins: leave it out");
+    assert_eq!(of("sequence", "[]").check_new(WallMs(0)), Ok(()));
+    assert_eq!(of("segment", stats).check_new(WallMs(0)), Ok(()));
 }
 
 #[test]

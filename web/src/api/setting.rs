@@ -194,7 +194,7 @@ async fn registered(
     definition: &Definition,
 ) -> Result<(StatusCode, Json<NamespaceRow>), Problem> {
     let namespace = Namespace::define(name.clone(), definition);
-    let namespace = namespace.and_then(|namespace| namespace.check_life(masters.now()).map(|()| namespace));
+    let namespace = namespace.and_then(|namespace| namespace.check_new(masters.now()).map(|()| namespace));
     let namespace = namespace.map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let changed = auth.commands().change(Change::Define(Box::new(namespace)), caller.actor()).await;
     let status = match changed {
