@@ -241,6 +241,7 @@ async fn what_is_said_wrong_of_keys_is_refused_with_a_stated_code() {
         (r#"{"kind":"sequence","width":64}"#, "32 or 63"),
         (r#"{"kind":"sequence","set":"No Set"}"#, "the set"),
         (r#"{"kind":"sequence","keys_per_section":1}"#, "keys_per_section 1"),
+        (r#"{"kind":"sequence","plugins":[{"plugin":"stats"}]}"#, "no plugins"),
         (r#"{"kind":"sequence","step":10,"solo_allowance":5}"#, "solo_allowance 5"),
     ] {
         let answer = put(&cluster, "bad", definition).await;

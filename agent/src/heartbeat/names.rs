@@ -356,7 +356,12 @@ impl Names {
     /// another name gives, or was retired; [`Refusal::GeneratorConflict`] if this agent knew it as something else;
     /// [`Refusal::MastersUnavailable`] if the two masters could not confirm it, or do so in time: ask again.
     pub async fn define(&self, namespace: Namespace) -> Result<bool, Refusal> {
-        namespace.check_new(self.minter.wall()).map_err(|e| Refusal::BadParameter(e.to_string()))?;
+        // What is registered goes on as long as it lasts, and programs say it again at each start.
+        if let Err(why) = namespace.check_new(self.minter.wall())
+            && !self.is_registered(&namespace).await
+        {
+            return Err(Refusal::BadParameter(why.to_string()));
+        }
         let (kind, name, token_type) = (namespace.kind(), namespace.name().clone(), namespace.token_type());
         let changed = match self.define_somewhere(&namespace).await {
             Ok(changed) => changed,
@@ -390,6 +395,13 @@ impl Names {
     }
 
     /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer.
+    /// Whether the name stands for that already; the masters may have to be asked.
+    async fn is_registered(&self, namespace: &Namespace) -> bool {
+        let known = || self.minter.definition(namespace.kind(), namespace.name());
+        let is_met = || known().is_some_and(|known| namespace.is_met_by(&known));
+        is_met() || self.look_up(namespace.name()).await.is_ok() && is_met()
+    }
+
     async fn define_somewhere(&self, namespace: &Namespace) -> Result<Changed, CallError> {
         let mut reasons = Vec::new();
         for address in &self.masters {

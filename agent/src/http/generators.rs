@@ -67,7 +67,6 @@ pub(super) async fn define(
     let known = agent.minter.definition(definition.kind, &name);
     let definition = definition.completed(agent.minter.secrets(), agent.minter.strategies(), known.as_ref());
     let namespace = Namespace::define(name, &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
-    namespace.check_new(agent.minter.wall()).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let Some(names) = &agent.names else {
         return Err(agent.refused(&Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())));
     };
