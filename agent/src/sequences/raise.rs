@@ -21,7 +21,7 @@ const QUEUE_MAX: usize = 1 << 17;
 const PAUSE: Duration = Duration::from_millis(100);
 /// A master that has not answered after a lease, or after this if it is more, is asked by another connection the next time, and the other
 /// one at once: calls wait for it. What it granted in an answer that is late is a gap.
-const ANSWER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+pub(super) const ANSWER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// A master that did not answer what was left over is not asked about such for so long: meanwhile the first one may grant it again, and must
 /// be asked for that.
@@ -230,7 +230,7 @@ impl Sequences {
         link.as_ref().ok_or_else(none)
     }
 
-    fn address(&self, at: usize) -> &str {
+    pub(super) fn address(&self, at: usize) -> &str {
         self.settings.masters.get(at).map(String::as_str).unwrap_or_default()
     }
 

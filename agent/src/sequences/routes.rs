@@ -1,6 +1,7 @@
 //! Who serves what we do not: masters are asked about sections that somebody asked us for, all of a name in one question.
 
 use super::name::Name;
+use super::raise::ANSWER_TIMEOUT_MIN;
 use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
 use crate::refusal::Refusal;
@@ -157,7 +158,11 @@ impl Sequences {
         link: &mut Option<Link>,
         request: RoutesRequest,
     ) -> Result<RoutesReply, CallError> {
-        self.link_to(at, link).await?.section_routes(request).await
+        let link = self.link_to(at, link).await?;
+        let late = |_| CallError::Failed { address: self.address(at).to_owned(), why: "no answer in time".to_owned() };
+        tokio::time::timeout(self.lease_in_real().max(ANSWER_TIMEOUT_MIN), link.section_routes(request))
+            .await
+            .map_err(late)?
     }
 
     /// Who serves which sections of a name, from that one on, as a master says now.
