@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub const ALLOCATORS_MAX: usize = 512;
 /// How long one that is silent is remembered.
 const REMEMBERED: SpanMs = SpanMs::seconds(600);
+/// What the other master says of whom it heard comes once a second, and takes its time.
+const WORD: SpanMs = SpanMs(1_300);
 /// Agents whose draining is remembered; the oldest orders are forgotten beyond it.
 pub const DRAINED_MAX: usize = 512;
 
@@ -161,16 +163,22 @@ impl Allocators {
         self.seen.iter().map(|(session, allocator)| (*session, allocator))
     }
 
+    /// The longest time from a call that only the other master hears to the word of the next one.
+    fn word(&self) -> SpanMs {
+        SpanMs((self.lease().0 / 3).saturating_add(WORD.0))
+    }
+
     /// Whether a session is silent at both masters for longer than it may serve, with a tenth of that for messages that are under way.
     pub fn silent(&self, now: BootMs, session: SessionId) -> bool {
         let heard = self.seen.get(&session).and_then(Allocator::heard).map_or(self.started, |it| it.max(self.started));
         let lease = self.lease();
-        now - heard > SpanMs(lease.0.saturating_add(lease.0 / 10))
+        now - heard > SpanMs(lease.0.saturating_add(lease.0 / 10)).max(self.word())
     }
 
     /// Whether a session was heard at one master at least for as long as it may serve.
     pub fn is_heard(&self, now: BootMs, session: SessionId) -> bool {
-        self.seen.get(&session).and_then(Allocator::heard).is_some_and(|heard| now - heard <= self.lease())
+        let most = self.lease().max(self.word());
+        self.seen.get(&session).and_then(Allocator::heard).is_some_and(|heard| now - heard <= most)
     }
 
     /// Whether a session may be given sections: it is heard, does not leave, and nobody drains it.
@@ -240,6 +248,16 @@ mod tests {
         // An older word changes nothing.
         all.heard_there(BootMs(15_100), seen(7, 5_000));
         assert!(!all.silent(BootMs(19_500), session));
+    }
+
+    /// Calls come every third of a second here, and the other master's word of them once a second.
+    #[test]
+    fn with_a_lease_of_a_second_the_other_masters_word_is_waited_for() {
+        let mut all = Allocators::new(BootMs(0), SpanMs(1_000));
+        all.heard_there(BootMs(10_000), seen(7, 333));
+        let session = SessionId(7);
+        assert!(all.takes(BootMs(11_300), session) && !all.silent(BootMs(11_300), session));
+        assert!(!all.takes(BootMs(11_301), session) && all.silent(BootMs(11_301), session));
     }
 
     #[test]
