@@ -93,7 +93,7 @@ where
         Some(segment)
     }
 
-    /// Asks for a further extent if less than half of what this master wants to have is left, and it was not asked for just now.
+    /// Asks for a further extent if less is left than this master wants to have at least, and it was not asked for just now.
     fn ask_for_extent(&mut self, now: Now, name: &GeneratorName, fx: &mut Effects) {
         let Some((wanted, least)) = self.cursors.lacks(name, now.boot) else { return };
         let Some((definition, axis)) = self.settings_table.axis(name) else { return };
@@ -136,8 +136,13 @@ where
 
     /// At each beat: ask for the extents that are wanted, and give up on those who waited too long.
     pub(super) fn press_segments(&mut self, now: Now, fx: &mut Effects) {
-        let lacking = self.cursors.iter().filter(|(name, _)| self.cursors.lacks(name, now.boot).is_some());
-        for name in lacking.map(|(name, _)| name.clone()).take(ASKED_MAX).collect::<Vec<_>>() {
+        // Those that have ended lack for ever, and would keep others from their turn.
+        let goes_on = |name: &GeneratorName| {
+            self.settings_table.axis(name).is_some_and(|(definition, axis)| axis.granted < definition.axis().to)
+        };
+        let names = self.cursors.iter().map(|(name, _)| name).filter(|name| goes_on(name));
+        let lacking = names.filter(|name| self.cursors.lacks(name, now.boot).is_some());
+        for name in lacking.take(ASKED_MAX).cloned().collect::<Vec<_>>() {
             self.ask_for_extent(now, &name, fx);
         }
         for id in self.segments.give_up(now) {
