@@ -155,7 +155,7 @@ pub struct Args {
     pub network_grants_per_hour: u32,
 
     /// How long this master can grant segments of every name alone, as fast as both did lately, while the other one is away: it holds so many
-    /// numbers of an axis at least, and three times as many at most; 1m to 30d. The same at both masters
+    /// numbers of an axis at least, and twice as many at most; 1m to 30d. The same at both masters
     #[arg(long, env = "UNIQ_SOLO_SPAN", default_value = "24h", value_name = "TIME", value_parser = solo_span)]
     pub solo_span: Duration,
 

@@ -343,8 +343,8 @@ mod tests {
     }
 
     fn routes(table: &SectionTable, from: u32) -> Vec<(u32, u32, u128)> {
-        let routes = table.routes_of(&"a".parse().unwrap(), Section(from));
-        routes.map(|(from, to, held)| (from.0, to.0, held.owner.session.0)).collect()
+        let name = "a".parse().unwrap();
+        table.routes_of(&name, Section(from)).map(|(from, to, held)| (from.0, to.0, held.owner.session.0)).collect()
     }
 
     #[test]
