@@ -146,11 +146,8 @@ impl Sequences {
         for name in &changed {
             if let Some(name) = served.get(name.as_str()) {
                 name.publish(allocator.held(name.name()));
+                name.changed.notify_waiters();
             }
-        }
-        drop(allocator);
-        if !changed.is_empty() {
-            self.changed.notify_waiters();
         }
         Ok(())
     }

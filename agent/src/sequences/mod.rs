@@ -19,6 +19,7 @@ mod serve;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unload;
+mod waiting;
 
 pub use counts::{Counts, SequenceView};
 pub(crate) use name::Name;
@@ -44,15 +45,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use waiting::Rooms;
 
 /// Memory for keys if nothing else is said, in bytes.
 pub const MEMORY_DEFAULT: u64 = 1 << 30;
 /// The least that makes sense: some thousands of sections.
 pub const MEMORY_MIN: u64 = 1 << 20;
-/// Calls that wait for a section at once, half of them for those of one name; one more is refused.
-const WAITERS_MAX: usize = 4_096;
 
 /// What an agent is told about its sequences.
 #[derive(Clone, Debug)]
@@ -99,9 +99,7 @@ pub struct Sequences {
     raises: Raises,
     asks: Asks,
     forwards: Forwards,
-    waiters: Semaphore,
-    /// Told whenever something has changed that a waiting call may wait for.
-    changed: Notify,
+    waiting: Rooms,
     /// Told when masters are to be asked sooner which sections are ours.
     hurried: Notify,
 }
@@ -127,8 +125,7 @@ impl Sequences {
             raises: Raises::default(),
             asks: Asks::default(),
             forwards: Forwards::default(),
-            waiters: Semaphore::new(WAITERS_MAX),
-            changed: Notify::new(),
+            waiting: Rooms::of_all(),
             hurried: Notify::new(),
             settings,
             address_looked_at: Once::new(),

@@ -2,8 +2,9 @@
 //! held for one key at a time.
 
 use super::counts::SequenceView;
+use super::lock;
 use super::routes::NameRoutes;
-use super::{WAITERS_MAX, lock};
+use super::waiting::Rooms;
 use crate::sequence::{Held, HeldRange, SectionState, Standing};
 use arc_swap::ArcSwap;
 use common::namespace::{GeneratorName, Namespace};
@@ -12,7 +13,7 @@ use common::time::BootMs;
 use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use tokio::sync::Semaphore;
+use tokio::sync::Notify;
 
 /// Locks of a name. More than there are cores, so that two calls seldom want the same.
 const SHARDS: usize = 64;
@@ -33,7 +34,9 @@ pub(crate) struct Name {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     pub(super) routes: Mutex<NameRoutes>,
     /// Places for calls that wait for its sections.
-    pub(super) waiters: Semaphore,
+    pub(super) waiting: Rooms,
+    /// Told whenever something has changed that these may wait for.
+    pub(super) changed: Notify,
 }
 
 impl Name {
@@ -44,7 +47,8 @@ impl Name {
             held: ArcSwap::default(),
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             routes: Mutex::default(),
-            waiters: Semaphore::new(WAITERS_MAX / 2),
+            waiting: Rooms::of_one(),
+            changed: Notify::new(),
         }
     }
 

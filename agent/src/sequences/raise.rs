@@ -67,6 +67,19 @@ impl Raises {
     }
 }
 
+/// Whose sections these are.
+fn names_of(wanted: &[Wanted]) -> Vec<Arc<Name>> {
+    let mut names: Vec<_> = wanted.iter().map(|one| Arc::clone(&one.name)).collect();
+    names.sort_by_key(Arc::as_ptr);
+    names.dedup_by(|one, other| Arc::ptr_eq(one, other));
+    names
+}
+
+/// Something has come of what calls wait for.
+fn tell(names: Vec<Arc<Name>>) {
+    names.into_iter().for_each(|name| name.changed.notify_waiters());
+}
+
 impl Sequences {
     /// Asks for as long as the program runs.
     pub(super) async fn raise(&self, session: SessionId) {
@@ -82,7 +95,6 @@ impl Sequences {
                 continue;
             }
             self.raise_somewhere(session, wanted, &mut links, &mut favourite).await;
-            self.changed.notify_waiters();
         }
     }
 
@@ -152,7 +164,6 @@ impl Sequences {
                         Some(answers) => {
                             *silent = None;
                             kept.extend(self.take_in(wanted, answers).await);
-                            self.changed.notify_waiters();
                         }
                         None => {
                             *silent = Some(Instant::now());
@@ -163,7 +174,6 @@ impl Sequences {
                 left = kept;
             }
             self.not_raised(&left);
-            self.changed.notify_waiters();
         }
     }
 
@@ -176,6 +186,7 @@ impl Sequences {
             // Somebody else may have it by now.
             self.want_route(&one.name, one.raise.section);
         }
+        tell(names_of(wanted));
     }
 
     /// What a master answers; `None` if it does not.
@@ -236,6 +247,7 @@ impl Sequences {
 
     /// Takes answers in, once they are written down; those that another master may answer otherwise are given back.
     async fn take_in(&self, wanted: Vec<Wanted>, answers: Vec<Result<Raised, NotRaised>>) -> Vec<Wanted> {
+        let names = names_of(&wanted);
         let asked = wanted.iter().map(|one| &one.raise);
         let written = self.note(Bounds::granted(asked.zip(&answers))).await;
         let now = self.clock.boot();
@@ -250,6 +262,7 @@ impl Sequences {
                 None => {}
             }
         }
+        tell(names);
         left
     }
 

@@ -111,7 +111,7 @@ impl Sequences {
                     if reply.routes.iter().any(|route| route.address == self.settings.address) {
                         self.hurry();
                     }
-                    self.changed.notify_waiters();
+                    name.changed.notify_waiters();
                 }
             }
             if !asked {

@@ -3,6 +3,7 @@
 use super::counts::add;
 use super::forward::NotPassed;
 use super::name::{Entry, Name, standing};
+use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
 use crate::refusal::Refusal;
 use crate::sequence::{RECORD_LEN, SectionState, Standing, Taken};
@@ -69,6 +70,8 @@ struct Seen {
     elsewhere: Elsewhere,
     /// When something will have changed.
     due: Option<BootMs>,
+    /// What those that have none wait for.
+    waits_for: WaitsFor,
 }
 
 /// A call under way.
@@ -132,12 +135,12 @@ impl Sequences {
             avoided: BTreeMap::new(),
         };
         let began = Instant::now();
-        let mut place = None;
+        let mut place: Option<Place<'_>> = None;
         loop {
             // Told from here on, so that nothing is missed between a look and the wait after it.
-            let mut changed = pin!(self.changed.notified());
+            let mut changed = pin!(name.changed.notified());
             changed.as_mut().enable();
-            let (elsewhere, due) = self.look_at_all(name, keys, &mut course);
+            let Seen { elsewhere, due, waits_for } = self.look_at_all(name, keys, &mut course);
             if course.open.is_empty() {
                 break;
             }
@@ -150,15 +153,14 @@ impl Sequences {
             if !elsewhere.is_empty() && self.pass_all(name, keys, elsewhere, &mut course, left).await {
                 continue;
             }
-            if place.is_none() {
-                // One name of which nobody serves anything must not keep all others from waiting.
-                let both = name.waiters.try_acquire().and_then(|its| Ok((self.waiters.try_acquire()?, its)));
-                place = both.ok();
+            if place.as_ref().is_none_or(|place| place.waits_for != waits_for && waits_for == WaitsFor::Sections) {
+                let first = place.is_none();
+                place = self.waiting.enter(&name.waiting, waits_for, keys.len());
                 if place.is_none() {
                     course.close(MintCode::Overloaded);
                     break;
                 }
-                add(&self.counts.waits, 1);
+                add(&self.counts.waits, u64::from(first));
             }
             let wait = due.map_or(LOOK, |at| self.clock.real((at - self.clock.boot()).to_std()).min(LOOK));
             tokio::select! {
@@ -176,13 +178,12 @@ impl Sequences {
         self.clock.real(patience.to_std()).clamp(PATIENCE_MIN, PATIENCE_MAX)
     }
 
-    /// One look at each key without an outcome. Those of other agents come back by their addresses, with the moment at which something will
-    /// have changed.
-    fn look_at_all(&self, name: &Arc<Name>, keys: &[KeyAsked], course: &mut Course) -> (Elsewhere, Option<BootMs>) {
+    /// One look at each key without an outcome.
+    fn look_at_all(&self, name: &Arc<Name>, keys: &[KeyAsked], course: &mut Course) -> Seen {
         let held = name.held();
         // After the call was read, and before any of its numbers is taken.
         let now = self.clock.boot();
-        let mut seen = Seen { elsewhere: BTreeMap::new(), due: None };
+        let mut seen = Seen { elsewhere: BTreeMap::new(), due: None, waits_for: WaitsFor::Bounds };
         let mut open = std::mem::take(&mut course.open);
         let section_of = |at: &usize| keys.get(*at).map(|key| name.definition.place(key.slot).0);
         gather(&mut open, section_of);
@@ -203,14 +204,16 @@ impl Sequences {
                     }
                 }
                 standing => {
+                    seen.waits_for = WaitsFor::Sections;
+                    // The same for all of its keys.
+                    let looked = self.look_beyond(name, section, standing);
                     for at in group {
-                        let looked = self.look_beyond(name, section, standing);
-                        self.sort_in(name, section, *at, looked, course, &mut seen);
+                        self.sort_in(name, section, *at, looked.clone(), course, &mut seen);
                     }
                 }
             }
         }
-        (seen.elsewhere, seen.due)
+        seen
     }
 
     /// Notes what a look at the key at that place of the call came to.
@@ -226,6 +229,7 @@ impl Sequences {
                     course.tell(section, g);
                 }
                 course.open.push(at);
+                seen.waits_for = WaitsFor::Sections;
                 if course.avoids(&address, g) {
                     self.want_route(name, section);
                 } else {

@@ -4,6 +4,7 @@
 pub(crate) mod masters;
 mod resume;
 
+use super::waiting::WaitsFor;
 use super::*;
 use crate::minter::kit::Kit;
 use crate::rpc::Server;
@@ -222,10 +223,40 @@ async fn calls_that_wait_in_vain_keep_none_from_another_agent() {
     masters.give(0..1, first);
     assert_eq!(two.next(3).await, Ok(1), "passed on, and the route is known");
     let name = two.sequences.name("orders").await.unwrap();
-    let all = u32::try_from(WAITERS_MAX / 2).unwrap();
-    let _waiting = name.waiters.try_acquire_many(all).unwrap();
+    let enter = || two.sequences.waiting.enter(&name.waiting, WaitsFor::Sections, 1);
+    let _waiting: Vec<_> = std::iter::from_fn(enter).collect();
     assert_eq!(two.next(3).await, Ok(2));
     drop(one);
+}
+
+/// Calls for sections that nobody serves may take every place of those: a section that is served here still gets its next bound.
+#[tokio::test]
+async fn calls_that_wait_in_vain_keep_none_from_the_sections_that_are_served() {
+    let masters = masters(3_000);
+    let [(agent, session), _] = two_agents(&masters).await;
+    masters.give(0..1, session);
+    assert_eq!(agent.next(3).await, Ok(1));
+    let in_vain = |_| {
+        let sequences = Arc::clone(&agent.sequences);
+        tokio::spawn(async move {
+            let name = sequences.name("orders").await.unwrap();
+            let keys: Vec<_> = (0..1_000).map(|n| KeyAsked { slot: Slot(1_000 + n), n: 1 }).collect();
+            sequences.next(&name, &keys, Call::default()).await
+        })
+    };
+    let calls: Vec<_> = (0..800).map(in_vain).collect();
+    let refused = async {
+        while !calls.iter().any(tokio::task::JoinHandle::is_finished) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(4), refused).await.expect("800,000 keys are more than may wait");
+    for number in 2..=3 * STEP {
+        assert_eq!(agent.next(3).await, Ok(number), "bounds are raised as before");
+    }
+    for call in &calls {
+        call.abort();
+    }
 }
 
 /// One master stands still, and a section has used up what the other one may grant alone.

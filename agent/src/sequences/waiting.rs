@@ -1,0 +1,119 @@
+//! Places for calls that wait for sections: a call takes one, and one for each of its keys, because until it is answered it keeps memory for
+//! all of them that calls which need not wait have to share (bodies and frames, 128 MiB and more).
+//!
+//! Those who wait for sections that this agent does not serve now wait for seconds. They have places of their own, so that however many they
+//! are, calls for the sections that it serves, which wait some milliseconds until a master has raised a bound, still find theirs. And of
+//! each kind one name has three quarters at most.
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Calls that wait for sections that are not served here now,
+const BEYOND_MAX: usize = 2_560;
+/// and for such that are. Both together are fewer than HTTP connections (4,096), of which some are left for all else.
+const SERVED_MAX: usize = 1_024;
+/// Keys of waiting calls, of each kind. A key takes some 40 bytes as long as its call waits, so both kinds leave a good part of the memory for
+/// frames to others.
+const KEYS_MAX: usize = 1 << 20;
+/// What one name may have of all that, in hundredths.
+const NAME_PERCENT: usize = 75;
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// Bounds of sections that are served here.
+    Bounds,
+    /// Sections that are not, perhaps beside others.
+    Sections,
+}
+
+/// Places of one kind.
+struct Room {
+    calls: Semaphore,
+    keys: Semaphore,
+    keys_max: usize,
+}
+
+impl Room {
+    fn new(calls: usize, percent: usize) -> Self {
+        let keys_max = KEYS_MAX * percent / 100;
+        Self { calls: Semaphore::new(calls * percent / 100), keys: Semaphore::new(keys_max), keys_max }
+    }
+
+    fn enter(&self, keys: usize) -> Option<[SemaphorePermit<'_>; 2]> {
+        // Whoever asks for more than there are at all has them all.
+        let keys = u32::try_from(keys.min(self.keys_max)).unwrap_or(u32::MAX);
+        Some([self.calls.try_acquire().ok()?, self.keys.try_acquire_many(keys).ok()?])
+    }
+}
+
+/// Places of both kinds: those of all names, or those of one.
+pub(super) struct Rooms {
+    served: Room,
+    beyond: Room,
+}
+
+/// A call's places, until it is dropped.
+pub(super) struct Place<'a> {
+    pub(super) waits_for: WaitsFor,
+    _permits: [[SemaphorePermit<'a>; 2]; 2],
+}
+
+impl Rooms {
+    fn new(percent: usize) -> Self {
+        Self { served: Room::new(SERVED_MAX, percent), beyond: Room::new(BEYOND_MAX, percent) }
+    }
+
+    /// Those of all names together.
+    pub(super) fn of_all() -> Self {
+        Self::new(100)
+    }
+
+    /// Those of one name.
+    pub(super) fn of_one() -> Self {
+        Self::new(NAME_PERCENT)
+    }
+
+    fn room(&self, waits_for: WaitsFor) -> &Room {
+        match waits_for {
+            WaitsFor::Bounds => &self.served,
+            WaitsFor::Sections => &self.beyond,
+        }
+    }
+
+    /// Places for a call with so many keys of the name whose rooms are `its`; `None` if there are none left.
+    pub(super) fn enter<'a>(&'a self, its: &'a Self, waits_for: WaitsFor, keys: usize) -> Option<Place<'a>> {
+        let permits = [its.room(waits_for).enter(keys)?, self.room(waits_for).enter(keys)?];
+        Some(Place { waits_for, _permits: permits })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken<'a>(all: &'a Rooms, its: &'a Rooms, waits_for: WaitsFor, keys: usize) -> Vec<Place<'a>> {
+        std::iter::from_fn(|| all.enter(its, waits_for, keys)).collect()
+    }
+
+    #[test]
+    fn neither_kind_and_no_name_takes_the_places_of_others() {
+        let (all, one, two) = (Rooms::of_all(), Rooms::of_one(), Rooms::of_one());
+        let of_one = taken(&all, &one, WaitsFor::Sections, 1);
+        let of_two = taken(&all, &two, WaitsFor::Sections, 1);
+        assert_eq!((of_one.len(), of_two.len()), (1_920, 640));
+        assert_eq!(taken(&all, &one, WaitsFor::Bounds, 1).len(), 768);
+        drop(of_one);
+        assert_eq!(taken(&all, &two, WaitsFor::Sections, 1).len(), 1_920 - 640, "places come back");
+    }
+
+    #[test]
+    fn large_calls_are_counted_by_their_keys() {
+        let (all, one, two) = (Rooms::of_all(), Rooms::of_one(), Rooms::of_one());
+        let of_one = taken(&all, &one, WaitsFor::Sections, 10_000);
+        assert_eq!(of_one.len(), 78);
+        assert_eq!(taken(&all, &two, WaitsFor::Sections, 10_000).len(), 26);
+        assert!(all.enter(&one, WaitsFor::Bounds, 10_000).is_some());
+        drop(of_one);
+        assert!(all.enter(&one, WaitsFor::Sections, usize::MAX).is_some(), "an empty room has room for any call");
+    }
+}
