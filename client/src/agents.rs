@@ -7,10 +7,14 @@ use crate::settings::{Address, Settings, SettingsError};
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::ClusterId;
-use common::rpc::mint::{KeyAsked, KeyOutcome, SequenceRoutes};
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+/// Agents that wait one after the other for a section that nobody serves: each does for as long as a section may be without service, so that
+/// a further one would hardly see another end of it.
+const WAITED_MAX: usize = 2;
 
 /// What is asked of an agent.
 #[derive(Clone, Debug)]
@@ -213,9 +217,27 @@ impl Agents {
 
     /// Each agent once, until one answers.
     pub(crate) async fn ask<T>(&self, question: Question, take: impl Fn(Answer) -> Option<T>) -> Result<T, Error> {
-        let mut attempts = Vec::new();
+        self.ask_after(Vec::new(), question, take).await
+    }
+
+    /// The same after others were asked in vain. One that said why it gives nothing is not asked again, and when [`WAITED_MAX`] agents have
+    /// waited for a section, nobody is.
+    pub(crate) async fn ask_after<T>(
+        &self,
+        mut attempts: Vec<Attempt>,
+        question: Question,
+        take: impl Fn(Answer) -> Option<T>,
+    ) -> Result<T, Error> {
+        let of_keys = matches!(question, Question::Keys { .. });
         for at in self.order() {
             let Some(agent) = self.agents.get(at) else { continue };
+            if attempts.iter().any(|before| before.agent == agent.address && before.cause.code().is_some()) {
+                continue;
+            }
+            let waited = |before: &&Attempt| of_keys && before.cause.code() == Some(MintCode::SegmentPending);
+            if attempts.iter().filter(waited).count() >= WAITED_MAX {
+                break;
+            }
             let cause = match self.ask_line(&agent.line, &question).await {
                 Ok(answer) => match take(answer) {
                     Some(ids) => {

@@ -76,6 +76,16 @@ impl Error {
     }
 }
 
+impl Cause {
+    /// What an agent said that it cannot give anything for; `None`: it said nothing of the kind.
+    pub(crate) const fn code(&self) -> Option<MintCode> {
+        match self {
+            Self::Cannot { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.agent, self.cause)

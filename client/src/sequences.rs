@@ -4,7 +4,7 @@
 //! one answer a hop, and none that is wrong costs a number's order: it is only where a question goes first.
 
 use crate::agents::{Agents, Answer, Line, Question};
-use crate::error::{Cause, Error, Failure};
+use crate::error::{Attempt, Cause, Error, Failure};
 use crate::settings::Address;
 use common::lease::Generation;
 use common::namespace::GeneratorName;
@@ -131,21 +131,25 @@ impl Sequences {
         owner: Owner,
         keys: Vec<KeyAsked>,
     ) -> Result<Vec<KeyOutcome>, Error> {
-        let mut cause = None;
+        let mut attempts = Vec::new();
         let cluster = self.cluster.get().copied();
         if let Some((address, g)) = owner {
             let question = Question::Keys { name: name.clone(), keys: keys.clone(), g, cluster };
             let line = self.line(agents, &address);
-            match agents.ask_line(&line, &question).await {
+            let cause = match agents.ask_line(&line, &question).await {
                 Ok(Answer::Keys(outcomes, routes)) if outcomes.len() == keys.len() => {
                     self.learn(name, &routes);
                     return Ok(outcomes);
                 }
-                Ok(_) => cause = Some(Cause::Answer("another number of answers than of keys".to_owned())),
+                Ok(_) => Cause::Answer("another number of answers than of keys".to_owned()),
                 Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Here(why)) => cause = Some(why),
+                Err(Failure::Here(why)) => why,
+            };
+            // Who has too much to do is still the one that serves them; without the route further calls would cost it more.
+            if cause.code() != Some(MintCode::Overloaded) {
+                self.forget(name, &keys, g);
             }
-            self.forget(name, &keys, g);
+            attempts.push(Attempt { agent: address, cause });
         }
         let wanted = keys.len();
         let take = |answer| match answer {
@@ -153,16 +157,9 @@ impl Sequences {
             _ => None,
         };
         let question = Question::Keys { name: name.clone(), keys, g: Generation(0), cluster };
-        match agents.ask(question, take).await {
-            Ok((outcomes, routes)) => {
-                self.learn(name, &routes);
-                Ok(outcomes)
-            }
-            Err(Error::Unavailable(attempts)) if attempts.is_empty() => {
-                Err(refused_here(cause.unwrap_or(Cause::Timeout)))
-            }
-            Err(error) => Err(error),
-        }
+        let (outcomes, routes) = agents.ask_after(attempts, question, take).await?;
+        self.learn(name, &routes);
+        Ok(outcomes)
     }
 
     /// Asks for all routes of a name of which nothing is known. It is served without them, too.
@@ -249,8 +246,4 @@ fn refused(code: MintCode) -> Error {
         _ => "no agent serves this key at the moment; ask again",
     };
     Error::Refused { code, detail: detail.to_owned() }
-}
-
-fn refused_here(cause: Cause) -> Error {
-    Error::Refused { code: MintCode::SegmentPending, detail: cause.to_string() }
 }

@@ -31,6 +31,8 @@ struct World {
     clusters: BTreeMap<usize, String>,
     /// How long a call waits, as while a section moves.
     moving: Duration,
+    /// What an agent refuses every call with.
+    refuses: BTreeMap<usize, &'static str>,
 }
 
 #[derive(Clone)]
@@ -51,6 +53,10 @@ impl Agent {
         let g = query["g"].parse().unwrap();
         if world.clusters.get(&self.0).is_some_and(|here| query.get("cluster").is_some_and(|there| there != here)) {
             let problem = json!({ "code": "wrong_cluster", "detail": "" });
+            return (StatusCode::SERVICE_UNAVAILABLE, Json(problem)).into_response();
+        }
+        if let Some(code) = world.refuses.get(&self.0) {
+            let problem = json!({ "code": code, "detail": "" });
             return (StatusCode::SERVICE_UNAVAILABLE, Json(problem)).into_response();
         }
         if world.down == Some(self.0) {
@@ -116,6 +122,14 @@ async fn world() -> (Client, Arc<Mutex<World>>) {
 }
 
 async fn world_in(timeout: Duration, key_timeout: Duration) -> (Client, Arc<Mutex<World>>) {
+    world_told_of(2, timeout, key_timeout).await
+}
+
+async fn world_of(told: usize) -> (Client, Arc<Mutex<World>>) {
+    world_told_of(told, Duration::from_secs(5), Duration::from_secs(5)).await
+}
+
+async fn world_told_of(told: usize, timeout: Duration, key_timeout: Duration) -> (Client, Arc<Mutex<World>>) {
     let world = Arc::new(Mutex::new(World { asked: vec![Vec::new(); 3], ..World::default() }));
     for nth in 0..3 {
         let router = Router::new()
@@ -128,7 +142,7 @@ async fn world_in(timeout: Duration, key_timeout: Duration) -> (Client, Arc<Mute
         tokio::spawn(async move { axum::serve(listener, router).await });
     }
     let known: Vec<String> =
-        world.lock().unwrap().addresses.iter().take(2).map(|address| format!("http://{address}")).collect();
+        world.lock().unwrap().addresses.iter().take(told).map(|address| format!("http://{address}")).collect();
     let mut settings = Settings::new(known.iter().map(String::as_str)).unwrap();
     (settings.timeout, settings.key_timeout) = (timeout, key_timeout);
     (Client::new(settings).unwrap(), world)
@@ -171,6 +185,39 @@ async fn an_agent_that_fails_is_followed_by_another_one_once() {
     // The first answer had the route to the one that is down; a newer one takes its place.
     let asked = asked(&world);
     assert_eq!(asked[1].last(), Some(&7), "{asked:?}");
+}
+
+/// Whoever says `segment_pending` has waited for as long as a section can be without service.
+#[tokio::test]
+async fn for_a_section_that_nobody_serves_two_agents_wait_and_no_further_one() {
+    let (client, world) = world_of(3).await;
+    {
+        let mut world = world.lock().unwrap();
+        (world.tells_all, world.owners) = (true, BTreeMap::from([(0, (0, 5))]));
+        world.refuses = (0..3).map(|agent| (agent, "segment_pending")).collect();
+    }
+    let error = client.sequence("orders", Slot(7)).await.unwrap_err();
+    let Error::Unavailable(attempts) = &error else { panic!("{error}") };
+    assert_eq!(attempts.len(), 2, "{error}");
+    assert_eq!(asked(&world), [vec![7], vec![7], vec![]], "who serves it is not asked again");
+    // Nobody is known any more.
+    assert!(client.sequence("orders", Slot(7)).await.is_err());
+    assert_eq!(asked(&world).iter().map(Vec::len).sum::<usize>(), 2);
+}
+
+#[tokio::test]
+async fn who_has_too_much_to_do_is_still_the_one_that_serves_a_key() {
+    let (client, world) = world().await;
+    {
+        let mut world = world.lock().unwrap();
+        (world.tells_all, world.owners) = (true, BTreeMap::from([(0, (1, 5))]));
+        world.refuses.insert(1, "overloaded");
+    }
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 1);
+    assert_eq!(asked(&world), [vec![7], vec![7], vec![]]);
+    world.lock().unwrap().refuses.clear();
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 2);
+    assert_eq!(asked(&world), [vec![], vec![7], vec![]]);
 }
 
 #[tokio::test]
