@@ -12,9 +12,9 @@ use common::sequence::{Route, Section, ServedAt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Agents that wait one after the other for a section that nobody serves: each does for as long as a section may be without service, so that
-/// a further one would hardly see another end of it.
-const WAITED_MAX: usize = 2;
+/// Agents that are asked one after the other for numbers of keys though those before said `segment_pending` or `overloaded`. Each waits for as
+/// long as a section may be without service, and passes the call on to the same agent that has too much to do.
+const IN_VAIN_MAX: usize = 2;
 
 /// What is asked of an agent.
 #[derive(Clone, Debug)]
@@ -220,8 +220,8 @@ impl Agents {
         self.ask_after(Vec::new(), question, take).await
     }
 
-    /// The same after others were asked in vain. One that said why it gives nothing is not asked again, and when [`WAITED_MAX`] agents have
-    /// waited for a section, nobody is.
+    /// The same after others were asked in vain. One that said why it gives nothing is not asked again, and of those that might wait
+    /// for a section only [`IN_VAIN_MAX`] are.
     pub(crate) async fn ask_after<T>(
         &self,
         mut attempts: Vec<Attempt>,
@@ -234,8 +234,12 @@ impl Agents {
             if attempts.iter().any(|before| before.agent == agent.address && before.cause.code().is_some()) {
                 continue;
             }
-            let waited = |before: &&Attempt| of_keys && before.cause.code() == Some(MintCode::SegmentPending);
-            if attempts.iter().filter(waited).count() >= WAITED_MAX {
+            let in_vain = |before: &&Attempt| {
+                matches!(before.cause.code(), Some(MintCode::SegmentPending | MintCode::Overloaded))
+            };
+            if of_keys && attempts.iter().filter(in_vain).count() >= IN_VAIN_MAX {
+                // The next call begins with those whom this one did not ask.
+                self.favourite.store(at, Ordering::Relaxed);
                 break;
             }
             let cause = match self.ask_line(&agent.line, &question).await {

@@ -77,7 +77,7 @@ impl Error {
 }
 
 impl Cause {
-    /// What an agent said that it cannot give anything for; `None`: it said nothing of the kind.
+    /// The code with which an agent refused; `None`: it gave none.
     pub(crate) const fn code(&self) -> Option<MintCode> {
         match self {
             Self::Cannot { code, .. } => Some(*code),

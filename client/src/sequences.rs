@@ -145,7 +145,7 @@ impl Sequences {
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::Here(why)) => why,
             };
-            // Who has too much to do is still the one that serves them; without the route further calls would cost it more.
+            // Who has too much to do most likely still serves them; without the route further calls would cost it more.
             if cause.code() != Some(MintCode::Overloaded) {
                 self.forget(name, &keys, g);
             }

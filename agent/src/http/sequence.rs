@@ -34,6 +34,8 @@ const NUMBER_LEN_MAX: usize = 24;
 const ERROR_LEN_MAX: usize = 512;
 /// A body, in bytes: as many keys as there may be, as JSON writes them at its longest.
 pub(super) const BODY_LEN_MAX: usize = KEYS_MAX * (6 * KEY_LEN_MAX + 40);
+/// What a key that was read takes until it is answered, with what comes of it.
+const KEY_WEIGHT: usize = size_of::<KeyAsked>() + size_of::<Outcome>();
 /// How long it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a number that was refused is in a packed answer: no key is ever given it.
@@ -351,13 +353,16 @@ impl Agent {
         })?;
         // What is read from it: a key takes two bytes at least, with what ends its line.
         let keys_max = (whole.len() / 2 + 1).min(KEYS_MAX);
-        let room = keys_max * (size_of::<KeyAsked>() + size_of::<Outcome>());
-        let room = self.body_memory.try_take(room).ok_or_else(no_memory)?;
+        let mut room = self.body_memory.try_take(keys_max * KEY_WEIGHT).ok_or_else(no_memory)?;
         let media_type = text(header::CONTENT_TYPE).and_then(|value| value.split(';').next()).map(str::trim);
-        if media_type.is_some_and(|media| media.eq_ignore_ascii_case("application/octet-stream")) {
-            return Ok((sequence_body::packed(&whole)?, room));
-        }
-        Ok((sequence_body::lines(&whole, self.batch_max)?, room))
+        let mut keys = match media_type {
+            Some(media) if media.eq_ignore_ascii_case("application/octet-stream") => sequence_body::packed(&whole)?,
+            _ => sequence_body::lines(&whole, self.batch_max)?,
+        };
+        // Most keys are longer. The call may wait for seconds with what it keeps.
+        keys.shrink_to_fit();
+        drop(room.split(room.num_permits().saturating_sub(keys.len() * KEY_WEIGHT)));
+        Ok((keys, room))
     }
 }
 

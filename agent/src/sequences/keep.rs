@@ -143,12 +143,11 @@ impl Sequences {
         let mut allocator = lock(&self.allocator);
         let changed = allocator.handle(self.clock.boot(), at, kept)?;
         let served = self.served.load();
-        for name in &changed {
-            if let Some(name) = served.get(name.as_str()) {
-                name.publish(allocator.held(name.name()));
-                name.changed.notify_waiters();
-            }
-        }
+        let changed: Vec<_> = changed.iter().filter_map(|name| served.get(name.as_str())).collect();
+        changed.iter().for_each(|name| name.publish(allocator.held(name.name())));
+        // Whoever is woken asks for it.
+        drop(allocator);
+        changed.iter().for_each(|name| name.changed.notify_waiters());
         Ok(())
     }
 

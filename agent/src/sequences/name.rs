@@ -35,8 +35,10 @@ pub(crate) struct Name {
     pub(super) routes: Mutex<NameRoutes>,
     /// Places for calls that wait for its sections.
     pub(super) waiting: Rooms,
-    /// Told whenever something has changed that these may wait for.
+    /// Told whenever others serve sections, or others are known to, than before,
     pub(super) changed: Notify,
+    /// and whenever something came of bounds that masters were asked for.
+    pub(super) raised: Notify,
 }
 
 impl Name {
@@ -49,6 +51,7 @@ impl Name {
             routes: Mutex::default(),
             waiting: Rooms::of_one(),
             changed: Notify::new(),
+            raised: Notify::new(),
         }
     }
 

@@ -75,9 +75,9 @@ fn names_of(wanted: &[Wanted]) -> Vec<Arc<Name>> {
     names
 }
 
-/// Something has come of what calls wait for.
+/// Something has come of the bounds that calls wait for.
 fn tell(names: Vec<Arc<Name>>) {
-    names.into_iter().for_each(|name| name.changed.notify_waiters());
+    names.into_iter().for_each(|name| name.raised.notify_waiters());
 }
 
 impl Sequences {

@@ -70,8 +70,10 @@ struct Seen {
     elsewhere: Elsewhere,
     /// When something will have changed.
     due: Option<BootMs>,
-    /// What those that have none wait for.
-    waits_for: WaitsFor,
+    /// Whether keys wait for bounds of sections that are served here,
+    bounds: bool,
+    /// and whether some do for sections that are not.
+    beyond: bool,
 }
 
 /// A call under way.
@@ -138,9 +140,10 @@ impl Sequences {
         let mut place: Option<Place<'_>> = None;
         loop {
             // Told from here on, so that nothing is missed between a look and the wait after it.
-            let mut changed = pin!(name.changed.notified());
+            let (mut changed, mut raised) = (pin!(name.changed.notified()), pin!(name.raised.notified()));
             changed.as_mut().enable();
-            let Seen { elsewhere, due, waits_for } = self.look_at_all(name, keys, &mut course);
+            raised.as_mut().enable();
+            let Seen { elsewhere, due, bounds, beyond } = self.look_at_all(name, keys, &mut course);
             if course.open.is_empty() {
                 break;
             }
@@ -153,18 +156,25 @@ impl Sequences {
             if !elsewhere.is_empty() && self.pass_all(name, keys, elsewhere, &mut course, left).await {
                 continue;
             }
-            if place.as_ref().is_none_or(|place| place.waits_for != waits_for && waits_for == WaitsFor::Sections) {
-                let first = place.is_none();
-                place = self.waiting.enter(&name.waiting, waits_for, keys.len());
-                if place.is_none() {
-                    course.close(MintCode::Overloaded);
-                    break;
+            let waits_for = if beyond { WaitsFor::Sections } else { WaitsFor::Bounds };
+            if !place.as_ref().is_some_and(|place| place.is_for(waits_for)) {
+                match self.waiting.enter(&name.waiting, waits_for, keys.len()) {
+                    Some(found) => {
+                        add(&self.counts.waits, u64::from(place.is_none()));
+                        place = Some(found);
+                    }
+                    None if place.is_none() => {
+                        course.close(MintCode::Overloaded);
+                        break;
+                    }
+                    // It waits on where it is.
+                    None => {}
                 }
-                add(&self.counts.waits, u64::from(first));
             }
             let wait = due.map_or(LOOK, |at| self.clock.real((at - self.clock.boot()).to_std()).min(LOOK));
             tokio::select! {
                 () = changed => {}
+                () = raised, if bounds => {}
                 () = tokio::time::sleep(wait.max(Duration::from_millis(1)).min(left)) => {}
             }
         }
@@ -183,7 +193,7 @@ impl Sequences {
         let held = name.held();
         // After the call was read, and before any of its numbers is taken.
         let now = self.clock.boot();
-        let mut seen = Seen { elsewhere: BTreeMap::new(), due: None, waits_for: WaitsFor::Bounds };
+        let mut seen = Seen { elsewhere: BTreeMap::new(), due: None, bounds: false, beyond: false };
         let mut open = std::mem::take(&mut course.open);
         let section_of = |at: &usize| keys.get(*at).map(|key| name.definition.place(key.slot).0);
         gather(&mut open, section_of);
@@ -197,6 +207,7 @@ impl Sequences {
             match standing(&held, section, now) {
                 Standing::Served(g) => {
                     self.take_all(name, (section, g), keys, group, now, |at, looked| {
+                        seen.bounds |= matches!(looked, Looked::Later(_));
                         self.sort_in(name, section, at, looked, course, &mut seen);
                     });
                     if course.call.g.is_some_and(|known| known < g) {
@@ -204,9 +215,9 @@ impl Sequences {
                     }
                 }
                 standing => {
-                    seen.waits_for = WaitsFor::Sections;
                     // The same for all of its keys.
                     let looked = self.look_beyond(name, section, standing);
+                    seen.beyond |= matches!(looked, Looked::Later(_));
                     for at in group {
                         self.sort_in(name, section, *at, looked.clone(), course, &mut seen);
                     }
@@ -229,8 +240,8 @@ impl Sequences {
                     course.tell(section, g);
                 }
                 course.open.push(at);
-                seen.waits_for = WaitsFor::Sections;
                 if course.avoids(&address, g) {
+                    seen.beyond = true;
                     self.want_route(name, section);
                 } else {
                     seen.elsewhere.entry(address).or_insert_with(|| (g, Vec::new())).1.push(at);
@@ -421,8 +432,10 @@ impl Sequences {
             }
         }
         let Course { open, outcomes, .. } = course;
+        let before = open.len();
         open.retain(|at| outcomes.get(*at).is_none_or(Option::is_none));
-        learned || open.is_empty()
+        // What is left may be ours alone.
+        learned || open.len() < before
     }
 
     /// Ends when none of the keys at these places is served by the agent that was asked for them, as far as is known. If that one stands

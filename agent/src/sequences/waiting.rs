@@ -1,18 +1,19 @@
-//! Places for calls that wait for sections: a call takes one, and one for each of its keys, because until it is answered it keeps memory for
-//! all of them that calls which need not wait have to share (bodies and frames, 128 MiB and more).
+//! Places for calls that wait for sections. A call takes one, and one for each of its keys: until it is answered it keeps memory for all of
+//! them (its body or frame, and over tarpc what its answer will take), and this memory is shared with calls that need not wait.
 //!
-//! Those who wait for sections that this agent does not serve now wait for seconds. They have places of their own, so that however many they
-//! are, calls for the sections that it serves, which wait some milliseconds until a master has raised a bound, still find theirs. And of
-//! each kind one name has three quarters at most.
+//! Those who wait for sections that this agent does not serve now wait for seconds. The ones that wait for bounds of sections which it serves
+//! wait some milliseconds as a rule, until a master has raised them. These have places that the others cannot take, however many they are. And
+//! one name has three quarters of each kind at most.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Calls that wait for sections that are not served here now,
 const BEYOND_MAX: usize = 2_560;
-/// and for such that are. Both together are fewer than HTTP connections (4,096), of which some are left for all else.
+/// and places that only those have that wait for bounds. Both together are fewer than HTTP connections (4,096), so that some are left for all
+/// else. Calls that are passed on are counted elsewhere (`forward`).
 const SERVED_MAX: usize = 1_024;
-/// Keys of waiting calls, of each kind. A key takes some 40 bytes as long as its call waits, so both kinds leave a good part of the memory for
-/// frames to others.
+/// Keys of waiting calls, of each kind. A key takes some 40 bytes as long as its call waits: all of them together 80 MiB, of 128 MiB for frames
+/// and 256 MiB for bodies.
 const KEYS_MAX: usize = 1 << 20;
 /// What one name may have of all that, in hundredths.
 const NAME_PERCENT: usize = 75;
@@ -54,8 +55,15 @@ pub(super) struct Rooms {
 
 /// A call's places, until it is dropped.
 pub(super) struct Place<'a> {
-    pub(super) waits_for: WaitsFor,
+    serves: WaitsFor,
     _permits: [[SemaphorePermit<'a>; 2]; 2],
+}
+
+impl Place<'_> {
+    /// Whether a call that waits for that may keep it.
+    pub(super) fn is_for(&self, waits_for: WaitsFor) -> bool {
+        self.serves == WaitsFor::Sections || waits_for == WaitsFor::Bounds
+    }
 }
 
 impl Rooms {
@@ -73,8 +81,8 @@ impl Rooms {
         Self::new(NAME_PERCENT)
     }
 
-    fn room(&self, waits_for: WaitsFor) -> &Room {
-        match waits_for {
+    fn room(&self, kind: WaitsFor) -> &Room {
+        match kind {
             WaitsFor::Bounds => &self.served,
             WaitsFor::Sections => &self.beyond,
         }
@@ -82,8 +90,12 @@ impl Rooms {
 
     /// Places for a call with so many keys of the name whose rooms are `its`; `None` if there are none left.
     pub(super) fn enter<'a>(&'a self, its: &'a Self, waits_for: WaitsFor, keys: usize) -> Option<Place<'a>> {
-        let permits = [its.room(waits_for).enter(keys)?, self.room(waits_for).enter(keys)?];
-        Some(Place { waits_for, _permits: permits })
+        let enter = |serves| {
+            let permits = [its.room(serves).enter(keys)?, self.room(serves).enter(keys)?];
+            Some(Place { serves, _permits: permits })
+        };
+        // Where those for bounds are taken, a master does not answer, and the wait is a long one.
+        enter(waits_for).or_else(|| enter(WaitsFor::Sections).filter(|_| waits_for == WaitsFor::Bounds))
     }
 }
 
@@ -101,9 +113,16 @@ mod tests {
         let of_one = taken(&all, &one, WaitsFor::Sections, 1);
         let of_two = taken(&all, &two, WaitsFor::Sections, 1);
         assert_eq!((of_one.len(), of_two.len()), (1_920, 640));
-        assert_eq!(taken(&all, &one, WaitsFor::Bounds, 1).len(), 768);
+        let waiting_for_bounds = taken(&all, &one, WaitsFor::Bounds, 1);
+        assert_eq!(waiting_for_bounds.len(), 768);
         drop(of_one);
         assert_eq!(taken(&all, &two, WaitsFor::Sections, 1).len(), 1_920 - 640, "places come back");
+        assert_eq!(
+            taken(&all, &one, WaitsFor::Bounds, 1).len(),
+            1_920,
+            "whoever waits for bounds takes the others, too"
+        );
+        drop(waiting_for_bounds);
     }
 
     #[test]

@@ -229,34 +229,28 @@ async fn calls_that_wait_in_vain_keep_none_from_another_agent() {
     drop(one);
 }
 
-/// Calls for sections that nobody serves may take every place of those: a section that is served here still gets its next bound.
+/// Calls for sections that nobody serves may take every place of those: a section that is served here still gets its next bound, also in a
+/// call with keys that others serve.
 #[tokio::test]
 async fn calls_that_wait_in_vain_keep_none_from_the_sections_that_are_served() {
     let masters = masters(3_000);
-    let [(agent, session), _] = two_agents(&masters).await;
-    masters.give(0..1, session);
-    assert_eq!(agent.next(3).await, Ok(1));
-    let in_vain = |_| {
-        let sequences = Arc::clone(&agent.sequences);
-        tokio::spawn(async move {
-            let name = sequences.name("orders").await.unwrap();
-            let keys: Vec<_> = (0..1_000).map(|n| KeyAsked { slot: Slot(1_000 + n), n: 1 }).collect();
-            sequences.next(&name, &keys, Call::default()).await
-        })
-    };
-    let calls: Vec<_> = (0..800).map(in_vain).collect();
-    let refused = async {
-        while !calls.iter().any(tokio::task::JoinHandle::is_finished) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(4), refused).await.expect("800,000 keys are more than may wait");
+    let [(one, first), (two, second)] = two_agents(&masters).await;
+    masters.give(0..1, first);
+    masters.give(1..2, second);
+    assert_eq!((one.next(3).await, one.next(KEYS).await), (Ok(1), Ok(1)), "the second one is passed on");
+    let name = one.sequences.name("orders").await.unwrap();
+    let enter = || one.sequences.waiting.enter(&name.waiting, WaitsFor::Sections, 1);
+    let _waiting: Vec<_> = std::iter::from_fn(enter).collect();
+    assert_eq!(one.next(90 * KEYS).await, Err(MintCode::Overloaded), "nobody serves it, and there is no place to wait");
     for number in 2..=3 * STEP {
-        assert_eq!(agent.next(3).await, Ok(number), "bounds are raised as before");
+        assert_eq!(one.next(3).await, Ok(number), "bounds are raised as before");
     }
-    for call in &calls {
-        call.abort();
+    for nth in 1..=10 {
+        let many = u32::try_from(STEP).unwrap();
+        let Answer { outcomes, .. } = one.ask(&[(3, many), (KEYS, 1)], Call::default()).await;
+        assert_eq!(outcomes, [KeyOutcome::Given((2 + nth) * STEP + 1), KeyOutcome::Given(1 + nth)]);
     }
+    drop(two);
 }
 
 /// One master stands still, and a section has used up what the other one may grant alone.
