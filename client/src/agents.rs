@@ -12,9 +12,8 @@ use common::sequence::{Route, Section, ServedAt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Agents that are asked one after the other for numbers of keys though those before said `segment_pending` or `overloaded`. Each waits for as
-/// long as a section may be without service, and passes the call on to the same agent that has too much to do.
-const IN_VAIN_MAX: usize = 2;
+/// Agents that wait one after the other for a section that nobody serves: each waits for as long as a section may be without service.
+const WAITED_MAX: usize = 2;
 
 /// What is asked of an agent.
 #[derive(Clone, Debug)]
@@ -124,8 +123,10 @@ pub(crate) struct Agents {
     began: Instant,
     rest: Duration,
     timeouts: Timeouts,
-    /// Who answered last.
+    /// Who answered last,
     favourite: AtomicUsize,
+    /// and who is asked first for numbers of keys: who answered last, or the first that was not asked when others did so in vain.
+    favourite_for_keys: AtomicUsize,
     /// What HTTP connections come from.
     http: reqwest::Client,
 }
@@ -140,7 +141,8 @@ impl Agents {
             Agent { address, line, rests_until: AtomicU64::new(0) }
         });
         let agents = agents.collect();
-        Ok(Self { agents, began: Instant::now(), rest, timeouts, favourite: AtomicUsize::new(0), http })
+        let (favourite, favourite_for_keys) = Default::default();
+        Ok(Self { agents, began: Instant::now(), rest, timeouts, favourite, favourite_for_keys, http })
     }
 
     /// A connection to an agent that need not be one of the settings'.
@@ -220,8 +222,8 @@ impl Agents {
         self.ask_after(Vec::new(), question, take).await
     }
 
-    /// The same after others were asked in vain. One that said why it gives nothing is not asked again, and of those that might wait
-    /// for a section only [`IN_VAIN_MAX`] are.
+    /// The same after others were asked in vain. One that said why it gives nothing is not asked again, and nobody is when
+    /// [`WAITED_MAX`] agents have waited for a section.
     pub(crate) async fn ask_after<T>(
         &self,
         mut attempts: Vec<Attempt>,
@@ -229,23 +231,22 @@ impl Agents {
         take: impl Fn(Answer) -> Option<T>,
     ) -> Result<T, Error> {
         let of_keys = matches!(question, Question::Keys { .. });
-        for at in self.order() {
+        let favourite = if of_keys { &self.favourite_for_keys } else { &self.favourite };
+        for at in self.order(favourite) {
             let Some(agent) = self.agents.get(at) else { continue };
             if attempts.iter().any(|before| before.agent == agent.address && before.cause.code().is_some()) {
                 continue;
             }
-            let in_vain = |before: &&Attempt| {
-                matches!(before.cause.code(), Some(MintCode::SegmentPending | MintCode::Overloaded))
-            };
-            if of_keys && attempts.iter().filter(in_vain).count() >= IN_VAIN_MAX {
+            let waited = |before: &&Attempt| before.cause.code() == Some(MintCode::SegmentPending);
+            if of_keys && attempts.iter().filter(waited).count() >= WAITED_MAX {
                 // The next call begins with those whom this one did not ask.
-                self.favourite.store(at, Ordering::Relaxed);
+                favourite.store(at, Ordering::Relaxed);
                 break;
             }
             let cause = match self.ask_line(&agent.line, &question).await {
                 Ok(answer) => match take(answer) {
                     Some(ids) => {
-                        self.favourite.store(at, Ordering::Relaxed);
+                        favourite.store(at, Ordering::Relaxed);
                         return Ok(ids);
                     }
                     None => Cause::Answer("another number of IDs than was asked for".to_owned()),
@@ -260,8 +261,8 @@ impl Agents {
     }
 
     /// The favourite and those after it; those that rest come last, in the same order.
-    fn order(&self) -> impl Iterator<Item = usize> + use<> {
-        let (count, favourite, now) = (self.agents.len(), self.favourite.load(Ordering::Relaxed), self.now_ms());
+    fn order(&self, favourite: &AtomicUsize) -> impl Iterator<Item = usize> + use<> {
+        let (count, favourite, now) = (self.agents.len(), favourite.load(Ordering::Relaxed), self.now_ms());
         let circle = (0..count).map(|step| (favourite + step) % count);
         let rests = |at: &usize| self.agents.get(*at).is_some_and(|a| a.rests_until.load(Ordering::Relaxed) > now);
         let (resting, fresh): (Vec<usize>, Vec<usize>) = circle.partition(rests);

@@ -32,8 +32,8 @@
 //! A generator of kind `sequence` has a counter for each key ([`Client::sequence`]). The client keeps the routes that agents tell, asks the
 //! agent that serves a key at once, and any agent when it knows none or that one does not answer; a batch is split by agents, which are
 //! asked side by side. While a section moves from one agent to another its calls wait, for half a lease of sections as a rule
-//! (`--sequence-lease` of the masters): let [`Settings::key_timeout`] be longer than one and a half. Of agents that say `segment_pending`
-//! or `overloaded` of a key, two are asked in one call, and others by the next one.
+//! (`--sequence-lease` of the masters): let [`Settings::key_timeout`] be longer than one and a half. When two agents
+//! say `segment_pending` of a key no further one is asked; the next call begins with one that was not.
 //!
 //! # After a fork
 //! A child must not use its parent's connections, nor hand out what its parent has fetched: every call there says

@@ -35,7 +35,7 @@ pub(crate) struct Name {
     pub(super) routes: Mutex<NameRoutes>,
     /// Places for calls that wait for its sections.
     pub(super) waiting: Rooms,
-    /// Told whenever others serve sections, or others are known to, than before,
+    /// Told whenever it is another agent than before that serves a section, or is known to, this one included,
     pub(super) changed: Notify,
     /// and whenever something came of bounds that masters were asked for.
     pub(super) raised: Notify,

@@ -152,11 +152,12 @@ impl Sequences {
                 course.close(MintCode::SegmentPending);
                 break;
             }
+            let others = !elsewhere.is_empty();
             // What another agent serves needs no place here: a section that nobody serves must not keep calls from those.
-            if !elsewhere.is_empty() && self.pass_all(name, keys, elsewhere, &mut course, left).await {
+            if others && self.pass_all(name, keys, elsewhere, &mut course, left).await {
                 continue;
             }
-            let waits_for = if beyond { WaitsFor::Sections } else { WaitsFor::Bounds };
+            let waits_for = if beyond || others { WaitsFor::Sections } else { WaitsFor::Bounds };
             if !place.as_ref().is_some_and(|place| place.is_for(waits_for)) {
                 match self.waiting.enter(&name.waiting, waits_for, keys.len()) {
                     Some(found) => {

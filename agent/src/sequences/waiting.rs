@@ -1,16 +1,16 @@
 //! Places for calls that wait for sections. A call takes one, and one for each of its keys: until it is answered it keeps memory for all of
-//! them (its body or frame, and over tarpc what its answer will take), and this memory is shared with calls that need not wait.
+//! them (what was read, and over tarpc what its answer will take), and this memory is shared with calls that need not wait.
 //!
 //! Those who wait for sections that this agent does not serve now wait for seconds. The ones that wait for bounds of sections which it serves
-//! wait some milliseconds as a rule, until a master has raised them. These have places that the others cannot take, however many they are. And
-//! one name has three quarters of each kind at most.
+//! wait some milliseconds as a rule, until a master has raised them. These have places that the others cannot take, however many they are (one
+//! whose section goes away meanwhile may keep its). And one name has three quarters of each kind at most.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Calls that wait for sections that are not served here now,
 const BEYOND_MAX: usize = 2_560;
 /// and places that only those have that wait for bounds. Both together are fewer than HTTP connections (4,096), so that some are left for all
-/// else. Calls that are passed on are counted elsewhere (`forward`).
+/// else, unless many are passed on at the same time: these are counted elsewhere (`forward`).
 const SERVED_MAX: usize = 1_024;
 /// Keys of waiting calls, of each kind. A key takes some 40 bytes as long as its call waits: all of them together 80 MiB, of 128 MiB for frames
 /// and 256 MiB for bodies.

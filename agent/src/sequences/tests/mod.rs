@@ -246,11 +246,30 @@ async fn calls_that_wait_in_vain_keep_none_from_the_sections_that_are_served() {
         assert_eq!(one.next(3).await, Ok(number), "bounds are raised as before");
     }
     for nth in 1..=10 {
-        let many = u32::try_from(STEP).unwrap();
+        // More than is ever there before it is asked for.
+        let many = u32::try_from(3 * STEP).unwrap();
         let Answer { outcomes, .. } = one.ask(&[(3, many), (KEYS, 1)], Call::default()).await;
-        assert_eq!(outcomes, [KeyOutcome::Given((2 + nth) * STEP + 1), KeyOutcome::Given(1 + nth)]);
+        assert_eq!(outcomes, [KeyOutcome::Given(nth * 3 * STEP + 1), KeyOutcome::Given(1 + nth)]);
     }
-    drop(two);
+    // Nor does who waits for an agent that is gone.
+    two.stop.cancel();
+    for task in two.tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(one.next(KEYS).await, Err(MintCode::Overloaded));
+}
+
+#[tokio::test]
+async fn a_call_that_waits_takes_a_place_for_each_of_its_keys() {
+    let masters = masters(3_000);
+    let agent = agent(&masters).await;
+    let name = agent.sequences.name("orders").await.unwrap();
+    let enter = || agent.sequences.waiting.enter(&name.waiting, WaitsFor::Sections, 10_000);
+    let _waiting: Vec<_> = std::iter::from_fn(enter).collect();
+    let keys: Vec<_> = (0..8_000).map(|slot| (slot, 1)).collect();
+    masters.with(|state| state.mute = true);
+    let Answer { outcomes, .. } = agent.ask(&keys, Call::default()).await;
+    assert_eq!(outcomes, vec![KeyOutcome::Refused(MintCode::Overloaded); 8_000]);
 }
 
 /// One master stands still, and a section has used up what the other one may grant alone.
