@@ -6,13 +6,15 @@ mod sample;
 
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
+use common::account::{Role, User};
 use common::time::DAY_MS;
 use common::token::TokenType;
+use futures::StreamExt as _;
 use sample::ask::{ask, console, few, get, json_of, next_parts, watch};
 use sample::{KEY, Sample, SampleAccounts, lease, many};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tower::ServiceExt as _;
 use web::{LeaseStage, Unavailable};
@@ -175,6 +177,31 @@ async fn the_console_answers_to_its_own_names_only() {
             assert_eq!(response.status(), status, "{hosts:?} {address}");
         }
     }
+}
+
+/// Guesses that are sent at once get no further than those that are sent one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn guesses_at_once_are_no_more_than_one_after_the_other() {
+    let phc = web::hash(b"correct horse battery").unwrap();
+    let admin = User { name: "admin".parse().unwrap(), role: Role::Admin, phc };
+    let accounts = Arc::new(SampleAccounts { users: Mutex::new(vec![admin]), ..SampleAccounts::default() });
+    let router = web::router(Arc::new(few()), accounts.auth());
+    let guess = |n: usize, password: String| {
+        let router = router.clone();
+        async move {
+            let mut request = Request::post("/login").header("host", "localhost");
+            request = request.header("content-type", "application/x-www-form-urlencoded");
+            let body = Body::from(format!("user=admin&password={password}&next=%2F{n}"));
+            router.oneshot(request.body(body).unwrap()).await.unwrap().status()
+        }
+    };
+    // Sixteen at a time, as each is answered: those that begin later have read the clock later than those that are looked at.
+    let answers = futures::stream::iter((0..160).map(|n| tokio::spawn(guess(n, format!("wrong-{n}")))));
+    let answers: Vec<StatusCode> = answers.buffer_unordered(16).map(Result::unwrap).collect().await;
+    let looked_at = answers.iter().filter(|status| **status == StatusCode::UNAUTHORIZED).count();
+    let locked_out = answers.iter().filter(|status| **status == StatusCode::TOO_MANY_REQUESTS).count();
+    assert_eq!((looked_at, locked_out), (5, 155), "{answers:?}");
+    assert_eq!(guess(0, "correct+horse+battery".to_owned()).await, StatusCode::TOO_MANY_REQUESTS);
 }
 
 #[tokio::test]

@@ -76,8 +76,10 @@ impl Lockout {
 
     fn locked_until(&mut self, whose: &Whose, now: WallMs) -> Option<WallMs> {
         let failures = self.0.get_mut(whose)?;
-        // Those of the future are from before the clock was set back.
-        failures.retain(|at| now - *at < WINDOW && *at <= now);
+        // A failure of the future is from before the clock was set back, or from a guess that read the clock after this one did: it
+        // counts from now on, so that neither locks for longer than the window, nor makes room for further guesses.
+        failures.iter_mut().for_each(|at| *at = (*at).min(now));
+        failures.retain(|at| now - *at < WINDOW);
         if failures.len() < FAILURES_MAX {
             return None;
         }
@@ -88,7 +90,7 @@ impl Lockout {
         if self.0.contains_key(whose) || self.0.len() < REMEMBERED_MAX {
             return;
         }
-        self.0.retain(|_, failures| failures.back().is_some_and(|last| now - *last < WINDOW && *last <= now));
+        self.0.retain(|_, failures| failures.back().is_some_and(|last| now - *last < WINDOW));
         if self.0.len() >= REMEMBERED_MAX {
             let oldest = self.0.iter().min_by_key(|(_, failures)| (failures.len(), failures.back().copied()));
             if let Some(oldest) = oldest.map(|(whose, _)| whose.clone()) {
@@ -139,6 +141,21 @@ mod tests {
         }
         assert!(lockout.attempt("another", ip(77), NOW).is_err(), "by anybody");
         assert!(lockout.has_locked_address(ip(77), NOW) && !lockout.has_locked_address(ip(78), NOW));
+    }
+
+    #[test]
+    fn a_guess_that_took_long_makes_no_room_for_others() {
+        let mut lockout = Lockout::default();
+        for n in 0..5 {
+            lockout.attempt("admin", ip(n), NOW + SpanMs(100 + i64::from(n))).unwrap();
+        }
+        // The first one's password was looked at by then, and its clock was read before the others came.
+        assert!(lockout.has_locked("admin", NOW));
+        assert!(lockout.attempt("admin", ip(9), NOW + SpanMs(200)).is_err());
+        // A clock that was set back locks nobody out for longer than the window.
+        let back = WallMs(NOW.0 - 3_600_000);
+        assert_eq!(lockout.attempt("admin", ip(9), back), Err(LockedOut { until: back + WINDOW }));
+        assert_eq!(lockout.attempt("admin", ip(9), back + WINDOW), Ok(()));
     }
 
     #[test]

@@ -192,10 +192,10 @@ impl Auth {
     }
 
     async fn check(&self, name: &str, password: String, from: IpAddr) -> Result<User, Refused> {
-        let now = self.now();
+        let began = self.now();
         self.lockout()
-            .attempt(name, from, now)
-            .map_err(|out| Refused::LockedOut { minutes: (out.until - now).0.max(0) / (60 * SECOND_MS) + 1 })?;
+            .attempt(name, from, began)
+            .map_err(|out| Refused::LockedOut { minutes: (out.until - began).0.max(0) / (60 * SECOND_MS) + 1 })?;
         let user = self.user(name).await.map_err(Refused::Unavailable)?;
         let phc = user.as_ref().map(|user| user.phc.clone());
         let fits = self.passwords.verify(password, phc).await;
@@ -203,6 +203,8 @@ impl Auth {
             true => user.ok_or(Refused::Wrong)?,
             false => {
                 tracing::warn!(%from, known = user.is_some(), "a login failed");
+                // Others have failed while this one waited for its turn.
+                let now = self.now();
                 if let Some(user) = user.filter(|_| self.lockout().has_locked(name, now)) {
                     self.note_lockout(user.name.to_string(), from);
                 }
