@@ -1,6 +1,6 @@
 //! What every room of UniqGenerator shares: ids and their layouts, tokens, leases, time, and the wire.
 //!
-//! Everything here but [`clock`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no locks. Time comes in as
+//! Everything here but [`clock`], [`file`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no locks. Time comes in as
 //! an argument ([`time::Now`]).
 
 pub mod about;
@@ -11,6 +11,7 @@ pub mod clock;
 mod digits;
 pub mod encoding;
 pub mod envelope;
+pub mod file;
 pub mod hosts;
 pub mod kind;
 pub mod layout;

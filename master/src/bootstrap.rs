@@ -3,9 +3,7 @@
 use anyhow::{Context as _, bail};
 use common::account::{Role, User};
 use common::parameters::MasterId;
-use std::fs::OpenOptions;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::Read as _;
 use std::path::Path;
 
 /// The name of the first user.
@@ -16,6 +14,8 @@ pub const PASSWORD_FILE: &str = "admin-password";
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// 120 bits.
 const DRAWN_LEN: usize = 24;
+/// The mode of the file with the password.
+const PASSWORD_MODE: u32 = 0o600;
 
 /// The user `admin`, for a cluster that has no users yet: with the password in `given`, else with the one in the data
 /// directory, which is drawn and written there once, by master 1 alone, so that both masters do not draw different ones.
@@ -67,16 +67,9 @@ fn draw(file: &Path) -> anyhow::Result<String> {
     let random: [u8; DRAWN_LEN] = rand::random();
     let letters = random.iter().filter_map(|byte| LETTERS.get(usize::from(byte % 32)));
     let password: String = letters.map(|letter| char::from(*letter)).collect();
-    // Whole or not at all: on a full disk the first half of this would be taken for the password from then on.
-    let new = file.with_extension("new");
-    let wrote = || -> std::io::Result<()> {
-        let _ = std::fs::remove_file(&new);
-        let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        out.write_all(format!("{password}\n").as_bytes())?;
-        out.sync_all()?;
-        std::fs::rename(&new, file)
-    };
-    wrote().with_context(|| format!("cannot write the admin's first password to {}", file.display()))?;
+    // Durable before the user is proposed: once both masters hold it, no other password is ever drawn.
+    common::file::replace(file, PASSWORD_MODE, format!("{password}\n").as_bytes())
+        .with_context(|| format!("cannot write the admin's first password to {}", file.display()))?;
     Ok(password)
 }
 

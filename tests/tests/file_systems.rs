@@ -10,9 +10,10 @@ use agent::serial_file::{
     AfterReboot, Block, Contents, Holdings, Opened, Place as FilePlace, SerialFileError, Taken, WriteError, format,
     open, open_on,
 };
+use common::account::User;
 use common::kind;
 use common::lease::{Generation, Grant};
-use common::parameters::{ClusterId, SessionId};
+use common::parameters::{ClusterId, MasterId, SessionId};
 use common::time::WallMs;
 use common::token::{TokenType, TokenValue};
 use std::fs;
@@ -420,6 +421,28 @@ fn cut_everywhere(kind: Kind, image: &mut Image, dir: &Path) {
     let found = serial(&resumable().contents);
     println!("{kind:?}, twin: {found} where {promised} was promised");
     assert!(found < promised);
+}
+
+/// Once the user is proposed no other password is ever drawn.
+#[test]
+fn the_first_password_is_durable_before_its_user_is_proposed() {
+    with_mounts("the_first_password_is_durable_before_its_user_is_proposed", |dir| {
+        for kind in [Kind::Ext4, Kind::Xfs] {
+            let mut image = match Image::new(kind, dir) {
+                Ok(image) => image,
+                Err(why) => {
+                    println!("{kind:?} is left out: {why:#}");
+                    continue;
+                }
+            };
+            let admin = |image: &Image, proposed: Vec<User>| {
+                master::bootstrap::admin(image.folder(), None, MasterId::One, proposed.into_iter()).unwrap().unwrap()
+            };
+            let user = admin(&image, Vec::new());
+            image.cut_power().unwrap();
+            assert_eq!(admin(&image, vec![user.clone()]), user, "{kind:?}: the password is another one");
+        }
+    });
 }
 
 /// The copies of a file system that can let two files share their blocks.

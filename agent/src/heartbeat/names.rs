@@ -14,8 +14,6 @@ use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, Refusal as Said, Register
 use common::rpc::mint::MintCode;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -520,20 +518,9 @@ fn kept_at(serial_file: &Path) -> PathBuf {
     path.into()
 }
 
-/// A new file in the place of the old one: whoever reads it reads one of both. What is at its name is removed and never
-/// written through: somebody may have put a link there.
 fn keep(path: &Path, kept: &Kept) -> std::io::Result<()> {
     let bytes = envelope::encode(KEPT, kept).map_err(std::io::Error::other)?;
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    match std::fs::remove_file(&new) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(KEPT_MODE).open(&new)?;
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    std::fs::rename(new, path)
+    common::file::replace(path, KEPT_MODE, &bytes)
 }
 
 impl Link {

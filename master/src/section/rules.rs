@@ -94,6 +94,15 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_is_followed_under_a_higher_number_only() {
+        let mine = held(3, 1, 40, 20);
+        let owner = |theirs: &SectionRecord| merge(Some(&mine), theirs).owner.session.0;
+        assert_eq!([2, 3, 4].map(|g| owner(&record("a", 1, g, 9, 50))), [1, 1, 9]);
+        assert_eq!([2, 3, 4].map(|g| contradicts(&mine, &record("a", 1, g, 9, 50))), [false, true, false]);
+        assert!(!contradicts(&mine, &record("a", 1, 3, 1, 50)), "the same owner");
+    }
+
+    #[test]
     fn each_section_has_one_home() {
         assert_eq!([0, 1, 2, u32::MAX].map(|i| home(Section(i)).number()), [2, 1, 2, 1]);
     }

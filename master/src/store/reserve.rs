@@ -62,7 +62,7 @@ pub(super) fn give_up(dir: &Path) {
     if std::fs::remove_file(&file).is_ok() {
         tracing::warn!(file = %file.display(), "the disk is full: the reserve is given up");
         // Some file systems have the room only after their journal is written.
-        let _ = File::open(dir).and_then(|dir| dir.sync_all());
+        let _ = common::file::sync_folder(dir);
     }
 }
 

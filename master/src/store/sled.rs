@@ -292,7 +292,7 @@ fn in_use(e: &std::io::Error) -> bool {
 }
 
 fn sync_dir(dir: &Path) -> Result<(), StoreError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| StoreError::Io {
+    common::file::sync_folder(dir).map_err(|source| StoreError::Io {
         what: "make durable",
         path: dir.to_owned(),
         source,

@@ -150,7 +150,7 @@ impl Files {
                 file.set_len(0)?;
             }
             file.write_all(HEADER)?;
-            File::open(&self.folder)?.sync_all()?;
+            common::file::sync_folder(&self.folder)?;
             len = HEADER.len() as u64;
         } else {
             let mut last = [0];
