@@ -93,7 +93,8 @@ pub struct Args {
 
     /// Names under which this agent is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
     /// own name; * for any. Requests for other names are refused, because a web page in somebody's browser may have made them
-    #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME",
+          value_parser = settings::host_name)]
     pub host_names: Vec<String>,
 
     /// The types of token to lease, comma-separated: uint2 for Uniq64 and Uniq96, the others for strings
@@ -102,7 +103,8 @@ pub struct Args {
         env = "UNIQ_TOKEN_TYPES",
         default_value = "uint2,string2-include-letter",
         value_delimiter = ',',
-        value_name = "TYPE"
+        value_name = "TYPE",
+        value_parser = settings::item(str::parse::<TokenType>)
     )]
     pub token_types: Vec<TokenType>,
 
@@ -156,7 +158,8 @@ pub struct Args {
     pub history_files: u32,
 
     /// The sets of sequences that this agent serves, comma-separated, at most 64
-    #[arg(long, env = "UNIQ_SETS", default_value = SET_DEFAULT, value_delimiter = ',', value_name = "SET")]
+    #[arg(long, env = "UNIQ_SETS", default_value = SET_DEFAULT, value_delimiter = ',', value_name = "SET",
+          value_parser = settings::item(str::parse::<GeneratorName>))]
     pub sets: Vec<GeneratorName>,
 
     /// Memory for keys of sequences, in bytes, 1048576 to 1099511627776; when it is used up, keys that were not asked for lately
@@ -190,7 +193,7 @@ pub struct Args {
     /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,agent=debug. SIGHUP reads it anew
     /// from --config. Of each kind of line above debug at most ten are written at once and then one every 10 s; those left out are
     /// counted
-    #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL")]
+    #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL", value_parser = settings::log_filter)]
     pub log: String,
 
     /// Tests only: time runs SCALE times faster from EPOCH_MS on
@@ -313,6 +316,11 @@ mod tests {
         for (flags, named) in [
             (&[][..], "--masters HOST:PORT"),
             (&["--masters", "nowhere"], "HOST:PORT"),
+            (&["--masters", "http://a:1"], "HOST:PORT"),
+            (&["--masters", "a:1", "--log", "warning"], "error, warn, info"),
+            (&["--masters", "a:1;b:1"], "HOST:PORT"),
+            (&["--masters", "a:1 b:1"], "HOST:PORT"),
+            (&["--masters", "a:1", "--host-names", "a.example:80"], "without scheme and port"),
             (&["--masters", "a:0"], "1 to 65535"),
             (&["--masters", "a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1"], "at most 8"),
             (&["--masters", "a:1", "--http-listen", "0.0.0.0:6200"], "--insecure"),
@@ -350,6 +358,14 @@ mod tests {
         assert_eq!(parse(&["--explain", "1"]).unwrap().mode(), Mode::Explain("1".to_owned()));
         let args = parse(&["--history", "7", "--history-dir", "past"]).unwrap();
         assert_eq!(args.mode(), Mode::History("7".to_owned()));
+        let lists =
+            ["--masters", "a:1, b:2", "--token-types", "uint2, uint1", "--sets", "default, x", "--host-names", "a, b"];
+        let args = parse(&lists).unwrap();
+        assert_eq!(
+            (args.masters, args.host_names),
+            (vec!["a:1".to_owned(), "b:2".to_owned()], vec!["a".to_owned(), "b".to_owned()])
+        );
+        assert_eq!((args.token_types.len(), args.sets.len()), (2, 2));
         let args = parse(&["--masters", "a:1,b:2", "--http-listen", "0.0.0.0:1", "--insecure"]).unwrap();
         assert_eq!((args.mode(), args.masters), (Mode::Serve, vec!["a:1".to_owned(), "b:2".to_owned()]));
     }

@@ -21,7 +21,7 @@ impl FromStr for Address {
     type Err = SettingsError;
     fn from_str(text: &str) -> Result<Self, SettingsError> {
         let wrong = || SettingsError::Address(text.to_owned());
-        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let (scheme, rest) = text.trim().split_once("://").ok_or_else(wrong)?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = rest.rsplit_once(':').ok_or_else(wrong)?;
         let plain = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:[]".contains(&b));
@@ -146,7 +146,7 @@ mod tests {
         for text in ["http://127.0.0.1:6200", "tarpc://agent-1.example:6201", "http://[::1]:6200"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
-        assert_eq!("http://a:1/".parse::<Address>(), Ok(Address::Http("a:1".to_owned())));
+        assert_eq!(" http://a:1/ ".parse::<Address>(), Ok(Address::Http("a:1".to_owned())));
         for text in [
             "",
             "127.0.0.1:6200",

@@ -6,18 +6,20 @@
 //! A flag without an environment variable acts once: it makes, declares or shows something and the program ends. Such a flag
 //! counts on the command line alone, because a file or an environment is there at each start, and often for several programs.
 
-use crate::hosts::HostNames;
+use crate::hosts::{ANY as ANY_HOST, HostNames};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 
 /// The largest configuration file, in bytes.
 pub const FILE_LEN_MAX: u64 = 1 << 20;
+/// What a level of the log is called.
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 /// The flag that names the file.
 const CONFIG: &str = "config";
 
@@ -75,16 +77,44 @@ pub fn ip_port(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write it as IP:PORT, such as 127.0.0.1:7000 or [::1]:7000".to_owned())
 }
 
-/// The value of a flag that names where to connect.
+/// The value of a flag that names where to connect, without blanks around it.
 ///
 /// # Errors
-/// A text that says how to write it.
+/// A text that says how to write it: what no resolver can ever find is refused.
 pub fn host_port(text: &str) -> Result<String, String> {
-    let (host, port) = text.rsplit_once(':').ok_or("write it as HOST:PORT")?;
+    const FORM: &str = "write it as HOST:PORT, a name, an IPv4 address or [an IPv6 address]";
+    let text = text.trim();
+    let (host, port) = text.rsplit_once(':').ok_or(FORM)?;
+    let v6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    if !v6.map_or_else(|| is_name(host), |v6| v6.parse::<Ipv6Addr>().is_ok()) {
+        return Err(FORM.to_owned());
+    }
     match port.parse::<u16>() {
-        Ok(port) if port > 0 && !host.is_empty() => Ok(text.to_owned()),
+        Ok(port) if port > 0 => Ok(text.to_owned()),
         _ => Err("write it as HOST:PORT, with a port from 1 to 65535".to_owned()),
     }
+}
+
+/// A name under which a program is asked over HTTP, or `*` for any, without blanks around it.
+///
+/// # Errors
+/// A text that says how to write it: what no `Host` header can be equal to is refused.
+pub fn host_name(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    match text == ANY_HOST || is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("write a name without scheme and port, such as ids.example.com, or * for any".to_owned()),
+    }
+}
+
+/// Whether a text can be the name of a host, or an IPv4 address.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+/// One item of a list that is separated by commas, read by `parse` without the blanks around it.
+pub fn item<T, E>(parse: impl Fn(&str) -> Result<T, E> + Clone) -> impl Fn(&str) -> Result<T, E> + Clone {
+    move |text| parse(text.trim())
 }
 
 /// The names under which a program may be asked over HTTP: those given, and the machine's own.
@@ -103,6 +133,23 @@ pub fn switch(text: &str) -> Result<bool, String> {
         "" | "0" | "false" | "no" | "off" => Ok(false),
         "1" | "true" | "yes" | "on" => Ok(true),
         _ => Err("write it as true or false".to_owned()),
+    }
+}
+
+/// What is logged: a level, or a filter with levels for parts of the program, without blanks.
+///
+/// # Errors
+/// A text that says how to write it. The log's library takes a word that is no level for the name of a part that nobody has, and then
+/// logs nothing at all.
+pub fn log_filter(text: &str) -> Result<String, String> {
+    let known = |item: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(item.trim()));
+    let says_a_level = |item: &str| match item.rsplit_once('=') {
+        Some((part, level)) => !part.trim().is_empty() && known(level),
+        None => known(item),
+    };
+    match text.split(',').all(says_a_level) {
+        true => Ok(text.split_whitespace().collect()),
+        false => Err(format!("write one of {}, or a filter such as info,common=debug", LEVELS.join(", "))),
     }
 }
 
@@ -242,6 +289,51 @@ mod tests {
             assert_eq!(port(bad), Err("write a whole number from 1 to 9".to_owned()), "{bad}");
         }
         assert!(ip_port("[::1]:7101").is_ok() && ip_port("7101").unwrap_err().contains("IP:PORT"));
+    }
+
+    #[test]
+    fn blanks_around_an_address_are_taken_off_and_what_can_never_work_is_refused() {
+        for (text, taken) in [("a:1", "a:1"), (" b.example:7101 ", "b.example:7101"), ("[::1]:1", "[::1]:1")] {
+            assert_eq!(host_port(text), Ok(taken.to_owned()));
+        }
+        for bad in [
+            "",
+            "a",
+            ":1",
+            "a:0",
+            "a:x",
+            "http://a:1",
+            "tcp://a:1",
+            "a:1;b:2",
+            "a b:1",
+            "a:1 b:2",
+            "::1:1",
+            "[::x]:1",
+            "é:1",
+        ] {
+            assert!(host_port(bad).unwrap_err().contains("HOST:PORT"), "{bad}");
+        }
+        for (text, taken) in [("*", "*"), (" ids.example ", "ids.example")] {
+            assert_eq!(host_name(text), Ok(taken.to_owned()));
+        }
+        for bad in ["", "http://ids.example", "ids.example:80", "a b", "*.example"] {
+            assert!(host_name(bad).is_err(), "{bad}");
+        }
+        assert_eq!(item(str::parse::<u8>)(" 7 "), Ok(7));
+    }
+
+    #[test]
+    fn a_level_is_a_known_word() {
+        for (text, taken) in
+            [("info", "info"), ("warn ", "warn"), ("WARN", "WARN"), ("info, agent=debug", "info,agent=debug")]
+        {
+            assert_eq!(log_filter(text), Ok(taken.to_owned()));
+        }
+        for bad in
+            ["", " ", "warning", "WARNING", "verbose", "info,", "agent", "agent=", "=debug", "agent=loud", "wa rn"]
+        {
+            assert!(log_filter(bad).unwrap_err().contains("one of error, warn"), "{bad}");
+        }
     }
 
     #[test]

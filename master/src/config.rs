@@ -124,12 +124,13 @@ pub struct Args {
 
     /// Names under which the console is asked over HTTP, comma-separated, beside plain addresses, localhost and this machine's
     /// own name; * for any. Requests for other names are refused, because a web page in somebody's browser may have made them
-    #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME")]
+    #[arg(long, env = "UNIQ_HOST_NAMES", value_delimiter = ',', value_name = "NAME",
+          value_parser = settings::host_name)]
     pub host_names: Vec<String>,
 
     /// Networks from which agents may ask for leases, comma-separated, until the ledger has a whitelist of its own
     #[arg(long, env = "UNIQ_ALLOW", default_value = "127.0.0.0/8,::1/128", value_delimiter = ',', value_name = "CIDR",
-          value_parser = common::setting::network)]
+          value_parser = settings::item(common::setting::network))]
     pub allow: Vec<IpNet>,
 
     /// IPv4 addresses with so many leading bits in common count as one network in --network-share and
@@ -198,7 +199,7 @@ pub struct Args {
     /// What is logged to stderr: error, warn, info, debug, trace, or a filter such as info,master=debug. SIGHUP reads it anew
     /// from --config. Of each kind of line above debug at most ten are written at once and then one every 10 s; those left out are
     /// counted
-    #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL")]
+    #[arg(long, env = "UNIQ_LOG", default_value = "info", value_name = "LEVEL", value_parser = settings::log_filter)]
     pub log: String,
 
     /// Tests only: time runs SCALE times faster from EPOCH_MS on

@@ -85,8 +85,7 @@ pub fn set_level(level: &str) -> Result<(), String> {
 
 fn filter(level: &str) -> Result<EnvFilter, String> {
     let filter = if level.contains("tarpc") { level.to_owned() } else { format!("{QUIET},{level}") };
-    EnvFilter::try_new(filter)
-        .map_err(|_| format!("--log {level}: write a level such as info, or a filter such as info,common=debug"))
+    EnvFilter::try_new(filter).map_err(|e| format!("--log {level}: {e}"))
 }
 
 /// Lines that could not be written since the start.
