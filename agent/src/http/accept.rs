@@ -46,17 +46,18 @@ struct Fit {
     order: i32,
 }
 
-/// The media type that `header` prefers, ours in doubt; `None` if it accepts none of them.
+/// The media type that `header` prefers, ours in doubt. A header that cannot be read or accepts none of them is disregarded, as RFC 9110
+/// allows: old HTTP libraries send `*; q=.2` and mean well.
 ///
 /// Entries that are not understood are passed over, as other recipients do.
-pub(super) fn negotiate(header: &str) -> Option<Media> {
+pub(super) fn negotiate(header: &str) -> Media {
     let wanted = |media: Media| -> Option<Fit> {
         let fits = header.split(',').enumerate().filter_map(|(nth, entry)| fit(entry, media, nth));
         // The most specific entry decides for this type, whatever others say of it.
         fits.max_by_key(|fit| (fit.specific, fit.order)).filter(|fit| fit.q > 0)
     };
     let fits = Media::ALL.into_iter().filter_map(|media| Some((wanted(media)?, media)));
-    fits.max_by_key(|(fit, media)| (*fit, std::cmp::Reverse(*media))).map(|(_, media)| media)
+    fits.max_by_key(|(fit, media)| (*fit, std::cmp::Reverse(*media))).map(|(_, media)| media).unwrap_or_default()
 }
 
 fn fit(entry: &str, media: Media, nth: usize) -> Option<Fit> {
@@ -76,13 +77,14 @@ fn fit(entry: &str, media: Media, nth: usize) -> Option<Fit> {
     Some(Fit { q: weight.unwrap_or(Some(1_000))?, specific, order: -i32::try_from(nth).unwrap_or(i32::MAX) })
 }
 
-/// `0.75` in thousandths, or `None` if it is not a quality.
+/// `0.75` in thousandths, `.75` as well, or `None` if it is not a quality.
 fn quality(text: &str) -> Option<u16> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = fraction.len() <= 3 && fraction.bytes().all(|b| b.is_ascii_digit());
     let thousandths = format!("{fraction:0<3}").parse::<u16>().ok().filter(|_| digits)?;
     match whole {
         "0" => Some(thousandths),
+        "" if !fraction.is_empty() => Some(thousandths),
         "1" if thousandths == 0 => Some(1_000),
         _ => None,
     }
@@ -96,26 +98,31 @@ mod tests {
     #[test]
     fn the_header_decides_and_text_is_what_remains() {
         for (header, media) in [
-            ("*/*", Some(Media::Text)),
-            ("text/*", Some(Media::Text)),
-            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Some(Media::Text)),
-            ("application/json", Some(Media::Json)),
-            ("Application/JSON;charset=utf-8", Some(Media::Json)),
-            ("application/json, text/plain, */*", Some(Media::Json)),
-            ("text/plain, application/json", Some(Media::Text)),
-            ("application/*", Some(Media::Json)),
-            ("application/octet-stream", Some(Media::Packed)),
-            ("application/json;q=0.5, application/octet-stream;q=0.75", Some(Media::Packed)),
-            ("application/json;q=0, */*;q=0.1", Some(Media::Text)),
-            ("text/plain;q=0, application/json; q=0.001", Some(Media::Json)),
-            ("*/*;q=0.1, application/json", Some(Media::Json)),
-            ("image/png", None),
-            ("*/*;q=0", None),
-            ("text/plain;q=0", None),
-            ("nonsense, application/json", Some(Media::Json)),
-            ("application/json;q=2", None),
-            ("application/json;q=0.12345", None),
-            ("", None),
+            ("*/*", Media::Text),
+            ("text/*", Media::Text),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Media::Text),
+            ("application/json", Media::Json),
+            ("Application/JSON;charset=utf-8", Media::Json),
+            ("application/json, text/plain, */*", Media::Json),
+            ("text/plain, application/json", Media::Text),
+            ("application/*", Media::Json),
+            ("application/octet-stream", Media::Packed),
+            ("application/json;q=0.5, application/octet-stream;q=0.75", Media::Packed),
+            ("application/json;q=0, */*;q=0.1", Media::Text),
+            ("text/plain;q=0, application/json; q=0.001", Media::Json),
+            ("*/*;q=0.1, application/json", Media::Json),
+            ("image/png", Media::Text),
+            ("*/*;q=0", Media::Text),
+            ("text/plain;q=0", Media::Text),
+            ("nonsense, application/json", Media::Json),
+            ("application/json;q=2", Media::Text),
+            ("application/json;q=0.12345", Media::Text),
+            ("", Media::Text),
+            // Java's HttpURLConnection until 17.0.12, and in 8.
+            ("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", Media::Text),
+            ("*/*;q=.2", Media::Text),
+            ("*", Media::Text),
+            ("application/json;q=.9, text/plain;q=.2", Media::Json),
         ] {
             assert_eq!(negotiate(header), media, "{header}");
         }

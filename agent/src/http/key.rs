@@ -36,7 +36,7 @@ impl KeyPlan {
         if !is_plain(name) || !is_plain(key) {
             return None;
         }
-        let media = accept.map_or(Some(Media::default()), negotiate)?;
+        let media = accept.map_or(Media::default(), negotiate);
         let query = KeyQuery::of(uri, OF_ONE_KEY, agent.batch_max).ok()?;
         let slot = Slot::of(key).ok()?;
         let sequences = agent.sequences.as_ref().filter(|sequences| sequences.is_of(query.cluster))?;

@@ -64,7 +64,7 @@ impl Plan {
             Some(name) if kind == ANY_KIND => agent.minter.kind_of(name)?,
             _ => Kind::ALL.into_iter().find(|known| known.name() == kind)?,
         };
-        let media = accept.map_or(Some(Media::default()), negotiate)?;
+        let media = accept.map_or(Media::default(), negotiate);
         let asked = Asked { query: MintQuery::of(uri, parameters(kind)).ok()?, media };
         let n = asked.query.count(agent.batch_max).ok()?;
         if name.is_some() && kind.spec().definition.is_none() {
@@ -129,7 +129,7 @@ struct Asked {
 
 impl Asked {
     fn of(uri: &Uri, headers: &HeaderMap, kind: Kind) -> Result<Self, Problem> {
-        Ok(Self { query: MintQuery::of(uri, parameters(kind))?, media: media(headers)? })
+        Ok(Self { query: MintQuery::of(uri, parameters(kind))?, media: media(headers) })
     }
 }
 
@@ -297,21 +297,15 @@ impl AsRef<[u8]> for Accounted {
     }
 }
 
-/// How the IDs are to be sent. A header that wants none of our types is refused: bytes that the caller cannot read
-/// would be IDs lost.
-pub(super) fn media(headers: &HeaderMap) -> Result<Media, Problem> {
-    let values = headers.get_all(header::ACCEPT);
-    let mut texts = values.iter().filter_map(|value| value.to_str().ok());
-    let wanted = match (texts.next(), texts.next()) {
+/// How the IDs are to be sent.
+pub(super) fn media(headers: &HeaderMap) -> Media {
+    let mut values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    match (values.next(), values.next()) {
         // What most clients send.
-        (None, _) if values.iter().next().is_none() => return Ok(Media::default()),
-        (Some("*/*"), None) => return Ok(Media::default()),
+        (None | Some("*/*"), None) => Media::default(),
         (Some(one), None) => negotiate(one),
-        _ => negotiate(&values.iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(",")),
-    };
-    wanted.ok_or_else(|| {
-        Problem::bad_parameter("Accept: there are text/plain, application/json and application/octet-stream")
-    })
+        (first, second) => negotiate(&first.into_iter().chain(second).chain(values).collect::<Vec<_>>().join(",")),
+    }
 }
 
 fn number_style(asked: &Asked) -> Result<Style, Problem> {

@@ -97,7 +97,7 @@ pub(super) enum Minted {
     /// The IDs: one a line; with `Accept: application/octet-stream` packed, big-endian.
     #[response(status = 200, content_type = "application/json")]
     Ids(Ids),
-    /// `bad_parameter`, also for an `Accept` header that names none of the forms there are; `bad_host`
+    /// `bad_parameter`, `bad_host`
     #[response(status = 400, content_type = "application/problem+json")]
     BadParameter(#[to_schema] ProblemBody),
     /// `unknown_generator`

@@ -264,7 +264,7 @@ impl Agent {
             return Err(Problem::bad_parameter("the name and the key are text in UTF-8, percent-encoded"));
         };
         let KeyQuery { call, cluster, .. } = query?;
-        let media = media(&head.headers)?;
+        let media = media(&head.headers);
         let slot = Slot::of(key).map_err(|e| Problem::bad_parameter(e.to_string()))?;
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
@@ -310,7 +310,7 @@ impl Agent {
     ) -> Result<Response, Problem> {
         let Ok(Path(name)) = name else { return Err(Problem::bad_parameter("the name is not text")) };
         let KeyQuery { call, cluster, .. } = KeyQuery::of(&head.uri, &["g", "cluster", "forward"], self.batch_max)?;
-        let media = media(&head.headers)?;
+        let media = media(&head.headers);
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;
         let name = sequences.name(name).await.map_err(|e| self.refused(&e))?;
