@@ -154,3 +154,29 @@ async fn a_store_restored_from_a_backup_frees_nothing() {
     })
     .await;
 }
+
+/// As root, the way a runbook is followed in a hurry; then as the service's user.
+#[test]
+fn a_command_leaves_nothing_behind_that_the_services_user_cannot_open() {
+    const USER: &str = "nobody";
+    if !rustix::process::geteuid().is_root() {
+        return println!("left out: only root can run programs as another user");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (program, store) = (dir.path().join("uniq_master"), dir.path().join("m1"));
+    // Where that user can run it, wherever it was built.
+    std::fs::copy(master().unwrap(), &program).unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let store = store.to_str().unwrap();
+    assert!(run(&program, &["--format", "--data-dir", store, "--id", "1"], dir.path()).unwrap().status == Some(0));
+    tests::mounts::run("chown", ["-R", USER, store]).unwrap();
+    let before = files(Path::new(store));
+    for act in ["--verify-audit", "--peer-lost"] {
+        let ended = run(&program, &[act, "--data-dir", store], dir.path()).unwrap();
+        assert!(ended.status == Some(1) && ended.err.contains("belongs to the user"), "{act}: {}", ended.err);
+        assert_eq!(files(Path::new(store)), before, "{act}");
+    }
+    let arguments = ["-u", USER, "--", program.to_str().unwrap(), "--verify-audit", "--data-dir", store];
+    let ended = run(Path::new("runuser"), &arguments, dir.path()).unwrap();
+    assert!(ended.status == Some(0) && ended.out.contains("the audit is whole"), "{} {}", ended.out, ended.err);
+}

@@ -208,6 +208,20 @@ pub enum StoreError {
         /// What the system says.
         why: String,
     },
+    /// It belongs to another user of the machine.
+    #[error(
+        "the store at {} belongs to the user with the number {owner}, and this runs as {me}: that user could not open what it would \
+         leave there. Run the same command as that user (runuser -u NAME -- uniq_master ...)",
+        .dir.display()
+    )]
+    OtherUser {
+        /// The data directory.
+        dir: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// As whom this process runs.
+        me: u32,
+    },
     /// What is there is not what was written.
     #[error(
         "the store at {} is damaged ({why}). It is not repaired: keep the directory for examination, and treat this \

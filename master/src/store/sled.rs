@@ -22,7 +22,7 @@ use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -184,6 +184,11 @@ impl Store for DiskStore {
         let ledger = dir.join(LEDGER_DIR);
         if !ledger.exists() {
             return Err(StoreError::Missing(dir.to_owned()));
+        }
+        let owner = std::fs::metadata(&ledger).map_err(io("look at", &ledger))?.uid();
+        let me = rustix::process::geteuid().as_raw();
+        if owner != me {
+            return Err(StoreError::OtherUser { dir: dir.to_owned(), owner, me });
         }
         let damaged = |why: String| StoreError::Damaged { dir: dir.to_owned(), why };
         // sled would make an empty database here, and an empty ledger grants everything again.
