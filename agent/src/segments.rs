@@ -8,7 +8,8 @@
 //! No clock has a say in which numbers come: time only says how long segments and steps of the mark last.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use common::segment::{SegmentDefinition, Span};
+use common::rpc::ranges::SegmentGrant;
+use common::segment::{SegmentDefinition, Shown, Span};
 use common::time::{BootMs, SpanMs};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -47,8 +48,8 @@ pub struct Held {
 /// What the lineage file holds of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
-    /// After the last place that this session was ever granted.
-    pub seen: u64,
+    /// How far this session was ever granted places.
+    pub seen: Shown,
     /// The segment in use, and those that come after it, at most [`HELD_MAX`].
     pub held: Vec<Held>,
 }
@@ -73,8 +74,8 @@ pub struct Ask {
     pub call: u64,
     /// How many numbers.
     pub wanted: u32,
-    /// After the last place that this session was ever granted; 0: none.
-    pub seen: u64,
+    /// How far this session was ever granted places.
+    pub seen: Shown,
 }
 
 /// Numbers of one segment, counted from its first place on.
@@ -150,7 +151,8 @@ impl Segments {
         let rest = |held: &Held| Held { span: Span { from: held.mark, to: held.span.to }, ..*held };
         let held: Vec<Held> = durable.held.iter().filter(sound).take(HELD_MAX).map(rest).collect();
         let ordinal = durable.held.iter().map(|held| held.ordinal).max().unwrap_or(0);
-        let seen = held.iter().map(|held| held.span.to).fold(durable.seen, u64::max);
+        let held_to = held.iter().map(|held| held.span.to).max().unwrap_or(0);
+        let seen = durable.seen.max(Shown { to: held_to, proof: None });
         let next = held.first().map_or(0, |first| first.span.from);
         Self {
             step: (definition.step() / FIRST_PART).max(definition.steps().0),
@@ -226,13 +228,13 @@ impl Segments {
 
     /// A master's answer. One that nobody waits for is dropped, and its numbers are a gap: it may be an old one, and be in use already.
     /// What does not lie on the axis, or is more than any step, is no answer.
-    pub fn granted(&mut self, call: u64, span: Span) {
-        let axis = self.definition.axis();
+    pub fn granted(&mut self, call: u64, grant: SegmentGrant) {
+        let (axis, span) = (self.definition.axis(), grant.span);
         let fits = !span.is_empty() && axis.from <= span.from && span.to <= axis.to;
         if self.asked == Some(call) && fits && span.len() <= self.definition.steps().1.into() {
             (self.asked, self.demand) = (None, 0);
             self.arrived = Some(span);
-            self.durable.seen = self.durable.seen.max(span.to);
+            self.durable.seen = self.durable.seen.max(grant.seen());
         }
         self.failed(call);
     }

@@ -32,9 +32,13 @@ fn get(segments: &mut Segments, n: u64, now: BootMs) -> Result<Vec<u64>, Plan> {
     Ok(all)
 }
 
+fn unproved(span: Span) -> SegmentGrant {
+    SegmentGrant { span, proof: None }
+}
+
 fn fetch(segments: &mut Segments, span: Span) -> Ask {
     let ask = segments.ask().unwrap();
-    segments.granted(ask.call, span);
+    segments.granted(ask.call, unproved(span));
     ask
 }
 
@@ -43,12 +47,12 @@ fn the_next_segment_is_asked_for_at_the_threshold_and_a_border_keeps_nobody() {
     let mut segments = begin(1_000);
     assert_eq!(get(&mut segments, 1, NOW), Err(Plan::Pending));
     let ask = segments.ask().unwrap();
-    assert_eq!((ask, segments.ask()), (Ask { call: 1, wanted: 100, seen: 0 }, None), "a tenth at first, and once");
-    segments.granted(1, Span { from: 501, to: 601 });
+    assert_eq!((ask, segments.ask()), (Ask { call: 1, wanted: 100, seen: Shown::default() }, None), "a tenth at first, and once");
+    segments.granted(1, unproved(Span { from: 501, to: 601 }));
     assert_eq!(get(&mut segments, 19, NOW).unwrap(), (501..520).collect::<Vec<_>>());
     assert_eq!((segments.ask(), segments.tell_at()), (None, 20), "19 of 100");
     get(&mut segments, 1, NOW).unwrap();
-    assert_eq!(fetch(&mut segments, Span { from: 201, to: 301 }).seen, 601);
+    assert_eq!(fetch(&mut segments, Span { from: 201, to: 301 }).seen.to, 601);
     segments.commit(segments.clone().plan_ahead(NOW).unwrap(), NOW);
     assert_eq!((segments.ask(), segments.tell_at()), (None, u64::MAX), "there are two");
     let mut given = Vec::new();
@@ -131,18 +135,18 @@ fn only_the_answer_that_is_waited_for_counts_once() {
     let first = segments.ask().unwrap();
     segments.failed(first.call);
     let second = segments.ask().unwrap();
-    segments.granted(first.call, Span { from: 1, to: 101 });
+    segments.granted(first.call, unproved(Span { from: 1, to: 101 }));
     assert_eq!(segments.plan_ahead(NOW), None, "late");
     for nonsense in [Span { from: 0, to: 100 }, Span { from: 5, to: 5 }, Span { from: 1, to: 1_000_002 }] {
         let call = segments.asked.unwrap();
-        segments.granted(call, nonsense);
+        segments.granted(call, unproved(nonsense));
         assert_eq!((segments.plan_ahead(NOW), segments.asked), (None, None), "{nonsense:?}");
         segments.ask().unwrap();
     }
     let call = segments.asked.unwrap();
     assert!(call > second.call);
-    segments.granted(call, Span { from: 201, to: 301 });
-    segments.granted(call, Span { from: 301, to: 401 });
+    segments.granted(call, unproved(Span { from: 201, to: 301 }));
+    segments.granted(call, unproved(Span { from: 301, to: 401 }));
     assert_eq!(get(&mut segments, 100, NOW).unwrap(), (201..301).collect::<Vec<_>>());
     let last = segments.ask().unwrap();
     segments.end(first.call);
@@ -194,9 +198,9 @@ fn a_part_of_a_segment_that_is_used_up_does_not_come_back_into_the_next_one() {
 fn what_makes_no_sense_in_a_file_is_left_out() {
     let held = |from, to, mark| Held { ordinal: 4, span: Span { from, to }, mark };
     let file =
-        Record { seen: 0, held: vec![held(0, 10, 5), held(9, 3, 9), held(1, 9, 0), held(1, 9, 12), held(1, 9, 3)] };
+        Record { seen: Shown::default(), held: vec![held(0, 10, 5), held(9, 3, 9), held(1, 9, 0), held(1, 9, 12), held(1, 9, 3)] };
     let segments = Segments::resume(definition(10), &file);
-    assert_eq!(segments.durable, Record { seen: 9, held: vec![held(3, 9, 3)] });
+    assert_eq!(segments.durable, Record { seen: Shown { to: 9, proof: None }, held: vec![held(3, 9, 3)] });
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -354,7 +358,7 @@ impl World {
         if self.is(Bent::AnyAnswerTaken) {
             self.segments.asked = Some(call);
         }
-        self.segments.granted(call, span);
+        self.segments.granted(call, unproved(span));
     }
 
     fn take(&mut self, n: u64) {

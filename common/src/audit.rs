@@ -116,6 +116,8 @@ pub enum Action {
     Extend,
     /// `axis.raise`: an operator raised a segment's axis.
     Raise,
+    /// `axis.dismiss`: an operator said that what agents show of an axis is not true.
+    Dismiss,
     /// `section.move`: an operator gave a section of a sequence to another agent. Sections that masters move by themselves are not
     /// written down: there are tens of thousands, and each agent that comes or goes moves thousands of them.
     MoveSection,
@@ -149,6 +151,7 @@ impl Action {
             Self::About => "namespace.about",
             Self::Extend => "axis.extend",
             Self::Raise => "axis.raise",
+            Self::Dismiss => "axis.dismiss",
             Self::MoveSection => "section.move",
             Self::Drain => "agent.drain",
         }

@@ -7,6 +7,7 @@
 
 use crate::parameters::MasterId;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The largest number that is ever given: what a signed integer of 64 bits holds.
 pub const NUMBER_MAX: u64 = i64::MAX as u64;
@@ -18,6 +19,17 @@ pub const STEP_LIMIT: u32 = 1_000_000_000;
 pub const THRESHOLD_DEFAULT: u8 = 20;
 /// The most that may be said for that.
 pub const THRESHOLD_LIMIT: u8 = 90;
+/// What one session is granted of an axis by one master within an hour, as a part of it: two masters together let a network, which gets
+/// twice as much, use an axis up in a day at the soonest.
+const SESSION_PART: u64 = 96;
+/// So many steps are granted to a session within an hour at least, however short the axis is.
+const SESSION_STEPS_MIN: u64 = 1_024;
+/// What a network gets, in sessions.
+const NETWORK_SESSIONS: u64 = 2;
+/// Masters that grant places, each of which counts for itself.
+const MASTERS: u64 = 2;
+/// Hours of a day: an axis that may be used up in less is pointed out.
+const DAY_HOURS: u64 = 24;
 /// Steps grow up to so many times what was said, and shrink to a tenth, when nothing else is said.
 const STEP_GROWTH: u32 = 1_000;
 const STEP_SHRINKAGE: u32 = 10;
@@ -48,6 +60,22 @@ impl Span {
         let from = self.from;
         self.from = from.saturating_add(n.min(self.len()));
         Self { from, to: self.from }
+    }
+}
+
+/// How far a session was granted places of an axis, with the word of the master that granted the last ones.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Shown {
+    /// After the last place; 0: none.
+    pub to: u64,
+    /// The proof, which only the two masters can make or read; without one a master does not believe it.
+    pub proof: Option<[u8; 32]>,
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let proved = if self.proof.is_some() { "" } else { " without a proof" };
+        write!(f, "Shown({}{proved})", self.to)
     }
 }
 
@@ -210,6 +238,22 @@ impl SegmentDefinition {
         (self.step_min, self.step_max)
     }
 
+    /// Places that one master grants to a session within an hour at most.
+    pub fn session_quota(&self) -> u64 {
+        (self.axis.len() / SESSION_PART).max(SESSION_STEPS_MIN.saturating_mul(self.step.into()))
+    }
+
+    /// Places that one master grants to a network within an hour at most.
+    pub fn network_quota(&self) -> u64 {
+        self.session_quota().saturating_mul(NETWORK_SESSIONS)
+    }
+
+    /// In how many hours one network can use up all of it, if that is less than a day.
+    pub fn hours_at_least(&self) -> Option<u64> {
+        let hours = self.axis.len() / self.network_quota().saturating_mul(MASTERS).max(1);
+        (hours < DAY_HOURS).then_some(hours)
+    }
+
     /// How much of a segment is used before the next one is asked for, in hundredths.
     pub const fn threshold(&self) -> u8 {
         self.threshold
@@ -250,14 +294,16 @@ pub struct Axis {
     pub floor: u64,
     /// Every place below belongs to somebody, or to nobody for ever.
     pub granted: u64,
-    /// The last extent; `None` if none was granted, or the last change raised the axis.
+    /// An operator said that no agent was granted the places between `granted` and this one, whatever agents show.
+    pub dismissed: u64,
+    /// The last extent; `None` if none was granted, or the last change was an operator's.
     pub last: Option<Extent>,
 }
 
 impl Axis {
     /// That of a new name.
     pub const fn new(definition: &SegmentDefinition) -> Self {
-        Self { floor: definition.axis.from, granted: definition.axis.from, last: None }
+        Self { floor: definition.axis.from, granted: definition.axis.from, dismissed: 0, last: None }
     }
 
     /// What it becomes when a run gets up to `wanted` places; `None` at the end of the axis.
@@ -271,14 +317,21 @@ impl Axis {
         let mut left = Span { from: self.granted, to: definition.axis.to };
         let span = left.take(wanted);
         let last = Some(Extent { master, run, span });
-        (!span.is_empty()).then_some(Self { floor: self.floor, granted: left.from, last })
+        (!span.is_empty()).then_some(Self { granted: left.from, last, ..*self })
     }
 
     /// What it becomes when everything below `to` belongs to nobody; `None` if something from there on is granted already, or the axis
     /// has ended before: it is never lowered.
     pub fn raised(&self, definition: &SegmentDefinition, to: u64) -> Option<Self> {
         let rises = to > self.floor && (self.granted..definition.axis.to).contains(&to);
-        rises.then_some(Self { floor: to, granted: to, last: None })
+        rises.then_some(Self { floor: to, granted: to, last: None, ..*self })
+    }
+
+    /// What it becomes when an operator says that no agent was granted the places before `below`, whatever agents show; `None` if they are
+    /// granted, or lie beyond its end.
+    pub fn dismissing(&self, definition: &SegmentDefinition, below: u64) -> Option<Self> {
+        let news = below > self.dismissed && below > self.granted && below <= definition.axis.to;
+        news.then_some(Self { dismissed: below, last: None, ..*self })
     }
 
     /// Whether this can come after `known`, whatever lies between the two: what is granted never shrinks, and its extent was
@@ -287,8 +340,9 @@ impl Axis {
         let fresh = |extent: &Extent| {
             extent.span.from >= known.granted && !extent.span.is_empty() && extent.span.to == self.granted
         };
-        let grows = (self.floor, self.granted) != (known.floor, known.granted);
+        let grows = (self.floor, self.granted, self.dismissed) != (known.floor, known.granted, known.dismissed);
         grows
+            && (known.dismissed..=definition.axis.to).contains(&self.dismissed)
             && self.floor >= known.floor
             && self.granted >= known.granted
             && self.floor <= self.granted

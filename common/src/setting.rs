@@ -249,6 +249,13 @@ pub enum Change {
         /// How many places.
         wanted: u64,
     },
+    /// No agent was granted the places of an axis below, whatever agents show.
+    Dismiss {
+        /// Of which name.
+        name: GeneratorName,
+        /// After the last place that is shown.
+        below: u64,
+    },
     /// No place of an axis below is to be granted or used any more.
     Raise {
         /// Of which name.
@@ -348,7 +355,9 @@ impl Change {
             Self::Define(namespace) => SettingKey::Namespace(namespace.name().clone()),
             Self::Retire(name) => SettingKey::Namespace(name.clone()),
             Self::About { name, .. } => SettingKey::About(name.clone()),
-            Self::Extend { name, .. } | Self::Raise { name, .. } => SettingKey::Axis(name.clone()),
+            Self::Extend { name, .. } | Self::Raise { name, .. } | Self::Dismiss { name, .. } => {
+                SettingKey::Axis(name.clone())
+            }
             Self::FirstAdmin(_)
             | Self::AddUser(_)
             | Self::SetPassword { .. }
@@ -389,7 +398,7 @@ impl Change {
                 _ => Outcome::Becomes(SettingValue::About(about.clone())),
             },
             // What becomes of an axis depends on the name's definition.
-            Self::Extend { .. } | Self::Raise { .. } => Outcome::NoSuchName,
+            Self::Extend { .. } | Self::Raise { .. } | Self::Dismiss { .. } => Outcome::NoSuchName,
             Self::Allow(network) => {
                 let mut networks = networks.to_vec();
                 networks.push(network.trunc());

@@ -34,6 +34,8 @@ fn row(ledger: &Ledger, now: Now, setting: &Setting) -> Option<AxisRow> {
         per_day,
         lasts_days: AxisRow::days(free.saturating_add(left), per_day),
         other_holds: other_holds(ledger, name, now),
+        shown: ledger.shown(name).map(|to| to.saturating_sub(1)),
+        hours_at_least: definition.hours_at_least(),
         retired: setting.value.is_retired(),
     })
 }
@@ -92,6 +94,8 @@ mod tests {
             per_day: 0,
             lasts_days: None,
             other_holds: None,
+            shown: None,
+            hours_at_least: None,
             retired,
         }
     }

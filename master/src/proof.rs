@@ -19,6 +19,8 @@ pub enum Purpose {
     Message,
     /// What a master promised to an agent.
     Receipt,
+    /// How far a master granted places of an axis.
+    Segment,
     /// That the pairing is over.
     Retired,
 }
@@ -69,6 +71,7 @@ impl Purpose {
         match self {
             Self::Message => b"message\0",
             Self::Receipt => b"receipt\0",
+            Self::Segment => b"segment\0",
             Self::Retired => b"retired\0",
         }
     }

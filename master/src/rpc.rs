@@ -18,10 +18,9 @@ use common::rpc::lease::{
 };
 use common::rpc::ranges::{
     ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotRaised, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
-    RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+    RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::rpc::transport::{Limits, accept};
-use common::segment::Span;
 use common::setting::{Change, Setting, SettingKey};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -248,9 +247,10 @@ impl LeaseService for LeaseServer {
         answer
     }
 
-    async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<Span, Refusal> {
+    async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<SegmentGrant, Refusal> {
         self.allowed()?;
-        ask!(self.driver, move |id| Event::Segment { id, request }, Reply::Segment)
+        let address = self.from.to_string();
+        ask!(self.driver, move |id| Event::Segment { id, request, address }, Reply::Segment)
     }
 
     async fn keep_sections(self, _: Context, request: KeepRequest) -> Result<KeepReply, Refusal> {

@@ -4,6 +4,7 @@
 //! is counted but one that the ledger knows an axis of, so there are never more than there may be names.
 
 use crate::lease::{Effects, Event, Reply, RequestId, Write};
+use common::audit::Action;
 use common::namespace::GeneratorName;
 use common::parameters::MasterId;
 use common::segment::MasterRun;
@@ -55,7 +56,7 @@ pub(crate) struct OpenCalls(HashMap<RequestId, GeneratorName>);
 impl OpenCalls {
     /// An event is about to be stepped.
     pub(crate) fn note(&mut self, event: &Event) {
-        if let Event::Segment { id, request } = event {
+        if let Event::Segment { id, request, .. } = event {
             self.0.insert(*id, request.name.clone());
         }
     }
@@ -66,9 +67,9 @@ impl OpenCalls {
             let Write::Setting(setting) = write else { continue };
             let (SettingKey::Axis(name), SettingValue::Axis(axis)) = (&setting.key, &setting.value) else { continue };
             match axis.last {
-                None => tally.add(name, |counts| counts.raises += 1),
+                None if was_raised(fx, &setting.key) => tally.add(name, |counts| counts.raises += 1),
                 Some(extent) if (extent.master, extent.run) == own => tally.add(name, |counts| counts.extents += 1),
-                Some(_) => {}
+                Some(_) | None => {}
             }
         }
         for (id, reply) in &fx.replies {
@@ -76,25 +77,32 @@ impl OpenCalls {
             let Some(name) = self.0.remove(id) else { continue };
             let waited = *id < first;
             // An empty one goes to who only showed what it was granted.
-            let granted = answer.as_ref().is_ok_and(|segment| !segment.is_empty());
+            let granted = answer.as_ref().is_ok_and(|segment| !segment.span.is_empty());
             if waited || granted {
                 tally.add(&name, |counts| {
                     counts.waited += u64::from(waited);
                     counts.segments += u64::from(granted);
-                    counts.places = counts.places.saturating_add(answer.as_ref().map_or(0, |segment| segment.len()));
+                    counts.places = counts.places.saturating_add(answer.as_ref().map_or(0, |segment| segment.span.len()));
                 });
             }
         }
     }
 }
 
+/// Whether an operator raised that axis, which has a line in the audit. Another change by an operator says how far it is granted as well.
+fn was_raised(fx: &Effects, key: &SettingKey) -> bool {
+    let subject = key.to_string();
+    let raised = |write: &Write| matches!(write, Write::Audit(line) if line.action == Action::Raise && line.subject == subject);
+    fx.writes.iter().any(raised)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::audit::Actor;
+    use common::audit::{Actor, Entry};
     use common::rpc::lease::Refusal;
-    use common::rpc::ranges::SegmentRequest;
-    use common::segment::{Axis, Extent, Span};
+    use common::rpc::ranges::{SegmentGrant, SegmentRequest};
+    use common::segment::{Axis, Extent, Shown, Span};
     use common::setting::Setting;
     use common::time::WallMs;
 
@@ -103,12 +111,12 @@ mod tests {
     fn asked(calls: &mut OpenCalls, id: u64, name: &str) {
         let (agent_id, name) = ("a".parse().unwrap(), name.parse().unwrap());
         let session = common::parameters::SessionId(1);
-        let request = SegmentRequest { agent_id, session, cluster: None, name, wanted: 1, seen: 0 };
-        calls.note(&Event::Segment { id: RequestId(id), request });
+        let request = SegmentRequest { agent_id, session, cluster: None, name, wanted: 1, seen: Shown::default() };
+        calls.note(&Event::Segment { id: RequestId(id), request, address: String::new() });
     }
 
     fn replies(all: &[(u64, Result<Span, Refusal>)]) -> Effects {
-        let replies = all.iter().map(|(id, answer)| (RequestId(*id), Reply::Segment(answer.clone())));
+        let replies = all.iter().map(|(id, answer)| (RequestId(*id), Reply::Segment(answer.clone().map(|span| SegmentGrant { span, proof: None }))));
         Effects { replies: replies.collect(), ..Effects::default() }
     }
 
@@ -135,13 +143,19 @@ mod tests {
         let (mut calls, tally) = (OpenCalls::default(), AxisTally::default());
         let axis = |last: Option<(MasterId, MasterRun)>| {
             let last = last.map(|(master, run)| Extent { master, run, span: Span { from: 1, to: 9 } });
-            let (key, value) = (SettingKey::Axis("a".parse().unwrap()), Axis { floor: 1, granted: 9, last });
+            let (key, value) = (SettingKey::Axis("a".parse().unwrap()), Axis { floor: 1, granted: 9, dismissed: 0, last });
             let value = SettingValue::Axis(Box::new(value));
             Write::Setting(Setting { key, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) })
         };
         let others = [(MasterId::Two, MasterRun(7)), (MasterId::One, MasterRun(8))];
-        let writes = [Some(OWN), Some(others[0]), Some(others[1]), None].map(axis).into();
-        calls.count(&Effects { writes, ..Effects::default() }, RequestId(0), OWN, &tally);
+        let line = |action| Write::Audit(Entry::new(WallMs(0), Actor::new("a", ""), action, "axis of a", ""));
+        for (action, writes) in [
+            (Action::Raise, vec![Some(OWN), Some(others[0]), Some(others[1]), None]),
+            (Action::Dismiss, vec![None]),
+        ] {
+            let writes = writes.into_iter().map(axis).chain([line(action)]).collect();
+            calls.count(&Effects { writes, ..Effects::default() }, RequestId(0), OWN, &tally);
+        }
         let counted = AxisCounts { extents: 1, raises: 1, ..AxisCounts::default() };
         assert_eq!(tally.all().into_values().collect::<Vec<_>>(), [counted]);
     }

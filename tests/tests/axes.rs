@@ -22,8 +22,8 @@ async fn segment(
     master: &LeaseServiceClient,
     name: &str,
     wanted: u32,
-    seen: u64,
-) -> Result<Span, Refusal> {
+    seen: Shown,
+) -> Result<SegmentGrant, Refusal> {
     let (agent_id, session) = (who.agent_id.clone(), who.session);
     let request = SegmentRequest { agent_id, session, cluster: None, name: name.parse().unwrap(), wanted, seen };
     master.request_segment(transport::deadline_in(CALL_MAX), request).await.unwrap()

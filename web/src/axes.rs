@@ -38,6 +38,10 @@ pub struct AxisRow {
     pub lasts_days: Option<u64>,
     /// Whether the other master has places to grant, too, as far as the answering one can tell; `null`: it cannot tell.
     pub other_holds: Option<bool>,
+    /// The last place that agents show to have been granted, if the masters know nothing of it: then nothing is granted; `null`: none.
+    pub shown: Option<u64>,
+    /// In how many whole hours one network can use up the whole axis, if that is less than a day; `null`: not within a day.
+    pub hours_at_least: Option<u64>,
     /// Whether the name gives no more numbers.
     pub retired: bool,
 }

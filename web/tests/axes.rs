@@ -49,7 +49,7 @@ async fn an_axis_is_told_with_how_long_it_lasts() {
         "floor": 1, "granted": 128_001, "free": 9_223_372_036_854_647_807_u64,
         "last_extent": {"master": 2, "from": 64_001, "to": 128_000},
         "left": 36_000, "per_day": 24_000, "lasts_days": 384_307_168_202_278_u64, "other_holds": true,
-        "retired": false,
+        "shown": null, "hours_at_least": null, "retired": false,
     });
     assert_eq!(rows[0], orders);
     assert_eq!(rows[1]["last_extent"], Value::Null);
@@ -162,6 +162,42 @@ async fn an_axis_is_raised_by_an_operator_to_the_last_digit() {
     let (status, problem) = post(&router, "/api/axes/orders/raise", r#"{"to":5}"#).await;
     assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &json!("forbidden")));
     assert!(accounts.done.lock().unwrap().is_empty());
+}
+
+/// What agents show and the masters do not know stops a name: it is said on its row and in the overview, with both ways on, and an operator
+/// says that it is not true by the place that is named.
+#[tokio::test]
+async fn what_agents_show_of_an_axis_is_pointed_out_and_dismissed_by_an_operator() {
+    let (sample, accounts, router) = console(Role::Operator);
+    sample.change(|state| {
+        state.axes = vec![AxisRow { shown: Some(500), hours_at_least: Some(3), ..axis("orders") }];
+    });
+    let html = get(&router, "/axes").await.2;
+    for shown in ["up to place 500, which the masters do not know", "data-open=\"dismiss\"", "data-last=\"500\"", "within 4 hours"] {
+        assert!(html.contains(shown), "{shown}: {html}");
+    }
+    assert!(get(&router, "/").await.2.contains("orders: an agent shows that it was granted numbers up to place 500"));
+    for body in [r#"{"last":500}"#, r#"{"last":"500","confirm":"orders"}"#] {
+        accounts.done.lock().unwrap().clear();
+        let (status, row) = post(&router, "/api/axes/orders/dismiss", body).await;
+        assert_eq!((status, &row["shown"]), (StatusCode::OK, &json!(500)), "{body}: {row}");
+        assert_eq!(*accounts.done.lock().unwrap(), ["key all changes axis of orders", "dismissed below 501"]);
+    }
+    accounts.done.lock().unwrap().clear();
+    for (body, why) in [(r#"{}"#, "missing field `last`"), (r#"{"last":5,"confirm":"order"}"#, "say orders once more")] {
+        let (status, problem) = post(&router, "/api/axes/orders/dismiss", body).await;
+        assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!("bad_parameter")), "{body}: {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(why), "{body}: {problem}");
+    }
+    assert!(accounts.done.lock().unwrap().is_empty(), "nothing was asked of the masters");
+    *accounts.refusal.lock().unwrap() = Some(Refusal::NotShown { name: "orders".parse().unwrap(), last: 5 });
+    let (status, problem) = post(&router, "/api/axes/orders/dismiss", r#"{"last":5}"#).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("not_shown")), "{problem}");
+    let (_, accounts, router) = console(Role::Viewer);
+    let (status, problem) = post(&router, "/api/axes/orders/dismiss", r#"{"last":500}"#).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::FORBIDDEN, &json!("forbidden")));
+    assert!(accounts.done.lock().unwrap().is_empty());
+    assert!(!get(&router, "/axes").await.2.contains("data-open=\"dismiss\""), "a viewer says nothing of it");
 }
 
 #[tokio::test]

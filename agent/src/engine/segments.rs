@@ -14,7 +14,8 @@ use crate::segments::{Ask, Plan, Record, Segments, bucket_of};
 use crate::serial_file::{HeldSegments, Holdings};
 use crate::window::Window;
 use common::namespace::Namespace;
-use common::segment::{SegmentDefinition, Span};
+use common::rpc::ranges::SegmentGrant;
+use common::segment::{SegmentDefinition, Shown};
 use common::time::{SpanMs, WallMs};
 
 /// How often it is looked whether a resumed session is confirmed.
@@ -26,7 +27,7 @@ const ALWAYS: WallMs = WallMs(i64::MAX);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// These places.
-    Granted(Span),
+    Granted(SegmentGrant),
     /// Nothing that helps; it may be asked again.
     Failed,
     /// All masters say that the axis has ended.
@@ -63,9 +64,9 @@ impl Engine {
         self.series.get_mut(at).and_then(Series::plain).ok_or_else(broken)
     }
 
-    /// After the last place that was ever granted, by series, of those that were granted something.
-    pub fn segments_seen(&self) -> Vec<(usize, u64)> {
-        let seen = |series: &Series| Some(series.segments.as_ref()?.durable().seen).filter(|seen| *seen > 0);
+    /// How far places were ever granted, by series, of those that were granted something.
+    pub fn segments_seen(&self) -> Vec<(usize, Shown)> {
+        let seen = |series: &Series| Some(series.segments.as_ref()?.durable().seen).filter(|seen| seen.to > 0);
         self.series.iter().enumerate().filter_map(|(at, series)| Some((at, seen(series)?))).collect()
     }
 
@@ -78,7 +79,7 @@ impl Engine {
     pub fn answered(&mut self, at: usize, call: u64, answer: Answer) {
         let Ok((_, segments)) = self.segments(at) else { return };
         match answer {
-            Answer::Granted(span) => segments.granted(call, span),
+            Answer::Granted(grant) => segments.granted(call, grant),
             Answer::Failed => segments.failed(call),
             Answer::Ended => segments.end(call),
         }

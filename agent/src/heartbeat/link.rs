@@ -12,10 +12,10 @@ use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient,
     NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RetiredProof, TokenRequest,
 };
-use common::rpc::ranges::SegmentRequest;
 use common::rpc::ranges::{KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest};
+use common::rpc::ranges::{SegmentGrant, SegmentRequest};
 use common::rpc::transport;
-use common::segment::Span;
+use common::segment::Shown;
 use common::time::{Now, SpanMs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -233,8 +233,8 @@ impl Link {
         caller: &Caller,
         name: GeneratorName,
         wanted: u32,
-        seen: u64,
-    ) -> Result<Span, CallError> {
+        seen: Shown,
+    ) -> Result<SegmentGrant, CallError> {
         let request = SegmentRequest {
             agent_id: caller.agent_id.clone(),
             session: caller.session,

@@ -10,7 +10,7 @@ use crate::minter::{Answer, Minter, Wanted};
 use common::clock::Clock;
 use common::parameters::AgentId;
 use common::rpc::lease::Refusal as Said;
-use common::segment::Span;
+use common::rpc::ranges::SegmentGrant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -140,9 +140,9 @@ impl Segments {
         let (mut ended, mut reasons) = (0, Vec::new());
         for (place, master) in self.masters.iter().enumerate().cycle().skip(self.first()).take(self.masters.len()) {
             match self.ask(master, wanted).await {
-                Ok(span) => {
+                Ok(grant) => {
                     self.last.store(place, Ordering::Relaxed);
-                    return Ok(Answer::Granted(span));
+                    return Ok(Answer::Granted(grant));
                 }
                 Err(CallError::Refused { refusal: Said::AxisEnded { .. }, .. }) => ended += 1,
                 Err(error) => reasons.push(format!("master {}: {error}", master.address)),
@@ -167,7 +167,7 @@ impl Segments {
         self.masters.iter().position(is).unwrap_or(0)
     }
 
-    async fn ask(&self, master: &Master, wanted: &Wanted) -> Result<Span, CallError> {
+    async fn ask(&self, master: &Master, wanted: &Wanted) -> Result<SegmentGrant, CallError> {
         let link = master.link(&self.caller, &self.minter).await?;
         let Wanted { name, ask, .. } = wanted;
         let call = link.request_segment(&self.caller, name.clone(), ask.wanted, ask.seen);

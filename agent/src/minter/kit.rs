@@ -9,6 +9,7 @@ use common::kind::Kind;
 use common::lease::{Generation, Grant};
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
+use common::rpc::ranges::SegmentGrant;
 use common::segment::Span;
 use common::time::{DAY_MS, Now, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
@@ -161,7 +162,7 @@ impl Minter {
                     let from = *place;
                     *place += u64::from(wanted.ask.wanted);
                     let _inside = runtime.enter();
-                    minter.heard(&wanted, Answer::Granted(Span { from, to: *place }));
+                    minter.heard(&wanted, Answer::Granted(SegmentGrant { span: Span { from, to: *place }, proof: None }));
                 }
             }
         });

@@ -10,6 +10,7 @@ use crate::refusal::Refusal;
 use crate::segments::Ask;
 use arc_swap::ArcSwapOption;
 use common::namespace::GeneratorName;
+use common::segment::Shown;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -169,9 +170,9 @@ impl Minter {
         })
     }
 
-    /// After the last number that was ever granted by a name, of those by which some were: what masters must know of, if they have
+    /// How far numbers were ever granted by a name, of those by which some were: what masters must know of, if they have
     /// forgotten nothing. Empty once minting has ended.
-    pub(crate) fn segments_seen(&self) -> Vec<(GeneratorName, u64)> {
+    pub(crate) fn segments_seen(&self) -> Vec<(GeneratorName, Shown)> {
         let seen = self.lock().map_or_else(|_| Vec::new(), |state| state.engine.segments_seen());
         let name = |series| Some(self.generators.by_id(series)?.namespace().name().clone());
         seen.into_iter().filter_map(|(series, seen)| Some((name(series)?, seen))).collect()
@@ -202,9 +203,9 @@ impl Minter {
     /// What came of a call for a segment, or of one round of such calls.
     pub(crate) fn heard(self: &Arc<Self>, wanted: &Wanted, answer: Answer) {
         let Wanted { series, ask, .. } = wanted;
-        if let (Answer::Granted(span), Some(generator)) = (answer, self.generators.by_id(*series)) {
+        if let (Answer::Granted(grant), Some(generator)) = (answer, self.generators.by_id(*series)) {
             self.desk.fetched.fetch_add(1, Ordering::Relaxed);
-            self.desk.numbers.fetch_add(span.len(), Ordering::Relaxed);
+            self.desk.numbers.fetch_add(grant.span.len(), Ordering::Relaxed);
             if let Some(fetching) = &generator.fetching {
                 fetching.fetched.fetch_add(1, Ordering::Relaxed);
                 *locked(&fetching.pending) = None;

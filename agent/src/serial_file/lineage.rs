@@ -60,7 +60,7 @@ pub struct Holdings {
 /// Names whose segments are held at most: all that are registered, and all that were retired meanwhile.
 const SEGMENT_NAMES_MAX: usize = NAMESPACES_MAX + RETIRED_MAX;
 /// Bytes of one name's segments in the record, at most.
-const SEGMENTS_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 4 * 8 + 2 * 8 + HELD_MAX * 4 * 8;
+const SEGMENTS_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 4 * 8 + 2 * 8 + 1 + 32 + HELD_MAX * 4 * 8;
 /// Bytes of all else in it, far more than there are.
 const OTHERS_LEN_MAX: usize = 128 << 10;
 const _: () = assert!(SEGMENT_NAMES_MAX * SEGMENTS_LEN_MAX + OTHERS_LEN_MAX <= envelope::PAYLOAD_LEN_MAX);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::segments::Held;
 use common::lease::Receipt;
-use common::segment::SegmentSource;
+use common::segment::{SegmentSource, Shown};
 use common::token::TokenValue;
 
 const SEEN: Seen = Seen {
@@ -138,7 +138,7 @@ fn a_lineage_without_segments_is_resumed_as_it_was() {
 fn the_segments_of_as_many_names_as_there_may_be_fit() {
     let Found::Whole(mut lineage) = whole() else { unreachable!() };
     let held = |ordinal| Held { ordinal, span: Span { from: 1, to: u64::MAX }, mark: 2 };
-    let record = Record { seen: 5, held: (0..HELD_MAX as u64).map(held).collect() };
+    let record = Record { seen: Shown { to: 5, proof: Some([9; 32]) }, held: (0..HELD_MAX as u64).map(held).collect() };
     let definition = SegmentDefinition::new(&SegmentSource::default()).unwrap();
     for name in 0..SEGMENT_NAMES_MAX {
         let name = format!("{name:015}").parse().unwrap();
@@ -153,7 +153,7 @@ fn the_segments_of_as_many_names_as_there_may_be_fit() {
 #[test]
 fn segments_are_those_of_one_definition() {
     let define = |json: &str| SegmentDefinition::new(&serde_json::from_str(json).unwrap()).unwrap();
-    let held = HeldSegments::new(&define("{}"), Record { seen: 7, held: Vec::new() });
+    let held = HeldSegments::new(&define("{}"), Record { seen: Shown { to: 7, proof: None }, held: Vec::new() });
     assert!(held.of(&define(r#"{"step":5,"threshold":50}"#)).is_some(), "the same numbers");
     for other in [r#"{"first":2}"#, r#"{"last":9}"#, r#"{"increment":2}"#, r#"{"offset":1,"last":9}"#] {
         assert!(held.of(&define(other)).is_none(), "{other}");

@@ -1,14 +1,14 @@
 //! `LeaseService`: what agents ask of a master.
 
 use super::ranges::{
-    KeepReply, KeepRequest, NotMoved, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+    KeepReply, KeepRequest, NotMoved, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant,
+    SegmentRequest,
 };
 use crate::clock::TestClock;
 use crate::kind::Kind;
 use crate::lease::{Generation, Grant, Receipt};
 use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, MasterId, SessionId};
-use crate::segment::Span;
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub trait LeaseService {
     /// forgotten: nothing else is registered while they may have ([`Refusal::Quiet`]).
     async fn restore_namespace(request: DefineRequest) -> Result<Changed, Refusal>;
     /// A segment of a name's axis, out of what this master was granted by both. Each call gets a further one.
-    async fn request_segment(request: SegmentRequest) -> Result<Span, Refusal>;
+    async fn request_segment(request: SegmentRequest) -> Result<SegmentGrant, Refusal>;
     /// An allocator keeps its sections: all that this master lists for it. To be asked of both masters.
     async fn keep_sections(request: KeepRequest) -> Result<KeepReply, Refusal>;
     /// Raises the bounds of sections that the caller serves, each for itself, in the order in which they were asked for.
@@ -582,9 +582,9 @@ pub enum Refusal {
     /// An agent was granted numbers that both ledgers know nothing of.
     #[error(
         "an agent was granted numbers of '{name}' up to place {last}, and both masters' ledgers know only of those before place {granted}: \
-         they are older than they once were. No number of it is granted before an operator has raised its axis to {} or higher \
-         (`POST /api/axes/{name}/raise`)",
-        last.saturating_add(1)
+         they are older than they once were. No number of it is granted before an operator {}; or, if no agent was ever granted \
+         these numbers, says so (`POST /api/axes/{name}/dismiss` with \"last\": \"{last}\")",
+        go_on(name, *last, *end)
     )]
     NumbersForgotten {
         /// The name.
@@ -593,7 +593,42 @@ pub enum Refusal {
         granted: u64,
         /// The last place that the agent was granted.
         last: u64,
+        /// The last place of the axis.
+        end: u64,
     },
+    /// Nobody shows what an operator says not to be true.
+    #[error(
+        "no agent shows that it was granted numbers of '{name}' up to place {last}: say the place that the alarm says, which is `shown` \
+         of the name in `GET /api/axes`"
+    )]
+    NotShown {
+        /// The name.
+        name: GeneratorName,
+        /// The place that was said.
+        last: u64,
+    },
+    /// A session or its network was granted as many places of an axis within the hour as it may.
+    #[error(
+        "{} was granted {max} places of '{name}' by this master within an hour, as many as it may be: ask again in {wait_s} s",
+        if *network { "this network" } else { "this session" }
+    )]
+    PlacesAnHour {
+        /// The name.
+        name: GeneratorName,
+        /// Whether that is counted for the whole network.
+        network: bool,
+        /// How many it may have.
+        max: u64,
+        /// When the next hour begins, in seconds.
+        wait_s: u32,
+    },
+}
+
+fn go_on(name: &GeneratorName, last: u64, end: u64) -> String {
+    match last < end {
+        true => format!("raises its axis to {} or higher (`POST /api/axes/{name}/raise`)", last.saturating_add(1)),
+        false => "retires it and registers another name, for nothing of its axis is left".to_owned(),
+    }
 }
 
 fn collides(name: &GeneratorName, example: &str) -> String {

@@ -3,6 +3,7 @@
 use crate::lease::Generation;
 use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, SessionId};
+use crate::segment::{Shown, Span};
 use crate::sequence::{Route, Section, SectionKey, ServedAt};
 use serde::{Deserialize, Serialize};
 
@@ -29,8 +30,24 @@ pub struct SegmentRequest {
     pub name: GeneratorName,
     /// How many places; fewer may come, at least 1. With 0 it only shows `seen`, and is answered with an empty span.
     pub wanted: u32,
-    /// After the last place that the session was ever granted of this axis; 0: none. A master that knows less has forgotten something.
-    pub seen: u64,
+    /// How far the session was ever granted places of this axis. A master that knows less has forgotten something.
+    pub seen: Shown,
+}
+
+/// A segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SegmentGrant {
+    /// Its places; none if none were wanted.
+    pub span: Span,
+    /// The proof that the masters granted the places before its end ([`Shown`]).
+    pub proof: Option<[u8; 32]>,
+}
+
+impl SegmentGrant {
+    /// What its holder has seen of the axis with it.
+    pub const fn seen(&self) -> Shown {
+        Shown { to: self.span.to, proof: self.proof }
+    }
 }
 
 /// A call of an allocator by which it keeps its sections. It is answered with all of them.

@@ -241,6 +241,14 @@ impl Cursors {
         self.of.get(name).is_some_and(|cursor| cursor.other.0.sum(now, self.half) > 0)
     }
 
+    /// This one's use of a name of which the other master was told nothing yet; it counts as told.
+    pub fn first_use(&mut self, name: &GeneratorName, now: BootMs) -> Option<(u64, u32)> {
+        let half = self.half;
+        let cursor = self.of.get_mut(name).filter(|cursor| cursor.told.is_none())?;
+        cursor.told = Some((cursor.own.sum(now, half), cursor.longest));
+        cursor.told
+    }
+
     /// What the other master has not been told of this one's use, at most `max` names; it counts as told. Names that change all the time keep
     /// none from its turn.
     pub fn news(&mut self, now: BootMs, max: usize) -> Vec<(GeneratorName, u64, u32)> {

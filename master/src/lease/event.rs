@@ -12,7 +12,7 @@ use common::rpc::lease::{
 };
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{
-    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentRequest,
+    KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::segment::{MasterRun, Span};
 use common::sequence::{SectionKey, SectionRecord};
@@ -164,6 +164,8 @@ pub enum Event {
         id: RequestId,
         /// What it says.
         request: SegmentRequest,
+        /// From where it came.
+        address: String,
     },
     /// An allocator keeps its sections.
     Keep {
@@ -313,7 +315,7 @@ pub enum Reply {
     /// To [`Event::Greeting`].
     Greeted(Vec<PeerMessage>),
     /// To [`Event::Segment`].
-    Segment(Result<Span, Refusal>),
+    Segment(Result<SegmentGrant, Refusal>),
     /// To [`Event::Keep`].
     Keep(Result<KeepReply, Refusal>),
     /// To [`Event::Raise`], in the order of the question.

@@ -11,6 +11,7 @@ pub mod receipt;
 pub mod remedy;
 mod stride;
 pub mod table;
+pub mod takings;
 pub mod usage;
 
 pub use crate::replication::lives::{Lives, Unproven};

@@ -1,13 +1,16 @@
 //! Receipts: what a master promised, in the holder's hands, so that masters whose disks were put back learn of it.
 //!
 //! The number of the last change shows that one of the two was put back; where both were put back to the same moment nothing
-//! does but what they promised since. A receipt is made under the pairing's id, so no stranger can freeze a cluster.
+//! does but what they promised since. A receipt is made under the pairing's id, so no stranger can freeze a cluster, nor stop a name of
+//! plain numbers.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::proof::{Proof, Purpose};
 use bincode::Options as _;
 use common::lease::{Generation, Receipt};
+use common::namespace::GeneratorName;
 use common::parameters::{EpochId, SessionId};
+use common::segment::Shown;
 use common::time::WallMs;
 use common::token::TokenKey;
 
@@ -27,4 +30,25 @@ pub fn receipt(
 ) -> Option<Receipt> {
     let proof = Proof::of(pairing, Purpose::Receipt, &said(key, g, session, from, until)?).into();
     Some(Receipt { from, until, proof })
+}
+
+/// What is proved of places that were granted: those of a name before `to`. Not to whom: a session may go on as another one.
+fn granted(name: &GeneratorName, to: u64) -> Option<Vec<u8>> {
+    let codec = bincode::DefaultOptions::new().with_fixint_encoding();
+    codec.serialize(&(name, to)).ok()
+}
+
+/// The proof of the masters of `pairing` that they granted the places of a name before `to`.
+pub(crate) fn proof_of_places(pairing: EpochId, name: &GeneratorName, to: u64) -> Option<[u8; 32]> {
+    Some(Proof::of(pairing, Purpose::Segment, &granted(name, to)?).into())
+}
+
+/// Whether the masters of one of these pairings granted what is shown of a name.
+pub(crate) fn places_were_granted<'a>(
+    mut pairings: impl Iterator<Item = &'a EpochId>,
+    name: &GeneratorName,
+    shown: &Shown,
+) -> bool {
+    let Some((proof, granted)) = shown.proof.map(Proof::from).zip(granted(name, shown.to)) else { return false };
+    pairings.any(|pairing| proof.proves(*pairing, Purpose::Segment, &granted))
 }

@@ -59,6 +59,9 @@ pub trait Agreement {
     /// Proposes that a part of an axis belongs to a run. Which it is comes back by `take_extent`.
     fn extend(&mut self, now: Now, change: &Change, fx: &mut Effects);
 
+    /// Makes known that segments of an axis are granted here, if nobody was told yet: whoever is asked next has places then, too.
+    fn tell_first_use(&mut self, now: Now, name: &GeneratorName, fx: &mut Effects);
+
     /// Makes known a record that was changed here.
     fn share(&self, key: TokenKey, fx: &mut Effects);
 

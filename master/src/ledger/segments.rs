@@ -9,12 +9,13 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::agreement::Agreement;
-use super::state::Ledger;
+use super::state::{Ledger, SegmentWish};
+use crate::lease::receipt::{places_were_granted, proof_of_places};
 use crate::lease::{Effects, Reply, RequestId};
 use common::namespace::GeneratorName;
 use common::rpc::lease::Refusal;
-use common::rpc::ranges::SegmentRequest;
-use common::segment::{STEP_LIMIT, Span};
+use common::rpc::ranges::{SegmentGrant, SegmentRequest};
+use common::segment::SegmentDefinition;
 use common::setting::{Change, SettingKey};
 use common::time::Now;
 
@@ -29,29 +30,53 @@ impl<A> Ledger<A>
 where
     Self: Agreement,
 {
-    pub(super) fn on_segment(&mut self, now: Now, id: RequestId, request: &SegmentRequest, fx: &mut Effects) {
-        let (name, wanted) = (&request.name, request.wanted.clamp(1, STEP_LIMIT));
-        let may = self.may_give_numbers(request).and_then(|()| self.compare_seen(request, fx));
-        if let Err(refusal) = may {
-            return fx.reply(id, Reply::Segment(Err(refusal)));
+    pub(super) fn on_segment(
+        &mut self,
+        now: Now,
+        id: RequestId,
+        request: &SegmentRequest,
+        address: &str,
+        fx: &mut Effects,
+    ) {
+        let granted = self.grant_segment(now, id, request, address, fx);
+        let asks = granted.is_ok() && request.wanted > 0;
+        if let Some(reply) = granted.transpose() {
+            fx.reply(id, Reply::Segment(reply));
         }
-        if request.wanted == 0 {
-            return fx.reply(id, Reply::Segment(Ok(Span { from: 0, to: 0 })));
+        if asks {
+            self.ask_for_extent(now, &request.name, fx);
         }
-        self.cursors.asked(name, wanted, now.boot);
-        if let Some(segment) = self.take_segment(now, name, wanted, fx) {
-            fx.reply(id, Reply::Segment(Ok(segment)));
-            return self.ask_for_extent(now, name, fx);
-        }
-        let refused = self.may_wait_for_numbers(now, name);
-        if let Err(refusal) = refused {
-            return fx.reply(id, Reply::Segment(Err(refusal)));
-        }
-        self.segments.wait(now, id, (name.clone(), wanted));
-        self.ask_for_extent(now, name, fx);
     }
 
-    fn may_give_numbers(&self, request: &SegmentRequest) -> Result<(), Refusal> {
+    /// A segment, or nothing if the call waits for an extent from now on.
+    fn grant_segment(
+        &mut self,
+        now: Now,
+        id: RequestId,
+        request: &SegmentRequest,
+        address: &str,
+        fx: &mut Effects,
+    ) -> Result<Option<SegmentGrant>, Refusal> {
+        let name = &request.name;
+        let definition = self.may_give_numbers(request)?;
+        self.compare_seen(request, fx)?;
+        if request.wanted == 0 {
+            return Ok(Some(SegmentGrant::default()));
+        }
+        let asker = (request.session, self.table.usage().limits().network(address));
+        self.takings.left(name, &definition, asker, now.boot)?;
+        let wanted = request.wanted.min(definition.steps().1);
+        self.cursors.asked(name, wanted, now.boot);
+        let wish = SegmentWish { name: name.clone(), wanted, asker };
+        if let Some(segment) = self.take_segment(now, &wish, fx)? {
+            return Ok(Some(segment));
+        }
+        self.may_wait_for_numbers(now, name)?;
+        self.segments.wait(now, id, wish);
+        Ok(None)
+    }
+
+    fn may_give_numbers(&self, request: &SegmentRequest) -> Result<SegmentDefinition, Refusal> {
         self.same_cluster(request.cluster)?;
         self.serves()?;
         if self.caution.reverted {
@@ -61,17 +86,23 @@ where
         if self.settings_table.get(&key).is_some_and(|setting| setting.value.is_retired()) {
             return Err(Refusal::NameRetired);
         }
-        self.settings_table.axis(&request.name).map(drop).ok_or(Refusal::NoSuchName)
+        self.settings_table.axis(&request.name).map(|(definition, _)| definition).ok_or(Refusal::NoSuchName)
     }
 
     /// Both masters hold an extent before anybody is given a part of it. So whoever was given places beyond all that is granted or
     /// proposed was given them by ledgers that have forgotten it since, and would grant them to others.
     ///
-    /// No proof is asked for, unlike for a lease that both have forgotten: whoever may ask for segments can use an axis up as well as
-    /// stop it, and of others it stops nothing.
+    /// It is believed by its proof alone, as a lease that both have forgotten: else a stranger stops a name with one call. The session may
+    /// have no lease that these ledgers know of, for they may be older than it.
     fn compare_seen(&mut self, request: &SegmentRequest, fx: &mut Effects) -> Result<(), Refusal> {
-        self.note_shown(&request.name, request.seen, fx);
-        self.has_forgotten(&request.name).map_or(Ok(()), Err)
+        let SegmentRequest { name, seen, .. } = request;
+        // Nearly always so; a proof costs more than a look.
+        let known = self.settings_table.known_of_axis(name).is_none_or(|known| seen.to <= known);
+        let pairings = self.identity.epoch.iter().chain(self.identity.former.iter().rev());
+        if !known && places_were_granted(pairings, name, seen) {
+            self.note_shown(name, seen.to, fx);
+        }
+        self.has_forgotten(name).map_or(Ok(()), Err)
     }
 
     /// Whether a further extent can be had.
@@ -86,15 +117,27 @@ where
         if self.segments.waiting() >= WAITING_MAX { Err(Refusal::Overloaded) } else { Ok(()) }
     }
 
-    /// A segment; what is left is durable before anybody hears of it.
-    fn take_segment(&mut self, now: Now, name: &GeneratorName, wanted: u32, fx: &mut Effects) -> Option<Span> {
-        let segment = self.cursors.take(name, wanted, now.boot)?;
+    /// A segment, if there are places; what is left is durable before anybody hears of it.
+    fn take_segment(
+        &mut self,
+        now: Now,
+        wish: &SegmentWish,
+        fx: &mut Effects,
+    ) -> Result<Option<SegmentGrant>, Refusal> {
+        let SegmentWish { name, wanted, asker } = wish;
+        let Some((definition, _)) = self.settings_table.axis(name) else { return Err(Refusal::NoSuchName) };
+        let left = self.takings.left(name, &definition, *asker, now.boot)?;
+        let wanted = u32::try_from(left).unwrap_or(u32::MAX).min(*wanted);
+        let Some(span) = self.cursors.take(name, wanted, now.boot) else { return Ok(None) };
+        self.takings.take(name, &definition, *asker, span.len());
         self.write_cursor(name, fx);
-        Some(segment)
+        self.tell_first_use(now, name, fx);
+        let proof = self.identity.epoch.and_then(|pairing| proof_of_places(pairing, name, span.to));
+        Ok(Some(SegmentGrant { span, proof }))
     }
 
     /// Asks for a further extent if less is left than this master wants to have at least, and it was not asked for just now.
-    fn ask_for_extent(&mut self, now: Now, name: &GeneratorName, fx: &mut Effects) {
+    pub(super) fn ask_for_extent(&mut self, now: Now, name: &GeneratorName, fx: &mut Effects) {
         let Some((wanted, least)) = self.cursors.lacks(name, now.boot) else { return };
         let Some((definition, axis)) = self.settings_table.axis(name) else { return };
         let rest = definition.axis().to.saturating_sub(axis.granted);
@@ -118,17 +161,16 @@ where
     pub(super) fn on_axes_changed(&mut self, now: Now, fx: &mut Effects) {
         for name in std::mem::take(&mut self.axes_changed) {
             self.segments.over(&name);
-            let waits = self.segments.wishes().filter(|(_, (of, _))| *of == name);
-            let waits: Vec<_> = waits.map(|(id, (_, wanted))| (*id, *wanted)).collect();
-            for (id, wanted) in waits {
-                if let Some(refusal) = self.has_forgotten(&name) {
-                    self.segments.answered(id..=id);
-                    fx.reply(id, Reply::Segment(Err(refusal)));
-                    continue;
-                }
-                let Some(segment) = self.take_segment(now, &name, wanted, fx) else { break };
+            let waits = self.segments.wishes().filter(|(_, wish)| wish.name == name);
+            let waits: Vec<_> = waits.map(|(id, wish)| (*id, wish.clone())).collect();
+            for (id, wish) in waits {
+                let granted = match self.has_forgotten(&name) {
+                    Some(refusal) => Err(refusal),
+                    None => self.take_segment(now, &wish, fx),
+                };
+                let Some(reply) = granted.transpose() else { break };
                 self.segments.answered(id..=id);
-                fx.reply(id, Reply::Segment(Ok(segment)));
+                fx.reply(id, Reply::Segment(reply));
             }
             self.ask_for_extent(now, &name, fx);
         }

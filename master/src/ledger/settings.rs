@@ -30,6 +30,7 @@ where
             _ if self.serves().is_err() => self.serves().err(),
             Outcome::AlreadySo => return fx.reply(id, Reply::Change(Ok(Changed::AlreadySo))),
             // The first admin is still being agreed on.
+            Outcome::Becomes(_) if self.is_not_shown(&change).is_some() => self.is_not_shown(&change),
             Outcome::LastAdmin if self.settings_table.users().is_none() => Some(Refusal::Retry),
             Outcome::Becomes(_) if self.may_set(now).is_err() => self.may_set(now).err(),
             Outcome::Becomes(_) if self.settings_table.changes.waiting() >= WAITING_MAX => Some(Refusal::Overloaded),
@@ -40,5 +41,12 @@ where
         }
         self.set(now, &change, &actor, fx);
         self.settings_table.changes.wait(now, id, Wish { change, actor });
+    }
+
+    /// Why nothing of that kind can be said not to be true: it has to be just what is shown.
+    fn is_not_shown(&self, change: &Change) -> Option<Refusal> {
+        let Change::Dismiss { name, below } = change else { return None };
+        let shown = self.shown(name) == Some(*below);
+        (!shown).then(|| Refusal::NotShown { name: name.clone(), last: below.saturating_sub(1) })
     }
 }

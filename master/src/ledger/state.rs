@@ -6,6 +6,7 @@ use crate::lease::cursor::Cursors;
 use crate::lease::proposals::Proposals;
 use crate::lease::receipt::receipt;
 use crate::lease::table::Table;
+use crate::lease::takings::{Asker, Takings};
 use crate::lease::{Alarm, Effects, Identity, Limits, RequestId, Write};
 use crate::policy::{Policy, rules};
 use crate::section::{Allocators, Held, SectionTable, Terms};
@@ -40,7 +41,9 @@ pub struct Ledger<A> {
     /// Axes that changed in the step at hand.
     pub(super) axes_changed: BTreeSet<GeneratorName>,
     /// Which axes extents were asked of, and who waits for a segment of which one.
-    pub(super) segments: Proposals<GeneratorName, RequestId, (GeneratorName, u32)>,
+    pub(super) segments: Proposals<GeneratorName, RequestId, SegmentWish>,
+    /// What sessions and networks were granted of axes within the hour.
+    pub(super) takings: Takings,
     pub(super) calendar: Calendar,
     /// Types of which most values are in use; operators were told.
     pub(super) low: BTreeSet<TokenType>,
@@ -52,6 +55,14 @@ pub struct Ledger<A> {
     pub(super) version: String,
     /// What is kept to agree on all that.
     pub(super) agreement: A,
+}
+
+/// A call for a segment that waits for an extent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SegmentWish {
+    pub(super) name: GeneratorName,
+    pub(super) wanted: u32,
+    pub(super) asker: Asker,
 }
 
 /// Who asked for what. The name belongs to it: the same session under another name is somebody else.
@@ -190,9 +201,9 @@ impl<A> Ledger<A> {
 
     /// Somebody was given the places of an axis before `seen`.
     pub(super) fn note_shown(&mut self, name: &GeneratorName, seen: u64, fx: &mut Effects) {
-        let Some(granted) = self.settings_table.granted_or_proposed(name) else { return };
+        let Some(known) = self.settings_table.known_of_axis(name) else { return };
         let end = self.settings_table.axis(name).map_or(0, |(definition, _)| definition.axis().to);
-        if self.cursors.show(name, seen.min(end), granted)
+        if self.cursors.show(name, seen.min(end), known)
             && let Some(refusal) = self.has_forgotten(name)
         {
             fx.alarms.push(Alarm::NumbersForgotten(refusal.to_string()));
@@ -200,11 +211,17 @@ impl<A> Ledger<A> {
     }
 
     /// Why nothing of an axis is granted, if it is so: agents have shown more than both ledgers know. An operator who raises the axis
-    /// above that ends it.
+    /// above that ends it, or one who says that it is not true.
     pub(super) fn has_forgotten(&self, name: &GeneratorName) -> Option<Refusal> {
-        let granted = self.settings_table.granted_or_proposed(name)?;
-        let seen = self.cursors.shown(name, granted)?;
-        Some(Refusal::NumbersForgotten { name: name.clone(), granted, last: seen.saturating_sub(1) })
+        let (definition, axis) = self.settings_table.axis(name)?;
+        let last = self.shown(name)?.saturating_sub(1);
+        let (granted, end) = (axis.granted, definition.axis().to.saturating_sub(1));
+        Some(Refusal::NumbersForgotten { name: name.clone(), granted, last, end })
+    }
+
+    /// After the last place of an axis that agents have shown, if both ledgers know of fewer and no operator said that it is not true.
+    pub fn shown(&self, name: &GeneratorName) -> Option<u64> {
+        self.cursors.shown(name, self.settings_table.known_of_axis(name)?)
     }
 
     pub(super) fn put_caution(&mut self, caution: Caution, fx: &mut Effects) {

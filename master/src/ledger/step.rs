@@ -54,7 +54,7 @@ impl Ledger<Pairwise> {
                 fx.writes.extend(logins.into_iter().map(|(hash, login)| Write::Login(hash, login)));
                 fx.reply(id, Reply::Kept);
             }
-            Event::Segment { id, request } => self.on_segment(now, id, &request, fx),
+            Event::Segment { id, request, address } => self.on_segment(now, id, &request, &address, fx),
             Event::Keep { id, request } => {
                 let reply = self.on_keep(now, request);
                 fx.reply(id, Reply::Keep(reply));

@@ -119,7 +119,10 @@ pub fn refusal(outcome: Outcome, change: &Change) -> Option<Refusal> {
         Outcome::Retired => Refusal::NameRetired,
         Outcome::NoSuchName => Refusal::NoSuchName,
         Outcome::AboutsFull => Refusal::AboutsFull { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) },
-        Outcome::NotRaised { granted, last } => Refusal::NotRaised { granted, last },
+        Outcome::NotRaised { granted, last } => match change {
+            Change::Dismiss { name, below } => Refusal::NotShown { name: name.clone(), last: below.saturating_sub(1) },
+            _ => Refusal::NotRaised { granted, last },
+        },
         Outcome::Collides { name, example } => Refusal::Collides { name, example },
     })
 }

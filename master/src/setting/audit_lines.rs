@@ -5,7 +5,7 @@ use common::about::About;
 use common::account::{AccountName, ApiKey, User};
 use common::audit::Action;
 use common::namespace::Scope;
-use common::segment::Extent;
+use common::segment::{Axis, Extent};
 use common::setting::{Setting, SettingKey, SettingValue};
 
 /// A line: what was done, to what, and how.
@@ -33,7 +33,7 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
                 let last = span.to.saturating_sub(1);
                 vec![(Action::Extend, subject, format!("places {} to {last} to master {master}", span.from))]
             }
-            None => vec![(Action::Raise, subject, format!("nothing below place {}", axis.floor))],
+            None => by_operators(known, axis, &subject),
         },
         SettingValue::About(about) => {
             let subject = match &setting.key {
@@ -57,6 +57,20 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
             differences(Action::Key, before, keys, |key| &key.name, key_change)
         }
     }
+}
+
+/// What operators did to an axis since `known`, which may lie several versions back.
+fn by_operators(known: Option<&SettingValue>, axis: &Axis, subject: &str) -> Vec<Line> {
+    let before = match known {
+        Some(SettingValue::Axis(before)) => Some(&**before),
+        _ => None,
+    };
+    let dismissed = axis.dismissed > before.map_or(0, |before| before.dismissed);
+    let raised = before.map_or(!dismissed, |before| axis.floor > before.floor);
+    let raise = || (Action::Raise, subject.to_owned(), format!("nothing below place {}", axis.floor));
+    let last = axis.dismissed.saturating_sub(1);
+    let dismissal = || (Action::Dismiss, subject.to_owned(), format!("no agent was granted places up to {last}"));
+    raised.then(raise).into_iter().chain(dismissed.then(dismissal)).collect()
 }
 
 /// What is noted, the shortest parts first: a line has an end.

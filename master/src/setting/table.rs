@@ -189,14 +189,15 @@ impl SettingsTable {
         Some((definition, axis))
     }
 
-    /// The place from which on nothing of an axis was granted, nor is proposed.
-    pub(crate) fn granted_or_proposed(&self, name: &GeneratorName) -> Option<u64> {
+    /// The place of an axis before which whatever agents show is no news: it is granted or proposed, or an operator said that it is not
+    /// true.
+    pub(crate) fn known_of_axis(&self, name: &GeneratorName) -> Option<u64> {
         let (_, axis) = self.axis(name)?;
         let proposed = match self.prep(&SettingKey::Axis(name.clone())).map(|prep| &prep.value) {
             Some(SettingValue::Axis(proposed)) => proposed.granted,
             _ => 0,
         };
-        Some(axis.granted.max(proposed))
+        Some(axis.granted.max(proposed).max(axis.dismissed))
     }
 
     /// All axes of which something was granted, and those that were raised.
@@ -223,6 +224,8 @@ impl SettingsTable {
             Change::Extend { master, run, wanted, .. } => axis.extended(&definition, *master, *run, *wanted),
             Change::Raise { to, .. } if *to == axis.floor => return Outcome::AlreadySo,
             Change::Raise { to, .. } => axis.raised(&definition, *to),
+            Change::Dismiss { below, .. } if *below <= axis.dismissed => return Outcome::AlreadySo,
+            Change::Dismiss { below, .. } => axis.dismissing(&definition, *below),
             _ => return Outcome::NoSuchName,
         };
         let refused = Outcome::NotRaised { granted: axis.granted, last: definition.axis().to.saturating_sub(1) };

@@ -11,6 +11,7 @@ use common::namespace::{Definition, Namespace, Scope};
 use common::parameters::{AgentId, ClusterParameters, MasterId};
 use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::ranges::SegmentRequest;
+use common::segment::Shown;
 use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
 use common::token::{TokenType, TokenValue};
@@ -212,6 +213,16 @@ pub(super) enum Command {
         /// After the last one that it was ever granted.
         #[arg(key)]
         seen: Option<u64>,
+        /// From which address.
+        #[arg(key)]
+        from: Option<String>,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An operator says that it is not true that an agent was granted numbers up to there.
+    Dismiss {
+        name: String,
+        last: u64,
         #[arg(key, optional)]
         at: At,
     },
@@ -488,16 +499,20 @@ impl goldenscript::Runner for Script {
                 let namespace = Namespace::define(name.parse()?, &definition)?;
                 return self.change(at.0, Change::Define(Box::new(namespace)));
             }
-            Command::Segment { agent, name, wanted, seen, at } => {
+            Command::Segment { agent, name, wanted, seen, from, at } => {
                 let request = SegmentRequest {
                     agent_id: agent.parse()?,
                     session: session(agent),
                     cluster: None,
                     name: name.parse()?,
                     wanted: *wanted,
-                    seen: seen.unwrap_or(0),
+                    seen: seen.map_or_else(Shown::default, |to| self.shown(name, to)),
                 };
-                return self.ask(&format!("{agent} for {name}"), at.0, |id| Event::Segment { id, request });
+                let address = from.clone().unwrap_or_else(|| "10.0.0.1".to_owned());
+                return self.ask(&format!("{agent} for {name}"), at.0, |id| Event::Segment { id, request, address });
+            }
+            Command::Dismiss { name, last, at } => {
+                return self.change(at.0, Change::Dismiss { name: name.parse()?, below: last.saturating_add(1) });
             }
             Command::RaiseAxis { name, to, at } => {
                 return self.change(at.0, Change::Raise { name: name.parse()?, to: *to });

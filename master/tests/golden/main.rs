@@ -38,6 +38,9 @@ scripts! {
     a_renewal_reaches_no_further_than_is_permitted_though_the_record_was_lifted
     an_axis_is_raised_and_never_lowered
     an_extent_needs_both_and_a_segment_one
+    a_stranger_stops_no_name_of_numbers
+    an_operator_says_that_what_an_agent_shows_is_not_true
+    nobody_uses_an_axis_up_by_a_few_calls
     what_one_has_forgotten_of_extents_the_other_knows_or_has_proposed
     a_change_of_settings_needs_both
     a_name_never_stands_for_two_things

@@ -6,7 +6,9 @@ use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
-use common::segment::Span;
+use common::rpc::ranges::SegmentGrant;
+
+use common::segment::Shown;
 use common::setting::Change;
 use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenType, TokenValue};
@@ -42,7 +44,7 @@ pub(super) struct Script {
     pub(super) held_back: Vec<(MasterId, PeerFrame)>,
     grants: BTreeMap<String, Grant>,
     /// All that were granted, by the name of the axis: none may overlap another.
-    segments: BTreeMap<String, Vec<Span>>,
+    segments: BTreeMap<String, Vec<SegmentGrant>>,
     pub(super) rseq: BTreeMap<String, u64>,
     pub(super) requests: BTreeMap<RequestId, String>,
     next_request: u64,
@@ -62,6 +64,13 @@ const TOKEN: [u8; 32] = [7; 32];
 pub(super) type Fail = Box<dyn Error>;
 
 impl Script {
+    /// What an agent shows that was granted numbers of a name up to there: with the proof, if somebody was.
+    pub(super) fn shown(&self, name: &str, to: u64) -> Shown {
+        let of_name = self.segments.get(name).into_iter().flatten();
+        let granted = of_name.map(SegmentGrant::seen).find(|seen| seen.to == to);
+        granted.unwrap_or(Shown { to, proof: None })
+    }
+
     fn identity(id: MasterId, cluster: u128, parameters: ClusterParameters) -> Identity {
         let first = id == MasterId::One;
         Identity {
@@ -155,8 +164,9 @@ impl Script {
             if let Reply::Segment(Ok(segment)) = &reply {
                 let name = agent.rsplit(' ').next().unwrap_or_default().to_owned();
                 let granted = self.segments.entry(name).or_default();
-                if granted.iter().any(|known| known.from < segment.to && segment.from < known.to) {
-                    return Err(format!("{agent} gets {}..{} a second time", segment.from, segment.to).into());
+                let (from, to) = (segment.span.from, segment.span.to);
+                if granted.iter().any(|known| known.span.from < to && from < known.span.to) {
+                    return Err(format!("{agent} gets {from}..{to} a second time").into());
                 }
                 granted.push(*segment);
             }

@@ -198,7 +198,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
             let deny = if lease.deny { " denied" } else { "" };
             format!("{} {}{deny}", lease.agent_id, span(lease.from, lease.until))
         }
-        Reply::Segment(Ok(span)) => format!("segment {}..{}", span.from, span.to),
+        Reply::Segment(Ok(segment)) => format!("segment {}..{}", segment.span.from, segment.span.to),
         Reply::Keep(Ok(reply)) => {
             let of = |held: &HeldSections| format!("{} {}..{} g{}", held.name, held.from.0, held.to.0, held.g);
             let all: Vec<String> = reply.sections.iter().map(of).collect();

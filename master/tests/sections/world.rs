@@ -9,7 +9,7 @@ use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{KeepRequest, Raise, RaiseRequest, RaiseTo, RoutesRequest, SegmentRequest};
-use common::segment::Span;
+use common::segment::{Shown, Span};
 use common::sequence::{Section, SectionKey, ServedAt};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SpanMs, WallMs};
@@ -332,6 +332,7 @@ impl World {
                 Answer::Kept { sent, listed: all.collect() }
             }
             (Asked::Segment, Reply::Segment(Ok(segment))) => {
+                let segment = segment.span;
                 let overlaps = |known: &&Span| known.from < segment.to && segment.from < known.to;
                 self.overlap = self.segments.iter().find(overlaps).copied().or(self.overlap);
                 self.segments.push(segment);
@@ -451,8 +452,8 @@ impl World {
         let (agent_id, session, life) = (it.name.parse().unwrap(), it.session, it.life);
         self.asked.insert(id, (who, life, Asked::Segment));
         let name = "orders".parse().unwrap();
-        let request = SegmentRequest { agent_id, session, cluster: None, name, wanted, seen: 0 };
-        self.event(at, Event::Segment { id, request })?;
+        let request = SegmentRequest { agent_id, session, cluster: None, name, wanted, seen: Shown::default() };
+        self.event(at, Event::Segment { id, request, address: "10.0.0.1".to_owned() })?;
         self.overlap.map_or(Ok(()), |segment| Err(format!("places of {segment:?} were granted twice")))
     }
 

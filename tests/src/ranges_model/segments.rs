@@ -6,8 +6,8 @@ use common::audit::Actor;
 use common::kind::Kind;
 use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::SessionId;
-use common::rpc::ranges::SegmentRequest;
-use common::segment::Span;
+use common::rpc::ranges::{SegmentGrant, SegmentRequest};
+use common::segment::{Shown, Span};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::WallMs;
 use master::lease::{Event, Reply, RequestId};
@@ -105,11 +105,11 @@ impl Axes {
         let outcome = self.masters.step(&mut world.pair, at, &("segment", session), || {
             let agent_id = format!("a{session}").parse().ok()?;
             let (session, name) = (SessionId(session.into()), self.name.clone());
-            let request = SegmentRequest { agent_id, session, cluster: None, name, wanted, seen: 0 };
-            Some((Vec::new(), Event::Segment { id: RequestId(0), request }))
+            let request = SegmentRequest { agent_id, session, cluster: None, name, wanted, seen: Shown::default() };
+            Some((Vec::new(), Event::Segment { id: RequestId(0), request, address: String::new() }))
         })?;
         for reply in &outcome.replies {
-            let Reply::Segment(Ok(span)) = reply else { continue };
+            let Reply::Segment(Ok(SegmentGrant { span, .. })) = reply else { continue };
             world.twice |= world.granted & places(*span) != 0;
             world.granted |= places(*span);
             world.granters |= 1 << at;

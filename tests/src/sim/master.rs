@@ -548,7 +548,7 @@ impl World {
                 self.note(mix(u64::from(key.value.0)) ^ until.0 as u64);
             }
             (Reply::Terminate(Ok(())), Asked::Terminate(key)) => self.free_at_once(key),
-            (Reply::Segment(Ok(span)), Asked::Segment(session)) => {
+            (Reply::Segment(Ok(SegmentGrant { span, .. })), Asked::Segment(session)) => {
                 self.tell(|| format!("master {m} grants places {} to {} to {session}", span.from, span.to));
                 self.oracle.segment_granted(*span, session);
                 self.note(mix(span.from) ^ span.to);

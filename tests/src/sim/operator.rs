@@ -71,7 +71,7 @@ impl World {
             let known = loaded.settings.iter().find(|setting| setting.key == key).map_or(0, |setting| setting.version);
             // Both masters are told the same, whatever each of them knows.
             let version = known.max(self.oracle.numbers.axis_end) + 1;
-            let value = SettingValue::Axis(Box::new(Axis { floor: to, granted: to, last: None }));
+            let value = SettingValue::Axis(Box::new(Axis { floor: to, granted: to, dismissed: 0, last: None }));
             let overtaken = Write::DropSettingPrep(key.clone());
             [
                 overtaken,

@@ -13,8 +13,7 @@ use agent::engine::Answer;
 use agent::segments::Ask;
 use common::namespace::GeneratorName;
 use common::rpc::lease::Refusal;
-use common::rpc::ranges::SegmentRequest;
-use common::segment::Span;
+use common::rpc::ranges::{SegmentGrant, SegmentRequest};
 use common::time::HOUR_MS;
 use master::lease::Reply;
 
@@ -104,8 +103,8 @@ impl World {
     pub(super) fn on_segment(&mut self, caller: Caller, call: u64, reply: Option<Box<Answered>>) {
         let h = caller.host;
         let reply = reply.map(|reply| *reply);
-        if let Some(Answered::Ledger(Reply::Segment(Ok(span)))) = reply {
-            return self.take_segment(h, call, span);
+        if let Some(Answered::Ledger(Reply::Segment(Ok(grant)))) = reply {
+            return self.take_segment(h, call, grant);
         }
         let refusal = match reply {
             Some(Answered::Ledger(Reply::Segment(Err(refusal)))) => Some(refusal),
@@ -131,7 +130,7 @@ impl World {
         self.after(pause, Event::Fetch(h, caller.life, call));
     }
 
-    fn take_segment(&mut self, h: usize, call: u64, span: Span) {
+    fn take_segment(&mut self, h: usize, call: u64, grant: SegmentGrant) {
         let twice = self.mutations.has(Mutation::AnswerTakenTwice);
         let Some(proc) = &mut self.hosts[h].proc else { return };
         let waiting = proc.fetch.as_ref().map(|fetch| fetch.ask.call);
@@ -140,7 +139,7 @@ impl World {
         if waiting == Some(call) {
             proc.fetch = None;
         }
-        self.answered(h, call, Answer::Granted(span));
+        self.answered(h, call, Answer::Granted(grant));
         // Whoever waited for it.
         if waiting == Some(call) && self.rng.chance(0.5) {
             self.mint(h);

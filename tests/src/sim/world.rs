@@ -437,7 +437,7 @@ impl World {
                 (Asked::Rent(request.session, request.key, request.g), LedgerEvent::Rent { id, request })
             }
             Call::Terminate(request) => (Asked::Terminate(request.key), LedgerEvent::Terminate { id, request }),
-            Call::Segment(request) => (Asked::Segment(request.session), LedgerEvent::Segment { id, request }),
+            Call::Segment(request) => (Asked::Segment(request.session), LedgerEvent::Segment { id, request, address }),
             Call::Keep(request) => {
                 self.lists_sections(m);
                 (Asked::Keep(request.session), LedgerEvent::Keep { id, request })

@@ -1,4 +1,4 @@
-//! Axes of plain numbers: how they stand, and raising one.
+//! Axes of plain numbers: how they stand, raising one, and saying that what agents show of one is not true.
 
 use super::{From, ProblemBody, Refused, Whole, body, caller, path, read_as};
 use crate::ask;
@@ -11,7 +11,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{Path, State};
 use common::namespace::GeneratorName;
 use common::rpc::lease::Refusal;
-use common::setting::Change;
+use common::setting::{Change, SettingKey};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -66,7 +66,60 @@ pub(crate) async fn raise(
     if confirm.as_deref().map_or(!is_script, |said| said != name.as_str()) {
         return Err(Problem::bad_parameter(format!("confirm: to raise this axis for ever say {name} once more")));
     }
-    auth.commands().change(Change::Raise { name: name.clone(), to: to.0 }, caller.actor()).await?;
+    change(&auth, &masters, caller, Change::Raise { name, to: to.0 }).await
+}
+
+/// What agents show of an axis that is not true.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DismissForm {
+    /// The last place that is shown (`shown` of the axis): a number, or its digits as a text, which is exact for every program.
+    #[schema(value_type = u64)]
+    last: Whole,
+    /// The name once more. By key it may be left out.
+    confirm: Option<String>,
+}
+
+/// Says that no agent was granted numbers up to a place, though one shows it and the masters know nothing of it: numbers are granted again
+/// from where the masters are. If it was true after all, numbers come twice.
+#[utoipa::path(
+    post, path = "/api/axes/{name}/dismiss", tag = "settings", request_body = DismissForm,
+    params(("name" = String, Path, description = "The name")),
+    responses(
+        (status = 200, description = "Both masters hold it", body = AxisRow),
+        (status = 404, description = "`not_found`: no name of kind `segment` is registered so", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`not_shown`: no agent shows just this place; `generator_exists`: the name was retired", body = ProblemBody, content_type = "application/problem+json"),
+        Refused
+    ),
+    security(("login" = ["operator"]), ("key" = ["operator"]))
+)]
+pub(crate) async fn dismiss(
+    State(auth): State<Arc<Auth>>,
+    State(masters): State<Arc<dyn Masters>>,
+    who: Who,
+    from: From,
+    name: Result<Path<String>, PathRejection>,
+    form: Result<Json<DismissForm>, JsonRejection>,
+) -> Result<Json<AxisRow>, Problem> {
+    let is_script = who.csrf.is_none();
+    let caller = caller(who, Role::Operator, from)?;
+    let name: GeneratorName = read_as("name", &path(name)?)?;
+    let DismissForm { last, confirm } = body(form)?;
+    if confirm.as_deref().map_or(!is_script, |said| said != name.as_str()) {
+        return Err(Problem::bad_parameter(format!("confirm: to say that it is not true say {name} once more")));
+    }
+    change(&auth, &masters, caller, Change::Dismiss { name, below: last.0.saturating_add(1) }).await
+}
+
+/// Changes an axis and answers with it.
+async fn change(
+    auth: &Auth,
+    masters: &Arc<dyn Masters>,
+    caller: super::Caller,
+    change: Change,
+) -> Result<Json<AxisRow>, Problem> {
+    let SettingKey::Axis(name) = change.key() else { return Err(Refusal::NoSuchName.into()) };
+    auth.commands().change(change, caller.actor()).await?;
     let all = ask::within(masters.axes()).await?;
     all.into_iter().find(|row| row.name == name).map(Json).ok_or_else(|| Refusal::Retry.into())
 }

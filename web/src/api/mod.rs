@@ -88,6 +88,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(setting::register))
         .routes(routes!(axes::axes))
         .routes(routes!(axes::raise))
+        .routes(routes!(axes::dismiss))
         .routes(routes!(sequences::sections))
         .routes(routes!(sequences::move_section))
         .routes(routes!(sequences::allocators))
@@ -203,6 +204,7 @@ impl core::convert::From<Refusal> for Problem {
             Refusal::NoLease => (S::CONFLICT, "no_lease"),
             Refusal::NoSuchUser | Refusal::NoSuchName => (S::NOT_FOUND, "not_found"),
             Refusal::NotRaised { .. } => (S::CONFLICT, "not_raised"),
+            Refusal::NotShown { .. } => (S::CONFLICT, "not_shown"),
             Refusal::NameRetired => (S::CONFLICT, "generator_exists"),
             Refusal::Collides { .. } => (S::CONFLICT, "generator_conflict"),
             Refusal::NotMoved(NotMoved::NoSuchSection { .. } | NotMoved::NoSuchAgent { .. }) => {

@@ -58,7 +58,7 @@ impl TryFrom<AuditViewQuery> for AuditView {
 }
 
 /// All that the audit may say.
-const ACTIONS: [Action; 24] = [
+const ACTIONS: [Action; 25] = [
     Action::Grant,
     Action::Renew,
     Action::Terminate,
@@ -74,6 +74,7 @@ const ACTIONS: [Action; 24] = [
     Action::LockOut,
     Action::Extend,
     Action::Raise,
+    Action::Dismiss,
     Action::PeerLost,
     Action::Join,
     Action::RolledBack,
@@ -97,6 +98,7 @@ fn action_name(action: Action, w: &'static Words) -> &'static str {
         Action::About => w.act_about,
         Action::Extend => w.act_extend,
         Action::Raise => w.act_raise,
+        Action::Dismiss => w.act_dismiss,
         Action::Whitelist => w.act_whitelist,
         Action::PeerLost => w.act_peer_lost,
         Action::Join => w.act_join,
@@ -202,6 +204,7 @@ impl Line {
             | Action::About
             | Action::Extend
             | Action::Raise
+            | Action::Dismiss
             | Action::Retire
             | Action::Join
             | Action::AfterRevert

@@ -64,6 +64,10 @@ pub(super) struct Shown {
     pub(super) ends_soon: bool,
     pub(super) other: &'static str,
     pub(super) retired: bool,
+    /// What agents show of it that the masters do not know.
+    pub(super) forgotten: Option<String>,
+    /// How soon it can be used up, if that is soon.
+    pub(super) hours: Option<String>,
     /// As the dialog of raising says them.
     pub(super) raw: Raw,
 }
@@ -74,6 +78,8 @@ pub(super) struct Raw {
     pub(super) last: u64,
     pub(super) increment: u64,
     pub(super) offset: u64,
+    /// The last place that agents show and the masters do not know.
+    pub(super) shown: u64,
 }
 
 impl Shown {
@@ -106,7 +112,15 @@ impl Shown {
                 None => w.unknown,
             },
             retired: row.retired,
-            raw: Raw { granted: row.granted, last: row.last, increment: row.increment, offset: row.offset },
+            forgotten: row.shown.map(|last| fill(w.axis_shown, &[&grouped(last)])),
+            hours: row.hours_at_least.map(|hours| fill(w.axis_hours, &[&hours.saturating_add(1).to_string()])),
+            raw: Raw {
+                granted: row.granted,
+                last: row.last,
+                increment: row.increment,
+                offset: row.offset,
+                shown: row.shown.unwrap_or_default(),
+            },
         }
     }
 }
@@ -121,8 +135,11 @@ fn lasts(places: u64, per_day: u64, w: &'static Words) -> Option<String> {
     })
 }
 
-/// What operators are told of an axis that ends soon.
+/// What operators are told of an axis that ends soon, or of which the masters have forgotten something.
 pub(super) fn alarm_of(row: &AxisRow, w: &'static Words) -> Option<(&'static str, String)> {
+    if let Some(last) = row.shown {
+        return Some(("bad", format!("{}: {}", row.name, fill(w.axis_shown, &[&grouped(last)]))));
+    }
     let rest = lasts(row.free.saturating_add(row.left), row.per_day, w);
     row.ends_soon().then(|| match rest {
         Some(rest) => ("warn", fill(w.alarm_axis, &[row.name.as_str(), &rest])),

@@ -44,6 +44,7 @@ macro_rules! access {
     act_about: "namespace described", "更改命名空间备注";
     act_extend: "part of an axis granted to a master", "号段轴的一段授予主控";
     act_raise: "axis raised", "号段轴已抬高";
+    act_dismiss: "what agents show of an axis dismissed", "驳回号段轴的出示";
     act_move_section: "section moved", "迁移号段区";
     act_drain: "agent drained", "排空代理";
     act_whitelist: "whitelist changed", "更改白名单";

@@ -109,6 +109,13 @@ macro_rules! names {
     not_used: "not used lately", "近期没有使用";
     other_holds: "Other master has some", "另一主控持有";
     no_axis: "No name of kind segment is registered: register one under Namespaces.", "尚未注册 segment 类名称：请在命名空间页注册。";
+    axis_shown: "an agent shows that it was granted numbers up to place {0}, which the masters do not know: none is granted. Raise the axis above, or say that it is not true", "有代理出示其获授号段直至位置 {0}，而主控对此一无所知：停止授予。请将轴抬高至其上，或声明其不属实";
+    axis_hours: "one network can use it up within {0} hours", "单个网络可在 {0} 小时内用尽";
+    dismiss: "Not true", "不属实";
+    dismiss_title: "Is what agents show of {name} not true?", "代理对 {name} 的出示不属实？";
+    dismiss_text: "An agent shows, with the masters' own proof, that it was granted numbers up to that place, and the masters know nothing of it: usually both their disks were put back to an earlier state, and to raise the axis is right. If you know that no number up to there was ever used, say so: numbers are granted on from where the masters are. If it was true after all, numbers come twice.", "有代理凭主控自己的证明出示其获授号段直至该位置，而主控对此一无所知：通常是两台主控的磁盘都被恢复到较早状态，应抬高该轴。若确知直至该处的数字从未使用，可在此声明，授予将从主控所知之处继续。若出示属实，数字将会重复。";
+    dismiss_last: "The last place that is shown", "所出示的最后位置";
+    dismiss_done: "What agents show of {name} up to place {last} is not believed.", "不采信代理对 {name} 直至位置 {last} 的出示。";
     raise: "Raise", "抬高";
     raise_title: "Raise the axis of {name}?", "抬高 {name} 的号段轴？";
     raise_text: "Numbers below are given by nobody any more, except from segments that agents hold already. This cannot be undone: an axis is never lowered. Raise it above the numbers that another system gave for the same things.", "其下的数字不再给出，代理已持有的号段除外。此操作不可撤销：轴不会降低。请抬高到其他系统已为同一对象给出的数字之上。";

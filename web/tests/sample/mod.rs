@@ -288,6 +288,10 @@ impl Commands for SampleAccounts {
             self.done.lock().unwrap().push(format!("raised to {to}"));
             return Box::pin(std::future::ready(Ok(Changed::Done)));
         }
+        if let Change::Dismiss { below, .. } = change {
+            self.done.lock().unwrap().push(format!("dismissed below {below}"));
+            return Box::pin(std::future::ready(Ok(Changed::Done)));
+        }
         let users = SettingValue::Users(self.users.lock().unwrap().clone());
         let keys = SettingValue::Keys(self.keys.lock().unwrap().clone());
         let known = match change.key() {
@@ -518,6 +522,8 @@ pub(crate) fn axis(name: &str) -> AxisRow {
         per_day: 24_000,
         lasts_days: Some((i64::MAX as u64 - 92_000) / 24_000),
         other_holds: Some(true),
+        shown: None,
+        hours_at_least: None,
         retired: false,
     }
 }

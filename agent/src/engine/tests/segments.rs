@@ -4,6 +4,7 @@ use super::*;
 use crate::engine::Answer;
 use crate::segments::HELD_MAX;
 use common::namespace::Definition;
+use common::rpc::ranges::SegmentGrant;
 use common::segment::Span;
 use common::token::TokenFamily;
 
@@ -34,7 +35,7 @@ fn grant(engine: &mut Engine, fake: &mut Fake, from: u64) -> u64 {
     let asks = engine.take_asks();
     let [(AT, ask)] = asks[..] else { panic!("{asks:?}") };
     let span = Span { from, to: from + u64::from(ask.wanted) };
-    engine.answered(AT, ask.call, Answer::Granted(span));
+    engine.answered(AT, ask.call, Answer::Granted(SegmentGrant { span, proof: None }));
     engine.tend(fake, [AT]).unwrap();
     span.to
 }
@@ -74,7 +75,7 @@ fn what_could_not_be_written_is_not_given() {
     let mut engine = engine_with(fake, r#"{"kind":"segment","step":8000}"#);
     assert_eq!(refill(&mut engine, fake, 1), Ok(None));
     let [(AT, ask)] = engine.take_asks()[..] else { panic!() };
-    engine.answered(AT, ask.call, Answer::Granted(Span { from: 1, to: 801 }));
+    engine.answered(AT, ask.call, Answer::Granted(SegmentGrant { span: Span { from: 1, to: 801 }, proof: None }));
     fake.fails = Some(full);
     assert_eq!(engine.tend(fake, [AT]).map_err(|e| e.code()), Err(MintCode::SerialFileIo));
     assert!(fake.window.is_empty() && engine.holdings().segments.is_empty());
@@ -277,7 +278,7 @@ fn what_a_denied_session_had_kept_does_not_come_back_after_a_write_that_failed()
     engine.set_leases(fake, [(TokenType::Uint2, LeaseView::Held(new))].into(), false).unwrap();
     assert!(nothing_is_held(&engine), "durably: {:?}", engine.holdings().segments);
     let shown = &engine.holdings().segments[&"plain".parse().unwrap()];
-    assert_eq!(shown.record.seen, 11, "how far it was granted is known on");
+    assert_eq!(shown.record.seen.to, 11, "how far it was granted is known on");
     assert!(fake.asked.contains(&"write"), "and it counts as a write of the file: {:?}", fake.asked);
     assert_eq!(refill(&mut engine, fake, 1), Ok(None));
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::minter::SourceRef;
 use common::rpc::mint::MintCode;
-use common::segment::SegmentSource;
+use common::segment::{SegmentSource, Shown};
 use std::collections::BTreeSet;
 
 fn namespace(name: &str, json: &str) -> Namespace {
@@ -46,7 +46,7 @@ async fn the_first_call_of_a_name_waits_for_its_first_segment_and_the_next_one_c
         assert_eq!(numbers(&minter, "orders", 1).await.unwrap(), [number]);
     }
     until("the second one, at the threshold", || master.with(|records| records.segments.len()) == 2).await;
-    assert_eq!(master.with(|records| records.segments[1].seen), 101);
+    assert_eq!(master.with(|records| records.segments[1].seen), Shown { to: 101, proof: Some([7; 32]) });
     let mut given = BTreeSet::new();
     for nth in 0..5_000 {
         let number = numbers(&minter, "orders", 1).await.unwrap()[0];
@@ -133,7 +133,7 @@ async fn what_was_granted_is_shown_on_each_new_connection_until_the_master_takes
     report.has_connected();
     until("it is shown again", || shown() >= 2).await;
     let last = master.with(|records| records.segments.last().cloned()).unwrap();
-    assert_eq!((last.name.as_str(), last.wanted, last.seen), ("orders", 0, 101));
+    assert_eq!((last.name.as_str(), last.wanted, last.seen.to), ("orders", 0, 101));
     master.with(|records| records.no_segment = None);
     let before = shown();
     until("the master has answered", || shown() > before).await;

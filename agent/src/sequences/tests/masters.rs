@@ -11,11 +11,10 @@ use common::rpc::lease::{
     ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
-    HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest,
+    HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest, SegmentGrant,
     SegmentRequest, Unserved,
 };
 use common::rpc::transport;
-use common::segment::Span;
 use common::sequence::{Route, Section, ServedAt};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -288,7 +287,7 @@ impl LeaseService for Master {
     async fn find_namespaces(self, _: Context, _: FindRequest) -> Result<Vec<Registered>, Refusal> {
         Err(Refusal::PeerAway)
     }
-    async fn request_segment(self, _: Context, _: SegmentRequest) -> Result<Span, Refusal> {
+    async fn request_segment(self, _: Context, _: SegmentRequest) -> Result<SegmentGrant, Refusal> {
         Err(Refusal::PeerAway)
     }
     async fn report(self, _: Context, _: AgentReport) -> Result<u64, Refusal> {

@@ -85,11 +85,22 @@ impl Ledger<Pairwise> {
         }
     }
 
-    pub(super) fn on_segments_used(&mut self, now: Now, uses: Vec<(GeneratorName, u64, u32)>) {
+    /// Of a name of which nothing was told yet, it hears at once: agents turn to it as soon as this one is away.
+    pub(super) fn tell_first_use_of(&mut self, now: Now, name: &GeneratorName, fx: &mut Effects) {
+        if !self.agreement.pair.heard(now) {
+            return;
+        }
+        if let Some((sum, longest)) = self.cursors.first_use(name, now.boot) {
+            fx.send(PeerMessage::SegmentsUsed { uses: vec![(name.clone(), sum, longest)] });
+        }
+    }
+
+    pub(super) fn on_segments_used(&mut self, now: Now, uses: Vec<(GeneratorName, u64, u32)>, fx: &mut Effects) {
         for (name, sum, longest) in uses.into_iter().take(USES_MAX) {
             // Only of names that are known: nobody fills the memory with others.
             if self.settings_table.axis(&name).is_some() {
                 self.cursors.note_other(&name, sum, longest, now.boot);
+                self.ask_for_extent(now, &name, fx);
             }
         }
     }
@@ -100,7 +111,7 @@ impl Ledger<Pairwise> {
             return;
         }
         let (cursors, settings) = (&mut self.cursors, &self.settings_table);
-        cursors.keep_shown(|name, seen| settings.granted_or_proposed(name).is_some_and(|granted| seen > granted));
+        cursors.keep_shown(|name, seen| settings.known_of_axis(name).is_some_and(|known| seen > known));
         let shown: Vec<_> = cursors.all_shown().collect();
         for shown in shown.chunks(USES_MAX) {
             fx.send(PeerMessage::NumbersShown { shown: shown.to_vec() });

@@ -82,7 +82,7 @@ impl Ledger<Pairwise> {
             PeerMessage::ProposeSetting { setting } => self.on_propose_setting(now, setting, fx),
             PeerMessage::ConfirmSetting { setting } => self.on_confirm_setting(now, &setting, fx),
             PeerMessage::Allows { networks } => self.on_allows(networks, fx),
-            PeerMessage::SegmentsUsed { uses } => self.on_segments_used(now, uses),
+            PeerMessage::SegmentsUsed { uses } => self.on_segments_used(now, uses, fx),
             PeerMessage::NumbersShown { shown } => self.on_numbers_shown(shown, fx),
             PeerMessage::Settings { records } => self.merge_settings(now, records, fx),
             PeerMessage::Propose { prep } => self.on_propose(now, prep, fx),

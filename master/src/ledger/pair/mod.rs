@@ -23,6 +23,7 @@ use crate::lease::calendar::Calendar;
 use crate::lease::cursor::Cursors;
 use crate::lease::proposals::Proposals;
 use crate::lease::table::Table;
+use crate::lease::takings::Takings;
 use crate::lease::{Effects, Identity, Lives, Loaded, PeerObservations, RequestId, Write};
 use crate::replication::pair::Pair;
 use crate::replication::rules::{at_home, home};
@@ -148,6 +149,7 @@ impl Ledger<Pairwise> {
             cursors,
             axes_changed: BTreeSet::new(),
             segments: Proposals::default(),
+            takings: Takings::default(),
             calendar: Calendar::start(now, observed.clock_high, test_clock.map_or(1, |test| test.scale.into())),
             lsn,
             test_clock,
