@@ -5,7 +5,7 @@
 use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::kind::Kind;
-use common::lease::Generation;
+use common::lease::{Generation, Lease, LeaseState};
 use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::Mode;
@@ -14,6 +14,7 @@ use common::rpc::ranges::{KEEP_RANGES_MAX, KeepRequest};
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SECOND_MS, WallMs};
+use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
 use master::ledger::Ledger;
 use master::store::Store as _;
@@ -38,6 +39,28 @@ fn section(at: u32, session: u128, max_seq: u64) -> SectionRecord {
     let address = ServedAt { http: format!("10.0.0.{session}:6200"), rpc: format!("10.0.0.{session}:6201") };
     let owner = SectionOwner { session: SessionId(session), agent_id: format!("a{session}").parse().unwrap(), address };
     SectionRecord { key: SectionKey { name: name(), section: Section(at) }, g: Generation(1), owner, max_seq }
+}
+
+/// What lets its agent serve sections.
+fn lease(session: u128) -> Write {
+    let agent_id = section(0, session, 0).owner.agent_id;
+    let value = TokenValue(u32::try_from(session).unwrap());
+    let lease = Lease {
+        g: Generation(1),
+        state: LeaseState::Held,
+        token_type: TokenType::Uint2,
+        agent_id,
+        session: SessionId(session),
+        address: "10.0.0.1:1".to_owned(),
+        granted: WallMs(0),
+        renewed: WallMs(0),
+        from: WallMs(0),
+        until: WallMs(30_000 * 86_400_000),
+        deny: false,
+        rseq: 1,
+        attempt: 1,
+    };
+    Write::Lease(TokenKey { family: TokenFamily::Uint, value }, lease)
 }
 
 fn keep(session: u128) -> KeepRequest {
@@ -101,7 +124,7 @@ impl Pair {
             };
             let mut store = MemoryStore::of(identity).unwrap();
             let sections = records[at].iter().map(|record| Write::Section(record.clone(), record.max_seq));
-            let writes: Vec<Write> = settings.iter().cloned().map(Write::Setting).chain(sections).collect();
+            let writes: Vec<Write> = settings.iter().cloned().map(Write::Setting).chain(sections).chain((1..=9).map(lease)).collect();
             store.commit(&writes, 1).unwrap();
             let mut loaded = store.load().unwrap();
             if unproven[at] {

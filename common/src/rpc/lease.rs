@@ -564,6 +564,18 @@ pub enum Refusal {
         /// Bytes of an address at most.
         address: u32,
     },
+    /// Only who holds a lease serves sections.
+    #[error(
+        "this session holds no lease, or an operator ended it: sections are served by agents that hold one, of whichever type. An agent \
+         asks for one by itself"
+    )]
+    ServesWithoutLease,
+    /// One network has as many agents that serve sections as it may.
+    #[error("{max} agents of this network serve sections already, which is as many as one network may have: stop one of them first")]
+    AllocatorsOfNetwork {
+        /// How many it may have.
+        max: u32,
+    },
     /// Nobody could take a section, or it is not one that could be given.
     #[error(
         "the section cannot be given to that agent: it must be heard here, serve the set of the name, have memory left for it, and not \

@@ -210,7 +210,10 @@ pub enum Unserved {
     )]
     MasterAway,
     /// No agent that serves its set was heard lately, or all of them leave.
-    #[error("no agent that takes sections of the set '{set}' is heard by the master: start one with --sets {set}")]
+    #[error(
+        "no agent that takes sections of the set '{set}' and holds a lease is heard by the master: start one with --sets {set}, or see \
+         why it has no lease"
+    )]
     NoAllocator {
         /// The set.
         set: GeneratorName,
@@ -260,6 +263,12 @@ pub enum NotMoved {
     /// It has not kept its sections lately.
     #[error("agent '{agent_id}' is silent at both masters: start it, or take another one")]
     Silent {
+        /// The agent.
+        agent_id: AgentId,
+    },
+    /// It holds no lease.
+    #[error("agent '{agent_id}' holds no lease, or an operator ended it: sections go to agents that hold one; take another one")]
+    NoLease {
         /// The agent.
         agent_id: AgentId,
     },

@@ -149,6 +149,12 @@ impl Table {
         self.of_agent(agent_id).any(its)
     }
 
+    /// A lease of this agent's session that is not closed, and that nobody ended.
+    pub fn in_force(&self, agent_id: &AgentId, session: SessionId) -> Option<&Lease> {
+        let its = self.of_agent(agent_id).filter_map(|(_, key)| self.lease(key));
+        its.into_iter().find(|lease| lease.is_of(agent_id, session) && !lease.deny)
+    }
+
     /// Held values at home here whose lease ended before `instant`, the longest ended first.
     pub fn ended_before(&self, instant: WallMs) -> impl Iterator<Item = TokenKey> {
         self.ends.iter().take_while(move |(until, _)| *until < instant).map(|(_, key)| *key)

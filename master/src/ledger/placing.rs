@@ -5,13 +5,14 @@
 use super::agreement::Agreement;
 use super::state::Ledger;
 use crate::lease::Effects;
+use crate::section::allocators::{Allocator, NETWORK_MAX};
 use crate::section::placement::{self, Candidate, NEAR};
 use crate::section::{Held, PREPS_MAX, SECTIONS_MAX, Terms};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
-use common::rpc::ranges::{NotMoved, Unserved};
+use common::rpc::ranges::{KeepRequest, NotMoved, Unserved};
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, SequenceDefinition};
 use common::setting::SettingKey;
 use common::time::Now;
@@ -118,15 +119,45 @@ where
     fn candidates(&self, now: Now, set: &GeneratorName) -> Vec<Candidate> {
         let serves = self.allocators.all().filter(|(_, it)| it.said.sets.contains(set));
         let takes = serves.filter(|(session, _)| self.allocators.takes(now.boot, *session));
-        takes
-            .map(|(session, it)| Candidate {
+        let limits = self.table.usage().limits();
+        let candidates = takes.filter_map(|(session, it)| {
+            let lease = self.table.in_force(&it.said.agent_id, session)?;
+            let candidate = Candidate {
                 session,
                 memory: it.said.memory,
+                counted: it.said.memory,
                 assigned: self.assigned(session),
                 used: it.said.used,
                 per_second: it.said.per_second,
-            })
-            .collect()
+            };
+            Some((limits.network(&lease.address), candidate))
+        });
+        placement::share(candidates.collect(), limits.share_percent)
+    }
+
+    /// Whether somebody who keeps sections may be among those that sections are given to. Whoever owns some keeps them in any case.
+    pub(super) fn may_serve(&self, said: &KeepRequest) -> Result<(), Refusal> {
+        let known = self.allocators.get(said.session).is_some();
+        if self.owns_sections(said.session) {
+            return Ok(());
+        }
+        let lease = self.table.in_force(&said.agent_id, said.session).ok_or(Refusal::ServesWithoutLease)?;
+        let limits = self.table.usage().limits();
+        let network = limits.network(&lease.address);
+        let of_network = |(session, it): &(SessionId, &Allocator)| {
+            let lease = self.table.in_force(&it.said.agent_id, *session);
+            lease.is_some_and(|lease| limits.network(&lease.address) == network)
+        };
+        // Counted only for who is new: nobody is thrown out.
+        if known || self.allocators.all().filter(of_network).count() < NETWORK_MAX {
+            return Ok(());
+        }
+        Err(Refusal::AllocatorsOfNetwork { max: u32::try_from(NETWORK_MAX).unwrap_or(u32::MAX) })
+    }
+
+    /// Whether somebody has sections or is to have some.
+    fn owns_sections(&self, session: SessionId) -> bool {
+        self.sections.counts(session).next().is_some()
     }
 
     /// What the sections of a session take in memory, in bytes.
@@ -177,7 +208,7 @@ where
         living.filter(|name| self.sequences_of(name).is_some_and(|its| takes(its.set()))).cloned().collect()
     }
 
-    /// Sections of allocators that stop, if `stop`; otherwise of those that operators drain, and those of sets which their owner serves no
+    /// Sections of allocators that stop, if `stop`; otherwise of those that operators drain, of those without a lease, and those of sets which their owner serves no
     /// more: it was started again with other ones.
     fn of_leaving<'a>(
         &'a self,
@@ -187,7 +218,13 @@ where
     ) -> impl Iterator<Item = SectionKey> + 'a {
         let leave = move |session: &SessionId| {
             let Some(allocator) = self.allocators.get(*session) else { return Vec::new() };
-            let leaves = if stop { allocator.said.leaves } else { self.allocators.leaves(allocator) };
+            let leaves = match stop {
+                true => allocator.said.leaves,
+                false => {
+                    self.allocators.leaves(allocator)
+                        || self.table.in_force(&allocator.said.agent_id, *session).is_none()
+                }
+            };
             if leaves {
                 return self.at_home_of(*session, takeable);
             }
@@ -325,12 +362,14 @@ where
                 (1, Err(NotMoved::Silent { agent_id: agent_id() }))
             } else if self.allocators.leaves(it) {
                 (2, Err(NotMoved::Leaves { agent_id: agent_id() }))
+            } else if self.table.in_force(to, session).is_none() {
+                (3, Err(NotMoved::NoLease { agent_id: agent_id() }))
             } else if !it.said.sets.contains(set) {
-                (3, Err(NotMoved::OtherSet { agent_id: agent_id(), set: set.clone() }))
+                (4, Err(NotMoved::OtherSet { agent_id: agent_id(), set: set.clone() }))
             } else if it.said.used >= it.said.memory {
-                (4, Err(NotMoved::Full { agent_id: agent_id() }))
+                (5, Err(NotMoved::Full { agent_id: agent_id() }))
             } else {
-                (5, Ok(session))
+                (6, Ok(session))
             }
         });
         let found = closest.max_by_key(|(near, _)| *near).map(|(_, found)| found);

@@ -28,8 +28,10 @@ where
             let number = |most: usize| u32::try_from(most).unwrap_or(u32::MAX);
             return Err(Refusal::NoAllocator { sets: number(SETS_MAX), address: number(ADDRESS_LEN_MAX) });
         }
+        self.may_serve(&request)?;
         let (session, after) = (request.session, request.after.clone());
-        if !self.allocators.heard(now.boot, KeepRequest { after: None, ..request }) {
+        let owns = |session| self.sections.counts(session).next().is_some();
+        if !self.allocators.heard(now.boot, KeepRequest { after: None, ..request }, owns) {
             return Err(Refusal::Overloaded);
         }
         let lease_ms = u32::try_from(self.allocators.lease().0).unwrap_or(u32::MAX);

@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 
 /// Allocators of both masters that are known at once; a further one is refused.
 pub const ALLOCATORS_MAX: usize = 512;
+/// Of those, so many may be of one network, so that no network keeps others out.
+pub const NETWORK_MAX: usize = ALLOCATORS_MAX / 2;
+/// Memory that one of them counts for at most, whatever it says: a machine that has more is given as many sections as one that has this.
+pub const MEMORY_MAX: u64 = 1 << 40;
 /// How long one that is silent is remembered.
 const REMEMBERED: SpanMs = SpanMs::seconds(600);
 /// What the other master says of whom it heard comes once a second, and takes its time.
@@ -87,9 +91,11 @@ impl Allocators {
     }
 
     /// Somebody keeps its sections here. `false`: there are too many.
-    pub fn heard(&mut self, now: BootMs, said: KeepRequest) -> bool {
+    /// Whoever `owns` sections is never left out for somebody who does not.
+    pub fn heard(&mut self, now: BootMs, said: KeepRequest, owns: impl Fn(SessionId) -> bool) -> bool {
         let session = said.session;
-        let room = self.seen.contains_key(&session) || self.make_room(now);
+        let room = self.seen.contains_key(&session) || self.make_room(now, session, owns);
+        let said = capped(said);
         match self.seen.get_mut(&session) {
             Some(known) => (known.said, known.here) = (said, Some(now)),
             None if room => drop(self.seen.insert(session, Allocator { said, here: Some(now), there: None })),
@@ -98,23 +104,27 @@ impl Allocators {
         true
     }
 
-    /// Room for one more: whoever is silent for longest, and longer than it may serve, is forgotten for it.
-    fn make_room(&mut self, now: BootMs) -> bool {
+    /// Room for one more: whoever is silent for longest, and longer than it may serve, is forgotten for it; and for an owner of sections
+    /// somebody who owns none.
+    fn make_room(&mut self, now: BootMs, newcomer: SessionId, owns: impl Fn(SessionId) -> bool) -> bool {
         if self.seen.len() < ALLOCATORS_MAX {
             return true;
         }
         let longest = self.seen.iter().min_by_key(|(_, it)| it.heard()).map(|(session, _)| *session);
         let silent = longest.filter(|session| self.silent(now, *session));
-        silent.is_some_and(|session| self.seen.remove(&session).is_some())
+        let owner = owns(newcomer);
+        let idle = || self.seen.keys().copied().find(|session| owner && !owns(*session));
+        silent.or_else(idle).is_some_and(|session| self.seen.remove(&session).is_some())
     }
 
     /// The other master has heard of somebody.
-    pub fn heard_there(&mut self, now: BootMs, seen: SeenAllocator) {
+    pub fn heard_there(&mut self, now: BootMs, seen: SeenAllocator, owns: impl Fn(SessionId) -> bool) {
         if !Self::plausible(&seen.said) {
             return;
         }
         let at = now + SpanMs(-i64::from(seen.silent_ms));
-        let room = self.seen.contains_key(&seen.said.session) || self.make_room(now);
+        let room = self.seen.contains_key(&seen.said.session) || self.make_room(now, seen.said.session, owns);
+        let seen = SeenAllocator { said: capped(seen.said), ..seen };
         match self.seen.get_mut(&seen.said.session) {
             Some(known) => {
                 // The younger word counts.
@@ -225,12 +235,20 @@ impl Allocators {
     }
 }
 
+fn capped(said: KeepRequest) -> KeepRequest {
+    KeepRequest { memory: said.memory.min(MEMORY_MAX), ..said }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::section::tests::keep;
 
     const N: SpanMs = SpanMs(5_000);
+
+    fn nobody(_: SessionId) -> bool {
+        false
+    }
 
     fn seen(session: u128, silent_ms: u32) -> SeenAllocator {
         SeenAllocator { said: keep(session, 1 << 30), silent_ms }
@@ -241,12 +259,12 @@ mod tests {
         let session = SessionId(7);
         let mut all = Allocators::new(BootMs(0), N);
         assert!(!all.silent(BootMs(5_500), session) && all.silent(BootMs(5_501), session), "since the start");
-        assert!(all.heard(BootMs(10_000), keep(7, 0)));
+        assert!(all.heard(BootMs(10_000), keep(7, 0), nobody));
         assert!(!all.silent(BootMs(15_500), session) && all.silent(BootMs(15_501), session));
-        all.heard_there(BootMs(15_000), seen(7, 1_000));
+        all.heard_there(BootMs(15_000), seen(7, 1_000), nobody);
         assert!(!all.silent(BootMs(19_500), session) && all.silent(BootMs(19_501), session));
         // An older word changes nothing.
-        all.heard_there(BootMs(15_100), seen(7, 5_000));
+        all.heard_there(BootMs(15_100), seen(7, 5_000), nobody);
         assert!(!all.silent(BootMs(19_500), session));
     }
 
@@ -254,7 +272,7 @@ mod tests {
     #[test]
     fn with_a_lease_of_a_second_the_other_masters_word_is_waited_for() {
         let mut all = Allocators::new(BootMs(0), SpanMs(1_000));
-        all.heard_there(BootMs(10_000), seen(7, 333));
+        all.heard_there(BootMs(10_000), seen(7, 333), nobody);
         let session = SessionId(7);
         assert!(all.takes(BootMs(11_300), session) && !all.silent(BootMs(11_300), session));
         assert!(!all.takes(BootMs(11_301), session) && all.silent(BootMs(11_301), session));
@@ -273,8 +291,8 @@ mod tests {
     #[test]
     fn who_leaves_or_is_drained_takes_nothing() {
         let mut all = Allocators::new(BootMs(0), N);
-        all.heard(BootMs(0), KeepRequest { leaves: true, ..keep(1, 0) });
-        all.heard(BootMs(0), keep(2, 0));
+        all.heard(BootMs(0), KeepRequest { leaves: true, ..keep(1, 0) }, nobody);
+        all.heard(BootMs(0), keep(2, 0), nobody);
         assert!(!all.takes(BootMs(0), SessionId(1)) && all.takes(BootMs(0), SessionId(2)));
         assert!(!all.takes(BootMs(5_001), SessionId(2)), "silent");
         all.drain(keep(2, 0).agent_id, true);
@@ -293,14 +311,28 @@ mod tests {
     fn there_are_not_more_than_so_many() {
         let mut all = Allocators::new(BootMs(0), N);
         let most = ALLOCATORS_MAX as u128;
-        assert!((0..most).all(|session| all.heard(BootMs(0), keep(session, 0))));
-        assert!(!all.heard(BootMs(0), keep(most, 0)) && all.heard(BootMs(1), keep(0, 0)));
-        all.heard_there(BootMs(0), seen(most, 0));
+        assert!((0..most).all(|session| all.heard(BootMs(0), keep(session, 0), nobody)));
+        assert!(!all.heard(BootMs(0), keep(most, 0), nobody) && all.heard(BootMs(1), keep(0, 0), nobody));
+        all.heard_there(BootMs(0), seen(most, 0), nobody);
         assert!(all.get(SessionId(most)).is_none());
         // One that is silent for longer than it may serve makes room.
-        assert!(all.heard(BootMs(5_501), keep(most, 0)) && all.get(SessionId(0)).is_some());
+        assert!(all.heard(BootMs(5_501), keep(most, 0), nobody) && all.get(SessionId(0)).is_some());
         all.forget(BootMs(600_000));
         assert_eq!(all.all().count(), 2, "those that were heard since");
+    }
+
+    #[test]
+    fn who_owns_sections_is_never_left_out_for_who_does_not_and_nobody_counts_for_more_than_the_most() {
+        let mut all = Allocators::new(BootMs(0), N);
+        let (most, first) = (ALLOCATORS_MAX as u128, SessionId(0));
+        assert!((0..most).all(|session| all.heard(BootMs(0), keep(session, u64::MAX), nobody)));
+        assert_eq!(all.get(first).map(|it| it.said.memory), Some(MEMORY_MAX));
+        let owns = |session: SessionId| session == first || session.0 >= most;
+        assert!(all.heard(BootMs(1), keep(most, 0), owns), "all are heard, and one of them has no section");
+        all.heard_there(BootMs(1), seen(most + 1, 0), owns);
+        assert!([0, most, most + 1].iter().all(|session| all.get(SessionId(*session)).is_some()));
+        assert_eq!(all.all().count(), ALLOCATORS_MAX);
+        assert!(!all.heard(BootMs(1), keep(most - 1, 0), |session| session.0 != most - 1) || all.get(first).is_some());
     }
 
     #[test]
@@ -309,7 +341,7 @@ mod tests {
         let mut wrong = seen(1, 0);
         wrong.said.address.http = "x".repeat(ADDRESS_LEN_MAX + 1);
         assert!(!Allocators::plausible(&wrong.said));
-        all.heard_there(BootMs(0), wrong);
+        all.heard_there(BootMs(0), wrong, nobody);
         assert!(!all.any());
     }
 }

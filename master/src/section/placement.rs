@@ -2,6 +2,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::parameters::SessionId;
+use ipnet::IpNet;
+use std::collections::BTreeMap;
 
 /// Neighbours within so many sections attract each other.
 pub const NEAR: u32 = 256;
@@ -15,6 +17,8 @@ pub struct Candidate {
     pub session: SessionId,
     /// Memory that it may use for keys, in bytes.
     pub memory: u64,
+    /// What of that counts beside others, in bytes ([`share`]).
+    pub counted: u64,
     /// What the sections would take that it has or is to have if all of their keys were used, in bytes: only for comparing.
     pub assigned: u64,
     /// Memory that it uses for keys, in bytes, as it says.
@@ -31,8 +35,29 @@ impl Candidate {
 
     /// What it would have if it had as much memory as `other`.
     fn assigned_as(&self, other: &Self) -> u128 {
-        u128::from(self.assigned) * u128::from(other.memory) / u128::from(self.memory.max(1))
+        u128::from(self.assigned) * u128::from(other.counted) / u128::from(self.counted.max(1))
     }
+}
+
+/// Lets the candidates of no network have more than so many percent of all, as long as those of another one have memory left: what of their
+/// memory counts is less. Anybody can say that he has much memory.
+pub fn share(mut candidates: Vec<(Option<IpNet>, Candidate)>, percent: u8) -> Vec<Candidate> {
+    let mut of_network: BTreeMap<Option<IpNet>, u128> = BTreeMap::new();
+    for (network, it) in candidates.iter().filter(|(_, it)| it.has_room()) {
+        let memory = of_network.entry(*network).or_default();
+        *memory = memory.saturating_add(it.memory.into());
+    }
+    let all: u128 = of_network.values().sum();
+    let percent = u128::from(percent);
+    for (network, it) in &mut candidates {
+        let own = of_network.get(network).copied().unwrap_or_default();
+        let others = all.saturating_sub(own);
+        let most = (others * percent).checked_div(100_u128.saturating_sub(percent)).unwrap_or(u128::MAX);
+        if others > 0 && own > most {
+            it.counted = u64::try_from(u128::from(it.memory) * most / own).unwrap_or(u64::MAX).max(1);
+        }
+    }
+    candidates.into_iter().map(|(_, it)| it).collect()
 }
 
 /// Who gets a section of `weight` bytes, if somebody has memory left: a neighbour that is not far ahead, else whoever has the least for its
@@ -41,7 +66,7 @@ pub fn choose(candidates: &[Candidate], neighbours: [Option<SessionId>; 2], weig
     let fitting = || candidates.iter().filter(|candidate| candidate.has_room());
     let least = fitting().min_by(|a, b| {
         let (mine, theirs) =
-            (u128::from(a.assigned) * u128::from(b.memory), u128::from(b.assigned) * u128::from(a.memory));
+            (u128::from(a.assigned) * u128::from(b.counted), u128::from(b.assigned) * u128::from(a.counted));
         mine.cmp(&theirs).then(a.per_second.cmp(&b.per_second)).then(a.session.cmp(&b.session))
     })?;
     let near = |candidate: &&Candidate| {
@@ -61,7 +86,7 @@ pub fn choose(candidates: &[Candidate], neighbours: [Option<SessionId>; 2], weig
 pub fn uneven(candidates: &[Candidate], weight: u64) -> Option<(SessionId, SessionId)> {
     let fill = |a: &&Candidate, b: &&Candidate| {
         let (mine, theirs) =
-            (u128::from(a.assigned) * u128::from(b.memory), u128::from(b.assigned) * u128::from(a.memory));
+            (u128::from(a.assigned) * u128::from(b.counted), u128::from(b.assigned) * u128::from(a.counted));
         mine.cmp(&theirs).then(a.session.cmp(&b.session))
     };
     let most = candidates.iter().max_by(fill)?;
@@ -81,7 +106,7 @@ mod tests {
 
     fn candidate(session: u128, memory: u64, sections: u64) -> Candidate {
         let assigned = sections * WEIGHT;
-        Candidate { session: SessionId(session), memory, assigned, used: assigned, per_second: 0 }
+        Candidate { session: SessionId(session), memory, counted: memory, assigned, used: assigned, per_second: 0 }
     }
 
     fn chosen(candidates: &[Candidate], near: Option<u128>) -> Option<u128> {
@@ -94,6 +119,32 @@ mod tests {
         assert_eq!(chosen(&[candidate(1, 30_000, 10), candidate(2, 10_000, 9)], None), Some(1));
         let busy = Candidate { per_second: 9, ..candidate(1, 10_000, 0) };
         assert_eq!(chosen(&[busy, candidate(2, 10_000, 0)], None), Some(2));
+    }
+
+    /// One that is made up says that it has all the memory there can be: it gets what its network may have, and whoever is on another one
+    /// gets the rest.
+    #[test]
+    fn no_network_gets_more_than_its_share_as_long_as_another_one_has_memory_left() {
+        let network = |nth: u32| Some(format!("10.0.0.{nth}/32").parse().unwrap());
+        let counted = |all: &[(u32, Candidate)], percent| {
+            let all = all.iter().map(|(nth, it)| (network(*nth), *it)).collect();
+            share(all, percent).iter().map(|it| it.counted).collect::<Vec<_>>()
+        };
+        let (honest, liar) = (candidate(1, 10_000, 0), candidate(2, 1 << 40, 0));
+        assert_eq!(counted(&[(1, honest), (2, liar)], 50), [10_000, 10_000]);
+        assert_eq!(counted(&[(1, honest), (2, liar)], 75), [10_000, 30_000]);
+        assert_eq!(counted(&[(1, honest), (2, liar)], 100), [10_000, 1 << 40], "no limit");
+        assert_eq!(counted(&[(1, honest), (1, liar)], 50), [10_000, 1 << 40], "there is no other network");
+        assert_eq!(counted(&[(1, candidate(1, 100, 10)), (2, liar)], 50), [100, 1 << 40], "whoever is full takes nothing");
+        // Those of one network have its share together, each by its memory.
+        let more = [(1, honest), (2, liar), (2, candidate(3, 1 << 40, 0)), (3, candidate(4, 6_000, 0))];
+        assert_eq!(counted(&more, 50), [10_000, 8_000, 8_000, 6_000]);
+        let mut all = share(vec![(network(1), honest), (network(2), liar)], 50);
+        for _ in 0..200 {
+            let to = choose(&all, [None, None], WEIGHT).unwrap();
+            all.iter_mut().filter(|it| it.session == to).for_each(|it| it.assigned += WEIGHT);
+        }
+        assert_eq!(all.iter().map(|it| it.assigned / WEIGHT).collect::<Vec<_>>(), [100, 100]);
     }
 
     #[test]

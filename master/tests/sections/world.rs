@@ -4,7 +4,7 @@ use super::allocator::{Allocator, LEASE};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::kind::Kind;
-use common::lease::Generation;
+use common::lease::{Generation, Lease, LeaseState};
 use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
@@ -13,6 +13,7 @@ use common::segment::{Shown, Span};
 use common::sequence::{Section, SectionKey, ServedAt};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SpanMs, WallMs};
+use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
 use master::ledger::Ledger;
 use master::replication::join::{declare_lost, first_writes, section_taken_over};
@@ -133,6 +134,31 @@ fn axis() -> Setting {
     Setting { key, version: 1, value, actor: Actor::new("olga", ""), at: WallMs(0) }
 }
 
+/// Sessions that allocators may have, each of which holds a lease that outlives every run: the even ones are of one, the odd ones of the other.
+const SESSIONS: u128 = 31;
+
+/// What lets such a session serve sections.
+fn lease(session: u128) -> Write {
+    let agent_id = format!("a{}", 2 - session % 2).parse().unwrap();
+    let value = TokenValue(u32::try_from(session).unwrap());
+    let lease = Lease {
+        g: Generation(1),
+        state: LeaseState::Held,
+        token_type: TokenType::Uint2,
+        agent_id,
+        session: SessionId(session),
+        address: "10.0.0.1:1".to_owned(),
+        granted: WallMs(0),
+        renewed: WallMs(0),
+        from: WallMs(0),
+        until: WallMs(30_000 * 86_400_000),
+        deny: false,
+        rseq: 1,
+        attempt: 1,
+    };
+    Write::Lease(TokenKey { family: TokenFamily::Uint, value }, lease)
+}
+
 fn name() -> GeneratorName {
     "seq".parse().unwrap()
 }
@@ -185,7 +211,9 @@ impl World {
                 awaiting: None,
             };
             let mut store = MemoryStore::of(identity).unwrap();
-            store.commit(&[Write::Setting(sequence()), Write::Setting(axis())], 1).unwrap();
+            let settings = [Write::Setting(sequence()), Write::Setting(axis())];
+            let writes: Vec<Write> = settings.into_iter().chain((1..=SESSIONS).map(lease)).collect();
+            store.commit(&writes, 1).unwrap();
             let rate = 990 + world.below(21) as i64;
             world.nodes.push(Node { id, store, ledger: None, backup: None, over: false, rate, unproven: false });
         }
@@ -521,9 +549,10 @@ impl World {
             }
             4 if self.one_in(2) => {
                 let who = self.below(self.allocators.len() as u64) as usize;
-                self.next += 1;
-                let session = SessionId(self.next.into());
-                self.allocators[who].start_fresh(session);
+                let session = SessionId(self.allocators[who].session.0 + 2);
+                if session.0 <= SESSIONS {
+                    self.allocators[who].start_fresh(session);
+                }
             }
             5 | 6 => {
                 let id = self.request();
@@ -623,7 +652,10 @@ impl World {
                 joining.identity = Some(identity);
                 joining.writes.push(caution);
             }
-            JoinReply::Page { settings, .. } => joining.writes.extend(settings.into_iter().map(Write::Setting)),
+            JoinReply::Page { settings, records, .. } => {
+                joining.writes.extend(records.into_iter().map(|(key, lease)| Write::Lease(key, lease)));
+                joining.writes.extend(settings.into_iter().map(Write::Setting));
+            }
             JoinReply::Sections { records, .. } => {
                 joining.writes.extend(records.into_iter().map(section_taken_over));
             }

@@ -1,14 +1,15 @@
 //! What a master's disk holds of axes and sections, and of who it is: all that survives a crash.
 
 use common::calendar::UtcOffset;
-use common::lease::Caution;
+use common::lease::{Caution, Generation, Lease, LeaseState};
 use common::namespace::GeneratorName;
-use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
+use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::peer::Life;
 use common::segment::{MasterRun, Span};
 use common::sequence::{SectionKey, SectionRecord};
 use common::setting::{Setting, SettingKey, SettingValue};
 use common::time::{DAY_MS, WallMs};
+use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Identity, Lives, Loaded, PeerObservations, Unproven, Write};
 use master::ledger::Ledger;
 use std::collections::BTreeMap;
@@ -37,6 +38,30 @@ pub(super) struct Disk {
 /// The parameters of every cluster here.
 pub(super) fn parameters() -> anyhow::Result<ClusterParameters> {
     Ok(ClusterParameters::new(LEASE_DAYS, UtcOffset::default(), 31)?)
+}
+
+/// Sessions that agents may have.
+const SESSIONS_MAX: u8 = 9;
+
+/// The lease by which a session may serve sections: both masters have it, and it lasts for ever.
+fn lease(session: u8) -> Option<(TokenKey, Lease)> {
+    let key = TokenKey { family: TokenFamily::Uint, value: TokenValue(session.into()) };
+    let lease = Lease {
+        g: Generation(1),
+        state: LeaseState::Held,
+        token_type: TokenType::Uint2,
+        agent_id: format!("a{session}").parse().ok()?,
+        session: SessionId(session.into()),
+        address: String::new(),
+        granted: WallMs(0),
+        renewed: WallMs(0),
+        from: WallMs(0),
+        until: PERMITTED,
+        deny: false,
+        rseq: 1,
+        attempt: 1,
+    };
+    Some((key, lease))
 }
 
 impl Disk {
@@ -110,7 +135,7 @@ impl Disk {
             lives: self.lives.clone(),
             proven: if self.unmet() { Err(Unproven::NotMetSince) } else { Ok(()) },
             caution: Caution::default(),
-            leases: Vec::new(),
+            leases: (1..=SESSIONS_MAX).filter_map(lease).collect(),
             preps: Vec::new(),
             settings: self.settings.values().cloned().collect(),
             setting_preps: self.setting_preps.values().cloned().collect(),

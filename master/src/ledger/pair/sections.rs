@@ -235,7 +235,8 @@ impl Ledger<Pairwise> {
             let here = self.allocators.own_lease().0;
             fx.alarms.push(Alarm::SequenceLeasesDiffer { here, there: lease.0 });
         }
-        seen.into_iter().for_each(|seen| self.allocators.heard_there(now.boot, seen));
+        let owns = |session| self.sections.counts(session).next().is_some();
+        seen.into_iter().for_each(|seen| self.allocators.heard_there(now.boot, seen, owns));
         drained.into_iter().for_each(|(agent_id, order, on)| self.allocators.note_drained(agent_id, order, on));
     }
 
