@@ -7,6 +7,7 @@ use crate::whitelist::Whitelist;
 use common::audit::Actor;
 use common::clock::Clock;
 use common::lease::Grant;
+use common::namespace::Namespace;
 use common::net::places::{Place, Places};
 use common::parameters::MasterId;
 use common::process::descriptors::Port;
@@ -21,6 +22,7 @@ use common::rpc::ranges::{
     RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::rpc::transport::{Limits, accept};
+use common::sequence::{KEYS_PER_SECTION_LEAST, SequenceDefinition};
 use common::setting::{Change, Setting, SettingKey};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -151,6 +153,18 @@ fn registered(setting: &Setting) -> Option<Registered> {
 }
 
 impl LeaseServer {
+    /// What agents' callers may register: not what uses up what all names have together. What is registered already is answered as usual.
+    async fn may_register(&self, namespace: &Namespace) -> Result<(), Refusal> {
+        let small = |its: &SequenceDefinition| its.keys_per_section() < KEYS_PER_SECTION_LEAST;
+        if !namespace.sequences().is_some_and(small) {
+            return Ok(());
+        }
+        let key = SettingKey::Namespace(namespace.name().clone());
+        let known = self.driver.look(move |ledger, _| ledger.settings_table().get(&key).is_some()).await;
+        let refusal = Refusal::SmallSections { least: KEYS_PER_SECTION_LEAST };
+        known.map_err(self::refusal)?.then_some(()).ok_or(refusal)
+    }
+
     /// The whitelist may have changed since the connection was made.
     fn allowed(&self) -> Result<(), Refusal> {
         if self.whitelist.admits(self.from.ip()) { Ok(()) } else { Err(Refusal::NotAllowed) }
@@ -194,6 +208,7 @@ impl LeaseService for LeaseServer {
         let DefineRequest { cluster, namespace, .. } = request;
         let driver = &self.driver;
         driver.snapshot().serves_cluster(cluster)?;
+        self.may_register(&namespace).await?;
         let change = Change::Define(Box::new(namespace));
         ask!(driver, move |id| Event::Change { id, change, actor }, Reply::Change)
     }
@@ -203,6 +218,7 @@ impl LeaseService for LeaseServer {
         let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
         let DefineRequest { cluster, namespace, .. } = request;
         self.driver.snapshot().serves_cluster(cluster)?;
+        self.may_register(&namespace).await?;
         let namespace = Box::new(namespace);
         ask!(self.driver, move |id| Event::Restore { id, namespace, actor }, Reply::Change)
     }
@@ -274,7 +290,8 @@ impl LeaseService for LeaseServer {
 
     async fn section_routes(self, _: Context, request: RoutesRequest) -> Result<RoutesReply, Refusal> {
         self.allowed()?;
-        ask!(self.driver, move |id| Event::Routes { id, request }, Reply::Routes)
+        let address = self.from.to_string();
+        ask!(self.driver, move |id| Event::Routes { id, request, address }, Reply::Routes)
     }
 
     async fn report(self, _: Context, report: AgentReport) -> Result<u64, Refusal> {

@@ -10,13 +10,14 @@ use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{PAGE_MAX, PeerMessage};
-use common::rpc::ranges::{KEEP_RANGES_MAX, KeepRequest};
+use common::rpc::ranges::{KEEP_RANGES_MAX, KeepRequest, RoutesRequest, Unserved};
 use common::sequence::{Section, SectionKey, SectionOwner, SectionRecord, ServedAt};
-use common::setting::{Setting, SettingKey, SettingValue};
+use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SECOND_MS, WallMs};
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
 use master::ledger::Ledger;
+use master::section::SECTIONS_OF_NAME_MAX;
 use master::store::Store as _;
 use master::store::memory::MemoryStore;
 
@@ -331,4 +332,42 @@ fn who_is_started_again_with_other_sets_gives_up_what_was_of_the_former_ones() {
     }
     let counts = |session| pair.ledgers[0].sections().counts(SessionId(session)).map(|(_, count)| count).sum::<u32>();
     assert_eq!([1, 2].map(counts), [0, 100]);
+}
+
+/// Nobody keeps others from getting sections by using up one name; and retired, that name gives back what it took, for good.
+#[test]
+fn a_name_has_a_part_of_all_sections_and_gives_it_back_when_it_is_retired() {
+    let most = u32::try_from(SECTIONS_OF_NAME_MAX).unwrap();
+    let known: Vec<_> = (0..most).map(|at| section(at, 1, 500)).collect();
+    let other: GeneratorName = "other".parse().unwrap();
+    let settings = vec![sequence(name(), Some(1_000)), sequence(other.clone(), None)];
+    let mut pair = Pair::of(settings, [known.clone(), known], [false, false]);
+    for at in 0..2 {
+            pair.kept(at, 1);
+        }
+    let asked = |pair: &mut Pair, name: &GeneratorName, section| {
+        let request =
+            RoutesRequest { cluster: None, name: name.clone(), sections: vec![Section(section)], all_from: None };
+        for _ in 0..2 {
+            pair.replies.clear();
+            pair.event(0, Event::Routes { id: RequestId(1), request: request.clone(), address: "10.0.0.1".to_owned() });
+        }
+        let Some(Reply::Routes(Ok(reply))) = pair.replies.last() else { panic!("{:?}", pair.replies) };
+        (reply.routes.len(), reply.unserved.clone())
+    };
+    assert_eq!(asked(&mut pair, &name(), most + 1), (0, Some(Unserved::TooManyOfName { max: most })));
+    assert_eq!(asked(&mut pair, &other, 1), (1, None));
+    let (id, actor) = (RequestId(2), Actor::new("olga", ""));
+    pair.event(0, Event::Change { id, change: Change::Retire(name()), actor });
+    for _ in 0..20 {
+        for at in 0..2 {
+            pair.kept(at, 1);
+        }
+        pair.pass(1);
+    }
+    assert_eq!([0, 1].map(|at| pair.ledgers[at].sections().len()), [1, 1]);
+    assert!(pair.most <= PAGE_MAX + 5_000, "{} writes in one commit", pair.most);
+    assert_eq!(pair.kept(1, 1), 1, "whoever had them is told");
+    assert_eq!(asked(&mut pair, &name(), 1), (0, None));
+    assert_eq!(pair.ledgers[0].sections().len(), 1);
 }

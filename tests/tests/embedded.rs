@@ -162,7 +162,7 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
     let work = move || {
         let embedded = Embedded::start(Settings::new(&file, &masters, "shop-1".parse().unwrap())).unwrap();
         embedded.wait_ready(PATIENCE).unwrap();
-        let definition = Definition { keys_per_section: Some(10), ..Definition::of(GeneratorKind::Sequence) };
+        let definition = Definition { keys_per_section: Some(1_000), ..Definition::of(GeneratorKind::Sequence) };
         let unknown = embedded.get_sequence("inbox").map(|_| ()).unwrap_err();
         assert!(
             matches!(&unknown, MintError::Refused(r) if matches!(**r, Refusal::UnknownGenerator { .. })),

@@ -491,7 +491,7 @@ impl Names {
 /// The code by which callers are told that a definition is refused, whichever master is asked.
 fn code_of(refusal: &Said) -> Option<MintCode> {
     match refusal {
-        Said::TooMany { .. } => Some(MintCode::BadParameter),
+        Said::TooMany { .. } | Said::SmallSections { .. } => Some(MintCode::BadParameter),
         Said::Collides { .. } => Some(MintCode::GeneratorConflict),
         Said::NameRetired => Some(MintCode::GeneratorExists),
         _ => None,

@@ -564,6 +564,15 @@ pub enum Refusal {
         /// Bytes of an address at most.
         address: u32,
     },
+    /// An agent registers no name with such small sections.
+    #[error(
+        "keys_per_section below {least} takes many of the sections that all names have together: say {least} or more, or have an operator \
+         register the name at a master (`POST /api/namespaces`, or the page Namespaces of its console)"
+    )]
+    SmallSections {
+        /// How many keys it may say at least.
+        least: u32,
+    },
     /// Only who holds a lease serves sections.
     #[error(
         "this session holds no lease, or an operator ended it: sections are served by agents that hold one, of whichever type. An agent \

@@ -228,10 +228,26 @@ pub enum Unserved {
     },
     /// As many sections were given as are kept.
     #[error(
-        "{max} sections are in use, and no more are kept of all names together: register another name with more keys_per_section"
+        "{max} sections are in use, and no more are kept of all names together: retire a name that is not needed, whose sections are given \
+         back then, and register names with more keys_per_section"
     )]
     TooMany {
         /// How many are kept.
+        max: u32,
+    },
+    /// As many sections of this name were given as are kept of one.
+    #[error("{max} sections of this name are in use, and no more are kept of one: register another name with more keys_per_section")]
+    TooManyOfName {
+        /// How many are kept.
+        max: u32,
+    },
+    /// The network of whoever asks asked about as many new sections as it may.
+    #[error(
+        "this network asked about {max} sections within the hour that nobody had before, which is as many as it may: ask again when it is \
+         over, or register the name with more keys_per_section if its keys lie here and there"
+    )]
+    TooManyNew {
+        /// How many it may.
         max: u32,
     },
 }
@@ -304,6 +320,12 @@ pub enum NotMoved {
     Alone {
         /// The set.
         set: GeneratorName,
+    },
+    /// Nobody has it, and there are as many as may be.
+    #[error("{full}")]
+    NoRoom {
+        /// Of what.
+        full: Unserved,
     },
     /// As many sections are on their way as may be.
     #[error("as many sections as may be are being moved: wait until some of them are there")]

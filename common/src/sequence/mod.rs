@@ -21,6 +21,9 @@ use serde::{Deserialize, Serialize};
 pub const SLOTS: u64 = 1 << 32;
 /// Keys of a section when nothing else is said.
 pub const KEYS_PER_SECTION_DEFAULT: u32 = 100_000;
+/// Fewer keys of a section only operators may say: the fewer there are, the more sections the same keys take, of which all names have a bound
+/// together.
+pub const KEYS_PER_SECTION_LEAST: u32 = 1_000;
 /// Numbers by which a section's bound grows at a time when nothing else is said.
 pub const STEP_DEFAULT: u32 = 10_000;
 /// The largest step that may be said.

@@ -187,6 +187,8 @@ pub enum Event {
         id: RequestId,
         /// What it says.
         request: RoutesRequest,
+        /// From where it came.
+        address: String,
     },
     /// An operator gives a section to another agent.
     MoveSection {
@@ -271,6 +273,8 @@ pub enum Write {
     Audit(Entry),
     /// A section that was given to somebody, with what the other master holds of its `max_seq`.
     Section(SectionRecord, u64),
+    /// Nothing is known of a section any more: its name was retired.
+    DropSection(SectionKey),
     /// A proposal to give a section to somebody.
     SectionPrep(SectionRecord),
     /// Such a proposal that was confirmed or overtaken.

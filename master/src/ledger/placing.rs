@@ -7,7 +7,7 @@ use super::state::Ledger;
 use crate::lease::Effects;
 use crate::section::allocators::{Allocator, NETWORK_MAX};
 use crate::section::placement::{self, Candidate, NEAR};
-use crate::section::{Held, PREPS_MAX, SECTIONS_MAX, Terms};
+use crate::section::{Held, PREPS_MAX, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, Terms};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
@@ -58,8 +58,8 @@ where
         if !candidates.iter().any(Candidate::has_room) {
             return Some(Unserved::NoMemory { set: set.clone() });
         }
-        let full = self.sections.len() >= SECTIONS_MAX && nobodys.any(|key| self.sections.get(&key).is_none());
-        full.then(|| Unserved::TooMany { max: u32::try_from(SECTIONS_MAX).unwrap_or(u32::MAX) })
+        let max = self.room_for(name).err()?;
+        nobodys.any(|key| self.sections.get(&key).is_none()).then_some(max)
     }
 
     /// Whether nobody serves a section, and nobody is about to as far as this master knows.
@@ -99,10 +99,22 @@ where
     /// What is said of a section at home here that may be given to somebody now, and by whose set.
     fn givable(&self, key: &SectionKey) -> Option<(Terms, GeneratorName)> {
         let (terms, true) = self.terms_of(&key.name)? else { return None };
-        let room = self.sections.get(key).is_some() || self.sections.len() < SECTIONS_MAX;
+        let room = self.sections.get(key).is_some() || self.room_for(&key.name).is_ok();
         let open = self.sections.prep(key).is_some() || self.sections.preps_len() >= PREPS_MAX;
         let set = self.sequences_of(&key.name)?.set().clone();
         (key.section.0 < terms.sections && self.is_home_of(key.section) && room && !open).then_some((terms, set))
+    }
+
+    /// Whether a section that nobody was given before may be given to somebody: of all names together, and of this one.
+    fn room_for(&self, name: &GeneratorName) -> Result<(), Unserved> {
+        let number = |most: usize| u32::try_from(most).unwrap_or(u32::MAX);
+        if self.sections.len() >= SECTIONS_MAX {
+            return Err(Unserved::TooMany { max: number(SECTIONS_MAX) });
+        }
+        if self.sections.len_of(name) >= SECTIONS_OF_NAME_MAX {
+            return Err(Unserved::TooManyOfName { max: number(SECTIONS_OF_NAME_MAX) });
+        }
+        Ok(())
     }
 
     /// Writes the proposal down: from now on this master lists the section for nobody and raises it for nobody.
@@ -344,8 +356,8 @@ where
         if let Some(prep) = self.sections.prep(key) {
             return Err(Refusal::NotMoved(NotMoved::UnderWay { to: prep.owner.agent_id.clone() }));
         }
-        if self.sections.get(key).is_none() && self.sections.len() >= SECTIONS_MAX {
-            return Err(Refusal::TooMany { max: u32::try_from(SECTIONS_MAX).unwrap_or(u32::MAX) });
+        if self.sections.get(key).is_none() {
+            self.room_for(&key.name).map_err(|full| Refusal::NotMoved(NotMoved::NoRoom { full }))?;
         }
         if self.sections.preps_len() >= PREPS_MAX {
             return Err(Refusal::NotMoved(NotMoved::TooManyUnderWay));

@@ -4,13 +4,14 @@
 use super::agreement::Agreement;
 use super::state::Ledger;
 use crate::lease::{Effects, Write};
-use crate::section::{Allocators, Held, rules};
+use crate::section::{Allocators, Held, NEW_AN_HOUR, rules};
 use common::audit::{Action, Actor, Entry};
+use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{
     ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotMoved, NotRaised, RAISES_MAX, ROUTES_ASKED_MAX,
-    ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX,
+    ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX, Unserved,
 };
 use common::sequence::{Route, Section, SectionKey};
 use common::time::Now;
@@ -87,6 +88,7 @@ where
         &mut self,
         now: Now,
         request: RoutesRequest,
+        address: &str,
         fx: &mut Effects,
     ) -> Result<RoutesReply, Refusal> {
         self.same_cluster(request.cluster)?;
@@ -100,8 +102,10 @@ where
         sections.dedup();
         sections.retain(|section| section.0 < terms.sections);
         let unserved = if lives {
-            self.want_owners(now, &name, &sections, fx);
-            self.unserved(now, &name, &sections)
+            let wanted = self.admitted(now, &name, &sections, address);
+            self.want_owners(now, &name, &wanted, fx);
+            let too_many = (wanted.len() < sections.len()).then_some(Unserved::TooManyNew { max: NEW_AN_HOUR });
+            too_many.or_else(|| self.unserved(now, &name, &sections))
         } else {
             None
         };
@@ -125,6 +129,17 @@ where
             g: held.g,
         });
         Ok(RoutesReply { routes: routes.collect(), next, unserved })
+    }
+
+    /// Those of these sections that were given to somebody before, and as many others as whoever asks may still ask about.
+    fn admitted(&mut self, now: Now, name: &GeneratorName, sections: &[Section], address: &str) -> Vec<Section> {
+        let network = self.table.usage().limits().network(address);
+        let mut admit = |section: &&Section| {
+            let key = SectionKey { name: name.clone(), section: **section };
+            let known = self.sections.get(&key).is_some() || self.sections.prep(&key).is_some();
+            known || self.newcomers.admit(now.boot, network, &key)
+        };
+        sections.iter().filter(&mut admit).copied().collect()
     }
 
     /// An operator's order, audited here; its home moves it.

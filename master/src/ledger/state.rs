@@ -9,6 +9,7 @@ use crate::lease::table::Table;
 use crate::lease::takings::{Asker, Takings};
 use crate::lease::{Alarm, Effects, Identity, Limits, RequestId, Write};
 use crate::policy::{Policy, rules};
+use crate::section::newcomers::Newcomers;
 use crate::section::{Allocators, Held, SectionTable, Terms};
 use crate::setting::SettingsTable;
 use common::account::User;
@@ -33,6 +34,8 @@ pub struct Ledger<A> {
     pub(super) table: Table,
     pub(super) settings_table: SettingsTable,
     pub(super) sections: SectionTable,
+    /// Which new sections were asked about within the hour.
+    pub(super) newcomers: Newcomers,
     /// Who serves sections, as far as it was heard since the start.
     pub(super) allocators: Allocators,
     pub(super) caution: Caution,
@@ -163,6 +166,12 @@ impl<A> Ledger<A> {
     /// The same, for a name of which nothing may be known.
     pub(super) fn terms_or_widest(&self, name: &GeneratorName) -> Terms {
         self.terms_of(name).map_or(Terms::UNKNOWN, |(terms, _)| terms)
+    }
+
+    /// Whether a name gives nothing any more, for ever.
+    pub(super) fn is_retired(&self, name: &GeneratorName) -> bool {
+        let setting = self.settings_table.get(&SettingKey::Namespace(name.clone()));
+        setting.is_some_and(|setting| setting.value.is_retired())
     }
 
     /// Whether a name is a sequence that gives further numbers.

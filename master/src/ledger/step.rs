@@ -63,8 +63,8 @@ impl Ledger<Pairwise> {
                 let reply = self.on_raise(&request, fx);
                 fx.reply(id, Reply::Raise(reply));
             }
-            Event::Routes { id, request } => {
-                let reply = self.on_routes(now, request, fx);
+            Event::Routes { id, request, address } => {
+                let reply = self.on_routes(now, request, &address, fx);
                 fx.reply(id, Reply::Routes(reply));
             }
             Event::MoveSection { id, key, to, actor } => {

@@ -56,6 +56,7 @@
 pub mod allocators;
 pub mod placement;
 pub mod rules;
+pub mod newcomers;
 mod spans;
 mod table;
 
@@ -69,6 +70,12 @@ use std::sync::Arc;
 
 /// Sections of all names that may be given to somebody. A name may have more by its definition; those beyond are served by nobody.
 pub const SECTIONS_MAX: usize = 262_144;
+/// Of those, so many may be of one name: nobody who uses up one keeps all others from getting any.
+pub const SECTIONS_OF_NAME_MAX: usize = SECTIONS_MAX / 4;
+/// Sections that nobody was given before and that one network may ask one master about within an hour: as many as one name may have, so that
+/// all keys of a new name can be used at once, and several hours and names are needed to use up all sections that there may be.
+pub const NEW_AN_HOUR: u32 = 65_536;
+const _: () = assert!(NEW_AN_HOUR as usize >= SECTIONS_OF_NAME_MAX);
 /// Proposals of one master that are open at once.
 pub const PREPS_MAX: usize = 4_096;
 /// What a key takes in an allocator's memory, in bytes.

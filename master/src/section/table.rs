@@ -76,6 +76,11 @@ impl SectionTable {
         self.records.saturating_add(self.preps)
     }
 
+    /// How many of a name there are.
+    pub fn len_of(&self, name: &GeneratorName) -> usize {
+        self.names.get(name).map_or(0, |all| all.records.len().saturating_add(all.preps.len()))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -269,6 +274,17 @@ impl SectionTable {
         self.change(key, |sections| drop(sections.preps.remove(&key.section)));
     }
 
+    /// Removes all that is known of a section.
+    pub fn remove(&mut self, key: &SectionKey) {
+        self.change(key, |sections| {
+            sections.records.remove(&key.section);
+            sections.preps.remove(&key.section);
+        });
+        if self.len_of(&key.name) == 0 {
+            self.names.remove(&key.name);
+        }
+    }
+
     fn change(&mut self, key: &SectionKey, change: impl FnOnce(&mut Sections)) {
         self.unindex(key);
         let sections = match self.names.get_mut(&key.name) {
@@ -431,13 +447,14 @@ mod tests {
         /// Whatever is written, the indexes are those of a table that is made anew from the records.
         #[test]
         fn indexes_follow_the_records(
-            changes in proptest::collection::vec((0_u32..6, 1_u64..4, 1_u128..4, 0_u8..3), 0..60),
+            changes in proptest::collection::vec((0_u32..6, 1_u64..4, 1_u128..4, 0_u8..4), 0..60),
         ) {
             let mut table = SectionTable::default();
             for (at, g, session, what) in changes {
                 match what {
                     0 => table.put(&key("a", at), held(g, session, g, 0)),
                     1 => table.put_prep(record("a", at, g, u64::try_from(session).unwrap(), g)),
+                    2 => table.remove(&key("a", at)),
                     _ => table.drop_prep(&key("a", at)),
                 }
                 let records = table.all().map(|(key, held)| (held.record(key), held.peer_has));

@@ -160,6 +160,7 @@ fn change(write: &Write) -> Result<Change, EnvelopeError> {
         Write::Section(record, peer_has) => {
             (section_key(SECTION_TAG, &record.key), Some(encode(SECTION, &(record, peer_has))?))
         }
+        Write::DropSection(key) => (section_key(SECTION_TAG, key), None),
         Write::SectionPrep(prep) => (section_key(SECTION_PREP_TAG, &prep.key), Some(encode(SECTION_PREP, prep)?)),
         Write::DropSectionPrep(key) => (section_key(SECTION_PREP_TAG, key), None),
         Write::SectionsCut(cut) => (SECTIONS_CUT_KEY.to_vec(), Some(encode(SECTIONS_CUT, cut)?)),

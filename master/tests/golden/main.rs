@@ -95,6 +95,7 @@ scripts! {
     a_section_ends_with_its_width
     a_section_moves_by_the_word_of_both
     sections_go_to_whoever_holds_a_lease
+    sections_of_a_retired_name_are_given_back
     sections_of_a_silent_owner_go_to_others
     what_nobody_serves_is_told_with_its_reason
     a_drained_agent_gives_up_its_sections

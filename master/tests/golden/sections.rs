@@ -53,7 +53,7 @@ impl Script {
                 let sections = sections.collect::<Result<_, Fail>>()?;
                 let request =
                     RoutesRequest { cluster: None, name: name.parse()?, sections, all_from: all.map(Section) };
-                self.ask("the caller", at.id(), |id| Event::Routes { id, request })
+                self.ask("the caller", at.id(), |id| Event::Routes { id, request, address: "10.0.0.1".to_owned() })
             }
             Command::MoveSection { name, section, agent, at } => {
                 let key = SectionKey { name: name.parse()?, section: Section(*section) };

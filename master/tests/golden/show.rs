@@ -54,6 +54,7 @@ pub(crate) fn show_write(write: &Write) -> String {
         Write::Login(_, login) => format!("login {:?}", login.as_ref().map(|login| login.user.as_str())),
         Write::Section(record, held) => format!("{}, held to {held}", show_section(record)),
         Write::SectionPrep(prep) => format!("proposal of {}", show_section(prep)),
+        Write::DropSection(key) => format!("{key} no record"),
         Write::DropSectionPrep(key) => format!("{key} no proposal"),
         Write::SectionsCut(cut) => format!("sections cut: {cut}"),
         Write::Audit(entry) => {

@@ -460,7 +460,8 @@ impl World {
             5 => {
                 self.asked.insert(id, (who, life, Asked::Other));
                 let (name, sections) = (name(), vec![Section(section)]);
-                Event::Routes { id, request: RoutesRequest { cluster: None, name, sections, all_from: None } }
+                let request = RoutesRequest { cluster: None, name, sections, all_from: None };
+                Event::Routes { id, request, address: "10.0.0.1".to_owned() }
             }
             _ => {
                 let Some(hold) = it.holds.get(&section) else { return Ok(()) };

@@ -138,6 +138,7 @@ impl Disk {
                 | Write::Login(..)
                 | Write::Section(..)
                 | Write::SectionPrep(_)
+                | Write::DropSection(_)
                 | Write::DropSectionPrep(_)
                 | Write::SectionsCut(_) => {}
             }

@@ -168,6 +168,7 @@ impl Disk {
                 Write::Section(record, peer_has) => {
                     self.sections.insert(record.key.clone(), (record.clone(), *peer_has));
                 }
+                Write::DropSection(key) => drop(self.sections.remove(key)),
                 Write::SectionPrep(prep) => drop(self.section_preps.insert(prep.key.clone(), prep.clone())),
                 Write::DropSectionPrep(key) => drop(self.section_preps.remove(key)),
                 Write::SectionsCut(cut) => self.sections_cut = *cut,

@@ -68,6 +68,7 @@ impl Shelf {
                 Write::Run(_) => Place::Run,
                 Write::Cursor { name, .. } => Place::Cursor(name.clone()),
                 Write::Section(record, _) => Place::Section(record.key.clone()),
+                Write::DropSection(key) => Place::Section(key.clone()),
                 Write::SectionPrep(prep) => Place::SectionPrep(prep.key.clone()),
                 Write::DropSectionPrep(key) => Place::SectionPrep(key.clone()),
                 Write::SectionsCut(_) => Place::SectionsCut,

@@ -443,7 +443,7 @@ impl World {
                 (Asked::Keep(request.session), LedgerEvent::Keep { id, request })
             }
             Call::Raise(request) => (Asked::Sections, LedgerEvent::Raise { id, request }),
-            Call::Routes(request) => (Asked::Sections, LedgerEvent::Routes { id, request }),
+            Call::Routes(request) => (Asked::Sections, LedgerEvent::Routes { id, request, address }),
         };
         self.masters[m].wait(id, Asker::Agent(caller, asked));
         self.step(m, event);

@@ -27,6 +27,7 @@ use crate::lease::takings::Takings;
 use crate::lease::{Effects, Identity, Lives, Loaded, PeerObservations, RequestId, Write};
 use crate::replication::pair::Pair;
 use crate::replication::rules::{at_home, home};
+use crate::section::newcomers::Newcomers;
 use crate::section::{Allocators, SectionTable};
 use crate::setting::SettingsTable;
 use common::audit::Cause;
@@ -150,6 +151,7 @@ impl Ledger<Pairwise> {
             axes_changed: BTreeSet::new(),
             segments: Proposals::default(),
             takings: Takings::default(),
+            newcomers: Newcomers::default(),
             calendar: Calendar::start(now, observed.clock_high, test_clock.map_or(1, |test| test.scale.into())),
             lsn,
             test_clock,

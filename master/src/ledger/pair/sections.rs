@@ -17,6 +17,8 @@ use common::sequence::{Section, SectionBound, SectionKey, SectionRecord};
 use common::time::{Now, SpanMs};
 use std::collections::BTreeSet;
 
+/// Sections of retired names that are given back at one beat.
+const DROPPED_MAX: usize = 4_096;
 /// Raised bounds that are told at one beat.
 const TOLD_MAX: usize = 8_192;
 
@@ -157,9 +159,13 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// Merges what the other master knows of a section. A proposal is dropped only for a record that is at least as new.
+    /// Merges what the other master knows of a section. A proposal is dropped only for a record that is at least as new. Of a retired name
+    /// nothing is taken over: it gives no number again, so nothing has to be known of it.
     fn take_section(&mut self, theirs: &SectionRecord, fx: &mut Effects) {
         let key = &theirs.key;
+        if self.is_retired(&key.name) {
+            return;
+        }
         let mine = self.sections.get(key);
         if mine.is_some_and(|mine| rules::contradicts(mine, theirs)) {
             fx.alarms.push(Alarm::SectionConflict(key.clone()));
@@ -250,6 +256,7 @@ impl Ledger<Pairwise> {
         if !self.agreement.pair.heard(now) || self.sections_are_served().is_err() || self.identity.awaiting.is_some() {
             return;
         }
+        self.drop_retired(fx);
         let open = self.sections.preps().map(|prep| prep.key);
         let again = self.agreement.sections.proposed.resend(now, PREPS_MAX, open);
         let prep = |key: &SectionKey| Some(self.sections.prep(key)?.record(key.clone()));
@@ -261,6 +268,24 @@ impl Ledger<Pairwise> {
             Some(SectionBound { g: held.g, max_seq: held.max_seq, key })
         };
         paged(tell.into_iter().filter_map(bound).collect(), |bounds| fx.send(PeerMessage::RaisedSections { bounds }));
+    }
+
+    /// Gives sections of retired names back, some at each beat. Each master does so once it holds that the name is retired, which it is for
+    /// ever; who had the sections is told by the next answer that does not list them.
+    fn drop_retired(&mut self, fx: &mut Effects) {
+        let retired = self.sections.names(None).filter(|name| self.is_retired(name));
+        let keys = retired.flat_map(|name| {
+            let all = self.sections.of_name(name, Section(0));
+            all.map(|(section, held, prep)| (SectionKey { name: name.clone(), section }, held.is_some(), prep.is_some()))
+        });
+        for (key, held, prep) in keys.take(DROPPED_MAX).collect::<Vec<_>>() {
+            fx.writes.extend(prep.then(|| Write::DropSectionPrep(key.clone())));
+            fx.writes.extend(held.then(|| Write::DropSection(key.clone())));
+            self.sections.remove(&key);
+            let PairedSections { proposed, told, untold, covered, .. } = &mut self.agreement.sections;
+            (proposed.over(&key), told.over(&key));
+            (untold.remove(&key), covered.remove(&key));
+        }
     }
 
     pub(super) fn knows_sequences(&self) -> bool {
