@@ -47,7 +47,11 @@ fn the_next_segment_is_asked_for_at_the_threshold_and_a_border_keeps_nobody() {
     let mut segments = begin(1_000);
     assert_eq!(get(&mut segments, 1, NOW), Err(Plan::Pending));
     let ask = segments.ask().unwrap();
-    assert_eq!((ask, segments.ask()), (Ask { call: 1, wanted: 100, seen: Shown::default() }, None), "a tenth at first, and once");
+    assert_eq!(
+        (ask, segments.ask()),
+        (Ask { call: 1, wanted: 100, seen: Shown::default() }, None),
+        "a tenth at first, and once"
+    );
     segments.granted(1, unproved(Span { from: 501, to: 601 }));
     assert_eq!(get(&mut segments, 19, NOW).unwrap(), (501..520).collect::<Vec<_>>());
     assert_eq!((segments.ask(), segments.tell_at()), (None, 20), "19 of 100");
@@ -197,8 +201,10 @@ fn a_part_of_a_segment_that_is_used_up_does_not_come_back_into_the_next_one() {
 #[test]
 fn what_makes_no_sense_in_a_file_is_left_out() {
     let held = |from, to, mark| Held { ordinal: 4, span: Span { from, to }, mark };
-    let file =
-        Record { seen: Shown::default(), held: vec![held(0, 10, 5), held(9, 3, 9), held(1, 9, 0), held(1, 9, 12), held(1, 9, 3)] };
+    let file = Record {
+        seen: Shown::default(),
+        held: vec![held(0, 10, 5), held(9, 3, 9), held(1, 9, 0), held(1, 9, 12), held(1, 9, 3)],
+    };
     let segments = Segments::resume(definition(10), &file);
     assert_eq!(segments.durable, Record { seen: Shown { to: 9, proof: None }, held: vec![held(3, 9, 3)] });
 }

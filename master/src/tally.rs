@@ -82,7 +82,8 @@ impl OpenCalls {
                 tally.add(&name, |counts| {
                     counts.waited += u64::from(waited);
                     counts.segments += u64::from(granted);
-                    counts.places = counts.places.saturating_add(answer.as_ref().map_or(0, |segment| segment.span.len()));
+                    counts.places =
+                        counts.places.saturating_add(answer.as_ref().map_or(0, |segment| segment.span.len()));
                 });
             }
         }
@@ -92,7 +93,8 @@ impl OpenCalls {
 /// Whether an operator raised that axis, which has a line in the audit. Another change by an operator says how far it is granted as well.
 fn was_raised(fx: &Effects, key: &SettingKey) -> bool {
     let subject = key.to_string();
-    let raised = |write: &Write| matches!(write, Write::Audit(line) if line.action == Action::Raise && line.subject == subject);
+    let raised =
+        |write: &Write| matches!(write, Write::Audit(line) if line.action == Action::Raise && line.subject == subject);
     fx.writes.iter().any(raised)
 }
 
@@ -116,7 +118,9 @@ mod tests {
     }
 
     fn replies(all: &[(u64, Result<Span, Refusal>)]) -> Effects {
-        let replies = all.iter().map(|(id, answer)| (RequestId(*id), Reply::Segment(answer.clone().map(|span| SegmentGrant { span, proof: None }))));
+        let replies = all.iter().map(|(id, answer)| {
+            (RequestId(*id), Reply::Segment(answer.clone().map(|span| SegmentGrant { span, proof: None })))
+        });
         Effects { replies: replies.collect(), ..Effects::default() }
     }
 
@@ -143,16 +147,16 @@ mod tests {
         let (mut calls, tally) = (OpenCalls::default(), AxisTally::default());
         let axis = |last: Option<(MasterId, MasterRun)>| {
             let last = last.map(|(master, run)| Extent { master, run, span: Span { from: 1, to: 9 } });
-            let (key, value) = (SettingKey::Axis("a".parse().unwrap()), Axis { floor: 1, granted: 9, dismissed: 0, last });
+            let (key, value) =
+                (SettingKey::Axis("a".parse().unwrap()), Axis { floor: 1, granted: 9, dismissed: 0, last });
             let value = SettingValue::Axis(Box::new(value));
             Write::Setting(Setting { key, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) })
         };
         let others = [(MasterId::Two, MasterRun(7)), (MasterId::One, MasterRun(8))];
         let line = |action| Write::Audit(Entry::new(WallMs(0), Actor::new("a", ""), action, "axis of a", ""));
-        for (action, writes) in [
-            (Action::Raise, vec![Some(OWN), Some(others[0]), Some(others[1]), None]),
-            (Action::Dismiss, vec![None]),
-        ] {
+        for (action, writes) in
+            [(Action::Raise, vec![Some(OWN), Some(others[0]), Some(others[1]), None]), (Action::Dismiss, vec![None])]
+        {
             let writes = writes.into_iter().map(axis).chain([line(action)]).collect();
             calls.count(&Effects { writes, ..Effects::default() }, RequestId(0), OWN, &tally);
         }

@@ -125,7 +125,8 @@ impl Pair {
             };
             let mut store = MemoryStore::of(identity).unwrap();
             let sections = records[at].iter().map(|record| Write::Section(record.clone(), record.max_seq));
-            let writes: Vec<Write> = settings.iter().cloned().map(Write::Setting).chain(sections).chain((1..=9).map(lease)).collect();
+            let writes: Vec<Write> =
+                settings.iter().cloned().map(Write::Setting).chain(sections).chain((1..=9).map(lease)).collect();
             store.commit(&writes, 1).unwrap();
             let mut loaded = store.load().unwrap();
             if unproven[at] {
@@ -343,8 +344,8 @@ fn a_name_has_a_part_of_all_sections_and_gives_it_back_when_it_is_retired() {
     let settings = vec![sequence(name(), Some(1_000)), sequence(other.clone(), None)];
     let mut pair = Pair::of(settings, [known.clone(), known], [false, false]);
     for at in 0..2 {
-            pair.kept(at, 1);
-        }
+        pair.kept(at, 1);
+    }
     let asked = |pair: &mut Pair, name: &GeneratorName, section| {
         let request =
             RoutesRequest { cluster: None, name: name.clone(), sections: vec![Section(section)], all_from: None };

@@ -3,9 +3,9 @@
 
 use anyhow::Result as Played;
 use common::rpc::lease::{LeaseServiceClient, Refusal};
-use common::rpc::ranges::SegmentRequest;
+use common::rpc::ranges::{SegmentGrant, SegmentRequest};
 use common::rpc::transport;
-use common::segment::Span;
+use common::segment::Shown;
 use fantoccini::{Client as Browser, Locator};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn an_axis_is_shown_as_it_is_granted_and_raised_by_an_operator_for_ever() 
     let expected = json!({
         "name": "orders", "first": 1_000, "last": last, "increment": 1, "offset": 0, "floor": 1_000, "granted": 1_000,
         "free": 999_001, "last_extent": null, "left": 0, "per_day": 0, "lasts_days": null, "other_holds": false,
-        "retired": false,
+        "shown": null, "hours_at_least": 2, "retired": false,
     });
     assert_eq!(new, expected);
 
@@ -74,9 +74,17 @@ async fn an_axis_is_shown_as_it_is_granted_and_raised_by_an_operator_for_ever() 
     let mut granted = Vec::new();
     for master in &masters {
         for _ in 0..3 {
-            granted.push(segment(&agent, master, "orders", 100, 0).await.unwrap());
+            granted.push(segment(&agent, master, "orders", 100, Shown::default()).await.unwrap().span);
         }
     }
+    // Who says without a proof that it has more stops nothing.
+    let forged = Shown { to: 1 << 63, proof: Some([7; 32]) };
+    for master in &masters {
+        assert_eq!(segment(&agent, master, "orders", 0, forged).await, Ok(SegmentGrant::default()));
+    }
+    let not_shown = json!({"last": 5, "confirm": "orders"});
+    let answer = client.change(one, "/api/axes/orders/dismiss", &not_shown).await.unwrap();
+    assert_eq!((answer.status, answer.code()), (409, "not_shown".to_owned()), "{}", answer.text());
     granted.sort_unstable();
     assert!(granted.windows(2).all(|pair| pair[0].to <= pair[1].from), "{granted:?}");
     for master in [0, 1] {
@@ -123,7 +131,7 @@ async fn an_axis_is_shown_as_it_is_granted_and_raised_by_an_operator_for_ever() 
     let again = client.change(one, "/api/axes/orders/raise", &raise).await.unwrap();
     assert_eq!(again.status, 200, "it is so: {}", again.text());
     for (nth, master) in masters.iter().enumerate() {
-        let next = segment(&agent, master, "orders", 100, 0).await.unwrap();
+        let next = segment(&agent, master, "orders", 100, Shown::default()).await.unwrap().span;
         assert!(next.from >= 500_000, "{next:?}");
         assert_eq!(axis(&cluster, nth, "orders").await["floor"], 500_000);
         assert_eq!(metric(&cluster, nth, "uniq_master_axis_raises_total", "orders").await, Some(1));

@@ -173,7 +173,12 @@ async fn what_agents_show_of_an_axis_is_pointed_out_and_dismissed_by_an_operator
         state.axes = vec![AxisRow { shown: Some(500), hours_at_least: Some(3), ..axis("orders") }];
     });
     let html = get(&router, "/axes").await.2;
-    for shown in ["up to place 500, which the masters do not know", "data-open=\"dismiss\"", "data-last=\"500\"", "within 4 hours"] {
+    for shown in [
+        "up to place 500, which the masters do not know",
+        "data-open=\"dismiss\"",
+        "data-last=\"500\"",
+        "within 4 hours",
+    ] {
         assert!(html.contains(shown), "{shown}: {html}");
     }
     assert!(get(&router, "/").await.2.contains("orders: an agent shows that it was granted numbers up to place 500"));
@@ -184,7 +189,8 @@ async fn what_agents_show_of_an_axis_is_pointed_out_and_dismissed_by_an_operator
         assert_eq!(*accounts.done.lock().unwrap(), ["key all changes axis of orders", "dismissed below 501"]);
     }
     accounts.done.lock().unwrap().clear();
-    for (body, why) in [(r#"{}"#, "missing field `last`"), (r#"{"last":5,"confirm":"order"}"#, "say orders once more")] {
+    for (body, why) in [(r#"{}"#, "missing field `last`"), (r#"{"last":5,"confirm":"order"}"#, "say orders once more")]
+    {
         let (status, problem) = post(&router, "/api/axes/orders/dismiss", body).await;
         assert_eq!((status, &problem["code"]), (StatusCode::BAD_REQUEST, &json!("bad_parameter")), "{body}: {problem}");
         assert!(problem["detail"].as_str().unwrap().contains(why), "{body}: {problem}");

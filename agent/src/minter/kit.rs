@@ -162,7 +162,8 @@ impl Minter {
                     let from = *place;
                     *place += u64::from(wanted.ask.wanted);
                     let _inside = runtime.enter();
-                    minter.heard(&wanted, Answer::Granted(SegmentGrant { span: Span { from, to: *place }, proof: None }));
+                    minter
+                        .heard(&wanted, Answer::Granted(SegmentGrant { span: Span { from, to: *place }, proof: None }));
                 }
             }
         });

@@ -580,7 +580,9 @@ pub enum Refusal {
     )]
     ServesWithoutLease,
     /// One network has as many agents that serve sections as it may.
-    #[error("{max} agents of this network serve sections already, which is as many as one network may have: stop one of them first")]
+    #[error(
+        "{max} agents of this network serve sections already, which is as many as one network may have: stop one of them first"
+    )]
     AllocatorsOfNetwork {
         /// How many it may have.
         max: u32,

@@ -236,7 +236,9 @@ pub enum Unserved {
         max: u32,
     },
     /// As many sections of this name were given as are kept of one.
-    #[error("{max} sections of this name are in use, and no more are kept of one: register another name with more keys_per_section")]
+    #[error(
+        "{max} sections of this name are in use, and no more are kept of one: register another name with more keys_per_section"
+    )]
     TooManyOfName {
         /// How many are kept.
         max: u32,
@@ -283,7 +285,9 @@ pub enum NotMoved {
         agent_id: AgentId,
     },
     /// It holds no lease.
-    #[error("agent '{agent_id}' holds no lease, or an operator ended it: sections go to agents that hold one; take another one")]
+    #[error(
+        "agent '{agent_id}' holds no lease, or an operator ended it: sections go to agents that hold one; take another one"
+    )]
     NoLease {
         /// The agent.
         agent_id: AgentId,

@@ -54,9 +54,9 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod allocators;
+pub mod newcomers;
 pub mod placement;
 pub mod rules;
-pub mod newcomers;
 mod spans;
 mod table;
 

@@ -135,7 +135,11 @@ mod tests {
         assert_eq!(counted(&[(1, honest), (2, liar)], 75), [10_000, 30_000]);
         assert_eq!(counted(&[(1, honest), (2, liar)], 100), [10_000, 1 << 40], "no limit");
         assert_eq!(counted(&[(1, honest), (1, liar)], 50), [10_000, 1 << 40], "there is no other network");
-        assert_eq!(counted(&[(1, candidate(1, 100, 10)), (2, liar)], 50), [100, 1 << 40], "whoever is full takes nothing");
+        assert_eq!(
+            counted(&[(1, candidate(1, 100, 10)), (2, liar)], 50),
+            [100, 1 << 40],
+            "whoever is full takes nothing"
+        );
         // Those of one network have its share together, each by its memory.
         let more = [(1, honest), (2, liar), (2, candidate(3, 1 << 40, 0)), (3, candidate(4, 6_000, 0))];
         assert_eq!(counted(&more, 50), [10_000, 8_000, 8_000, 6_000]);

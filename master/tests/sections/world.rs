@@ -135,7 +135,7 @@ fn axis() -> Setting {
 }
 
 /// Sessions that allocators may have, each of which holds a lease that outlives every run: the even ones are of one, the odd ones of the other.
-const SESSIONS: u128 = 31;
+const SESSIONS: u128 = 12;
 
 /// What lets such a session serve sections.
 fn lease(session: u128) -> Write {

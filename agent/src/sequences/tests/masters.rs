@@ -11,8 +11,8 @@ use common::rpc::lease::{
     ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
-    HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest, SegmentGrant,
-    SegmentRequest, Unserved,
+    HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest,
+    SegmentGrant, SegmentRequest, Unserved,
 };
 use common::rpc::transport;
 use common::sequence::{Route, Section, ServedAt};

@@ -137,7 +137,10 @@ fn segments_and_sections_are_shown_too() {
     let home = super::sections::served(true);
     let mut opened = home.open_on(&home.disk(), THIRD).unwrap();
     let definition = SegmentDefinition::new(&SegmentSource::default()).unwrap();
-    let record = Record { seen: Shown { to: 900, proof: None }, held: vec![Held { ordinal: 1, span: Span { from: 100, to: 200 }, mark: 150 }] };
+    let record = Record {
+        seen: Shown { to: 900, proof: None },
+        held: vec![Held { ordinal: 1, span: Span { from: 100, to: 200 }, mark: 150 }],
+    };
     opened.holdings.segments.insert("bills".parse().unwrap(), HeldSegments::new(&definition, record));
     opened.file.write_holdings(&opened.holdings).unwrap();
     drop(opened);

@@ -276,7 +276,9 @@ impl Ledger<Pairwise> {
         let retired = self.sections.names(None).filter(|name| self.is_retired(name));
         let keys = retired.flat_map(|name| {
             let all = self.sections.of_name(name, Section(0));
-            all.map(|(section, held, prep)| (SectionKey { name: name.clone(), section }, held.is_some(), prep.is_some()))
+            all.map(|(section, held, prep)| {
+                (SectionKey { name: name.clone(), section }, held.is_some(), prep.is_some())
+            })
         });
         for (key, held, prep) in keys.take(DROPPED_MAX).collect::<Vec<_>>() {
             fx.writes.extend(prep.then(|| Write::DropSectionPrep(key.clone())));
