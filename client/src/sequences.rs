@@ -11,7 +11,7 @@ use common::namespace::GeneratorName;
 use common::parameters::ClusterId;
 use common::rpc::mint::{KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
 use common::sequence::{Route, RouteTable, Section, ServedAt, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -138,7 +138,8 @@ impl Sequences {
             let line = self.line(agents, &address);
             let cause = match agents.ask_line(&line, &question).await {
                 Ok(Answer::Keys(outcomes, routes)) if outcomes.len() == keys.len() => {
-                    self.learn(name, &routes);
+                    // It was asked by that route: what it says instead is believed, however high the route's g.
+                    self.learn(name, &keys, &routes, Some(g));
                     return Ok(outcomes);
                 }
                 Ok(_) => Cause::Answer("another number of answers than of keys".to_owned()),
@@ -156,9 +157,9 @@ impl Sequences {
             Answer::Keys(outcomes, routes) if outcomes.len() == wanted => Some((outcomes, routes)),
             _ => None,
         };
-        let question = Question::Keys { name: name.clone(), keys, g: Generation(0), cluster };
+        let question = Question::Keys { name: name.clone(), keys: keys.clone(), g: Generation(0), cluster };
         let (outcomes, routes) = agents.ask_after(attempts, question, take).await?;
-        self.learn(name, &routes);
+        self.learn(name, &keys, &routes, None);
         Ok(outcomes)
     }
 
@@ -190,17 +191,23 @@ impl Sequences {
             }
             if let Some(known) = lock(&self.names).get_mut(name) {
                 known.keys_per_section = Some(keys_per_section).filter(|keys| *keys > 0);
+                // An agent of the settings passes on what a master says now.
+                for route in &routes {
+                    known.table.learn_from_master(route);
+                }
             }
-            self.learn(name, &routes);
             from = next.filter(|next| *next > first);
         }
     }
 
-    fn learn(&self, name: &GeneratorName, routes: &[Route]) {
+    /// Takes in what an agent said of these keys' sections when it was asked by routes with no `g` above `by`, if by any.
+    fn learn(&self, name: &GeneratorName, keys: &[KeyAsked], routes: &[Route], by: Option<Generation>) {
+        if routes.is_empty() {
+            return;
+        }
         if let Some(known) = lock(&self.names).get_mut(name) {
-            for route in routes {
-                known.table.learn(route);
-            }
+            let asked: BTreeSet<Section> = keys.iter().filter_map(|key| known.section(key.slot)).collect();
+            known.table.learn(asked, routes, by);
         }
     }
 

@@ -31,6 +31,8 @@ struct World {
     clusters: BTreeMap<usize, String>,
     /// How long a call waits, as while a section moves.
     moving: Duration,
+    /// A route that the first agent adds to its answers, instead of those that there are.
+    invented: Option<Value>,
     /// What an agent refuses every call with.
     refuses: BTreeMap<usize, &'static str>,
 }
@@ -67,7 +69,7 @@ impl Agent {
             let section = slot / KEYS_PER_SECTION;
             let (owner, newest) = world.owners[&section];
             if owner != self.0 || newest > g {
-                routes.extend(world.route(section));
+                routes.extend(world.invented.clone().or_else(|| world.route(section)));
             }
             if world.ended == Some(*slot) {
                 ids.push(Value::Null);
@@ -298,4 +300,22 @@ async fn a_call_waits_for_a_section_that_moves_longer_than_for_other_answers() {
     }
     assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 1);
     assert_eq!(asked(&world), [vec![7], vec![], vec![]], "once");
+}
+
+/// Whoever is asked by a route whose `g` never was says who serves the section: from then on that one is asked.
+#[tokio::test]
+async fn a_route_that_never_was_leads_astray_once() {
+    let (client, world) = world().await;
+    {
+        let mut world = world.lock().unwrap();
+        world.owners = (0..10).map(|section| (section, (1, 5))).collect();
+        world.invented = Some(json!({ "from": 0, "to": 1_000, "g": u64::MAX, "http": world.addresses[2], "rpc": "" }));
+    }
+    assert_eq!(client.sequence("orders", Slot(7)).await.unwrap(), 1);
+    world.lock().unwrap().invented = None;
+    asked(&world);
+    for (number, slot) in [(2, 7), (3, 7), (1, 17), (2, 17)] {
+        assert_eq!(client.sequence("orders", Slot(slot)).await.unwrap(), number);
+    }
+    assert_eq!(asked(&world), [vec![17], vec![7, 17], vec![7]], "of other sections nothing was believed");
 }

@@ -2,6 +2,7 @@
 
 use super::counts::add;
 use super::name::Name;
+use super::serve::ROUTES_TOLD_MAX;
 use super::{Sequences, lock};
 use common::lease::Generation;
 use common::rpc::mint::{
@@ -104,7 +105,7 @@ impl Sequences {
             let failed = match tokio::time::timeout_at(end, asked).await {
                 Ok(Ok(Ok(reply))) if reply.outcomes.len() == keys.len() => {
                     all.outcomes.extend(reply.outcomes);
-                    all.routes.extend(reply.routes);
+                    all.routes.extend(reply.routes.into_iter().take(ROUTES_TOLD_MAX));
                     continue;
                 }
                 Ok(Ok(Ok(_))) => NotPassed::Lost("another number of answers than of keys".to_owned()),

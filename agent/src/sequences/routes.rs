@@ -62,9 +62,9 @@ impl NameRoutes {
         some.into_iter().map(Section).collect()
     }
 
-    /// What another agent said; `true` if something was new.
-    pub(super) fn learn(&mut self, routes: &[Route]) -> bool {
-        routes.iter().fold(false, |news, route| self.table.learn(route) | news)
+    /// What another agent said when it was asked about these sections; `true` if something was new.
+    pub(super) fn learn(&mut self, asked: BTreeSet<Section>, routes: &[Route]) -> bool {
+        self.table.learn(asked, routes, None)
     }
 
     /// Why a section of this name may be served by nobody, as a master said lately.

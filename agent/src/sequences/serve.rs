@@ -28,8 +28,10 @@ const PATIENCE_MAX: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(100);
 /// An agent that did not do what was passed on to it is not asked again under the same `g` before this has passed.
 const REST: Duration = Duration::from_millis(500);
+/// How often a call is led on at most by agents that do not serve a key: from then on the masters' word alone moves it.
+const HOPS_MAX: usize = 4;
 /// Routes in one answer at most; who needs more asks for all.
-const ROUTES_TOLD_MAX: usize = 64;
+pub(super) const ROUTES_TOLD_MAX: usize = 64;
 
 /// What a call says beside its keys.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,6 +88,8 @@ struct Course {
     told: BTreeMap<Section, Generation>,
     /// Agents that did not do what was passed on to them: under which `g`, and when they may be asked again.
     avoided: BTreeMap<Arc<ServedAt>, (Generation, Instant)>,
+    /// How often agents said that others serve a key, or they themselves by a newer route.
+    hops: usize,
 }
 
 /// Keys of one section that are looked at under its lock at once: others wait for it some microseconds at most.
@@ -100,6 +104,12 @@ fn gather(open: &mut [usize], section_of: impl Fn(&usize) -> Option<Section>) {
     if borders > open.len() / SCATTERED {
         open.sort_by_cached_key(section_of);
     }
+}
+
+/// The sections of the keys at these places of a call.
+fn sections_of(name: &Name, keys: &[KeyAsked], places: &[usize]) -> BTreeSet<Section> {
+    let keys = places.iter().filter_map(|at| keys.get(*at));
+    keys.map(|key| name.definition.place(key.slot).0).collect()
 }
 
 const REFUSED: fn(MintCode) -> Outcome = Outcome::Refused;
@@ -135,6 +145,7 @@ impl Sequences {
             open: (0..keys.len()).collect(),
             told: BTreeMap::new(),
             avoided: BTreeMap::new(),
+            hops: 0,
         };
         let began = Instant::now();
         let mut place: Option<Place<'_>> = None;
@@ -401,11 +412,15 @@ impl Sequences {
             };
             (address, g, places, said)
         });
-        let mut learned = false;
+        let (mut learned, mut led_on) = (false, false);
         for (address, g, places, said) in futures::future::join_all(calls).await {
             let outcomes = match said {
                 Ok(reply) => {
-                    learned |= lock(&name.routes).learn(&reply.routes);
+                    led_on |= reply.outcomes.contains(&REFUSED(MintCode::Misdirected));
+                    if course.hops < HOPS_MAX {
+                        let sections = sections_of(name, keys, &places);
+                        learned |= lock(&name.routes).learn(sections, &reply.routes);
+                    }
                     reply.outcomes
                 }
                 Err(NotPassed::Full) => vec![REFUSED(MintCode::Overloaded); places.len()],
@@ -432,6 +447,7 @@ impl Sequences {
                 }
             }
         }
+        course.hops += usize::from(led_on);
         let Course { open, outcomes, .. } = course;
         let before = open.len();
         open.retain(|at| outcomes.get(*at).is_none_or(Option::is_none));
@@ -444,8 +460,7 @@ impl Sequences {
     /// is skipped.
     async fn overtaken(&self, name: &Name, keys: &[KeyAsked], places: &[usize], asked: &ServedAt) {
         tokio::time::sleep(REST).await;
-        let keys = places.iter().filter_map(|at| keys.get(*at));
-        let sections: BTreeSet<Section> = keys.map(|key| name.definition.place(key.slot).0).collect();
+        let sections = sections_of(name, keys, places);
         loop {
             let still: Vec<Section> = {
                 let (held, now) = (name.held(), self.clock.boot());
@@ -528,7 +543,8 @@ impl Sequences {
 
 impl Course {
     fn avoids(&self, address: &Arc<ServedAt>, g: Generation) -> bool {
-        self.avoided.get(address).is_some_and(|(known, until)| g <= *known && Instant::now() < *until)
+        let is_told_again = |known| g <= known || self.hops >= HOPS_MAX;
+        self.avoided.get(address).is_some_and(|(known, until)| is_told_again(*known) && Instant::now() < *until)
     }
 
     fn done(&mut self, at: usize, outcome: Outcome) {

@@ -1,9 +1,12 @@
-//! A table of routes, as clients and agents keep it: for each section the owner with the highest `g` that they heard of.
+//! A table of routes, as clients and agents keep it: for each section the owner that masters named, or that an agent named with a higher `g`.
+//!
+//! Any agent may say anything. So it is believed about the sections that it was asked about alone, and a master's word takes the place of its.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Route, Section, ServedAt};
 use crate::lease::Generation;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Stretches of sections that a table of one name keeps at most. It is only a memory of what can be asked again, so one that is full
@@ -27,13 +30,29 @@ pub struct RouteTable {
 }
 
 impl RouteTable {
-    /// Takes a route in where nothing newer is known. `true` if something has changed.
-    pub fn learn(&mut self, route: &Route) -> bool {
-        self.take(route, false)
+    /// Takes in what an agent says of the sections that it was asked about, where nothing newer is known, and nothing that it says of
+    /// others. If it was asked by routes with no `g` above `by`, what it says takes their place. `true` if something has changed.
+    pub fn learn(&mut self, mut asked: BTreeSet<Section>, said: &[Route], by: Option<Generation>) -> bool {
+        let mut newest_first: Vec<&Route> = said.iter().filter(|route| route.from < route.to).collect();
+        newest_first.sort_by_key(|route| Reverse(route.g));
+        let mut changed = false;
+        for route in newest_first {
+            let about: Vec<Section> = asked.range(route.from..route.to).copied().collect();
+            for section in about {
+                // Of each the newest alone: what is said of it costs no more, however much that is.
+                asked.remove(&section);
+                if let Some(g) = by {
+                    self.forget(section, g);
+                }
+                let to = Section(section.0.saturating_add(1));
+                changed |= self.take(&Route { from: section, to, ..route.clone() }, false);
+            }
+        }
+        changed
     }
 
-    /// The same of a master's own word: it knows the address at which an owner was heard last, which is another one if its program was
-    /// started again at another port.
+    /// Takes in a master's own word, whatever agents said: their highest `g` may be one that never was. A master also knows the address at
+    /// which an owner was heard last, which is another one if its program was started again at another port.
     pub fn learn_from_master(&mut self, route: &Route) -> bool {
         self.take(route, true)
     }
@@ -56,7 +75,7 @@ impl RouteTable {
             }
             at = old.to;
             // Of one g there is one owner.
-            let newer = old.g < new.g || (is_masters && old.g == new.g && old.address != new.address);
+            let newer = old.g < new.g || (is_masters && (old.g, &old.address) != (new.g, &new.address));
             let kept = if newer { Stretch { to: old.to, ..new.clone() } } else { old };
             changed |= newer;
             self.stretches.insert(begin, kept);
@@ -152,25 +171,51 @@ mod tests {
     #[test]
     fn a_route_that_leads_nowhere_is_forgotten_for_its_section_alone() {
         let mut table = RouteTable::default();
-        table.learn(&route((0, 10, 1, 5)));
+        table.learn_from_master(&route((0, 10, 1, 5)));
         table.forget(Section(4), Generation(4));
         assert!(table.find(Section(4)).is_some(), "what is known is newer");
         table.forget(Section(4), Generation(5));
         assert!(
             table.find(Section(4)).is_none() && table.find(Section(3)).is_some() && table.find(Section(5)).is_some()
         );
-        assert!(table.learn(&route((4, 1, 1, 5))) && table.len() == 1);
-        assert!(!table.learn(&route((3, 3, 1, 5))) && !table.learn(&route((3, 3, 2, 4))));
-        assert!(!table.learn(&route((3, 0, 1, 9))));
+        let learn = |table: &mut RouteTable, said: Route| {
+            let sections = (said.from.0..said.to.0).map(Section).collect();
+            table.learn(sections, &[said], None)
+        };
+        assert!(learn(&mut table, route((4, 1, 1, 5))) && table.len() == 1);
+        assert!(!learn(&mut table, route((3, 3, 1, 5))) && !learn(&mut table, route((3, 3, 2, 4))));
+        assert!(!learn(&mut table, route((3, 0, 1, 9))));
         // The same owner elsewhere: only a master knows that.
         let elsewhere = |to: (u32, u32, u8, u64)| {
             let mut route = route(to);
             route.address.http = "elsewhere:1".to_owned();
             route
         };
-        assert!(!table.learn(&elsewhere((4, 1, 1, 5))));
+        assert!(!learn(&mut table, elsewhere((4, 1, 1, 5))));
         assert!(table.learn_from_master(&elsewhere((4, 1, 1, 5))));
         assert!(!table.learn_from_master(&elsewhere((4, 1, 1, 5))), "it is known");
+    }
+
+    #[test]
+    fn an_agent_is_believed_about_what_it_was_asked_about_until_a_master_says_otherwise() {
+        let mut table = RouteTable::default();
+        table.learn_from_master(&route((0, 10, 1, 5)));
+        let said = [route((0, u32::MAX, 2, u64::MAX)), route((0, 5, 3, 6)), route((9, 0, 3, 6))];
+        assert!(table.learn([4, 20].map(Section).into(), &said, None));
+        let owner = |table: &RouteTable, section| table.find(Section(section)).map(|(at, g)| (at.rpc.clone(), g.0));
+        let of = |owner: u8, g| Some((format!("r:{owner}"), g));
+        assert_eq!(
+            [3, 4, 5, 20, 21].map(|at| owner(&table, at)),
+            [of(1, 5), of(2, u64::MAX), of(1, 5), of(2, u64::MAX), None]
+        );
+        assert!(!table.learn([4].map(Section).into(), &[route((4, 1, 1, 7))], None), "it is older than what is known");
+        assert!(
+            table.learn([20].map(Section).into(), &[route((4, 20, 1, 7))], Some(Generation(u64::MAX))),
+            "by that route"
+        );
+        assert_eq!(owner(&table, 20), of(1, 7));
+        assert!(table.learn_from_master(&route((4, 1, 1, 7))), "whatever agents said");
+        assert_eq!(owner(&table, 4), of(1, 7));
     }
 
     proptest! {
@@ -183,7 +228,7 @@ mod tests {
             let mut plain: BTreeMap<u32, (u64, String)> = BTreeMap::new();
             for ((from, len, owner), g) in routes.into_iter().zip(gs) {
                 let said = route((from, len, owner, g));
-                table.learn(&said);
+                table.learn((from..from + len).map(Section).collect(), std::slice::from_ref(&said), None);
                 for section in from..from + len {
                     let known = plain.entry(section).or_insert((0, String::new()));
                     if known.0 < g {

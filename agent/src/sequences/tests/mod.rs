@@ -3,6 +3,7 @@
 
 pub(crate) mod masters;
 mod resume;
+mod routes;
 
 use super::waiting::WaitsFor;
 use super::*;

@@ -1,0 +1,75 @@
+//! What other agents say of who serves a section, true or not.
+
+use super::*;
+use common::net::places::{Place, Places};
+use common::rpc::mint::{KeysReply, MintServiceRequest, MintServiceResponse};
+use common::rpc::transport;
+use common::sequence::Route;
+use std::sync::atomic::AtomicUsize;
+
+/// An agent that serves nothing and says of each call what `routes` comes to, told its own address and how often it was asked before.
+async fn misleading(routes: fn(&str, u64) -> Vec<Route>) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let rpc = listener.local_addr().unwrap().to_string();
+    let (address, asked) = (rpc.clone(), Arc::new(AtomicUsize::new(0)));
+    let counter = Arc::clone(&asked);
+    let handle = move |io, _, place: Place| {
+        let (address, counter) = (address.clone(), Arc::clone(&counter));
+        async move {
+            let service = tarpc::server::serve(move |_, request| {
+                let MintServiceRequest::SequenceMany { keys, .. } = request else { panic!("{request:?}") };
+                let before = counter.fetch_add(1, Ordering::Relaxed) as u64;
+                let outcomes = vec![KeyOutcome::Refused(MintCode::Misdirected); keys.len()];
+                let reply = KeysReply { outcomes, routes: routes(&address, before) };
+                std::future::ready(Ok(MintServiceResponse::SequenceMany(Ok(reply))))
+            });
+            common::serve_connection!(io, &place, &crate::rpc::LIMITS.bounds(), service);
+        }
+    };
+    tokio::spawn(transport::accept(listener, Places::new(32), CancellationToken::new(), handle));
+    (rpc, asked)
+}
+
+fn route(sections: std::ops::Range<u32>, g: u64, rpc: &str) -> Route {
+    let address = ServedAt { http: rpc.to_owned(), rpc: rpc.to_owned() };
+    Route { from: Section(sections.start), to: Section(sections.end), address, g: Generation(g) }
+}
+
+/// Makes the owner of these sections one that is at this address.
+fn lead_to(masters: &Masters, rpc: &str, sections: std::ops::Range<u32>) {
+    let owner = SessionId(u128::MAX);
+    masters.with(|state| state.sessions.push((owner, ServedAt { http: rpc.to_owned(), rpc: rpc.to_owned() })));
+    masters.give(sections, owner);
+}
+
+#[tokio::test]
+async fn an_agent_that_names_itself_by_ever_newer_routes_is_asked_four_times_and_then_as_seldom_as_any() {
+    let masters = masters(600);
+    let agent = agent(&masters).await;
+    masters.session(0).await;
+    let (rpc, asked) = misleading(|own, before| vec![route(0..100, 10 + before, own)]).await;
+    lead_to(&masters, &rpc, 0..1);
+    assert_eq!(agent.next(3).await, Err(MintCode::SegmentPending));
+    // Four times at once, and then twice a second for as long as it waits: one second here.
+    let asked = asked.load(Ordering::Relaxed);
+    assert!((2..=8).contains(&asked), "one call was passed on {asked} times");
+}
+
+#[tokio::test]
+async fn a_masters_word_takes_the_place_of_a_route_that_never_was() {
+    let masters = masters(3_000);
+    let [(one, first), (two, _)] = two_agents(&masters).await;
+    masters.give(0..40, first);
+    let (rpc, _) = misleading(|own, _| vec![route(0..1 << 20, u64::MAX, own)]).await;
+    lead_to(&masters, &rpc, 40..41);
+    // Who has the section is asked, and says that it has all others too.
+    let name = two.sequences.name("orders").await.unwrap();
+    let misled = two.sequences.next(&name, &[KeyAsked { slot: Slot(40 * KEYS), n: 1 }], Call::default());
+    let _ = tokio::time::timeout(Duration::from_millis(300), misled).await;
+    assert!(lock(&name.routes).route(Section(41)).is_none(), "it was not asked about that section");
+    masters.give(40..41, first);
+    for section in 0..=40 {
+        assert_eq!(two.next(section * KEYS).await, Ok(1), "section {section}");
+    }
+    drop(one);
+}
