@@ -256,7 +256,8 @@ async fn serve(
         },
     };
     let sequences = Sequences::new(sequences, Arc::clone(&minter), Some(Arc::clone(&names)));
-    let sequences = Arc::new(sequences.with_bounds(bounds, &sections_start));
+    let sequences = sequences.with_bounds(bounds, &sections_start).with_connections(http::connections_of(http_max));
+    let sequences = Arc::new(sequences);
     let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
         .with_names(Arc::clone(&names))
         .with_sequences(Arc::clone(&sequences));

@@ -19,10 +19,12 @@ use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::sequence::{Section, Slot};
 use common::template::CallerParts;
 use common::time::SECOND_MS;
-use std::net::{IpAddr, SocketAddr};
+use sequences::Connected;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tarpc::context::Context;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// What a thread of an agent takes on at once; the memory, and the places, are those of all.
@@ -60,15 +62,26 @@ pub struct Server {
     /// Of all listeners, as are the places.
     bounds: Bounds,
     places: Places,
+    /// How many connections may have calls that wait for sections.
+    may_wait: Arc<Semaphore>,
     /// Who asks, if this serves a connection.
-    from: Option<IpAddr>,
+    connected: Option<Arc<Connected>>,
+}
+
+/// The part of all connections on which nothing waits for sections.
+const UNWAITING_PART: usize = 8;
+
+/// As many of so many connections as may have calls that wait for sections.
+fn may_wait(connections: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new((connections - connections / UNWAITING_PART).max(1)))
 }
 
 impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
-        let places = Places::new(LIMITS.connections_max);
-        Self { minter, batch_max, names: None, sequences: None, bounds: LIMITS.bounds(), places, from: None }
+        let (places, may_wait) = (Places::new(LIMITS.connections_max), may_wait(LIMITS.connections_max));
+        let (names, sequences, connected) = (None, None, None);
+        Self { minter, batch_max, names, sequences, bounds: LIMITS.bounds(), places, may_wait, connected }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
@@ -86,14 +99,16 @@ impl Server {
     /// With so many connections at all listeners together.
     #[must_use]
     pub fn with_connections(self, connections_max: usize) -> Self {
-        Self { places: Places::new(connections_max.max(1)), ..self }
+        let connections_max = connections_max.max(1);
+        Self { places: Places::new(connections_max), may_wait: may_wait(connections_max), ..self }
     }
 
     /// Serves until `stop`; then every connection ends.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
         let places = self.places.clone();
         let handle = move |io, from: SocketAddr, place: Place| {
-            let server = Self { from: Some(from.ip()), ..self.clone() };
+            let connected = Connected::new(from.ip(), Arc::clone(&self.may_wait));
+            let server = Self { connected: Some(Arc::new(connected)), ..self.clone() };
             async move {
                 let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);
                 // One of this connection: each call takes part in it.
@@ -133,7 +148,7 @@ impl Server {
     }
 
     fn caller(&self) -> Caller<'static> {
-        self.from.map_or(Caller::Label("unknown"), Caller::Address)
+        self.connected.as_ref().map_or(Caller::Label("unknown"), |connected| Caller::Address(connected.from))
     }
 
     /// Numbers of a layout, if its definition does not hide them.

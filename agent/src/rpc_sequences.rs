@@ -8,6 +8,53 @@ use common::rpc::mint::{
     BATCH_MAX_LIMIT, KEYS_PER_CALL_MAX, KeyAsked, KeyOutcome, KeyReply, KeysReply, MintCode, Passing, SequenceCall,
 };
 use common::sequence::Slot;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+const TOO_MANY_WAIT: Refusal = Refusal::Overloaded("calls of too many connections wait for sections; ask again");
+
+/// A connection, as far as its calls ask.
+pub(super) struct Connected {
+    pub(super) from: IpAddr,
+    /// Of all connections: how many may have calls that wait.
+    may_wait: Arc<Semaphore>,
+    /// Calls of this one that wait, with the permit that they share.
+    waiting: Mutex<(usize, Option<OwnedSemaphorePermit>)>,
+}
+
+/// A call that waits.
+struct Waits<'a>(&'a Connected);
+
+impl Connected {
+    pub(super) fn new(from: IpAddr, may_wait: Arc<Semaphore>) -> Self {
+        Self { from, may_wait, waiting: Mutex::default() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, (usize, Option<OwnedSemaphorePermit>)> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: as many connections as may have calls that wait.
+    fn wait(&self) -> Option<Waits<'_>> {
+        let mut waiting = self.waiting();
+        if waiting.0 == 0 {
+            waiting.1 = Some(Arc::clone(&self.may_wait).try_acquire_owned().ok()?);
+        }
+        waiting.0 += 1;
+        Some(Waits(self))
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting();
+        waiting.0 = waiting.0.saturating_sub(1);
+        if waiting.0 == 0 {
+            waiting.1 = None;
+        }
+    }
+}
 
 /// What an outcome takes at most until it is sent, in bytes: in memory and in the frame.
 const OUTCOME_WEIGHT: usize = 32;
@@ -66,6 +113,7 @@ impl Server {
         {
             return Ok(Answer { outcomes: vec![KeyOutcome::Given(first)], routes: Vec::new() });
         }
+        let _waits = self.connected.as_ref().map(|connected| connected.wait().ok_or(TOO_MANY_WAIT)).transpose()?;
         Ok(sequences.next(&name, keys, said).await)
     }
 }

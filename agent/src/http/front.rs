@@ -29,13 +29,14 @@ use common::net::io::{ByteStream, Rewind};
 use common::net::places::Place;
 use common::sequence::Route;
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::io::poll_read_buf;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
@@ -269,7 +270,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
 
     /// Answers one request by the plan at hand.
     async fn answer(&mut self) -> io::Result<()> {
-        let Self { io, from, site, out, plan: Some(plan), .. } = self else { return Ok(()) };
+        let Self { io, from, site, out, plan: Some(plan), input, begin, .. } = self else { return Ok(()) };
         let agent = &*site.agent;
         // Without a place for its answer a request is refused before anything is given; but whoever waits does not hold one.
         let n = plan.n();
@@ -286,7 +287,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
                 },
                 Err(refusal) => agent.refused(&refusal),
             },
-            Plan::Key(plan) => match now_or_after(agent.key(plan), io, out).await? {
+            Plan::Key(plan) => match now_or_while_asked(agent.key(plan), io, out, input, *begin).await? {
                 Ok((first, routes)) if routes.is_empty() => match place() {
                     Ok(_place) => return send(plan.run(first).into(), &plan.style, &agent.minter, io, out).await,
                     Err(problem) => problem,
@@ -359,6 +360,43 @@ async fn now_or_after<T>(
             let (minted, flushed) = futures::join!(minting, flush(io, out));
             flushed.map(|()| minted)
         }
+    }
+}
+
+/// The same of what may wait for seconds: given up if the other end closes meanwhile. What else comes from there is kept, as much as a head
+/// may have.
+async fn now_or_while_asked<T>(
+    work: impl Future<Output = T>,
+    io: &mut impl ByteStream,
+    out: &mut Vec<u8>,
+    input: &mut Vec<u8>,
+    begin: usize,
+) -> io::Result<T> {
+    let mut work = pin!(work);
+    if let Poll::Ready(done) = futures::poll!(work.as_mut()) {
+        return Ok(done);
+    }
+    {
+        let mut flushing = pin!(flush(io, out));
+        tokio::select! {
+            done = work.as_mut() => return flushing.await.map(|()| done),
+            flushed = flushing.as_mut() => flushed?,
+        }
+    }
+    let mut heard = pin!(async {
+        loop {
+            let room = (begin + HEAD_LEN_MAX).saturating_sub(input.len());
+            if room == 0 {
+                std::future::pending::<()>().await;
+            }
+            if io.read_buf(&mut (&mut *input).limit(room)).await? == 0 {
+                return Err::<Infallible, io::Error>(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
+    });
+    tokio::select! {
+        done = work => Ok(done),
+        Err(gone) = heard.as_mut() => Err(gone),
     }
 }
 

@@ -220,10 +220,19 @@ impl Site {
     /// With so many descriptors for connections.
     #[must_use]
     pub fn with_descriptors(self, descriptors: usize) -> Self {
-        let turned_away = (descriptors / TURNED_AWAY_PART).clamp(1, TURNED_AWAY_MAX);
-        let connections = descriptors.saturating_sub(turned_away).min(CONNECTIONS_MAX);
-        Self { places: Places::new(connections), turned_away: Arc::new(Semaphore::new(turned_away)), ..self }
+        let turned_away = Arc::new(Semaphore::new(turned_away_of(descriptors)));
+        Self { places: Places::new(connections_of(descriptors)), turned_away, ..self }
     }
+}
+
+/// How many of so many descriptors are for callers who are told that there are too many.
+fn turned_away_of(descriptors: usize) -> usize {
+    (descriptors / TURNED_AWAY_PART).clamp(1, TURNED_AWAY_MAX)
+}
+
+/// How many are for connections that are served.
+pub fn connections_of(descriptors: usize) -> usize {
+    descriptors.saturating_sub(turned_away_of(descriptors)).min(CONNECTIONS_MAX)
 }
 
 /// Serves until `stop`; then open requests may end within a few seconds, and what is still open is dropped. Several

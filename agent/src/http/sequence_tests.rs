@@ -6,6 +6,9 @@ use crate::sequences::tests::masters::{Masters, Record};
 use crate::sequences::tests::{self as kit, agent_of};
 use axum::body::to_bytes;
 use axum::http::Method;
+use common::rpc::mint::{MintServiceClient, Passing, SequenceCall};
+use common::rpc::transport::{connect, deadline_in};
+use common::sequence::Slot;
 use serde_json::json;
 use std::collections::HashSet;
 use tower::ServiceExt as _;
@@ -18,7 +21,10 @@ struct Served {
 }
 
 async fn site_at(addresses: &[String], masters: &Masters, width: u8) -> Served {
-    let agent = agent_of(addresses, 1 << 24, width).await;
+    site_of(agent_of(addresses, 1 << 24, width).await, masters)
+}
+
+fn site_of(agent: kit::Agent, masters: &Masters) -> Served {
     let (minter, sequences) = (Arc::clone(&agent.minter), Arc::clone(&agent.sequences));
     let served = Agent::new(minter, Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
     let served = served.with_sequences(sequences);
@@ -312,6 +318,113 @@ async fn calls_that_wait_keep_nobody_out() {
     stop.cancel();
     drop(sockets);
     server.await.unwrap();
+}
+
+/// Callers over HTTP or over RPC whose calls wait for a section that nobody serves.
+struct Waiting {
+    site: Served,
+    http: SocketAddr,
+    rpc: SocketAddr,
+    sockets: Vec<tokio::net::TcpStream>,
+    /// What keeps the connections over RPC.
+    lines: Vec<tokio::task::JoinHandle<()>>,
+    /// The calls over them.
+    _calls: Vec<tokio::task::JoinHandle<()>>,
+    stop: CancellationToken,
+}
+
+fn call() -> SequenceCall {
+    SequenceCall { name: "orders".to_owned(), g: None, passing: Passing::On, cluster: None }
+}
+
+impl Waiting {
+    /// At an agent with so many descriptors for HTTP and an eighth of them for RPC, more callers than there are.
+    async fn start(descriptors: usize, over_http: bool) -> Self {
+        use tokio::io::AsyncWriteExt as _;
+        let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
+        let connections = connections_of(descriptors);
+        let agent = kit::agent_for(&masters.listen().await, connections).await;
+        let mut site = site_of(agent, &masters);
+        masters.session(0).await;
+        assert_eq!(site.get("/sequence/orders/1").await.text(), "1\n");
+        site.masters.with(|state| state.heir = 9);
+        site.site = site.site.with_descriptors(descriptors);
+        let listeners =
+            [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+        let [http, rpc] = [0, 1].map(|at| listeners[at].local_addr().unwrap());
+        let [for_http, for_rpc] = listeners;
+        let stop = CancellationToken::new();
+        tokio::spawn(serve(for_http, site.site.clone(), stop.clone()));
+        let server = crate::rpc::Server::new(Arc::clone(&site.agent.minter), 100_000);
+        let server = server.with_sequences(Arc::clone(&site.agent.sequences)).with_connections(descriptors / 8);
+        tokio::spawn(server.run(for_rpc, stop.clone()));
+        let (mut sockets, mut lines, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        for nth in 0..descriptors * 3 / 2 {
+            if over_http {
+                let mut socket = tokio::net::TcpStream::connect(http).await.unwrap();
+                // By the short way, and by the router.
+                let accept = ["", "Accept: */*;q=1\r\nX-Unusual: 1\r\n"][nth % 2];
+                let request = format!("GET /sequence/orders/900000 HTTP/1.1\r\nHost: localhost\r\n{accept}\r\n");
+                socket.write_all(request.as_bytes()).await.unwrap();
+                sockets.push(socket);
+                continue;
+            }
+            let made =
+                MintServiceClient::new(tarpc::client::Config::default(), connect(&rpc.to_string()).await.unwrap());
+            let (client, dispatch) = (made.client, made.dispatch);
+            lines.push(tokio::spawn(async move {
+                let _ = dispatch.await;
+            }));
+            calls.push(tokio::spawn(async move {
+                let _ = client.sequence(deadline_in(Duration::from_secs(20)), call(), Slot(900_000), 1).await;
+            }));
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        Self { site, http, rpc, sockets, lines, _calls: calls, stop }
+    }
+}
+
+#[tokio::test]
+async fn calls_that_wait_leave_connections_to_others() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let waiting = Waiting::start(64, true).await;
+    for nth in 0..20 {
+        let mut socket = tokio::net::TcpStream::connect(waiting.http).await.unwrap();
+        socket.write_all(b"GET /sequence/orders/1 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut got = vec![0; 64];
+        let read = socket.read(&mut got).await.unwrap();
+        let got = String::from_utf8_lossy(&got[..read]).into_owned();
+        assert!(got.starts_with("HTTP/1.1 200"), "newcomer {nth}: {got}");
+    }
+    waiting.stop.cancel();
+    let waiting = Waiting::start(64, false).await;
+    for nth in 0..20 {
+        let transport = connect(&waiting.rpc.to_string()).await.unwrap();
+        let client = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+        let said = client.sequence(deadline_in(Duration::from_secs(1)), call(), Slot(1), 1).await;
+        assert!(matches!(said, Ok(Ok(_))), "newcomer {nth}: {said:?}");
+    }
+    waiting.stop.cancel();
+}
+
+#[tokio::test]
+async fn calls_whose_callers_are_gone_give_their_places_back() {
+    for over_http in [true, false] {
+        let Waiting { site, sockets, lines, stop, .. } = Waiting::start(256, over_http).await;
+        let held = site.agent.waiting("orders").await;
+        assert!(held >= 20, "{held}");
+        drop(sockets);
+        // Without a word that the calls are given up.
+        lines.iter().for_each(tokio::task::JoinHandle::abort);
+        let gone = async {
+            while site.agent.waiting("orders").await > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let gone = tokio::time::timeout(Duration::from_secs(1), gone).await;
+        assert!(gone.is_ok(), "over HTTP {over_http}: {}", site.agent.waiting("orders").await);
+        stop.cancel();
+    }
 }
 
 /// Answers over a socket: by the short way, or, with a header that it leaves to the router, by that. The date is left out.

@@ -3,6 +3,7 @@
 use super::counts::add;
 use super::name::Name;
 use super::serve::ROUTES_TOLD_MAX;
+use super::waiting::forwarded_max;
 use super::{Sequences, lock};
 use common::lease::Generation;
 use common::rpc::mint::{
@@ -19,27 +20,29 @@ use tokio::time::Instant;
 
 /// Agents that connections are kept to. For one more all are made anew.
 const AGENTS_MAX: usize = 256;
-/// Calls that are passed on at once; one more is refused.
-const FORWARDING_MAX: usize = 1_024;
-/// How many of them to one agent: one that does not answer takes the places of no other.
-const SHARE: usize = FORWARDING_MAX / 4;
+/// The part of calls that are passed on at once which go to one agent: one that does not answer takes the places of no other.
+const SHARE_PART: usize = 4;
 /// How long another agent may take at most.
 const PATIENCE_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Forwards {
     lines: Mutex<BTreeMap<String, MintServiceClient>>,
+    /// As many calls as are passed on at once; one more is refused.
     room: Semaphore,
+    /// How many of them to one agent.
+    share: usize,
     /// By the agent's address.
     shares: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-impl Default for Forwards {
-    fn default() -> Self {
-        Self { lines: Mutex::default(), room: Semaphore::new(FORWARDING_MAX), shares: Mutex::default() }
-    }
-}
-
 impl Forwards {
+    /// With callers that have so many connections.
+    pub(super) fn new(connections: usize) -> Self {
+        let most = forwarded_max(connections);
+        let share = (most / SHARE_PART).max(1);
+        Self { lines: Mutex::default(), room: Semaphore::new(most), share, shares: Mutex::default() }
+    }
+
     fn share(&self, address: &str) -> Arc<Semaphore> {
         let mut shares = lock(&self.shares);
         if let Some(share) = shares.get(address) {
@@ -49,7 +52,7 @@ impl Forwards {
             // Those in use are with calls that are under way.
             shares.retain(|_, share| Arc::strong_count(share) > 1);
         }
-        let share = Arc::new(Semaphore::new(SHARE));
+        let share = Arc::new(Semaphore::new(self.share));
         shares.insert(address.to_owned(), Arc::clone(&share));
         share
     }

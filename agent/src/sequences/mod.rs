@@ -54,6 +54,9 @@ pub const MEMORY_DEFAULT: u64 = 1 << 30;
 /// The least that makes sense: some thousands of sections.
 pub const MEMORY_MIN: u64 = 1 << 20;
 
+/// Connections that callers have if nothing else is said.
+const CONNECTIONS_DEFAULT: usize = 4_096;
+
 /// What an agent is told about its sequences.
 #[derive(Clone, Debug)]
 pub struct SequenceSettings {
@@ -99,6 +102,8 @@ pub struct Sequences {
     raises: Raises,
     asks: Asks,
     forwards: Forwards,
+    /// As many as callers have over HTTP, where each that waits keeps one.
+    connections: usize,
     waiting: Rooms,
     /// Told when masters are to be asked sooner which sections are ours.
     hurried: Notify,
@@ -124,8 +129,9 @@ impl Sequences {
             counts: Counts::default(),
             raises: Raises::default(),
             asks: Asks::default(),
-            forwards: Forwards::default(),
-            waiting: Rooms::of_all(),
+            forwards: Forwards::new(CONNECTIONS_DEFAULT),
+            connections: CONNECTIONS_DEFAULT,
+            waiting: Rooms::of_all(CONNECTIONS_DEFAULT),
             hurried: Notify::new(),
             settings,
             address_looked_at: Once::new(),
@@ -136,6 +142,13 @@ impl Sequences {
     #[must_use]
     pub fn with_bounds(self, file: SectionFile, found: &SectionsStart) -> Self {
         Self { durable: Durable::new(file, found), ..self }
+    }
+
+    /// With callers that have so many HTTP connections: some stay for calls that need not wait.
+    #[must_use]
+    pub fn with_connections(self, connections: usize) -> Self {
+        let (forwards, waiting) = (Forwards::new(connections), Rooms::of_all(connections));
+        Self { forwards, connections, waiting, ..self }
     }
 
     /// Keeps sections, raises bounds and learns routes until `stop`; then the masters are told that this process leaves.
@@ -217,7 +230,7 @@ impl Sequences {
         if let Some(name) = all.get(text) {
             return Ok(Arc::clone(name));
         }
-        let name = Arc::new(Name::new(namespace, definition));
+        let name = Arc::new(Name::new(namespace, definition, self.connections));
         name.publish(allocator.held(namespace.name()));
         all.insert(text.to_owned(), Arc::clone(&name));
         self.served.store(Arc::new(all));

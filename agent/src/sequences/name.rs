@@ -42,14 +42,14 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    pub(super) fn new(namespace: &Arc<Namespace>, definition: &SequenceDefinition) -> Self {
+    pub(super) fn new(namespace: &Arc<Namespace>, definition: &SequenceDefinition, connections: usize) -> Self {
         Self {
             definition: definition.clone(),
             namespace: Arc::clone(namespace),
             held: ArcSwap::default(),
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             routes: Mutex::default(),
-            waiting: Rooms::of_one(),
+            waiting: Rooms::of_one(connections),
             changed: Notify::new(),
             raised: Notify::new(),
         }

@@ -7,11 +7,15 @@
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Calls that wait for sections that are not served here now,
-const BEYOND_MAX: usize = 2_560;
-/// and places that only those have that wait for bounds. Both together are fewer than HTTP connections (4,096), so that some are left for all
-/// else, unless many are passed on at the same time: these are counted elsewhere (`forward`).
-const SERVED_MAX: usize = 1_024;
+/// Of so many connections of callers,
+const CONNECTIONS_PARTS: usize = 8;
+/// so many are for calls that wait for sections that are not served here now,
+const BEYOND_PARTS: usize = 3;
+/// so many for those alone that wait for bounds,
+const SERVED_PARTS: usize = 2;
+/// and so many for calls that are passed on. Some are left for all else.
+const FORWARDED_PARTS: usize = 2;
+const _: () = assert!(BEYOND_PARTS + SERVED_PARTS + FORWARDED_PARTS < CONNECTIONS_PARTS);
 /// Keys of waiting calls, of each kind. A key takes some 40 bytes as long as its call waits: all of them together 80 MiB, of 128 MiB for frames
 /// and 256 MiB for bodies.
 const KEYS_MAX: usize = 1 << 20;
@@ -27,9 +31,20 @@ pub(super) enum WaitsFor {
     Sections,
 }
 
+/// Calls that may be passed on at once, where callers have so many connections.
+pub(super) fn forwarded_max(connections: usize) -> usize {
+    part_of(connections, FORWARDED_PARTS)
+}
+
+fn part_of(connections: usize, parts: usize) -> usize {
+    (connections * parts / CONNECTIONS_PARTS).max(1)
+}
+
 /// Places of one kind.
 struct Room {
     calls: Semaphore,
+    #[cfg(test)]
+    calls_max: usize,
     keys: Semaphore,
     keys_max: usize,
 }
@@ -37,7 +52,14 @@ struct Room {
 impl Room {
     fn new(calls: usize, percent: usize) -> Self {
         let keys_max = KEYS_MAX * percent / 100;
-        Self { calls: Semaphore::new(calls * percent / 100), keys: Semaphore::new(keys_max), keys_max }
+        let calls_max = (calls * percent / 100).max(1);
+        Self {
+            calls: Semaphore::new(calls_max),
+            #[cfg(test)]
+            calls_max,
+            keys: Semaphore::new(keys_max),
+            keys_max,
+        }
     }
 
     fn enter(&self, keys: usize) -> Option<[SemaphorePermit<'_>; 2]> {
@@ -67,18 +89,25 @@ impl Place<'_> {
 }
 
 impl Rooms {
-    fn new(percent: usize) -> Self {
-        Self { served: Room::new(SERVED_MAX, percent), beyond: Room::new(BEYOND_MAX, percent) }
+    fn new(connections: usize, percent: usize) -> Self {
+        let calls = |parts| part_of(connections, parts);
+        Self { served: Room::new(calls(SERVED_PARTS), percent), beyond: Room::new(calls(BEYOND_PARTS), percent) }
     }
 
-    /// Those of all names together.
-    pub(super) fn of_all() -> Self {
-        Self::new(100)
+    /// Those of all names together, where callers have so many connections.
+    pub(super) fn of_all(connections: usize) -> Self {
+        Self::new(connections, 100)
     }
 
     /// Those of one name.
-    pub(super) fn of_one() -> Self {
-        Self::new(NAME_PERCENT)
+    pub(super) fn of_one(connections: usize) -> Self {
+        Self::new(connections, NAME_PERCENT)
+    }
+
+    /// Calls that have places.
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> usize {
+        [&self.served, &self.beyond].map(|room| room.calls_max - room.calls.available_permits()).iter().sum()
     }
 
     fn room(&self, kind: WaitsFor) -> &Room {
@@ -109,25 +138,40 @@ mod tests {
 
     #[test]
     fn neither_kind_and_no_name_takes_the_places_of_others() {
-        let (all, one, two) = (Rooms::of_all(), Rooms::of_one(), Rooms::of_one());
+        let (all, one, two) = (Rooms::of_all(4_096), Rooms::of_one(4_096), Rooms::of_one(4_096));
         let of_one = taken(&all, &one, WaitsFor::Sections, 1);
         let of_two = taken(&all, &two, WaitsFor::Sections, 1);
-        assert_eq!((of_one.len(), of_two.len()), (1_920, 640));
+        assert_eq!((of_one.len(), of_two.len()), (1_152, 384));
         let waiting_for_bounds = taken(&all, &one, WaitsFor::Bounds, 1);
         assert_eq!(waiting_for_bounds.len(), 768);
         drop(of_one);
-        assert_eq!(taken(&all, &two, WaitsFor::Sections, 1).len(), 1_920 - 640, "places come back");
+        assert_eq!(taken(&all, &two, WaitsFor::Sections, 1).len(), 1_152 - 384, "places come back");
         assert_eq!(
             taken(&all, &one, WaitsFor::Bounds, 1).len(),
-            1_920,
+            1_152,
             "whoever waits for bounds takes the others, too"
         );
         drop(waiting_for_bounds);
     }
 
     #[test]
+    fn calls_that_wait_leave_connections_to_others_however_few_there_are() {
+        for connections in [8, 64, 755, 4_096] {
+            let (all, one, two) = (Rooms::of_all(connections), Rooms::of_one(connections), Rooms::of_one(connections));
+            let kinds = [WaitsFor::Sections, WaitsFor::Bounds];
+            let waiting: Vec<_> = kinds
+                .into_iter()
+                .flat_map(|kind| [&one, &two].map(|its| taken(&all, its, kind, 1)))
+                .flatten()
+                .collect();
+            let held = waiting.len() + forwarded_max(connections);
+            assert!(held > connections / 2 && held < connections, "{held} of {connections}");
+        }
+    }
+
+    #[test]
     fn large_calls_are_counted_by_their_keys() {
-        let (all, one, two) = (Rooms::of_all(), Rooms::of_one(), Rooms::of_one());
+        let (all, one, two) = (Rooms::of_all(4_096), Rooms::of_one(4_096), Rooms::of_one(4_096));
         let of_one = taken(&all, &one, WaitsFor::Sections, 10_000);
         assert_eq!(of_one.len(), 78);
         assert_eq!(taken(&all, &two, WaitsFor::Sections, 10_000).len(), 26);

@@ -52,6 +52,15 @@ pub(crate) async fn agent_of(addresses: &[String], memory: u64, width: u8) -> Ag
     Agent { _kit: Some(kit), ..agent_with(addresses, memory, minter, |sequences| sequences).await }
 }
 
+/// With callers that have so many connections.
+pub(crate) async fn agent_for(addresses: &[String], connections: usize) -> Agent {
+    let kit = Kit::new();
+    let minter = kit.start();
+    minter.define(namespace(63)).unwrap();
+    let few = |sequences: Sequences| sequences.with_connections(connections);
+    Agent { _kit: Some(kit), ..agent_with(addresses, 1 << 24, minter, few).await }
+}
+
 async fn agent_with(
     addresses: &[String],
     memory: u64,
@@ -84,6 +93,11 @@ fn masters(lease_ms: u32) -> Masters {
 }
 
 impl Agent {
+    /// Calls that wait for sections of a name.
+    pub(crate) async fn waiting(&self, name: &str) -> usize {
+        self.sequences.name(name).await.unwrap().waiting.taken()
+    }
+
     async fn ask(&self, keys: &[(u32, u32)], call: Call) -> Answer {
         let name = self.sequences.name("orders").await.unwrap();
         let keys: Vec<KeyAsked> = keys.iter().map(|(slot, n)| KeyAsked { slot: Slot(*slot), n: *n }).collect();
