@@ -62,10 +62,16 @@ pub struct Server {
     /// Of all listeners, as are the places.
     bounds: Bounds,
     places: Places,
-    /// How many connections may have calls that wait for sections.
-    may_wait: Arc<Semaphore>,
-    /// Who asks, if this serves a connection.
-    connected: Option<Arc<Connected>>,
+    side: Side,
+}
+
+/// What a service is of.
+#[derive(Clone)]
+enum Side {
+    /// Listeners, with how many connections may have calls that wait for sections.
+    Port(Arc<Semaphore>),
+    /// A connection.
+    Connection(Arc<Connected>),
 }
 
 /// The part of all connections on which nothing waits for sections.
@@ -79,9 +85,8 @@ fn may_wait(connections: usize) -> Arc<Semaphore> {
 impl Server {
     /// A service that gives up to `batch_max` IDs at once.
     pub fn new(minter: Arc<Minter>, batch_max: u32) -> Self {
-        let (places, may_wait) = (Places::new(LIMITS.connections_max), may_wait(LIMITS.connections_max));
-        let (names, sequences, connected) = (None, None, None);
-        Self { minter, batch_max, names, sequences, bounds: LIMITS.bounds(), places, may_wait, connected }
+        let (places, side) = (Places::new(LIMITS.connections_max), Side::Port(may_wait(LIMITS.connections_max)));
+        Self { minter, batch_max, names: None, sequences: None, bounds: LIMITS.bounds(), places, side }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.
@@ -100,15 +105,17 @@ impl Server {
     #[must_use]
     pub fn with_connections(self, connections_max: usize) -> Self {
         let connections_max = connections_max.max(1);
-        Self { places: Places::new(connections_max), may_wait: may_wait(connections_max), ..self }
+        Self { places: Places::new(connections_max), side: Side::Port(may_wait(connections_max)), ..self }
     }
 
     /// Serves until `stop`; then every connection ends.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
         let places = self.places.clone();
         let handle = move |io, from: SocketAddr, place: Place| {
-            let connected = Connected::new(from.ip(), Arc::clone(&self.may_wait));
-            let server = Self { connected: Some(Arc::new(connected)), ..self.clone() };
+            let mut server = self.clone();
+            if let Side::Port(may_wait) = &self.side {
+                server.side = Side::Connection(Arc::new(Connected::new(from.ip(), Arc::clone(may_wait))));
+            }
             async move {
                 let (bounds, batch_max) = (server.bounds.clone(), server.batch_max);
                 // One of this connection: each call takes part in it.
@@ -148,7 +155,15 @@ impl Server {
     }
 
     fn caller(&self) -> Caller<'static> {
-        self.connected.as_ref().map_or(Caller::Label("unknown"), |connected| Caller::Address(connected.from))
+        self.connected().map_or(Caller::Label("unknown"), |connected| Caller::Address(connected.from))
+    }
+
+    /// Who asks, if this serves a connection.
+    fn connected(&self) -> Option<&Connected> {
+        match &self.side {
+            Side::Port(_) => None,
+            Side::Connection(connected) => Some(connected),
+        }
     }
 
     /// Numbers of a layout, if its definition does not hide them.

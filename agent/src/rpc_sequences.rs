@@ -113,7 +113,7 @@ impl Server {
         {
             return Ok(Answer { outcomes: vec![KeyOutcome::Given(first)], routes: Vec::new() });
         }
-        let _waits = self.connected.as_ref().map(|connected| connected.wait().ok_or(TOO_MANY_WAIT)).transpose()?;
+        let _waits = self.connected().map(|connected| connected.wait().ok_or(TOO_MANY_WAIT)).transpose()?;
         Ok(sequences.next(&name, keys, said).await)
     }
 }

@@ -3,7 +3,7 @@
 use super::counts::add;
 use super::name::Name;
 use super::serve::ROUTES_TOLD_MAX;
-use super::waiting::forwarded_max;
+use super::waiting::{Room, forwarded_max};
 use super::{Sequences, lock};
 use common::lease::Generation;
 use common::rpc::mint::{
@@ -15,35 +15,39 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tarpc::client::RpcError;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// Agents that connections are kept to. For one more all are made anew.
 const AGENTS_MAX: usize = 256;
 /// The part of calls that are passed on at once which go to one agent: one that does not answer takes the places of no other.
 const SHARE_PART: usize = 4;
+/// Keys of calls that are passed on, of all and, by that part, to one agent. A key takes some 40 bytes until it is answered.
+const KEYS_MAX: usize = 1 << 19;
 /// How long another agent may take at most.
 const PATIENCE_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Forwards {
     lines: Mutex<BTreeMap<String, MintServiceClient>>,
-    /// As many calls as are passed on at once; one more is refused.
-    room: Semaphore,
-    /// How many of them to one agent.
-    share: usize,
+    /// What is passed on at once; one more call waits here.
+    room: Room,
     /// By the agent's address.
-    shares: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+    shares: Mutex<BTreeMap<String, Arc<Room>>>,
 }
 
 impl Forwards {
     /// With callers that have so many connections.
     pub(super) fn new(connections: usize) -> Self {
-        let most = forwarded_max(connections);
-        let share = (most / SHARE_PART).max(1);
-        Self { lines: Mutex::default(), room: Semaphore::new(most), share, shares: Mutex::default() }
+        let room = Room::new(forwarded_max(connections), KEYS_MAX);
+        Self { lines: Mutex::default(), room, shares: Mutex::default() }
     }
 
-    fn share(&self, address: &str) -> Arc<Semaphore> {
+    /// Calls that are passed on now.
+    #[cfg(test)]
+    pub(super) fn under_way(&self) -> usize {
+        self.room.calls_taken()
+    }
+
+    fn share(&self, address: &str) -> Arc<Room> {
         let mut shares = lock(&self.shares);
         if let Some(share) = shares.get(address) {
             return Arc::clone(share);
@@ -52,7 +56,7 @@ impl Forwards {
             // Those in use are with calls that are under way.
             shares.retain(|_, share| Arc::strong_count(share) > 1);
         }
-        let share = Arc::new(Semaphore::new(self.share));
+        let share = Arc::new(self.room.part(SHARE_PART));
         shares.insert(address.to_owned(), Arc::clone(&share));
         share
     }
@@ -61,7 +65,7 @@ impl Forwards {
 /// Why another agent gave nothing.
 #[derive(Debug)]
 pub(super) enum NotPassed {
-    /// As many calls are passed on as may be.
+    /// As many calls are passed on as may be, or one that was before waits for the same sections.
     Full,
     /// It was not reached, or its answer was lost.
     Lost(String),
@@ -79,8 +83,8 @@ impl Sequences {
         patience: Duration,
     ) -> Result<KeysReply, NotPassed> {
         let share = self.forwards.share(address);
-        let _share = share.try_acquire().map_err(|_| NotPassed::Full)?;
-        let _place = self.forwards.room.try_acquire().map_err(|_| NotPassed::Full)?;
+        let _share = share.enter(keys.len()).ok_or(NotPassed::Full)?;
+        let _place = self.forwards.room.enter(keys.len()).ok_or(NotPassed::Full)?;
         let end = Instant::now() + patience.min(PATIENCE_MAX);
         let line = tokio::time::timeout_at(end, self.line(address)).await;
         let line = line.map_err(|_| NotPassed::Lost("no connection in time".to_owned()))?.map_err(NotPassed::Lost)?;

@@ -29,6 +29,8 @@ pub(super) struct NameRoutes {
     /// Behind the last one that was asked about: those after it are next, so that low ones that are wanted again and again, because nobody can
     /// serve them, keep none from being asked about.
     next: u32,
+    /// Sections whose agents let a call that was passed on wait: others wait here.
+    awaited: BTreeSet<Section>,
     /// Why a section that was asked about lately can be given to nobody.
     unserved: Option<Unserved>,
 }
@@ -45,6 +47,11 @@ pub(super) struct Asks {
 impl NameRoutes {
     pub(super) fn find(&self, section: Section) -> Option<(Arc<ServedAt>, Generation)> {
         self.table.find(section).map(|(address, g)| (Arc::clone(address), g))
+    }
+
+    /// Whether a call waits for that section at the agent that serves it.
+    pub(super) fn is_awaited(&self, section: Section) -> bool {
+        self.awaited.contains(&section)
     }
 
     pub(super) fn route(&self, section: Section) -> Option<Route> {
@@ -77,6 +84,34 @@ impl NameRoutes {
         for route in routes {
             self.table.learn_from_master(route);
         }
+    }
+}
+
+/// Sections that a call waits for at another agent; dropped with the call.
+pub(super) struct Awaited<'a> {
+    name: &'a Name,
+    sections: Vec<Section>,
+}
+
+impl<'a> Awaited<'a> {
+    /// Those of these sections for which no other call waits so; `None` if there is none.
+    pub(super) fn first(name: &'a Name, sections: &BTreeSet<Section>) -> Option<Self> {
+        let mut routes = lock(&name.routes);
+        let sections: Vec<Section> =
+            sections.iter().copied().filter(|section| routes.awaited.insert(*section)).collect();
+        drop(routes);
+        if sections.is_empty() { None } else { Some(Self { name, sections }) }
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let mut routes = lock(&self.name.routes);
+        for section in &self.sections {
+            routes.awaited.remove(section);
+        }
+        drop(routes);
+        self.name.changed.notify_waiters();
     }
 }
 

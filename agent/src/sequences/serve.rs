@@ -3,6 +3,7 @@
 use super::counts::add;
 use super::forward::NotPassed;
 use super::name::{Entry, Name, standing};
+use super::routes::Awaited;
 use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
 use crate::refusal::Refusal;
@@ -58,8 +59,8 @@ pub struct Answer {
 #[derive(Clone)]
 enum Looked {
     Done(Outcome),
-    /// Another agent serves it, as far as is known.
-    Elsewhere(Arc<ServedAt>, Generation),
+    /// Another agent serves it, as far as is known; with whether a call waits for it there already.
+    Elsewhere(Arc<ServedAt>, Generation, bool),
     /// Something has to come first, in this many milliseconds or whenever.
     Later(Option<BootMs>),
 }
@@ -88,6 +89,8 @@ struct Course {
     told: BTreeMap<Section, Generation>,
     /// Agents that did not do what was passed on to them: under which `g`, and when they may be asked again.
     avoided: BTreeMap<Arc<ServedAt>, (Generation, Instant)>,
+    /// Agents to which as many calls are passed on as may be, and when that is looked at again.
+    full: BTreeMap<Arc<ServedAt>, Instant>,
     /// How often agents said that others serve a key, or they themselves by a newer route.
     hops: usize,
 }
@@ -110,6 +113,18 @@ fn gather(open: &mut [usize], section_of: impl Fn(&usize) -> Option<Section>) {
 fn sections_of(name: &Name, keys: &[KeyAsked], places: &[usize]) -> BTreeSet<Section> {
     let keys = places.iter().filter_map(|at| keys.get(*at));
     keys.map(|key| name.definition.place(key.slot).0).collect()
+}
+
+/// Ends after a while if other calls wait already for all sections of the keys at these places: one that waits at another agent keeps a place
+/// there and here, so one for each section does, and the others wait here until that is answered. What this call is given all the same is
+/// skipped.
+async fn waits_as_first(name: &Name, keys: &[KeyAsked], places: &[usize]) {
+    tokio::time::sleep(REST).await;
+    let _first = match Awaited::first(name, &sections_of(name, keys, places)) {
+        Some(first) => first,
+        None => return,
+    };
+    std::future::pending().await
 }
 
 const REFUSED: fn(MintCode) -> Outcome = Outcome::Refused;
@@ -145,6 +160,7 @@ impl Sequences {
             open: (0..keys.len()).collect(),
             told: BTreeMap::new(),
             avoided: BTreeMap::new(),
+            full: BTreeMap::new(),
             hops: 0,
         };
         let began = Instant::now();
@@ -243,11 +259,11 @@ impl Sequences {
     fn sort_in(&self, name: &Name, section: Section, at: usize, looked: Looked, course: &mut Course, seen: &mut Seen) {
         match looked {
             Looked::Done(outcome) => course.done(at, outcome),
-            Looked::Elsewhere(_, g) if course.call.passing == Passing::Back => {
+            Looked::Elsewhere(_, g, _) if course.call.passing == Passing::Back => {
                 course.tell(section, g);
                 course.done(at, REFUSED(MintCode::Misdirected));
             }
-            Looked::Elsewhere(address, g) => {
+            Looked::Elsewhere(address, g, is_awaited) => {
                 if course.call.g.is_some() {
                     course.tell(section, g);
                 }
@@ -255,6 +271,8 @@ impl Sequences {
                 if course.avoids(&address, g) {
                     seen.beyond = true;
                     self.want_route(name, section);
+                } else if is_awaited || course.finds_full(&address) {
+                    seen.beyond = true;
                 } else {
                     seen.elsewhere.entry(address).or_insert_with(|| (g, Vec::new())).1.push(at);
                 }
@@ -371,26 +389,23 @@ impl Sequences {
 
     /// A section of ours whose bound has to be raised first: no master raises it for whoever is not the owner any more.
     fn look_past(&self, name: &Name, section: Section, g: Generation) -> Looked {
-        match lock(&name.routes).find(section) {
-            Some((address, newer)) if newer > g && address.rpc != self.settings.address.rpc => {
-                Looked::Elsewhere(address, newer)
-            }
-            _ => Looked::Later(None),
-        }
+        self.other_owner(name, section, Some(g)).unwrap_or(Looked::Later(None))
+    }
+
+    /// Another agent that serves a section, by a newer `g` than that one.
+    fn other_owner(&self, name: &Name, section: Section, g: Option<Generation>) -> Option<Looked> {
+        let routes = lock(&name.routes);
+        let (address, newer) = routes.find(section)?;
+        let is_other = g.is_none_or(|g| newer > g) && address.rpc != self.settings.address.rpc;
+        is_other.then(|| Looked::Elsewhere(address, newer, routes.is_awaited(section)))
     }
 
     /// A section that is not served here now, though it was by the owner `g`.
     fn look_elsewhere(&self, name: &Name, section: Section, g: Option<Generation>) -> Looked {
-        let found = lock(&name.routes).find(section);
-        match found {
-            Some((address, newer)) if g.is_none_or(|g| newer > g) && address.rpc != self.settings.address.rpc => {
-                Looked::Elsewhere(address, newer)
-            }
-            _ => {
-                self.want_route(name, section);
-                Looked::Later(None)
-            }
-        }
+        self.other_owner(name, section, g).unwrap_or_else(|| {
+            self.want_route(name, section);
+            Looked::Later(None)
+        })
     }
 
     /// Passes keys on to the agents that serve them, side by side. `true` if another look makes sense at once.
@@ -409,6 +424,7 @@ impl Sequences {
                 () = self.overtaken(name, keys, &places, &address) => {
                     Err(NotPassed::Lost("others serve these keys by now".to_owned()))
                 }
+                () = waits_as_first(name, keys, &places) => Err(NotPassed::Full),
             };
             (address, g, places, said)
         });
@@ -423,7 +439,10 @@ impl Sequences {
                     }
                     reply.outcomes
                 }
-                Err(NotPassed::Full) => vec![REFUSED(MintCode::Overloaded); places.len()],
+                Err(NotPassed::Full) => {
+                    course.full.insert(address, Instant::now() + LOOK);
+                    continue;
+                }
                 Err(NotPassed::Refused(failure)) => {
                     tracing::debug!(%failure, "another agent refused what was passed on");
                     // It would say the same of a question that nothing is wrong with but where it went.
@@ -545,6 +564,10 @@ impl Course {
     fn avoids(&self, address: &Arc<ServedAt>, g: Generation) -> bool {
         let is_told_again = |known| g <= known || self.hops >= HOPS_MAX;
         self.avoided.get(address).is_some_and(|(known, until)| is_told_again(*known) && Instant::now() < *until)
+    }
+
+    fn finds_full(&self, address: &Arc<ServedAt>) -> bool {
+        self.full.get(address).is_some_and(|until| Instant::now() < *until)
     }
 
     fn done(&mut self, at: usize, outcome: Outcome) {

@@ -40,32 +40,35 @@ fn part_of(connections: usize, parts: usize) -> usize {
     (connections * parts / CONNECTIONS_PARTS).max(1)
 }
 
-/// Places of one kind.
-struct Room {
+/// Places of one kind, for calls and for their keys.
+pub(super) struct Room {
     calls: Semaphore,
-    #[cfg(test)]
     calls_max: usize,
     keys: Semaphore,
     keys_max: usize,
 }
 
 impl Room {
-    fn new(calls: usize, percent: usize) -> Self {
-        let keys_max = KEYS_MAX * percent / 100;
-        let calls_max = (calls * percent / 100).max(1);
-        Self {
-            calls: Semaphore::new(calls_max),
-            #[cfg(test)]
-            calls_max,
-            keys: Semaphore::new(keys_max),
-            keys_max,
-        }
+    pub(super) fn new(calls_max: usize, keys_max: usize) -> Self {
+        let (calls_max, keys_max) = (calls_max.max(1), keys_max.max(1));
+        Self { calls: Semaphore::new(calls_max), calls_max, keys: Semaphore::new(keys_max), keys_max }
     }
 
-    fn enter(&self, keys: usize) -> Option<[SemaphorePermit<'_>; 2]> {
+    /// Another room with one of so many parts of what there is in this one.
+    pub(super) fn part(&self, parts: usize) -> Self {
+        Self::new(self.calls_max / parts, self.keys_max / parts)
+    }
+
+    pub(super) fn enter(&self, keys: usize) -> Option<[SemaphorePermit<'_>; 2]> {
         // Whoever asks for more than there are at all has them all.
         let keys = u32::try_from(keys.min(self.keys_max)).unwrap_or(u32::MAX);
         Some([self.calls.try_acquire().ok()?, self.keys.try_acquire_many(keys).ok()?])
+    }
+
+    /// Calls that have places.
+    #[cfg(test)]
+    pub(super) fn calls_taken(&self) -> usize {
+        self.calls_max - self.calls.available_permits()
     }
 }
 
@@ -90,8 +93,8 @@ impl Place<'_> {
 
 impl Rooms {
     fn new(connections: usize, percent: usize) -> Self {
-        let calls = |parts| part_of(connections, parts);
-        Self { served: Room::new(calls(SERVED_PARTS), percent), beyond: Room::new(calls(BEYOND_PARTS), percent) }
+        let room = |parts| Room::new(part_of(connections, parts) * percent / 100, KEYS_MAX * percent / 100);
+        Self { served: room(SERVED_PARTS), beyond: room(BEYOND_PARTS) }
     }
 
     /// Those of all names together, where callers have so many connections.
@@ -107,7 +110,7 @@ impl Rooms {
     /// Calls that have places.
     #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
-        [&self.served, &self.beyond].map(|room| room.calls_max - room.calls.available_permits()).iter().sum()
+        self.served.calls_taken() + self.beyond.calls_taken()
     }
 
     fn room(&self, kind: WaitsFor) -> &Room {

@@ -30,6 +30,25 @@ async fn misleading(routes: fn(&str, u64) -> Vec<Route>) -> (String, Arc<AtomicU
     (rpc, asked)
 }
 
+/// An agent that answers no call for the first section, and gives 1 for every key of others.
+async fn hanging() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let rpc = listener.local_addr().unwrap().to_string();
+    let handle = move |io, _, place: Place| async move {
+        let service = tarpc::server::serve(|_, request| async {
+            let MintServiceRequest::SequenceMany { keys, .. } = request else { panic!("{request:?}") };
+            if keys.iter().any(|key| key.slot < Slot(KEYS)) {
+                std::future::pending::<()>().await;
+            }
+            let reply = KeysReply { outcomes: vec![KeyOutcome::Given(1); keys.len()], routes: Vec::new() };
+            Ok(MintServiceResponse::SequenceMany(Ok(reply)))
+        });
+        common::serve_connection!(io, &place, &crate::rpc::LIMITS.bounds(), service);
+    };
+    tokio::spawn(transport::accept(listener, Places::new(32), CancellationToken::new(), handle));
+    rpc
+}
+
 fn route(sections: std::ops::Range<u32>, g: u64, rpc: &str) -> Route {
     let address = ServedAt { http: rpc.to_owned(), rpc: rpc.to_owned() };
     Route { from: Section(sections.start), to: Section(sections.end), address, g: Generation(g) }
@@ -72,4 +91,40 @@ async fn a_masters_word_takes_the_place_of_a_route_that_never_was() {
         assert_eq!(two.next(section * KEYS).await, Ok(1), "section {section}");
     }
     drop(one);
+}
+
+#[tokio::test]
+async fn calls_for_a_section_whose_agent_waits_wait_here_and_leave_places_for_its_others() {
+    let masters = masters(3_000);
+    let agent = agent(&masters).await;
+    masters.session(0).await;
+    lead_to(&masters, &hanging().await, 0..2);
+    let calls: Vec<_> = (0..600)
+        .map(|_| {
+            let sequences = Arc::clone(&agent.sequences);
+            tokio::spawn(async move {
+                let name = sequences.name("orders").await.unwrap();
+                sequences.next(&name, &[KeyAsked { slot: Slot(3), n: 1 }], Call::default()).await.outcomes
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(agent.next(KEYS).await, Ok(1), "of another section of that agent");
+    assert_eq!(agent.sequences.forwards.under_way(), 1, "one call for the section is passed on");
+    assert!(calls.iter().all(|call| !call.is_finished()), "the others wait");
+    for call in calls {
+        assert_eq!(call.await.unwrap(), [KeyOutcome::Refused(MintCode::SegmentPending)]);
+    }
+}
+
+#[tokio::test]
+async fn large_calls_to_an_agent_that_hangs_are_bounded_by_their_keys() {
+    let masters = masters(3_000);
+    let agent = agent(&masters).await;
+    let (rpc, name) = (hanging().await, agent.sequences.name("orders").await.unwrap());
+    let keys: Vec<_> = (0..10_000).map(|slot| KeyAsked { slot: Slot(slot), n: 1 }).collect();
+    let call = || agent.sequences.pass_on(&rpc, &name, keys.clone(), Duration::from_millis(800));
+    let calls = futures::future::join_all((0..100).map(|_| call())).await;
+    let full = calls.iter().filter(|said| matches!(said, Err(super::super::forward::NotPassed::Full))).count();
+    assert!((80..100).contains(&full), "{full} of 100");
 }
