@@ -18,7 +18,7 @@ impl Policy<'_> {
         address: &str,
         token_type: TokenType,
     ) -> Result<(), Refusal> {
-        self.within_budget(agent_id, token_type)?;
+        self.within_budget(agent_id, address, token_type)?;
         let usage = self.table.usage();
         let limits = usage.limits();
         let Some(network) = limits.network(address) else { return Ok(()) };
@@ -34,11 +34,18 @@ impl Policy<'_> {
     }
 
     /// Open leases and denied ones have a bound each: what an agent gives up is not in the way of what it needs, and yet
-    /// no agent empties the pool by giving up again and again.
-    fn within_budget(&self, agent_id: &AgentId, token_type: TokenType) -> Result<(), Refusal> {
+    /// no agent empties the pool by giving up again and again. What others took elsewhere under the same name counts for them.
+    fn within_budget(&self, agent_id: &AgentId, address: &str, token_type: TokenType) -> Result<(), Refusal> {
         let denied =
             |key: TokenKey| self.table.prep(key).is_none() && self.table.lease(key).is_some_and(|lease| lease.deny);
-        let of_type = self.table.of_agent(agent_id).filter(|(kind, _)| *kind == token_type);
+        let limits = self.table.usage().limits();
+        let network = limits.network(address);
+        let of_network = |key: TokenKey| {
+            let prep = self.table.prep(key).map(|prep| prep.address.as_str());
+            let at = prep.or_else(|| self.table.lease(key).map(|lease| lease.address.as_str()));
+            at.is_some_and(|at| limits.network(at) == network)
+        };
+        let of_type = self.table.of_agent(agent_id).filter(|(kind, key)| *kind == token_type && of_network(*key));
         let (ended, open): (Vec<_>, Vec<_>) = of_type.partition(|(_, key)| denied(*key));
         if open.len() < usize::from(ClusterParameters::BUDGET) && ended.len() < usize::from(ClusterParameters::DENIED) {
             return Ok(());
