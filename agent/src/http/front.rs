@@ -274,7 +274,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         let agent = &*site.agent;
         // Without a place for its answer a request is refused before anything is given; but whoever waits does not hold one.
         let n = plan.n();
-        let place = || mint::large_room(agent, n);
+        let place = || mint::large_room(agent, n, Some(*from));
         if let Err(problem) = place() {
             refuse(agent, plan, *from, &problem, out);
             return Ok(());

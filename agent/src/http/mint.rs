@@ -1,6 +1,7 @@
 //! The routes that give IDs.
 
 use super::accept::{Media, negotiate};
+use super::large::Place;
 use super::problem::Problem;
 use super::query::MintQuery;
 use super::rate::CallerAddress;
@@ -23,16 +24,12 @@ use common::kind::{Form, Kind, TextForm};
 use common::namespace::{GeneratorName, Namespace};
 use common::net::budget::Charge;
 use common::template::{CallerParts, Template};
+use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::sync::SemaphorePermit;
 
 /// Answers with more IDs than this are written on a thread of their own where they are written at once: at some 5 ns an
 /// ID the others would wait.
 const INLINE_MAX: u32 = 4_000;
-/// Requests for more IDs than this at once are large: some of them are served at the same time, further ones refused.
-const LARGE: u32 = 20_000;
-/// Large requests under way at once. Each gets turns of some 0.05 ms, so others wait for a few ms at most.
-pub(super) const LARGE_MAX: usize = 32;
 
 const NUMBERS: &[&str] = &["n", "format"];
 const PLAIN: &[&str] = &["n"];
@@ -113,12 +110,9 @@ fn style(asked: &Asked, source: SourceRef<'_>) -> Result<Style, Problem> {
 }
 
 /// A place among the large requests, if `n` IDs are one.
-pub(super) fn large_room(agent: &Agent, n: u32) -> Result<Option<SemaphorePermit<'_>>, Problem> {
-    if n <= LARGE {
-        return Ok(None);
-    }
-    let place = agent.large.try_acquire();
-    place.map(Some).map_err(|_| agent.overloaded("too many large answers are under way; ask again or for fewer IDs"))
+pub(super) fn large_room(agent: &Agent, n: u32, from: Option<IpAddr>) -> Result<Place<'_>, Problem> {
+    let why = "too many large answers are under way, of all callers or to your address; ask again or for fewer IDs";
+    agent.large.take(n, from).ok_or_else(|| agent.overloaded(why))
 }
 
 /// What a request asks for, read to the letter.
@@ -239,7 +233,11 @@ impl Agent {
         style: Style,
         caller: Caller<'_>,
     ) -> Result<Response, Problem> {
-        let _large = large_room(self, n)?;
+        let from = match caller {
+            Caller::Address(from) => Some(from),
+            Caller::Label(_) => None,
+        };
+        let _large = large_room(self, n, from)?;
         let len = style.id_len_max();
         let room = self.room(
             n,

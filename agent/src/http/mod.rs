@@ -12,6 +12,7 @@ mod front;
 mod generators;
 mod head;
 mod key;
+mod large;
 mod lines;
 mod mint;
 mod openapi;
@@ -48,6 +49,7 @@ use common::process::descriptors::Port;
 use common::time::BootMs;
 use front::Front;
 use hyper_util::service::TowerToHyperService;
+use large::Large;
 use problem::Problem;
 use rate::{CallerAddress, NameRate};
 use std::net::{IpAddr, SocketAddr};
@@ -94,7 +96,7 @@ pub struct Agent {
     /// `None`: this agent has none.
     sequences: Option<Arc<Sequences>>,
     body_memory: Budget,
-    large: Semaphore,
+    large: Large,
     /// How many names are registered from where.
     name_rate: NameRate,
     /// Real machine time at the start.
@@ -106,7 +108,7 @@ impl Agent {
     pub fn new(minter: Arc<Minter>, report: Arc<Report>, agent_id: AgentId, batch_max: u32) -> Self {
         let started = minter.clock().link_now().boot;
         let body_memory = Budget::new(BODY_MEMORY_MAX);
-        let large = Semaphore::new(mint::LARGE_MAX);
+        let large = Large::default();
         let name_rate = NameRate::default();
         Self {
             minter,

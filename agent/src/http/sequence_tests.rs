@@ -304,7 +304,7 @@ async fn calls_that_wait_keep_nobody_out() {
     let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
     let server = tokio::spawn(serve(listener, site.site.clone(), stop.clone()));
     let mut sockets = Vec::new();
-    for _ in 0..2 * mint::LARGE_MAX {
+    for _ in 0..2 * large::LARGE_MAX {
         let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
         socket.write_all(b"GET /sequence/orders/900000?n=20001 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         sockets.push(socket);

@@ -537,12 +537,37 @@ async fn large_requests_beyond_the_bound_are_refused_and_small_ones_are_not() {
     let app = App::new();
     let (address, stop, _server) = listen(&app).await;
     let _stop = stop.drop_guard();
-    let taken = app.site.agent.large.acquire_many(mint::LARGE_MAX as u32).await.unwrap();
+    let taken: Vec<_> = std::iter::from_fn(|| app.site.agent.large.take(100_000, None)).collect();
+    assert_eq!(taken.len(), large::LARGE_MAX);
     let (head, body) = get_raw(address, "/uniq64?n=100000").await;
     assert!(head.starts_with("HTTP/1.1 503 ") && body.contains("\"overloaded\""), "{head} {body}");
     assert_eq!(get_raw(address, "/uniq64?n=10000").await.1.lines().count(), 10_000);
     drop(taken);
     assert_eq!(get_raw(address, "/uniq64?n=100000").await.1.lines().count(), 100_000);
+}
+
+/// Whoever asks for large answers and does not read them leaves most places to others.
+#[tokio::test]
+async fn slow_readers_of_one_address_keep_large_answers_from_nobody_else() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let app = App::new();
+    let ask = async |from: &str| {
+        let (near, mut far) = tokio::io::duplex(4 << 10);
+        let (site, from, place) = (app.site.clone(), from.parse().unwrap(), app.site.places.take().unwrap());
+        tokio::spawn(async move { serve_connection(near, from, &site, &place, &CancellationToken::new()).await });
+        far.write_all(b"GET /uniq64?n=100000 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut head = [0; 12];
+        far.read_exact(&mut head).await.unwrap();
+        (String::from_utf8(head.to_vec()).unwrap(), far)
+    };
+    let mut slow = Vec::new();
+    for nth in 0..40 {
+        let (head, far) = ask("10.0.0.1").await;
+        assert_eq!(head, if nth < large::NETWORK_MAX { "HTTP/1.1 200" } else { "HTTP/1.1 503" }, "{nth}");
+        slow.push(far);
+    }
+    assert_eq!(ask("10.0.0.2").await.0, "HTTP/1.1 200");
+    drop(slow);
 }
 
 /// Pipelined: the answers to what is understood come in order, and what is not is answered in its place, by hyper.
