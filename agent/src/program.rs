@@ -28,7 +28,7 @@ use common::namespace::Namespace;
 use common::parameters::{AgentId, SessionId};
 use common::process::descriptors::{self, Port};
 use common::process::tasks::Watch;
-use common::process::{end, log, signals};
+use common::process::{dump, end, log, signals};
 use common::sequence::ServedAt;
 use common::settings;
 use serde_json::json;
@@ -229,6 +229,9 @@ async fn serve(
     minter.demanded_before(&demanded);
     if args.one_segment {
         minter.fetch_one_segment()?;
+    }
+    if args.secret_file.is_some() || std::env::var_os(secret_file::VARIABLE).is_some() {
+        dump::forbid();
     }
     minter.keep_secrets(secrets(args)?);
     let Extensions { mut plugins, strategies, refusals } = extensions;

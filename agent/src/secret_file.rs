@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use zeroize::Zeroizing;
 
 /// More than as many secrets as there may be, with comments.
 const LEN_MAX: u64 = 64 << 10;
@@ -27,7 +28,8 @@ pub fn given(path: Option<&Path>, environment: Option<OsString>) -> anyhow::Resu
         (Some(path), None) => read(path),
         (None, Some(text)) => {
             let text = text.into_string().map_err(|_| anyhow::anyhow!("{VARIABLE} is not text"))?;
-            text.replace(',', "\n").parse().context(VARIABLE)
+            let lines = Zeroizing::new(Zeroizing::new(text).replace(',', "\n"));
+            lines.parse().context(VARIABLE)
         }
         (Some(_), Some(_)) => bail!("there are secrets in --secret-file and in {VARIABLE}: give them in one of both"),
         (None, None) => Ok(Secrets::default()),
@@ -48,7 +50,8 @@ pub fn read(path: &Path) -> anyhow::Result<Secrets> {
     if about.permissions().mode() & OTHERS != 0 {
         bail!("--secret-file {shown} is open to everybody on this machine: chmod 600 {shown}");
     }
-    let mut text = String::new();
+    // As long as it may be: a text that grows leaves what it was behind.
+    let mut text = Zeroizing::new(String::with_capacity(usize::try_from(LEN_MAX + 1).unwrap_or(0)));
     let read = file.take(LEN_MAX + 1).read_to_string(&mut text);
     read.with_context(|| format!("--secret-file {shown} cannot be read as text"))?;
     if text.len() as u64 > LEN_MAX {

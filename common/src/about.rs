@@ -46,6 +46,14 @@ pub enum AboutError {
         /// Which part.
         what: &'static str,
     },
+    /// A character that turns the direction of what is around it.
+    #[error(
+        "{what} has a character that turns the direction of writing without being seen (U+202E or the like): leave it out"
+    )]
+    Bidirectional {
+        /// Which part.
+        what: &'static str,
+    },
     /// Not a key of a label.
     #[error("'{0}' is no key of a label: write 1 to {max} of a-z 0-9 -, with a letter or a digit at both ends", max = About::KEY_LEN_MAX)]
     Key(String),
@@ -135,10 +143,18 @@ pub fn is_label_key(text: &str) -> bool {
         && text.bytes().all(|b| plain(b) || b == b'-')
 }
 
+/// Whether it changes the direction of what is around it without being seen (Unicode 16, UAX #9): a note could then look like another one.
+fn is_bidirectional_control(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn checked(what: &'static str, text: &str, max: usize) -> Result<String, AboutError> {
     let text = text.trim();
     if text.contains(char::is_control) {
         return Err(AboutError::Control { what });
+    }
+    if text.contains(is_bidirectional_control) {
+        return Err(AboutError::Bidirectional { what });
     }
     let found = text.chars().count();
     if found > max {
@@ -230,6 +246,8 @@ mod tests {
             (r#"{"owners":"a"}"#, "unknown field"),
             (r#"{"labels":{"Env":"prod"}}"#, "'Env' is no key of a label: write 1 to 63"),
             (r#"{"owner":"a\u0000b"}"#, "owner has a control character"),
+            (r#"{"owner":"a\u202eb"}"#, "owner has a character that turns the direction of writing"),
+            (r#"{"labels":{"env":"\u2067prod"}}"#, "turns the direction of writing"),
         ] {
             let e = serde_json::from_str::<About>(json).unwrap_err().to_string();
             assert!(e.contains(why), "{e}");

@@ -281,7 +281,7 @@ impl<A: Audit> Masters for Admin<A> {
         .boxed()
     }
 
-    fn metrics(&self) -> BoxFuture<'_, String> {
+    fn metrics(&self, named: bool) -> BoxFuture<'_, String> {
         async move {
             let pools = self.pools().await.unwrap_or_default();
             let seen = self.look(|ledger, now| {
@@ -291,7 +291,9 @@ impl<A: Audit> Masters for Admin<A> {
             let mut text = String::new();
             // Writing to a String cannot fail.
             let _ = render(&mut text, &self.counters, seen.await.ok(), &pools);
-            let _ = axes::metrics(&mut text, &self.axes().await.unwrap_or_default(), &self.counters.axes);
+            if named {
+                let _ = axes::metrics(&mut text, &self.axes().await.unwrap_or_default(), &self.counters.axes);
+            }
             let standing =
                 self.look_at_sections(|ledger, now, waiting| sequences::standing(ledger, now, waiting.len()));
             let standing = standing.await.unwrap_or_default();

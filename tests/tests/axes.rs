@@ -38,8 +38,10 @@ async fn axis(cluster: &Cluster, master: usize, name: &str) -> Value {
 
 /// A metric of a name.
 async fn metric(cluster: &Cluster, master: usize, metric: &str, name: &str) -> Option<u64> {
-    let url = format!("http://{}/metrics", cluster.masters[master].daemon.http);
-    let text = cluster.client.get(&url).await.unwrap().text();
+    let http = cluster.masters[master].daemon.http;
+    let nobody = cluster.client.get(&format!("http://{http}/metrics")).await.unwrap().text();
+    assert!(nobody.contains("uniq_master_pool_") && !nobody.contains(name), "{nobody}");
+    let text = cluster.client.console(http, "/metrics").await.unwrap().text();
     let line = format!("{metric}{{name=\"{name}\"}} ");
     text.lines().find_map(|it| it.strip_prefix(&line)).map(|value| value.parse().unwrap())
 }

@@ -51,6 +51,13 @@ async fn only_who_has_the_secret_writes_and_reads_a_names_texts() {
     daemon.env("UNIQ_SECRETS", &one);
     daemon.start().unwrap();
     cluster.all_ready().await.unwrap();
+    // What has a secret leaves no dump of its memory.
+    for nth in [0, 1, 2, contained] {
+        let pid = cluster.agents[nth].daemon.pid().unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+        assert_eq!(core.split_whitespace().take(2).collect::<Vec<_>>(), ["0", "0"], "agent {nth}");
+    }
 
     // Without a secret there is nothing to register by.
     let refused = put(&cluster, 3, DEFINITION).await;

@@ -113,8 +113,8 @@ pub trait Masters: Send + Sync + 'static {
     /// [`Unavailable`] if this master cannot answer now.
     fn history(&self, token: TokenKey, count: usize) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>>;
 
-    /// All metrics in Prometheus' text format.
-    fn metrics(&self) -> BoxFuture<'_, String>;
+    /// All metrics in Prometheus' text format; those that have the names of generators only if `named`.
+    fn metrics(&self, named: bool) -> BoxFuture<'_, String>;
 
     /// What this master's calendar says; times on the page are shown relative to it.
     fn now(&self) -> WallMs;

@@ -255,6 +255,7 @@ async fn readiness_and_health_are_two_things() {
     assert_eq!(get(&router, "/healthz").await.0, StatusCode::OK);
     let (_, kind, metrics) = get(&router, "/metrics").await;
     assert!(kind.starts_with("text/plain; version=0.0.4") && metrics.contains("uniq_master_up 1"));
+    assert!(metrics.contains("orders"), "{metrics}");
     assert!(get(&router, "/").await.2.contains("<strong>Master 2 is silent</strong>"));
 }
 

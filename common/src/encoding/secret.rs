@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use std::fmt;
 use std::str::FromStr;
+use zeroize::Zeroize as _;
 
 /// Secrets in one file at most: the present one, and those of names that were registered before.
 pub const SECRETS_MAX: usize = 16;
@@ -76,6 +77,12 @@ impl Secret {
     /// The key that `ff1` encrypts with. The same for all names: those that share their numbers never write two of them alike.
     pub fn key(&self) -> Key {
         Key::new(self.derive(b"uniq secret ff1 key 1"))
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

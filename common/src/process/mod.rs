@@ -1,6 +1,7 @@
 //! What both programs have in common as processes: their log, signals, long-lived tasks, and how they end.
 
 pub mod descriptors;
+pub mod dump;
 pub mod end;
 mod limit;
 pub mod log;

@@ -3,7 +3,7 @@
 use super::{ProblemBody, path, query};
 use crate::agents::{AgentRow, SettingsRow};
 use crate::ask;
-use crate::auth::Auth;
+use crate::auth::{Auth, Entry};
 use crate::commands::{AuditCheck, AuditFilter};
 use crate::masters::{AuditRow, LeaseFilter, LeasePage, LeaseRow, MasterRow, Masters, PoolRow};
 use crate::problem::Problem;
@@ -12,7 +12,7 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::kind::explain as take_apart;
 use common::namespace::Namespace;
@@ -202,9 +202,19 @@ fn said_of(pools: &[PoolRow]) -> Result<String, String> {
 }
 
 /// Metrics in Prometheus' text format.
-#[utoipa::path(get, path = "/metrics", tag = "program", responses((status = 200, description = "All metrics", body = String)))]
-pub(crate) async fn metrics(State(masters): State<Arc<dyn Masters>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], masters.metrics().await)
+#[utoipa::path(
+    get, path = "/metrics", tag = "program",
+    responses((status = 200, description = "All metrics; those with names of generators only for whoever has logged in or has a key", body = String)),
+    security((), ("login" = ["viewer"]), ("key" = ["viewer"]))
+)]
+pub(crate) async fn metrics(
+    State(masters): State<Arc<dyn Masters>>,
+    State(auth): State<Arc<Auth>>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Problem> {
+    let named = !matches!(auth.recognise(&headers).await?, Entry::Nobody);
+    let text = masters.metrics(named).await;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }
 
 #[cfg(test)]

@@ -182,8 +182,9 @@ impl Masters for Sample {
         Box::pin(std::future::ready(self.state.lock().unwrap().ready.clone()))
     }
 
-    fn metrics(&self) -> BoxFuture<'_, String> {
-        Box::pin(std::future::ready("# TYPE uniq_master_up gauge\nuniq_master_up 1\n".to_owned()))
+    fn metrics(&self, named: bool) -> BoxFuture<'_, String> {
+        let names = if named { "uniq_master_axis_free{name=\"orders\"} 1\n" } else { "" };
+        Box::pin(std::future::ready(format!("# TYPE uniq_master_up gauge\nuniq_master_up 1\n{names}")))
     }
 
     fn now(&self) -> WallMs {

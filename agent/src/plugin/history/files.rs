@@ -11,8 +11,11 @@
 //! 4. The next file is made, its name made durable, and only then the oldest removed.
 
 use super::HistoryError;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The first line of each file.
@@ -20,6 +23,11 @@ pub(super) const HEADER: &[u8] = b"uniq-history 1\n";
 const LOCK: &str = "history.lock";
 const PREFIX: &str = "history-";
 const SUFFIX: &str = ".log";
+/// Of files, and of the folder if it is made here.
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+/// The bits of a mode that say what a file is.
+const S_IFMT: u32 = 0o170_000;
 /// Digits of a file's number.
 const DIGITS: usize = 10;
 
@@ -43,6 +51,24 @@ pub(super) fn numbers(folder: &Path) -> io::Result<Vec<u64>> {
 /// The path of the file of that number.
 pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{PREFIX}{number:0DIGITS$}{SUFFIX}"))
+}
+
+/// Opens a file of history, made if there is none, for this user alone: callers' addresses stand in it. What is none, such as a link that
+/// somebody laid there to a file of this user, is refused.
+fn ours(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let opened = options.create(true).truncate(false).mode(FILE_MODE).custom_flags(flags).open(path);
+    let named = |why: &str| io::Error::other(format!("{} {why}: move it away", path.display()));
+    let file = opened
+        .map_err(|e| if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) { named("is a link") } else { e })?;
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(named("is not a file"));
+    }
+    if about.permissions().mode() & !S_IFMT != FILE_MODE {
+        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    }
+    Ok(file)
 }
 
 #[derive(Debug)]
@@ -69,13 +95,8 @@ impl Files {
     /// Takes the folder, which is made if there is none, for this program alone.
     pub(super) fn start(folder: &Path, file_len_max: u64, files_max: usize) -> Result<Self, HistoryError> {
         let io = |action: &'static str| move |source| HistoryError::Io { action, folder: folder.to_owned(), source };
-        fs::create_dir_all(folder).map_err(io("make the folder"))?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(folder.join(LOCK))
-            .map_err(io("open the lock"))?;
+        fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(io("make the folder"))?;
+        let lock = ours(OpenOptions::new().write(true), &folder.join(LOCK)).map_err(io("open the lock"))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(HistoryError::InUse(folder.to_owned())),
@@ -142,7 +163,7 @@ impl Files {
 
     fn open_file(&self, number: u64) -> io::Result<Open> {
         let path = path(&self.folder, number);
-        let mut file = OpenOptions::new().create(true).append(true).read(true).open(path)?;
+        let mut file = ours(OpenOptions::new().append(true).read(true), &path)?;
         let mut len = file.metadata()?.len();
         if len < HEADER.len() as u64 {
             // New, or its making was interrupted.

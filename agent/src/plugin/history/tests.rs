@@ -168,9 +168,9 @@ fn two_programs_do_not_write_into_one_folder() {
     assert!(History::start(&under_a_file).unwrap_err().to_string().contains("make the folder"));
 }
 
-/// A disk that is full: `/dev/full` answers every write with ENOSPC.
+/// A file that cannot be written, as on a disk that is full: it is a link.
 #[test]
-fn a_full_disk_refuses_before_ids_are_taken_and_loses_no_line_when_it_has_room_again() {
+fn a_file_that_cannot_be_written_refuses_before_ids_are_taken_and_loses_no_line_when_it_can_be_again() {
     let folder = in_folder();
     let file = files::path(folder.path(), 1);
     symlink("/dev/full", &file).unwrap();
@@ -181,7 +181,7 @@ fn a_full_disk_refuses_before_ids_are_taken_and_loses_no_line_when_it_has_room_a
     wait("the failure", || history.failing().is_some());
     let refusal = numbers(&required, 11, 1).unwrap_err();
     assert_eq!(refusal.code(), MintCode::Overloaded);
-    assert!(refusal.detail().contains("No space left on device") && refusal.retry().is_some(), "{refusal}");
+    assert!(refusal.detail().contains("is a link") && refusal.retry().is_some(), "{refusal}");
     assert!(found(folder.path(), "10").1.unread.len() == 1, "a device is not read");
     numbers(&best, 12, 1).unwrap();
     fs::remove_file(&file).unwrap();
@@ -193,7 +193,7 @@ fn a_full_disk_refuses_before_ids_are_taken_and_loses_no_line_when_it_has_room_a
 }
 
 #[test]
-fn a_disk_that_stays_full_bounds_memory_and_does_not_keep_the_end_waiting() {
+fn a_file_that_stays_so_bounds_memory_and_does_not_keep_the_end_waiting() {
     let folder = in_folder();
     symlink("/dev/full", files::path(folder.path(), 1)).unwrap();
     let history = History::start(&settings(folder.path())).unwrap();
@@ -207,7 +207,7 @@ fn a_disk_that_stays_full_bounds_memory_and_does_not_keep_the_end_waiting() {
     wait("the failure", || history.failing().is_some());
     assert!(history.dropped() > 0);
     let required = chain(&history, Kind::String, "required");
-    assert!(texts(&required, &many).unwrap_err().detail().contains("No space"));
+    assert!(texts(&required, &many).unwrap_err().detail().contains("is a link"));
     let began = Instant::now();
     history.end();
     assert!(began.elapsed() < PATIENCE);
@@ -258,4 +258,40 @@ fn files_that_cannot_be_read_are_named() {
     // The long line, the one that is not text, and the header in the midst.
     assert_eq!(searched.torn, 3);
     assert!(find(&folder.path().join("nowhere"), |_| true, |_| {}).is_err());
+}
+
+#[test]
+fn files_are_for_this_user_alone_and_no_link_is_followed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = in_folder();
+    let folder = dir.path().join("history");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let first = folder.join("history-0000000001.log");
+    let write = || {
+        let history = History::start(&settings(&folder)).unwrap();
+        numbers_of(&history, 7);
+        history.end();
+    };
+    write();
+    let all = [(&folder, 0o700), (&first, 0o600), (&folder.join("history.lock"), 0o600)];
+    assert_eq!(all.map(|(path, _)| mode(path)), all.map(|(_, mode)| mode));
+    // As a former version made it.
+    std::fs::set_permissions(&first, std::fs::Permissions::from_mode(0o644)).unwrap();
+    write();
+    assert_eq!(mode(&first), 0o600);
+    // Somebody lays a link to another file of this user in its place.
+    let precious = dir.path().join("precious");
+    std::fs::write(&precious, "mine\n").unwrap();
+    std::fs::remove_file(&first).unwrap();
+    std::os::unix::fs::symlink(&precious, &first).unwrap();
+    let history = History::start(&settings(&folder)).unwrap();
+    let chain = chain(&history, Kind::Uniq64, "required");
+    let _ = numbers(&chain, 8, 1);
+    wait("the reason", || history.failing().is_some_and(|why| why.contains("is a link")));
+    history.end();
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "mine\n");
+    std::fs::remove_file(folder.join("history.lock")).unwrap();
+    std::os::unix::fs::symlink(&precious, folder.join("history.lock")).unwrap();
+    let refused = History::start(&settings(&folder)).unwrap_err().to_string();
+    assert!(refused.contains("open the lock") && refused.contains("is a link"), "{refused}");
 }
