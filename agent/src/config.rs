@@ -333,7 +333,7 @@ mod tests {
             (&["--masters", "a:1", "--batch-max", "many"], "1 to 1000000"),
             (&["--masters", "a:1", "--batch-max", "0"], "1 to 1000000"),
             (&["--masters", "a:1", "--agent-id", "a b"], "A-Z"),
-            (&["--format", "--num-blocks", "0"], "1 to 10000"),
+            (&["--format", "--num-blocks", "1"], "2 to 20000"),
             (&["--masters", "a:1", "--history-files", "1"], "2 to 100000"),
             (&["--masters", "a:1", "--history-file-len", "5"], "65536 to 1099511627776"),
             (&["--history", "1"], "--history-dir"),

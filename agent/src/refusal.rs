@@ -161,6 +161,16 @@ pub enum Refusal {
     /// The serial file cannot be written.
     #[error("the serial file cannot be written: {0}")]
     SerialFileIo(String),
+    /// The serial file has no block left for a name that has none.
+    #[error(
+        "the serial file has blocks for {blocks} names and all are in use, so this agent serves no name that is new to it: have \
+         others served by another agent, or retire names that are not needed (their blocks return when the hour or day of their \
+         last IDs is over)"
+    )]
+    SerialFileFull {
+        /// How many there are.
+        blocks: usize,
+    },
     /// The token has too many bits for the kind of ID.
     #[error(
         "token {token} does not fit a Uniq64, which holds those up to 4095; \
@@ -267,6 +277,7 @@ impl Refusal {
             Self::ClockBehind { .. } => MintCode::ClockBehind,
             Self::ClockSkew(_) => MintCode::ClockSkew,
             Self::SerialFileIo(_) => MintCode::SerialFileIo,
+            Self::SerialFileFull { .. } => MintCode::SerialFileFull,
             Self::TokenOutOfRange { .. } | Self::TokenTooWide { .. } => MintCode::TokenOutOfRange,
             Self::CannotWrite(InvalidEncoding::Strategy(Unready::Unknown { .. })) => MintCode::StrategyMissing,
             Self::CannotWrite(InvalidEncoding::Strategy(_)) => MintCode::StrategyFailed,

@@ -2,27 +2,41 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::ticks::Axis;
-use super::{Effects, Engine, WRITE_RETRY, broken};
+use super::{Effects, Engine, WRITE_RETRY, broken, series};
 use crate::refusal::Refusal;
 use crate::serial::Marks;
-use crate::serial_file::{Contents, Holdings, WriteError};
+use crate::serial_file::{Block, Contents, Holdings, WriteError};
+use common::namespace::Namespace;
 use common::time::WallMs;
 
 impl Engine {
     /// Makes a series' marks durable.
     pub(super) fn write_marks(&mut self, effects: &mut impl Effects, at: usize, marks: Marks) -> Result<(), Refusal> {
-        let cluster = self.holdings.cluster;
-        let series = self.series.get(at).ok_or_else(broken)?;
-        let contents = series.contents_with(&self.contents, cluster, marks, effects.wall()).ok_or_else(|| {
-            Refusal::SerialFileIo(format!(
-                "its {} blocks are all in use; format one with more (--num-blocks)",
-                self.contents.blocks.len()
-            ))
-        })?;
+        let contents = self.contents_with(effects, at, marks)?;
         self.write_contents(effects, contents)?;
         let now = effects.real_boot();
         self.series.get_mut(at).ok_or_else(broken)?.serial.commit(marks, now);
         Ok(())
+    }
+
+    /// The file's contents with other marks for a series, in its own block, or in one that is free.
+    pub(super) fn contents_with(&self, effects: &impl Effects, at: usize, marks: Marks) -> Result<Contents, Refusal> {
+        let series = self.series.get(at).ok_or_else(broken)?;
+        let (cluster, now) = (self.holdings.cluster, effects.wall());
+        let offset = self.published.membership.parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
+        let gives_way = |block: &Block| {
+            self.retired.contains(&(block.kind, block.name.clone()))
+                && offset.bucket(now, block.kind.spec().unit.span()) > block.bucket
+        };
+        let with = series.contents_with(&self.contents, cluster, marks, now, gives_way);
+        with.ok_or_else(|| Refusal::SerialFileFull { blocks: self.contents.blocks.len() })
+    }
+
+    /// Nothing is minted any more by a name that was retired. Its block is another's once the hour or day of its last IDs is over.
+    pub fn retire(&mut self, namespace: &Namespace) {
+        if series::has_block_of(&self.contents, namespace, self.holdings.cluster) {
+            self.retired.insert((namespace.kind(), namespace.name().clone()));
+        }
     }
 
     /// Makes a later time mark durable; nothing happens if it is not later.

@@ -30,12 +30,14 @@ use crate::serial_file::{Contents, Holdings, WriteError};
 use crate::ticks::{Place, TickWindow, Ticks};
 use crate::window::Window;
 use common::layout::RandomBits;
+use common::kind::Kind;
 use common::lease::Generation;
-use common::namespace::Namespace;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
 use common::time::{BootMs, SpanMs, WallMs};
 use common::token::TokenKey;
 use series::Series;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use ticks::Axis;
@@ -125,6 +127,8 @@ pub struct Engine {
     asks: Vec<(usize, Ask)>,
     /// Segments of a resumed session wait until a master has renewed one of these leases; none: they do not wait.
     unconfirmed: Vec<(TokenKey, Generation)>,
+    /// Names that were retired and have blocks.
+    retired: BTreeSet<(Kind, GeneratorName)>,
     /// Segments that are still durable are given up: no write says them again, and nothing goes on with them.
     segments_given_up: bool,
     /// Whether there is no second segment.
@@ -141,7 +145,7 @@ impl Engine {
         let published = Published::new(&holdings, leases, resumed_until);
         let axes = vec![Axis::new(Ticks::UNIQ96, mark_at_start)];
         let (series, random) = (Vec::new(), Arc::default());
-        let (asks, one_segment, failed, ended) = (Vec::new(), false, None, false);
+        let (asks, retired, one_segment, failed, ended) = (Vec::new(), BTreeSet::new(), false, None, false);
         let kept = holdings.leases.iter().map(|grant| (grant.key, grant.g));
         let has_segments = holdings.segments.values().any(|segments| !segments.record.held.is_empty());
         let unconfirmed: Vec<_> = kept.filter(|_| has_segments).collect();
@@ -158,6 +162,7 @@ impl Engine {
             failed,
             asks,
             unconfirmed,
+            retired,
             segments_given_up,
             one_segment,
             ended,

@@ -109,6 +109,8 @@ impl Engine {
         let (last, layout, token_type) =
             (series.serial.bucket(), series.layout.clone(), series.namespace.token_type().ok_or_else(broken)?);
         let (lease, offset) = self.lease(effects, token_type)?;
+        // A name that gave nothing yet, as far as the file knows, may have had a block that is another's now.
+        let last = if last == 0 { layout.bucket_at(offset, self.contents.header.names_from) } else { last };
         let bucket = layout.gate(offset, &lease, last, effects.wall()).map_err(|e| complete(effects, e))?;
         let prefix = layout.prefix(offset, &lease, &bucket)?;
         let mut missing = n;

@@ -4,7 +4,7 @@
 use crate::gate::Layout;
 use crate::segments::Segments;
 use crate::serial::{Marks, Serial};
-use crate::serial_file::{Block, Contents};
+use crate::serial_file::{Block, Contents, NUM_BLOCKS};
 use common::namespace::Namespace;
 use common::parameters::ClusterId;
 use common::time::WallMs;
@@ -73,20 +73,37 @@ impl Series {
         Some(start)
     }
 
-    /// The file's contents with other marks for this series; `None` if its name is new and no block is free.
+    /// The file's contents with other marks for this series. A name that is new takes a free block, or one of a name that `gives_way`, or
+    /// a further one; `None` if there may be no more.
     pub(super) fn contents_with(
         &self,
         contents: &Contents,
         cluster: Option<ClusterId>,
         marks: Marks,
         now: WallMs,
+        gives_way: impl Fn(&Block) -> bool,
     ) -> Option<Contents> {
         let namespace = &self.namespace;
         let mut contents = contents.clone();
         let known = contents.blocks.iter().position(|block| is_of(block.as_ref(), namespace));
-        let slot = known.or_else(|| contents.blocks.iter().position(Option::is_none))?;
+        let free = || contents.blocks.iter().position(Option::is_none);
+        let slot = match known.or_else(free) {
+            Some(slot) => slot,
+            None => match contents.blocks.iter().position(|block| block.as_ref().is_some_and(&gives_way)) {
+                Some(slot) => {
+                    // Whoever goes on with that name nevertheless begins later than its last IDs.
+                    contents.header.names_from = contents.header.names_from.max(now);
+                    slot
+                }
+                None if contents.blocks.len() < *NUM_BLOCKS.end() as usize => {
+                    contents.blocks.push(None);
+                    contents.blocks.len() - 1
+                }
+                None => return None,
+            },
+        };
         let block = contents.blocks.get_mut(slot)?;
-        let create_time = block.as_ref().map_or(now, |block| block.create_time);
+        let create_time = block.as_ref().filter(|_| known.is_some()).map_or(now, |block| block.create_time);
         *block = Some(Block {
             name: namespace.name().clone(),
             kind: namespace.kind(),
@@ -115,6 +132,12 @@ impl Series {
             block.serial = self.serial.marks_at_rest().mark;
         }
     }
+}
+
+/// Whether the file has a block that was made by this definition.
+pub(super) fn has_block_of(contents: &Contents, namespace: &Namespace, cluster: Option<ClusterId>) -> bool {
+    let mut blocks = contents.blocks.iter().flatten();
+    blocks.any(|block| is_of(Some(block), namespace) && is_by(block, namespace, cluster))
 }
 
 fn is_of(block: Option<&Block>, namespace: &Namespace) -> bool {
@@ -159,10 +182,12 @@ mod tests {
 
     const OURS: Option<ClusterId> = Some(ClusterId(1));
     const THEIRS: Option<ClusterId> = Some(ClusterId(2));
+    /// No block gives way.
+    const NONE: fn(&Block) -> bool = |_| false;
     const MARKS: Marks = Marks { bucket: 5, base: 10, mark: 110, step: 1_000 };
 
     fn empty() -> Contents {
-        let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0 };
+        let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
         Contents { header, blocks: vec![None, None, None] }
     }
 
@@ -200,22 +225,48 @@ mod tests {
         let all = [Namespace::default_of(Kind::Uniq64), Namespace::default_of(Kind::String), orders(1_000)];
         for (place, namespace) in all.iter().enumerate() {
             let marks = Marks { mark: 100 + place as u64, ..MARKS };
-            contents = series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(7)).unwrap();
+            contents = series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(7), NONE).unwrap();
         }
         for (place, namespace) in all.iter().enumerate() {
             let marks = Marks { mark: 100 + place as u64, ..MARKS };
             assert_eq!(series(namespace, &contents, OURS).serial.marks(), marks);
-            let again = series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(8)).unwrap();
+            let again = series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(8), NONE).unwrap();
             let block = again.blocks[place].as_ref().unwrap();
             assert_eq!((block.create_time, block.modification_time), (WallMs(7), WallMs(8)));
         }
-        let other = Namespace::define("more".parse().unwrap(), &Definition::default()).unwrap();
-        assert_eq!(series(&other, &contents, OURS).contents_with(&contents, OURS, MARKS, WallMs(9)), None);
+        assert_eq!(contents.blocks.len(), 3);
+    }
+
+    #[test]
+    fn a_name_without_a_block_takes_a_free_one_or_one_that_gives_way_or_a_further_one_up_to_the_most_there_can_be() {
+        let mut contents = empty();
+        let block = |n: usize| {
+            let own = series(&orders(1_000), &empty(), OURS).contents_with(&empty(), OURS, MARKS, WallMs(7), NONE);
+            let block = own.unwrap().blocks[0].clone().unwrap();
+            Some(Block { name: format!("n{n}").parse().unwrap(), ..block })
+        };
+        contents.blocks = (0..3).map(block).collect();
+        let with = |contents: &Contents, gives_way: fn(&Block) -> bool| {
+            series(&orders(1_000), contents, OURS).contents_with(contents, OURS, MARKS, WallMs(9), gives_way)
+        };
+        let name = |contents: &Contents, at: usize| contents.blocks[at].as_ref().unwrap().name.to_string();
+        let grown = with(&contents, NONE).unwrap();
+        assert_eq!((grown.blocks.len(), name(&grown, 3), grown.header.names_from), (4, "orders".into(), WallMs(0)));
+        let second: fn(&Block) -> bool = |block| block.name.as_str() == "n1";
+        let taken = with(&contents, second).unwrap();
+        assert_eq!((taken.blocks.len(), name(&taken, 1), taken.header.names_from), (3, "orders".into(), WallMs(9)));
+        assert_eq!(taken.blocks[1].as_ref().unwrap().create_time, WallMs(9));
+        contents.blocks[2] = None;
+        let free = with(&contents, second).unwrap();
+        assert_eq!((name(&free, 2), free.header.names_from), ("orders".into(), WallMs(0)), "a free one first");
+        contents.blocks = (0..*NUM_BLOCKS.end() as usize).map(block).collect();
+        assert_eq!(with(&contents, NONE), None);
+        assert_eq!(with(&contents, second).map(|taken| name(&taken, 1)), Some("orders".into()));
     }
 
     #[test]
     fn a_block_counts_for_the_definition_and_the_cluster_that_made_it() {
-        let contents = series(&orders(1_000), &empty(), OURS).contents_with(&empty(), OURS, MARKS, WallMs(7)).unwrap();
+        let contents = series(&orders(1_000), &empty(), OURS).contents_with(&empty(), OURS, MARKS, WallMs(7), NONE).unwrap();
         assert_eq!(series(&orders(1_000), &contents, OURS).serial.marks(), MARKS);
         let elsewhere = series(&orders(2_000), &contents, THEIRS).serial;
         assert_eq!(elsewhere.marks(), Marks { step: 2_000, ..Marks::default() });
@@ -228,7 +279,7 @@ mod tests {
         series(&orders(1_000), &empty(), OURS).rest(&mut stopped, OURS);
         assert_eq!(stopped.blocks[0].as_ref().map(|block| block.serial), Some(0));
         // As before blocks told their cluster.
-        let plain = series(&orders(1_000), &empty(), None).contents_with(&empty(), None, MARKS, WallMs(7)).unwrap();
+        let plain = series(&orders(1_000), &empty(), None).contents_with(&empty(), None, MARKS, WallMs(7), NONE).unwrap();
         assert_eq!(series(&orders(1_000), &plain, OURS).serial.marks(), MARKS);
     }
 }

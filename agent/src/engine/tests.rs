@@ -127,7 +127,7 @@ fn lease() -> Leases {
 
 /// An engine with one series, Uniq64, and a lease.
 fn with_a_lease(fake: &mut Fake) -> Engine {
-    let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0 };
+    let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
     let contents = Contents { header, blocks: vec![None, None] };
     let none = BTreeMap::from([(TokenType::Uint2, LeaseView::Missing)]);
     let mut engine = Engine::new(contents, Holdings::default(), none, None);

@@ -239,7 +239,7 @@ impl Engine {
         let stretch = scaled(effects, MARK_AHEAD);
         let left = self.contents.header.uniq96_mark - last;
         let nameless = series.and_then(|at| self.series.get(at)).filter(|series| !series.has_block(&self.contents));
-        let Some(series) = nameless else {
+        let Some((at, series)) = series.zip(nameless) else {
             if left.0 > stretch.0 / 2 {
                 return Ok(());
             }
@@ -247,12 +247,8 @@ impl Engine {
             // One millisecond more than the one at hand, for one whose serials are used up.
             return if left > SpanMs(1) && !self.ended { Ok(()) } else { moved };
         };
-        let (cluster, blocks) = (self.holdings.cluster, self.contents.blocks.len());
         let marks = Marks { step: series.namespace.step(), ..Marks::default() };
-        let full = || {
-            Refusal::SerialFileIo(format!("its {blocks} blocks are all in use; format one with more (--num-blocks)"))
-        };
-        let mut contents = series.contents_with(&self.contents, cluster, marks, effects.wall()).ok_or_else(full)?;
+        let mut contents = self.contents_with(effects, at, marks)?;
         contents.header.uniq96_mark = contents.header.uniq96_mark.max(last + stretch);
         self.write_contents(effects, contents)
     }

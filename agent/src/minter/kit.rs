@@ -61,7 +61,7 @@ impl Kit {
     pub(crate) fn preset_hour(&self, at: WallMs, base: u64, used: u64) {
         let namespace = Namespace::default_of(Kind::Uniq64);
         self.preset(|contents| {
-            contents.blocks[3] = Some(Block {
+            contents.blocks[0] = Some(Block {
                 name: namespace.name().clone(),
                 kind: namespace.kind(),
                 everyday_reset: namespace.everyday_reset(),

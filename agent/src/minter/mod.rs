@@ -506,6 +506,8 @@ fn slow_disk() -> Refusal {
 }
 
 #[cfg(test)]
+mod blocks_tests;
+#[cfg(test)]
 pub(crate) mod kit;
 #[cfg(test)]
 mod plugged_tests;

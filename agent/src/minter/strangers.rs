@@ -77,6 +77,7 @@ impl Minter {
             Some(known) => self.end_generator(&mut state, known, Ended::Contradicted),
             None => self.generators.end(namespace.name(), Ended::Retired),
         }
+        state.engine.retire(namespace);
         self.plugins().forget(namespace.kind(), namespace.name());
         Ok(())
     }

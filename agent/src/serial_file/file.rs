@@ -129,13 +129,13 @@ impl<F> SerialFile<F> {
     ///
     /// # Errors
     /// [`WriteError::Io`]: the bounds of the last successful write hold; it may be tried again, and the next try uses a
-    /// new file. Also for contents of another session or size, which no file of ours has. [`WriteError::Taken`]: someone
+    /// new file. Also for contents of another session or fewer blocks, which no later file of ours has. [`WriteError::Taken`]: someone
     /// else has the file; the process must stop minting and end. Every later call says so again.
     pub fn write(&mut self, contents: &mut Contents, holdings: &Holdings) -> Result<(), WriteError> {
         self.check_ours()?; // W0
         let known = &self.acked;
-        if contents.header.session != known.header.session || contents.blocks.len() != known.blocks.len() {
-            return Err(refused("contents of another session or size").into());
+        if contents.header.session != known.header.session || contents.blocks.len() < known.blocks.len() {
+            return Err(refused("contents of another session, or of fewer blocks").into());
         }
         self.tries = self.tries.saturating_add(1);
         contents.header.write_counter = self.tries;
@@ -277,14 +277,21 @@ impl<F> SerialFile<F> {
 }
 
 /// Whether something that `then` excludes for ever would be allowed again by `now`: a block gone, a bucket gone back, a
-/// serial lower within its bucket, an earlier time mark.
+/// serial lower within its bucket, an earlier time mark. A block that gave way to another name's is none, if names without a block
+/// begin later for it: its own name gives nothing any more, and if another process goes on with it, nothing of that hour or day.
 fn lowers(then: &Contents, now: &Contents) -> bool {
     let place = |block: &Block| (block.bucket, block.serial);
-    let kept = |then: &Block| {
+    let (floor_then, floor_now) = (then.header.names_from, now.header.names_from);
+    let kept = |(at, then): (usize, &Option<Block>)| {
+        let Some(then) = then else { return true };
         let same = |now: &&Block| (&now.name, now.kind) == (&then.name, then.kind);
-        now.blocks.iter().flatten().find(same).is_some_and(|now| place(now) >= place(then))
+        // Where it was, but for one that gave way: there may be thousands.
+        let there = now.blocks.get(at).and_then(Option::as_ref).filter(same);
+        let found = there.or_else(|| now.blocks.iter().flatten().find(same));
+        found.map_or(floor_now > floor_then, |now| place(now) >= place(then))
     };
-    now.header.uniq96_mark < then.header.uniq96_mark || !then.blocks.iter().flatten().all(kept)
+    let all_kept = then.blocks.iter().enumerate().all(kept);
+    !all_kept || now.header.uniq96_mark < then.header.uniq96_mark || floor_now < floor_then
 }
 
 /// All that it knows; where it is and on which disk is not told apart.

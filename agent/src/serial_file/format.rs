@@ -24,7 +24,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
-/// Makes a serial file with `num_blocks` (1..=10000) unused blocks at `path`. Its Uniq96 time mark is `now`, so that it
+/// Makes a serial file with `num_blocks` (2..=20000) blocks at `path`, of which the names `default` have theirs. Its Uniq96 time mark is `now`, so that it
 /// never allows an instant before its own making; `random_session` (128 fresh random bits) stands in until its first
 /// start draws another.
 ///
@@ -51,8 +51,8 @@ pub fn format_on<F>(
     now: WallMs,
     session: SessionId,
 ) -> Result<(), SerialFileError> {
-    let header = Header { session, uniq96_mark: now.max(WallMs(0)), write_counter: 0 };
-    let contents = Contents::empty(num_blocks, header).map_err(|_| SerialFileError::BlockCount(num_blocks))?;
+    let header = Header { session, uniq96_mark: now.max(WallMs(0)), write_counter: 0, names_from: WallMs(0) };
+    let contents = Contents::new(num_blocks, header, now).map_err(|_| SerialFileError::BlockCount(num_blocks))?;
     let bytes = layout::encode(&contents).map_err(|_| SerialFileError::BlockCount(num_blocks))?;
     local_file_system(disk, place)?;
     if disk.stat_name(&place.file).map_err(failed("look at", place))?.is_some() {

@@ -6,8 +6,9 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use common::kind::Kind;
-use common::namespace::GeneratorName;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::SessionId;
+use common::setting::NAMESPACES_MAX;
 use common::time::WallMs;
 use std::collections::BTreeSet;
 use std::mem::{offset_of, size_of};
@@ -22,15 +23,19 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"UNIQFILE");
 pub const HEADER_LEN: usize = 72;
 /// Bytes of a block.
 pub const BLOCK_LEN: usize = 68;
-/// The fewest and the most blocks of a file: 140 bytes to 680 kB.
-pub const NUM_BLOCKS: std::ops::RangeInclusive<u32> = 1..=10_000;
-/// Blocks when nothing else is said (seed design).
+/// The fewest blocks of a file, those of the names `default`, and the most, for all names that masters keep and as many retired ones
+/// whose hour or day is not over: 208 bytes to 1.36 MB.
+pub const NUM_BLOCKS: std::ops::RangeInclusive<u32> = 2..=20_000;
+/// Blocks of a new file when nothing else is said (seed design).
 pub const NUM_BLOCKS_DEFAULT: u32 = 100;
+const _: () = assert!(Kind::PREDEFINED.len() == *NUM_BLOCKS.start() as usize);
+const _: () = assert!(Kind::PREDEFINED.len() + NAMESPACES_MAX <= *NUM_BLOCKS.end() as usize);
 /// The longest file, in bytes; nothing beyond it is ever read.
 pub const FILE_LEN_MAX: usize = HEADER_LEN + *NUM_BLOCKS.end() as usize * BLOCK_LEN;
 
 const NAME_LEN: usize = 16;
 const CHECKSUM_OFFSET: usize = offset_of!(RawHeader, checksum);
+const NAMES_FROM: &str = "beginning of names without a block";
 /// `flags`, bit 0: the serial restarts at 0 with each new day.
 const FLAG_EVERYDAY_RESET: u32 = 1;
 /// `flags`, bits 8-15: the kind.
@@ -45,7 +50,8 @@ struct RawHeader {
     session: U128,
     uniq96_mark: U64,
     write_counter: U64,
-    reserved: [U64; 2],
+    names_from: U64,
+    reserved: U64,
     checksum: U64,
 }
 
@@ -67,8 +73,8 @@ const _: () = {
     assert!(size_of::<RawHeader>() == HEADER_LEN);
     assert!(offset_of!(RawHeader, num_blocks) == 4 && offset_of!(RawHeader, magic) == 8);
     assert!(offset_of!(RawHeader, session) == 16 && offset_of!(RawHeader, uniq96_mark) == 32);
-    assert!(offset_of!(RawHeader, write_counter) == 40 && offset_of!(RawHeader, reserved) == 48);
-    assert!(offset_of!(RawHeader, checksum) == 64);
+    assert!(offset_of!(RawHeader, write_counter) == 40 && offset_of!(RawHeader, names_from) == 48);
+    assert!(offset_of!(RawHeader, reserved) == 56 && offset_of!(RawHeader, checksum) == 64);
     assert!(size_of::<RawBlock>() == BLOCK_LEN);
     assert!(offset_of!(RawBlock, create_time) == 16 && offset_of!(RawBlock, modification_time) == 24);
     assert!(offset_of!(RawBlock, flags) == 32 && offset_of!(RawBlock, bucket) == 36);
@@ -86,6 +92,9 @@ pub struct Header {
     pub uniq96_mark: WallMs,
     /// How often the file was written, failed attempts included. Kept by [`super::SerialFile`], not by its caller.
     pub write_counter: u64,
+    /// The earliest instant in whose hour or day a name without a block may begin, in milliseconds since 1970; never negative. The hours
+    /// and days of blocks that were given to other names are over by then.
+    pub names_from: WallMs,
 }
 
 /// What the file says about one generator.
@@ -118,7 +127,7 @@ pub struct Block {
 pub struct Contents {
     /// What it says once.
     pub header: Header,
-    /// Its slots, used or not; as many as `--num-blocks` said when it was made, within [`NUM_BLOCKS`].
+    /// Its slots, used or not, within [`NUM_BLOCKS`]: as many as `--num-blocks` said when it was made, and those that names needed since.
     pub blocks: Vec<Option<Block>>,
 }
 
@@ -171,15 +180,36 @@ pub enum LayoutError {
 }
 
 impl Contents {
-    /// A file whose blocks are all unused.
+    /// A file of which only the names `default` have blocks, so that no other name takes them.
     ///
     /// # Errors
     /// [`LayoutError::Blocks`] outside [`NUM_BLOCKS`].
-    pub(super) fn empty(num_blocks: u32, header: Header) -> Result<Self, LayoutError> {
+    pub(super) fn new(num_blocks: u32, header: Header, now: WallMs) -> Result<Self, LayoutError> {
         if !NUM_BLOCKS.contains(&num_blocks) {
             return Err(LayoutError::Blocks { found: num_blocks.into() });
         }
-        Ok(Self { header, blocks: vec![None; num_blocks as usize] })
+        let mut blocks: Vec<_> = Kind::PREDEFINED.map(|kind| Some(Block::default_of(kind, now))).into();
+        blocks.resize(num_blocks as usize, None);
+        Ok(Self { header, blocks })
+    }
+}
+
+impl Block {
+    /// That of a name `default` which gave nothing yet.
+    fn default_of(kind: Kind, now: WallMs) -> Self {
+        let namespace = Namespace::default_of(kind);
+        Self {
+            name: namespace.name().clone(),
+            kind,
+            everyday_reset: namespace.everyday_reset(),
+            create_time: now,
+            modification_time: now,
+            bucket: 0,
+            bucket_base: 0,
+            checksum: namespace.checksum(),
+            serial: 0,
+            step: namespace.step(),
+        }
     }
 }
 
@@ -199,12 +229,13 @@ pub(super) fn stored_checksum(bytes: &[u8]) -> Option<u64> {
 /// The file's bytes.
 ///
 /// # Errors
-/// [`LayoutError`] if the contents fit no file: too many blocks, a negative time mark, two blocks of one generator.
+/// [`LayoutError`] if the contents fit no file: too many blocks, a negative time, two blocks of one generator.
 pub fn encode(contents: &Contents) -> Result<Vec<u8>, LayoutError> {
     let found = contents.blocks.len() as u64;
     let num_blocks =
         u32::try_from(found).ok().filter(|n| NUM_BLOCKS.contains(n)).ok_or(LayoutError::Blocks { found })?;
     let mark = u64::try_from(contents.header.uniq96_mark.0).map_err(|_| LayoutError::Header("Uniq96 time mark"))?;
+    let names_from = u64::try_from(contents.header.names_from.0).map_err(|_| LayoutError::Header(NAMES_FROM))?;
     refuse_twins(&contents.blocks)?;
     let mut header = RawHeader {
         version: VERSION.into(),
@@ -213,7 +244,8 @@ pub fn encode(contents: &Contents) -> Result<Vec<u8>, LayoutError> {
         session: contents.header.session.0.into(),
         uniq96_mark: mark.into(),
         write_counter: contents.header.write_counter.into(),
-        reserved: [U64::ZERO; 2],
+        names_from: names_from.into(),
+        reserved: U64::ZERO,
         checksum: U64::ZERO,
     };
     let mut blocks = Vec::with_capacity(contents.blocks.len() * BLOCK_LEN);
@@ -250,16 +282,18 @@ pub fn decode(bytes: &[u8]) -> Result<Contents, LayoutError> {
     if header.checksum.get() != checksum(bytes) {
         return Err(LayoutError::Checksum);
     }
-    if header.reserved.iter().any(|word| word.get() != 0) {
+    if header.reserved.get() != 0 {
         return Err(LayoutError::Header("reserved field"));
     }
     let mark = i64::try_from(header.uniq96_mark.get()).map_err(|_| LayoutError::Header("Uniq96 time mark"))?;
+    let names_from = i64::try_from(header.names_from.get()).map_err(|_| LayoutError::Header(NAMES_FROM))?;
     let blocks = raw.iter().enumerate().map(|(index, raw)| block(index, raw)).collect::<Result<Vec<_>, _>>()?;
     refuse_twins(&blocks)?;
     let header = Header {
         session: SessionId(header.session.get()),
         uniq96_mark: WallMs(mark),
         write_counter: header.write_counter.get(),
+        names_from: WallMs(names_from),
     };
     Ok(Contents { header, blocks })
 }

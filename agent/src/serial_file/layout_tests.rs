@@ -29,14 +29,16 @@ prop_compose! {
         session in any::<u128>(),
         mark in 0..=i64::MAX,
         write_counter in any::<u64>(),
-        blocks in proptest::collection::vec(proptest::option::of(any_block()), 1..20),
+        names_from in 0..=i64::MAX,
+        blocks in proptest::collection::vec(proptest::option::of(any_block()), 2..20),
     ) -> Contents {
         let mut seen = BTreeSet::new();
         let blocks = blocks
             .into_iter()
             .map(|block| block.filter(|block| seen.insert((block.kind, block.name.clone()))))
             .collect();
-        Contents { header: Header { session: SessionId(session), uniq96_mark: WallMs(mark), write_counter }, blocks }
+        let (session, uniq96_mark, names_from) = (SessionId(session), WallMs(mark), WallMs(names_from));
+        Contents { header: Header { session, uniq96_mark, write_counter, names_from }, blocks }
     }
 }
 
@@ -58,6 +60,7 @@ fn sample() -> Contents {
             session: SessionId(0x000102030405060708090a0b0c0d0e0f),
             uniq96_mark: WallMs(0x1112),
             write_counter: 7,
+            names_from: WallMs(0x2122),
         },
         blocks: vec![
             Some(block("default", Kind::Uniq64, 0x31)),
@@ -83,7 +86,8 @@ fn the_bytes_are_the_seeds() {
     assert_eq!(bytes[16..32], [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
     assert_eq!(bytes[32..40], [0x12, 0x11, 0, 0, 0, 0, 0, 0]);
     assert_eq!(bytes[40..48], [7, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(bytes[48..64], [0; 16]);
+    assert_eq!(bytes[48..56], [0x22, 0x21, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bytes[56..64], [0; 8]);
     let mut zeroed = bytes.clone();
     zeroed[64..72].fill(0);
     assert_eq!(bytes[64..72], u64::from(crc32c::crc32c(&zeroed)).to_le_bytes());
@@ -126,14 +130,15 @@ fn what_no_program_of_ours_writes_is_refused_even_with_a_fitting_checksum() {
     let bytes = encode(&sample()).unwrap();
     let (b0, b1, b2) = (HEADER_LEN, HEADER_LEN + BLOCK_LEN, HEADER_LEN + 2 * BLOCK_LEN);
     let wrong = |index, field| LayoutError::Block { index, field };
-    let cases: [(usize, &[u8], LayoutError); 14] = [
+    let cases: [(usize, &[u8], LayoutError); 15] = [
         (0, &[2], LayoutError::Version { found: 2 }),
         (4, &[0], LayoutError::Blocks { found: 0 }),
-        (4, &10_001u32.to_le_bytes(), LayoutError::Blocks { found: 10_001 }),
+        (4, &20_001u32.to_le_bytes(), LayoutError::Blocks { found: 20_001 }),
         (4, &[4], LayoutError::Length { found: 276, expected: 344 }),
         (8, b"u", LayoutError::Foreign),
         (39, &[0x80], LayoutError::Header("Uniq96 time mark")),
-        (48, &[1], LayoutError::Header("reserved field")),
+        (55, &[0x80], LayoutError::Header("beginning of names without a block")),
+        (56, &[1], LayoutError::Header("reserved field")),
         (63, &[1], LayoutError::Header("reserved field")),
         (b0, b"D", wrong(0, "name")),
         (b0 + 7, b"\0x", wrong(0, "name")),
@@ -172,18 +177,21 @@ fn one_generator_has_one_block() {
 #[test]
 fn contents_that_fit_no_file_are_refused() {
     let header = sample().header;
-    for found in [0, 10_001, u32::MAX] {
-        assert_eq!(Contents::empty(found, header.clone()), Err(LayoutError::Blocks { found: found.into() }));
+    for found in [0, 1, 20_001, u32::MAX] {
+        assert_eq!(Contents::new(found, header.clone(), WallMs(7)), Err(LayoutError::Blocks { found: found.into() }));
     }
-    let mut contents = Contents::empty(10_000, header).unwrap();
+    let mut contents = Contents::new(20_000, header, WallMs(7)).unwrap();
     assert_eq!(encode(&contents).unwrap().len(), FILE_LEN_MAX);
     contents.blocks.push(None);
-    assert_eq!(encode(&contents), Err(LayoutError::Blocks { found: 10_001 }));
+    assert_eq!(encode(&contents), Err(LayoutError::Blocks { found: 20_001 }));
     contents.blocks.clear();
     assert_eq!(encode(&contents), Err(LayoutError::Blocks { found: 0 }));
     let mut contents = sample();
     contents.header.uniq96_mark = WallMs(-1);
     assert_eq!(encode(&contents), Err(LayoutError::Header("Uniq96 time mark")));
+    let mut contents = sample();
+    contents.header.names_from = WallMs(-1);
+    assert_eq!(encode(&contents), Err(LayoutError::Header("beginning of names without a block")));
 }
 
 proptest! {
@@ -198,7 +206,7 @@ proptest! {
     /// One encoding per contents: whatever is accepted is, byte for byte, what would have been written.
     #[test]
     fn foreign_bytes_never_panic_and_are_only_accepted_as_our_own(
-        blocks in proptest::collection::vec(proptest::option::of(any_block()), 1..4),
+        blocks in proptest::collection::vec(proptest::option::of(any_block()), 2..4),
         noise in proptest::collection::vec((0usize..300, any::<u8>()), 0..6),
         seal in any::<bool>(),
     ) {

@@ -197,6 +197,8 @@ codes! {
     SegmentPending = "segment_pending", 503;
     /// Another agent serves this key, and the caller did not want the call to be passed on.
     Misdirected = "misdirected", 421;
+    /// The serial file has as many names as it can have, and this one is not among them.
+    SerialFileFull = "serial_file_full", 503;
 }
 
 impl fmt::Display for MintCode {

@@ -9,7 +9,7 @@ use super::world::{Call, Caller, Event, Task, World};
 use super::written::Written;
 use agent::holder::{Command, Event as HolderEvent, Holder, LeaseView, Next};
 use agent::refusal::Refusal;
-use agent::serial_file::{AfterReboot, Contents, Header, SerialFileError, encode};
+use agent::serial_file::{AfterReboot, Contents, Header, NUM_BLOCKS, SerialFileError, encode};
 use common::lease::Generation;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::TerminateRequest;
@@ -240,7 +240,7 @@ impl World {
     pub fn format(&mut self, h: usize) {
         let session = SessionId(self.rng.wide());
         let mark = self.hosts[h].os(self.t).wall.max(WallMs(0));
-        let header = Header { session, uniq96_mark: mark, write_counter: 0 };
+        let header = Header { session, uniq96_mark: mark, write_counter: 0, names_from: WallMs(0) };
         // Some agents have come far: their serials are about to begin anew.
         let mut blocks = Vec::new();
         for kind in &self.swarm.kinds {
@@ -249,6 +249,7 @@ impl World {
             let laps = self.rng.range(1, 3) as u64;
             blocks.push(before.map(|left| kind.used((laps * kind.rules.capacity).saturating_sub(left), mark)));
         }
+        blocks.resize(blocks.len().max(*NUM_BLOCKS.start() as usize), None);
         let bytes = encode(&Contents { header, blocks }).expect("a file of ours");
         self.hosts[h].folder.put(bytes);
     }

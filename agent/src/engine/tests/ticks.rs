@@ -1,6 +1,7 @@
 //! IDs of a tick by definition: what is durable first, who shares an axis, and what is refused.
 
 use super::*;
+use crate::serial_file::{Block, NUM_BLOCKS};
 use common::namespace::Definition;
 
 pub(super) fn layout(name: &str, json: &str) -> Namespace {
@@ -79,9 +80,21 @@ fn the_first_id_of_a_name_needs_its_block_and_the_mark_in_one_write() {
     assert_eq!((one.kind, one.serial, one.checksum), (Kind::Layout, 0, snowflake("one").checksum_in(ClusterId(1))));
     assert_ne!(one.checksum, two.checksum);
     engine.contents.blocks.retain(Option::is_some);
+    let used = engine.contents.blocks.len();
     let third = engine.add(&snowflake("three")).unwrap();
-    let refused = engine.refill_layout(fake, third, 1).unwrap_err().to_string();
-    assert!(refused.contains("blocks are all in use"), "{refused}");
+    numbers(&mut engine, fake, third, 1);
+    assert_eq!(engine.contents.blocks.len(), used + 1, "the file grows");
+    let others = (used..*NUM_BLOCKS.end() as usize - 1).map(|n| {
+        Some(Block { name: format!("n{n}").parse().unwrap(), ..one.clone() })
+    });
+    engine.contents.blocks.extend(others);
+    let fourth = engine.add(&snowflake("four")).unwrap();
+    let refused = engine.refill_layout(fake, fourth, 1).unwrap_err();
+    assert_eq!(refused, Refusal::SerialFileFull { blocks: 20_000 });
+    engine.retire(&snowflake("two"));
+    numbers(&mut engine, fake, fourth, 1);
+    assert!(engine.contents.header.names_from >= NOON, "whoever goes on with the other begins later");
+    numbers(&mut engine, fake, 1, 1);
     let other = layout("one", r#"{"kind":"layout","layout":"discord"}"#);
     assert!(engine.add(&other).unwrap_err().contains("another definition"));
 }

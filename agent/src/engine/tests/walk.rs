@@ -72,7 +72,7 @@ struct Machine {
 
 impl Machine {
     fn new(twin: Twin) -> Self {
-        let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0 };
+        let header = Header { session: SessionId(1), uniq96_mark: WallMs(0), write_counter: 0, names_from: WallMs(0) };
         let durable = (Contents { header, blocks: vec![None; 4] }, Holdings::default());
         let windows = [(); 4].map(|()| TickWindow::closed());
         Self { twin, wall: NOON, boot: BootMs(10_000), durable, fails: None, windows }

@@ -14,7 +14,7 @@ fn refused(path: &Path) -> String {
 
 #[test]
 fn a_formatted_file_has_the_seeds_length_and_only_its_owner_may_read_it() {
-    for num_blocks in [1, 100, 10_000] {
+    for num_blocks in [2, 100, 20_000] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("uniq_generator.serial");
         format(&path, num_blocks, NOW, FIRST).unwrap();
@@ -22,14 +22,16 @@ fn a_formatted_file_has_the_seeds_length_and_only_its_owner_may_read_it() {
         assert_eq!(meta.len(), 72 + u64::from(num_blocks) * 68);
         assert_eq!(meta.permissions().mode() & 0o7777, 0o600);
         let contents = decode(&fs::read(&path).unwrap()).unwrap();
-        assert_eq!(contents.header, Header { session: FIRST, uniq96_mark: NOW, write_counter: 0 });
-        assert!(contents.blocks.iter().all(Option::is_none));
+        assert_eq!(contents.header, Header { session: FIRST, uniq96_mark: NOW, write_counter: 0, names_from: WallMs(0) });
+        let used: Vec<_> = contents.blocks.iter().flatten().map(|block| (block.name.as_str(), block.kind)).collect();
+        assert_eq!(used, [("default", Kind::Uniq64), ("default", Kind::String)], "no other name takes theirs");
+        assert!(contents.blocks.iter().flatten().all(|block| (block.bucket, block.serial) == (0, 0)));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
     }
-    for num_blocks in [0, 10_001] {
+    for num_blocks in [0, 1, 20_001] {
         let folder = tempfile::tempdir().unwrap();
         let error = format(&folder.path().join("F"), num_blocks, NOW, FIRST).unwrap_err().to_string();
-        assert!(error.contains("1 to 10000") && error.contains("--num-blocks"), "{error}");
+        assert!(error.contains("2 to 20000") && error.contains("--num-blocks"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
@@ -65,7 +67,7 @@ fn a_path_that_can_hold_no_file_is_refused_with_the_remedy() {
     let error = refused(&home.folder.path().join(format!("{longest}x")));
     assert!(error.contains("too long") && error.contains("243 bytes"), "{error}");
     let path = home.folder.path().join(longest);
-    format(&path, 1, NOW, FIRST).unwrap();
+    format(&path, 2, NOW, FIRST).unwrap();
     assert_eq!(open(&path, AfterReboot::Fresh, SECOND).unwrap().start, StartKind::Fresh(FreshReason::NoLineage));
 }
 

@@ -62,6 +62,75 @@ fn a_process_that_dies_while_it_lowers_a_mark_goes_on_as_before_or_with_a_new_se
     assert_eq!(starts, expected.map(|(start, mark)| (start.to_owned(), mark)));
 }
 
+/// A name that is new: the file grows by its block.
+fn grows(contents: &mut Contents) {
+    contents.blocks.push(Some(Block { name: "more".parse().unwrap(), ..block(7) }));
+}
+
+/// The same in the place of a name that gives nothing any more.
+fn gives_way(contents: &mut Contents) {
+    contents.blocks[1] = Some(Block { name: "more".parse().unwrap(), ..block(7) });
+    contents.header.names_from = NOW;
+}
+
+#[test]
+fn a_process_that_dies_at_any_step_while_a_name_gets_its_block_resumes_with_all_blocks() {
+    for change in [grows, gives_way] {
+        let mut died = 0;
+        for at in 1.. {
+            let home = Home::new();
+            drop(home.started());
+            let disk = home.disk();
+            let mut opened = home.open_on(&disk, THIRD).unwrap();
+            let before = opened.contents.clone();
+            disk.arm(at, Fault::Dies);
+            change(&mut opened.contents);
+            if opened.file.write(&mut opened.contents, &holdings(2)).is_ok() {
+                break;
+            }
+            died += 1;
+            let after = opened.contents.clone();
+            drop(opened);
+            let steps = disk.trace();
+            let opened = home.open(THIRD);
+            assert_eq!(opened.start, StartKind::Resumed, "{steps:?}");
+            let placed = steps[..steps.len() - 1].iter().filter(|step| **step == "rename").count() > 1;
+            let found = if placed { &after } else { &before };
+            assert_eq!(opened.contents, *found, "{steps:?}");
+            goes_on(&home, opened);
+        }
+        assert_eq!(died, WRITE_STEPS);
+    }
+}
+
+#[test]
+fn a_fault_at_any_step_while_a_name_gets_its_block_leaves_the_others_and_the_next_write_gives_it() {
+    for (change, fault) in [grows, gives_way].into_iter().flat_map(|c| [Fault::Fails, Fault::DoneButFails].map(|f| (c, f))) {
+        for at in 1..=WRITE_STEPS {
+            let home = Home::new();
+            drop(home.started());
+            let disk = home.disk();
+            let mut opened = home.open_on(&disk, THIRD).unwrap();
+            let Opened { file, contents, .. } = &mut opened;
+            let before = contents.clone();
+            disk.arm(at, fault);
+            change(contents);
+            assert!(matches!(file.write(contents, &holdings(2)), Err(WriteError::Io(_))), "{:?}", disk.trace());
+            // What was there before is still durable, whichever file is in place; others go on with it.
+            *contents = before;
+            contents.blocks[0] = Some(block(3000));
+            file.write(contents, &holdings(3)).unwrap();
+            change(contents);
+            file.write(contents, &holdings(4)).unwrap();
+            let written = contents.clone();
+            assert_eq!(home.names(), ["F", "F.lineage"]);
+            drop(opened);
+            let opened = home.open(THIRD);
+            assert_eq!((opened.start, opened.contents, opened.holdings), (StartKind::Resumed, written, holdings(4)));
+        }
+    }
+}
+
 /// A backup taken in the midst of a write has a lineage that names a file to come. Put back in place, onto a later file
 /// that even got the same inode, it is another file: it was not born then.
 #[test]

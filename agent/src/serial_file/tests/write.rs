@@ -184,13 +184,13 @@ fn left_overs_and_traps_at_the_temporary_names_do_no_harm() {
 }
 
 #[test]
-fn contents_of_another_session_or_size_are_not_written() {
+fn contents_of_another_session_or_of_fewer_blocks_are_not_written() {
     let home = Home::new();
     let mut opened = home.started();
     let before = fs::read(home.path()).unwrap();
     let changes: [fn(&mut Contents); 4] = [
         |contents| contents.header.session = FIRST,
-        |contents| contents.blocks.push(None),
+        |contents| drop(contents.blocks.pop()),
         |contents| contents.header.uniq96_mark = WallMs(-1),
         |contents| contents.blocks[1] = contents.blocks[0].clone(),
     ];
