@@ -4,7 +4,7 @@ use crate::heartbeat::{MASTERS_MAX, RENEW_INTERVALS};
 use crate::http::BATCH_MAX_DEFAULT;
 use crate::plugin::history::{self, HistorySettings};
 use crate::sequences;
-use crate::serial_file::{AfterReboot, NUM_BLOCKS, NUM_BLOCKS_DEFAULT};
+use crate::serial_file::{AfterReboot, NUM_BLOCKS};
 use crate::workers::THREADS_MAX;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -36,7 +36,7 @@ const SEQUENCE_MEMORY: RangeInclusive<u64> = sequences::MEMORY_MIN..=1 << 40;
 ///
 /// Make the serial file once with --format, then start with --masters. Every flag may also be set in a TOML file
 /// (--config, same name with _) and in the environment (UNIQ_ and upper case); a flag beats the environment, the
-/// environment the file, the file the default. What acts once (--format, --inspect, --explain, --history) is a flag only.
+/// environment the file, the file the default. What acts once (--format, --inspect, --forget-clock, --explain, --history) is a flag only.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "uniq_generator", version, max_term_width = 120)]
 pub struct Args {
@@ -48,13 +48,18 @@ pub struct Args {
     #[arg(long, conflicts_with = "explain")]
     pub inspect: bool,
 
+    /// Let the serial file forget times ahead of this machine's clock, and end: for an agent that minted while the clock was wrong, and
+    /// has to wait for it now. Its next start has a new session and new tokens. Stop the agent first; no ID can repeat by it
+    #[arg(long, conflicts_with_all = ["format", "inspect", "explain"])]
+    pub forget_clock: bool,
+
     /// Take an ID apart and end; needs neither file nor masters. With the names that the agent of --serial-file has learned, if
     /// it is there, and with the secrets of --secret-file
     #[arg(long, value_name = "ID")]
     pub explain: Option<String>,
 
     /// Print who got an ID, by the history in --history-dir, and end; also while an agent writes it
-    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "inspect", "explain"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "inspect", "explain", "forget_clock"])]
     pub history: Option<String>,
 
     /// With --inspect, --explain or --history: print JSON
@@ -65,10 +70,10 @@ pub struct Args {
     #[arg(long, env = "UNIQ_SERIAL_FILE", default_value = "uniq_generator.serial", value_name = "FILE")]
     pub serial_file: PathBuf,
 
-    /// With --format: how many generators the file has room for
-    #[arg(long, env = "UNIQ_NUM_BLOCKS", default_value_t = NUM_BLOCKS_DEFAULT, value_name = "N",
-          value_parser = settings::number(NUM_BLOCKS))]
-    pub num_blocks: u32,
+    /// With --format: for how many names the file has room at first, 2 to 20000; it grows by itself when more are minted by
+    #[arg(long, env = "UNIQ_NUM_BLOCKS", value_name = "N", value_parser = settings::number(NUM_BLOCKS),
+          help = "With --format: for how many names the file has room at first, 2 to 20000; it grows by itself when more are minted by [default: 100]")]
+    pub num_blocks: Option<u32>,
 
     /// The masters' --agent-listen addresses, comma-separated; needed to start
     #[arg(long, env = "UNIQ_MASTERS", value_delimiter = ',', value_parser = common::settings::host_port, value_name = "HOST:PORT")]
@@ -208,6 +213,8 @@ pub enum Mode {
     Format,
     /// `--inspect`.
     Inspect,
+    /// `--forget-clock`.
+    ForgetClock,
     /// `--explain`.
     Explain(String),
     /// `--history`.
@@ -233,6 +240,9 @@ impl Args {
     pub fn mode(&self) -> Mode {
         if let Some(id) = &self.history {
             return Mode::History(id.clone());
+        }
+        if self.forget_clock {
+            return Mode::ForgetClock;
         }
         match (&self.explain, self.format, self.inspect) {
             (Some(id), ..) => Mode::Explain(id.clone()),
@@ -262,6 +272,11 @@ impl Args {
         }
         if self.mode() != Mode::Serve {
             return Ok(());
+        }
+        if self.num_blocks.is_some() {
+            let why = "--num-blocks (UNIQ_NUM_BLOCKS, num_blocks) is for --format alone: leave it out at a start, the serial file grows \
+                       by itself";
+            return Err((ErrorKind::ArgumentConflict, why.to_owned()));
         }
         if self.masters.is_empty() {
             let why = "--masters HOST:PORT,HOST:PORT is missing: name the --agent-listen addresses of both masters";
@@ -321,6 +336,7 @@ mod tests {
             (&["--masters", "a:1;b:1"], "HOST:PORT"),
             (&["--masters", "a:1 b:1"], "HOST:PORT"),
             (&["--masters", "a:1", "--host-names", "a.example:80"], "without scheme and port"),
+            (&["--masters", "a:1", "--num-blocks", "200"], "--format alone"),
             (&["--masters", "a:0"], "1 to 65535"),
             (&["--masters", "a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1"], "at most 8"),
             (&["--masters", "a:1", "--http-listen", "0.0.0.0:6200"], "--insecure"),

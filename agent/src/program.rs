@@ -18,7 +18,7 @@ use crate::minter::Minter;
 use crate::plugin::history::{self, History, Line};
 use crate::rpc::{self, Server};
 use crate::sequences::{SequenceSettings, Sequences};
-use crate::serial_file::{self, Opened, SectionFile, SectionsStart};
+use crate::serial_file::{self, Forgotten, NUM_BLOCKS_DEFAULT, Opened, SectionFile, SectionsStart};
 use crate::{secret_file, workers};
 use anyhow::Context as _;
 use common::clock::Clock;
@@ -74,6 +74,7 @@ pub fn main(extensions: Extensions) -> ExitCode {
     let done = match args.mode() {
         Mode::Format => format(&args),
         Mode::Inspect => inspect(&args),
+        Mode::ForgetClock => forget_clock(&args),
         Mode::Explain(id) => explain(&id, &args, &extensions),
         Mode::History(id) => find(&id, &args),
         Mode::Serve => {
@@ -94,8 +95,17 @@ pub fn main(extensions: Extensions) -> ExitCode {
 
 fn format(args: &Args) -> anyhow::Result<()> {
     let now = Clock::new(args.test_clock).wall();
-    serial_file::format(&args.serial_file, args.num_blocks, now, SessionId(rand::random()))?;
-    end::say(&format!("made the serial file {} with {} blocks", args.serial_file.display(), args.num_blocks));
+    let num_blocks = args.num_blocks.unwrap_or(NUM_BLOCKS_DEFAULT);
+    serial_file::format(&args.serial_file, num_blocks, now, SessionId(rand::random()))?;
+    end::say(&format!("made the serial file {} with {num_blocks} blocks", args.serial_file.display()));
+    Ok(())
+}
+
+fn forget_clock(args: &Args) -> anyhow::Result<()> {
+    let now = Clock::new(args.test_clock).wall();
+    let Forgotten { mark } = serial_file::forget_clock(&args.serial_file, now, SessionId(rand::random()))?;
+    let file = args.serial_file.display();
+    end::say(&format!("{file} begins a new session; IDs were minted up to {mark}, and the next ones follow the clock, at {now}"));
     Ok(())
 }
 

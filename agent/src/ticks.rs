@@ -360,6 +360,12 @@ impl TickWindow {
         self.counter.load(Ordering::Relaxed) == CLOSED
     }
 
+    /// The place that it has come to; `None` if it was closed.
+    pub fn reached(&self) -> Option<Place> {
+        let counter = self.counter.load(Ordering::Relaxed);
+        (counter != CLOSED).then(|| self.place(counter))
+    }
+
     /// Ends it and gives back the place that it had come to; `None` if it was closed before.
     pub fn close(&self) -> Option<Place> {
         let counter = self.counter.swap(CLOSED, Ordering::AcqRel);

@@ -83,7 +83,10 @@ fn a_new_file_is_72_and_100_times_68_bytes_and_inspect_agrees() {
     assert_eq!(agent(dir.path(), &["--format"]).status, Some(0));
     let bytes = std::fs::read(dir.path().join(FILE)).unwrap();
     agrees_with_the_bytes(&bytes, dir.path());
-    assert!(bytes[HEADER..].iter().all(|byte| *byte == 0), "a new file has no used block");
+    for (at, kind) in [(HEADER, 1), (HEADER + BLOCK, 2)] {
+        assert_eq!((&bytes[at..at + 16], bytes[at + 33]), (&b"default\0\0\0\0\0\0\0\0\0"[..], kind), "no other name takes its block");
+    }
+    assert!(bytes[HEADER + 2 * BLOCK..].iter().all(|byte| *byte == 0), "a new file has no other used block");
 
     assert_eq!(agent(dir.path(), &["--format", "--serial-file", "small", "--num-blocks", "3"]).status, Some(0));
     assert_eq!(std::fs::read(dir.path().join("small")).unwrap().len(), HEADER + 3 * BLOCK);

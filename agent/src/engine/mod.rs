@@ -20,7 +20,7 @@ mod ticks;
 pub use published::{Membership, Published};
 pub use segments::Answer;
 pub use serials::{Part, Taken, take};
-pub use ticks::{Refilled, TakenTicks, UNIQ96_AXIS, take_ticks};
+pub use ticks::{Refilled, TICK_WAIT_MAX, TakenTicks, UNIQ96_AXIS, take_ticks};
 
 use crate::gate::Prefix;
 use crate::holder::Leases;

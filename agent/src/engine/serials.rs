@@ -91,6 +91,11 @@ impl Engine {
         })
     }
 
+    /// The hour or day of a series' last IDs; 0 if it has given none.
+    pub fn bucket_of(&self, at: usize) -> u32 {
+        self.series.get(at).map_or(0, |series| series.serial.bucket())
+    }
+
     /// Gives `n` IDs, at least 1, of which `part` were taken before, and opens a window with what is there beyond them.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use common::token::TokenType;
 use std::sync::Arc;
 
 /// How long a request for numbers of a layout waits, in real time, for the clock to come near enough to the next tick.
-const TICK_WAIT_MAX: SpanMs = SpanMs::seconds(2);
+pub const TICK_WAIT_MAX: SpanMs = SpanMs::seconds(2);
 
 /// The axis of Uniq96.
 pub const UNIQ96_AXIS: usize = 0;

@@ -19,7 +19,7 @@ const PATIENCE_MS: SpanMs = SpanMs::seconds(PATIENCE.as_secs() as i64);
 
 impl Minter {
     /// The lease to mint under, and the offset in which its cluster counts.
-    fn lease(&self, token_type: TokenType) -> Result<(Grant, UtcOffset), Refusal> {
+    pub(super) fn lease(&self, token_type: TokenType) -> Result<(Grant, UtcOffset), Refusal> {
         self.published.load().lease(token_type, self.real_boot(), || self.why())
     }
 
@@ -71,39 +71,6 @@ impl Minter {
         self.time().skew().is_some()
     }
 
-    /// Whether IDs of every wanted type can be minted now, as far as can be told without minting. Types that only a name has
-    /// asked for do not count: where the masters have no such token left, the other names go on.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn ready(&self) -> Result<(), Refusal> {
-        if let Some(why) = self.gone_why.get() {
-            return Err(Refusal::SerialFileIo(why.clone()));
-        }
-        if !self.file_works.load(Ordering::Relaxed) {
-            return Err(Refusal::SerialFileIo("its last write failed; the log says why".to_owned()));
-        }
-        if let Some(wrong) = self.wrong_cluster() {
-            return Err(wrong);
-        }
-        if let Some(name) = self.generators.contradicted() {
-            return Err(Refusal::GeneratorConflict { name });
-        }
-        let wall = self.wall();
-        let demanded = self.demanded();
-        for token_type in self.published.load().leases.keys().filter(|kind| !demanded.contains(kind)) {
-            let (grant, _) = self.lease(*token_type)?;
-            if wall >= grant.until {
-                return Err(Refusal::LeaseExpired { token_type: *token_type, until: grant.until, why: self.why() });
-            }
-            if wall < grant.from {
-                let behind = grant.from - wall;
-                return Err(Refusal::ClockBehind { behind, retry: behind });
-            }
-        }
-        Ok(())
-    }
-
     /// The leases as minting sees them.
     pub fn leases(&self) -> Leases {
         self.published.load().leases.clone()
@@ -139,7 +106,9 @@ impl Minter {
         self.decide(|engine, hands| {
             let jumped = self.jumps() != jumps;
             engine.set_leases(hands, leases, jumped)
-        })
+        })?;
+        self.tell_if_ahead();
+        Ok(())
     }
 
     /// How often the clock has jumped since the start.
@@ -183,7 +152,9 @@ impl Minter {
             let skew = self.time().skew();
             engine.regate(hands, skew);
             Ok(())
-        })
+        })?;
+        self.tell_if_ahead();
+        Ok(())
     }
 
     /// How far our time is from the operating system's, in milliseconds.

@@ -376,7 +376,16 @@ impl Minter {
                 self.want(engine.take_asks());
                 refilled
             }
-            Source::Serials(generator) => engine.refill(hands, generator.id, part, n).map(Refilled::Runs),
+            Source::Serials(generator) => {
+                let refilled = engine.refill(hands, generator.id, part, n).map(Refilled::Runs);
+                if let Err(Refusal::SerialExhausted { retry, .. }) = &refilled {
+                    let left = engine.serial_view(generator.id, self.wall(), generator.window.load().left());
+                    if left.is_ok_and(|view| view.capacity_left == 0) {
+                        generator.exhausted_until.store((self.wall() + *retry).0, Ordering::Relaxed);
+                    }
+                }
+                refilled
+            }
             Source::Ticks(generator) => engine.refill_layout(hands, generator.id, n),
             Source::Uniq96 => engine.refill_uniq96(hands, n),
             Source::Plugged(_) => Err(not_so()),

@@ -13,6 +13,7 @@ mod keyed;
 mod leases;
 mod mint;
 mod plugged;
+mod ready;
 mod registry;
 mod segments;
 mod state;
@@ -75,6 +76,10 @@ pub struct Generator {
     window: ArcSwap<Window<Prefix>>,
     /// Counted before a window is closed for good, so that blocks cut from it end with it.
     windows_ended: AtomicU64,
+    /// The hour or day of its last IDs before this process; its windows know later ones.
+    bucket_before: u32,
+    /// The end of the hour or day of which it has nothing left, in milliseconds since 1970.
+    exhausted_until: AtomicI64,
     /// If its IDs are of a tick: the axis, whose window names with the same layout share.
     axis: Option<Axis>,
     encoding: Option<Written>,
@@ -169,6 +174,8 @@ pub struct Minter {
     /// What makes the texts of names whose encoding is a strategy.
     strategies: OnceLock<Strategies>,
     file_works: AtomicBool,
+    /// Whether what was minted before lies ahead of the clock, as the operator was told.
+    ahead: AtomicBool,
     counters: Counters,
     session: SessionId,
     start: StartKind,
@@ -198,7 +205,7 @@ impl Minter {
         let resumed_until = (!renew_first).then(|| clock.link_now().boot + RESUME_WAIT);
         let engine = Engine::new(contents, holdings, leases, resumed_until);
         let mut engine = engine.with_random_bits(RandomBits::new(rand::random()));
-        let (generators, axes) = (Registry::new(), Axes::new());
+        let (generators, axes) = (Registry::new(), Axes::new(engine.contents().header.uniq96_mark));
         for namespace in namespaces {
             if !namespace.plugins().is_empty() || plugged::texts_of(&namespace).is_some() {
                 return Err(format!(
@@ -207,7 +214,7 @@ impl Minter {
                 ));
             }
             let id = engine.add(&namespace)?;
-            let generator = generator(id, namespace, engine.axis_of(id), &axes, None)?;
+            let generator = generator(id, namespace, (engine.bucket_of(id), engine.axis_of(id)), &axes, None)?;
             generators.add(Arc::new(generator), None)?;
         }
         let time = Timebase::start(clock.now());
@@ -233,6 +240,7 @@ impl Minter {
             secrets: OnceLock::new(),
             strategies: OnceLock::new(),
             file_works: AtomicBool::new(true),
+            ahead: AtomicBool::new(false),
             counters: Counters::default(),
             session,
             start,
@@ -456,8 +464,8 @@ impl Minter {
             self.generators.end(&name, Ended::Contradicted);
             conflict()
         })?;
-        let axis = state.engine.axis_of(id);
-        let generator = generator(id, namespace.clone(), axis, &self.axes, encoding.clone());
+        let at = (state.engine.bucket_of(id), state.engine.axis_of(id));
+        let generator = generator(id, namespace.clone(), at, &self.axes, encoding.clone());
         let generator = Arc::new(generator.map_err(|_| conflict())?);
         let plugged = self.plugged(&namespace, &generator, encoding).ok_or_else(full)?;
         self.generators.add(generator, plugged).map_err(|_| full())?;
@@ -468,7 +476,7 @@ impl Minter {
 fn generator(
     id: usize,
     namespace: Namespace,
-    axis: Option<usize>,
+    (bucket_before, axis): (u32, Option<usize>),
     axes: &Axes,
     encoding: Option<Written>,
 ) -> Result<Generator, String> {
@@ -481,7 +489,8 @@ fn generator(
         Ok::<_, String>(Axis { at, window, ahead_max })
     });
     let axis = axis.transpose()?;
-    let (number, windows_ended) = (Generator::next_number(), AtomicU64::new(0));
+    let (number, windows_ended, exhausted_until) =
+        (Generator::next_number(), AtomicU64::new(0), AtomicI64::new(i64::MIN));
     let (tally, begun, ended) = (Tally::default(), AtomicBool::new(false), AtomicBool::new(false));
     let fetching = namespace.segments().map(|_| Box::default());
     Ok(Generator {
@@ -491,6 +500,8 @@ fn generator(
         layout,
         window,
         windows_ended,
+        bucket_before,
+        exhausted_until,
         axis,
         encoding,
         begun,
@@ -511,6 +522,8 @@ mod blocks_tests;
 pub(crate) mod kit;
 #[cfg(test)]
 mod plugged_tests;
+#[cfg(test)]
+mod ready_tests;
 #[cfg(test)]
 mod segment_tests;
 #[cfg(test)]

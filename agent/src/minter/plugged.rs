@@ -20,7 +20,7 @@ use common::kind::Kind;
 use common::namespace::Namespace;
 use common::template::CallerParts;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
 /// Texts of more IDs than this are made on a thread that may block.
 #[cfg(feature = "server")]
@@ -103,6 +103,8 @@ fn plugged(
         layout,
         window: ArcSwap::from_pointee(Window::closed(Prefix::Void)),
         windows_ended: AtomicU64::new(0),
+        bucket_before: 0,
+        exhausted_until: AtomicI64::new(i64::MIN),
         axis: None,
         encoding,
         begun: AtomicBool::new(false),

@@ -7,8 +7,9 @@ use arc_swap::{ArcSwap, Guard};
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
 use common::setting::{NAMESPACES_MAX, RETIRED_MAX};
+use common::time::WallMs;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Those that always exist, and as many as the masters register and retire.
@@ -41,11 +42,20 @@ pub(crate) struct AxisWindow {
     current: ArcSwap<TickWindow>,
     /// Counted before a window is closed, so that blocks cut from it end with it.
     ended: AtomicU64,
+    /// Where it goes on while no window is open.
+    place: AtomicI64,
 }
 
 impl AxisWindow {
-    fn new() -> Self {
-        Self { current: ArcSwap::from_pointee(TickWindow::closed()), ended: AtomicU64::new(0) }
+    fn new(mark: WallMs) -> Self {
+        let current = ArcSwap::from_pointee(TickWindow::closed());
+        Self { current, ended: AtomicU64::new(0), place: AtomicI64::new(mark.0) }
+    }
+
+    /// The tick that the next ID of it carries, or a later one.
+    pub(super) fn reached(&self) -> WallMs {
+        let open = self.load().reached();
+        open.map_or_else(|| WallMs(self.place.load(Ordering::Relaxed)), |place| place.ms)
     }
 
     /// The one that is open now, or was last.
@@ -67,28 +77,34 @@ impl AxisWindow {
     /// Only whoever has the state may do so.
     pub(super) fn close(&self) -> Option<Place> {
         self.ended.fetch_add(1, Ordering::Release);
-        self.load().close()
+        let place = self.load().close()?;
+        self.place.store(place.ms.0, Ordering::Relaxed);
+        Some(place)
     }
 }
 
 /// The windows of the axes of ticks, by the engine's numbers. None is ever taken away.
-pub(super) struct Axes(Box<[OnceLock<Arc<AxisWindow>>]>);
+pub(super) struct Axes {
+    windows: Box<[OnceLock<Arc<AxisWindow>>]>,
+    /// The time mark that the former run left.
+    mark: WallMs,
+}
 
 impl Axes {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(mark: WallMs) -> Self {
         // Beside those of names, that of Uniq96.
-        Self((0..=GENERATORS_MAX).map(|_| OnceLock::new()).collect())
+        Self { windows: (0..=GENERATORS_MAX).map(|_| OnceLock::new()).collect(), mark }
     }
 
     /// That axis' window, a closed one if there was none; `None` if there is no room for it.
     pub(super) fn window(&self, at: usize) -> Option<Arc<AxisWindow>> {
-        let slot = self.0.get(at)?;
-        Some(Arc::clone(slot.get_or_init(|| Arc::new(AxisWindow::new()))))
+        let slot = self.windows.get(at)?;
+        Some(Arc::clone(slot.get_or_init(|| Arc::new(AxisWindow::new(self.mark)))))
     }
 
     /// That axis' window, if there is one.
     pub(super) fn known(&self, at: usize) -> Option<&AxisWindow> {
-        self.0.get(at)?.get().map(Arc::as_ref)
+        self.windows.get(at)?.get().map(Arc::as_ref)
     }
 }
 

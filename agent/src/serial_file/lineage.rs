@@ -376,6 +376,8 @@ pub enum FreshReason {
     FileChanged,
     /// `reboot`: the machine was started since, and the disk may be a clone.
     Reboot,
+    /// `clock_forgotten`: an operator said that the times in the file were wrong.
+    ClockForgotten,
 }
 
 impl FreshReason {
@@ -390,6 +392,7 @@ impl FreshReason {
             Self::FileCopied => "file_copied",
             Self::FileChanged => "file_changed",
             Self::Reboot => "reboot",
+            Self::ClockForgotten => "clock_forgotten",
         }
     }
 
@@ -408,6 +411,7 @@ impl FreshReason {
                 "it was touched since its last write: restored in place, chmod, chown, moved or linked".to_owned()
             }
             Self::Reboot => "the machine was rebooted (`--after-reboot resume` accepts that)".to_owned(),
+            Self::ClockForgotten => "an operator said that its times were wrong (`--forget-clock`)".to_owned(),
         }
     }
 }

@@ -9,6 +9,7 @@
 mod disk;
 mod error;
 mod file;
+mod forget;
 mod format;
 mod inspect;
 mod layout;
@@ -23,6 +24,7 @@ mod tests;
 pub use disk::{Access, Disk, FileKind, FileSystem, FileSystemKind, OsDisk, Stat};
 pub use error::{SerialFileError, StepError, Taken, WriteError};
 pub use file::SerialFile;
+pub use forget::{Forgotten, forget_clock, forget_clock_on};
 pub use format::{format, format_on};
 pub use inspect::{BlockView, HeaderView, Inspection, LineageView, inspect};
 pub use layout::{

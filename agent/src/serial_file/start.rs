@@ -120,9 +120,9 @@ pub(super) fn judge_file(
 }
 
 /// The locked file, what it looks like, its checksum, what it says.
-type Read<F> = (F, Stat, u64, Contents);
+pub(super) type Read<F> = (F, Stat, u64, Contents);
 
-fn lock_and_read<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Read<F>, SerialFileError> {
+pub(super) fn lock_and_read<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Read<F>, SerialFileError> {
     for _ in 0..ROUNDS_MAX {
         if let Some(found) = lock_once(disk, place)? {
             return Ok(found);

@@ -11,8 +11,8 @@ use common::time::{BootMs, WallMs};
 
 /// IDs of one day: so few that the product's rules reserve one at a time.
 const CAPACITY: u64 = 64;
-/// Blocks of the file.
-const BLOCKS: u32 = 1;
+/// Blocks of the file: those of the names `default`, of which strings are minted.
+const BLOCKS: u32 = 2;
 /// No reserve is too short or too long.
 const NOW: BootMs = BootMs(0);
 
@@ -195,7 +195,7 @@ fn rules(bounds: &Bounds) -> Rules {
 /// What an opened file is minted from.
 pub(super) fn minting(opened: Opened<Handle>, bounds: &Bounds) -> Doing {
     let Opened { file, contents, holdings, .. } = opened;
-    let block = contents.blocks.iter().flatten().next();
+    let block = contents.blocks.iter().flatten().find(|block| block.kind == Kind::String);
     let marks = block.map_or_else(
         || Marks { step: 1, ..Marks::default() },
         |block| Marks { bucket: block.bucket, base: block.bucket_base, mark: block.serial, step: block.step },
@@ -217,9 +217,9 @@ impl Live {
             }
         };
         let mut contents = self.contents.clone();
-        if let (Some(place), Ok(name)) = (contents.blocks.first_mut(), "default".parse()) {
-            *place = Some(Block {
-                name,
+        if let Some(block) = contents.blocks.iter_mut().flatten().find(|block| block.kind == Kind::String) {
+            *block = Block {
+                name: block.name.clone(),
                 kind: Kind::String,
                 everyday_reset: bounds.everyday_reset,
                 create_time: WallMs(0),
@@ -229,7 +229,7 @@ impl Live {
                 checksum: 0,
                 serial: marks.mark,
                 step: marks.step,
-            });
+            };
         }
         let written = self.file.write(&mut contents, &self.holdings);
         let believed = written.is_ok() || bounds.has(Twin::FailedWriteCounts);

@@ -1,0 +1,96 @@
+//! Whether IDs can be minted now, as far as can be told without minting.
+
+use super::{Generator, Minter};
+use crate::engine::TICK_WAIT_MAX;
+use crate::gate::{Layout, UNIQ96_AHEAD_MAX, gate_ticks};
+use crate::refusal::Refusal;
+use crate::ticks::Ticks;
+use common::kind::Kind;
+use common::time::{SpanMs, WallMs};
+use common::token::TokenType;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+impl Minter {
+    /// Whether IDs of every wanted type can be minted now, by every name that this agent serves. Types that only a name has
+    /// asked for do not count: where the masters have no such token left, the other names go on.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn ready(&self) -> Result<(), Refusal> {
+        if let Some(why) = self.gone_why.get() {
+            return Err(Refusal::SerialFileIo(why.clone()));
+        }
+        if !self.file_works.load(Ordering::Relaxed) {
+            return Err(Refusal::SerialFileIo("its last write failed; the log says why".to_owned()));
+        }
+        if let Some(wrong) = self.wrong_cluster() {
+            return Err(wrong);
+        }
+        if let Some(name) = self.generators.contradicted() {
+            return Err(Refusal::GeneratorConflict { name });
+        }
+        let wall = self.wall();
+        let demanded = self.demanded();
+        let wanted: BTreeSet<TokenType> =
+            self.published.load().leases.keys().filter(|kind| !demanded.contains(kind)).copied().collect();
+        for token_type in &wanted {
+            let (grant, _) = self.lease(*token_type)?;
+            if wall >= grant.until {
+                return Err(Refusal::LeaseExpired { token_type: *token_type, until: grant.until, why: self.why() });
+            }
+            if wall < grant.from {
+                let behind = grant.from - wall;
+                return Err(Refusal::ClockBehind { behind, retry: behind });
+            }
+        }
+        self.in_time(&wanted, wall)?;
+        self.generators.iter().filter(|generator| generator.namespace.name().is_default()).try_for_each(|generator| {
+            let retry = WallMs(generator.exhausted_until.load(Ordering::Relaxed)) - wall;
+            let (unit, capacity) = (generator.layout.unit().name(), generator.layout.rules(false).capacity);
+            if retry > SpanMs(0) { Err(Refusal::SerialExhausted { unit, capacity, retry }) } else { Ok(()) }
+        })
+    }
+
+    /// Whether the clock has come near enough to the time that the next ID of each name would carry.
+    fn in_time(&self, wanted: &BTreeSet<TokenType>, wall: WallMs) -> Result<(), Refusal> {
+        if let Some(token_type) = Kind::Uniq96.default_token_type().filter(|kind| wanted.contains(kind)) {
+            let (lease, _) = self.lease(token_type)?;
+            gate_ticks(&Ticks::UNIQ96, &lease, self.uniq96.reached(), wall, UNIQ96_AHEAD_MAX)?;
+        }
+        for generator in self.generators.iter().filter(|generator| !generator.has_ended()) {
+            let Some(token_type) = generator.namespace.token_type().filter(|kind| wanted.contains(kind)) else {
+                continue;
+            };
+            let (lease, offset) = self.lease(token_type)?;
+            match (&generator.layout, &generator.axis) {
+                (Layout::Ticks(definition), Some(axis)) => {
+                    let waits = TICK_WAIT_MAX.0.saturating_mul(self.scale().into());
+                    let ahead_max = SpanMs(axis.ahead_max.0.saturating_add(waits));
+                    let ticks = Ticks::of(definition.layout());
+                    gate_ticks(&ticks, &lease, axis.window.reached(), wall, ahead_max).map(drop)?;
+                }
+                (layout, _) => layout.gate(offset, &lease, generator.last_bucket(), wall).map(drop)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the operator once if what was minted before lies ahead of the clock.
+    pub(super) fn tell_if_ahead(&self) {
+        let ahead = self.ready().err().filter(|refusal| matches!(refusal, Refusal::ClockBehind { .. }));
+        if self.ahead.swap(ahead.is_some(), Ordering::Relaxed) {
+            return;
+        }
+        if let Some(refusal) = ahead {
+            tracing::error!(%refusal, "this agent is not ready: the times of its last IDs lie ahead of the clock");
+        }
+    }
+}
+
+impl Generator {
+    /// The hour or day of its last IDs; 0 if it has given none.
+    fn last_bucket(&self) -> u32 {
+        self.window.load().bucket.max(self.bucket_before)
+    }
+}

@@ -1,0 +1,93 @@
+use super::kit::{Kit, set_wall};
+use super::*;
+use crate::serial_file::forget_clock;
+use common::kind::UNIQ64_SERIALS_PER_HOUR;
+use common::namespace::Definition;
+use common::rpc::mint::MintCode;
+use common::time::{DAY_MS, HOUR_MS};
+
+fn noon(minter: &Minter) -> WallMs {
+    WallMs(minter.wall().0 / DAY_MS * DAY_MS + DAY_MS + 12 * HOUR_MS)
+}
+
+fn uniq64(minter: &Minter) -> SourceRef<'_> {
+    minter.source(Kind::Uniq64, "default").unwrap()
+}
+
+fn layout() -> Namespace {
+    let mut definition: Definition = serde_json::from_str(r#"{"kind":"layout","layout":"snowflake"}"#).unwrap();
+    definition.token_type = Some("uint2".to_owned());
+    Namespace::define("flake".parse().unwrap(), &definition).unwrap()
+}
+
+/// An hour ahead: Uniq64 may go on that far, Uniq96 and layouts may not.
+#[tokio::test]
+async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do() {
+    for of_layout in [false, true] {
+        let kit = Kit::new();
+        let minter = kit.start();
+        let noon = noon(&minter);
+        set_wall(&minter, noon + SpanMs(HOUR_MS));
+        minter.define(layout()).unwrap();
+        minter.mint(uniq64(&minter), 1).await.unwrap();
+        match of_layout {
+            true => minter.mint(minter.source(Kind::Layout, "flake").unwrap(), 1).await.unwrap(),
+            false => minter.mint(Source::Uniq96, 1).await.unwrap(),
+        };
+        assert_eq!(minter.ready(), Ok(()));
+        // In one process, whose windows are open still, and in the next one.
+        set_wall(&minter, noon);
+        let refused = minter.ready().unwrap_err();
+        assert_eq!(refused.code(), MintCode::ClockBehind, "{of_layout}");
+        assert!(refused.to_string().contains("--forget-clock"), "{refused}");
+        minter.regate().unwrap();
+        assert_eq!(minter.ready().unwrap_err().code(), MintCode::ClockBehind, "{of_layout}");
+        drop(minter);
+        let minter = kit.start();
+        set_wall(&minter, noon);
+        minter.mint(uniq64(&minter), 1).await.unwrap();
+        assert_eq!(minter.mint(Source::Uniq96, 1).await.unwrap_err().code(), MintCode::ClockBehind);
+        assert_eq!(minter.ready().unwrap_err().code(), MintCode::ClockBehind, "{of_layout}");
+        let session = minter.session();
+        drop(minter);
+
+        forget_clock(&kit.path(), noon, SessionId(77)).unwrap();
+        let minter = kit.start();
+        assert_eq!((minter.session(), minter.former()), (SessionId(77), Vec::new()), "the masters have granted it a token");
+        assert_ne!(session, SessionId(77));
+        set_wall(&minter, noon);
+        assert_eq!(minter.ready(), Ok(()));
+        minter.mint(Source::Uniq96, 1).await.unwrap();
+        let id = minter.mint(uniq64(&minter), 1).await.unwrap().uniq64().next().unwrap().fields().unwrap();
+        assert_eq!(id.hour, 12, "by the clock");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_forgotten_where_no_time_is_ahead() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    minter.mint(Source::Uniq96, 1).await.unwrap();
+    let (session, wall) = (minter.session(), minter.wall());
+    drop(minter);
+    let refused = forget_clock(&kit.path(), wall, SessionId(77)).unwrap_err().to_string();
+    assert!(refused.contains("nothing to forget"), "{refused}");
+    assert_eq!(kit.start().session(), session);
+}
+
+#[tokio::test]
+async fn who_has_used_up_the_hour_of_default_is_not_ready_until_the_next_one() {
+    let kit = Kit::new();
+    let noon = noon(&kit.start());
+    kit.preset_hour(noon, 1_000, UNIQ64_SERIALS_PER_HOUR - 2);
+    let minter = kit.start();
+    set_wall(&minter, noon);
+    assert_eq!(minter.mint(uniq64(&minter), 3).await.unwrap_err().code(), MintCode::SerialExhausted);
+    assert_eq!(minter.ready(), Ok(()), "two are left");
+    minter.mint(uniq64(&minter), 2).await.unwrap();
+    assert_eq!(minter.mint(uniq64(&minter), 1).await.unwrap_err().code(), MintCode::SerialExhausted);
+    let refused = minter.ready().unwrap_err();
+    assert!(matches!(refused, Refusal::SerialExhausted { unit: "hour", .. }), "{refused}");
+    set_wall(&minter, noon + SpanMs(HOUR_MS));
+    assert_eq!(minter.ready(), Ok(()));
+}
