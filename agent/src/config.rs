@@ -167,7 +167,7 @@ pub struct Args {
           value_parser = settings::item(str::parse::<GeneratorName>))]
     pub sets: Vec<GeneratorName>,
 
-    /// Memory for keys of sequences, in bytes, 1048576 to 1099511627776; when it is used up, keys that were not asked for lately
+    /// Memory for keys of sequences, in bytes, 16777216 to 1099511627776; when it is used up, keys that were not asked for lately
     /// are forgotten, which costs each of them a gap
     #[arg(long, env = "UNIQ_SEQUENCE_MEMORY", default_value_t = sequences::MEMORY_DEFAULT, value_name = "BYTES",
           value_parser = settings::number(SEQUENCE_MEMORY))]
@@ -356,7 +356,8 @@ mod tests {
             (&["--history", "1", "--history-dir", "x", "--format"], "cannot be used with"),
             (&["--format", "--inspect"], "cannot be used with"),
             (&["--masters", "a:1", "--sets", "A B"], "a-z"),
-            (&["--masters", "a:1", "--sequence-memory", "1GB"], "1048576 to 1099511627776"),
+            (&["--masters", "a:1", "--sequence-memory", "1GB"], "16777216 to 1099511627776"),
+            (&["--masters", "a:1", "--sequence-memory", "1048576"], "16777216 to 1099511627776"),
             (&["--masters", "a:1", "--advertise-rpc", "here"], "HOST:PORT"),
             (&["--masters", "a:1", "--colour"], "--colour"),
         ] {

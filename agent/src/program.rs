@@ -105,7 +105,9 @@ fn forget_clock(args: &Args) -> anyhow::Result<()> {
     let now = Clock::new(args.test_clock).wall();
     let Forgotten { mark } = serial_file::forget_clock(&args.serial_file, now, SessionId(rand::random()))?;
     let file = args.serial_file.display();
-    end::say(&format!("{file} begins a new session; IDs were minted up to {mark}, and the next ones follow the clock, at {now}"));
+    end::say(&format!(
+        "{file} begins a new session; IDs were minted up to {mark}, and the next ones follow the clock, at {now}"
+    ));
     Ok(())
 }
 

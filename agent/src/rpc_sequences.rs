@@ -106,6 +106,7 @@ impl Server {
         let sequences = self.sequences.as_ref().ok_or_else(|| none(&call.name))?;
         sequences.same_cluster(call.cluster.as_deref().copied())?;
         let name = sequences.name(&call.name).await?;
+        keys.iter().try_for_each(|key| name.admits(key.n))?;
         let said = Call { g: call.g, passing: call.passing };
         if let [key] = keys
             && key.n > 0

@@ -84,7 +84,11 @@ fn a_new_file_is_72_and_100_times_68_bytes_and_inspect_agrees() {
     let bytes = std::fs::read(dir.path().join(FILE)).unwrap();
     agrees_with_the_bytes(&bytes, dir.path());
     for (at, kind) in [(HEADER, 1), (HEADER + BLOCK, 2)] {
-        assert_eq!((&bytes[at..at + 16], bytes[at + 33]), (&b"default\0\0\0\0\0\0\0\0\0"[..], kind), "no other name takes its block");
+        assert_eq!(
+            (&bytes[at..at + 16], bytes[at + 33]),
+            (&b"default\0\0\0\0\0\0\0\0\0"[..], kind),
+            "no other name takes its block"
+        );
     }
     assert!(bytes[HEADER + 2 * BLOCK..].iter().all(|byte| *byte == 0), "a new file has no other used block");
 

@@ -45,6 +45,7 @@ impl Sequence {
         if !(1..=N_MAX).contains(&n) {
             return Err(Refusal::BadParameter(format!("n: 1 to {N_MAX}")).into());
         }
+        self.name.admits(n)?;
         self.one(key, n)
     }
 

@@ -225,12 +225,14 @@ mod tests {
         let all = [Namespace::default_of(Kind::Uniq64), Namespace::default_of(Kind::String), orders(1_000)];
         for (place, namespace) in all.iter().enumerate() {
             let marks = Marks { mark: 100 + place as u64, ..MARKS };
-            contents = series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(7), NONE).unwrap();
+            contents =
+                series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(7), NONE).unwrap();
         }
         for (place, namespace) in all.iter().enumerate() {
             let marks = Marks { mark: 100 + place as u64, ..MARKS };
             assert_eq!(series(namespace, &contents, OURS).serial.marks(), marks);
-            let again = series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(8), NONE).unwrap();
+            let again =
+                series(namespace, &contents, OURS).contents_with(&contents, OURS, marks, WallMs(8), NONE).unwrap();
             let block = again.blocks[place].as_ref().unwrap();
             assert_eq!((block.create_time, block.modification_time), (WallMs(7), WallMs(8)));
         }
@@ -266,7 +268,8 @@ mod tests {
 
     #[test]
     fn a_block_counts_for_the_definition_and_the_cluster_that_made_it() {
-        let contents = series(&orders(1_000), &empty(), OURS).contents_with(&empty(), OURS, MARKS, WallMs(7), NONE).unwrap();
+        let contents =
+            series(&orders(1_000), &empty(), OURS).contents_with(&empty(), OURS, MARKS, WallMs(7), NONE).unwrap();
         assert_eq!(series(&orders(1_000), &contents, OURS).serial.marks(), MARKS);
         let elsewhere = series(&orders(2_000), &contents, THEIRS).serial;
         assert_eq!(elsewhere.marks(), Marks { step: 2_000, ..Marks::default() });
@@ -279,7 +282,8 @@ mod tests {
         series(&orders(1_000), &empty(), OURS).rest(&mut stopped, OURS);
         assert_eq!(stopped.blocks[0].as_ref().map(|block| block.serial), Some(0));
         // As before blocks told their cluster.
-        let plain = series(&orders(1_000), &empty(), None).contents_with(&empty(), None, MARKS, WallMs(7), NONE).unwrap();
+        let plain =
+            series(&orders(1_000), &empty(), None).contents_with(&empty(), None, MARKS, WallMs(7), NONE).unwrap();
         assert_eq!(series(&orders(1_000), &plain, OURS).serial.marks(), MARKS);
     }
 }

@@ -41,6 +41,7 @@ impl KeyPlan {
         let slot = Slot::of(key).ok()?;
         let sequences = agent.sequences.as_ref().filter(|sequences| sequences.is_of(query.cluster))?;
         let name = sequences.known(name)?;
+        name.admits(query.n.unwrap_or(1)).ok()?;
         let (form, caller) = (TextForm::default(), CallerParts::default());
         let style = Style { media, form, caller, text_len: 0, encoding: None };
         Some(Self { name, slot, n: query.n.unwrap_or(1), call: query.call, style })

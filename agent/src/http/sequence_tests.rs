@@ -3,10 +3,11 @@
 use super::tests::Answer;
 use super::*;
 use crate::sequences::tests::masters::{Masters, Record};
-use crate::sequences::tests::{self as kit, agent_of};
+use crate::sequences::tests::{self as kit, agent_for, agent_of};
 use axum::body::to_bytes;
 use axum::http::Method;
-use common::rpc::mint::{MintServiceClient, Passing, SequenceCall};
+use common::namespace::Namespace;
+use common::rpc::mint::{MintCode, MintServiceClient, Passing, SequenceCall};
 use common::rpc::transport::{connect, deadline_in};
 use common::sequence::Slot;
 use serde_json::json;
@@ -21,15 +22,22 @@ struct Served {
 }
 
 async fn site_at(addresses: &[String], masters: &Masters, width: u8) -> Served {
-    site_of(agent_of(addresses, 1 << 24, width).await, masters)
+    site_by(agent_of(addresses, 1 << 24, width).await, masters)
 }
 
-fn site_of(agent: kit::Agent, masters: &Masters) -> Served {
+fn site_by(agent: kit::Agent, masters: &Masters) -> Served {
     let (minter, sequences) = (Arc::clone(&agent.minter), Arc::clone(&agent.sequences));
     let served = Agent::new(minter, Arc::default(), "test-1".parse().unwrap(), BATCH_MAX_DEFAULT);
     let served = served.with_sequences(sequences);
     let site = Site::new(served, common::hosts::HostNames::default());
     Served { router: site.router.clone(), site, agent, masters: masters.clone() }
+}
+
+async fn site_of(namespace: Namespace) -> Served {
+    let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
+    let site = site_by(agent_for(&masters.listen().await, 1 << 24, namespace).await, &masters);
+    masters.session(0).await;
+    site
 }
 
 async fn site() -> Served {
@@ -74,6 +82,30 @@ async fn each_key_has_numbers_of_its_own_in_every_media_type() {
     let header = site.get("/sequence/orders/42").await;
     assert_eq!(header.header("cache-control"), "no-store");
     assert_eq!(header.header("uniq-route"), "", "nobody asked for routes");
+}
+
+/// Each call for more would wait in vain: no master raises a section that far alone.
+#[tokio::test]
+async fn more_numbers_than_a_master_may_grant_alone_are_refused_at_once_with_the_most_there_are() {
+    let mut definition = kit::namespace(63).definition();
+    definition.solo_allowance = Some(200);
+    let site = site_of(Namespace::define("orders".parse().unwrap(), &definition).unwrap()).await;
+    assert_eq!(site.get("/sequence/orders/42?n=200").await.text().lines().last(), Some("200"));
+    let refused = [
+        site.get("/sequence/orders/42?n=201").await,
+        site.post("/sequence/orders/42?n=201", &[], "").await,
+        site.post("/sequence/orders", &[], "7\n{\"key\":42,\"n\":201}\n").await,
+    ];
+    for answer in refused {
+        assert_eq!((answer.status, answer.json()["code"].as_str()), (StatusCode::BAD_REQUEST, Some("bad_parameter")));
+        assert!(answer.text().contains("at most 200") && answer.text().contains("solo_allowance"), "{}", answer.text());
+    }
+    let server = crate::rpc::Server::new(Arc::clone(&site.agent.minter), BATCH_MAX_DEFAULT);
+    let server = server.with_sequences(Arc::clone(&site.agent.sequences));
+    let call = SequenceCall { name: "orders".to_owned(), g: None, passing: Passing::On, cluster: None };
+    let refused = server.next_of(&call, Slot(42), 201).await.unwrap_err();
+    assert_eq!(refused.code(), MintCode::BadParameter);
+    assert_eq!(site.get("/sequence/orders/42").await.text(), "201\n", "nothing was given");
 }
 
 #[tokio::test]
@@ -344,7 +376,7 @@ impl Waiting {
         let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
         let connections = connections_of(descriptors);
         let agent = kit::agent_for(&masters.listen().await, connections).await;
-        let mut site = site_of(agent, &masters);
+        let mut site = site_by(agent, &masters);
         masters.session(0).await;
         assert_eq!(site.get("/sequence/orders/1").await.text(), "1\n");
         site.masters.with(|state| state.heir = 9);

@@ -53,7 +53,11 @@ async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do()
 
         forget_clock(&kit.path(), noon, SessionId(77)).unwrap();
         let minter = kit.start();
-        assert_eq!((minter.session(), minter.former()), (SessionId(77), Vec::new()), "the masters have granted it a token");
+        assert_eq!(
+            (minter.session(), minter.former()),
+            (SessionId(77), Vec::new()),
+            "the masters have granted it a token"
+        );
         assert_ne!(session, SessionId(77));
         set_wall(&minter, noon);
         assert_eq!(minter.ready(), Ok(()));

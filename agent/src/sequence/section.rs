@@ -269,6 +269,11 @@ impl SectionState {
         }
     }
 
+    /// What whoever forgets it has to remember: no number above it was given. `None` while a master is asked, or is to be.
+    pub fn at_rest(&self) -> Option<u64> {
+        (self.asking == Asking::Not).then(|| self.floor())
+    }
+
     /// Forgets its keys, all of which go on from the highest number that any of them has.
     pub fn unload(&mut self) {
         let base = self.floor();

@@ -29,7 +29,7 @@ use crate::heartbeat::{Caller, Names, source_of_keys};
 use crate::minter::Minter;
 use crate::refusal::Refusal;
 use crate::sequence::Allocator;
-use crate::serial_file::{SectionFile, SectionsStart};
+use crate::serial_file::{BOUNDS_MAX, SectionFile, SectionsStart};
 use arc_swap::ArcSwap;
 use common::clock::Clock;
 use common::namespace::{GeneratorName, Namespace};
@@ -51,8 +51,10 @@ use waiting::Rooms;
 
 /// Memory for keys if nothing else is said, in bytes.
 pub const MEMORY_DEFAULT: u64 = 1 << 30;
-/// The least that makes sense: some thousands of sections.
-pub const MEMORY_MIN: u64 = 1 << 20;
+/// The least that one can work with: what is remembered of all sections that masters give to anybody takes half of it, however many of them
+/// come to this agent, and the other half is for those that are in use and their keys.
+pub const MEMORY_MIN: u64 = 16 << 20;
+const _: () = assert!(2 * BOUNDS_MAX * unload::FLOOR_LEN <= MEMORY_MIN as usize);
 
 /// Connections that callers have if nothing else is said.
 const CONNECTIONS_DEFAULT: usize = 4_096;

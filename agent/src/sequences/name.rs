@@ -5,13 +5,15 @@ use super::counts::SequenceView;
 use super::lock;
 use super::routes::NameRoutes;
 use super::waiting::Rooms;
+use crate::refusal::Refusal;
 use crate::sequence::{Held, HeldRange, SectionState, Standing};
 use arc_swap::ArcSwap;
 use common::namespace::{GeneratorName, Namespace};
 use common::sequence::{Section, SequenceDefinition};
 use common::time::BootMs;
 use crossbeam_utils::CachePadded;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
@@ -25,7 +27,27 @@ pub(super) struct Entry {
     pub(super) queued: bool,
 }
 
-pub(super) type Shard = HashMap<u32, Entry>;
+/// Some of a name's sections.
+#[derive(Default)]
+pub(super) struct Shard {
+    /// Those in memory.
+    entries: HashMap<u32, Entry>,
+    /// Of those that were forgotten to make room: no number above it was given.
+    pub(super) floors: BTreeMap<u32, u64>,
+}
+
+impl Deref for Shard {
+    type Target = HashMap<u32, Entry>;
+    fn deref(&self) -> &Self::Target {
+        &self.entries
+    }
+}
+
+impl DerefMut for Shard {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.entries
+    }
+}
 
 pub(crate) struct Name {
     namespace: Arc<Namespace>,
@@ -57,6 +79,22 @@ impl Name {
 
     pub(crate) fn name(&self) -> &GeneratorName {
         self.namespace.name()
+    }
+
+    /// Whether so many numbers of a key may be asked for at once: no more than one master may grant alone, or each call would wait for both
+    /// in vain.
+    ///
+    /// # Errors
+    /// [`Refusal::BadParameter`], with the most that there are.
+    pub(crate) fn admits(&self, n: u32) -> Result<(), Refusal> {
+        let most = self.definition.solo_allowance();
+        if u64::from(n) <= most {
+            return Ok(());
+        }
+        let name = self.name();
+        Err(Refusal::BadParameter(format!(
+            "n: {n} is more than '{name}' gives at once, at most {most}: ask for fewer, or register a name with a larger solo_allowance"
+        )))
     }
 
     /// Says what masters list for us.

@@ -4,6 +4,7 @@ use super::counts::add;
 use super::forward::NotPassed;
 use super::name::{Entry, Name, standing};
 use super::routes::Awaited;
+use super::unload::FLOOR_LEN;
 use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
 use crate::refusal::Refusal;
@@ -315,8 +316,10 @@ impl Sequences {
             Some(entry) => entry,
             None if !self.has_room(0) => return Err(Looked::Done(REFUSED(MintCode::Overloaded))),
             None => {
-                self.account(0, RECORD_LEN);
-                let state = SectionState::new(&name.definition, g, self.durable.given_before(name.name(), section));
+                let forgotten = shard.floors.remove(&section.0);
+                self.account(forgotten.map_or(0, |_| FLOOR_LEN), RECORD_LEN);
+                let floor = self.durable.given_before(name.name(), section).max(forgotten.unwrap_or(0));
+                let state = SectionState::new(&name.definition, g, floor);
                 shard.entry(section.0).or_insert(Entry { state, queued: false })
             }
         };

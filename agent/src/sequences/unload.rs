@@ -1,14 +1,20 @@
 //! Memory: when it gets scarce, keys of sections that were not asked for lately are forgotten. Each of them goes on from the highest number
-//! of its section, so that costs gaps, and no question to a master.
+//! of its section, so that costs gaps, and no question to a master. If that is not enough, the sections themselves are forgotten, but for that
+//! number: masters give more of them to an agent than it may have memory for, or have given them to others since. When such a one is asked for
+//! again, it is loaded from a master.
 
 use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
+use common::sequence::Section;
 use common::time::BootMs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// What is remembered of a section that was forgotten takes so much memory, in bytes: its place, its number, and its part of the nodes of the
+/// map.
+pub(super) const FLOOR_LEN: usize = 32;
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(500);
 /// In hundredths of all memory: from here on keys are forgotten,
@@ -24,7 +30,7 @@ impl Sequences {
         }
     }
 
-    /// Forgets keys, if memory is scarce.
+    /// Forgets keys, and then sections, if memory is scarce.
     pub(super) fn make_room(&self) {
         let part = |percent: u64| self.settings.memory / 100 * percent;
         if (self.memory.load(Ordering::Relaxed) as u64) < part(HIGH_PERCENT) {
@@ -34,22 +40,39 @@ impl Sequences {
         for name in self.served.load().values() {
             for shard in name.shards() {
                 let shard = lock(shard);
-                let kept = shard.iter().filter(|(_, entry)| !entry.state.is_empty());
-                idle.extend(kept.map(|(section, entry)| (entry.state.used(), Arc::clone(name), *section)));
+                idle.extend(shard.iter().map(|(section, entry)| (entry.state.used(), Arc::clone(name), *section)));
             }
         }
         idle.sort_unstable_by_key(|(used, ..)| *used);
-        for (_, name, section) in idle {
-            if self.memory.load(Ordering::Relaxed) as u64 <= part(LOW_PERCENT) {
-                break;
-            }
-            let Some(shard) = name.shard(common::sequence::Section(section)) else { continue };
-            if let Some(entry) = lock(shard).get_mut(&section) {
-                let before = entry.state.len();
-                entry.state.unload();
-                self.account(before, entry.state.len());
-                add(&self.counts.unloads, 1);
-            }
+        let scarce = || self.memory.load(Ordering::Relaxed) as u64 > part(LOW_PERCENT);
+        for (_, name, section) in idle.iter().take_while(|_| scarce()) {
+            self.forget_keys(name, *section);
+        }
+        for (_, name, section) in idle.iter().take_while(|_| scarce()) {
+            self.forget_section(name, *section);
+        }
+    }
+
+    fn forget_keys(&self, name: &Name, section: u32) {
+        let Some(shard) = name.shard(Section(section)) else { return };
+        if let Some(entry) = lock(shard).get_mut(&section).filter(|entry| !entry.state.is_empty()) {
+            let before = entry.state.len();
+            entry.state.unload();
+            self.account(before, entry.state.len());
+            add(&self.counts.unloads, 1);
+        }
+    }
+
+    /// Only what no master is asked about: its answer counts for what asked for it.
+    fn forget_section(&self, name: &Name, section: u32) {
+        let Some(shard) = name.shard(Section(section)) else { return };
+        let mut shard = lock(shard);
+        let Some(entry) = shard.get(&section).filter(|entry| !entry.queued) else { return };
+        if let Some(floor) = entry.state.at_rest() {
+            let before = entry.state.len();
+            shard.remove(&section);
+            shard.floors.insert(section, floor);
+            self.account(before, FLOOR_LEN);
         }
     }
 }

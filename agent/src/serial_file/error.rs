@@ -94,7 +94,9 @@ pub enum SerialFileError {
         source: io::Error,
     },
     /// `--forget-clock` where there is nothing to forget.
-    #[error("no ID of {0} has a time ahead of this machine's clock: there is nothing to forget, and it was left as it is")]
+    #[error(
+        "no ID of {0} has a time ahead of this machine's clock: there is nothing to forget, and it was left as it is"
+    )]
     NothingAhead(PathBuf),
     /// The start of a new session did not become durable.
     #[error("the new session cannot be written into {path}: {source}")]

@@ -84,9 +84,8 @@ fn the_first_id_of_a_name_needs_its_block_and_the_mark_in_one_write() {
     let third = engine.add(&snowflake("three")).unwrap();
     numbers(&mut engine, fake, third, 1);
     assert_eq!(engine.contents.blocks.len(), used + 1, "the file grows");
-    let others = (used..*NUM_BLOCKS.end() as usize - 1).map(|n| {
-        Some(Block { name: format!("n{n}").parse().unwrap(), ..one.clone() })
-    });
+    let others = (used..*NUM_BLOCKS.end() as usize - 1)
+        .map(|n| Some(Block { name: format!("n{n}").parse().unwrap(), ..one.clone() }));
     engine.contents.blocks.extend(others);
     let fourth = engine.add(&snowflake("four")).unwrap();
     let refused = engine.refill_layout(fake, fourth, 1).unwrap_err();

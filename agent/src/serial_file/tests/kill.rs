@@ -105,7 +105,9 @@ fn a_process_that_dies_at_any_step_while_a_name_gets_its_block_resumes_with_all_
 
 #[test]
 fn a_fault_at_any_step_while_a_name_gets_its_block_leaves_the_others_and_the_next_write_gives_it() {
-    for (change, fault) in [grows, gives_way].into_iter().flat_map(|c| [Fault::Fails, Fault::DoneButFails].map(|f| (c, f))) {
+    for (change, fault) in
+        [grows, gives_way].into_iter().flat_map(|c| [Fault::Fails, Fault::DoneButFails].map(|f| (c, f)))
+    {
         for at in 1..=WRITE_STEPS {
             let home = Home::new();
             drop(home.started());
@@ -129,6 +131,48 @@ fn a_fault_at_any_step_while_a_name_gets_its_block_leaves_the_others_and_the_nex
             assert_eq!((opened.start, opened.contents, opened.holdings), (StartKind::Resumed, written, holdings(4)));
         }
     }
+}
+
+/// A file used while the clock was an hour ahead of `NOW`.
+fn ahead() -> Home {
+    let home = Home::new();
+    let mut opened = home.started();
+    opened.contents.blocks[0] = Some(Block { bucket: 498_613, ..block(1000) });
+    opened.contents.header.uniq96_mark = WallMs(NOW.0 + 3_600_000);
+    opened.file.write(&mut opened.contents, &holdings(1)).unwrap();
+    home
+}
+
+#[test]
+fn whatever_step_of_forgetting_the_clock_a_process_dies_at_no_session_mints_again_what_it_may_have_minted() {
+    let mut found = BTreeSet::new();
+    for fault in [Fault::Dies, Fault::Fails, Fault::DoneButFails] {
+        for at in 1.. {
+            let home = ahead();
+            let disk = home.disk();
+            disk.arm(at, fault);
+            let done = forget_clock_on(Arc::new(disk.clone()), Arc::new(home.place()), NOW, THIRD);
+            let steps = disk.trace();
+            let opened = home.open(FIRST);
+            let Contents { header, blocks } = &opened.contents;
+            let mark = header.uniq96_mark;
+            let bucket = blocks[0].as_ref().unwrap().bucket;
+            assert!([(WallMs(NOW.0 + 3_600_000), 498_613), (NOW, 0)].contains(&(mark, bucket)), "{steps:?}");
+            if header.session == SECOND {
+                assert_eq!((mark, &opened.start), (WallMs(NOW.0 + 3_600_000), &StartKind::Resumed), "{steps:?}");
+            }
+            found.insert((header.session, mark == NOW));
+            if done.is_ok() {
+                assert_eq!((&opened.start, header.session, mark), (&StartKind::Resumed, THIRD, NOW));
+                assert_eq!(opened.holdings, Holdings { former: vec![SECOND], ..Holdings::default() });
+                assert!(forget_clock(&home.path(), NOW, FIRST).unwrap_err().to_string().contains("in use"));
+                break;
+            }
+            goes_on(&home, opened);
+        }
+    }
+    let all = [(FIRST, false), (FIRST, true), (SECOND, false), (THIRD, true)];
+    assert!(found.is_subset(&all.into()) && found.contains(&all[2]) && found.contains(&all[3]), "{found:?}");
 }
 
 /// A backup taken in the midst of a write has a lineage that names a file to come. Put back in place, onto a later file
