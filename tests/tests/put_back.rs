@@ -350,3 +350,67 @@ async fn two_stores_without_a_proof_grant_nothing_in_the_first_moment_and_say_so
     let refused = Lessee::new("a").unwrap().request(&master, TokenType::Uint2).await.unwrap().unwrap_err();
     assert_eq!(refused, common::rpc::lease::Refusal::Quiet);
 }
+
+/// All clocks were three hours ahead for a while, and are right now: an agent that minted meanwhile is not ready, names the command that
+/// helps, and mints by the clock after it, under another token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_minted_while_all_clocks_were_ahead_says_what_to_do_and_it_helps() {
+    let mut cluster = Cluster::new().unwrap();
+    let client = cluster.client.clone();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    // A clock that runs twice as fast since three hours ago is three hours ahead.
+    let ahead = format!("2@{}", now - 3 * 3_600_000);
+    cluster.masters.iter_mut().for_each(|master| master.daemon.set("--test-clock", &ahead));
+    start_masters(&mut cluster);
+    ready(&mut cluster).await;
+    let agent = cluster.add_agent(&[]).unwrap();
+    let daemon = &mut cluster.agent(agent).unwrap().daemon;
+    daemon.set("--test-clock", &ahead);
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/readyz", 200).await.unwrap();
+    let mut ids = Vec::new();
+    for kind in [Kind::Uniq64, Kind::Uniq96] {
+        ids.push(cluster.ask_agent(agent, kind.path()).await.unwrap().text());
+    }
+    let token = numbers_of(&cluster, agent).await.unwrap();
+
+    let daemon = &mut cluster.agent(agent).unwrap().daemon;
+    daemon.terminate().await.unwrap();
+    daemon.unset("--test-clock");
+    stop_masters(&mut cluster).await;
+    for master in &mut cluster.masters {
+        master.daemon.unset("--test-clock");
+        let done = remedy(master, "--forget-clock", &["--confirm", "the calendars are right now"]).unwrap();
+        assert_eq!(done.status, Some(0), "{done:?}");
+    }
+    start_masters(&mut cluster);
+    ready(&mut cluster).await;
+    cluster.agent(agent).unwrap().daemon.start().unwrap();
+    let said = || async {
+        let answer = cluster.ask_agent(agent, "readyz").await.ok()?;
+        (answer.code() == "clock_behind" && answer.text().contains("--forget-clock")).then_some(())
+    };
+    until("the agent says that it is ahead, and what helps", said).await.unwrap();
+    assert_eq!(cluster.ask_agent(agent, Kind::Uniq96.path()).await.unwrap().code(), "clock_behind");
+
+    cluster.agent(agent).unwrap().daemon.terminate().await.unwrap();
+    let file = cluster.agents[agent].serial_file();
+    let forget = || {
+        let mut command = tests::programs::command(&tests::programs::generator().unwrap());
+        command.arg("--forget-clock").arg("--serial-file").arg(&file).output().unwrap()
+    };
+    let done = forget();
+    assert!(done.status.success(), "{done:?}");
+    let again = forget();
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(again.status.code() == Some(1) && said.contains("nothing to forget"), "{said}");
+    let daemon = &mut cluster.agent(agent).unwrap().daemon;
+    daemon.start().unwrap();
+    until_status(&client, daemon, "/readyz", 200).await.unwrap();
+    for kind in [Kind::Uniq64, Kind::Uniq96] {
+        let answer = cluster.ask_agent(agent, kind.path()).await.unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert!(!ids.contains(&answer.text()) && answer.text() < ids.remove(0), "by the clock, which is behind what it was");
+    }
+    assert_ne!(numbers_of(&cluster, agent).await.unwrap(), token);
+}

@@ -248,12 +248,16 @@ pub fn encode(contents: &Contents) -> Result<Vec<u8>, LayoutError> {
         reserved: U64::ZERO,
         checksum: U64::ZERO,
     };
-    let mut blocks = Vec::with_capacity(contents.blocks.len() * BLOCK_LEN);
+    let mut bytes = Vec::with_capacity(HEADER_LEN + contents.blocks.len() * BLOCK_LEN);
+    bytes.extend_from_slice(header.as_bytes());
     for block in &contents.blocks {
-        blocks.extend_from_slice(block.as_ref().map_or_else(RawBlock::new_zeroed, RawBlock::from).as_bytes());
+        bytes.extend_from_slice(block.as_ref().map_or_else(RawBlock::new_zeroed, RawBlock::from).as_bytes());
     }
-    header.checksum = checksum(&[header.as_bytes(), &blocks].concat()).into();
-    Ok([header.as_bytes(), &blocks].concat())
+    header.checksum = checksum(&bytes).into();
+    if let Some(place) = bytes.first_chunk_mut::<HEADER_LEN>() {
+        place.copy_from_slice(header.as_bytes());
+    }
+    Ok(bytes)
 }
 
 /// What the bytes of a file say.
