@@ -115,7 +115,7 @@ fn wrong_usage_of_the_agent_is_status_2_and_one_line() {
         (vec!["--masters", ""], "--masters"),
         (vec!["--masters", "nonsense"], "--masters"),
         (vec!["--format", "--inspect"], "--inspect"),
-        (vec!["--format", "--num-blocks", "0", "--serial-file", "x"], "--num-blocks"),
+        (vec!["--format", "--num-blocks", "1", "--serial-file", "x"], "--num-blocks"),
         (vec!["--format", "--num-blocks", "-1", "--serial-file", "x"], "-1"),
         (vec!["--format", "--num-blocks", "4294967295", "--serial-file", "x"], "--num-blocks"),
         (run_with(&["--http-listen", "nonsense"]), "write it as IP:PORT"),

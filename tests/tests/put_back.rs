@@ -410,7 +410,10 @@ async fn an_agent_that_minted_while_all_clocks_were_ahead_says_what_to_do_and_it
     for kind in [Kind::Uniq64, Kind::Uniq96] {
         let answer = cluster.ask_agent(agent, kind.path()).await.unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
-        assert!(!ids.contains(&answer.text()) && answer.text() < ids.remove(0), "by the clock, which is behind what it was");
+        assert!(
+            !ids.contains(&answer.text()) && answer.text() < ids.remove(0),
+            "by the clock, which is behind what it was"
+        );
     }
     assert_ne!(numbers_of(&cluster, agent).await.unwrap(), token);
 }

@@ -107,7 +107,7 @@ pub(super) enum Minted {
     /// `quota_exceeded` of a plugin
     #[response(status = 429, content_type = "application/problem+json")]
     Exhausted(#[to_schema] ProblemBody),
-    /// `no_lease` `lease_expired` `clock_behind` `clock_skew` `serial_file_io` `token_out_of_range`
+    /// `no_lease` `lease_expired` `clock_behind` `clock_skew` `serial_file_io` `serial_file_full` `token_out_of_range`
     /// `masters_unavailable` `overloaded` `segment_pending`
     #[response(status = 503, content_type = "application/problem+json")]
     Unavailable(#[to_schema] ProblemBody),

@@ -103,8 +103,9 @@ pub struct HeaderView {
     pub uniq96_mark: i64,
     /// How often the file was written.
     pub write_counter: u64,
-    /// Milliseconds since 1970; 0: no block was given to another name yet.
-    pub names_from: i64,
+    /// Milliseconds since 1970; left out if no block was given to another name yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names_from: Option<i64>,
     /// CRC-32C of the file.
     pub checksum: u64,
 }
@@ -193,7 +194,7 @@ fn view(place: &Place, bytes: &[u8], contents: &Contents, start: &StartKind) -> 
             session: header.session.to_string(),
             uniq96_mark: header.uniq96_mark.0,
             write_counter: header.write_counter,
-            names_from: header.names_from.0,
+            names_from: Some(header.names_from.0).filter(|from| *from > 0),
             checksum: layout::stored_checksum(bytes).unwrap_or_default(),
         },
         blocks: used.filter_map(|(index, block)| Some(block_view(index, block.as_ref()?))).collect(),
@@ -325,7 +326,9 @@ impl fmt::Display for Inspection {
         writeln!(f, "session        {}", header.session)?;
         writeln!(f, "uniq96 mark    {} ({})", header.uniq96_mark, WallMs(header.uniq96_mark))?;
         writeln!(f, "write counter  {}", header.write_counter)?;
-        writeln!(f, "names from     {} ({})", header.names_from, WallMs(header.names_from))?;
+        if let Some(from) = header.names_from {
+            writeln!(f, "names from     {from} ({})", WallMs(from))?;
+        }
         writeln!(f, "checksum       {:08x}", header.checksum)?;
         writeln!(f, "next start     {}: {}", self.lineage.start, self.lineage.explanation)?;
         self.ranges(f)?;

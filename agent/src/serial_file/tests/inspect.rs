@@ -31,6 +31,7 @@ fn the_json_says_what_the_bytes_say() {
         step: u32::MAX - 7,
     });
     opened.contents.blocks[1] = None;
+    opened.contents.header.names_from = NOW;
     opened.file.write(&mut opened.contents, &holdings(2)).unwrap();
     // The agent that has the file is not disturbed.
     let value = shown(&home);
