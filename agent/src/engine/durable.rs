@@ -29,7 +29,7 @@ impl Engine {
                 && offset.bucket(now, block.kind.spec().unit.span()) > block.bucket
         };
         let with = series.contents_with(&self.contents, cluster, marks, now, gives_way);
-        with.ok_or_else(|| Refusal::SerialFileFull { blocks: self.contents.blocks.len() })
+        with.ok_or(Refusal::SerialFileFull { blocks: self.contents.blocks.len() })
     }
 
     /// Nothing is minted any more by a name that was retired. Its block is another's once the hour or day of its last IDs is over.
