@@ -407,6 +407,8 @@ pub struct Hello {
     pub accepted: Option<Life>,
     /// The sender has seen two stores of the receiver's that go on from the same past.
     pub copied: bool,
+    /// The sender waits for a replacement to join: to whoever has joined, a sender that was put back to before that.
+    pub awaits: bool,
     /// A greeting that would stop one of the two may be an old one: it counts only if it names this number again.
     pub challenge: Option<u64>,
     /// The number that the receiver asked for.

@@ -396,6 +396,13 @@ pub enum Alarm {
          and let a new one --join in its place"
     )]
     Replaced,
+    /// Whoever was to join this survivor has done so.
+    #[error(
+        "this master waits for a replacement to join, but one has joined already: this store was put back to before that, or is a \
+         copy from then. It serves nothing any more. Stop it, run `uniq_master --peer-lost` on the other one, and let a new one \
+         --join in its place"
+    )]
+    TokenUsed,
     /// The two were started with different whitelists, and have none of their own yet.
     #[error(
         "the two masters were started with different --allow: {here} here, {there} at the other one; each lets agents in by \

@@ -279,6 +279,7 @@ pub(super) fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
             lives: known.lives.peer.into_iter().collect(),
             accepted: None,
             copied: false,
+            awaits: false,
             challenge: None,
             echo: None,
             users: None,
@@ -289,7 +290,10 @@ pub(super) fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
         Serving::Alone => {
             let mut ledger = start(known, Now { wall, boot: OPENED }, 0).already_begun();
             ledger.step(Now { wall, boot: ALONE }, Event::Tick, &mut unheard);
-            ledger.step(Now { wall, boot: GREETED }, from_other(hello(wall)), &mut unheard);
+            // Nobody speaks to one that waits for a replacement, unless its token was used.
+            if known.identity.awaiting.is_none() {
+                ledger.step(Now { wall, boot: GREETED }, from_other(hello(wall)), &mut unheard);
+            }
             ledger
         }
         Serving::Ready => {

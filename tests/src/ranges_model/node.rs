@@ -181,6 +181,7 @@ fn hello(known: &Disk) -> PeerMessage {
         lives: known.lives.peer.into_iter().collect(),
         accepted: None,
         copied: false,
+        awaits: false,
         challenge: None,
         echo: None,
         users: None,

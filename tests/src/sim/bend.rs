@@ -62,6 +62,7 @@ impl World {
                 lives,
                 accepted: None,
                 copied: false,
+                awaits: false,
                 challenge: None,
                 echo: None,
                 users: None,

@@ -34,6 +34,7 @@ impl Ledger<Pairwise> {
             }
             Mode::Syncing if let Some(why) = pair.unproven() => Alarm::Unproven(why.clone()).to_string(),
             Mode::Syncing => "this master is still synchronising with the other one".to_owned(),
+            Mode::RolledBack if self.identity.awaiting.is_some() => Alarm::TokenUsed.to_string(),
             Mode::RolledBack => {
                 "this master's ledger is older than it once was, a copy of it runs, or its pairing is over: it must be \
                  replaced; the log says why"

@@ -44,6 +44,7 @@ impl Ledger<Pairwise> {
             lives: self.agreement.lives.own.clone(),
             accepted: self.agreement.lives.peer,
             copied: self.agreement.lives.peer_copied,
+            awaits: self.identity().awaiting.is_some(),
             challenge: None,
             echo: None,
             users: self.first_users().filter(|_| !self.identity().paired).map(Box::new),
@@ -59,6 +60,10 @@ impl Ledger<Pairwise> {
         if let Some(why) = self.refusal(&frame) {
             self.note_refusal(why, of_this_pairing, fx);
             self.on_other_pairing(now, &frame, fx);
+            return None;
+        }
+        if of_this_pairing && me.awaiting.is_some() {
+            self.on_token_used(now, &frame.message, fx);
             return None;
         }
         if let PeerMessage::Hello(hello) = &frame.message {
@@ -118,6 +123,22 @@ impl Ledger<Pairwise> {
         let left_behind = frame.epoch.filter(|epoch| me.former.contains(epoch));
         if hello.answer && left_behind.is_some() {
             fx.answer(PeerMessage::Hello(Hello { retired: left_behind, ..self.hello(now, false) }));
+        }
+    }
+
+    /// The other master of this pairing speaks, and this one waits for it to join. Nobody speaks in the name of a pairing before this
+    /// master has written down that the token is used ([`JoinStep::Done`](common::rpc::peer::JoinStep)), however late a message is and
+    /// however often a join was begun: so this ledger is older than that, or a copy of one that was. The other one is told, because
+    /// it may not have seen anything that this ledger lacks.
+    fn on_token_used(&mut self, now: Now, message: &PeerMessage, fx: &mut Effects) {
+        if self.mode() != Mode::RolledBack {
+            fx.alarms.push(Alarm::TokenUsed);
+        }
+        self.stop_for_good(fx);
+        if let PeerMessage::Hello(hello) = message
+            && (hello.answer || hello.challenge.is_some())
+        {
+            fx.answer(PeerMessage::Hello(Hello { echo: hello.challenge, ..self.hello(now, false) }));
         }
     }
 
@@ -190,7 +211,7 @@ impl Ledger<Pairwise> {
             Some(Doubt::OursBehind)
         } else if hello.copied || ours == Follows::Otherwise || theirs == Follows::Later {
             Some(Doubt::OursCopied)
-        } else if hello.lsn < peer_lsn {
+        } else if hello.lsn < peer_lsn || hello.awaits {
             Some(Doubt::TheirsBehind)
         } else if self.agreement.lives.peer_copied || theirs == Follows::Otherwise || ours == Follows::Later {
             Some(Doubt::TheirsCopied)
@@ -213,6 +234,11 @@ impl Ledger<Pairwise> {
                     fx.alarms.push(Alarm::Copied);
                 }
                 self.stop_for_good(fx);
+            }
+            Doubt::TheirsBehind if hello.awaits => {
+                let why = "it waits for a replacement, but this master has joined it: its disk was rolled back to before that. \
+                           Stop it, and run `uniq_master --peer-lost` here";
+                self.note_refusal(why.to_owned(), true, fx);
             }
             Doubt::TheirsBehind => {
                 let (there, seen) = (hello.lsn, self.agreement.observed.peer_lsn);
@@ -270,9 +296,6 @@ impl Ledger<Pairwise> {
             return Some(
                 "it does not prove that it belongs to this pairing: check --peer and --data-dir on both".to_owned(),
             );
-        }
-        if me.awaiting.is_some() {
-            return Some("this master waits for a replacement to join with its token".to_owned());
         }
         let PeerMessage::Hello(hello) = &frame.message else { return None };
         if hello.parameters != me.parameters {

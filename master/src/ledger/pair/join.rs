@@ -7,7 +7,7 @@ use crate::ledger::state::Ledger;
 use crate::replication::rules::lifted;
 use common::audit::{Action, Actor, Entry};
 use common::parameters::MasterId;
-use common::rpc::lease::Refusal;
+use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::{Begun, JoinReply, JoinStep, PAGE_MAX};
 
 impl Ledger<Pairwise> {
@@ -27,6 +27,9 @@ impl Ledger<Pairwise> {
         }
         if master != identity.master.other() {
             return Err(Refusal::JoinId(identity.master));
+        }
+        if self.mode() == Mode::RolledBack {
+            return Err(Refusal::RolledBack);
         }
         match step {
             JoinStep::Begin => {
