@@ -1,10 +1,11 @@
 //! What every room of UniqGenerator shares: ids and their layouts, tokens, leases, time, and the wire.
 //!
-//! Everything here but [`clock`], [`file`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no locks. Time comes in as
-//! an argument ([`time::Now`]).
+//! Everything here but [`attachment`], [`clock`], [`file`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no
+//! locks. Time comes in as an argument ([`time::Now`]).
 
 pub mod about;
 pub mod account;
+pub mod attachment;
 pub mod audit;
 pub mod calendar;
 pub mod clock;

@@ -165,6 +165,39 @@ impl Image {
         run("losetup", ["--detach", &self.device]).map(drop)
     }
 
+    /// Mounts it anew, from the disk that it is on. Nobody may have a file open.
+    ///
+    /// # Errors
+    /// If something of that cannot be done.
+    pub fn mount_anew(&self) -> Result<()> {
+        run("umount", [&self.at])?;
+        self.mount()
+    }
+
+    /// Keeps a snapshot of all that was written.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn keep(&self) -> Result<()> {
+        run("sync", [OsStr::new("-f"), self.at.as_os_str()])?;
+        run("cp", [self.file.as_path(), &self.file.with_extension("kept")]).map(drop)
+    }
+
+    /// Detaches the volume and attaches that snapshot of it, on the same device. Nobody may have a file open.
+    ///
+    /// # Errors
+    /// If something of that cannot be done.
+    pub fn put_back(&mut self) -> Result<()> {
+        self.detach()?;
+        std::fs::rename(self.file.with_extension("kept"), &self.file)?;
+        self.attach()
+    }
+
+    fn attach(&self) -> Result<()> {
+        run("losetup", [OsStr::new(&self.device), self.file.as_os_str()])?;
+        self.mount()
+    }
+
     /// The power goes: what is mounted then is what the device had of it, on the same device, put in order by the
     /// kernel from its journal. Nobody may have a file open.
     ///
@@ -175,8 +208,7 @@ impl Image {
         run("cp", [self.file.as_path(), &left])?;
         self.detach()?;
         std::fs::rename(&left, &self.file)?;
-        run("losetup", [OsStr::new(&self.device), self.file.as_os_str()])?;
-        self.mount()
+        self.attach()
     }
 }
 

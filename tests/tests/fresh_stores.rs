@@ -10,7 +10,7 @@ use common::rpc::peer::{Delivered, JoinReply, JoinRequest, PeerService, PeerServ
 use common::rpc::transport::{FRAME_LEN_MAX, connect, deadline_in};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tarpc::client::Config;
 use tarpc::context::Context;
 use tests::client::{ADMIN_PASSWORD, AtDefault as _, Client, Kind};
@@ -140,6 +140,7 @@ async fn formatted_anew_in_place(nth: usize) {
     let client = cluster.client.clone();
     let held = cluster.agent_status(0).await.unwrap().tokens();
     cluster.masters[nth].daemon.terminate().await.unwrap();
+    let gone = Instant::now();
     format_anew(&cluster.masters[nth], &[]).unwrap();
     cluster.masters[nth].daemon.start().unwrap();
     for master in &cluster.masters {
@@ -150,7 +151,9 @@ async fn formatted_anew_in_place(nth: usize) {
             (answer.status == 503 && named).then(|| answer.text())
         };
         let (said, _) = until("it says that a store was formatted anew", said).await.unwrap();
-        println!("master {}: {said}", master.id);
+        // Long before the one that is gone counts as silent.
+        println!("master {}, {:?} after the other store was there last: {said}", master.id, gone.elapsed());
+        assert!(gone.elapsed() < Duration::from_millis(3_500), "{:?}", gone.elapsed());
         let log = master.daemon.log_text();
         assert!(log.contains("formatted anew") && !log.contains("older than"), "{log}");
     }

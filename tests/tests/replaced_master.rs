@@ -4,13 +4,14 @@
 use common::kind::Uniq96;
 use common::rpc::lease::{Mode, RetiredProof};
 use common::token::TokenType;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tests::client::{AtDefault as _, Client, Kind, Media};
 use tests::cluster::{Cluster, Master, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::{Load, Pace};
-use tests::operator::{join, peer_lost};
+use tests::operator::{join, keep, peer_lost, put_back};
 use tests::oracle::{Ids, Oracle};
 use tests::programs;
 
@@ -427,4 +428,95 @@ async fn the_agents_of_a_replaced_master_that_lives_on_end_at_its_permit() {
     let verdict = oracle.verdict();
     println!("{verdict}");
     assert_eq!(verdict.duplicates, 0, "{verdict}");
+}
+
+/// The disk of the survivor is put back to before its replacement joined, and somebody who does not know that vouches for it. It hears
+/// of its replacement before it goes on alone, gives no number again, and the remedy that it names is one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_survivor_put_back_to_before_the_join_gives_no_number_again() {
+    let mut cluster = Cluster::start(0, &[]).await.unwrap();
+    let client = cluster.client.clone();
+    // One that knows master 1 alone, and one of master 2.
+    for master in 0..2 {
+        let only = cluster.masters[master].agent_listen.to_string();
+        let nth = cluster.add_agent(&[]).unwrap();
+        let daemon = &mut cluster.agent(nth).unwrap().daemon;
+        daemon.set("--masters", &only);
+        daemon.start().unwrap();
+        until_status(&client, daemon, "/readyz", 200).await.unwrap();
+    }
+    let url = cluster.agent_url(0, "generators/orders").unwrap();
+    let defined = client.ask("PUT", &url, br#"{"kind":"segment","step":100}"#.to_vec()).await.unwrap();
+    assert_eq!(defined.status, 201, "{}", defined.text());
+    let mut given = BTreeSet::new();
+    let numbers = async |cluster: &Cluster, nth: usize| {
+        let answer = cluster.ask_agent(nth, "segment/orders?n=50").await.ok();
+        let answer = answer.filter(|answer| answer.status == 200).map(|answer| answer.text()).unwrap_or_default();
+        answer.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+
+    cluster.masters[1].daemon.kill_9();
+    std::fs::remove_dir_all(&cluster.masters[1].data_dir).unwrap();
+    cluster.masters[0].daemon.terminate().await.unwrap();
+    let token = peer_lost(&cluster.masters[0]).unwrap();
+    keep(&cluster.masters[0]).unwrap();
+    cluster.masters[0].daemon.start().unwrap();
+    until_status(&client, &mut cluster.masters[0].daemon, "/healthz", 200).await.unwrap();
+    let joined = join(&token, &cluster.masters[1], cluster.masters[0].peer_listen).unwrap();
+    assert_eq!(joined.status, Some(0), "{joined:?}");
+    cluster.masters[1].daemon.start().unwrap();
+    cluster.all_ready().await.unwrap();
+    let mut rest = 40;
+    while given.len() < 2_000 && rest > 0 {
+        for nth in 0..2 {
+            for number in numbers(&cluster, nth).await {
+                assert!(given.insert(number), "given twice");
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        rest -= 1;
+    }
+    assert!(given.len() > 500, "{}", given.len());
+
+    cluster.masters[0].daemon.terminate().await.unwrap();
+    put_back(&cluster.masters[0]).unwrap();
+    cluster.masters[0].daemon.args.push("--vouch-untouched".to_owned());
+    cluster.masters[0].daemon.start().unwrap();
+    // Longer than it takes to go on alone.
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(15) {
+        for nth in 0..2 {
+            for number in numbers(&cluster, nth).await {
+                assert!(given.insert(number), "given twice");
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    println!("{} numbers", given.len());
+    let row = cluster.master_row(cluster.masters[0].daemon.http).await.unwrap();
+    assert_eq!(row["mode"], "rolled-back", "{row}");
+    for (nth, words) in [(0, "--peer-lost` on the other one"), (1, "--peer-lost` here")] {
+        let said = until_status(&client, &mut cluster.masters[nth].daemon, "/readyz", 503).await.unwrap();
+        assert!(said.text().contains(words), "{}", said.text());
+    }
+
+    cluster.masters[0].daemon.kill_9();
+    let refused = peer_lost(&cluster.masters[0]).unwrap_err().to_string();
+    assert!(refused.contains("must not go on alone"), "{refused}");
+    cluster.masters[1].daemon.terminate().await.unwrap();
+    let token = peer_lost(&cluster.masters[1]).unwrap();
+    cluster.masters[1].daemon.start().unwrap();
+    until_status(&client, &mut cluster.masters[1].daemon, "/healthz", 200).await.unwrap();
+    std::fs::remove_dir_all(&cluster.masters[0].data_dir).unwrap();
+    let joined = join(&token, &cluster.masters[0], cluster.masters[1].peer_listen).unwrap();
+    assert_eq!(joined.status, Some(0), "{joined:?}");
+    cluster.masters[0].daemon.args.pop();
+    cluster.masters[0].daemon.start().unwrap();
+    cluster.all_ready().await.unwrap();
+    for nth in 0..2 {
+        let again = || async { Some(numbers(&cluster, nth).await).filter(|numbers| !numbers.is_empty()) };
+        for number in until("numbers go on", again).await.unwrap().0 {
+            assert!(given.insert(number), "given twice");
+        }
+    }
 }

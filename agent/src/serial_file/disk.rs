@@ -1,9 +1,9 @@
 //! The system calls of the serial file, behind one small trait: each is a step at which a disk can fail or a process die.
 
 use super::lineage::{BootId, Born, FileSystemId, Identity};
+use common::attachment::{disk_sequence, mount_of};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, StatxFlags, fstatfs, fstatvfs, major, minor, openat, renameat, renameat_with,
-    statx, unlinkat,
+    AtFlags, Mode, OFlags, RenameFlags, fstatfs, fstatvfs, openat, renameat, renameat_with, unlinkat,
 };
 use std::ffi::OsStr;
 use std::fmt;
@@ -21,14 +21,6 @@ const BOOT_ID_LEN_MAX: u64 = 64;
 /// system puts on its files ticks every 1 to 10 ms; one that was set back is not waited for.
 const TICK_TRIES_MAX: u32 = 32;
 const TICK_PAUSE: Duration = Duration::from_millis(1);
-
-/// The kernel's running number of a disk, by device numbers; of a partition, one folder up.
-const DISK_SEQUENCE: &str = "/sys/dev/block";
-/// Digits of such a number at most, line end and all.
-const DISK_SEQUENCE_LEN_MAX: u64 = 32;
-/// The mask bit of statx for a mount's number that is never used again; older kernels pass over it and give the plain
-/// one. (`STATX_MNT_ID_UNIQUE`)
-const MOUNT_UNIQUE: u32 = 0x4000;
 
 /// Which kind of file system a folder is on: the kernel's number for it (`linux/magic.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -218,24 +210,6 @@ impl From<&Metadata> for Stat {
             Identity { device: meta.dev(), inode: meta.ino(), ctime_s: meta.ctime(), ctime_ns: meta.ctime_nsec() };
         Self { identity, links: meta.nlink(), kind, len: meta.len(), born: born(meta) }
     }
-}
-
-/// The running number of the disk with these device numbers. None where there is no single disk (btrfs, ZFS, tmpfs,
-/// overlay have numbers of their own), no /sys, or an older kernel.
-fn disk_sequence(device: u64) -> Option<u64> {
-    let folder = Path::new(DISK_SEQUENCE).join(format!("{}:{}", major(device), minor(device)));
-    ["diskseq", "../diskseq"].into_iter().find_map(|name| {
-        let mut text = String::new();
-        File::open(folder.join(name)).ok()?.take(DISK_SEQUENCE_LEN_MAX).read_to_string(&mut text).ok()?;
-        text.trim_end().parse().ok()
-    })
-}
-
-/// The number of a folder's mount, and whether no other one gets it in this boot.
-fn mount_of(folder: &File) -> io::Result<(u64, bool)> {
-    let unique = StatxFlags::from_bits_retain(MOUNT_UNIQUE);
-    let seen = statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID | unique)?;
-    Ok((seen.stx_mnt_id, seen.stx_mask & MOUNT_UNIQUE != 0))
 }
 
 /// When it was made; a time before 1970 is a clock that nobody set, and says nothing.

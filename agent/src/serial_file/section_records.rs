@@ -7,6 +7,7 @@
 
 use super::lineage::{BootId, FileSystemId, Identity};
 use crate::sequence::{Bound, Bounds};
+use common::attachment::Attachment;
 use common::envelope::{self, EnvelopeError, Kind};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
@@ -137,14 +138,10 @@ impl Proof {
 }
 
 impl Proof {
-    /// Whether the file system, in one boot, was not put back to a snapshot in between: its disk has the same running number, or it stayed
-    /// mounted. `false` also where the kernel tells neither.
+    /// Whether the file system, in one boot, was not put back to a snapshot in between.
     fn is_in_place(&self, now: &Self) -> bool {
-        let same = |then: Option<u64>, now: Option<u64>| then.is_some() && then == now;
-        let (then, there) = (&self.file_system, &now.file_system);
-        then.fsid == there.fsid
-            && then.disk == there.disk
-            && (same(then.disk, there.disk) || same(self.mount, now.mount))
+        let attachment = |of: &Self| Attachment { disk: of.file_system.disk, mount: of.mount };
+        self.file_system.fsid == now.file_system.fsid && attachment(self).stayed(&attachment(now))
     }
 }
 

@@ -49,6 +49,12 @@ pub enum Unproven {
     /// The anchor is another file.
     #[error("it is a copy, or was put back from one")]
     Copied,
+    /// Its file system was away in between.
+    #[error(
+        "its disk was detached and attached anew since, or what is on no disk of its own (btrfs, ZFS, tmpfs, overlay) was mounted anew: it \
+         may have been put back meanwhile"
+    )]
+    Attached,
     /// The anchor was touched.
     #[error("it was touched since its master last wrote it: put back in place, linked, or its mode or owner changed")]
     Touched,

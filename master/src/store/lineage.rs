@@ -9,6 +9,7 @@
 //! The file is written, never flushed: a killed process loses nothing of it, and after a loss of power the boot id differs.
 
 pub use crate::lease::Unproven;
+use common::attachment::Attachment;
 use common::clock::Clock;
 use common::envelope::{Kind, decode, encode};
 use common::time::WallMs;
@@ -20,7 +21,7 @@ use std::path::Path;
 
 /// The file's name, beside the anchor.
 pub(super) const LINEAGE_FILE: &str = "lineage";
-const LINEAGE: Kind = Kind { name: *b"SLIN", version: 1 };
+const LINEAGE: Kind = Kind { name: *b"SLIN", version: 2 };
 const LINEAGE_LEN_MAX: u64 = 256;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const BOOT_ID_LEN_MAX: u64 = 64;
@@ -38,18 +39,32 @@ struct Seen {
     inode: u64,
     ctime_s: i64,
     ctime_ns: i64,
+    /// The running number of the disk, and of the mount; 0 where the kernel tells none.
+    disk: u64,
+    mount: u64,
 }
 
 impl Seen {
-    fn of(file: &File) -> io::Result<Self> {
+    fn of(file: &File, attachment: Attachment) -> io::Result<Self> {
+        let (disk, mount) = (attachment.disk.unwrap_or_default(), attachment.mount.unwrap_or_default());
         let stat = file.metadata()?;
         let file_system = rustix::fs::fstatvfs(file)?.f_fsid;
         let (ctime_s, ctime_ns) = (stat.ctime(), stat.ctime_nsec());
-        Ok(Self { device: stat.dev(), file_system, inode: stat.ino(), ctime_s, ctime_ns })
+        Ok(Self { device: stat.dev(), file_system, inode: stat.ino(), ctime_s, ctime_ns, disk, mount })
     }
 
     fn same_file(&self, other: &Self) -> bool {
         (self.device, self.file_system, self.inode) == (other.device, other.file_system, other.inode)
+    }
+
+    fn attachment(&self) -> Attachment {
+        let told = |number: u64| Some(number).filter(|number| *number != 0);
+        Attachment { disk: told(self.disk), mount: told(self.mount) }
+    }
+
+    /// Whether nothing was done to the file. Through another mount of the same disk it looks the same.
+    fn untouched(&self, now: &Self) -> bool {
+        (self.ctime_s, self.ctime_ns) == (now.ctime_s, now.ctime_ns)
     }
 
     fn ctime_ms(&self) -> i64 {
@@ -74,6 +89,8 @@ struct Lineage {
 pub(super) struct LineageFile {
     file: Option<File>,
     boot: Option<u128>,
+    /// Where its file system is, which is so for as long as it is open.
+    attachment: Attachment,
     last: Option<Lineage>,
 }
 
@@ -82,7 +99,8 @@ impl LineageFile {
     pub(super) fn open(ledger: &Path) -> Self {
         let path = ledger.join(LINEAGE_FILE);
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path).ok();
-        Self { file, boot: boot_id(), last: None }
+        let attachment = file.as_ref().map_or(Attachment { disk: None, mount: None }, Attachment::of);
+        Self { file, boot: boot_id(), attachment, last: None }
     }
 
     /// Whether the store is the untouched one that its master last wrote. To be asked before anything is written.
@@ -93,7 +111,7 @@ impl LineageFile {
         file.take(LINEAGE_LEN_MAX).read_to_end(&mut bytes).map_err(|e| damaged(&e))?;
         let Some(commits) = commits.filter(|_| !bytes.is_empty()) else { return Err(Unproven::Missing) };
         let found = decode::<Lineage>(LINEAGE, &bytes).map_err(|e| damaged(&e))?;
-        let now = Seen::of(anchor).map_err(|e| damaged(&e))?;
+        let now = Seen::of(anchor, self.attachment).map_err(|e| damaged(&e))?;
         judge(&found, &now, self.boot, commits)?;
         self.last = Some(found);
         Ok(())
@@ -108,7 +126,7 @@ impl LineageFile {
 
     /// Commit number `commits` has written the anchor.
     pub(super) fn done(&mut self, anchor: &File, commits: u64) {
-        if let (Some(boot), Ok(seen)) = (self.boot, Seen::of(anchor)) {
+        if let (Some(boot), Ok(seen)) = (self.boot, Seen::of(anchor, self.attachment)) {
             self.put(Lineage { boot, commits, seen, next_began: (false, WallMs(0)) });
         }
     }
@@ -128,8 +146,10 @@ fn judge(found: &Lineage, now: &Seen, boot: Option<u128>, commits: u64) -> Resul
         Err(Unproven::Rebooted)
     } else if !found.seen.same_file(now) {
         Err(Unproven::Copied)
+    } else if !found.seen.attachment().stayed(&now.attachment()) {
+        Err(Unproven::Attached)
     } else if commits == found.commits {
-        if found.seen == *now { Ok(()) } else { Err(Unproven::Touched) }
+        if found.seen.untouched(now) { Ok(()) } else { Err(Unproven::Touched) }
     } else if killed_midway {
         let late = now.ctime_ms().saturating_sub(at.0);
         if (-TICK_MS..=WRITTEN_WITHIN_MS).contains(&late) { Ok(()) } else { Err(Unproven::Touched) }
@@ -149,7 +169,7 @@ fn boot_id() -> Option<u128> {
 mod tests {
     use super::*;
 
-    const SEEN: Seen = Seen { device: 1, file_system: 2, inode: 3, ctime_s: 100, ctime_ns: 5_000_000 };
+    const SEEN: Seen = Seen { device: 1, file_system: 2, inode: 3, ctime_s: 100, ctime_ns: 5_000_000, disk: 25, mount: 4 };
     const FOUND: Lineage = Lineage { boot: 6, commits: 7, seen: SEEN, next_began: (false, WallMs(0)) };
 
     #[test]
@@ -159,10 +179,18 @@ mod tests {
             (Seen { device: 9, ..SEEN }, Unproven::Copied),
             (Seen { file_system: 9, ..SEEN }, Unproven::Copied),
             (Seen { inode: 9, ..SEEN }, Unproven::Copied),
+            (Seen { disk: 27, ..SEEN }, Unproven::Attached),
+            (Seen { disk: 0, ..SEEN }, Unproven::Attached),
             (Seen { ctime_s: 101, ..SEEN }, Unproven::Touched),
             (Seen { ctime_ns: 6, ..SEEN }, Unproven::Touched),
         ] {
             assert_eq!(judge(&FOUND, &now, Some(6), 7), Err(why), "{now:?}");
+        }
+        assert_eq!(judge(&FOUND, &Seen { mount: 9, ..SEEN }, Some(6), 7), Ok(()), "the same disk, mounted elsewhere");
+        // On no disk of its own.
+        let diskless = Lineage { seen: Seen { disk: 0, ..SEEN }, ..FOUND };
+        for (mount, proven) in [(4, Ok(())), (9, Err(Unproven::Attached)), (0, Err(Unproven::Attached))] {
+            assert_eq!(judge(&diskless, &Seen { disk: 0, mount, ..SEEN }, Some(6), 7), proven, "{mount}");
         }
         for boot in [Some(5), None] {
             assert_eq!(judge(&FOUND, &SEEN, boot, 7), Err(Unproven::Rebooted));

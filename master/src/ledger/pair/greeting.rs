@@ -21,6 +21,7 @@ const FORMATTED_ANEW: &str = "If it was formatted anew because it was lost: a lo
 impl Ledger<Pairwise> {
     /// A new connection stands: say who we are.
     pub(crate) fn greet(&mut self, now: Now, fx: &mut Effects) {
+        self.agreement.pair.connected_anew = true;
         fx.send(PeerMessage::Hello(self.hello(now, true)));
     }
 
@@ -87,6 +88,7 @@ impl Ledger<Pairwise> {
         self.agreement.pair.refused = None;
         if self.identity().paired {
             self.agreement.pair.heard = Some(now.boot);
+            self.agreement.pair.connected_anew = false;
             if !self.agreement.pair.synced {
                 self.agreement.pair.unanswered_since.get_or_insert(now.boot);
             }
