@@ -256,6 +256,17 @@ pub enum ClockFault {
         /// How far, never negative.
         by: SpanMs,
     },
+    /// It is too far from the calendar that the masters go by, and shows what their machines' do, which jumped.
+    #[error(
+        "this machine's clock is {} s off the calendar that the masters go by, but shows what a master's own machine does, whose calendar \
+         was set: if that is right now, the masters follow it when both of them and the agents have shown the same for five minutes; \
+         /readyz of a master says what is missing, and a master that is started anew follows at once",
+        whole_seconds(*by)
+    )]
+    Disputed {
+        /// How far, never negative.
+        by: SpanMs,
+    },
     /// It shows a year that no ID can carry.
     #[error("{0}")]
     Year(String),

@@ -23,7 +23,7 @@ pub struct Timebase {
     /// The same of the operating system, when it was last looked at.
     os_offset: i64,
     /// How far the operating system's calendar is from the masters', if that is too far.
-    skew: Option<SpanMs>,
+    skew: Option<Skew>,
 }
 
 /// A master's calendar, as it came by an answer.
@@ -35,8 +35,19 @@ pub struct Answer {
     pub received: Now,
     /// How long that took in real time, whatever clock we run by.
     pub round_trip: SpanMs,
-    /// What the master's calendar said in between.
+    /// What the master's calendar said in between, as it goes by it,
     pub wall: WallMs,
+    /// and how far its machine's is ahead of that, if it jumped and is not followed.
+    pub ahead: Option<SpanMs>,
+}
+
+/// How far the operating system's calendar is from the masters'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Skew {
+    /// Never negative.
+    pub by: SpanMs,
+    /// Whether it shows what the master's own machine does, and the master does not go by.
+    pub disputed: bool,
 }
 
 impl Answer {
@@ -78,7 +89,7 @@ impl Timebase {
     }
 
     /// How far the operating system's calendar is from the masters', if that is too far to mint.
-    pub fn skew(&self) -> Option<SpanMs> {
+    pub fn skew(&self) -> Option<Skew> {
         self.skew
     }
 
@@ -105,6 +116,10 @@ impl Timebase {
         (off > SKEW_MAX).then_some(off)
     }
 
+    fn is_disputed(answer: &Answer) -> bool {
+        answer.ahead.is_some_and(|ahead| Self::skewed_by(&Answer { wall: answer.wall + ahead, ..*answer }).is_none())
+    }
+
     /// Takes a master's time. Gives what it changed, and whether windows have to pass the gates again.
     pub fn correct(&mut self, answer: &Answer) -> (Heard, bool) {
         let skew_before = self.skew;
@@ -119,7 +134,7 @@ impl Timebase {
         if !answer.tells() {
             return Heard::TooSlow;
         }
-        self.skew = Self::skewed_by(answer);
+        self.skew = Self::skewed_by(answer).map(|by| Skew { by, disputed: Self::is_disputed(answer) });
         let (earliest, latest) = (answer.earliest(), answer.latest());
         if (earliest..=latest).contains(&self.offset) {
             return Heard::Moved(SpanMs(0));
@@ -146,7 +161,19 @@ mod tests {
     }
 
     fn answer(sent: Now, received: Now, wall: i64) -> Answer {
-        Answer { sent, received, round_trip: received.boot - sent.boot, wall: WallMs(wall) }
+        Answer { sent, received, round_trip: received.boot - sent.boot, wall: WallMs(wall), ahead: None }
+    }
+
+    #[test]
+    fn who_shows_what_the_masters_machine_does_is_told_so() {
+        let mut time = Timebase::start(os(0, 0));
+        for (wall, ahead, disputed) in [(-400_000, None, false), (-400_000, Some(400_000), true), (-800_000, Some(400_000), false)] {
+            let answer = Answer { ahead: ahead.map(SpanMs), ..answer(os(0, 0), os(0, 0), wall) };
+            time.hear(&answer);
+            assert_eq!(time.skew(), Some(Skew { by: SpanMs(-wall), disputed }), "{wall} {ahead:?}");
+        }
+        time.hear(&answer(os(0, 0), os(0, 0), 0));
+        assert_eq!(time.skew(), None);
     }
 
     #[test]
@@ -185,7 +212,7 @@ mod tests {
         let at = |off: i64| answer(os(1_000, 1_000), os(1_000, 1_000), 1_000 + off);
         for (off, skew) in [(300_000, None), (300_001, Some(300_001)), (-300_001, Some(300_001)), (0, None)] {
             time.hear(&at(off));
-            assert_eq!(time.skew(), skew.map(SpanMs), "{off} ms off");
+            assert_eq!(time.skew().map(|skew| skew.by), skew.map(SpanMs), "{off} ms off");
         }
     }
 
@@ -221,7 +248,7 @@ mod tests {
             let mut time = Timebase::start(os(a, b));
             time.look(os(c, d), u32::MAX);
             let round_trip = SpanMs(0);
-            time.hear(&Answer { sent: os(e, f), received: os(a, d), round_trip, wall: WallMs(c) });
+            time.hear(&Answer { sent: os(e, f), received: os(a, d), round_trip, wall: WallMs(c), ahead: None });
         }
     }
 }

@@ -252,10 +252,16 @@ impl LeaseService for LeaseServer {
         if self.driver.is_full() {
             return Err(Refusal::DiskFull);
         }
-        let (answer, over) = {
+        let (answer, over, doubts) = {
             let snapshot = self.driver.snapshot();
-            (snapshot.answer(self.reporting.clock.link_now(), &request), snapshot.is_over(&request.retired))
+            let answer = snapshot.answer(self.reporting.clock.link_now(), &request);
+            (answer, snapshot.is_over(&request.retired), snapshot.doubts_its_calendar())
         };
+        if doubts && answer.is_ok() {
+            let HeartbeatRequest { agent_id, session, wall, .. } = request;
+            // The queue may be full; agents say it again.
+            let _ = self.driver.tell(Event::AgentCalendar { agent_id, session, wall });
+        }
         if over {
             // The queue may be full; agents bring it again.
             let _ = self.driver.tell(Event::Retired);

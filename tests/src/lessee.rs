@@ -72,6 +72,7 @@ impl Lessee {
             cluster: None,
             test_clock: self.test_clock,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            wall: common::clock::Clock::system().wall(),
             retired,
         };
         Ok(master.heartbeat(transport::deadline_in(CALL_MAX), request).await?)

@@ -207,6 +207,7 @@ fn heartbeat() -> HeartbeatRequest {
         cluster: None,
         test_clock: None,
         version: "x".to_owned(),
+        wall: common::clock::Clock::system().wall(),
         retired: Vec::new(),
     }
 }
@@ -321,6 +322,7 @@ async fn a_strangers_messages_between_the_masters_is_not_believed() {
             mode: Mode::Ready,
             permit: Some(WallMs(i64::MAX)),
             steady: true,
+            read: WallMs(i64::MAX),
             reverted: true,
         },
         PeerMessage::Pull { exchange: 1, after: None, unmet: true },

@@ -234,6 +234,7 @@ fn heartbeat(nth: u128) -> HeartbeatRequest {
         cluster: None,
         test_clock: None,
         version: String::new(),
+        wall: common::clock::Clock::system().wall(),
         retired: Vec::new(),
     }
 }

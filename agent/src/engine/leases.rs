@@ -2,13 +2,13 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Effects, Engine, broken};
+use crate::timebase::Skew;
 use crate::holder::{self, LeaseView, Leases};
 use crate::refusal::Refusal;
 use crate::serial_file::Holdings;
 use common::calendar::UtcOffset;
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters};
-use common::time::SpanMs;
 use common::token::TokenType;
 
 impl Engine {
@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// Lets every window pass the gates again, after the time changed.
-    pub fn regate(&mut self, effects: &mut impl Effects, skew: Option<SpanMs>) {
+    pub fn regate(&mut self, effects: &mut impl Effects, skew: Option<Skew>) {
         self.publish(effects, |published| published.skew = skew);
         self.close_all(effects);
     }

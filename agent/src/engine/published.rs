@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::RESUME_WAIT;
+use crate::timebase::Skew;
 use crate::holder::{self, Confirmation, LeaseView, Leases};
 use crate::refusal::{ClockFault, Refusal};
 use crate::serial_file::Holdings;
@@ -20,7 +21,7 @@ pub struct Published {
     /// The cluster this agent belongs to, as far as it knows.
     pub membership: Membership,
     /// How far the operating system's calendar is from the masters', if that is too far to mint.
-    pub skew: Option<SpanMs>,
+    pub skew: Option<Skew>,
     /// Masters of our list that belong to other clusters, by address.
     pub strangers: BTreeMap<String, ClusterId>,
     /// From when on a resumed session may mint although no master has answered, by the machine's real time; `None`: never.
@@ -55,8 +56,9 @@ impl Published {
         if let Some(wrong) = self.wrong_cluster() {
             return Err(wrong);
         }
-        if let Some(by) = self.skew {
-            return Err(Refusal::ClockSkew(ClockFault::Skewed { by }));
+        if let Some(Skew { by, disputed }) = self.skew {
+            let fault = if disputed { ClockFault::Disputed { by } } else { ClockFault::Skewed { by } };
+            return Err(Refusal::ClockSkew(fault));
         }
         let missing = |why| Refusal::NoLease { token_type, why };
         let Some(view) = self.leases.get(&token_type) else {

@@ -294,6 +294,7 @@ async fn greet(
     caller: &Caller,
     cluster: Option<ClusterId>,
 ) -> Result<Greeting, CallError> {
+    let (sent, began) = clocks(caller.clock);
     let request = HeartbeatRequest {
         protocol: PROTOCOL,
         agent_id: caller.agent_id.clone(),
@@ -301,12 +302,13 @@ async fn greet(
         cluster,
         test_clock: caller.clock.test_clock(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        wall: sent.wall,
         retired: caller.retired.clone(),
     };
-    let (sent, began) = clocks(caller.clock);
     let reply = in_time(address, client.heartbeat(transport::deadline_in(CALL_TIMEOUT), request)).await?;
     let (received, ended) = clocks(caller.clock);
-    let answer = Answer { sent, received, round_trip: SpanMs(ended.saturating_sub(began)), wall: reply.wall };
+    let round_trip = SpanMs(ended.saturating_sub(began));
+    let answer = Answer { sent, received, round_trip, wall: reply.wall, ahead: reply.ahead };
     Ok(Greeting { reply, answer })
 }
 
@@ -390,6 +392,7 @@ mod tests {
             parameters: parameters(7),
             mode: Mode::Ready,
             wall: WallMs(0),
+            ahead: None,
             test_clock: None,
             version: String::new(),
             denied: Vec::new(),

@@ -9,7 +9,7 @@ use crate::kind::Kind;
 use crate::lease::{Generation, Grant, Receipt};
 use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, MasterId, SessionId};
-use crate::time::WallMs;
+use crate::time::{SpanMs, WallMs};
 use crate::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -210,6 +210,8 @@ pub struct HeartbeatRequest {
     pub test_clock: Option<TestClock>,
     /// Its program's version.
     pub version: String,
+    /// What its machine's calendar says.
+    pub wall: WallMs,
     /// What it heard from any master about pairings that are over; at most [`RETIRED_MAX`], the newest at the end.
     pub retired: Vec<RetiredProof>,
 }
@@ -225,8 +227,10 @@ pub struct HeartbeatReply {
     pub parameters: ClusterParameters,
     /// What the master does at the moment.
     pub mode: Mode,
-    /// What its calendar says.
+    /// What its calendar says, as it goes by it.
     pub wall: WallMs,
+    /// How far its machine's calendar is ahead of that, if it jumped and is not followed.
+    pub ahead: Option<SpanMs>,
     /// The test clock it runs by, if any.
     pub test_clock: Option<TestClock>,
     /// Its program's version.

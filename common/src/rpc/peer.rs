@@ -152,6 +152,8 @@ pub enum PeerMessage {
         permit: Option<WallMs>,
         /// Whether the sender's calendar runs with its machine's own clock.
         steady: bool,
+        /// What its machine's calendar shows, followed or not.
+        read: WallMs,
         /// Whether the sender has seen proof that both ledgers were put back.
         reverted: bool,
     },

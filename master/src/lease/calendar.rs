@@ -5,9 +5,15 @@
 //! master, whose own did not jump, shows the same, or until an operator starts this one anew. A jump of a day at most that has
 //! stood for some minutes is a correction, as a time service makes it after a machine's start, and is followed by itself:
 //! otherwise every agent with a right clock would have to refuse until somebody came.
+//!
+//! A longer one is followed if the other master's machine and the agents that are heard have shown the same for as long: two
+//! machines that started with dead batteries and were set right. No single calendar moves a master, nor do agents alone,
+//! who may lie: both masters' machines have to show it, and agents can only keep them from following ([`Witnesses`]).
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use common::parameters::SessionId;
 use common::time::{BootMs, Now, SpanMs, WallMs};
+use std::collections::BTreeMap;
 
 /// A calendar that goes ahead of the machine's own clock by more than this at once is not followed.
 pub const JUMP_MAX: SpanMs = SpanMs::seconds(300);
@@ -18,6 +24,11 @@ pub const CORRECTION_MAX: SpanMs = SpanMs::days(1);
 /// A calendar that, at a start, is further ahead than this of the latest time that both masters ever agreed on is not
 /// believed alone: longer than any lease, its rest and a permit.
 pub const STANDSTILL_MAX: SpanMs = SpanMs::days(40);
+
+/// How long what an agent's calendar showed counts: longer than between two of its heartbeats.
+pub const WITNESS_MAX: SpanMs = SpanMs::seconds(90);
+/// Agents whose calendars are known at once.
+pub const WITNESSES_MAX: usize = 1_024;
 
 /// What a master knows of its calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +43,8 @@ pub struct Calendar {
     ahead: Option<SpanMs>,
     /// Since when it is about as far ahead as it is, by the machine's own clock.
     ahead_since: BootMs,
+    /// Since when the other master's machine and the agents show the same as this one's, which is ahead.
+    shared_since: Option<BootMs>,
     /// At the start it was further ahead of all that was ever agreed on than a standstill explains: later than this.
     far_after: Option<WallMs>,
     /// How many times faster than the machine's own clock calendars run: 1, but for a test clock.
@@ -44,7 +57,7 @@ impl Calendar {
         let longest = SpanMs(STANDSTILL_MAX.0.saturating_mul(scale));
         let explained = agreed + longest;
         let far_after = (agreed > WallMs(0) && now.wall > explained).then_some(explained);
-        Self { last: now, high: now, read: now, ahead: None, ahead_since: now.boot, far_after, scale }
+        Self { last: now, high: now, read: now, ahead: None, ahead_since: now.boot, shared_since: None, far_after, scale }
     }
 
     /// What the machine's own clock says that the calendar shows, going on from `from`.
@@ -100,10 +113,34 @@ impl Calendar {
     /// The other master, whose own calendar neither jumped nor stood still for long, shows `theirs`: if this one's reading
     /// is the same, it is right.
     pub(crate) fn confirm(&mut self, theirs: WallMs) {
-        let apart = (theirs - self.read.wall).0.saturating_abs();
-        if apart <= JUMP_MAX.0.saturating_mul(self.scale) && !self.steady() {
+        if self.is_shown_by(theirs - self.read.wall) && !self.steady() {
             (self.last, self.high, self.ahead, self.far_after) = (self.read, self.read, None, None);
         }
+    }
+
+    /// At each beat: whether the other master's machine and the agents show what this one's does. `true` if the calendar is followed by
+    /// that from now on, however far it is ahead.
+    pub(crate) fn share(&mut self, shared: bool) -> bool {
+        if self.ahead.is_none() || !shared {
+            self.shared_since = None;
+            return false;
+        }
+        let since = (*self.shared_since.get_or_insert(self.read.boot)).max(self.ahead_since);
+        let follows = self.read.boot - since >= SETTLED;
+        if follows {
+            (self.last, self.high, self.ahead, self.shared_since) = (self.read, self.read, None, None);
+        }
+        follows
+    }
+
+    /// What the machine's calendar showed last, followed or not.
+    pub fn read(&self) -> WallMs {
+        self.read.wall
+    }
+
+    /// Whether a calendar that was `apart` from the machine's, when both were read, shows the same.
+    pub(crate) fn is_shown_by(&self, apart: SpanMs) -> bool {
+        apart.0.saturating_abs() <= JUMP_MAX.0.saturating_mul(self.scale)
     }
 
     /// Whether it runs with the machine's own clock, and began where it may have.
@@ -119,6 +156,47 @@ impl Calendar {
     /// How far it is ahead of what is followed.
     pub fn ahead(&self) -> Option<SpanMs> {
         self.ahead
+    }
+}
+
+/// What the calendars of agents showed that were heard while this master's was ahead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Witnesses(BTreeMap<SessionId, Witness>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Witness {
+    at: BootMs,
+    holds: bool,
+    alike: bool,
+}
+
+impl Witnesses {
+    /// Whether the calendar of a session's machine is like the master's; whether it holds a lease.
+    pub(crate) fn hear(&mut self, now: BootMs, session: SessionId, holds: bool, alike: bool) {
+        if self.0.len() >= WITNESSES_MAX && !self.0.contains_key(&session) {
+            self.0.retain(|_, witness| now - witness.at < WITNESS_MAX);
+        }
+        if self.0.len() >= WITNESSES_MAX && !self.0.contains_key(&session) {
+            // Anybody can invent a session, and nobody a lease.
+            let invented = self.0.iter().find(|(_, witness)| holds && !witness.holds).map(|(session, _)| *session);
+            let Some(invented) = invented else { return };
+            self.0.remove(&invented);
+        }
+        self.0.insert(session, Witness { at: now, holds, alike });
+    }
+
+    /// Whether most of those heard lately show the same: of those who hold leases, or, where none of them is heard, of all.
+    pub(crate) fn agree(&self, now: BootMs) -> bool {
+        let recent = || self.0.values().filter(|witness| now - witness.at < WITNESS_MAX);
+        let known = recent().any(|witness| witness.holds);
+        let counted = || recent().filter(|witness| witness.holds || !known);
+        let (all, alike) = (counted().count(), counted().filter(|witness| witness.alike).count());
+        2 * alike > all
+    }
+
+    /// The calendar is followed: nothing is asked of anybody.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -167,6 +245,48 @@ mod tests {
                 "a wrong day is not followed"
             );
         }
+    }
+
+    #[test]
+    fn a_longer_jump_is_followed_when_all_have_shown_it_for_as_long() {
+        let days = 3 * DAY_MS;
+        let mut calendar = Calendar::start(at(BEGAN, 0), WallMs(0), 1);
+        assert!(!calendar.share(true), "nothing is ahead");
+        for (second, shared) in [(1, true), (200, true), (250, false), (251, true), (301, true), (550, true)] {
+            calendar.follow(at(BEGAN + days + second * 1_000, second * 1_000));
+            assert!(!calendar.share(shared), "not for long enough at {second} s");
+        }
+        let now = at(BEGAN + days + 551_000, 551_000);
+        assert_eq!(calendar.follow(now).0, at(BEGAN + 551_000, 551_000));
+        assert!(calendar.share(true) && calendar.steady());
+        assert_eq!(calendar.follow(now), (now, None));
+        // Another jump begins anew.
+        calendar.follow(at(BEGAN + 2 * days + 600_000, 600_000));
+        assert!(!calendar.share(true));
+        calendar.follow(at(BEGAN + 3 * days + 899_000, 899_000));
+        assert!(!calendar.share(true));
+        calendar.follow(at(BEGAN + 3 * days + 901_000, 901_000));
+        assert!(!calendar.share(true), "it went further ahead");
+    }
+
+    #[test]
+    fn most_agents_that_hold_leases_decide_and_who_holds_none_only_among_themselves() {
+        let mut witnesses = Witnesses::default();
+        assert!(!witnesses.agree(BootMs(0)), "nobody");
+        let hear = |witnesses: &mut Witnesses, session, holds, alike| {
+            witnesses.hear(BootMs(0), SessionId(session), holds, alike);
+            witnesses.agree(BootMs(0))
+        };
+        assert!(hear(&mut witnesses, 1, false, true));
+        assert!(!hear(&mut witnesses, 2, false, false), "a half is not most");
+        assert!(hear(&mut witnesses, 3, true, true), "one that holds a lease");
+        for liar in 10..5_000 {
+            assert!(hear(&mut witnesses, liar, false, false), "as many as like to");
+        }
+        assert!(witnesses.0.len() <= WITNESSES_MAX);
+        assert!(!hear(&mut witnesses, 4, true, false), "there is room for who holds a lease");
+        assert!(hear(&mut witnesses, 5, true, true));
+        assert!(!witnesses.agree(BootMs(0) + WITNESS_MAX), "that was long ago");
     }
 
     #[test]

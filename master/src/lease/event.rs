@@ -6,7 +6,7 @@ use common::account::{Login, SecretHash};
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Caution, Grant, Lease, Prep};
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId};
+use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::{
     Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
@@ -223,6 +223,15 @@ pub enum Event {
     },
     /// An agent brought the proof that this master's pairing is over.
     Retired,
+    /// What an agent's calendar shows, asked for while this master's is ahead of what it goes by.
+    AgentCalendar {
+        /// Who says so,
+        agent_id: AgentId,
+        /// and in which session.
+        session: SessionId,
+        /// It.
+        wall: WallMs,
+    },
     /// Somebody wrote to the peer port who is not believed: why. Nothing of it is kept but this, for the operator.
     Stranger(String),
     /// A new connection to the other master stands.
@@ -458,9 +467,13 @@ pub enum Alarm {
     /// The calendar jumped ahead of the machine's own clock.
     #[error(
         "this machine's calendar jumped {0} ms ahead of its own clock; this master goes on by its own clock. Correct the \
-         calendar, or, if it is right now, start this master anew"
+         calendar; if it is right now, both masters follow it when both machines and the agents have shown it for five minutes, or start \
+         this master anew"
     )]
     CalendarAhead(i64),
+    /// The calendar that jumped is followed.
+    #[error("this machine's calendar, the other master's and the agents' have shown the same for long enough: it is followed from now on")]
+    CalendarShared,
     /// A peer's record that no peer could have.
     #[error("the other master sent a record of token {0} that cannot be; it was dropped")]
     Implausible(TokenKey),

@@ -128,11 +128,17 @@ impl Snapshot {
             parameters: self.parameters,
             mode: self.mode,
             wall: self.calendar.shown(now),
+            ahead: self.calendar.ahead(),
             test_clock: self.test_clock,
             version: self.version.clone(),
             denied: self.denied_of(&request.agent_id, request.session),
             retired: self.ended.clone(),
         })
+    }
+
+    /// Whether the calendar jumped and is not followed, so that the ledger asks what agents' show.
+    pub fn doubts_its_calendar(&self) -> bool {
+        self.calendar.ahead().is_some()
     }
 
     /// What a session has and shall not use any more. It hears of it at its next heartbeat, because its next renewal

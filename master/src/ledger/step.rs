@@ -85,6 +85,7 @@ impl Ledger<Pairwise> {
                 let answers = std::mem::take(&mut fx.answers);
                 fx.reply(id, Reply::Greeted(answers));
             }
+            Event::AgentCalendar { agent_id, session, wall } => self.on_agent_calendar(now, &agent_id, session, wall),
             Event::Retired => self.replaced(fx),
             Event::Stranger(why) => self.on_stranger(why, fx),
             Event::Connected => self.greet(now, fx),
@@ -102,6 +103,7 @@ impl Ledger<Pairwise> {
     fn on_time(&mut self, now: Now, fx: &mut Effects) {
         self.watch_peer(now, fx);
         if self.take_beat(now) {
+            self.share_calendar(now, fx);
             self.beat(now, fx);
             self.press_grants(now, fx);
             self.end_what_is_over(now, fx);

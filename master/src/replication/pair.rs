@@ -114,6 +114,8 @@ pub struct PeerView {
     pub lsn: u64,
     /// Its calendar minus ours, when we heard it.
     pub skew: SpanMs,
+    /// The calendar of its machine minus that of ours, as they were read, when we heard it.
+    pub read_apart: Option<SpanMs>,
     /// When, on our calendar, we last heard it.
     pub heard: WallMs,
     /// Its program's version.

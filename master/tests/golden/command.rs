@@ -1,6 +1,6 @@
 //! What a script may say, and what of it is done.
 
-use super::script::{DAWN, Fail, Script, operator, session};
+use super::script::{DAWN, Fail, LIVED, Script, operator, session};
 use common::about::{About, AboutSource};
 use common::account::{Role, User};
 use common::audit::Actor;
@@ -92,6 +92,8 @@ pub(super) enum Command {
     Kill(At),
     /// Sets how far a master's calendar is off.
     Clock(At, Length),
+    /// Sets how far an agent's is. It tells both masters at each beat.
+    AgentClock(String, Length),
     /// An agent (its session has the same name) asks for a token.
     Request {
         agent: String,
@@ -383,7 +385,12 @@ pub(super) enum Command {
         span: Length,
         #[arg(key, optional)]
         cut: bool,
+        /// Lived through from its beginning.
+        #[arg(key, optional)]
+        lived: bool,
     },
+    /// What both say of themselves.
+    Condition,
     /// What both know.
     Table,
     /// Shows greetings, heartbeats and the exchange of tables too, and what `pair` does.
@@ -409,7 +416,7 @@ impl goldenscript::Runner for Script {
                     out += &self.start(id)?;
                 }
                 out += &self.deliver(None)?;
-                out += &self.pass(SpanMs::seconds(2), true)?;
+                out += &self.pass(SpanMs::seconds(2), LIVED, true)?;
                 return Ok(if self.verbose { out } else { String::new() });
             }
             Command::Format { id, cluster, lease } => {
@@ -425,6 +432,7 @@ impl goldenscript::Runner for Script {
                 self.requests.clear();
                 self.messages.clear();
             }
+            Command::AgentClock(agent, skew) => drop(self.agent_skews.insert(agent.clone(), skew.0)),
             Command::Clock(id, skew) => self.master(id.0)?.skew = skew.0,
             Command::Request { agent, at, token_type, name, former, from } => {
                 let agent_id: AgentId = name.as_ref().unwrap_or(agent).parse()?;
@@ -560,7 +568,11 @@ impl goldenscript::Runner for Script {
             Command::Settings => return self.settings(),
             Command::Audited => self.audited = true,
             Command::CopyMessages => self.messages.extend(self.held_back.iter().cloned()),
-            Command::Pass { span, cut } => return self.pass(span.0, !cut),
+            Command::Pass { span, cut, lived } => {
+                let lived = if *lived { span.0 } else { LIVED };
+                return self.pass(span.0, lived, !cut);
+            }
+            Command::Condition => return self.condition(),
             Command::Table => return self.table(),
             Command::Verbose => self.verbose = true,
             sections => return self.of_sections(sections),

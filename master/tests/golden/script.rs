@@ -56,8 +56,11 @@ pub(super) struct Script {
     pub(super) limits: Limits,
     pub(super) also_allowed: Vec<(MasterId, IpNet)>,
     flooders: u32,
+    pub(super) agent_skews: BTreeMap<String, SpanMs>,
 }
 
+/// What is lived through of a long time that passes.
+pub(super) const LIVED: SpanMs = SpanMs::seconds(20);
 /// The hash of every join token in these scripts.
 const TOKEN: [u8; 32] = [7; 32];
 
@@ -214,15 +217,26 @@ impl Script {
         self.event(at, event(id))
     }
 
+    pub(super) fn condition(&mut self) -> Result<String, Fail> {
+        let mut out = String::new();
+        for id in [MasterId::One, MasterId::Two] {
+            let now = self.now_of(id)?;
+            let Some(ledger) = self.master(id)?.ledger.as_ref() else { continue };
+            let condition = ledger.condition(Now { wall: ledger.calendar().shown(now), ..now });
+            let why = condition.why.unwrap_or_else(|| "nothing lacks".to_owned());
+            writeln!(out, "{id} {}: {why}", condition.mode)?;
+        }
+        Ok(out)
+    }
+
     pub(super) fn grant_of(&self, agent: &str) -> Result<Grant, Fail> {
         self.grants.get(agent).cloned().ok_or_else(|| format!("{agent} has no grant").into())
     }
 
     /// Lets time pass, with messages delivered if the network is up. On long ways the calendars jump to the last seconds
     /// before the end, which are then lived through beat by beat.
-    pub(super) fn pass(&mut self, span: SpanMs, deliver: bool) -> Result<String, Fail> {
+    pub(super) fn pass(&mut self, span: SpanMs, lived: SpanMs, deliver: bool) -> Result<String, Fail> {
         let end = self.now.wall + span;
-        let lived = SpanMs::seconds(20);
         if span.0 > lived.0 {
             let left_out = SpanMs(span.0 - lived.0);
             self.now.wall = self.now.wall + left_out;
@@ -248,6 +262,10 @@ impl Script {
         for id in [MasterId::One, MasterId::Two] {
             if self.master(id).is_ok_and(|master| master.ledger.is_some()) {
                 out += &self.event(id, Event::Tick)?;
+                for (agent, skew) in self.agent_skews.clone() {
+                    let (agent_id, session, wall) = (agent.parse()?, session(&agent), self.now.wall + skew);
+                    out += &self.event(id, Event::AgentCalendar { agent_id, session, wall })?;
+                }
             }
         }
         Ok(out)

@@ -453,6 +453,7 @@ impl Model for Masters {
                     mode: Mode::Ready,
                     permit,
                     steady: true,
+                    read: WallMs(0),
                     reverted: false,
                 };
                 world.post(node.frame(beat));

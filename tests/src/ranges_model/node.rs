@@ -162,7 +162,7 @@ fn opened(known: &Disk, serving: Serving) -> Ledger {
         hear(
             &mut ledger,
             boot,
-            PeerMessage::Heartbeat { lsn: 0, wall: WALL, mode, permit, steady: true, reverted: false },
+            PeerMessage::Heartbeat { lsn: 0, wall: WALL, mode, permit, steady: true, read: WALL, reverted: false },
         );
     }
     ledger

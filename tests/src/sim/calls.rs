@@ -32,6 +32,7 @@ impl World {
         let (session, link) = (proc.session, proc.link);
         let target = link.unwrap_or_else(|| self.address(proc.turn, sides == 1));
         let greets = link.is_none();
+        let wall = self.hosts[h].os(self.t).wall;
         let heartbeat = || HeartbeatRequest {
             protocol: PROTOCOL,
             agent_id: agent_id.clone(),
@@ -39,6 +40,7 @@ impl World {
             cluster,
             test_clock: None,
             version: String::new(),
+            wall,
             retired: Vec::new(),
         };
         let call = match flight.command {

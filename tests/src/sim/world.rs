@@ -430,6 +430,11 @@ impl World {
         let (asked, event) = match call {
             Call::Heartbeat(request) => {
                 let told = self.masters[m].hear(self.master_now(m), &request);
+                let doubts = self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.calendar().ahead().is_some());
+                if doubts && told.is_ok() {
+                    let HeartbeatRequest { agent_id, session, wall, .. } = request;
+                    self.step(m, LedgerEvent::AgentCalendar { agent_id, session, wall });
+                }
                 return self.answer(m, caller, told.map(Box::new));
             }
             Call::Token(request) => (Asked::Token(request.session), LedgerEvent::Token { id, request, address }),

@@ -181,6 +181,7 @@ impl LeaseService for Master {
                 records.heartbeats += 1;
                 Clock::system().wall() + records.ahead
             }),
+            ahead: None,
             test_clock: None,
             version: String::new(),
             denied: self.with(|records| records.denied.clone()),

@@ -256,6 +256,7 @@ impl LeaseService for Master {
             parameters: parameters(),
             mode: Mode::Ready,
             wall: Clock::system().wall(),
+            ahead: None,
             test_clock: request.test_clock,
             version: String::new(),
             denied: Vec::new(),

@@ -195,8 +195,8 @@ impl Ledger<Pairwise> {
 
     fn say_alive(&self, now: Now, fx: &mut Effects) {
         let (lsn, mode, permit) = (self.lsn(), self.mode(), self.agreement.permit_out);
-        let (steady, reverted) = (self.calendar().steady(), self.caution.reverted);
-        fx.send(PeerMessage::Heartbeat { lsn, wall: now.wall, mode, permit, steady, reverted });
+        let (steady, read, reverted) = (self.calendar().steady(), self.calendar().read(), self.caution.reverted);
+        fx.send(PeerMessage::Heartbeat { lsn, wall: now.wall, mode, permit, steady, read, reverted });
     }
 
     pub(crate) fn beat(&mut self, now: Now, fx: &mut Effects) {

@@ -52,7 +52,8 @@ impl Ledger<Pairwise> {
         }
         match message {
             PeerMessage::Hello(hello) => self.on_hello(now, &hello, fx),
-            PeerMessage::Heartbeat { lsn, wall, mode, permit, steady, reverted } => {
+            PeerMessage::Heartbeat { lsn, wall, mode, permit, steady, read, reverted } => {
+                self.agreement.pair.view().read_apart = Some(read - self.calendar.read());
                 if steady {
                     self.calendar.confirm(wall);
                 }

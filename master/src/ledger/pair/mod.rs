@@ -19,7 +19,7 @@ mod sections;
 mod settings;
 
 use super::state::{Asked, Ledger};
-use crate::lease::calendar::Calendar;
+use crate::lease::calendar::{Calendar, Witnesses};
 use crate::lease::cursor::Cursors;
 use crate::lease::proposals::Proposals;
 use crate::lease::table::Table;
@@ -57,6 +57,8 @@ pub struct Pairwise {
     /// How far the other master may extend leases alone.
     permit_out: Option<WallMs>,
     observed: PeerObservations,
+    /// What agents' calendars show, while this master's is ahead of what it goes by.
+    witnesses: Witnesses,
     lives: Lives,
     /// Drawn at this start.
     mark: u64,
@@ -165,6 +167,7 @@ impl Ledger<Pairwise> {
                 sections: PairedSections::new(&sections, sections_cut),
                 permit_out,
                 observed,
+                witnesses: Witnesses::default(),
                 lives,
                 mark: salt,
                 run_begins: kept_run != Some(run),

@@ -4,8 +4,10 @@
 use super::Pairwise;
 use crate::lease::{Alarm, Effects, PeerObservations};
 use crate::ledger::state::Ledger;
+use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::{Mode, Refusal};
 use common::time::{HOUR_MS, Now, SECOND_MS, SpanMs, WallMs};
+use common::token::TokenType;
 
 /// A permit is renewed when it could be this much longer.
 pub(super) const PERMIT_STEP: SpanMs = SpanMs(HOUR_MS);
@@ -65,8 +67,56 @@ impl Ledger<Pairwise> {
         now.wall + self.tolerated(SKEW_MAX) < self.agreement.observed.clock_high
     }
 
-    /// Why nothing is granted by this calendar, with the remedy; for the operator.
+    /// An agent says what its calendar shows.
+    pub(crate) fn on_agent_calendar(&mut self, now: Now, agent_id: &AgentId, session: SessionId, wall: WallMs) {
+        if self.calendar.ahead().is_none() {
+            return;
+        }
+        let is_open = |key| self.table.lease(key).is_some_and(|it| it.is_of(agent_id, session) && !it.deny);
+        let holds = TokenType::ALL.into_iter().any(|kind| self.table.of_session(session, kind).any(is_open));
+        let alike = self.calendar.is_shown_by(wall - self.calendar.read());
+        self.agreement.witnesses.hear(now.boot, session, holds, alike);
+    }
+
+    /// At each beat: whether a calendar that jumped is followed, because everybody else shows it too.
+    pub(crate) fn share_calendar(&mut self, now: Now, fx: &mut Effects) {
+        if self.calendar.ahead().is_none() {
+            return self.agreement.witnesses.clear();
+        }
+        let shared = self.other_shows_the_same(now) && self.agreement.witnesses.agree(now.boot);
+        if self.calendar.share(shared) {
+            fx.alarms.push(Alarm::CalendarShared);
+        }
+    }
+
+    fn other_shows_the_same(&self, now: Now) -> bool {
+        let apart = self.agreement.pair.peer().and_then(|peer| peer.read_apart);
+        self.agreement.pair.heard(now) && apart.is_some_and(|apart| self.calendar.is_shown_by(apart))
+    }
+
+    /// What a calendar that is not followed means, with the remedy.
+    fn calendar_ahead(&self, now: Now) -> Option<String> {
+        let ahead_s = self.calendar.ahead()?.0 / SECOND_MS;
+        let missing = if !self.other_shows_the_same(now) {
+            "the other master's machine does not show it"
+        } else if !self.agreement.witnesses.agree(now.boot) {
+            "most agents that are heard do not show it, or none is heard"
+        } else {
+            "all show it, for less than five minutes"
+        };
+        Some(format!(
+            "this machine's calendar was set {ahead_s} s ahead and is not followed: this master goes by {}, and agents whose clocks are \
+             elsewhere refuse. Correct the calendar if it is wrong; if it is right, it is followed when the other master's machine and the \
+             agents have shown it for five minutes ({missing}), or when this master is started anew",
+            now.wall
+        ))
+    }
+
+    /// Why nothing is granted by this calendar, or agents may refuse by theirs, with the remedy; for the operator.
     pub(super) fn wrong_clock(&self, now: Now) -> Option<String> {
+        if let Some(why) = self.calendar_ahead(now) {
+            return Some(why);
+        }
         if self.skewed() {
             let apart = self.agreement.pair.peer().map_or(0, |peer| peer.skew.0) / SECOND_MS;
             return Some(format!(
