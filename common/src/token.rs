@@ -268,6 +268,12 @@ impl Tier {
 }
 
 impl TokenKey {
+    /// Whether it is of the tier that is granted when nothing else is left, of those that its family has.
+    pub fn is_granted_last(self) -> bool {
+        let tier = Tier::of(self);
+        self.family.tiers().last() == Some(tier) && self.family.tiers().next() != Some(tier)
+    }
+
     /// The token as a person sees it: the characters of a string token, the decimal number of a `uint` one.
     pub fn text(self) -> String {
         match self.family.width() {

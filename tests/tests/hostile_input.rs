@@ -343,6 +343,7 @@ async fn a_strangers_messages_between_the_masters_is_not_believed() {
             agent_id: "a".parse().unwrap(),
             session: SessionId(1),
             token_type: TokenType::Uint2,
+            address: String::new(),
             why: Refusal::Retry,
         },
         PeerMessage::Sync { records: vec![(key, closed)], by: None },

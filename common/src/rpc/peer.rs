@@ -252,7 +252,7 @@ pub enum PeerMessage {
         /// The latest end that either of us promised.
         until: WallMs,
     },
-    /// I have no free value at home: can you grant one to that session?
+    /// I have no free value at home, or none but those that are granted last: can you grant one to that session?
     Ask {
         /// The agent's name.
         agent_id: AgentId,
@@ -262,6 +262,8 @@ pub enum PeerMessage {
         token_type: TokenType,
         /// From where it asks, as text for the operator.
         address: String,
+        /// Only a value that is granted before those that are granted last: of these there is one at home here.
+        lower: bool,
     },
     /// Neither have I.
     NoneFree {
@@ -271,6 +273,8 @@ pub enum PeerMessage {
         session: SessionId,
         /// What it wanted.
         token_type: TokenType,
+        /// From where, as it was said.
+        address: String,
         /// Why not.
         why: Refusal,
     },

@@ -71,8 +71,8 @@ pub trait Agreement {
     /// Proposes a grant again, because whoever it is for has asked again.
     fn grant_again(&self, prep: Prep, fx: &mut Effects);
 
-    /// Asks for a grant of a value that is not this master's to propose.
-    fn borrow(&self, asked: Asked, address: String, fx: &mut Effects);
+    /// Asks for a grant of a value that is not this master's to propose; of a `lower` one if it has some of those that are granted last.
+    fn borrow(&self, asked: Asked, address: String, lower: bool, fx: &mut Effects);
 
     /// Lets a request wait for its grant, as long as not too many do.
     fn await_grant(&mut self, now: Now, asked: Asked, id: RequestId) -> Result<(), Refusal>;

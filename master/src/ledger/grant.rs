@@ -64,9 +64,11 @@ where
         // Only now: whoever is given up and yet lives, as the original of a copy, can be granted another token too.
         self.give_up(agent_id, session, former, &address, fx);
         self.policy().within_limits(now, agent_id, &address, token_type)?;
-        match self.policy().next_grant(now, agent_id, session, token_type, address.clone()) {
+        let own = self.policy().next_grant(now, agent_id, session, token_type, address.clone(), false);
+        let lower = own.as_ref().is_some_and(|prep| prep.key.is_granted_last());
+        match own.filter(|_| !lower) {
             Some(prep) => self.grant(now, prep, fx),
-            None => self.borrow((agent_id.clone(), session, token_type), address, fx),
+            None => self.borrow((agent_id.clone(), session, token_type), address, lower, fx),
         }
         Ok(())
     }

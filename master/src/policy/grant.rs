@@ -44,7 +44,8 @@ impl<'a> Policy<'a> {
         self.caution.floor.is_none_or(|floor| floor.allows(key.value, from))
     }
 
-    /// The grant of a free value to whoever asks; `None`: there is none for this agent.
+    /// The grant of a free value to whoever asks, or of a `lower` one, which is granted before those that are granted last; `None`: there
+    /// is none for this agent.
     pub(crate) fn next_grant(
         &self,
         now: Now,
@@ -52,10 +53,12 @@ impl<'a> Policy<'a> {
         session: SessionId,
         token_type: TokenType,
         address: String,
+        lower: bool,
     ) -> Option<Prep> {
         let today = self.today(now);
         let spared = self.spared(agent_id, &address, token_type, today).ok()?;
-        let key = self.table.pick(token_type, today, |value| self.is_allowed(value, spared, today))?;
+        let allowed = self.table.pick(token_type, today, |value| self.is_allowed(value, spared, today));
+        let key = allowed.filter(|key| !(lower && key.is_granted_last()))?;
         let must_prove = self.table.usage().must_prove(&address);
         Some(Prep {
             key,

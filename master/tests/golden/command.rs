@@ -269,6 +269,13 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
+    /// All values of numbers from one to another that are at home with a master are leased, to a session each. Both are started anew.
+    Taken {
+        from: u32,
+        to: u32,
+        #[arg(key, optional)]
+        at: At,
+    },
     /// An operator lets a network ask for leases.
     Allow {
         network: String,
@@ -546,6 +553,7 @@ impl goldenscript::Runner for Script {
                 let lsn = master.store.load()?.lsn;
                 master.store.commit(&[Write::SettingPrep(prep)], lsn)?;
             }
+            Command::Taken { from, to, at } => return self.taken(*from..=*to, at.0),
             Command::Allow { network, at } => return self.change(at.0, Change::Allow(network.parse()?)),
             Command::Disallow { network, at } => return self.change(at.0, Change::Disallow(network.parse()?)),
             Command::AllowByFlag { network, at } => self.also_allowed.push((at.0, network.parse()?)),

@@ -2,7 +2,7 @@
 
 use super::show::{show_axis, show_floor, show_message, show_reply, show_setting, show_write, span};
 use common::audit::Actor;
-use common::lease::Grant;
+use common::lease::{Generation, Grant, Lease, Prep};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
@@ -11,7 +11,7 @@ use common::rpc::ranges::SegmentGrant;
 use common::segment::Shown;
 use common::setting::Change;
 use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
-use common::token::{TokenType, TokenValue};
+use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
 use ipnet::IpNet;
 use master::lease::remedy::{after_revert, floor_of};
 use master::lease::{Alarm, Effects, Event, Identity, Limits, Reply, RequestId, Write};
@@ -22,6 +22,7 @@ use master::store::memory::MemoryStore;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 /// Day 0 of every script: 2026-11-20.
 pub(super) const DAY_0: WallMs = WallMs(20_777 * DAY_MS);
@@ -368,6 +369,29 @@ impl Script {
             *answers.entry(answer.to_owned()).or_default() += 1;
         }
         Ok(answers.into_iter().map(|(answer, count)| format!("{count} x {answer}\n")).collect())
+    }
+
+    pub(super) fn taken(&mut self, values: RangeInclusive<u32>, home: MasterId) -> Result<String, Fail> {
+        let now = self.now.wall;
+        let lease = |value| {
+            let key = TokenKey { family: TokenFamily::Uint, value: TokenValue(value) };
+            let (agent_id, session) = (format!("taker-{value}").parse()?, session(&format!("taker-{value}")));
+            let (g, token_type, until) = (Generation(1), TokenType::Uint2, now + SpanMs::days(7));
+            let address = format!("10.1.{}.{}:5", value / 256, value % 256);
+            let prep = Prep { key, g, token_type, agent_id, session, address, granted: now, from: DAY_0, until };
+            Ok::<_, Fail>(Write::Lease(key, Lease::from_prep(&prep)))
+        };
+        let values = values.filter(|value| (value % 2 == 1) == (home == MasterId::One));
+        let writes = values.map(lease).collect::<Result<Vec<_>, _>>()?;
+        for id in [MasterId::One, MasterId::Two] {
+            let master = self.master(id)?;
+            master.ledger = None;
+            let lsn = master.store.load()?.lsn;
+            master.store.commit(&writes, lsn)?;
+            self.start(id)?;
+        }
+        self.deliver(None)?;
+        self.pass(SpanMs::seconds(2), LIVED, true).map(|_| String::new())
     }
 
     pub(super) fn ledgers(&self) -> impl Iterator<Item = (MasterId, Option<&Ledger>)> {

@@ -144,7 +144,9 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
         }
         PeerMessage::Close { key, g, until } => format!("Close {key} g{g} until {}", days(*until)),
         PeerMessage::Closed { key, g, until } => format!("Closed {key} g{g} until {}", days(*until)),
-        PeerMessage::Ask { agent_id, token_type, .. } => format!("Ask {token_type} for {agent_id}"),
+        PeerMessage::Ask { agent_id, token_type, lower, .. } => {
+            format!("Ask {}{token_type} for {agent_id}", if *lower { "lower " } else { "" })
+        }
         PeerMessage::NoneFree { token_type, why, .. } => format!("NoneFree {token_type}: {why}"),
         PeerMessage::AskSetting { change, .. } => format!("AskSetting {}", change.key()),
         PeerMessage::ProposeSetting { setting } => format!("ProposeSetting {}", show_setting(setting)),

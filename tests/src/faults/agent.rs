@@ -388,7 +388,7 @@ impl Agent {
     fn set_time(&self, time: WallMs) {
         let Some(minter) = &self.minter else { return };
         let now = Now { wall: time, boot: minter.clock().boot() };
-        minter.hear(&Answer { sent: now, received: now, round_trip: SpanMs(0), wall: time });
+        minter.hear(&Answer { sent: now, received: now, round_trip: SpanMs(0), wall: time, ahead: None });
     }
 
     fn work(&mut self, op: Op) -> Ended {

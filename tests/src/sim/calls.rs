@@ -166,7 +166,8 @@ impl World {
                 proc.minter.join(shell, reply.cluster, reply.parameters)?;
             }
             let round_trip = shell.os.boot - flight.sent.boot;
-            proc.minter.hear(shell, &Answer { sent: flight.sent, received: shell.os, round_trip, wall: reply.wall });
+            let (received, wall, ahead) = (shell.os, reply.wall, reply.ahead);
+            proc.minter.hear(shell, &Answer { sent: flight.sent, received, round_trip, wall, ahead });
             proc.holder.handle(proc.minter.now(shell.os), dice, &HolderEvent::HeartbeatAnswered);
             proc.link = Some(flight.target);
             Ok(())

@@ -431,7 +431,7 @@ impl World {
             Call::Heartbeat(request) => {
                 let told = self.masters[m].hear(self.master_now(m), &request);
                 let doubts = self.masters[m].ledger.as_ref().is_some_and(|ledger| ledger.calendar().ahead().is_some());
-                if doubts && told.is_ok() {
+                if doubts && told.is_some() {
                     let HeartbeatRequest { agent_id, session, wall, .. } = request;
                     self.step(m, LedgerEvent::AgentCalendar { agent_id, session, wall });
                 }

@@ -91,10 +91,10 @@ impl Agreement for Ledger<Pairwise> {
         fx.send(PeerMessage::Propose { prep });
     }
 
-    /// None of ours is free: the other master may have one. Its proposal comes here to be confirmed, and with it the answer for
-    /// whoever waits.
-    fn borrow(&self, (agent_id, session, token_type): Asked, address: String, fx: &mut Effects) {
-        fx.send(PeerMessage::Ask { agent_id, session, token_type, address });
+    /// None of ours is free that may be granted yet: the other master may have one. Its proposal comes here to be confirmed, and with it
+    /// the answer for whoever waits. If it has none either, ours that are granted last are next (`on_none_free`).
+    fn borrow(&self, (agent_id, session, token_type): Asked, address: String, lower: bool, fx: &mut Effects) {
+        fx.send(PeerMessage::Ask { agent_id, session, token_type, address, lower });
     }
 
     fn await_grant(&mut self, now: Now, asked: Asked, id: RequestId) -> Result<(), Refusal> {

@@ -8,52 +8,69 @@ use crate::ledger::agreement::Agreement as _;
 use crate::ledger::state::{Asked, Ledger};
 use crate::replication::rules;
 use common::lease::{Grant, Lease, Prep};
-use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::{Mode, Refusal};
 use common::rpc::peer::PeerMessage;
 use common::time::Now;
-use common::token::{TokenKey, TokenType};
+use common::token::TokenKey;
+use std::ops::RangeInclusive;
 
 /// Proposals sent again at one beat.
 const RESEND_MAX: usize = 1_024;
 
+/// The requests that wait for one thing.
+fn waiting_for(asked: &Asked) -> RangeInclusive<(Asked, RequestId)> {
+    (asked.clone(), RequestId(0))..=(asked.clone(), RequestId(u64::MAX))
+}
+
 impl Ledger<Pairwise> {
-    pub(super) fn on_ask(
-        &mut self,
-        now: Now,
-        agent_id: &AgentId,
-        session: SessionId,
-        token_type: TokenType,
-        address: String,
-        fx: &mut Effects,
-    ) {
-        if self.may_grant(now).is_err() {
-            return;
-        }
-        let policy = self.policy();
-        if let Some((key, _)) = policy.held_by(now, agent_id, session, token_type) {
-            return self.share(key, fx);
-        }
-        if let Some(prep) = policy.proposed_to(agent_id, session, token_type) {
-            return fx.send(PeerMessage::Propose { prep: prep.clone() });
-        }
-        let why = match policy.within_limits(now, agent_id, &address, token_type) {
-            Err(refusal) => refusal,
-            Ok(()) => match policy.next_grant(now, agent_id, session, token_type, address) {
-                Some(prep) => return self.grant(now, prep, fx),
-                None => policy.none_free(now, token_type),
-            },
+    pub(super) fn on_ask(&mut self, now: Now, asked: Asked, address: String, lower: bool, fx: &mut Effects) {
+        let (agent_id, session, token_type) = asked;
+        let granted = self.may_grant(now).map(|()| self.policy());
+        let why = match granted {
+            // It has others, and shall not wait for what cannot be had here.
+            Err(refusal) if lower => refusal,
+            Err(_) => return,
+            Ok(policy) => {
+                if let Some((key, _)) = policy.held_by(now, &agent_id, session, token_type) {
+                    return self.share(key, fx);
+                }
+                if let Some(prep) = policy.proposed_to(&agent_id, session, token_type) {
+                    return fx.send(PeerMessage::Propose { prep: prep.clone() });
+                }
+                match policy.within_limits(now, &agent_id, &address, token_type) {
+                    Err(refusal) => refusal,
+                    Ok(()) => match policy.next_grant(now, &agent_id, session, token_type, address.clone(), lower) {
+                        Some(prep) => return self.grant(now, prep, fx),
+                        None => policy.none_free(now, token_type),
+                    },
+                }
+            }
         };
-        fx.send(PeerMessage::NoneFree { agent_id: agent_id.clone(), session, token_type, why });
+        fx.send(PeerMessage::NoneFree { agent_id, session, token_type, address, why });
     }
 
-    /// The other master has none for somebody who asked here.
-    pub(super) fn on_none_free(&mut self, now: Now, asked: Asked, why: Refusal, fx: &mut Effects) {
+    /// The other master has none for somebody who asked here: now those are granted that are granted last, if there are any. Only for who
+    /// waits, because this may be said twice, or late.
+    pub(super) fn on_none_free(&mut self, now: Now, asked: Asked, address: String, why: Refusal, fx: &mut Effects) {
+        let (agent_id, session, token_type) = &asked;
+        let waits = self.agreement.grants.is_awaited(waiting_for(&asked)) && self.may_grant(now).is_ok();
+        let policy = self.policy();
+        let has_one = policy.held_by(now, agent_id, *session, *token_type).is_some()
+            || policy.proposed_to(agent_id, *session, *token_type).is_some();
+        if waits
+            && !has_one
+            && policy.within_limits(now, agent_id, &address, *token_type).is_ok()
+            && let Some(prep) = policy.next_grant(now, agent_id, *session, *token_type, address, false)
+        {
+            return self.grant(now, prep, fx);
+        }
         let why = match why {
-            Refusal::PoolExhausted { .. } => self.policy().none_free(now, asked.2),
+            Refusal::PoolExhausted { .. } => policy.none_free(now, *token_type),
             other => other,
         };
-        self.answer(asked, &Err(why), fx);
+        if !has_one {
+            self.answer(asked, &Err(why), fx);
+        }
     }
 
     pub(super) fn on_propose(&mut self, now: Now, prep: Prep, fx: &mut Effects) {
@@ -165,8 +182,7 @@ impl Ledger<Pairwise> {
     }
 
     fn answer(&mut self, asked: Asked, reply: &Result<Grant, Refusal>, fx: &mut Effects) {
-        let all = (asked.clone(), RequestId(0))..=(asked, RequestId(u64::MAX));
-        for (_, id) in self.agreement.grants.answered(all) {
+        for (_, id) in self.agreement.grants.answered(waiting_for(&asked)) {
             fx.reply(id, Reply::Token(reply.clone()));
         }
     }

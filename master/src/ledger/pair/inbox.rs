@@ -91,11 +91,11 @@ impl Ledger<Pairwise> {
             PeerMessage::Reject { key, record } => self.on_reject(now, key, record, fx),
             PeerMessage::Close { key, g, until } => self.on_close(key, g, until, fx),
             PeerMessage::Closed { key, g, until } => self.on_closed(key, g, until, fx),
-            PeerMessage::Ask { agent_id, session, token_type, address } => {
-                self.on_ask(now, &agent_id, session, token_type, address, fx);
+            PeerMessage::Ask { agent_id, session, token_type, address, lower } => {
+                self.on_ask(now, (agent_id, session, token_type), address, lower, fx);
             }
-            PeerMessage::NoneFree { agent_id, session, token_type, why } => {
-                self.on_none_free(now, (agent_id, session, token_type), why, fx);
+            PeerMessage::NoneFree { agent_id, session, token_type, address, why } => {
+                self.on_none_free(now, (agent_id, session, token_type), address, why, fx);
             }
             sections => self.on_sections_said(now, sections, fx),
         }
