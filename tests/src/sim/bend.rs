@@ -118,6 +118,9 @@ impl World {
             frame.epoch = epoch;
         }
         let ours = frame.epoch == epoch;
+        if self.has(Mutation::TokenUsedIgnored) && ours && ledger.identity().awaiting.is_some() {
+            return None;
+        }
         if self.has(Mutation::AnyLifeBelieved) && ours {
             (frame.life, frame.to) = (ledger.lives().peer.unwrap_or(frame.life), None);
         }

@@ -463,6 +463,17 @@ impl World {
         true
     }
 
+    /// A survivor is put back to before its replacement joined.
+    pub fn put_back_awaiting(&mut self, m: usize) {
+        if let Some(backup) = self.masters[m].awaiting_backup.take() {
+            self.masters[m].backup = Some(backup);
+            if self.rolled_back(m) {
+                self.tell(|| format!("master {m} is put back to before the join"));
+                self.count_fault("put-back-awaiting");
+            }
+        }
+    }
+
     /// A master's store is put back from a backup, if there is one and that can be noticed.
     pub fn rolled_back(&mut self, m: usize) -> bool {
         if self.healed || !self.current.contains(&m) {

@@ -58,6 +58,7 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::NoWaitOfNextOwner
         | Mutation::ServedPastSpan
         | Mutation::SentCountsAsHeld
+        | Mutation::TokenUsedIgnored
         | Mutation::NothingAddedAtLoss
         | Mutation::NothingAddedAtMeeting
         | Mutation::HomeListsAfterPrep

@@ -132,6 +132,8 @@ pub struct Master {
     pub store: Option<Shelf>,
     /// An earlier copy of the disk.
     pub backup: Option<(u64, Shelf)>,
+    /// One from while it waited for a replacement that has joined since.
+    pub awaiting_backup: Option<(u64, Shelf)>,
     /// Its store was put back, and its operator knows that it has to be replaced.
     pub condemned: bool,
     /// It was put back, and nobody knows: until it has met the other one, no operator may vouch for it.
@@ -172,6 +174,7 @@ impl Master {
             snapshot: None,
             store,
             backup: None,
+            awaiting_backup: None,
             condemned: false,
             restored: false,
             tampered: false,

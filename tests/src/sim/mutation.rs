@@ -36,6 +36,8 @@ words! {
         PermitKeptAfterJoin = "permit-kept-after-join",
         /// Messages of another pairing are believed.
         EpochIgnored = "epoch-ignored",
+        /// A survivor that was put back to before its replacement joined does not listen to it.
+        TokenUsedIgnored = "token-used-ignored",
         /// A store that was rolled back is believed.
         RollbackBelieved = "rollback-believed",
         /// A copy of a master's store, or one that was put back, is taken for the untouched one.

@@ -14,11 +14,14 @@ use common::rpc::peer::{JoinReply, JoinStep};
 use common::segment::Axis;
 use common::sequence::SectionRecord;
 use common::setting::{Setting, SettingKey, SettingValue};
-use common::time::{DAY_MS, HOUR_MS, WallMs};
+use common::time::{DAY_MS, HOUR_MS, SECOND_MS, WallMs};
 use common::token::TokenKey;
 use master::lease::{Event as LedgerEvent, Identity, Loaded, TokenHash, Write};
 use master::replication::join::{first_writes, section_taken_over, taken_over};
 use std::collections::BTreeMap;
+
+/// In this time, in milliseconds, a replacement has met the survivor.
+const SETTLES: i64 = 60_000;
 
 /// How long the replacement of a master takes at most between two steps.
 pub(super) const STEP_MAX: i64 = HOUR_MS;
@@ -182,6 +185,10 @@ impl World {
         if let Some(store) = &mut self.masters[survivor].store {
             store.settle_lineage();
             store.commit(writes.iter().cloned(), lsn + 1);
+            // By what was drawn already, so that other lives stay what they are.
+            if self.swarm.theme == Theme::Ranges && token[0] % 2 == 0 {
+                self.masters[survivor].awaiting_backup = Some((lsn + 1, store.snapshot()));
+            }
         }
         self.oracle.sections_recorded(&writes);
         for write in &writes {
@@ -238,6 +245,10 @@ impl World {
                 self.tell(|| format!("master {new} has joined"));
                 self.masters[new].store = Some(joining.draft);
                 self.lose_survivor(survivor, new);
+                if self.masters[survivor].awaiting_backup.is_some() {
+                    let after = SETTLES + i64::from(token[1]) * SECOND_MS;
+                    self.after(after, Event::PutBackAwaiting(survivor));
+                }
                 return self.after(pause, Event::StartMaster(new));
             }
             None if done_in_doubt => {
@@ -291,12 +302,17 @@ impl World {
         }
         let Some((lsn, backup)) = &mut self.masters[m].backup else { return false };
         let (lsn, mut store) = (*lsn, backup.snapshot());
-        store.disturb();
+        // A machine that is put back as a whole looks untouched; what the other one says stops it.
+        let awaits = store.load().identity.awaiting.is_some();
+        if !awaits {
+            store.disturb();
+        }
         self.believe_rollback(m, &mut store, seen.max(lsn) + 100_000);
         self.masters[m].die();
         self.masters[m].store = Some(store);
         self.masters[m].tampered = true;
-        self.masters[m].condemned = !self.mutations.has(Mutation::RollbackBelieved);
+        let unnoticed = awaits && self.mutations.has(Mutation::TokenUsedIgnored);
+        self.masters[m].condemned = !unnoticed && !self.mutations.has(Mutation::RollbackBelieved);
         true
     }
 }

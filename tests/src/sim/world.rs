@@ -130,6 +130,8 @@ pub enum Event {
     HostClockRight(usize),
     /// A master's store is put back.
     RollBack(usize),
+    /// A survivor is put back to before its replacement joined.
+    PutBackAwaiting(usize),
     /// The same, and the other one has perhaps seen no more.
     PutBack(usize),
     /// An agent is killed.
@@ -380,6 +382,7 @@ impl World {
             Event::MasterClockRight(m) => self.masters[m].wall_off = 0,
             Event::HostClockRight(h) => self.hosts[h].wall_off = 0,
             Event::RollBack(m) => drop(self.rolled_back(m)),
+            Event::PutBackAwaiting(m) => self.put_back_awaiting(m),
             Event::PutBack(m) => drop(self.put_back(m)),
             Event::Kill(h) => self.kill(h),
             Event::Retire(h) => self.retire(h),
