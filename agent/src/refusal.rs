@@ -176,6 +176,12 @@ pub enum Refusal {
         /// How many there are.
         blocks: usize,
     },
+    /// How far sections were raised can be neither written down nor removed.
+    #[error(
+        "bounds of sections can be neither written to the folder of the serial file nor removed there: {0}; they are not raised, and the \
+         masters give the sections to other agents"
+    )]
+    BoundsUnwritten(String),
     /// The token has too many bits for the kind of ID.
     #[error(
         "token {token} does not fit a Uniq64, which holds those up to 4095; \
@@ -292,7 +298,7 @@ impl Refusal {
             Self::LeaseExpired { .. } => MintCode::LeaseExpired,
             Self::ClockBehind { .. } => MintCode::ClockBehind,
             Self::ClockSkew(_) => MintCode::ClockSkew,
-            Self::SerialFileIo(_) => MintCode::SerialFileIo,
+            Self::SerialFileIo(_) | Self::BoundsUnwritten(_) => MintCode::SerialFileIo,
             Self::SerialFileFull { .. } => MintCode::SerialFileFull,
             Self::TokenOutOfRange { .. } | Self::TokenTooWide { .. } => MintCode::TokenOutOfRange,
             Self::CannotWrite(InvalidEncoding::Strategy(Unready::Unknown { .. })) => MintCode::StrategyMissing,
@@ -323,6 +329,7 @@ impl Refusal {
             | Self::SectionPending { .. }
             | Self::NoLease { .. }
             | Self::SerialFileIo(_)
+            | Self::BoundsUnwritten(_)
             | Self::Overloaded(_)
             | Self::MastersUnavailable(_) => Some(SpanMs(SECOND_MS)),
             _ => None,

@@ -167,7 +167,9 @@ mod tests {
     #[test]
     fn who_shows_what_the_masters_machine_does_is_told_so() {
         let mut time = Timebase::start(os(0, 0));
-        for (wall, ahead, disputed) in [(-400_000, None, false), (-400_000, Some(400_000), true), (-800_000, Some(400_000), false)] {
+        for (wall, ahead, disputed) in
+            [(-400_000, None, false), (-400_000, Some(400_000), true), (-800_000, Some(400_000), false)]
+        {
             let answer = Answer { ahead: ahead.map(SpanMs), ..answer(os(0, 0), os(0, 0), wall) };
             time.hear(&answer);
             assert_eq!(time.skew(), Some(Skew { by: SpanMs(-wall), disputed }), "{wall} {ahead:?}");

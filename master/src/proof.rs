@@ -21,6 +21,8 @@ pub enum Purpose {
     Receipt,
     /// How far a master granted places of an axis.
     Segment,
+    /// That a session owned a section.
+    Section,
     /// That the pairing is over.
     Retired,
 }
@@ -72,6 +74,7 @@ impl Purpose {
             Self::Message => b"message\0",
             Self::Receipt => b"receipt\0",
             Self::Segment => b"segment\0",
+            Self::Section => b"section\0",
             Self::Retired => b"retired\0",
         }
     }

@@ -132,15 +132,17 @@ mod tests {
     use crate::lease::RequestId;
     use crate::section::tests::record;
     use common::rpc::ranges::{KeepReply, Raised};
+    use common::segment::MasterRun;
+    use common::time::BootMs;
 
     const LEASE: SpanMs = SpanMs(5_000);
 
     #[test]
     fn keeps_and_raises_are_counted_by_what_they_were_answered() {
         let tally = SectionTally::default();
-        let raised = |from, max_seq| Ok(Raised { from, max_seq });
+        let raised = |from, max_seq| Ok(Raised { from, max_seq, receipt: None });
         let raises = vec![raised(0, 9), raised(9, 9), Err(NotRaised::Allowance), Err(NotRaised::Unknown)];
-        let keep = KeepReply { lease_ms: 5_000, sections: Vec::new(), more: false };
+        let keep = KeepReply { lease_ms: 5_000, run: MasterRun(0), boot: BootMs(0), sections: Vec::new(), more: false };
         let replies = [Reply::Keep(Ok(keep)), Reply::Raise(Ok(raises)), Reply::Kept];
         let replies = replies.into_iter().map(|reply| (RequestId(0), reply)).collect();
         tally.count(&Effects { replies, ..Effects::default() }, BootMs(0), LEASE);

@@ -79,6 +79,7 @@ fn keep(session: u128) -> KeepRequest {
         per_second: 0,
         leaves: false,
         after: None,
+        receipts: Vec::new(),
     }
 }
 

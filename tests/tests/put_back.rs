@@ -8,7 +8,7 @@ use common::token::TokenType;
 use std::sync::Arc;
 use std::time::Duration;
 use tests::client::{AtDefault as _, Kind};
-use tests::cluster::{Cluster, until, until_status};
+use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::Load;
 use tests::operator::{format_anew, keep, put_back, remedy};
@@ -135,15 +135,25 @@ async fn owner_of(cluster: &Cluster) -> Option<usize> {
     cluster.agents.iter().position(|agent| agent.daemon.http.port().to_string() == at)
 }
 
-/// Both disks are put back to before a section moved, and the operator says so. Its former owner runs on, and is the last one that the two
-/// stores know of: what its successor has given is not its own to give.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_owner_of_a_section_that_both_masters_have_forgotten_is_followed_above_all_that_it_gave() {
-    let mut cluster = Cluster::new().unwrap();
+/// Numbers of a key that an agent gives, if it gives any now; each is above `last`, all that was given before.
+async fn numbers_above(cluster: &Cluster, nth: usize, last: u64) -> Option<u64> {
+    let answer = cluster.ask_agent(nth, "sequence/inbox/7?n=100").await.ok()?;
+    if answer.status != 200 {
+        return None;
+    }
+    let numbers: Vec<u64> = answer.text().lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(numbers.len(), 100, "{numbers:?}");
+    assert!(numbers[0] > last && numbers.is_sorted_by(|a, b| a < b), "{numbers:?} after {last}");
+    numbers.last().copied()
+}
+
+/// A section whose owner gave 11 numbers and runs on, moved since to another agent, which gave thousands; and both disks put back to before
+/// that. The masters are stopped. The greatest number that was given, the former owner, and the one that the masters have forgotten.
+async fn forgotten_move(cluster: &mut Cluster) -> (u64, usize, usize) {
     for master in &mut cluster.masters {
         master.daemon.set("--sequence-lease", "2");
     }
-    start_masters(&mut cluster);
+    start_masters(cluster);
     for _ in 0..2 {
         let nth = cluster.add_agent(&[]).unwrap();
         cluster.agents[nth].daemon.start().unwrap();
@@ -156,19 +166,19 @@ async fn an_owner_of_a_section_that_both_masters_have_forgotten_is_followed_abov
         [200, 201].contains(&answer.status).then_some(())
     };
     until("the name is registered", put).await.unwrap();
-    let mut last = number_of(&cluster, 0, 1).await;
-    last = number_of(&cluster, 1, 10).await.max(last);
-    let former = until("a master says who serves the key", || owner_of(&cluster)).await.unwrap().0;
+    let mut last = number_of(cluster, 0, 1).await;
+    last = number_of(cluster, 1, 10).await.max(last);
+    let former = until("a master says who serves the key", || owner_of(cluster)).await.unwrap().0;
 
-    stop_masters(&mut cluster).await;
+    stop_masters(cluster).await;
     cluster.masters.iter().try_for_each(keep).unwrap();
-    start_masters(&mut cluster);
-    ready(&mut cluster).await;
+    start_masters(cluster);
+    ready(cluster).await;
     let next = 1 - former;
     let (to, console) = (cluster.agents[next].daemon.name.clone(), cluster.masters[0].daemon.http);
     let order = serde_json::json!({ "to": to, "confirm": "inbox/0" });
     let moved = || async {
-        if owner_of(&cluster).await == Some(next) {
+        if owner_of(cluster).await == Some(next) {
             return Some(());
         }
         let answer = cluster.client.change(console, "/api/sections/inbox/0/move", &order).await.ok()?;
@@ -178,27 +188,86 @@ async fn an_owner_of_a_section_that_both_masters_have_forgotten_is_followed_abov
     };
     until("the section has moved", moved).await.unwrap();
     for asked in 0..40 {
-        let number = number_of(&cluster, asked % 2, 100).await;
+        let number = number_of(cluster, asked % 2, 100).await;
         assert!(number > last, "{number} after {last}");
         last = number;
     }
-
-    stop_masters(&mut cluster).await;
+    stop_masters(cluster).await;
     cluster.masters.iter().try_for_each(put_back).unwrap();
+    (last, former, next)
+}
+
+/// The operator's word on both stopped masters.
+fn say_both_are_old(cluster: &Cluster) {
     for master in &cluster.masters {
         let said = ["--above", "2000", "--skip-numbers", "20000", "--confirm", "both ledgers are old"];
         let done = remedy(master, "--after-revert", &said).unwrap();
         assert_eq!(done.status, Some(0), "{done:?}");
     }
-    start_masters(&mut cluster);
-    ready(&mut cluster).await;
+}
+
+/// Numbers go on above `last` by both agents, beyond what the operator told them to skip.
+async fn goes_on_above(cluster: &mut Cluster, mut last: u64) {
+    start_masters(cluster);
+    ready(cluster).await;
     for asked in 0..40 {
-        let number = number_of(&cluster, asked % 2, 100).await;
-        assert!(number > last, "{number} after {last}");
-        last = number;
+        let given = || numbers_above(cluster, asked % 2, last);
+        last = until("the key is served", given).await.unwrap().0;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(last > 20_000, "{last}: the section skips what it was told");
+}
+
+/// Both disks are put back to before a section moved, and the operator says so. Its former owner runs on, and is the last one that the two
+/// stores know of: what its successor has given is not its own to give.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_of_a_section_that_both_masters_have_forgotten_is_followed_above_all_that_it_gave() {
+    let mut cluster = Cluster::new().unwrap();
+    let (last, ..) = forgotten_move(&mut cluster).await;
+    say_both_are_old(&cluster);
+    goes_on_above(&mut cluster, last).await;
+}
+
+/// The same, and nobody says so. The former owner, whom the masters list, gives nothing that its successor gave or may have given; and the
+/// successor shows what it was granted, after which nothing is given at all until the operator has spoken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_of_a_section_that_both_masters_have_forgotten_shows_them_that_they_have() {
+    let mut cluster = Cluster::new().unwrap();
+    let (mut last, ..) = forgotten_move(&mut cluster).await;
+    start_masters(&mut cluster);
+    let began = std::time::Instant::now();
+    let url = format!("http://{}/readyz", cluster.masters[0].daemon.http);
+    let shown = async || {
+        let answer = cluster.client.get(&url).await.ok()?;
+        (answer.status == 503 && answer.text().contains("--after-revert")).then_some(())
+    };
+    while shown().await.is_none() {
+        assert!(began.elapsed() < PATIENCE, "nobody notices that both disks were put back; numbers up to {last}");
+        for nth in 0..2 {
+            last = numbers_above(&cluster, nth, last).await.unwrap_or(last);
+        }
+    }
+    println!("shown after {:?}", began.elapsed());
+    not_ready_because(&cluster, 1, "--after-revert").await;
+    stop_masters(&mut cluster).await;
+    say_both_are_old(&cluster);
+    goes_on_above(&mut cluster, last).await;
+}
+
+/// Its successor is gone when the masters are back, so nobody can show them what they have forgotten. What it gave is not given again, as
+/// far as one master may raise alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loaded_section_goes_on_where_masters_that_were_put_back_begin() {
+    let mut cluster = Cluster::new().unwrap();
+    let (mut last, former, next) = forgotten_move(&mut cluster).await;
+    cluster.agents[next].daemon.kill_9();
+    start_masters(&mut cluster);
+    ready(&mut cluster).await;
+    for _ in 0..20 {
+        let given = || numbers_above(&cluster, former, last);
+        last = until("the former owner serves the key", given).await.unwrap().0;
+    }
+    assert!(last > 10_000, "{last}: above what the other one may have been granted");
 }
 
 /// A lease as a master has it.

@@ -153,6 +153,7 @@ fn section() -> SectionBounds {
         numbers: 3,
         lost_raises: false,
         any_clock: false,
+        spans: 1,
         ordered: true,
         again: 0,
         fresh: 0,

@@ -2,10 +2,10 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Effects, Engine, broken};
-use crate::timebase::Skew;
 use crate::holder::{self, LeaseView, Leases};
 use crate::refusal::Refusal;
 use crate::serial_file::Holdings;
+use crate::timebase::Skew;
 use common::calendar::UtcOffset;
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters};

@@ -2,10 +2,10 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::RESUME_WAIT;
-use crate::timebase::Skew;
 use crate::holder::{self, Confirmation, LeaseView, Leases};
 use crate::refusal::{ClockFault, Refusal};
 use crate::serial_file::Holdings;
+use crate::timebase::Skew;
 use common::calendar::UtcOffset;
 use common::lease::{Generation, Grant};
 use common::parameters::{ClusterId, ClusterParameters};

@@ -176,6 +176,8 @@ pub struct Minter {
     file_works: AtomicBool,
     /// Whether what was minted before lies ahead of the clock, as the operator was told.
     ahead: AtomicBool,
+    /// Why bounds of sections cannot be written down.
+    bounds_unwritten: ArcSwapOption<String>,
     counters: Counters,
     session: SessionId,
     start: StartKind,
@@ -241,6 +243,7 @@ impl Minter {
             strategies: OnceLock::new(),
             file_works: AtomicBool::new(true),
             ahead: AtomicBool::new(false),
+            bounds_unwritten: ArcSwapOption::empty(),
             counters: Counters::default(),
             session,
             start,

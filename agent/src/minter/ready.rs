@@ -24,12 +24,7 @@ impl Minter {
         if !self.file_works.load(Ordering::Relaxed) {
             return Err(Refusal::SerialFileIo("its last write failed; the log says why".to_owned()));
         }
-        if let Some(wrong) = self.wrong_cluster() {
-            return Err(wrong);
-        }
-        if let Some(name) = self.generators.contradicted() {
-            return Err(Refusal::GeneratorConflict { name });
-        }
+        self.may_give_sections()?;
         let wall = self.wall();
         let demanded = self.demanded();
         let wanted: BTreeSet<TokenType> =

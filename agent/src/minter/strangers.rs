@@ -59,9 +59,27 @@ impl Minter {
 
     /// What an operator of the masters has to know at once: code and sentence.
     pub(crate) fn alarm(&self) -> Option<String> {
-        let conflict = || Some(Refusal::GeneratorConflict { name: self.generators.contradicted()? });
-        let refusal = self.wrong_cluster().or_else(conflict)?;
+        let refusal = self.contradiction()?;
         Some(format!("{}: {refusal}", refusal.code()))
+    }
+
+    fn contradiction(&self) -> Option<Refusal> {
+        let conflict = || Some(Refusal::GeneratorConflict { name: self.generators.contradicted()? });
+        self.wrong_cluster().or_else(conflict)
+    }
+
+    /// Whether numbers of sections that masters list for this process can be given at all.
+    ///
+    /// # Errors
+    /// Why not. Its sections belong to somebody who can.
+    pub(crate) fn may_give_sections(&self) -> Result<(), Refusal> {
+        let unwritten = || Some(Refusal::BoundsUnwritten(self.bounds_unwritten.load().as_deref()?.clone()));
+        self.contradiction().or_else(unwritten).map_or(Ok(()), Err)
+    }
+
+    /// Notes whether bounds of sections can be written down; `Some`: why not.
+    pub(crate) fn note_bounds(&self, unwritten: Option<String>) {
+        self.bounds_unwritten.store(unwritten.map(Arc::new));
     }
 
     /// No more IDs by a name that was retired. Blocks while the serial file is written.

@@ -6,6 +6,7 @@ use super::held::{Held, HeldRange};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::KeepReply;
+use common::segment::MasterRun;
 use common::time::{BootMs, SpanMs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,6 +23,10 @@ const KEEPS_A_LEASE: i64 = 3;
 const KEEPS_A_LEASE_MAX: i64 = 25;
 /// Of a lease, in hundredths, that a new owner waits: clocks differ in their rates by a hundredth at most, each of the two.
 const WAIT_PERCENT: i64 = 103;
+/// By how much a master's clock may go faster than ours, in thousandths: each of the two is wrong by a hundredth at most.
+const FASTER_MAX: i64 = 21;
+/// Both readings are cut to whole milliseconds.
+const CUT: SpanMs = SpanMs(2);
 /// Sections whose lease ended are remembered for as many leases: listed again under the same `g` they need not wait again.
 const REMEMBERED_LEASES: i64 = 10;
 
@@ -42,6 +47,22 @@ pub enum NotKept {
     /// No lease is that long.
     #[error("a lease of {0} ms: there are 100 to 600000 (--sequence-lease)")]
     Lease(u32),
+    /// Our clock did not go on while the master's did.
+    #[error(
+        "this machine stood still together with its clock, for some {0} ms by the master's (suspended, migrated, or a snapshot of it was \
+         taken): others may serve its sections by now, so none is served before masters list them again"
+    )]
+    StoodStill(i64),
+}
+
+/// What a master's last answer said of its clock.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    run: MasterRun,
+    /// The master's clock,
+    boot: BootMs,
+    /// and ours before it can have been read.
+    sent: BootMs,
 }
 
 /// One master, at one address.
@@ -53,6 +74,34 @@ struct Link {
     asked: Option<BootMs>,
     /// Whether it answered last.
     answers: bool,
+    reading: Option<Reading>,
+    /// When it was first heard in another run than before.
+    began_anew: Option<BootMs>,
+}
+
+impl Link {
+    fn new(now: BootMs) -> Self {
+        Self { lease: None, next: now, asked: None, answers: false, reading: None, began_anew: None }
+    }
+
+    /// Compares its clock with ours. How long ours stood still meanwhile, if it did.
+    fn read(&mut self, kept: &Kept) -> Option<SpanMs> {
+        let KeepReply { run, boot, .. } = kept.reply;
+        let reading = Reading { run, boot, sent: kept.sent };
+        let Some(before) = self.reading.filter(|before| before.run == run) else {
+            if self.reading.replace(reading).is_some() {
+                self.began_anew = Some(kept.received);
+            }
+            return None;
+        };
+        if boot > before.boot {
+            self.reading = Some(reading);
+        }
+        // From before the earlier reading until after this one: a round trip more than what passed between them.
+        let (theirs, ours) = (boot - before.boot, kept.received - before.sent);
+        let most = ours.0.saturating_add(ours.0.saturating_mul(FASTER_MAX) / 1_000).saturating_add(CUT.0);
+        (theirs.0 > most).then_some(SpanMs(theirs.0.saturating_sub(ours.0)))
+    }
 }
 
 /// What masters list for this session.
@@ -62,13 +111,25 @@ pub struct Allocator {
     names: BTreeMap<GeneratorName, Held>,
     /// What this session gave before the process was started.
     former: Arc<Bounds>,
+    /// Since when masters answer, without a pause of a lease,
+    answered: BootMs,
+    /// and when one did last.
+    heard: Option<BootMs>,
+    /// When our clock was found to have stood still: what was asked until then says nothing of now.
+    stood_still: Option<BootMs>,
 }
 
 impl Allocator {
     /// At so many masters' addresses. They are asked at once.
     pub fn new(links: usize, now: BootMs) -> Self {
-        let link = Link { lease: None, next: now, asked: None, answers: false };
-        Self { links: vec![link; links], names: BTreeMap::new(), former: Arc::default() }
+        Self {
+            links: vec![Link::new(now); links],
+            names: BTreeMap::new(),
+            former: Arc::default(),
+            answered: now,
+            heard: None,
+            stood_still: None,
+        }
     }
 
     /// Goes on with sections of which this session gave so much before the process was started: for those that are listed under the same
@@ -124,19 +185,38 @@ impl Allocator {
     /// A master's answer, however late. The names of which something has changed; [`Held`] tells what they are now.
     ///
     /// # Errors
-    /// [`NotKept`]; then nothing has changed.
+    /// [`NotKept`]. After [`NotKept::StoodStill`] all spans are over; otherwise nothing has changed.
     pub fn handle(&mut self, now: BootMs, at: usize, kept: &Kept) -> Result<BTreeSet<GeneratorName>, NotKept> {
         let lease = SpanMs(kept.reply.lease_ms.into());
         if !(LEASE_MIN..=LEASE_MAX).contains(&lease) {
             return Err(NotKept::Lease(kept.reply.lease_ms));
         }
+        let mut forgets = None;
         if let Some(link) = self.links.get_mut(at) {
             (link.lease, link.answers) = (Some(lease), true);
             link.next = link.next.min(kept.sent + SpanMs((lease.0 / KEEPS_A_LEASE).max(1)));
+            if let Some(stood) = link.read(kept) {
+                link.next = kept.received + SpanMs(1);
+                self.stood_still = self.stood_still.max(Some(kept.received));
+                self.names.values_mut().for_each(|held| held.end(kept.received));
+                return Err(NotKept::StoodStill(stood.0));
+            }
+            forgets = link.began_anew;
         }
+        if self.stood_still.is_some_and(|at| kept.sent <= at) {
+            return Ok(BTreeSet::new());
+        }
+        if self.heard.is_none_or(|heard| kept.received - heard > self.lease()) {
+            self.answered = kept.received;
+        }
+        self.heard = self.heard.max(Some(kept.received));
         let until = kept.sent + lease;
         // A span is cut to whole milliseconds where it begins, so one more.
         let wait = SpanMs(self.lease().max(lease).0.saturating_mul(WAIT_PERCENT) / 100 + 1);
+        // A master whose disk was put back lists what it remembers; who was given that since, and is listed nowhere now, serves on until
+        // its span ends.
+        let forgets = forgets.is_some_and(|since| kept.received < since + wait);
+        let again = if forgets { kept.received + wait } else { kept.received };
         let mut changed = BTreeSet::new();
         for sections in &kept.reply.sections {
             let held = match self.names.get_mut(&sections.name) {
@@ -147,8 +227,8 @@ impl Allocator {
             for (from, to, resumed) in self.former.parts(&sections.name, sections.from.0, sections.to.0, g) {
                 // Nobody ever had what has its first owner: there is nobody to wait for, either.
                 let at_once = resumed || g == Generation(1);
-                let since = if at_once { kept.received } else { kept.received + wait };
-                held.hear(HeldRange { from, to, g, since, until });
+                let since = if at_once { again } else { kept.received + wait };
+                held.hear(HeldRange { from, to, g, since, until }, kept.received, again);
             }
             if !changed.contains(&sections.name) {
                 changed.insert(sections.name.clone());
@@ -156,9 +236,14 @@ impl Allocator {
         }
         let remembered = SpanMs(self.lease().0.saturating_mul(REMEMBERED_LEASES));
         for held in self.names.values_mut() {
-            held.prune(now, remembered);
+            held.prune(now, self.answered, remembered);
         }
         Ok(changed)
+    }
+
+    /// Whether masters list anything of a name for us no more, though they answer.
+    pub fn has_lost(&self, name: &GeneratorName, now: BootMs) -> bool {
+        self.held(name).is_some_and(|held| held.ranges().any(|range| range.until <= now))
     }
 
     /// The sections of a name.
@@ -169,7 +254,7 @@ impl Allocator {
 
 #[cfg(test)]
 mod tests {
-    use super::super::held::Standing;
+    use super::super::held::{Standing, Tenure};
     use super::*;
     use common::rpc::ranges::HeldSections;
     use common::sequence::Section;
@@ -180,7 +265,14 @@ mod tests {
 
     fn kept(sent: i64, received: i64, lease_ms: u32, g: u64) -> Kept {
         let sections = vec![HeldSections { name: name(), from: Section(0), to: Section(10), g: Generation(g) }];
-        Kept { sent: BootMs(sent), received: BootMs(received), reply: KeepReply { lease_ms, sections, more: false } }
+        // The two clocks agree.
+        let (run, boot) = (MasterRun(0), BootMs(sent));
+        let reply = KeepReply { lease_ms, run, boot, sections, more: false };
+        Kept { sent: BootMs(sent), received: BootMs(received), reply }
+    }
+
+    fn served(g: u64, since: i64) -> Standing {
+        Standing::Served(Tenure { g: Generation(g), since: BootMs(since) })
     }
 
     fn standing(allocator: &Allocator, now: i64) -> Standing {
@@ -199,8 +291,8 @@ mod tests {
         // The other master's later answer makes the span longer and not the wait.
         let changed = allocator.handle(BootMs(3_600), 1, &kept(3_500, 3_600, 3_000, 2)).unwrap();
         assert_eq!(changed, BTreeSet::from([name()]));
-        assert_eq!(standing(&allocator, 4_491), Standing::Served(Generation(2)));
-        assert_eq!(standing(&allocator, 6_499), Standing::Served(Generation(2)));
+        assert_eq!(standing(&allocator, 4_491), served(2, 4_491));
+        assert_eq!(standing(&allocator, 6_499), served(2, 4_491));
         assert_eq!(standing(&allocator, 6_500), Standing::Over(Generation(2)));
         // A late answer, doubled.
         for _ in 0..2 {
@@ -231,7 +323,7 @@ mod tests {
     fn the_first_owner_of_all_does_not_wait() {
         let mut allocator = Allocator::new(1, BootMs(0));
         allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 1)).unwrap();
-        assert_eq!(standing(&allocator, 10), Standing::Served(Generation(1)));
+        assert_eq!(standing(&allocator, 10), served(1, 10));
     }
 
     #[test]
@@ -244,7 +336,7 @@ mod tests {
         allocator.resume(Arc::new(former));
         allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 2)).unwrap();
         let at = |section| allocator.held(&name()).unwrap().standing(Section(section), BootMs(10));
-        assert_eq!(at(3), Standing::Served(Generation(2)));
+        assert_eq!(at(3), served(2, 10));
         let waits = Standing::From(BootMs(10 + 5_151));
         assert_eq!((at(2), at(4)), (waits, waits), "another owner, and one of which nothing is written");
         // The span is that of the question of this process.
@@ -258,6 +350,57 @@ mod tests {
             assert_eq!(allocator.handle(BootMs(10), 0, &kept(0, 10, lease, 1)), Err(NotKept::Lease(lease)));
         }
         assert_eq!((standing(&allocator, 10), allocator.answering()), (Standing::NotOurs, 0));
+    }
+
+    /// An answer of that run, at that reading of the master's clock.
+    fn of_run(sent: i64, received: i64, run: u128, boot: i64) -> Kept {
+        let mut kept = kept(sent, received, 5_000, 1);
+        (kept.reply.run, kept.reply.boot) = (MasterRun(run), BootMs(boot));
+        kept
+    }
+
+    #[test]
+    fn a_machine_that_stood_still_with_its_clock_serves_nothing_before_it_is_listed_again() {
+        let mut allocator = Allocator::new(2, BootMs(0));
+        allocator.handle(BootMs(20), 0, &of_run(0, 20, 1, 70_010)).unwrap();
+        // 2,000 ms later by both clocks, a slow trip, and a clock that is as fast as it may be.
+        allocator.handle(BootMs(2_300), 0, &of_run(2_000, 2_300, 1, 72_300)).unwrap();
+        allocator.handle(BootMs(4_300), 0, &of_run(4_290, 4_300, 1, 74_340)).unwrap();
+        assert_eq!(standing(&allocator, 4_300), served(1, 20));
+        // The master's went on by a second more.
+        let asked_before = of_run(4_310, 5_400, 2, 500);
+        let stood = allocator.handle(BootMs(5_310), 0, &of_run(5_300, 5_310, 1, 76_400));
+        assert!(matches!(stood, Err(NotKept::StoodStill(_))), "{stood:?}");
+        assert_eq!(standing(&allocator, 5_310), Standing::Over(Generation(1)));
+        assert_eq!(allocator.next_keep(0), Some(BootMs(5_311)));
+        // Nor does what was asked of the other one before count, whenever it is answered.
+        assert_eq!(allocator.handle(BootMs(5_400), 1, &asked_before), Ok(BTreeSet::new()));
+        assert_eq!(standing(&allocator, 5_400), Standing::Over(Generation(1)));
+        allocator.handle(BootMs(5_420), 0, &of_run(5_410, 5_420, 1, 76_510)).unwrap();
+        assert_eq!(standing(&allocator, 5_420), served(1, 5_420), "another span begins");
+        // Another run's clock is another one.
+        allocator.handle(BootMs(5_440), 0, &of_run(5_430, 5_440, 3, 999_999)).unwrap();
+        assert_eq!(standing(&allocator, 5_440), served(1, 5_420));
+    }
+
+    #[test]
+    fn what_a_master_lists_after_it_may_have_forgotten_others_is_waited_for() {
+        let mut allocator = Allocator::new(1, BootMs(0));
+        allocator.handle(BootMs(20), 0, &of_run(0, 20, 1, 0)).unwrap();
+        assert_eq!(standing(&allocator, 20), served(1, 20));
+        // The same run: nobody else was listed meanwhile.
+        allocator.handle(BootMs(9_020), 0, &of_run(9_000, 9_020, 1, 9_000)).unwrap();
+        assert_eq!(standing(&allocator, 9_020), served(1, 9_020));
+        // Another one, within the span: it goes on.
+        allocator.handle(BootMs(13_000), 0, &of_run(12_990, 13_000, 2, 5)).unwrap();
+        assert_eq!(standing(&allocator, 13_000), served(1, 9_020));
+        // Another one after it.
+        allocator.handle(BootMs(30_000), 0, &of_run(29_990, 30_000, 3, 5)).unwrap();
+        let since = BootMs(30_000 + 5_151);
+        assert_eq!(standing(&allocator, 30_000), Standing::From(since));
+        allocator.handle(BootMs(34_000), 0, &of_run(33_990, 34_000, 3, 4_005)).unwrap();
+        assert_eq!(standing(&allocator, 34_000), Standing::From(since));
+        assert_eq!(standing(&allocator, since.0), served(1, since.0));
     }
 
     #[test]

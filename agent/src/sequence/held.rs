@@ -21,6 +21,16 @@ pub struct HeldRange {
     pub until: BootMs,
 }
 
+/// An unbroken time for which we serve a section. After a span that ended another one begins, even as the same owner: meanwhile others may
+/// have served it, and masters that were put back since do not know of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tenure {
+    /// Which owner we are.
+    pub g: Generation,
+    /// Its first instant.
+    pub since: BootMs,
+}
+
 /// How we stand to a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
@@ -30,8 +40,8 @@ pub enum Standing {
     From(BootMs),
     /// It is ours, and no master has answered for too long.
     Over(Generation),
-    /// It is served, by this owner.
-    Served(Generation),
+    /// It is served.
+    Served(Tenure),
 }
 
 impl HeldRange {
@@ -43,7 +53,7 @@ impl HeldRange {
         } else if now < self.since {
             Standing::From(self.since)
         } else {
-            Standing::Served(self.g)
+            Standing::Served(Tenure { g: self.g, since: self.since })
         }
     }
 
@@ -60,9 +70,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// A master lists these sections. What is known of an older owner gives way; of the same owner the span grows, if this answer says
-    /// more, and its beginning stays: the wait counts from the answer that listed them first.
-    pub fn hear(&mut self, listed: HeldRange) {
+    /// A master lists these sections, in an answer that came at `received`. What is known of an older owner gives way; of the same owner the
+    /// span grows, if this answer says more, and its beginning stays: the wait counts from the answer that listed them first. If the span
+    /// has ended, the next one begins at `again`.
+    pub fn hear(&mut self, listed: HeldRange, received: BootMs, again: BootMs) {
         let HeldRange { from, to, .. } = listed;
         if from >= to {
             return;
@@ -75,6 +86,9 @@ impl Held {
             at = old.to;
             self.put(match old.g.cmp(&listed.g) {
                 std::cmp::Ordering::Less => HeldRange { from: old.from, to: old.to, ..listed },
+                std::cmp::Ordering::Equal if old.until <= received && old.until < listed.until => {
+                    HeldRange { since: old.since.max(again), until: listed.until, ..old }
+                }
                 std::cmp::Ordering::Equal => HeldRange { until: old.until.max(listed.until), ..old },
                 std::cmp::Ordering::Greater => old,
             });
@@ -123,9 +137,15 @@ impl Held {
         }
     }
 
-    /// Forgets what ended that long ago. Listed again, it waits again.
-    pub fn prune(&mut self, now: BootMs, after: SpanMs) {
-        self.ranges.retain(|_, range| now < range.until + after);
+    /// Forgets what ended that long ago, of time in which masters answered: they have answered again since `answered`. Listed again, it
+    /// waits again.
+    pub fn prune(&mut self, now: BootMs, answered: BootMs, after: SpanMs) {
+        self.ranges.retain(|_, range| now < range.until.max(answered) + after);
+    }
+
+    /// All spans end now.
+    pub fn end(&mut self, now: BootMs) {
+        self.ranges.values_mut().for_each(|range| range.until = range.until.min(now));
     }
 
     /// How we stand to a section.
@@ -152,24 +172,34 @@ mod tests {
     #[test]
     fn a_span_has_its_beginning_and_its_end() {
         let mut held = Held::default();
-        held.hear(range(0, 4, 2, 100, 200));
+        let hear = |held: &mut Held, listed, received| held.hear(listed, BootMs(received), BootMs(received));
+        let served = |g, since| Standing::Served(Tenure { g: Generation(g), since: BootMs(since) });
+        hear(&mut held, range(0, 4, 2, 100, 200), 0);
         let standing = |held: &Held, section, now| held.standing(Section(section), BootMs(now));
         assert_eq!(standing(&held, 4, 150), Standing::NotOurs);
         assert_eq!(standing(&held, 3, 99), Standing::From(BootMs(100)));
-        assert_eq!(standing(&held, 3, 100), Standing::Served(Generation(2)));
-        assert_eq!(standing(&held, 3, 199), Standing::Served(Generation(2)));
+        assert_eq!(standing(&held, 3, 100), served(2, 100));
+        assert_eq!(standing(&held, 3, 199), served(2, 100));
         assert_eq!(standing(&held, 3, 200), Standing::Over(Generation(2)));
         // Listed again: no new wait, a longer span; an older answer changes nothing.
-        held.hear(range(2, 3, 2, 180, 280));
-        held.hear(range(2, 3, 2, 10, 110));
-        held.hear(range(2, 3, 1, 0, 999));
-        assert_eq!(standing(&held, 2, 279), Standing::Served(Generation(2)));
+        hear(&mut held, range(2, 3, 2, 180, 280), 180);
+        hear(&mut held, range(2, 3, 2, 10, 110), 190);
+        hear(&mut held, range(2, 3, 1, 0, 999), 190);
+        assert_eq!(standing(&held, 2, 279), served(2, 100));
         assert_eq!(standing(&held, 2, 280), Standing::Over(Generation(2)));
         // Another owner's number: all begins anew.
-        held.hear(range(2, 3, 3, 500, 600));
+        hear(&mut held, range(2, 3, 3, 500, 600), 270);
         assert_eq!(standing(&held, 2, 250), Standing::From(BootMs(500)));
-        held.prune(BootMs(300), SpanMs(100));
-        assert_eq!(held.ranges().count(), 1);
+        // After a span that ended another one begins, as the same owner.
+        hear(&mut held, range(0, 2, 2, 999, 350), 220);
+        assert_eq!((standing(&held, 1, 220), standing(&held, 3, 220)), (served(2, 220), Standing::Over(Generation(2))));
+        // One that is on its way to an end is over at once.
+        held.end(BootMs(230));
+        assert_eq!(standing(&held, 1, 230), Standing::Over(Generation(2)));
+        held.prune(BootMs(340), BootMs(250), SpanMs(100));
+        assert_eq!(held.ranges().count(), 3, "masters have not answered for that long");
+        held.prune(BootMs(360), BootMs(0), SpanMs(100));
+        assert_eq!(held.ranges().count(), 0);
     }
 
     proptest! {
@@ -181,7 +211,7 @@ mod tests {
             let mut held = Held::default();
             let mut plain: BTreeMap<u32, HeldRange> = BTreeMap::new();
             for (from, len, g, since, until) in said {
-                held.hear(range(from, from + len, g, since, until));
+                held.hear(range(from, from + len, g, since, until), BootMs(0), BootMs(0));
                 for section in from..from + len {
                     let new = range(section, section + 1, g, since, until);
                     let old = plain.entry(section).or_insert(new);

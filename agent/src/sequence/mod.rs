@@ -25,6 +25,6 @@ mod section;
 pub use allocator::{Allocator, Kept, LEASE_MAX, LEASE_MIN, NotKept};
 pub use bounds::{Bound, Bounds};
 pub use counters::Counters;
-pub use held::{Held, HeldRange, Standing};
+pub use held::{Held, HeldRange, Standing, Tenure};
 pub use life::{Decision, Life, Start};
 pub use section::{RECORD_LEN, RaiseOutcome, SectionState, Taken};

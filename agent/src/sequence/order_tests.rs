@@ -2,10 +2,11 @@
 //! key is larger than all that were given before it was asked for. The masters are as simple as they may be: one record, and what each of
 //! the two lists; a move is a prep at one, a record at both, and then a list of the new owner.
 
-use super::{Allocator, Kept, SectionState, Standing, Taken};
+use super::{Allocator, Kept, SectionState, Standing, Taken, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised};
+use common::segment::MasterRun;
 use common::sequence::{Section, SequenceDefinition, SequenceSource};
 use common::time::{BootMs, SpanMs};
 use proptest::prelude::*;
@@ -49,7 +50,7 @@ struct Agent {
     rate: i64,
     answers: Vec<(usize, Kept)>,
     /// Answers to raises, and for which owner they were.
-    raises: Vec<(Generation, Raised)>,
+    raises: Vec<(Tenure, Raised)>,
 }
 
 struct World {
@@ -129,7 +130,13 @@ impl World {
             to: Section(1),
             g: Generation(listed.g),
         });
-        let reply = KeepReply { lease_ms: LEASE_MS, sections: sections.into_iter().collect(), more: false };
+        let reply = KeepReply {
+            lease_ms: LEASE_MS,
+            run: MasterRun(0),
+            boot: BootMs(self.now),
+            sections: sections.into_iter().collect(),
+            more: false,
+        };
         self.now += late;
         let received = self.local(agent);
         let kept = Kept { sent, received, reply };
@@ -144,8 +151,8 @@ impl World {
         let now = self.local(agent);
         let mut kept = Kept { received: now, ..kept.clone() };
         match self.bent {
-            Some(Bent::LeaseFromReceipt) => kept.sent = now,
-            Some(Bent::NoWait) => kept.received = now + SpanMs(-WAIT_MS),
+            Some(Bent::LeaseFromReceipt) => (kept.sent, kept.reply.boot) = (now, BootMs(0)),
+            Some(Bent::NoWait) => (kept.received, kept.reply.boot) = (now + SpanMs(-WAIT_MS), BootMs(0)),
             _ => {}
         }
         self.agents[agent].allocator.handle(now, master, &kept).unwrap();
@@ -155,16 +162,16 @@ impl World {
     fn give(&mut self, agent: usize, answered: bool) -> Option<u64> {
         let now = self.local(agent);
         let held = self.agents[agent].allocator.held(&self.name)?;
-        let g = match held.standing(SECTION, now) {
-            Standing::Served(g) => g,
-            Standing::Over(g) if self.is(Bent::ServesPastTheSpan) => g,
+        let tenure = match held.standing(SECTION, now) {
+            Standing::Served(tenure) => tenure,
+            Standing::Over(g) if self.is(Bent::ServesPastTheSpan) => Tenure { g, since: BootMs(0) },
             _ => return None,
         };
         let (definition, reloads) = (&self.definition, !self.is(Bent::NotLoadedAgain));
         let Agent { section, raises, .. } = &mut self.agents[agent];
-        let section = section.get_or_insert_with(|| SectionState::new(definition, g, 0));
+        let section = section.get_or_insert_with(|| SectionState::new(definition, tenure, 0));
         if reloads {
-            section.own(g);
+            section.own(tenure);
         }
         for _ in 0..3 {
             match section.take(definition, 7, 1, true, now) {
@@ -172,9 +179,9 @@ impl World {
                 Taken::Wait => {
                     let to = section.want(now)?;
                     // Each master raises for whom it lists, and nobody else.
-                    let lists = |listed: &&Listed| listed.owner == Some(agent) && Generation(listed.g) == g;
+                    let lists = |listed: &&Listed| listed.owner == Some(agent) && Generation(listed.g) == tenure.g;
                     if !self.masters.iter().any(|listed| lists(&listed)) {
-                        section.failed(section.g(), now);
+                        section.failed(section.tenure(), now);
                         return None;
                     }
                     let from = self.max_seq;
@@ -182,13 +189,13 @@ impl World {
                         RaiseTo::ByAStep => from + 5,
                         RaiseTo::Number(number) => from.max(number),
                     };
-                    let raised = Raised { from, max_seq: self.max_seq };
-                    raises.push((g, raised));
+                    let raised = Raised { from, max_seq: self.max_seq, receipt: None };
+                    raises.push((section.tenure(), raised));
                     if !answered {
-                        section.failed(g, now);
+                        section.failed(section.tenure(), now);
                         return None;
                     }
-                    section.raised(definition, g, Ok(raised), now);
+                    section.raised(definition, section.tenure(), Ok(raised), now);
                 }
                 other => panic!("{other:?}"),
             }
@@ -199,9 +206,9 @@ impl World {
     fn raised_again(&mut self, agent: usize, nth: usize) {
         let (now, any) = (self.local(agent), self.is(Bent::RaiseOfAnyOwner));
         let Agent { section, raises, .. } = &mut self.agents[agent];
-        if let (Some(section), Some((g, raised))) = (section, raises.get(nth)) {
-            let g = if any { section.g() } else { *g };
-            section.raised(&self.definition, g, Ok(*raised), now);
+        if let (Some(section), Some((tenure, raised))) = (section, raises.get(nth)) {
+            let tenure = if any { section.tenure() } else { *tenure };
+            section.raised(&self.definition, tenure, Ok(*raised), now);
         }
     }
 

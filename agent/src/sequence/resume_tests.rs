@@ -2,10 +2,11 @@
 //! Each number of the key is larger than all that were given before, whichever process of which agent gives it. The masters are as simple
 //! as they may be: what each lists and raises, and how far it knows the other one to be.
 
-use super::{Allocator, Bound, Bounds, Kept, SectionState, Standing, Taken};
+use super::{Allocator, Bound, Bounds, Kept, SectionState, Standing, Taken, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::rpc::ranges::{HeldSections, KeepReply, RaiseTo, Raised};
+use common::segment::MasterRun;
 use common::sequence::{Section, SequenceDefinition, SequenceSource};
 use common::time::BootMs;
 use proptest::prelude::*;
@@ -41,7 +42,7 @@ struct Agent {
     /// On its disk.
     file: Bounds,
     /// An answer that is not used yet, and whether it is written down.
-    answer: Option<(Generation, Raised, bool)>,
+    answer: Option<(Tenure, Raised, bool)>,
     /// What it asked, to come again late.
     asked: Vec<Raise>,
 }
@@ -144,7 +145,13 @@ impl World {
             to: Section(1),
             g: Generation(listed.g),
         });
-        let reply = KeepReply { lease_ms: LEASE_MS, sections: sections.into_iter().collect(), more: false };
+        let reply = KeepReply {
+            lease_ms: LEASE_MS,
+            run: MasterRun(0),
+            boot: self.now,
+            sections: sections.into_iter().collect(),
+            more: false,
+        };
         let kept = Kept { sent: self.now, received: self.now, reply };
         agent.allocator.handle(self.now, master, &kept).unwrap();
     }
@@ -153,10 +160,10 @@ impl World {
         let former = self.written(at);
         let agent = &mut self.agents[at];
         let Some(held) = agent.allocator.held(&self.name) else { return };
-        let Standing::Served(g) = held.standing(SECTION, self.now) else { return };
+        let Standing::Served(tenure) = held.standing(SECTION, self.now) else { return };
         let definition = &self.definition;
-        let section = agent.section.get_or_insert_with(|| SectionState::new(definition, g, former));
-        section.own(g);
+        let section = agent.section.get_or_insert_with(|| SectionState::new(definition, tenure, former));
+        section.own(tenure);
         if let Taken::From(number) = section.take(definition, 7, 1, true, self.now) {
             assert!(number > self.highest, "agent {at}: {number} after {}", self.highest);
             self.highest = number;
@@ -172,13 +179,13 @@ impl World {
         let agent = &mut self.agents[at];
         let Some(section) = agent.section.as_mut().filter(|_| agent.answer.is_none()) else { return };
         let Some(to) = section.want(self.now) else { return };
-        let (g, raise) = (section.g(), Raise { session: agent.session, g: section.g(), to });
+        let (tenure, raise) = (section.tenure(), Raise { session: agent.session, g: section.g(), to });
         agent.asked.push(raise);
         let raised = self.raise(master, raise);
         let agent = &mut self.agents[at];
         match raised.filter(|_| !lost) {
-            Some(raised) => agent.answer = Some((g, raised, false)),
-            None => agent.section.iter_mut().for_each(|section| section.failed(g, self.now)),
+            Some(raised) => agent.answer = Some((tenure, raised, false)),
+            None => agent.section.iter_mut().for_each(|section| section.failed(tenure, self.now)),
         }
     }
 
@@ -195,13 +202,13 @@ impl World {
         };
         let bound = master.peer_has + ALLOWANCE;
         master.max_seq = to.min(bound).max(from);
-        (master.max_seq > from || to == from).then_some(Raised { from, max_seq: master.max_seq })
+        (master.max_seq > from || to == from).then_some(Raised { from, max_seq: master.max_seq, receipt: None })
     }
 
     fn write(&mut self, agent: usize) {
         let agent = &mut self.agents[agent];
-        if let Some((g, raised, written)) = &mut agent.answer {
-            agent.file.note(&self.name, SECTION, Bound { g: *g, max_seq: raised.max_seq });
+        if let Some((tenure, raised, written)) = &mut agent.answer {
+            agent.file.note(&self.name, SECTION, Bound { g: tenure.g, max_seq: raised.max_seq });
             *written = true;
         }
     }
@@ -209,10 +216,10 @@ impl World {
     fn use_answer(&mut self, agent: usize) {
         let may = |written: bool| written || self.without == Without::Writing;
         let agent = &mut self.agents[agent];
-        if let Some((g, raised, _)) = agent.answer.take_if(|(_, _, written)| may(*written))
+        if let Some((tenure, raised, _)) = agent.answer.take_if(|(_, _, written)| may(*written))
             && let Some(section) = &mut agent.section
         {
-            section.raised(&self.definition, g, Ok(raised), self.now);
+            section.raised(&self.definition, tenure, Ok(raised), self.now);
         }
     }
 

@@ -1,18 +1,19 @@
 //! One section in memory: the bound up to which numbers may be given, and the number of each key.
 //!
 //! It says what it needs from a master ([`want`](SectionState::want)) and takes the answers in. An answer counts only for the owner (`g`)
-//! that it was asked for. What was given under an older owner, or before its keys were forgotten, is below `base` for ever: whatever a master
+//! that it was asked for, and for the unbroken time ([`Tenure`]) in which it was. What was given under an older owner, or before its keys were forgotten, is below `base` for ever: whatever a master
 //! says later, no key goes back.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::counters::Counters;
+use super::held::Tenure;
 use common::lease::Generation;
-use common::rpc::ranges::{NotRaised, RaiseTo, Raised};
+use common::rpc::ranges::{NotRaised, RaiseTo, Raised, SectionReceipt};
 use common::sequence::SequenceDefinition;
 use common::time::{BootMs, SpanMs};
 
 /// Memory of a section beside its keys, in bytes; with its place in a map of sections.
-pub const RECORD_LEN: usize = 192;
+pub const RECORD_LEN: usize = 256;
 /// After a raise that was not answered, or refused, it is not asked again before this has passed.
 const PAUSE: SpanMs = SpanMs(100);
 
@@ -54,7 +55,7 @@ pub enum RaiseOutcome {
 /// A section.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SectionState {
-    g: Generation,
+    tenure: Tenure,
     /// Whether the bound of this owner was read from a master.
     loaded: bool,
     /// Numbers up to it are durable at a master, for this owner.
@@ -66,15 +67,17 @@ pub struct SectionState {
     not_before: BootMs,
     /// When it was asked for last.
     used: BootMs,
+    /// That it is ours, or was: of the last answer that counted.
+    receipt: Option<SectionReceipt>,
 }
 
 impl SectionState {
     /// A section of which this process gave nothing yet. `floor`: no number above it was given by a process before of this session, 0 if
     /// there was none.
-    pub fn new(definition: &SequenceDefinition, g: Generation, floor: u64) -> Self {
+    pub fn new(definition: &SequenceDefinition, tenure: Tenure, floor: u64) -> Self {
         let floor = floor.min(definition.width().last());
         Self {
-            g,
+            tenure,
             loaded: false,
             max_seq: 0,
             top: 0,
@@ -82,12 +85,23 @@ impl SectionState {
             asking: Asking::Not,
             not_before: BootMs(i64::MIN),
             used: BootMs(0),
+            receipt: None,
         }
     }
 
     /// Which owner it is loaded for, or will be.
     pub const fn g(&self) -> Generation {
-        self.g
+        self.tenure.g
+    }
+
+    /// In which unbroken time it is loaded, or will be.
+    pub const fn tenure(&self) -> Tenure {
+        self.tenure
+    }
+
+    /// That it is ours under [`g`](Self::g), if we were granted numbers of it as that owner.
+    pub const fn receipt(&self) -> Option<SectionReceipt> {
+        self.receipt
     }
 
     /// Whether its bound is known.
@@ -110,14 +124,16 @@ impl SectionState {
         self.counters.is_empty()
     }
 
-    /// We are another owner of it than before: it is to be loaded anew. What may have been given stays below all that will be.
-    pub fn own(&mut self, g: Generation) {
-        if g <= self.g {
+    /// We are another owner of it than before, or the same one after a span that ended: it is to be loaded anew. What may have been given
+    /// stays below all that will be.
+    pub fn own(&mut self, tenure: Tenure) {
+        if tenure <= self.tenure {
             return;
         }
         let base = self.floor();
         self.counters.forget(base);
-        (self.g, self.loaded, self.max_seq, self.top) = (g, false, 0, 0);
+        self.receipt = self.receipt.filter(|_| tenure.g == self.tenure.g);
+        (self.tenure, self.loaded, self.max_seq, self.top) = (tenure, false, 0, 0);
         (self.asking, self.not_before) = (Asking::Not, BootMs(i64::MIN));
     }
 
@@ -205,66 +221,69 @@ impl SectionState {
         Some(to)
     }
 
-    /// A master's answer, to a question of the owner `g`. `written`: whether the bound that it allows is written down ([`Bounds`]), or
+    /// A master's answer, to a question of that tenure. `written`: whether the bound that it allows is written down ([`Bounds`]), or
     /// nothing is that a start could go on with.
     ///
     /// [`Bounds`]: super::Bounds
     pub fn answered(
         &mut self,
         definition: &SequenceDefinition,
-        g: Generation,
+        tenure: Tenure,
         answer: Result<Raised, NotRaised>,
         written: bool,
         now: BootMs,
     ) -> RaiseOutcome {
         match answer {
             Ok(_) if !written => {
-                self.failed(g, now);
+                self.failed(tenure, now);
                 RaiseOutcome::Unwritten
             }
             Ok(_) | Err(NotRaised::UsedUp) => {
-                self.raised(definition, g, answer, now);
+                self.raised(definition, tenure, answer, now);
                 RaiseOutcome::Used
             }
             Err(_) => RaiseOutcome::AskAnother,
         }
     }
 
-    /// An answer that is used, to a question of the owner `g`.
+    /// An answer that is used, to a question of that tenure.
     pub fn raised(
         &mut self,
         definition: &SequenceDefinition,
-        g: Generation,
+        tenure: Tenure,
         answer: Result<Raised, NotRaised>,
         now: BootMs,
     ) {
-        if g != self.g {
+        if tenure != self.tenure {
             return;
         }
         let last = definition.width().last();
         match answer {
-            Ok(Raised { from, max_seq }) => {
-                let max_seq = max_seq.min(last);
-                if self.loaded {
-                    self.max_seq = self.max_seq.max(max_seq);
-                } else {
-                    let base = self.floor().max(from.min(last));
+            Ok(Raised { from, max_seq, receipt }) => {
+                let (from, max_seq) = (from.min(last), max_seq.min(last));
+                // What lies between our bound and where the master begins may be somebody else's: of a later owner that both masters
+                // forgot when their disks were put back, or in what they skip for it.
+                if !self.loaded || self.max_seq < from {
+                    let base = self.floor().max(from);
                     self.counters.forget(base);
                     (self.loaded, self.max_seq, self.top) = (true, max_seq, base);
+                } else {
+                    self.max_seq = self.max_seq.max(max_seq);
                 }
+                self.receipt = receipt.or(self.receipt);
                 self.asking = Asking::Not;
             }
             Err(NotRaised::UsedUp) if !self.loaded => {
                 self.counters.forget(last);
                 (self.loaded, self.max_seq, self.top, self.asking) = (true, last, last, Asking::Not);
             }
-            Err(_) => self.failed(g, now),
+            Err(_) => self.failed(tenure, now),
         }
     }
 
     /// No answer came: it may be asked again after a while.
-    pub fn failed(&mut self, g: Generation, now: BootMs) {
-        if g == self.g {
+    pub fn failed(&mut self, tenure: Tenure, now: BootMs) {
+        if tenure == self.tenure {
             (self.asking, self.not_before) = (Asking::Not, now + PAUSE);
         }
     }

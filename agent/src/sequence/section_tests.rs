@@ -4,7 +4,16 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const NOW: BootMs = BootMs(1_000);
-const G: Generation = Generation(3);
+const G: Tenure = of(3);
+
+/// The one of that owner.
+const fn of(g: u64) -> Tenure {
+    Tenure { g: Generation(g), since: BootMs(0) }
+}
+
+fn bound(from: u64, max_seq: u64) -> Raised {
+    Raised { from, max_seq, receipt: None }
+}
 
 fn definition(width: u8, step: u32) -> SequenceDefinition {
     let said = SequenceSource {
@@ -21,7 +30,7 @@ fn loaded(definition: &SequenceDefinition, from: u64, max_seq: u64) -> SectionSt
     let mut section = SectionState::new(definition, G, 0);
     assert_eq!(section.take(definition, 1, 1, true, NOW), Taken::Wait);
     assert_eq!(section.want(NOW), Some(RaiseTo::ByAStep));
-    section.raised(definition, G, Ok(Raised { from, max_seq }), NOW);
+    section.raised(definition, G, Ok(bound(from, max_seq)), NOW);
     section
 }
 
@@ -36,7 +45,7 @@ fn a_section_is_loaded_and_its_bound_raised_before_it_is_reached() {
     assert_eq!(section.take(&definition, 2, 5, true, NOW), Taken::From(106));
     assert_eq!(section.take(&definition, 2, 1, true, NOW), Taken::Wait);
     assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::From(105), "others are not kept");
-    section.raised(&definition, G, Ok(Raised { from: 110, max_seq: 115 }), NOW);
+    section.raised(&definition, G, Ok(bound(110, 115)), NOW);
     assert_eq!(section.take(&definition, 2, 1, true, NOW), Taken::From(111), "less than was asked for");
     assert_eq!(section.take(&definition, 2, 50, true, NOW), Taken::Wait);
     assert_eq!(section.want(NOW), Some(RaiseTo::Number(171)), "what is needed, and a step");
@@ -47,17 +56,17 @@ fn a_section_is_loaded_and_its_bound_raised_before_it_is_reached() {
 fn what_is_not_written_down_is_not_used() {
     let definition = definition(63, 10);
     let mut section = SectionState::new(&definition, G, 0);
-    let bound = Ok(Raised { from: 100, max_seq: 110 });
+    let raised = Ok(bound(100, 110));
     assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
     assert!(section.want(NOW).is_some());
-    assert_eq!(section.answered(&definition, G, bound, false, NOW), RaiseOutcome::Unwritten);
+    assert_eq!(section.answered(&definition, G, raised, false, NOW), RaiseOutcome::Unwritten);
     assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
     assert_eq!((section.want(NOW), section.want(NOW + PAUSE)), (None, Some(RaiseTo::ByAStep)), "it asks again");
     // Another master may be able to: nothing has changed until it is asked too.
     for why in [NotRaised::Allowance, NotRaised::OtherOwner] {
         assert_eq!(section.answered(&definition, G, Err(why), true, NOW), RaiseOutcome::AskAnother);
     }
-    assert_eq!(section.answered(&definition, G, bound, true, NOW), RaiseOutcome::Used);
+    assert_eq!(section.answered(&definition, G, raised, true, NOW), RaiseOutcome::Used);
     assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::From(101));
     // There is nothing to be written down of a width that is used up.
     let mut section = SectionState::new(&definition, G, 0);
@@ -70,16 +79,16 @@ fn an_answer_counts_for_the_owner_that_asked() {
     let definition = definition(63, 10);
     let mut section = loaded(&definition, 100, 110);
     assert_eq!(section.take(&definition, 1, 3, true, NOW), Taken::From(101));
-    section.own(Generation(5));
-    section.own(Generation(4));
-    section.raised(&definition, G, Ok(Raised { from: 0, max_seq: 1_000 }), NOW);
+    section.own(of(5));
+    section.own(of(4));
+    section.raised(&definition, G, Ok(bound(0, 1_000)), NOW);
     assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
     assert_eq!(section.want(NOW), Some(RaiseTo::ByAStep));
     // A master that knows less than was given: nobody goes back, and nothing above what it says is given.
-    section.raised(&definition, Generation(5), Ok(Raised { from: 100, max_seq: 102 }), NOW);
+    section.raised(&definition, of(5), Ok(bound(100, 102)), NOW);
     assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
     assert_eq!(section.want(NOW), Some(RaiseTo::Number(114)));
-    section.raised(&definition, Generation(5), Ok(Raised { from: 102, max_seq: 114 }), NOW);
+    section.raised(&definition, of(5), Ok(bound(102, 114)), NOW);
     assert_eq!(section.take(&definition, 7, 1, true, NOW), Taken::From(104));
 }
 
@@ -90,17 +99,17 @@ fn what_a_process_before_gave_is_skipped_whatever_the_master_knows() {
         let mut section = SectionState::new(&definition, G, 1_000);
         assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
         assert_eq!((section.current(1, NOW), section.want(NOW)), (None, Some(RaiseTo::ByAStep)));
-        section.raised(&definition, G, Ok(Raised { from: known, max_seq: known + 10 }), NOW);
+        section.raised(&definition, G, Ok(bound(known, known + 10)), NOW);
         if known < 1_000 {
             assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait, "it has not heard of what was given");
             assert_eq!(section.want(NOW), Some(RaiseTo::Number(1_011)));
-            section.raised(&definition, G, Ok(Raised { from: known + 10, max_seq: 1_011 }), NOW);
+            section.raised(&definition, G, Ok(bound(known + 10, 1_011)), NOW);
         }
         assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::From(first));
     }
     // A damaged number would end all keys of the section, and no more.
     let mut section = SectionState::new(&definition, G, u64::MAX);
-    section.raised(&definition, G, Ok(Raised { from: 1, max_seq: 11 }), NOW);
+    section.raised(&definition, G, Ok(bound(1, 11)), NOW);
     assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Ended);
 }
 
@@ -173,7 +182,7 @@ proptest! {
     #[test]
     fn numbers_grow_below_the_bound(deeds in proptest::collection::vec(deed(), 1..200)) {
         let definition = definition(63, 20);
-        let mut section = SectionState::new(&definition, Generation(1), 0);
+        let mut section = SectionState::new(&definition, of(1), 0);
         let (mut now, mut bound) = (NOW, 0u64);
         let mut given: BTreeMap<u32, u64> = BTreeMap::new();
         let mut answers = Vec::new();
@@ -195,9 +204,9 @@ proptest! {
                         };
                         let from = bound;
                         bound = wanted.min(bound + part);
-                        let answer = (section.g(), Ok(Raised { from, max_seq: bound }));
+                        let answer = (section.tenure(), Ok(Raised { from, max_seq: bound, receipt: None }));
                         if lost {
-                            section.failed(section.g(), now);
+                            section.failed(section.tenure(), now);
                         } else {
                             section.raised(&definition, answer.0, answer.1, now);
                         }
@@ -210,8 +219,52 @@ proptest! {
                     }
                 }
                 Deed::Unload => section.unload(),
-                Deed::Move => section.own(Generation(section.g().0 + 1)),
+                Deed::Move => section.own(of(section.g().0 + 1)),
             }
         }
     }
+}
+
+#[test]
+fn an_owner_goes_on_where_the_masters_bound_was() {
+    let definition = definition(63, 10);
+    let mut section = loaded(&definition, 0, 20);
+    assert_eq!(section.take(&definition, 1, 6, true, NOW), Taken::From(1));
+    assert_eq!(section.take(&definition, 2, 15, true, NOW), Taken::From(1));
+    assert!(section.want(NOW).is_some());
+    // Both disks were put back, and what others gave since is below what the masters begin at.
+    section.raised(&definition, G, Ok(bound(1_000, 1_010)), NOW);
+    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::From(1_001), "all keys, not the one that asked");
+    assert_eq!((section.current(2, NOW), section.current(3, NOW)), (Some(1_000), Some(1_000)));
+    // A master that has not heard of our last raise is behind us, and nothing is skipped.
+    section.raised(&definition, G, Ok(bound(900, 1_030)), NOW);
+    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::From(1_002));
+}
+
+#[test]
+fn a_section_is_loaded_anew_after_a_span_that_ended() {
+    let definition = definition(63, 10);
+    let mut section = loaded(&definition, 0, 20);
+    assert_eq!(section.take(&definition, 1, 15, true, NOW), Taken::From(1));
+    assert!(section.want(NOW).is_some(), "under way");
+    let again = Tenure { since: BootMs(9_000), ..G };
+    section.own(again);
+    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait, "though five are left");
+    section.raised(&definition, G, Ok(bound(20, 30)), NOW);
+    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait, "that was asked before");
+    assert_eq!(section.want(NOW), Some(RaiseTo::ByAStep));
+    section.raised(&definition, again, Ok(bound(40, 50)), NOW);
+    assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::From(41));
+}
+
+#[test]
+fn a_receipt_is_that_of_the_owner_that_we_are() {
+    let definition = definition(63, 10);
+    let mut section = SectionState::new(&definition, G, 0);
+    let receipt = Some(SectionReceipt([7; 32]));
+    section.raised(&definition, G, Ok(Raised { receipt, ..bound(0, 10) }), NOW);
+    section.own(Tenure { since: BootMs(9), ..G });
+    assert_eq!(section.receipt(), receipt);
+    section.own(of(4));
+    assert_eq!(section.receipt(), None);
 }

@@ -3,6 +3,7 @@
 
 use super::counts::add;
 use super::{Sequences, lock};
+use crate::refusal::Refusal;
 use crate::sequence::{Bounds, Decision, Life, Start};
 use crate::serial_file::{Noted, SectionFile, SectionsStart};
 use common::namespace::GeneratorName;
@@ -78,13 +79,29 @@ impl Sequences {
 
     /// Writes bounds down. `false`: they must not be used.
     pub(super) async fn note(&self, bounds: Bounds) -> bool {
-        let Some(file) = self.durable.file.clone().filter(|_| !bounds.is_empty()) else { return true };
+        if bounds.is_empty() { true } else { self.write(bounds).await }
+    }
+
+    /// Whether sections may be given to us. What could not be written down is tried again: once it can be, they may.
+    pub(super) async fn may_have_sections(&self) -> bool {
+        match self.minter.may_give_sections() {
+            Err(Refusal::BoundsUnwritten(_)) => self.write(Bounds::default()).await,
+            may => may.is_ok(),
+        }
+    }
+
+    async fn write(&self, bounds: Bounds) -> bool {
+        let Some(file) = self.durable.file.clone() else { return true };
         let now = self.clock.boot();
         // The disk may take its time; nothing is held meanwhile that a call needs.
         let noted = tokio::task::spawn_blocking(move || lock(&file).note(&bounds, now)).await;
         match noted {
-            Ok(Ok(Noted::Durable | Noted::StillGivenUp)) => true,
+            Ok(Ok(Noted::Durable | Noted::StillGivenUp)) => {
+                self.minter.note_bounds(None);
+                true
+            }
             Ok(Ok(Noted::GivenUp(error))) => {
+                self.minter.note_bounds(None);
                 add(&self.counts.unwritten, 1);
                 tracing::warn!(%error, "bounds of sections cannot be written down; they are served on, but not by the next start of this agent");
                 true
@@ -92,10 +109,12 @@ impl Sequences {
             Ok(Err(error)) => {
                 add(&self.counts.unwritten, 1);
                 tracing::error!(%error, "bounds of sections can be neither written down nor removed; they are not raised");
+                self.minter.note_bounds(Some(error.to_string()));
                 false
             }
             Err(error) => {
                 tracing::error!(%error, "bounds of sections were not written down");
+                self.minter.note_bounds(Some(error.to_string()));
                 false
             }
         }

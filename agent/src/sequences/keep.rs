@@ -4,7 +4,7 @@ use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
 use crate::sequence::Kept;
 use common::parameters::SessionId;
-use common::rpc::ranges::{KeepReply, KeepRequest};
+use common::rpc::ranges::{KeepReply, KeepRequest, RECEIPTS_MAX, ShownReceipt};
 use common::sequence::{Section, SectionKey};
 use common::time::SpanMs;
 use std::pin::pin;
@@ -109,6 +109,7 @@ impl Sequences {
         counted: &mut u64,
     ) -> Result<(), CallError> {
         lock(&self.allocator).asked(at, self.clock.boot());
+        let may_have = self.may_have_sections().await;
         let address = self.settings.masters.get(at).map(String::as_str).unwrap_or_default();
         let failed = |why: String| CallError::Failed { address: address.to_owned(), why };
         if link.is_none() {
@@ -119,10 +120,13 @@ impl Sequences {
         let Some(link) = link else { return Err(failed("no connection".to_owned())) };
         let limit = self.lease_in_real();
         let calls = self.counts.calls.load(Ordering::Relaxed);
-        let request = self.keep_request(session, calls.saturating_sub(std::mem::replace(counted, calls)), false);
+        let calls = calls.saturating_sub(std::mem::replace(counted, calls));
+        let mut request = self.keep_request(session, calls, !may_have);
+        request.receipts = self.receipts();
         let mut after = None;
         loop {
-            let request = KeepRequest { after: after.clone(), ..request.clone() };
+            let receipts = std::mem::take(&mut request.receipts);
+            let request = KeepRequest { after: after.clone(), receipts, ..request.clone() };
             // Before it is sent: from here on it may have been answered.
             let sent = self.clock.boot();
             let asked = tokio::time::timeout(limit, link.keep_sections(request, limit)).await;
@@ -141,14 +145,32 @@ impl Sequences {
     /// Takes in what a master lists.
     pub(super) fn kept(&self, at: usize, kept: &Kept) -> Result<(), crate::sequence::NotKept> {
         let mut allocator = lock(&self.allocator);
-        let changed = allocator.handle(self.clock.boot(), at, kept)?;
+        let handled = allocator.handle(self.clock.boot(), at, kept);
         let served = self.served.load();
-        let changed: Vec<_> = changed.iter().filter_map(|name| served.get(name.as_str())).collect();
+        let changed: Vec<_> = match &handled {
+            Ok(changed) => changed.iter().filter_map(|name| served.get(name.as_str())).collect(),
+            // All spans may have ended.
+            Err(_) => served.values().collect(),
+        };
         changed.iter().for_each(|name| name.publish(allocator.held(name.name())));
         // Whoever is woken asks for it.
         drop(allocator);
         changed.iter().for_each(|name| name.changed.notify_waiters());
-        Ok(())
+        handled.map(drop)
+    }
+
+    /// What we were granted of sections that masters list for us no more, though they answer: if they know of fewer owners than that, both
+    /// have forgotten it.
+    fn receipts(&self) -> Vec<ShownReceipt> {
+        let now = self.clock.boot();
+        let served = self.served.load();
+        let lost: Vec<_> = {
+            let allocator = lock(&self.allocator);
+            served.values().filter(|name| allocator.has_lost(name.name(), now)).collect()
+        };
+        // Not the same ones each time, if there are more.
+        let from = self.receipts_from.fetch_add(1, Ordering::Relaxed);
+        lost.iter().flat_map(|name| name.receipts(now, from)).take(RECEIPTS_MAX).collect()
     }
 
     fn keep_request(&self, session: SessionId, calls: u64, leaves: bool) -> KeepRequest {
@@ -166,6 +188,7 @@ impl Sequences {
             per_second: u32::try_from(per_second).unwrap_or(u32::MAX),
             leaves,
             after: None,
+            receipts: Vec::new(),
         }
     }
 }

@@ -97,6 +97,8 @@ pub struct Sequences {
     names: Option<Arc<Names>>,
     durable: Durable,
     allocator: Mutex<Allocator>,
+    /// Where receipts of lost sections are looked for first.
+    receipts_from: AtomicUsize,
     served: ArcSwap<BTreeMap<String, Arc<Name>>>,
     /// Memory of sections and keys, in bytes.
     memory: AtomicUsize,
@@ -126,6 +128,7 @@ impl Sequences {
             names,
             durable: Durable::none(),
             allocator: Mutex::new(allocator),
+            receipts_from: AtomicUsize::new(0),
             served: ArcSwap::default(),
             memory: AtomicUsize::new(0),
             counts: Counts::default(),

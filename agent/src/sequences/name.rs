@@ -9,7 +9,8 @@ use crate::refusal::Refusal;
 use crate::sequence::{Held, HeldRange, SectionState, Standing};
 use arc_swap::ArcSwap;
 use common::namespace::{GeneratorName, Namespace};
-use common::sequence::{Section, SequenceDefinition};
+use common::rpc::ranges::{RECEIPTS_MAX, ShownReceipt};
+use common::sequence::{Section, SectionKey, SequenceDefinition};
 use common::time::BootMs;
 use crossbeam_utils::CachePadded;
 use std::collections::{BTreeMap, HashMap};
@@ -116,6 +117,24 @@ impl Name {
 
     pub(super) fn shards(&self) -> impl Iterator<Item = &Mutex<Shard>> {
         self.shards.iter().map(|shard| &**shard)
+    }
+
+    /// The receipts of sections whose span has ended, from the shard of that number on.
+    pub(super) fn receipts(&self, now: BootMs, from: usize) -> impl Iterator<Item = ShownReceipt> {
+        let (held, from) = (self.held(), from % SHARDS);
+        let shards = self.shards().skip(from).chain(self.shards().take(from));
+        shards.flat_map(move |shard| {
+            let of = |(section, entry): (&u32, &Entry)| {
+                let Standing::Over(g) = standing(&held, Section(*section), now) else { return None };
+                let receipt = entry.state.receipt().filter(|_| entry.state.g() == g)?;
+                Some(ShownReceipt {
+                    key: SectionKey { name: self.name().clone(), section: Section(*section) },
+                    g,
+                    receipt,
+                })
+            };
+            lock(shard).iter().filter_map(of).take(RECEIPTS_MAX).collect::<Vec<_>>()
+        })
     }
 
     pub(super) fn look(&self, now: BootMs, view: &mut SequenceView) {

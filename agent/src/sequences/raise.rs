@@ -7,7 +7,7 @@ use super::counts::add;
 use super::name::Name;
 use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
-use crate::sequence::{Bounds, RaiseOutcome, SectionState};
+use crate::sequence::{Bounds, RaiseOutcome, SectionState, Tenure};
 use common::parameters::SessionId;
 use common::rpc::ranges::{NotRaised, RAISES_MAX, Raise, RaiseRequest, Raised};
 use common::sequence::Section;
@@ -41,6 +41,7 @@ pub(super) struct Raises {
 struct Wanted {
     name: Arc<Name>,
     raise: Raise,
+    tenure: Tenure,
     /// The place of the master that did not grant it.
     refused_at: Option<usize>,
 }
@@ -107,14 +108,14 @@ impl Sequences {
         };
         let (now, drained) = (self.clock.boot(), queued.len());
         let want = |(name, section): (Arc<Name>, Section)| {
-            let (g, to) = {
+            let (tenure, to, receipt) = {
                 let mut shard = lock(name.shard(section)?);
                 let entry = shard.get_mut(&section.0)?;
                 entry.queued = false;
-                (entry.state.g(), entry.state.want(now)?)
+                (entry.state.tenure(), entry.state.want(now)?, entry.state.receipt())
             };
-            let raise = Raise { name: name.name().clone(), section, g, to };
-            Some(Wanted { name, raise, refused_at: None })
+            let raise = Raise { name: name.name().clone(), section, g: tenure.g, to, receipt };
+            Some(Wanted { name, raise, tenure, refused_at: None })
         };
         (queued.into_iter().filter_map(want).collect(), drained)
     }
@@ -182,7 +183,7 @@ impl Sequences {
         let now = self.clock.boot();
         add(&self.counts.raises_failed, wanted.len() as u64);
         for one in wanted {
-            self.with_section(one, |state| state.failed(one.raise.g, now));
+            self.with_section(one, |state| state.failed(one.tenure, now));
             // Somebody else may have it by now.
             self.want_route(&one.name, one.raise.section);
         }
@@ -253,8 +254,8 @@ impl Sequences {
         let now = self.clock.boot();
         let mut left = Vec::new();
         for (one, answer) in wanted.into_iter().zip(answers) {
-            let (definition, g) = (&one.name.definition, one.raise.g);
-            match self.with_section(&one, |state| state.answered(definition, g, answer, written, now)) {
+            let (definition, tenure) = (&one.name.definition, one.tenure);
+            match self.with_section(&one, |state| state.answered(definition, tenure, answer, written, now)) {
                 Some(RaiseOutcome::Used) => add(&self.counts.raises, 1),
                 Some(RaiseOutcome::Unwritten) => add(&self.counts.raises_failed, 1),
                 Some(RaiseOutcome::AskAnother) => left.push(one),

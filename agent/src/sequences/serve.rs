@@ -8,7 +8,7 @@ use super::unload::FLOOR_LEN;
 use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
 use crate::refusal::Refusal;
-use crate::sequence::{RECORD_LEN, SectionState, Standing, Taken};
+use crate::sequence::{RECORD_LEN, SectionState, Standing, Taken, Tenure};
 use common::lease::Generation;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
 use common::sequence::{Route, Section, ServedAt};
@@ -139,11 +139,11 @@ impl Sequences {
         // After the call was read, and before its number is taken.
         let now = self.clock.boot();
         let (section, _) = name.definition.place(slot);
-        let Standing::Served(g) = standing(&held, section, now) else { return None };
-        if call.g.is_some_and(|known| known < g) {
+        let Standing::Served(tenure) = standing(&held, section, now) else { return None };
+        if call.g.is_some_and(|known| known < tenure.g) {
             return None;
         }
-        let taken = self.in_section(name, section, g, now, |state, before| {
+        let taken = self.in_section(name, section, tenure, now, |state, before| {
             self.take(name, state, before, KeyAsked { slot, n }, now)
         });
         let Ok(Taken::From(first)) = taken else { return None };
@@ -234,13 +234,13 @@ impl Sequences {
             rest = after;
             let Some(section) = section else { continue };
             match standing(&held, section, now) {
-                Standing::Served(g) => {
-                    self.take_all(name, (section, g), keys, group, now, |at, looked| {
+                Standing::Served(tenure) => {
+                    self.take_all(name, (section, tenure), keys, group, now, |at, looked| {
                         seen.bounds |= matches!(looked, Looked::Later(_));
                         self.sort_in(name, section, at, looked, course, &mut seen);
                     });
-                    if course.call.g.is_some_and(|known| known < g) {
-                        course.tell(section, g);
+                    if course.call.g.is_some_and(|known| known < tenure.g) {
+                        course.tell(section, tenure.g);
                     }
                 }
                 standing => {
@@ -297,7 +297,7 @@ impl Sequences {
         }
     }
 
-    /// Works on a section that we serve as the owner `g`, under its lock. `work` is told what memory it took before.
+    /// Works on a section that we serve in that tenure, under its lock. `work` is told what memory it took before.
     ///
     /// # Errors
     /// What a look at each of its keys comes to instead.
@@ -306,7 +306,7 @@ impl Sequences {
         &self,
         name: &Arc<Name>,
         section: Section,
-        g: Generation,
+        tenure: Tenure,
         now: BootMs,
         work: impl FnOnce(&mut SectionState, usize) -> T,
     ) -> Result<T, Looked> {
@@ -319,17 +319,17 @@ impl Sequences {
                 let forgotten = shard.floors.remove(&section.0);
                 self.account(forgotten.map_or(0, |_| FLOOR_LEN), RECORD_LEN);
                 let floor = self.durable.given_before(name.name(), section).max(forgotten.unwrap_or(0));
-                let state = SectionState::new(&name.definition, g, floor);
+                let state = SectionState::new(&name.definition, tenure, floor);
                 shard.entry(section.0).or_insert(Entry { state, queued: false })
             }
         };
         let before = entry.state.len();
-        if entry.state.g() != g {
-            if entry.state.g() > g {
-                // We were listed as a later owner while we looked.
+        if entry.state.tenure() != tenure {
+            if entry.state.tenure() > tenure {
+                // Another one has begun while we looked.
                 return Err(Looked::Later(Some(now)));
             }
-            entry.state.own(g);
+            entry.state.own(tenure);
         }
         let done = work(&mut entry.state, before);
         let after = entry.state.len();
@@ -354,18 +354,18 @@ impl Sequences {
         }
     }
 
-    /// Numbers of keys of one section, which we serve as that owner: those at `group` of the call. `looked` is told what came of each.
+    /// Numbers of keys of one section, which we serve in that tenure: those at `group` of the call. `looked` is told what came of each.
     fn take_all(
         &self,
         name: &Arc<Name>,
-        (section, g): (Section, Generation),
+        (section, tenure): (Section, Tenure),
         keys: &[KeyAsked],
         group: &[usize],
         now: BootMs,
         mut looked: impl FnMut(usize, Looked),
     ) {
         let (mut numbers, mut waiting) = (0, Vec::new());
-        let entered = self.in_section(name, section, g, now, |state, before| {
+        let entered = self.in_section(name, section, tenure, now, |state, before| {
             for at in group {
                 let Some(key) = keys.get(*at) else { continue };
                 match self.take(name, state, before, *key, now) {
@@ -383,7 +383,7 @@ impl Sequences {
         match entered {
             Ok(()) if waiting.is_empty() => {}
             Ok(()) => {
-                let found = self.look_past(name, section, g);
+                let found = self.look_past(name, section, tenure.g);
                 waiting.into_iter().for_each(|at| looked(at, found.clone()));
             }
             Err(instead) => group.iter().for_each(|at| looked(*at, instead.clone())),

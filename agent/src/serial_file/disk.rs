@@ -2,9 +2,7 @@
 
 use super::lineage::{BootId, Born, FileSystemId, Identity};
 use common::attachment::{disk_sequence, mount_of};
-use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, fstatfs, fstatvfs, openat, renameat, renameat_with, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fstatfs, fstatvfs, openat, renameat, renameat_with, unlinkat};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{File, Metadata, TryLockError};

@@ -3,14 +3,17 @@
 use crate::lease::Generation;
 use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, SessionId};
-use crate::segment::{Shown, Span};
+use crate::segment::{MasterRun, Shown, Span};
 use crate::sequence::{Route, Section, SectionKey, ServedAt};
+use crate::time::BootMs;
 use serde::{Deserialize, Serialize};
 
 /// Sets that an agent serves at most.
 pub const SETS_MAX: usize = 64;
 /// Raises in one call at most.
 pub const RAISES_MAX: usize = 1_024;
+/// Receipts of sections in one call of an allocator at most.
+pub const RECEIPTS_MAX: usize = 64;
 /// Sections that one call asks the routes of at most.
 pub const ROUTES_ASKED_MAX: usize = 1_024;
 /// Routes in one answer at most; the rest by another call from the last section on.
@@ -69,10 +72,28 @@ pub struct KeepRequest {
     pub used: u64,
     /// Calls for keys a second, lately.
     pub per_second: u32,
-    /// It is about to stop, or an operator drains it: it wants no further sections.
+    /// It is about to stop, or may give nothing: it wants no further sections.
     pub leaves: bool,
     /// Only sections after this one are asked for: the last of an answer after which there are more. `None`: from the first on.
     pub after: Option<SectionKey>,
+    /// What it was granted of sections that no master lists for it any more, at most [`RECEIPTS_MAX`].
+    pub receipts: Vec<ShownReceipt>,
+}
+
+/// A master's word that a session owned a section under a `g`, which only the masters of the pairing can have written. Masters whose disks
+/// were put back learn from it what both have forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SectionReceipt(pub [u8; 32]);
+
+/// A receipt, with what it is of; the session is the one that shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ShownReceipt {
+    /// Of which section.
+    pub key: SectionKey,
+    /// Which owner the session was.
+    pub g: Generation,
+    /// The receipt.
+    pub receipt: SectionReceipt,
 }
 
 /// Ranges of sections in one answer to an allocator at most; those after them are asked for by another call ([`KeepRequest::after`]). Keys
@@ -96,6 +117,11 @@ pub struct KeepReply {
     /// How long an allocator serves after it sent the call that was answered so, in milliseconds of its own clock
     /// (`--sequence-lease`).
     pub lease_ms: u32,
+    /// The start of the answering master from which on it remembers what it did: another one may have forgotten. It never outlasts a boot,
+    /// so readings of `boot` under one run are of one clock.
+    pub run: MasterRun,
+    /// The clock of the answering master, which shows an allocator that its own stood still.
+    pub boot: BootMs,
     /// What the answering master lists for it, ascending by name and section, at most [`KEEP_RANGES_MAX`]. Each is kept by the call that
     /// is answered with it.
     pub sections: Vec<HeldSections>,
@@ -140,6 +166,8 @@ pub struct Raise {
     pub g: Generation,
     /// How far.
     pub to: RaiseTo,
+    /// What the caller was granted as this owner; `None`: nothing yet.
+    pub receipt: Option<SectionReceipt>,
 }
 
 /// How far a bound is to be raised.
@@ -158,6 +186,8 @@ pub struct Raised {
     pub from: u64,
     /// The bound now, durable at the master. It may be less than was asked for: as far as this master may go alone, or the last number.
     pub max_seq: u64,
+    /// That the caller owned the section under its `g`.
+    pub receipt: Option<SectionReceipt>,
 }
 
 /// Why a bound was not raised.
@@ -209,6 +239,11 @@ pub enum Unserved {
         "a section is given to somebody by both masters, and one of them is not there: start it, or the agent that had the section"
     )]
     MasterAway,
+    /// Agents come first that could show what both masters have forgotten.
+    #[error(
+        "both masters started on stores that may have been put back: sections are given to agents in a moment, ask again"
+    )]
+    Quiet,
     /// No agent that serves its set was heard lately, or all of them leave.
     #[error(
         "no agent that takes sections of the set '{set}' and holds a lease is heard by the master: start one with --sets {set}, or see \

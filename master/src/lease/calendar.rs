@@ -57,7 +57,16 @@ impl Calendar {
         let longest = SpanMs(STANDSTILL_MAX.0.saturating_mul(scale));
         let explained = agreed + longest;
         let far_after = (agreed > WallMs(0) && now.wall > explained).then_some(explained);
-        Self { last: now, high: now, read: now, ahead: None, ahead_since: now.boot, shared_since: None, far_after, scale }
+        Self {
+            last: now,
+            high: now,
+            read: now,
+            ahead: None,
+            ahead_since: now.boot,
+            shared_since: None,
+            far_after,
+            scale,
+        }
     }
 
     /// What the machine's own clock says that the calendar shows, going on from `from`.

@@ -455,6 +455,13 @@ pub enum Alarm {
          `uniq_master --after-revert` on both (docs/operations.md, \"Both masters' disks were put back\")"
     )]
     Reverted(TokenKey),
+    /// Both ledgers know of fewer owners of a section than an agent can prove.
+    #[error(
+        "section {0}: an agent shows that these masters gave it the section after all that either ledger knows: both disks were put back \
+         to an earlier state. Nothing is granted any more, and sections are neither listed nor raised. Stop both masters and run \
+         `uniq_master --after-revert` on both (docs/operations.md, \"Both masters' disks were put back\")"
+    )]
+    RevertedSection(SectionKey),
     /// The other master has seen proof of that.
     #[error(
         "the other master has seen proof that both ledgers were put back to an earlier state: nothing is granted any more. \
@@ -472,7 +479,9 @@ pub enum Alarm {
     )]
     CalendarAhead(i64),
     /// The calendar that jumped is followed.
-    #[error("this machine's calendar, the other master's and the agents' have shown the same for long enough: it is followed from now on")]
+    #[error(
+        "this machine's calendar, the other master's and the agents' have shown the same for long enough: it is followed from now on"
+    )]
     CalendarShared,
     /// A peer's record that no peer could have.
     #[error("the other master sent a record of token {0} that cannot be; it was dropped")]

@@ -10,7 +10,9 @@ use bincode::Options as _;
 use common::lease::{Generation, Receipt};
 use common::namespace::GeneratorName;
 use common::parameters::{EpochId, SessionId};
+use common::rpc::ranges::SectionReceipt;
 use common::segment::Shown;
+use common::sequence::SectionKey;
 use common::time::WallMs;
 use common::token::TokenKey;
 
@@ -51,4 +53,20 @@ pub(crate) fn places_were_granted<'a>(
 ) -> bool {
     let Some((proof, granted)) = shown.proof.map(Proof::from).zip(granted(name, shown.to)) else { return false };
     pairings.any(|pairing| proof.proves(*pairing, Purpose::Segment, &granted))
+}
+
+/// What a receipt of a section says, as the bytes that are proved.
+pub(crate) fn said_of_section(key: &SectionKey, g: Generation, session: SessionId) -> Option<Vec<u8>> {
+    let codec = bincode::DefaultOptions::new().with_fixint_encoding();
+    codec.serialize(&(key, g, session)).ok()
+}
+
+/// The receipt of the masters of `pairing` for a section that a session owns under `g`.
+pub fn section_receipt(
+    pairing: EpochId,
+    key: &SectionKey,
+    g: Generation,
+    session: SessionId,
+) -> Option<SectionReceipt> {
+    Some(SectionReceipt(Proof::of(pairing, Purpose::Section, &said_of_section(key, g, session)?).into()))
 }

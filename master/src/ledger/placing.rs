@@ -47,8 +47,10 @@ where
         let key = |section: &Section| SectionKey { name: name.clone(), section: *section };
         let mut nobodys = sections.iter().map(key).filter(|key| self.is_nobodys(now, key)).peekable();
         nobodys.peek()?;
-        if self.may_give_sections(now).is_err() {
-            return Some(Unserved::MasterAway);
+        match self.may_give_sections(now) {
+            Err(Refusal::Quiet) => return Some(Unserved::Quiet),
+            Err(_) => return Some(Unserved::MasterAway),
+            Ok(()) => {}
         }
         let set = self.sequences_of(name)?.set();
         let candidates = self.candidates(now, set);

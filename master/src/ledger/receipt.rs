@@ -3,12 +3,14 @@
 
 use super::agreement::Agreement;
 use super::state::Ledger;
-use crate::lease::receipt::said;
+use crate::lease::receipt::{said, said_of_section};
 use crate::lease::{Alarm, Effects};
 use crate::proof::{Proof, Purpose};
 use common::audit::{Actor, Cause};
 use common::lease::{Lease, LeaseState, Receipt};
+use common::parameters::{EpochId, SessionId};
 use common::rpc::lease::{Refusal, RentRequest};
+use common::rpc::ranges::ShownReceipt;
 use common::time::Now;
 
 impl<A> Ledger<A>
@@ -21,8 +23,48 @@ where
             return false;
         };
         let proof = Proof::from(receipt.proof);
-        let pairings = self.identity.epoch.iter().chain(self.identity.former.iter().rev());
-        pairings.into_iter().any(|pairing| proof.proves(*pairing, Purpose::Receipt, &said))
+        self.pairings().any(|pairing| proof.proves(*pairing, Purpose::Receipt, &said))
+    }
+
+    /// The present pairing, and those before.
+    fn pairings(&self) -> impl Iterator<Item = &EpochId> {
+        self.identity.epoch.iter().chain(self.identity.former.iter().rev())
+    }
+
+    /// Compares what an allocator can prove of a section with what this ledger knows, once the tables are exchanged. A section is listed
+    /// for an owner only when both ledgers hold that owner's `g`, as a record or as a proposal: who can prove a higher one was given the
+    /// section by ledgers that have forgotten it since.
+    ///
+    /// # Errors
+    /// [`Refusal::Reverted`] if both ledgers have.
+    pub(super) fn compare_section_receipt(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        shown: &ShownReceipt,
+        fx: &mut Effects,
+    ) -> Result<(), Refusal> {
+        let ShownReceipt { key, g, receipt } = shown;
+        let record = self.sections.get(key).map(|held| held.g);
+        let known = record.max(self.sections.prep(key).map(|prep| prep.g));
+        if !self.is_complete() || known.is_some_and(|known| known >= *g) {
+            return Ok(());
+        }
+        // Of a name that gives no numbers any more nothing can be given twice.
+        if !self.is_living_sequence(&key.name) {
+            return Ok(());
+        }
+        let Some(said) = said_of_section(key, *g, session) else { return Ok(()) };
+        let proof = Proof::from(receipt.0);
+        if !self.pairings().any(|pairing| proof.proves(*pairing, Purpose::Section, &said)) {
+            return Ok(());
+        }
+        // A floor expects just this.
+        if self.caution.floor.is_some_and(|floor| now.wall < floor.until) {
+            return Ok(());
+        }
+        self.on_reverted(Alarm::RevertedSection(key.clone()), fx);
+        Err(Refusal::Reverted)
     }
 
     /// Compares what the holder of a lease can prove with what this ledger knows, once the tables are exchanged.

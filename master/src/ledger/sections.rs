@@ -3,6 +3,7 @@
 
 use super::agreement::Agreement;
 use super::state::Ledger;
+use crate::lease::receipt::section_receipt;
 use crate::lease::{Effects, Write};
 use crate::section::{Allocators, Held, NEW_AN_HOUR, rules};
 use common::audit::{Action, Actor, Entry};
@@ -10,8 +11,9 @@ use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{
-    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotMoved, NotRaised, RAISES_MAX, ROUTES_ASKED_MAX,
-    ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX, Unserved,
+    ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotMoved, NotRaised, RAISES_MAX, RECEIPTS_MAX,
+    ROUTES_ASKED_MAX, ROUTES_MAX, Raise, RaiseRequest, Raised, RoutesReply, RoutesRequest, SETS_MAX, ShownReceipt,
+    Unserved,
 };
 use common::sequence::{Route, Section, SectionKey};
 use common::time::Now;
@@ -21,14 +23,27 @@ impl<A> Ledger<A>
 where
     Self: Agreement,
 {
-    /// Writes nothing: allocators ask every other second.
-    pub(super) fn on_keep(&mut self, now: Now, request: KeepRequest) -> Result<KeepReply, Refusal> {
+    /// Writes nothing, unless an allocator shows that both ledgers were put back: allocators ask every other second.
+    pub(super) fn on_keep(
+        &mut self,
+        now: Now,
+        mut request: KeepRequest,
+        fx: &mut Effects,
+    ) -> Result<KeepReply, Refusal> {
         self.same_cluster(request.cluster)?;
         self.may_serve_sections()?;
         if !Allocators::plausible(&request) {
             let number = |most: usize| u32::try_from(most).unwrap_or(u32::MAX);
             return Err(Refusal::NoAllocator { sets: number(SETS_MAX), address: number(ADDRESS_LEN_MAX) });
         }
+        let receipts = std::mem::take(&mut request.receipts);
+        if receipts.len() > RECEIPTS_MAX {
+            return Err(Refusal::TooMany { max: u32::try_from(RECEIPTS_MAX).unwrap_or(u32::MAX) });
+        }
+        for shown in &receipts {
+            self.compare_section_receipt(now, request.session, shown, fx)?;
+        }
+        // After its receipts: who shows that both have forgotten may hold a lease that they have forgotten, too.
         self.may_serve(&request)?;
         let (session, after) = (request.session, request.after.clone());
         let owns = |session| self.sections.counts(session).next().is_some();
@@ -38,11 +53,12 @@ where
         let lease_ms = u32::try_from(self.allocators.lease().0).unwrap_or(u32::MAX);
         let mut listed = self.sections.listed(session).into_iter().flat_map(|spans| spans.held(after.as_ref()));
         let sections = listed.by_ref().take(KEEP_RANGES_MAX).collect();
-        Ok(KeepReply { lease_ms, sections, more: listed.next().is_some() })
+        Ok(KeepReply { lease_ms, run: self.run(), boot: now.boot, sections, more: listed.next().is_some() })
     }
 
     pub(super) fn on_raise(
         &mut self,
+        now: Now,
         request: &RaiseRequest,
         fx: &mut Effects,
     ) -> Result<Vec<Result<Raised, NotRaised>>, Refusal> {
@@ -50,6 +66,12 @@ where
         self.may_serve_sections()?;
         if request.raises.len() > RAISES_MAX {
             return Err(Refusal::TooMany { max: u32::try_from(RAISES_MAX).unwrap_or(u32::MAX) });
+        }
+        for Raise { name, section, g, receipt, .. } in &request.raises {
+            let key = || SectionKey { name: name.clone(), section: *section };
+            if let Some(receipt) = *receipt {
+                self.compare_section_receipt(now, request.session, &ShownReceipt { key: key(), g: *g, receipt }, fx)?;
+            }
         }
         let by = (&request.agent_id, request.session);
         Ok(request.raises.iter().map(|raise| self.raise_one(by, raise, fx)).collect())
@@ -81,7 +103,8 @@ where
             self.put_section(&key, held, fx);
             self.share_bound(&key);
         }
-        Ok(Raised { from, max_seq })
+        let receipt = self.identity.epoch.and_then(|pairing| section_receipt(pairing, &key, raise.g, session));
+        Ok(Raised { from, max_seq, receipt })
     }
 
     pub(super) fn on_routes(

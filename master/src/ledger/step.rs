@@ -56,11 +56,11 @@ impl Ledger<Pairwise> {
             }
             Event::Segment { id, request, address } => self.on_segment(now, id, &request, &address, fx),
             Event::Keep { id, request } => {
-                let reply = self.on_keep(now, request);
+                let reply = self.on_keep(now, request, fx);
                 fx.reply(id, Reply::Keep(reply));
             }
             Event::Raise { id, request } => {
-                let reply = self.on_raise(&request, fx);
+                let reply = self.on_raise(now, &request, fx);
                 fx.reply(id, Reply::Raise(reply));
             }
             Event::Routes { id, request, address } => {

@@ -18,8 +18,9 @@
 //!
 //! * A number that is given is not above a `max_seq` that was durable at a master before: an allocator gives only below what a raise was
 //!   answered with, and a master answers after the commit.
-//! * No number of a key is given twice, whatever clocks do and whichever disk is put back. Whoever begins to serve a section begins above
-//!   everything that anybody before it can have given.
+//! * No number of a key is given twice, whatever clocks do and whichever of the two disks is put back. Whoever begins to serve a section
+//!   begins above everything that anybody before it can have given. If both are put back, that is so of all that was raised by the
+//!   allowance at most since, and of all else from the moment on at which an agent shows what both have forgotten.
 //! * As long as clock rates are within 1 % and no living master is declared lost, an answer for a key is greater than each answer before
 //!   its question. Only the order needs clocks.
 //!
@@ -41,6 +42,9 @@
 //! | `peer_has` is what the other's mail of this pairing and start said, never what was sent | [`SectionTable::note_peer_has`], `Ledger::admit` |
 //! | a start that is not proven answers no keep, raise or Propose before it has read all pages and proposals | `Ledger::may_serve_sections`, `asks_for_consent` |
 //! | and holds then at least L more than the other one, or than itself where the other knows nothing | `Ledger::on_section_page` |
+//! | a raise says where the bound was, and an owner that is below it goes on from there | `Ledger::raise_one`, agents' `SectionState::raised` |
+//! | an owner that both ledgers have forgotten proves it by a receipt, and they freeze | `Ledger::compare_section_receipt` |
+//! | while such owners may come, no section is given to anybody | `Agreement::may_give_sections` |
 //! | `--peer-lost` adds L everywhere, and proposals become records | [`declare_lost`](crate::replication::join::declare_lost) |
 //! | each call raises by L at most while a replacement is awaited, without an end until the first page is cut; then the cut + L | `Ledger::raise_bound` |
 //!
@@ -50,6 +54,9 @@
 //!   served by nobody until the other one is back or declared lost.
 //! * A master that was declared lost and lives can raise within what was added, and its numbers are skipped by everybody else; but it
 //!   still lists sections for agents that reach it alone, until it hears that it is replaced: their numbers do not come in order.
+//! * Both disks put back to before a section moved, and nobody alive who can show it: its former owner goes on L above what the disks say. A
+//!   section that neither knows begins at 1, whatever was given of it.
+//! * An agent that stood still together with its clock serves on until its next answered keep.
 //! * A survivor whose own store is not proven serves no sections and lets nobody join: it alone knew how far it had raised them.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -201,6 +208,7 @@ pub(crate) mod tests {
             per_second: 0,
             leaves: false,
             after: None,
+            receipts: Vec::new(),
         }
     }
 

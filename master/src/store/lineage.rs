@@ -169,7 +169,8 @@ fn boot_id() -> Option<u128> {
 mod tests {
     use super::*;
 
-    const SEEN: Seen = Seen { device: 1, file_system: 2, inode: 3, ctime_s: 100, ctime_ns: 5_000_000, disk: 25, mount: 4 };
+    const SEEN: Seen =
+        Seen { device: 1, file_system: 2, inode: 3, ctime_s: 100, ctime_ns: 5_000_000, disk: 25, mount: 4 };
     const FOUND: Lineage = Lineage { boot: 6, commits: 7, seen: SEEN, next_began: (false, WallMs(0)) };
 
     #[test]

@@ -340,6 +340,9 @@ pub(super) enum Command {
         leaves: bool,
         #[arg(key)]
         set: Option<String>,
+        /// It shows the receipt of the last raise of this allocator.
+        #[arg(key)]
+        shows: Option<String>,
         #[arg(key, optional)]
         at: At,
     },

@@ -6,9 +6,9 @@ use common::lease::{Generation, Grant, Lease, Prep};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
-use common::rpc::ranges::SegmentGrant;
-
+use common::rpc::ranges::{Raised, SegmentGrant, ShownReceipt};
 use common::segment::Shown;
+use common::sequence::SectionKey;
 use common::setting::Change;
 use common::time::{BootMs, DAY_MS, Now, SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenFamily, TokenKey, TokenType, TokenValue};
@@ -47,6 +47,10 @@ pub(super) struct Script {
     /// All that were granted, by the name of the axis: none may overlap another.
     segments: BTreeMap<String, Vec<SegmentGrant>>,
     pub(super) rseq: BTreeMap<String, u64>,
+    /// The raise that is asked for,
+    pub(super) raising: Option<(String, SectionKey, Generation)>,
+    /// and of each allocator the receipt of its last one.
+    pub(super) receipts: BTreeMap<String, ShownReceipt>,
     pub(super) requests: BTreeMap<RequestId, String>,
     next_request: u64,
     /// How many starts there were: each has a number of its own, as others have a random one.
@@ -173,6 +177,12 @@ impl Script {
                     return Err(format!("{agent} gets {from}..{to} a second time").into());
                 }
                 granted.push(*segment);
+            }
+            if let Reply::Raise(Ok(raised)) = &reply
+                && let Some(Ok(Raised { receipt: Some(receipt), .. })) = raised.first()
+                && let Some((agent, key, g)) = self.raising.take()
+            {
+                self.receipts.insert(agent, ShownReceipt { key, g, receipt: *receipt });
             }
             if let Reply::Join(Ok(reply)) = &reply {
                 self.joined = Some(reply.clone());

@@ -22,7 +22,8 @@ impl Script {
                 let namespace = Namespace::define(name.parse()?, &definition)?;
                 self.change(at.id(), Change::Define(Box::new(namespace)))
             }
-            Command::Keep { agent, memory, leaves, set, at } => {
+            Command::Keep { agent, memory, leaves, set, shows, at } => {
+                let shown = shows.as_ref().map(|agent| self.receipts.get(agent).cloned().ok_or("it has no receipt"));
                 let request = KeepRequest {
                     agent_id: agent.parse()?,
                     session: session(agent),
@@ -34,17 +35,20 @@ impl Script {
                     per_second: 0,
                     leaves: *leaves,
                     after: None,
+                    receipts: shown.transpose()?.into_iter().collect(),
                 };
                 self.ask(agent, at.id(), |id| Event::Keep { id, request })
             }
             Command::Raise { agent, name, section, g, to, at } => {
                 let to = to.map_or(RaiseTo::ByAStep, RaiseTo::Number);
                 let (section, g) = (Section(*section), Generation(g.unwrap_or(1)));
+                let key = SectionKey { name: name.parse()?, section };
+                self.raising = Some((agent.clone(), key, g));
                 let request = RaiseRequest {
                     agent_id: agent.parse()?,
                     session: session(agent),
                     cluster: None,
-                    raises: vec![Raise { name: name.parse()?, section, g, to }],
+                    raises: vec![Raise { name: name.parse()?, section, g, to, receipt: None }],
                 };
                 self.ask(agent, at.id(), |id| Event::Raise { id, request })
             }

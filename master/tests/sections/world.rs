@@ -454,6 +454,7 @@ impl World {
                     per_second: 0,
                     leaves: false,
                     after: None,
+                    receipts: Vec::new(),
                 };
                 Event::Keep { id, request }
             }
@@ -468,7 +469,8 @@ impl World {
                 let to = hold.loaded.map_or(RaiseTo::ByAStep, |(_, max)| RaiseTo::Number(max + u64::from(STEP)));
                 let g = hold.g;
                 self.asked.insert(id, (who, life, Asked::Raise { section, g }));
-                let raises = vec![Raise { name: name(), section: Section(section), g: Generation(g), to }];
+                let raises =
+                    vec![Raise { name: name(), section: Section(section), g: Generation(g), to, receipt: None }];
                 Event::Raise { id, request: RaiseRequest { agent_id, session, cluster: None, raises } }
             }
         };

@@ -178,9 +178,15 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
         | PeerMessage::NoneFree { .. }
         | PeerMessage::SegmentsUsed { .. }
         | PeerMessage::NumbersShown { .. } => return None,
-        PeerMessage::Heartbeat { permit, .. } => {
-            PeerMessage::Heartbeat { lsn: 0, wall: WallMs(0), mode: Mode::Ready, permit, steady: true, read: WallMs(0), reverted: false }
-        }
+        PeerMessage::Heartbeat { permit, .. } => PeerMessage::Heartbeat {
+            lsn: 0,
+            wall: WallMs(0),
+            mode: Mode::Ready,
+            permit,
+            steady: true,
+            read: WallMs(0),
+            reverted: false,
+        },
         PeerMessage::Sync { mut records, .. } => {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
             PeerMessage::Sync { records, by: None }

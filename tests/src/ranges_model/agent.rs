@@ -3,12 +3,13 @@
 //! Time is what its own clock says since now. An [`Allocator`] is made anew at each step, from answers that lead it to where this one is.
 
 use super::twins::Twin;
-use agent::sequence::{Allocator, Bound, Bounds, HeldRange, Kept, SectionState, Standing, Taken};
+use agent::sequence::{Allocator, Bound, Bounds, HeldRange, Kept, SectionState, Standing, Taken, Tenure};
 use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised};
+use common::segment::MasterRun;
 use common::sequence::{Section, SequenceDefinition, ServedAt};
 use common::time::BootMs;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(super) struct Served {
     g: u64,
     since: i64,
     until: i64,
+    /// How often a span of this owner began after another one had ended.
+    again: u8,
 }
 
 /// An answer that lists the section, on its way.
@@ -48,10 +51,10 @@ pub(super) struct Agent {
     served: Option<Served>,
     pub(super) section: Option<SectionState>,
     listed: Option<Listed>,
-    /// What is wanted of a master, for which owner.
-    pub(super) wants: Option<(u64, RaiseTo)>,
+    /// What is wanted of a master, and in which tenure.
+    pub(super) wants: Option<(Tenure, RaiseTo)>,
     /// A master's answer to that, on its way.
-    raised: Option<(u64, Result<Raised, NotRaised>)>,
+    raised: Option<(Tenure, Result<Raised, NotRaised>)>,
     /// What is written down of the section, if it may start again.
     noted: Option<Bound>,
     /// What was, when it started.
@@ -109,6 +112,7 @@ impl Agent {
             per_second: 0,
             leaves: false,
             after: None,
+            receipts: Vec::new(),
         })
     }
 
@@ -134,7 +138,7 @@ impl Agent {
     fn reply(&self, rules: &Rules<'_>, g: u64) -> KeepReply {
         let (from, to) = (rules.section, Section(rules.section.0 + 1));
         let sections = vec![HeldSections { name: rules.name.clone(), from, to, g: Generation(g) }];
-        KeepReply { lease_ms: LEASE as u32, sections, more: false }
+        KeepReply { lease_ms: LEASE as u32, run: MasterRun(0), boot: NOW, sections, more: false }
     }
 
     fn allocator(&self, rules: &Rules<'_>) -> Option<Allocator> {
@@ -142,8 +146,9 @@ impl Agent {
         let mut former = Bounds::default();
         self.former.into_iter().for_each(|bound| former.note(rules.name, rules.section, bound));
         allocator.resume(Arc::new(former));
-        if let Some(Served { g, since, until }) = self.served {
+        if let Some(served @ Served { g, until, .. }) = self.served {
             let at_once = g == 1 || self.former.is_some_and(|bound| bound.g.0 == g);
+            let since = served.began();
             let received = BootMs(if at_once { since } else { since - WAIT });
             let kept = Kept { sent: BootMs(until - LEASE), received, reply: self.reply(rules, g) };
             allocator.handle(received, 0, &kept).ok()?;
@@ -160,6 +165,8 @@ impl Agent {
         allocator.handle(NOW, 0, &Kept { sent, received: NOW, reply: self.reply(rules, g) }).ok()?;
         let range = allocator.held(rules.name)?.ranges().next().copied()?;
         let HeldRange { g, since, until, .. } = range;
+        let again = before.filter(|before| before.g == g.0).map_or(0, |it| it.again + u8::from(since.0 > it.began()));
+        let again = if rules.any_clock { 0 } else { again };
         let mut since = since.0;
         if before.is_none_or(|before| before.g != g.0) {
             if rules.has(Twin::NoWait) {
@@ -169,7 +176,7 @@ impl Agent {
                 since = since.min(LEASE + 1);
             }
         }
-        self.served = Some(Served { g: g.0, since, until: until.0 }.plain(rules));
+        self.served = Some(Served { g: g.0, since, until: until.0, again }.plain(rules));
         Some(())
     }
 
@@ -183,38 +190,40 @@ impl Agent {
     }
 
     /// How it stands to the section now, by the product's own word.
-    fn standing(&self, rules: &Rules<'_>) -> Option<Generation> {
-        let Served { g, since, until } = self.served?;
+    fn standing(&self, rules: &Rules<'_>) -> Option<Tenure> {
+        let Served { g, since, until, again } = self.served?;
+        // Which of them it is, wherever now is.
+        let tenure = Tenure { g: Generation(g), since: BootMs(again.into()) };
         if rules.any_clock {
-            return Some(Generation(g));
+            return Some(tenure);
         }
         let until = if rules.has(Twin::ServesPastItsLease) { i64::MAX } else { until };
         let (from, to) = (rules.section.0, rules.section.0 + 1);
         let range = HeldRange { from, to, g: Generation(g), since: BootMs(since), until: BootMs(until) };
         match range.standing(NOW) {
-            Standing::Served(g) => Some(g),
+            Standing::Served(_) => Some(tenure),
             Standing::NotOurs | Standing::From(_) | Standing::Over(_) => None,
         }
     }
 
     /// Somebody asks for the key's next number: the clock is read, and the number taken.
     pub(super) fn give(&mut self, rules: &Rules<'_>) -> Option<u64> {
-        let g = self.standing(rules)?;
+        let tenure = self.standing(rules)?;
         let begins = self.section.is_none();
         let former = self.former.map_or(0, |bound| bound.max_seq);
-        let section = self.section.get_or_insert_with(|| SectionState::new(rules.definition, g, former));
-        let changes = section.g() < g;
+        let section = self.section.get_or_insert_with(|| SectionState::new(rules.definition, tenure, former));
+        let changes = section.tenure() < tenure;
         if changes {
-            section.own(g);
+            section.own(tenure);
             self.wants = None;
         }
         if begins || changes {
             // As if it had paused just now: when it asks again matters to nobody, and all states are alike in it.
-            section.failed(section.g(), NOW);
+            section.failed(section.tenure(), NOW);
         }
         let taken = section.take(rules.definition, KEY, 1, true, NOW);
         if let Some(to) = section.want(AFTER_PAUSE) {
-            self.wants = Some((section.g().0, to));
+            self.wants = Some((section.tenure(), to));
         }
         match taken {
             Taken::From(number) => Some(number),
@@ -224,8 +233,8 @@ impl Agent {
 
     /// Its question for a higher bound, if it has one.
     pub(super) fn raise(&self, rules: &Rules<'_>) -> Option<RaiseRequest> {
-        let (g, to) = self.wants?;
-        let raise = Raise { name: rules.name.clone(), section: rules.section, g: Generation(g), to };
+        let (tenure, to) = self.wants?;
+        let raise = Raise { name: rules.name.clone(), section: rules.section, g: tenure.g, to, receipt: None };
         let (agent_id, session) = (self.agent_id()?, SessionId(self.session.into()));
         Some(RaiseRequest { agent_id, session, cluster: None, raises: vec![raise] })
     }
@@ -233,24 +242,26 @@ impl Agent {
     /// A master answers that.
     pub(super) fn was_raised(&mut self, reply: &Result<Vec<Result<Raised, NotRaised>>, Refusal>) -> Option<()> {
         let answer = *reply.as_ref().ok()?.first()?;
-        let (g, _) = self.wants.take()?;
-        self.raised = Some((g, answer));
+        let (tenure, _) = self.wants.take()?;
+        // That it was ours tells masters something only after both were put back.
+        let answer = answer.map(|raised| Raised { receipt: None, ..raised });
+        self.raised = Some((tenure, answer));
         Some(())
     }
 
     /// The answer arrives; `lost`: it does not, and the question ends.
     pub(super) fn hear_raised(&mut self, rules: &Rules<'_>, lost: bool) -> Option<()> {
-        let (g, answer) = self.raised.take()?;
+        let (tenure, answer) = self.raised.take()?;
         if let (true, false, Ok(Raised { max_seq, .. })) = (rules.notes, lost, answer) {
             let mut bounds = Bounds::default();
-            let before = self.noted.into_iter().chain([Bound { g: Generation(g), max_seq }]);
+            let before = self.noted.into_iter().chain([Bound { g: tenure.g, max_seq }]);
             before.for_each(|bound| bounds.note(rules.name, rules.section, bound));
             self.noted = bounds.get(rules.name, rules.section);
         }
         let section = self.section.as_mut()?;
         match lost {
-            true => section.failed(Generation(g), NOW),
-            false => section.raised(rules.definition, Generation(g), answer, NOW),
+            true => section.failed(tenure, NOW),
+            false => section.raised(rules.definition, tenure, answer, NOW),
         }
         Some(())
     }
@@ -263,6 +274,11 @@ impl Agent {
         Self { noted, former: noted, ..Self::new(session, self.rate) }
     }
 
+    /// How often a span of its present owner began after another one had ended.
+    pub(super) fn again(&self) -> u8 {
+        self.served.map_or(0, |served| served.again)
+    }
+
     /// Whether it gave `number`, which is the highest so far, as an owner after another one.
     pub(super) fn gave_after_another(&self, number: u64) -> bool {
         let Some(mut section) = self.section.clone() else { return false };
@@ -272,6 +288,11 @@ impl Agent {
 }
 
 impl Served {
+    /// When it began; long ago, if it has.
+    fn began(&self) -> i64 {
+        if self.since == 0 { -WAIT } else { self.since }
+    }
+
     /// What is over is over.
     fn plain(self, rules: &Rules<'_>) -> Self {
         let (since, until) = if rules.any_clock { (0, 0) } else { (self.since.max(0), self.until.max(0)) };

@@ -45,6 +45,8 @@ pub struct SectionBounds {
     pub any_clock: bool,
     /// The master that a replaced one was lives on and lists sections: the order is not kept for whoever reaches it alone.
     pub ordered: bool,
+    /// How often a span of one owner begins after another one has ended.
+    pub spans: u8,
     /// Starts of agents as the same session, which go on with what they wrote down.
     pub again: u8,
     /// Starts of agents as another session.
@@ -279,7 +281,8 @@ impl Model for Sections {
         let durable =
             after.pair.nodes.iter().flat_map(|node| node.disk.sections.values().map(|(it, _)| it.max_seq)).max();
         after.durable = after.durable.max(durable.unwrap_or_default());
-        (self.within(&after.pair) && self.masters.tidy(&mut after.pair) && after != *before).then_some(after)
+        let spans = after.agents.iter().all(|agent| agent.again() <= self.bounds.spans);
+        (spans && self.within(&after.pair) && self.masters.tidy(&mut after.pair) && after != *before).then_some(after)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {

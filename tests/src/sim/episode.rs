@@ -37,6 +37,16 @@ const KEYS: u32 = 2;
 /// that are stopped.
 const EXCUSED: i64 = 12 * LEASE;
 
+/// After both disks were put back: long enough for two masters to meet, and for all agents to show what they were granted.
+const CALM: i64 = 3 * 60_000;
+
+/// What a master's store holds of sections.
+pub struct StoredSections {
+    master: usize,
+    records: Vec<(SectionRecord, u64)>,
+    preps: Vec<SectionRecord>,
+}
+
 /// What must hold of the numbers of keys.
 #[derive(Default)]
 pub struct Sequences {
@@ -186,7 +196,8 @@ impl World {
     }
 
     pub(super) fn number_given(&mut self, question: &Question, number: u64, h: usize, g: Generation) {
-        let (t, excused) = (self.t, self.t < self.excused_until);
+        // A machine that stood still with its clock cannot know it before a master has answered.
+        let (t, excused) = (self.t, self.t < self.excused_until || self.hosts[h].is_behind);
         let by = format!("agent {h} as owner {}", g.0);
         self.tell(|| format!("{number} of key {} of section {} by {by}", question.key, question.section.0));
         self.oracle.key_given(question, number, &by, excused, t);
@@ -211,9 +222,11 @@ impl World {
         }
         let gap = self.rng.range(SUDDEN.0, SUDDEN.1);
         self.after(gap, Event::Sudden);
-        match self.rng.below(6) {
+        match self.rng.below(8) {
             0 | 1 => self.move_section(),
             5 => self.lose_what_is_unheard(),
+            6 => self.stand_still(),
+            7 => self.forget_sections(),
             2 => {
                 let h = self.some_allocator();
                 let span = self.rng.magnitude(300, 3 * LEASE);
@@ -250,6 +263,77 @@ impl World {
                 self.after(span - 1, Event::Kill(h));
             }
         }
+    }
+
+    /// A machine stands still together with its clock, for longer than others wait.
+    fn stand_still(&mut self) {
+        let h = self.some_allocator();
+        let (t, span) = (self.t, self.rng.range(LEASE, 6 * LEASE));
+        let host = &mut self.hosts[h];
+        if host.paused_until > t {
+            return;
+        }
+        host.stood += (host.frozen.1.min(t) - host.frozen.0).max(0);
+        (host.frozen, host.paused_until, host.is_behind) = ((t, t + span), t + span, true);
+        self.tell(|| format!("agent {h} stands still with its clock for {span} ms"));
+    }
+
+    /// A section moves, and both disks are put back to before that, while nobody says so.
+    fn forget_sections(&mut self) {
+        let Some(backup) = self.sections_of_both().filter(|_| self.t >= self.calm_until) else { return };
+        let span = self.rng.range(3 * LEASE, 8 * LEASE);
+        self.lengthen_episode();
+        self.sections_backup = Some(backup);
+        self.after(span, Event::ForgetSections);
+        self.move_section();
+    }
+
+    fn sections_of_both(&mut self) -> Option<[StoredSections; 2]> {
+        let [one, two] = self.current;
+        let mut of = |m: usize| {
+            let loaded = self.masters[m].loaded()?;
+            Some(StoredSections { master: m, records: loaded.sections, preps: loaded.section_preps })
+        };
+        Some([of(one)?, of(two)?])
+    }
+
+    pub(super) fn on_forget_sections(&mut self) {
+        let Some(backup) = self.sections_backup.take() else { return };
+        let [one, two] = self.current;
+        let Some(now) = self.sections_of_both().filter(|_| self.t >= self.calm_until && !self.healed) else { return };
+        if backup.each_ref().map(|it| it.master) != self.current || !self.replaceable(one) || !self.replaceable(two) {
+            return;
+        }
+        // What one master may not have raised alone is more than anything can cover if its owner is gone.
+        let Some(allowance) = self.swarm.ranges.sequences.as_ref().and_then(|name| name.sequences()) else { return };
+        let allowance = allowance.solo_allowance();
+        let covered = self.oracle.sequences.durable.iter().all(|(section, durable)| {
+            let known = backup.iter().map(|it| {
+                let mut record = it.records.iter().map(|(record, _)| record).filter(|it| it.key.section == *section);
+                record.next().map(|record| record.max_seq)
+            });
+            known.min().flatten().is_some_and(|known| *durable <= known.saturating_add(allowance))
+        });
+        if !covered {
+            return;
+        }
+        self.tell(|| "both disks are put back to what they were of sections".to_owned());
+        let down = self.rng.range(500, 2 * LEASE);
+        for (was, is) in backup.into_iter().zip(now) {
+            let mut writes: Vec<Write> = is.preps.into_iter().map(|prep| Write::DropSectionPrep(prep.key)).collect();
+            writes.extend(was.records.into_iter().map(|(record, held)| Write::Section(record, held)));
+            writes.extend(was.preps.into_iter().map(Write::SectionPrep));
+            let master = &mut self.masters[was.master];
+            master.die();
+            if let Some(store) = &mut master.store {
+                store.commit_as_is(writes);
+                store.disturb();
+            }
+            master.restored = true;
+            self.after(down, Event::StartMaster(was.master));
+        }
+        self.calm_until = self.calm_until.max(self.t + down + CALM);
+        self.count_fault("sections-forgotten");
     }
 
     fn move_section(&mut self) {

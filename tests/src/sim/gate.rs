@@ -65,6 +65,9 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::LateKeepBelieved
         | Mutation::RaiseAnswerOfAnotherG
         | Mutation::BoundsNotReadBack
+        | Mutation::RaiseFromIgnored
+        | Mutation::NotLoadedAnew
+        | Mutation::StandstillUnseen
         | Mutation::RunGoesOnAfterPutBack
         | Mutation::SectionPrepNotDurable => Expected::CaughtIn(Theme::Ranges),
         Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),
@@ -86,6 +89,10 @@ pub fn expected(mutation: Mutation) -> Expected {
         Mutation::UnconfirmedGoesOn => Expected::Redundant(
             "a copy of an agent's files is in another boot, mount or inode, and begins another session; what masters do with one \
              that looks the same is tried by agent/src/sequences/tests/resume.rs",
+        ),
+        Mutation::SectionReceiptsIgnored => Expected::Redundant(
+            "stores are put back here only as far as one master's allowance reaches, and what was forgotten within that is skipped; that \
+             masters freeze is shown by tests/tests/put_back.rs",
         ),
         Mutation::WritesNotCounted => Expected::Redundant(
             "a write makes a new file with a new inode and times of its own, and these are compared too",

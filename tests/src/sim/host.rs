@@ -46,6 +46,12 @@ pub struct Host {
     pub rate: i64,
     /// It stands still until then.
     pub paused_until: i64,
+    /// For how long its own clock stood still with it, but for the last time.
+    pub stood: i64,
+    /// From when until when it did last.
+    pub frozen: (i64, i64),
+    /// It stood still with its clock, and no master has answered what it asked since.
+    pub is_behind: bool,
     /// How many processes there were.
     pub life: u32,
     /// The process.
@@ -152,6 +158,9 @@ impl World {
             boot,
             rate,
             paused_until: t,
+            stood: 0,
+            frozen: (t, t),
+            is_behind: false,
             life: 0,
             proc: None,
             dies_minting: false,
@@ -448,6 +457,7 @@ impl World {
     pub fn go_on(&mut self, h: usize) {
         let host = &mut self.hosts[h];
         host.paused_until = self.t;
+        host.frozen.1 = host.frozen.1.min(self.t);
         if host.proc.is_some() {
             self.end_call(h, 1_000);
         }

@@ -158,6 +158,14 @@ words! {
         LateKeepBelieved = "late-keep-believed",
         /// A bound counts for whichever owner an agent is.
         RaiseAnswerOfAnotherG = "raise-answer-of-another-g",
+        /// An owner does not look where a master's bound was before it was raised.
+        RaiseFromIgnored = "raise-from-ignored",
+        /// A section is not loaded anew after a span that ended.
+        NotLoadedAnew = "not-loaded-anew",
+        /// Nobody shows what it was granted of sections.
+        SectionReceiptsIgnored = "section-receipts-ignored",
+        /// An agent does not compare its clock with the masters'.
+        StandstillUnseen = "standstill-unseen",
         /// An agent that goes on with its sections does not go by what it wrote down of them.
         BoundsNotReadBack = "bounds-not-read-back",
         /// An agent goes on with its sections before a master has renewed one of its leases.

@@ -11,11 +11,12 @@ use super::mutation::{Mutation, Mutations};
 use super::world::{Call, Caller, Event, Task, World};
 use super::written::Written;
 use agent::holder::Confirmation;
-use agent::sequence::{Allocator, Held, Kept, RaiseOutcome, SectionState, Standing, Taken};
-use common::lease::Generation;
+use agent::sequence::{Allocator, Held, Kept, NotKept, RaiseOutcome, SectionState, Standing, Taken, Tenure};
 use common::namespace::{GeneratorName, Namespace};
-use common::rpc::ranges::{KeepRequest, NotRaised, Raise, RaiseRequest, Raised, RoutesRequest};
-use common::sequence::{Section, SequenceDefinition, ServedAt};
+use common::rpc::ranges::{
+    KeepRequest, NotRaised, RECEIPTS_MAX, Raise, RaiseRequest, Raised, RoutesRequest, ShownReceipt,
+};
+use common::sequence::{Section, SectionKey, SequenceDefinition, ServedAt};
 use common::time::BootMs;
 use master::lease::Reply;
 use std::collections::BTreeMap;
@@ -46,9 +47,12 @@ pub struct Question {
     pub until: i64,
     /// Whether it was passed on already.
     pub passed: bool,
-    /// As whose owner the process found itself when it read the clock, if it was stopped then.
-    pub found: Option<Generation>,
+    /// In which tenure the process found itself when it read the clock, if it was stopped then.
+    pub found: Option<Tenure>,
 }
+
+/// A bound that is asked for, and in which tenure.
+pub type Wanted = (Raise, Tenure);
 
 /// What an agent's process has of sequences.
 pub struct Keys {
@@ -58,13 +62,13 @@ pub struct Keys {
     allocator: Allocator,
     sections: BTreeMap<Section, SectionState>,
     /// The call for bounds under way: its number, what is left of it, and how many masters are left.
-    raising: Option<(u64, Vec<Raise>, usize)>,
+    raising: Option<(u64, Vec<Wanted>, usize)>,
     turn: usize,
     /// What recent calls were about.
-    asked: BTreeMap<u64, Vec<Raise>>,
+    asked: BTreeMap<u64, Vec<Wanted>>,
     routes_asked: i64,
     /// What was raised last, and for which owner; a mutation's only.
-    last: BTreeMap<Section, (Generation, Raised)>,
+    last: BTreeMap<Section, (Tenure, Raised)>,
 }
 
 impl Keys {
@@ -95,13 +99,17 @@ impl Keys {
     fn standing(&self, section: Section, now: BootMs, mutations: Mutations) -> Standing {
         let held = self.allocator.held(&self.name);
         let found = held.map_or(Standing::NotOurs, |held| held.standing(section, now));
-        let g =
-            |held: &Held| held.ranges().find(|range| (range.from..range.to).contains(&section.0)).map(|range| range.g);
+        let tenure = |held: &Held| {
+            let range = held.ranges().find(|range| (range.from..range.to).contains(&section.0))?;
+            Some(Tenure { g: range.g, since: range.since })
+        };
         match found {
             Standing::From(_) if mutations.has(Mutation::NoWaitOfNextOwner) => {
-                held.and_then(g).map_or(found, Standing::Served)
+                held.and_then(tenure).map_or(found, Standing::Served)
             }
-            Standing::Over(g) if mutations.has(Mutation::ServedPastSpan) => Standing::Served(g),
+            Standing::Over(_) if mutations.has(Mutation::ServedPastSpan) => {
+                held.and_then(tenure).map_or(found, Standing::Served)
+            }
             found => found,
         }
     }
@@ -111,42 +119,59 @@ impl Keys {
         matches!(self.standing(section, now, mutations), Standing::Served(_))
     }
 
-    fn take(&mut self, question: &Question, g: Generation, now: BootMs, mutations: Mutations) -> Option<Taken> {
+    fn take(&mut self, question: &Question, tenure: Tenure, now: BootMs, mutations: Mutations) -> Option<Taken> {
         let definition = &self.definition;
         let before = match mutations.has(Mutation::BoundsNotReadBack) {
             true => 0,
             false => self.written.given_before(&self.name, question.section),
         };
-        let state = self.sections.entry(question.section).or_insert_with(|| SectionState::new(definition, g, before));
-        if state.g() > g {
+        let state =
+            self.sections.entry(question.section).or_insert_with(|| SectionState::new(definition, tenure, before));
+        if state.tenure() > tenure {
             return None;
         }
-        state.own(g);
+        if !(mutations.has(Mutation::NotLoadedAnew) && state.g() == tenure.g) {
+            state.own(tenure);
+        }
         if let Some((other, late)) = self.last.get(&question.section)
             && mutations.has(Mutation::RaiseAnswerOfAnotherG)
-            && *other != g
+            && other.g != tenure.g
             && !state.is_loaded()
         {
             // The mutation: one that comes late counts for the owner that we are now.
-            state.raised(definition, g, Ok(*late), now);
+            state.raised(definition, tenure, Ok(*late), now);
         }
         Some(state.take(definition, question.key, question.n, true, now))
     }
 
     /// What masters are to be asked for now.
-    fn gather(&mut self, now: BootMs) -> Vec<Raise> {
+    fn gather(&mut self, now: BootMs, shown: bool) -> Vec<Wanted> {
         let name = &self.name;
         let wanted = self.sections.iter_mut().filter_map(|(section, state)| {
-            let (section, g, to) = (*section, state.g(), state.want(now)?);
-            Some(Raise { name: name.clone(), section, g, to })
+            let (section, tenure, to) = (*section, state.tenure(), state.want(now)?);
+            Some((
+                Raise { name: name.clone(), section, g: tenure.g, to, receipt: state.receipt().filter(|_| shown) },
+                tenure,
+            ))
         });
         wanted.collect()
     }
 
-    fn failed(&mut self, raises: &[Raise], now: BootMs) {
-        for raise in raises {
+    /// What it was granted of sections that masters list for it no more.
+    fn receipts(&self, now: BootMs) -> Vec<ShownReceipt> {
+        let Some(held) = self.allocator.held(&self.name) else { return Vec::new() };
+        let lost = self.sections.iter().filter_map(|(section, state)| {
+            let Standing::Over(g) = held.standing(*section, now) else { return None };
+            let receipt = state.receipt().filter(|_| state.g() == g)?;
+            Some(ShownReceipt { key: SectionKey { name: self.name.clone(), section: *section }, g, receipt })
+        });
+        lost.take(RECEIPTS_MAX).collect()
+    }
+
+    fn failed(&mut self, wanted: &[Wanted], now: BootMs) {
+        for (raise, tenure) in wanted {
             if let Some(state) = self.sections.get_mut(&raise.section) {
-                state.failed(raise.g, now);
+                state.failed(*tenure, now);
             }
         }
     }
@@ -154,19 +179,27 @@ impl Keys {
     /// Takes answers in, if they are written down; what another master may answer otherwise is given back.
     fn raised(
         &mut self,
-        asked: &[Raise],
+        asked: &[Wanted],
         answers: &[Result<Raised, NotRaised>],
         durable: bool,
         now: BootMs,
-    ) -> Vec<Raise> {
+        mutations: Mutations,
+    ) -> Vec<Wanted> {
         let mut left = Vec::new();
-        for (raise, answer) in asked.iter().zip(answers) {
+        for ((raise, tenure), answer) in asked.iter().zip(answers) {
             let Some(state) = self.sections.get_mut(&raise.section) else { continue };
-            match (state.answered(&self.definition, raise.g, *answer, durable, now), answer) {
+            let mut answer = *answer;
+            if let Ok(raised) = &mut answer
+                && mutations.has(Mutation::RaiseFromIgnored)
+                && state.is_loaded()
+            {
+                raised.from = 0;
+            }
+            match (state.answered(&self.definition, *tenure, answer, durable, now), answer) {
                 (RaiseOutcome::Used, Ok(raised)) => {
-                    self.last.insert(raise.section, (raise.g, *raised));
+                    self.last.insert(raise.section, (*tenure, raised));
                 }
-                (RaiseOutcome::AskAnother, _) => left.push(raise.clone()),
+                (RaiseOutcome::AskAnother, _) => left.push((raise.clone(), *tenure)),
                 (RaiseOutcome::Used | RaiseOutcome::Unwritten, _) => {}
             }
         }
@@ -177,7 +210,9 @@ impl Keys {
 impl Host {
     /// Its machine's own clock, as sequences go by it.
     pub(super) fn keys_now(&self, t: i64) -> BootMs {
-        BootMs((t - self.booted_at) * self.rate / 1_000)
+        let (from, until) = self.frozen;
+        let stood = self.stood + (t.min(until) - from).max(0);
+        BootMs((t - self.booted_at - stood) * self.rate / 1_000)
     }
 }
 
@@ -236,6 +271,8 @@ impl World {
         let host = &self.hosts[h];
         let proc = host.proc.as_ref()?;
         let keys = proc.keys.as_ref()?;
+        let shown = !self.mutations.has(Mutation::SectionReceiptsIgnored);
+        let receipts = if shown { keys.receipts(host.keys_now(self.t)) } else { Vec::new() };
         let address = ServedAt { http: format!("10.0.0.{h}:1"), rpc: format!("10.0.0.{h}:2") };
         Some(KeepRequest {
             agent_id: host.id.clone(),
@@ -248,6 +285,7 @@ impl World {
             per_second: 0,
             leaves,
             after: None,
+            receipts,
         })
     }
 
@@ -286,32 +324,32 @@ impl World {
         let now = host.keys_now(t);
         let Some(keys) = host.proc.as_ref().and_then(|proc| proc.keys.as_ref()) else { return };
         let found = match question.found.take() {
-            Some(g) => Standing::Served(g),
+            Some(tenure) => Standing::Served(tenure),
             None => keys.standing(question.section, now, mutations),
         };
         match found {
             Standing::Served(_) if self.rng.chance(STOPS) && !self.healed => {
                 // Between the clock and the number.
-                if let Standing::Served(g) = found {
-                    question.found = Some(g);
+                if let Standing::Served(tenure) = found {
+                    question.found = Some(tenure);
                 }
                 let span = self.rng.magnitude(100, 3 * LEASE);
                 self.hosts[h].paused_until = t + span;
                 self.after(span + 1, Event::Question(h, life, question));
             }
-            Standing::Served(g) => self.take_number(h, life, question, g),
+            Standing::Served(tenure) => self.take_number(h, life, question, tenure),
             Standing::From(_) => self.look_again(h, life, question),
             Standing::Over(_) | Standing::NotOurs => self.pass_on(h, life, question),
         }
     }
 
-    fn take_number(&mut self, h: usize, life: u32, question: Box<Question>, g: Generation) {
+    fn take_number(&mut self, h: usize, life: u32, question: Box<Question>, tenure: Tenure) {
         let (now, mutations) = (self.hosts[h].keys_now(self.t), self.mutations);
         let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
-        let taken = keys.take(&question, g, now, mutations);
+        let taken = keys.take(&question, tenure, now, mutations);
         if let Some(Taken::From(number)) = taken {
             self.note(number);
-            self.number_given(&question, number, h, g);
+            self.number_given(&question, number, h, tenure.g);
         } else if taken != Some(Taken::Ended) {
             self.look_again(h, life, question);
         }
@@ -362,7 +400,8 @@ impl World {
         if keys.raising.is_some() {
             return;
         }
-        let raises = keys.gather(now);
+        let shown = !self.mutations.has(Mutation::SectionReceiptsIgnored);
+        let raises = keys.gather(now, shown);
         if !raises.is_empty() {
             self.send_raises(h, raises, 2);
         } else if keys.sections.values().any(SectionState::wants) && self.t < self.episode_until {
@@ -376,22 +415,23 @@ impl World {
         }
     }
 
-    fn send_raises(&mut self, h: usize, raises: Vec<Raise>, left: usize) {
+    fn send_raises(&mut self, h: usize, wanted: Vec<Wanted>, left: usize) {
         let far_side = self.masters.len() > 2 && h % 2 == 1;
         let id = self.hosts[h].id.clone();
         let Some(proc) = &mut self.hosts[h].proc else { return };
         let cluster = proc.minter.membership().map(|(cluster, _)| cluster);
         let Some(keys) = &mut proc.keys else { return };
         let (Some(session), at) = (keys.written.session(), keys.turn % 2) else { return };
-        let request = RaiseRequest { agent_id: id, session, cluster, raises: raises.clone() };
+        let raises = wanted.iter().map(|(raise, _)| raise.clone()).collect();
+        let request = RaiseRequest { agent_id: id, session, cluster, raises };
         let target = self.at_address(at, far_side);
         let rpc = self.call_for(h, target, Task::Raise, Some(Call::Raise(request)));
         let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
-        keys.asked.insert(rpc, raises.clone());
+        keys.asked.insert(rpc, wanted.clone());
         if keys.asked.len() > ASKED_MAX {
             keys.asked.pop_first();
         }
-        keys.raising = Some((rpc, raises, left));
+        keys.raising = Some((rpc, wanted, left));
     }
 
     /// What masters say of sections.
@@ -399,12 +439,21 @@ impl World {
         let h = caller.host;
         let received = self.hosts[h].keys_now(self.t);
         let late = self.mutations.has(Mutation::LateKeepBelieved);
+        let unseen = self.mutations.has(Mutation::StandstillUnseen);
+        let since = self.hosts[h].keys_now(self.hosts[h].frozen.1);
+        let reply = reply.map(|reply| *reply);
+        if let (Task::Keep(_, sent), Some(Answered::Ledger(Reply::Keep(Ok(_))))) = (&caller.task, &reply) {
+            self.hosts[h].is_behind &= *sent < since;
+        }
         let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
-        match (caller.task, reply.map(|reply| *reply)) {
-            (Task::Keep(at, sent), Some(Answered::Ledger(Reply::Keep(Ok(reply))))) => {
+        match (caller.task, reply) {
+            (Task::Keep(at, sent), Some(Answered::Ledger(Reply::Keep(Ok(mut reply))))) => {
+                if unseen {
+                    reply.boot = BootMs(0);
+                }
                 let sent = if late { received } else { sent };
                 let kept = keys.allocator.handle(received, at, &Kept { sent, received, reply });
-                if let Err(why) = kept {
+                if let Err(why @ NotKept::Lease(_)) = kept {
                     self.oracle.violated(|| format!("agent {h} is told nonsense of its sections: {why}"));
                 }
             }
@@ -425,8 +474,9 @@ impl World {
         });
         // Unless its process ended of it.
         let Some(Ok(durable)) = noted else { return };
+        let mutations = self.mutations;
         let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
-        let left = if answers.is_empty() { asked } else { keys.raised(&asked, answers, durable, now) };
+        let left = if answers.is_empty() { asked } else { keys.raised(&asked, answers, durable, now, mutations) };
         let Some((_, _, masters)) = keys.raising.take_if(|(rpc, _, _)| *rpc == caller.rpc) else { return };
         if left.is_empty() {
             return self.raise_bounds(h);

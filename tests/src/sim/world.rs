@@ -1,6 +1,7 @@
 //! The world of one simulation: its time, its events, and everybody in it.
 
 use super::Setup;
+use super::episode::StoredSections;
 use super::host::Host;
 use super::master::{Answered, Asked, Asker, Master};
 use super::mutation::Mutations;
@@ -110,6 +111,8 @@ pub enum Event {
     Episode,
     /// Something goes wrong within an episode.
     Sudden,
+    /// Both disks are put back to what they were of sections.
+    ForgetSections,
     /// An agent's task looks what there is to do.
     Wake(usize, u32),
     /// Clients want IDs.
@@ -184,6 +187,8 @@ pub struct World {
     pub replacements: usize,
     /// What both masters' disks held at one instant, and whose they were.
     pub pair_backup: Option<[(usize, Shelf); 2]>,
+    /// What they held of sections, to be put back.
+    pub sections_backup: Option<[StoredSections; 2]>,
     /// All machines of agents.
     pub hosts: Vec<Host>,
     /// The network.
@@ -233,6 +238,7 @@ impl World {
             joining: None,
             replacements: 0,
             pair_backup: None,
+            sections_backup: None,
             hosts: Vec::new(),
             net: Net::default(),
             faults: BTreeMap::new(),
@@ -372,6 +378,7 @@ impl World {
             Event::Client => self.on_client(),
             Event::Episode => self.on_episode(),
             Event::Sudden => self.on_sudden(),
+            Event::ForgetSections => self.on_forget_sections(),
             Event::Wake(h, life) => self.wake(h, life),
             Event::Mint(h) => self.on_mint(h),
             Event::Fault => self.on_fault(),

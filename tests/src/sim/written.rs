@@ -2,13 +2,14 @@
 
 use super::disk::SectionFile;
 use super::minter::Shell;
+use super::sections::Wanted;
 use agent::holder::Confirmation;
 use agent::sequence::{Bounds, Decision, Life, Start};
 use agent::serial_file::SectionsStart;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
-use common::rpc::ranges::{NotRaised, Raise, Raised};
+use common::rpc::ranges::{NotRaised, Raised};
 use common::sequence::Section;
 use common::time::BootMs;
 use common::token::TokenKey;
@@ -76,12 +77,12 @@ impl Written {
     /// Writes down what masters answered. `false`: it must not be used.
     pub(super) fn note(
         &mut self,
-        asked: &[Raise],
+        asked: &[Wanted],
         answers: &[Result<Raised, NotRaised>],
         shell: &mut Shell<'_>,
         now: BootMs,
     ) -> bool {
-        let bounds = Bounds::granted(asked.iter().zip(answers));
+        let bounds = Bounds::granted(asked.iter().map(|(raise, _)| raise).zip(answers));
         if bounds.is_empty() {
             return true;
         }

@@ -15,6 +15,7 @@ use common::rpc::ranges::{
     SegmentGrant, SegmentRequest, Unserved,
 };
 use common::rpc::transport;
+use common::segment::MasterRun;
 use common::sequence::{Route, Section, ServedAt};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -30,6 +31,7 @@ pub(crate) struct Record {
 }
 
 pub(crate) struct State {
+    pub(crate) clock: Clock,
     pub(crate) name: GeneratorName,
     pub(crate) lease_ms: u32,
     pub(crate) step: u64,
@@ -78,6 +80,7 @@ impl Drop for GivenUp {
 impl Masters {
     pub(crate) fn new(name: &str, lease_ms: u32, step: u64, last: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
+            clock: Clock::system(),
             name: name.parse().unwrap(),
             lease_ms,
             step,
@@ -178,7 +181,7 @@ impl State {
             RaiseTo::Number(number) => number.max(from),
         };
         record.max_seq = to.min(self.last);
-        Ok(Raised { from, max_seq: record.max_seq })
+        Ok(Raised { from, max_seq: record.max_seq, receipt: None })
     }
 }
 
@@ -206,7 +209,9 @@ impl LeaseService for Master {
                 g: Generation(record.g),
             });
             let page = sections.by_ref().take(state.page).collect();
-            KeepReply { lease_ms: state.lease_ms, sections: page, more: sections.next().is_some() }
+            let run = MasterRun(self.at as u128);
+            let boot = state.clock.boot();
+            KeepReply { lease_ms: state.lease_ms, run, boot, sections: page, more: sections.next().is_some() }
         });
         tokio::time::sleep(late).await;
         Ok(reply)

@@ -459,7 +459,13 @@ async fn a_late_answer_counts_from_its_question() {
         to: Section(1),
         g: Generation(1),
     }];
-    let reply = common::rpc::ranges::KeepReply { lease_ms: 400, sections, more: false };
+    let reply = common::rpc::ranges::KeepReply {
+        lease_ms: 400,
+        run: common::segment::MasterRun(0),
+        boot: common::time::BootMs(0),
+        sections,
+        more: false,
+    };
     agent.sequences.kept(0, &Kept { sent: now, received: agent.sequences.clock.boot(), reply }).unwrap();
     assert_eq!(agent.sequences.try_next(&name, Slot(7), 1, Call::default()), None);
 }

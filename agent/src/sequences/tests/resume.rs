@@ -158,3 +158,55 @@ async fn without_a_disk_numbers_are_given_on_and_nothing_is_left_to_go_on_with()
     let (_, start) = kit.open().sections(&name_of_agent(), SessionId(9));
     assert_eq!(start, SectionsStart::Fresh(SectionsFreshReason::NoBounds));
 }
+
+/// Nothing can be written where the bounds are, and what is there cannot be removed.
+#[tokio::test]
+async fn an_agent_that_can_write_no_bounds_gives_its_sections_up_and_says_why() {
+    let (kit, masters) = (Kit::new(), masters(LEASE_MS));
+    let addresses = masters.listen().await;
+    let file = kit.path();
+    let in_the_way = file.with_file_name(format!("{}.bounds", file.file_name().unwrap().display()));
+    std::fs::create_dir_all(in_the_way.join("sub")).unwrap();
+    let (agent, _) = start(&kit, &addresses, true).await;
+    let session = masters.session(0).await;
+    masters.with(|state| {
+        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 5 });
+    });
+    assert_eq!(agent.minter.ready(), Ok(()));
+    assert_eq!(agent.next(7).await, Err(MintCode::SegmentPending), "nothing is given that is not written down");
+    let not_ready = agent.minter.ready().unwrap_err();
+    assert!(matches!(not_ready, Refusal::BoundsUnwritten(_)), "{not_ready}");
+    let last = |state: &mut masters::State, leaves: bool| {
+        [0, 1]
+            .iter()
+            .all(|at| state.keeps.iter().rfind(|(its, _)| its == at).is_some_and(|(_, it)| it.leaves == leaves))
+    };
+    let told = async |leaves| {
+        let began = Instant::now();
+        while !masters.with(|state| last(state, leaves)) {
+            assert!(began.elapsed() < Duration::from_secs(10), "masters were not told that it leaves: {leaves}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    told(true).await;
+    // Nobody else is there to take them, and the disk works again.
+    std::fs::remove_dir_all(&in_the_way).unwrap();
+    told(false).await;
+    assert_eq!(agent.minter.ready(), Ok(()));
+    assert_eq!(agent.next(7).await, Ok(6 + STEP));
+}
+
+/// Whoever belongs to two clusters gives nothing, and so keeps nothing.
+#[tokio::test]
+async fn an_agent_that_gives_nothing_for_a_stranger_in_its_list_gives_its_sections_up() {
+    let (kit, masters) = (Kit::new(), masters(LEASE_MS));
+    let addresses = masters.listen().await;
+    let (agent, _, _) = served(&kit, &masters, &addresses).await;
+    let _ = agent.minter.hear_stranger("10.0.0.9:7201", ClusterId(2));
+    let began = Instant::now();
+    while !masters.with(|state| state.keeps.last().is_some_and(|(_, said)| said.leaves)) {
+        assert!(began.elapsed() < Duration::from_secs(10), "no master was told");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(matches!(agent.minter.ready(), Err(Refusal::WrongCluster { .. })), "{:?}", agent.minter.ready());
+}

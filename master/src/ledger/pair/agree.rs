@@ -126,6 +126,10 @@ impl Agreement for Ledger<Pairwise> {
 
     fn may_give_sections(&self, now: Now) -> Result<(), Refusal> {
         self.sections_are_served()?;
+        // Agents come first that could show what both have forgotten.
+        if self.caution.quiet {
+            return Err(Refusal::Quiet);
+        }
         // One that is still to read the tables answers no proposal, and what is proposed is served by nobody meanwhile.
         let other = self.agreement.pair.peer().and_then(|peer| peer.mode);
         if self.identity.awaiting.is_some() || other != Some(Mode::Ready) {
