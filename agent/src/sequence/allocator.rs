@@ -98,9 +98,9 @@ impl Link {
             self.reading = Some(reading);
         }
         // From before the earlier reading until after this one: a round trip more than what passed between them.
-        let (theirs, ours) = (boot - before.boot, kept.received - before.sent);
-        let most = ours.0.saturating_add(ours.0.saturating_mul(FASTER_MAX) / 1_000).saturating_add(CUT.0);
-        (theirs.0 > most).then_some(SpanMs(theirs.0.saturating_sub(ours.0)))
+        let (theirs, ours) = ((boot - before.boot).0, (kept.received - before.sent).0.max(0));
+        let most = ours.saturating_add(ours.saturating_mul(FASTER_MAX) / 1_000).saturating_add(CUT.0);
+        (theirs > most).then_some(SpanMs(theirs.saturating_sub(ours)))
     }
 }
 
