@@ -81,6 +81,7 @@ scripts! {
     a_calendar_that_jumps_is_not_followed
     a_disk_that_is_put_back_has_promised_what_was_permitted
     what_both_have_forgotten_freezes_granting
+    what_both_have_forgotten_of_sections_freezes_them
     what_was_lifted_after_its_end_is_not_handed_out
     doubled_and_stale_messages_change_nothing
     only_the_holder_may_renew
