@@ -117,6 +117,38 @@ async fn each_layout_is_served_everywhere_and_none_repeats_a_number_over_kills_a
     println!("{} numbers and {} texts, none twice", seen.ids.len(), seen.texts.len());
 }
 
+/// Two names of one layout, of which one is written in other pieces, are asked side by side: far more than a millisecond has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_names_of_one_layout_in_other_pieces_never_give_an_equal_number() {
+    const BATCH: u32 = 50_000;
+    let cluster = Cluster::start(1, &[]).await.unwrap();
+    let definition = |fields: &[&str]| {
+        json!({"kind": "layout", "bits": 64, "epoch": "2024-01-01T00:00:00Z", "unit_ms": 1, "fields": fields}).to_string()
+    };
+    let pieces = ["zero:1", "time:20", "time:21", "token:4", "token:6", "serial:12"];
+    for (name, fields) in [("whole", ["zero:1", "time:41", "token:10", "serial:12"].as_slice()), ("pieces", &pieces)] {
+        let done = || async { (put(&cluster, 0, name, &definition(fields)).await.status == 201).then_some(()) };
+        until("the name is registered", done).await.unwrap();
+        let served = || async {
+            let answer = cluster.ask_agent(0, &format!("id/{name}")).await.ok()?;
+            (answer.status == 200).then_some(())
+        };
+        until("the name is served", served).await.unwrap();
+    }
+    let mut seen = HashSet::new();
+    for _ in 0..5 {
+        let [one, other] = ["whole", "pieces"].map(|name| {
+            let (mut of, cluster) = (Seen::default(), &cluster);
+            async move { of.take_packed(cluster, 0, name, BATCH).await }
+        });
+        let (one, other) = tokio::join!(one, other);
+        for number in one.into_iter().chain(other) {
+            assert!(seen.insert(number), "{number} came by both names");
+        }
+    }
+    println!("{} numbers by two names, none twice", seen.len());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forms_codes_and_what_an_id_says_are_as_documented() {
     let cluster = Cluster::start(1, &[]).await.unwrap();

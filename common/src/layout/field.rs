@@ -110,6 +110,51 @@ impl FromStr for Field {
     }
 }
 
+/// The same bits in as few fields as there can be: pieces that continue each other are one field, and so are constants side by side.
+/// Layouts that write every number alike have the same joined fields.
+pub(super) fn joined(fields: &[Field]) -> Vec<Field> {
+    let mut joined: Vec<Field> = Vec::with_capacity(fields.len());
+    let mut constant = Constant::default();
+    for field in fields {
+        if let Part::Const(value) = field.part {
+            constant.append(value, field.bits);
+            continue;
+        }
+        std::mem::take(&mut constant).put_into(&mut joined);
+        match joined.last_mut().filter(|last| last.part == field.part) {
+            Some(last) => last.bits += field.bits,
+            None => joined.push(*field),
+        }
+    }
+    constant.put_into(&mut joined);
+    joined
+}
+
+/// Constant bits side by side.
+#[derive(Default)]
+struct Constant {
+    value: u128,
+    bits: u32,
+}
+
+impl Constant {
+    fn append(&mut self, value: u64, bits: u32) {
+        self.value = self.value.checked_shl(bits).unwrap_or(0) | u128::from(value);
+        self.bits += bits;
+    }
+
+    /// As one field; as two if its number needs more bits than a field's constant has.
+    fn put_into(self, fields: &mut Vec<Field>) {
+        let Self { value, bits } = self;
+        let low = value & mask(CONST_BITS_MAX);
+        let split = [(value >> CONST_BITS_MAX, bits.saturating_sub(CONST_BITS_MAX)), (low, CONST_BITS_MAX)];
+        let whole = [(value, bits)];
+        let pieces: &[(u128, u32)] = if value == low { &whole } else { &split };
+        let field = |(value, bits): &(u128, u32)| Some(Field { part: Part::Const(u64::try_from(*value).ok()?), bits: *bits });
+        fields.extend(pieces.iter().filter(|(_, bits)| *bits > 0).filter_map(field));
+    }
+}
+
 /// Where the bits of one number stand in an ID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Placement {

@@ -14,7 +14,8 @@
 //!
 //! Time, token and serial make a number unique: the token has one holder, who uses a tick and a serial once. What is constant or
 //! random adds nothing to that, so a layout without one of the three is refused. A field may stand in several pieces, as a
-//! UUID's version stands between them; the first piece has the most significant bits.
+//! UUID's version stands between them; the first piece has the most significant bits. Pieces that continue each other are one
+//! field, however they are written, and constants side by side are one constant: two layouts are equal if they write all numbers alike.
 //!
 //! Times are UTC, whatever the cluster's offset is: those who take such a number apart know of none.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -228,6 +229,8 @@ impl Layout {
         if sum != bits {
             return Err(InvalidLayout::Sum { sum, bits });
         }
+        // Before anything is compared: how a person cuts a field says nothing of the numbers.
+        let fields = field::joined(&fields);
         let (mut fixed, mut fixed_mask, mut above) = (0, 0, bits);
         let mut placed = [Part::Time, Part::Token, Part::Serial, Part::Random].map(|part| (part, Placement::default()));
         // From the most significant one down; each ends where the one before began.
@@ -291,7 +294,7 @@ impl Layout {
         self.unit
     }
 
-    /// The fields, the most significant first.
+    /// The fields, the most significant first, none continued by the next.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }

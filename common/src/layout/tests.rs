@@ -134,6 +134,42 @@ fn what_is_not_of_a_layout_is_not_read_as_one() {
     assert_eq!((snowflake.parts(1 << 63), snowflake.parts(1 << 64)), (None, None));
 }
 
+fn of_fields(bits: u32, fields: &[&str]) -> Layout {
+    Layout::of(&source(bits, 1, fields)).unwrap()
+}
+
+#[test]
+fn pieces_that_continue_each_other_are_one_field() {
+    let snowflake = ["zero:1", "time:41", "token:10", "serial:12"];
+    let whole = of_fields(64, &snowflake);
+    assert_eq!(whole.fields().iter().map(Field::to_string).collect::<Vec<_>>(), snowflake);
+    for cut in [
+        ["zero:1", "time:20", "time:21", "token:10", "serial:12"],
+        ["zero:1", "time:41", "token:1", "token:9", "serial:12"],
+        ["zero:1", "time:41", "token:10", "serial:11", "serial:1"],
+    ] {
+        assert_eq!(of_fields(64, &cut), whole, "{cut:?}");
+        assert!(of_fields(64, &cut).narrow(TokenValue(1)).is_some(), "{cut:?} is as fast");
+    }
+    for (cut, joined) in [
+        (["zero:1", "zero:1", "zero:1"].as_slice(), ["zero:3"].as_slice()),
+        (&["const:2=1", "zero:1"], &["const:3=2"]),
+        (&["zero:2", "const:1=1"], &["const:3=1"]),
+        (&["const:1=1", "zero:1", "const:1=1"], &["const:3=5"]),
+        (&["random:1", "random:2"], &["random:3"]),
+        (&["zero:1", "random:1", "zero:1"], &["zero:1", "random:1", "zero:1"]),
+    ] {
+        let rest = ["time:40", "token:10", "serial:10"];
+        let [cut, joined] = [cut, joined].map(|fields| of_fields(63, &[fields, &rest].concat()));
+        assert_eq!(cut, joined);
+    }
+    // A constant of more bits than its number can be written with.
+    let wide = of_fields(128, &["const:2=3", "zero:66", "time:40", "token:10", "serial:10"]);
+    assert_eq!(wide.fields().iter().take(2).map(Field::to_string).collect::<Vec<_>>(), ["const:4=12", "zero:64"]);
+    assert_eq!(of_fields(128, &["const:4=12", "zero:1", "zero:63", "time:40", "token:10", "serial:10"]), wide);
+    assert!(refusal(&source(128, 1, &["zero:128"])).contains("time is missing"));
+}
+
 /// Layouts of pieces in any order.
 fn any_layout() -> impl Strategy<Value = Layout> {
     let pieces = prop_oneof![
@@ -156,6 +192,21 @@ fn any_layout() -> impl Strategy<Value = Layout> {
     };
     let bits = proptest::sample::select(WIDTHS.to_vec());
     (proptest::collection::vec(pieces, 4..12), bits).prop_filter_map("no layout", filled)
+}
+
+/// The same layout with each field of more than one bit in two pieces, as far as there may be fields.
+fn respelled(layout: &Layout) -> Layout {
+    let mut fields = Vec::new();
+    for field in layout.fields() {
+        let Part::Const(_) = field.part else {
+            let low = if fields.len() + layout.fields().len() < FIELDS_MAX { field.bits / 2 } else { 0 };
+            fields.extend([field.bits - low, low].map(|bits| Field { bits, ..*field }));
+            continue;
+        };
+        fields.push(*field);
+    }
+    fields.retain(|field: &Field| field.bits > 0);
+    Layout::new(layout.bits(), layout.epoch(), 1, fields).unwrap()
 }
 
 #[test]
@@ -186,6 +237,44 @@ proptest! {
             let before = layout.fill(layout.prefix(tick - 1, TokenValue((layout.tokens() - 1) as u32)).unwrap(), u32::MAX, u128::MAX);
             prop_assert!(before < id);
         }
+    }
+
+    /// However its fields are cut in two, it is the same layout.
+    #[test]
+    fn a_layout_whose_fields_are_cut_is_the_same(layout in any_layout(), at in proptest::collection::vec(0u32..128, 16)) {
+        let mut cut = Vec::new();
+        for (field, at) in layout.fields().iter().zip(at) {
+            let low = at % field.bits;
+            let parts = match field.part {
+                Part::Const(value) => [value >> low, value & field::mask(low) as u64].map(Part::Const),
+                part => [part; 2],
+            };
+            cut.extend([Field { part: parts[0], bits: field.bits - low }, Field { part: parts[1], bits: low }]);
+        }
+        cut.retain(|field| field.bits > 0);
+        prop_assume!(cut.len() <= FIELDS_MAX);
+        prop_assert_eq!(Layout::new(layout.bits(), layout.epoch(), 1, cut).unwrap(), layout);
+    }
+
+    /// Two layouts that differ write another number for some tick, token, serial and random bits: those that are counted apart
+    /// are never the same numbers in another spelling.
+    #[test]
+    fn layouts_that_differ_do_not_write_all_numbers_alike(one in any_layout(), other in any_layout(), same: bool) {
+        let other = if same { respelled(&one) } else { other };
+        let numbers = |layout: &Layout| {
+            let prefix = |tick, token| layout.prefix(tick, TokenValue(token)).unwrap();
+            let zero = prefix(0, 0);
+            let mut numbers = vec![zero];
+            numbers.extend((0..layout.end().0.ilog2()).map(|bit| prefix(1 << bit, 0)));
+            numbers.extend((0..layout.token_bits()).map(|bit| prefix(0, 1 << bit)));
+            numbers.extend((0..layout.serial_bits()).map(|bit| layout.fill(zero, 1 << bit, 0)));
+            numbers.extend((0..layout.random_bits()).map(|bit| layout.fill(zero, 0, 1 << bit)));
+            numbers
+        };
+        let widths = |layout: &Layout| (layout.bits(), layout.end(), layout.token_bits(), layout.serial_bits());
+        let alike = widths(&one) == widths(&other) && numbers(&one) == numbers(&other);
+        prop_assert_eq!(alike, one == other);
+        prop_assert!(alike || !same);
     }
 
     #[test]

@@ -174,6 +174,10 @@ fn a_layout_is_defined_by_a_presets_name_or_by_its_fields() {
         assert!(again.same_ids(&snowflake) && again.is_met_by(&snowflake) && again.checksum() == snowflake.checksum());
         assert!(again.shares_ticks(&snowflake));
     }
+    let cut = r#"{"kind":"layout","bits":64,"epoch":"2010-11-04T01:42:54.657Z","unit_ms":1,
+        "fields":["zero:1","time:20","time:21","token:10","serial:6","serial:6"]}"#;
+    let cut = layout(cut).unwrap();
+    assert!(cut.shares_ticks(&snowflake) && cut.is_met_by(&snowflake) && cut.checksum() == snowflake.checksum());
     for other in [
         r#"{"kind":"layout","layout":"snowflake","epoch":"2024-01-01T00:00:00Z"}"#,
         r#"{"kind":"layout","layout":"snowflake","ahead_max_ms":0}"#,

@@ -322,7 +322,10 @@ mod tests {
         let encodings = [ff1, strategy("p", 1), strategy("\"", 4)];
         let fields = ["zero:1", "time:41", "token:16", "serial:20", "random:10"].map(str::to_owned);
         let mut fields: Vec<String> = fields.into();
-        fields.extend((0..10).map(|_| "const:4=15".to_owned()));
+        // None continues the one before it: they would be joined.
+        let rest = ["random:3", "random:3", "random:3", "random:3", "random:4"].into_iter();
+        fields.extend(rest.flat_map(|random| ["const:4=15", random]).map(str::to_owned));
+        fields.push("const:4=15".to_owned());
         // Two that are as long together as all of a name may be.
         let plugin = |len: usize| PluginSpec::new("own".parse().unwrap()).with("t", Parameter::Text("t".repeat(len)));
         let bare = r#"[{"plugin":"own","t":""},{"plugin":"own","t":""}]"#.len();
