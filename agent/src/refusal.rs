@@ -7,6 +7,7 @@ use common::namespace::GeneratorName;
 use common::parameters::ClusterId;
 use common::rpc::mint::MintCode;
 use common::rpc::ranges::Unserved;
+use common::setting::NAME_EACH;
 use common::strategy::{Fault, Unready};
 use common::time::{SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
@@ -62,7 +63,7 @@ pub enum Refusal {
     /// The masters do not register a definition.
     #[error("{why}")]
     NotRegistered {
-        /// `generator_conflict`, `generator_exists` or `bad_parameter`.
+        /// `generator_conflict`, `generator_exists`, `bad_parameter` or `quota_exceeded`.
         code: MintCode,
         /// Why not.
         why: String,
@@ -323,6 +324,7 @@ impl Refusal {
     pub fn retry_after(&self) -> Option<SpanMs> {
         match self {
             Self::TooManyNames { each, .. } => Some(*each),
+            Self::NotRegistered { code: MintCode::QuotaExceeded, .. } => Some(NAME_EACH),
             Self::ByPlugin { retry, .. } => *retry,
             Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
             Self::SegmentPending { .. }

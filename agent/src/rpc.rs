@@ -322,7 +322,9 @@ impl MintService for Server {
 
     async fn define_generator(self, _: Context, namespace: Namespace) -> Result<bool, MintFailure> {
         let defined = match &self.names {
-            Some(names) => Box::pin(names.define(namespace)).await,
+            Some(names) => {
+                Box::pin(names.define_for(self.connected().map(|connected| connected.from), namespace)).await
+            }
             None => Err(Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())),
         };
         defined.map_err(|e| self.failure(&e))

@@ -10,7 +10,7 @@ use crate::kind::Kind;
 use crate::namespace::{EarlyNamespace, GeneratorName, Namespace, NamespaceError};
 use crate::parameters::MasterId;
 use crate::segment::{Axis, MasterRun};
-use crate::time::WallMs;
+use crate::time::{SpanMs, WallMs};
 use core::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,11 @@ pub const RETIRED_MAX: usize = 1_024;
 /// What the notes about all names may be long together, in bytes ([`About::len`]): 768 for each of [`NAMESPACES_MAX`]. They
 /// fit that frame, too, which they would not if each were as long as one may be.
 pub const ABOUTS_LEN_MAX: usize = 768 * NAMESPACES_MAX;
+
+/// Names that one caller may register at once, and one network at a master.
+pub const NAMES_AT_ONCE: u32 = 30;
+/// How long it takes until one of those may be registered again.
+pub const NAME_EACH: SpanMs = SpanMs::seconds(10);
 
 /// What a setting is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

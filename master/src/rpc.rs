@@ -23,7 +23,7 @@ use common::rpc::ranges::{
 };
 use common::rpc::transport::{Limits, accept};
 use common::sequence::{KEYS_PER_SECTION_LEAST, SequenceDefinition};
-use common::setting::{Change, Setting, SettingKey};
+use common::setting::{Setting, SettingKey};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,8 +209,8 @@ impl LeaseService for LeaseServer {
         let driver = &self.driver;
         driver.snapshot().serves_cluster(cluster)?;
         self.may_register(&namespace).await?;
-        let change = Change::Define(Box::new(namespace));
-        ask!(driver, move |id| Event::Change { id, change, actor }, Reply::Change)
+        let namespace = Box::new(namespace);
+        ask!(driver, move |id| Event::Define { id, namespace, actor }, Reply::Change)
     }
 
     async fn restore_namespace(self, _: Context, request: DefineRequest) -> Result<Changed, Refusal> {

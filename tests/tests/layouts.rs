@@ -123,7 +123,8 @@ async fn two_names_of_one_layout_in_other_pieces_never_give_an_equal_number() {
     const BATCH: u32 = 50_000;
     let cluster = Cluster::start(1, &[]).await.unwrap();
     let definition = |fields: &[&str]| {
-        json!({"kind": "layout", "bits": 64, "epoch": "2024-01-01T00:00:00Z", "unit_ms": 1, "fields": fields}).to_string()
+        json!({"kind": "layout", "bits": 64, "epoch": "2024-01-01T00:00:00Z", "unit_ms": 1, "fields": fields})
+            .to_string()
     };
     let pieces = ["zero:1", "time:20", "time:21", "token:4", "token:6", "serial:12"];
     for (name, fields) in [("whole", ["zero:1", "time:41", "token:10", "serial:12"].as_slice()), ("pieces", &pieces)] {

@@ -2,9 +2,12 @@
 //! in due form.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+use common::namespace::{Definition, Namespace};
 use common::parameters::SessionId;
-use common::rpc::lease::{AgentReport, Refusal, report_interval_ms};
-use common::rpc::transport::deadline_in;
+use common::rpc::lease::{AgentReport, Changed, DefineRequest, Refusal, report_interval_ms};
+use common::rpc::mint::{MintCode, MintFailure, MintServiceClient};
+use common::rpc::transport::{connect, deadline_in};
+use common::setting::NAMES_AT_ONCE;
 use common::token::TokenType;
 use std::net::{IpAddr, SocketAddr};
 use tests::cluster::{Cluster, until};
@@ -123,6 +126,77 @@ async fn fresh_starts_under_changing_names_leave_tokens_for_others() {
     until("the metric says that the pool is low", is_low).await.unwrap();
     let logged = || async { cluster.masters[0].daemon.log_tail(200).contains("only 20 of 100").then_some(()) };
     until("the log says that the pool is low", logged).await.unwrap();
+}
+
+/// So many new names by one caller, one after the other: how many were registered, and what was said of the first that was not.
+async fn names<E: std::fmt::Debug>(
+    prefix: &str,
+    register: impl AsyncFn(Namespace) -> Result<bool, E>,
+) -> (u32, Option<E>) {
+    for nth in 0..2 * NAMES_AT_ONCE {
+        let name = format!("{prefix}{nth}").parse().unwrap();
+        match register(Namespace::define(name, &Definition::default()).unwrap()).await {
+            Ok(is_new) => assert!(is_new),
+            Err(refusal) => return (nth, Some(refusal)),
+        }
+    }
+    (2 * NAMES_AT_ONCE, None)
+}
+
+/// Names are registered at one rate, whichever listener is asked; what is known may be said again, and operators have no such bound.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_registers_names_faster_by_another_listener() {
+    let cluster = Cluster::start(1, &[]).await.unwrap();
+    for (nth, address) in ["127.0.0.9", "127.0.0.10"].into_iter().enumerate() {
+        let to = from(address.parse().unwrap(), cluster.masters[nth].agent_listen).await;
+        let (master, agent_id) = (Lessee::connect(to).await.unwrap(), Lessee::new("stranger").unwrap().agent_id);
+        let define = |namespace| DefineRequest { agent_id: agent_id.clone(), cluster: None, namespace };
+        let prefix = format!("at-{nth}-");
+        let (registered, refused) = names(&prefix, async |namespace| {
+            let changed = master.define_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap();
+            changed.map(|changed| changed == Changed::Done)
+        })
+        .await;
+        let said = refused.expect("it was held").to_string();
+        assert_eq!(registered, NAMES_AT_ONCE, "{said}");
+        assert!(said.contains(&format!("from {address}/32 30 names")), "{said}");
+        let again = Namespace::define(format!("{prefix}0").parse().unwrap(), &Definition::default()).unwrap();
+        for restores in [false, true] {
+            let namespace = Namespace::define(format!("{prefix}x").parse().unwrap(), &Definition::default()).unwrap();
+            let (known, other) = match restores {
+                false => (
+                    master.define_namespace(deadline_in(CALL_MAX), define(again.clone())).await.unwrap(),
+                    master.define_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap(),
+                ),
+                true => (
+                    master.restore_namespace(deadline_in(CALL_MAX), define(again.clone())).await.unwrap(),
+                    master.restore_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap(),
+                ),
+            };
+            assert_eq!(known, Ok(Changed::AlreadySo));
+            assert!(matches!(other, Err(Refusal::NamesRate { .. })), "restores: {restores}, {other:?}");
+        }
+    }
+
+    // One caller of an agent, over RPC; then another one over HTTP.
+    let to = from("127.0.0.11".parse().unwrap(), cluster.agents[0].rpc_listen).await;
+    let agent = MintServiceClient::new(Default::default(), connect(&to.to_string()).await.unwrap()).spawn();
+    let (registered, refused) =
+        names("rpc-", async |namespace| agent.define_generator(deadline_in(CALL_MAX), namespace).await.unwrap()).await;
+    let refused: MintFailure = refused.expect("it was held");
+    assert_eq!((registered, refused.code), (NAMES_AT_ONCE, MintCode::QuotaExceeded), "{}", refused.detail);
+    assert_eq!(refused.retry_after_s, 10);
+    // What this agent registered for one caller, its masters count for all of its callers.
+    let url = cluster.agent_url(0, "generators/by-http").unwrap();
+    let answer = cluster.client.ask("PUT", &url, br#"{"kind":"uniq64"}"#.to_vec()).await.unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (429, "quota_exceeded"), "{}", answer.text());
+
+    // From the same address.
+    for nth in 0..3 {
+        let form = serde_json::json!({"name": format!("op-{nth}"), "kind": "uniq64"});
+        let created = cluster.client.change(cluster.masters[0].daemon.http, "/api/namespaces", &form).await.unwrap();
+        assert_eq!(created.status, 201, "{}", created.text());
+    }
 }
 
 /// An agent that may not ask, or asks at the wrong port, is told which of the two it is.

@@ -5,6 +5,7 @@
 
 mod clocks;
 mod link;
+mod name_rate;
 mod names;
 mod report;
 mod reporting;

@@ -2,6 +2,7 @@
 //! file, so that it mints under the same names after a restart without any master.
 
 use super::link::{CallError, Caller, Link};
+use super::name_rate::NameRate;
 use crate::minter::{Defined, Minter, SourceRef};
 use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
@@ -14,6 +15,7 @@ use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, Refusal as Said, Register
 use common::rpc::mint::MintCode;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -106,6 +108,8 @@ pub struct Names {
     turn: AtomicUsize,
     /// When each master did not answer a question about unknown names the last time.
     failed: std::sync::Mutex<BTreeMap<String, Instant>>,
+    /// Who registered how many.
+    rate: NameRate,
     /// What the masters said of each name that is served.
     known: std::sync::Mutex<BTreeMap<GeneratorName, Namespace>>,
     /// Why each name that is not served is not, as it was logged. No more than names that may be registered.
@@ -144,6 +148,7 @@ impl Names {
             kept_at: kept_at(serial_file),
             turn: AtomicUsize::new(0),
             failed: std::sync::Mutex::default(),
+            rate: NameRate::default(),
             known: std::sync::Mutex::default(),
             said: std::sync::Mutex::default(),
             wanted: std::sync::Mutex::default(),
@@ -347,6 +352,23 @@ impl Names {
         self.masters.iter().cycle().skip(turn).take(self.masters.len())
     }
 
+    /// As [`define`](Self::define), for a caller from that address, which may register so many names at once and no more.
+    ///
+    /// # Errors
+    /// [`Refusal::TooManyNames`], and as [`define`](Self::define).
+    pub async fn define_for(&self, from: Option<IpAddr>, namespace: Namespace) -> Result<bool, Refusal> {
+        // Whoever registers again what there is registers nothing: that is what programs do at their start.
+        let known = self.minter.definition(namespace.kind(), namespace.name());
+        let counts = known.is_none_or(|known| !namespace.is_met_by(&known));
+        let Some(from) = from.filter(|_| counts) else { return self.define(namespace).await };
+        self.rate.count(from, Instant::now())?;
+        let defined = self.define(namespace).await;
+        if defined != Ok(true) {
+            self.rate.give_back(from);
+        }
+        defined
+    }
+
     /// Registers what a name stands for with the masters, and serves it from then on. `true` if it is new.
     ///
     /// # Errors
@@ -494,6 +516,7 @@ fn code_of(refusal: &Said) -> Option<MintCode> {
         Said::TooMany { .. } | Said::SmallSections { .. } => Some(MintCode::BadParameter),
         Said::Collides { .. } => Some(MintCode::GeneratorConflict),
         Said::NameRetired => Some(MintCode::GeneratorExists),
+        Said::NamesRate { .. } => Some(MintCode::QuotaExceeded),
         _ => None,
     }
 }

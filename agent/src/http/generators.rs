@@ -2,8 +2,7 @@
 
 use super::openapi::{Defined, ProblemBody};
 use super::problem::Problem;
-use super::rate::CallerAddress;
-use super::{Agent, body};
+use super::{Agent, CallerAddress, body};
 use crate::refusal::Refusal;
 use axum::body::{Body, to_bytes};
 use axum::extract::rejection::PathRejection;
@@ -14,7 +13,7 @@ use common::encoding::EncodingForm;
 use common::namespace::{Definition, GeneratorName, Namespace};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A definition, in bytes.
 const DEFINITION_LEN_MAX: usize = 4 << 10;
@@ -70,25 +69,16 @@ pub(super) async fn define(
     let Some(names) = &agent.names else {
         return Err(agent.refused(&Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())));
     };
-    // Whoever registers again what there is registers nothing: that is what programs do at their start.
     let known = agent.minter.definition(namespace.kind(), namespace.name());
-    let counts = known.is_none_or(|known| !namespace.is_met_by(&known));
-    let from = from.map(|Extension(CallerAddress(from))| from).filter(|_| counts);
-    if let Some(from) = from {
-        agent.name_rate.count(from, Instant::now()).map_err(|e| agent.refused(&e))?;
-    }
     // A misspelt strategy would be registered for ever, and gives IDs nowhere.
-    if counts
+    if known.is_none_or(|known| !namespace.is_met_by(&known))
         && namespace.encoding().is_some_and(|encoding| encoding.form() == EncodingForm::Strategy)
         && let Err(refusal) = agent.minter.can_write(&namespace)
     {
         return Err(Problem::bad_parameter(refusal.to_string()));
     }
-    let defined = names.define(namespace.clone()).await;
-    if let Some(from) = from.filter(|_| defined != Ok(true)) {
-        agent.name_rate.give_back(from);
-    }
-    let is_new = defined.map_err(|e| agent.refused(&e))?;
+    let from = from.map(|Extension(CallerAddress(from))| from);
+    let is_new = names.define_for(from, namespace.clone()).await.map_err(|e| agent.refused(&e))?;
     // As it is served, which may be as it was registered long ago.
     let known = agent.minter.definition(namespace.kind(), namespace.name());
     let namespace = known.unwrap_or(namespace);

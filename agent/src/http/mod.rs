@@ -18,7 +18,6 @@ mod mint;
 mod openapi;
 mod problem;
 mod query;
-mod rate;
 mod render;
 mod sequence;
 mod sequence_body;
@@ -51,7 +50,6 @@ use front::Front;
 use hyper_util::service::TowerToHyperService;
 use large::Large;
 use problem::Problem;
-use rate::{CallerAddress, NameRate};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +83,10 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long open requests may take to end when the agent stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Who asked from where.
+#[derive(Clone, Copy, Debug)]
+struct CallerAddress(std::net::IpAddr);
+
 /// What the routes work on.
 pub struct Agent {
     minter: Arc<Minter>,
@@ -97,8 +99,6 @@ pub struct Agent {
     sequences: Option<Arc<Sequences>>,
     body_memory: Budget,
     large: Large,
-    /// How many names are registered from where.
-    name_rate: NameRate,
     /// Real machine time at the start.
     started: BootMs,
 }
@@ -109,19 +109,7 @@ impl Agent {
         let started = minter.clock().link_now().boot;
         let body_memory = Budget::new(BODY_MEMORY_MAX);
         let large = Large::default();
-        let name_rate = NameRate::default();
-        Self {
-            minter,
-            report,
-            agent_id,
-            batch_max,
-            names: None,
-            sequences: None,
-            body_memory,
-            large,
-            name_rate,
-            started,
-        }
+        Self { minter, report, agent_id, batch_max, names: None, sequences: None, body_memory, large, started }
     }
 
     /// Registers names with the masters, and asks them about unknown ones.

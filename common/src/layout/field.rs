@@ -150,7 +150,8 @@ impl Constant {
         let split = [(value >> CONST_BITS_MAX, bits.saturating_sub(CONST_BITS_MAX)), (low, CONST_BITS_MAX)];
         let whole = [(value, bits)];
         let pieces: &[(u128, u32)] = if value == low { &whole } else { &split };
-        let field = |(value, bits): &(u128, u32)| Some(Field { part: Part::Const(u64::try_from(*value).ok()?), bits: *bits });
+        let field =
+            |(value, bits): &(u128, u32)| Some(Field { part: Part::Const(u64::try_from(*value).ok()?), bits: *bits });
         fields.extend(pieces.iter().filter(|(_, bits)| *bits > 0).filter_map(field));
     }
 }

@@ -526,6 +526,19 @@ pub enum Refusal {
     /// Somebody with the right token wants to be the master that is there.
     #[error("this survivor is master {0} itself: run it again with --id {other}, the one that is replaced", other = .0.other())]
     JoinId(MasterId),
+    /// The caller's network registered as many names lately as it may.
+    #[error(
+        "from {network} {count} names were registered within {span_s} s, the most for one network: ask again later; an operator at a \
+         master's console has no such bound"
+    )]
+    NamesRate {
+        /// The network.
+        network: String,
+        /// How many it registered.
+        count: u32,
+        /// Within which time, in seconds.
+        span_s: u32,
+    },
     /// There is no room for what is to be noted about a name.
     #[error(
         "what is noted about all names would be longer than {max} bytes: shorten descriptions and labels, or empty those of retired \

@@ -122,6 +122,15 @@ pub enum Event {
         /// Who wants it.
         actor: Actor,
     },
+    /// An agent registers a name. To [`Reply::Change`].
+    Define {
+        /// Whom to answer.
+        id: RequestId,
+        /// What the name shall stand for.
+        namespace: Box<Namespace>,
+        /// The agent.
+        actor: Actor,
+    },
     /// An agent serves a name that this ledger does not know. To [`Reply::Change`].
     Restore {
         /// Whom to answer.

@@ -7,6 +7,7 @@ use crate::lease::{Effects, Reply, RequestId};
 use crate::policy::rules::refusal;
 use crate::setting::{WAITING_MAX, Wish};
 use common::audit::Actor;
+use common::namespace::Namespace;
 use common::rpc::lease::{Changed, Refusal};
 use common::setting::{Change, Outcome};
 use common::time::Now;
@@ -15,6 +16,36 @@ impl<A> Ledger<A>
 where
     Self: Agreement,
 {
+    /// An agent registers a name for whoever asks it: as often as its network may.
+    pub(super) fn on_define(
+        &mut self,
+        now: Now,
+        id: RequestId,
+        namespace: Box<Namespace>,
+        actor: Actor,
+        fx: &mut Effects,
+    ) {
+        match self.policy().may_register(now, &self.settings_table, namespace.name(), &actor) {
+            Ok(()) => self.on_change(now, id, Change::Define(namespace), actor, fx),
+            Err(why) => fx.reply(id, Reply::Change(Err(why))),
+        }
+    }
+
+    /// An agent says what a name stands for that this ledger may have forgotten. One that has forgotten nothing takes it as any other.
+    pub(super) fn on_restore(
+        &mut self,
+        now: Now,
+        id: RequestId,
+        namespace: Box<Namespace>,
+        actor: Actor,
+        fx: &mut Effects,
+    ) {
+        match self.policy().may_name() {
+            Ok(()) => self.on_define(now, id, namespace, actor, fx),
+            Err(_) => self.change(now, id, Change::Define(namespace), actor, fx),
+        }
+    }
+
     pub(super) fn on_change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
         if let (Change::Define(_), Ok(()), Err(why)) = (&change, self.serves(), self.policy().may_name())
             && matches!(self.settings_table.outcome(&change), Outcome::Becomes(_))

@@ -4,12 +4,40 @@
 
 use super::Policy;
 use crate::lease::usage::RATE_SPAN;
+use crate::setting::SettingsTable;
+use common::audit::Actor;
+use common::namespace::GeneratorName;
 use common::parameters::{AgentId, ClusterParameters};
 use common::rpc::lease::Refusal;
-use common::time::{Now, WallMs};
+use common::setting::{NAME_EACH, NAMES_AT_ONCE, SettingKey};
+use common::time::{Now, SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 
+/// Over this time the names that a network registered are counted.
+const NAMES_SPAN: SpanMs = SpanMs(NAME_EACH.0 * NAMES_AT_ONCE as i64);
+
 impl Policy<'_> {
+    /// Whether a name may be registered for whoever asks from there. One that is known is not counted: programs say it again at each
+    /// start.
+    pub(crate) fn may_register(
+        &self,
+        now: Now,
+        settings: &SettingsTable,
+        name: &GeneratorName,
+        actor: &Actor,
+    ) -> Result<(), Refusal> {
+        let limits = self.table.usage().limits();
+        let known = settings.get(&SettingKey::Namespace(name.clone())).is_some();
+        let Some(network) = limits.network(actor.from()).filter(|_| !known) else { return Ok(()) };
+        let its = |actor: &Actor| limits.network(actor.from()) == Some(network);
+        let count = u32::try_from(settings.registered_lately(now.wall, NAMES_SPAN, name, its)).unwrap_or(u32::MAX);
+        if count < NAMES_AT_ONCE {
+            return Ok(());
+        }
+        let span_s = u32::try_from(NAMES_SPAN.0 / SECOND_MS).unwrap_or(u32::MAX);
+        Err(Refusal::NamesRate { network: network.to_string(), count, span_s })
+    }
+
     /// Whether this agent, and the network it asks from, may have one more lease of a type.
     pub(crate) fn within_limits(
         &self,

@@ -12,17 +12,58 @@ use common::setting::{
     ABOUTS_LEN_MAX, Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue,
 };
 use common::template::Overlap;
-use common::time::Now;
+use common::time::{Now, SpanMs, WallMs};
 use ipnet::IpNet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Changes that wait for the other master at once; one more is refused.
 pub(crate) const WAITING_MAX: usize = 1_024;
+
+/// How many settings there are of which there may be many, and when names were registered. Derived from the settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Counts {
+    names: usize,
+    retired: usize,
+    abouts: usize,
+    axes: usize,
+    registered: BTreeSet<(WallMs, GeneratorName)>,
+}
+
+impl Counts {
+    fn of(&mut self, value: &SettingValue) -> Option<&mut usize> {
+        match value {
+            SettingValue::Namespace(_) => Some(&mut self.names),
+            SettingValue::Retired(_) => Some(&mut self.retired),
+            SettingValue::About(_) => Some(&mut self.abouts),
+            SettingValue::Axis(_) => Some(&mut self.axes),
+            SettingValue::Whitelist(_) | SettingValue::Users(_) | SettingValue::Keys(_) => None,
+        }
+    }
+
+    fn add(&mut self, setting: &Setting) {
+        if let Some(count) = self.of(&setting.value) {
+            *count += 1;
+        }
+        if let SettingValue::Namespace(namespace) = &setting.value {
+            self.registered.insert((setting.at, namespace.name().clone()));
+        }
+    }
+
+    fn remove(&mut self, setting: &Setting) {
+        if let Some(count) = self.of(&setting.value) {
+            *count = count.saturating_sub(1);
+        }
+        if let SettingValue::Namespace(namespace) = &setting.value {
+            self.registered.remove(&(setting.at, namespace.name().clone()));
+        }
+    }
+}
 
 /// Settings, proposals of them, and who waits for what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SettingsTable {
     settings: BTreeMap<SettingKey, Setting>,
+    counts: Counts,
     preps: BTreeMap<SettingKey, Setting>,
     pub(crate) changes: Proposals<SettingKey, RequestId, Wish>,
     /// The whitelist as long as none was ever written down.
@@ -43,8 +84,10 @@ pub(crate) struct Wish {
 impl SettingsTable {
     /// What a store held.
     pub(crate) fn new(settings: Vec<Setting>, preps: Vec<Setting>) -> Self {
-        let by_key = |all: Vec<Setting>| all.into_iter().map(|setting| (setting.key.clone(), setting)).collect();
-        Self { settings: by_key(settings), preps: by_key(preps), ..Self::default() }
+        let mut table = Self::default();
+        settings.into_iter().for_each(|setting| table.put(setting));
+        preps.into_iter().for_each(|prep| table.put_prep(prep));
+        table
     }
 
     pub(crate) fn set_first_whitelist(&mut self, networks: Vec<IpNet>) {
@@ -140,10 +183,10 @@ impl SettingsTable {
         let known = self.settings.get(&change.key());
         let outcome = change.outcome(known.map(|setting| &setting.value), &self.either_whitelist());
         match &outcome {
-            Outcome::Becomes(SettingValue::Namespace(_)) if self.names(false, &change.key()) >= NAMESPACES_MAX => {
+            Outcome::Becomes(SettingValue::Namespace(_)) if self.names(&change.key()).0 >= NAMESPACES_MAX => {
                 Outcome::TooMany
             }
-            Outcome::Becomes(SettingValue::Retired(_)) if self.names(true, &change.key()) >= RETIRED_MAX => {
+            Outcome::Becomes(SettingValue::Retired(_)) if self.names(&change.key()).1 >= RETIRED_MAX => {
                 Outcome::TooMany
             }
             Outcome::Becomes(SettingValue::Namespace(namespace)) => self.collision(namespace).unwrap_or(outcome),
@@ -245,9 +288,35 @@ impl SettingsTable {
         self.axis(name).is_some()
     }
 
-    /// How many names other than `key` are retired, or are not. Other kinds of settings have places of their own.
-    fn names(&self, retired: bool, key: &SettingKey) -> usize {
-        self.others(key).filter(|(_, value)| value.namespace().is_some() && value.is_retired() == retired).count()
+    /// How many names other than `name` those whom `its` accepts registered in a time of that length before `now`, or are about to.
+    pub(crate) fn registered_lately(
+        &self,
+        now: WallMs,
+        span: SpanMs,
+        name: &GeneratorName,
+        its: impl Fn(&Actor) -> bool,
+    ) -> usize {
+        let since = (WallMs(now.0.saturating_sub(span.0)), GeneratorName::default());
+        // What a clock that ran far ahead has dated does not count until that time comes.
+        let lately = self.counts.registered.range(since..).take_while(|(at, _)| *at <= now + span);
+        let known = lately.filter_map(|(_, name)| self.settings.get(&SettingKey::Namespace(name.clone())));
+        let known = known.chain(self.preps.values()).map(|setting| (setting.value.namespace(), &setting.actor));
+        let wishes = self.changes.wishes().map(|(_, wish)| match &wish.change {
+            Change::Define(namespace) => (Some(&**namespace), &wish.actor),
+            _ => (None, &wish.actor),
+        });
+        let names = known.chain(wishes).filter(|(_, actor)| its(actor)).filter_map(|(namespace, _)| namespace);
+        names.map(Namespace::name).filter(|other| *other != name).collect::<BTreeSet<_>>().len()
+    }
+
+    /// How many names other than that of `key` stand for something, or are about to, and how many are retired. Other kinds of settings
+    /// have places of their own.
+    fn names(&self, key: &SettingKey) -> (usize, usize) {
+        let is_new = |prep: &&Setting| prep.key != *key && !self.settings.contains_key(&prep.key);
+        let news = self.preps.values().filter(is_new).filter(|prep| prep.value.namespace().is_some());
+        let known = self.settings.get(key).map(|setting| &setting.value);
+        let is = |retired| usize::from(known.is_some_and(|it| it.namespace().is_some() && it.is_retired() == retired));
+        (self.counts.names + news.count() - is(false), self.counts.retired - is(true))
     }
 
     /// What other keys stand for or are about to.
@@ -278,17 +347,20 @@ impl SettingsTable {
     /// Whether there is room for a record that the other master sends. Of names as many as two masters can have
     /// registered together: each of them counts on its own. Of notes about them as many as of names.
     pub(crate) fn has_room_for(&self, key: &SettingKey) -> bool {
-        let count = |alike: fn(&SettingKey) -> bool| self.settings.keys().filter(|key| alike(key)).count();
         let known = match key {
-            SettingKey::Namespace(_) => count(|key| matches!(key, SettingKey::Namespace(_))),
-            SettingKey::About(_) => count(|key| matches!(key, SettingKey::About(_))),
-            SettingKey::Axis(_) => count(|key| matches!(key, SettingKey::Axis(_))),
+            SettingKey::Namespace(_) => self.counts.names + self.counts.retired,
+            SettingKey::About(_) => self.counts.abouts,
+            SettingKey::Axis(_) => self.counts.axes,
             SettingKey::Whitelist | SettingKey::Users | SettingKey::Keys => 0,
         };
         known < NAMESPACES_MAX + RETIRED_MAX || self.settings.contains_key(key)
     }
 
     pub(crate) fn put(&mut self, setting: Setting) {
+        if let Some(former) = self.settings.remove(&setting.key) {
+            self.counts.remove(&former);
+        }
+        self.counts.add(&setting);
         self.settings.insert(setting.key.clone(), setting);
     }
 
@@ -321,7 +393,6 @@ mod tests {
     use super::*;
     use common::about::{About, AboutSource};
     use common::namespace::Definition;
-    use common::time::WallMs;
 
     fn define(name: String, template: Option<String>) -> Change {
         let kind = if template.is_some() { Kind::String } else { Kind::Uniq64 };

@@ -1,22 +1,17 @@
-//! How many names one address may register: they stay for ever, and there is room for a bounded number.
+//! How many names one caller of an agent may register, by whatever listener it comes: one caller does not use up what the masters let
+//! this agent register for all.
 
 use crate::refusal::Refusal;
-use common::time::SpanMs;
+use common::setting::{NAME_EACH, NAMES_AT_ONCE};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Names that one address may register at once.
-const BURST: u32 = 30;
-/// After how long it may register another one.
-const EACH: Duration = Duration::from_secs(10);
+/// After how long an address may register another name.
+const EACH: Duration = Duration::from_millis(NAME_EACH.0.unsigned_abs());
 /// Addresses that are remembered; of more, those that have waited longest are forgotten.
 const ADDRESSES_MAX: usize = 4_096;
-
-/// Who asked from where.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CallerAddress(pub(super) IpAddr);
 
 /// When each address will have no registration to its account: a moment ahead for each of its last ones.
 #[derive(Debug, Default)]
@@ -31,9 +26,8 @@ impl NameRate {
         let from = from.to_canonical();
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let even = accounts.get(&from).copied().unwrap_or(now).max(now) + EACH;
-        if even - now > EACH * BURST {
-            let each = SpanMs(i64::try_from(EACH.as_millis()).unwrap_or(i64::MAX));
-            return Err(Refusal::TooManyNames { from, max: BURST, each });
+        if even - now > EACH * NAMES_AT_ONCE {
+            return Err(Refusal::TooManyNames { from, max: NAMES_AT_ONCE, each: NAME_EACH });
         }
         if accounts.len() >= ADDRESSES_MAX && !accounts.contains_key(&from) {
             accounts.retain(|_, even| *even > now);
@@ -64,7 +58,7 @@ mod tests {
         let (rate, now) = (NameRate::default(), Instant::now());
         let (one, other): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         let dressed: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
-        for _ in 0..BURST {
+        for _ in 0..NAMES_AT_ONCE {
             rate.count(one, now).unwrap();
         }
         assert!(matches!(rate.count(dressed, now), Err(Refusal::TooManyNames { .. })));
