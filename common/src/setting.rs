@@ -19,12 +19,11 @@ use std::fmt;
 /// Networks in the whitelist at most.
 pub const NETWORKS_MAX: usize = 1_024;
 /// Registered namespaces at most.
-pub const NAMESPACES_MAX: usize = 1_024;
-/// Retired names at most. With all other settings they fit one frame of an exchange of tables.
-pub const RETIRED_MAX: usize = 1_024;
-/// What the notes about all names may be long together, in bytes ([`About::len`]): 768 for each of [`NAMESPACES_MAX`]. They
-/// fit that frame, too, which they would not if each were as long as one may be.
-pub const ABOUTS_LEN_MAX: usize = 768 * NAMESPACES_MAX;
+pub const NAMESPACES_MAX: usize = 16_384;
+/// Retired names at most.
+pub const RETIRED_MAX: usize = 131_072;
+/// What the notes about all names may be long together, in bytes ([`About::len`]): 256 for each of [`NAMESPACES_MAX`].
+pub const ABOUTS_LEN_MAX: usize = 256 * NAMESPACES_MAX;
 
 /// Names that one caller may register at once, and one network at a master.
 pub const NAMES_AT_ONCE: u32 = 30;

@@ -228,9 +228,8 @@ impl LeaseService for LeaseServer {
         let NamespacesRequest { cluster, after } = request;
         self.driver.snapshot().serves_cluster(cluster)?;
         let page = self.driver.look(move |ledger, _| {
-            let all = ledger.settings_table().all().filter_map(registered);
-            let wanted = all.filter(|one| after.as_ref().is_none_or(|after| one.namespace.name() > after));
-            wanted.take(NAMESPACES_PAGE_MAX).collect()
+            let names = ledger.settings_table().names_after(after.as_ref()).take(NAMESPACES_PAGE_MAX);
+            names.map(|namespace| Registered { namespace: namespace.clone(), retired: false }).collect()
         });
         page.await.map_err(refusal)
     }

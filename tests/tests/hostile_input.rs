@@ -332,6 +332,7 @@ async fn a_strangers_messages_between_the_masters_is_not_believed() {
             records: Vec::new(),
             proposals: Vec::new(),
             settings: Vec::new(),
+            more: true,
             extents: Vec::new(),
             memory: Memory::default(),
             last: true,

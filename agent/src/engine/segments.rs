@@ -11,7 +11,7 @@ use crate::gate::{Layout, Prefix};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use crate::segments::{Ask, Plan, Record, Segments, bucket_of};
-use crate::serial_file::{HeldSegments, Holdings};
+use crate::serial_file::{HeldSegments, Holdings, SEGMENT_NAMES_MAX};
 use crate::window::Window;
 use common::namespace::Namespace;
 use common::rpc::ranges::SegmentGrant;
@@ -215,6 +215,9 @@ impl Engine {
             let series = self.series.get(*at).ok_or_else(broken)?;
             let definition = series.namespace.segments().ok_or_else(broken)?;
             holdings.segments.insert(series.namespace.name().clone(), HeldSegments::new(definition, record.clone()));
+        }
+        if holdings.segments.len() > SEGMENT_NAMES_MAX {
+            return Err(Refusal::Overloaded("this agent holds segments of as many names as one may; ask another one"));
         }
         self.write_holdings(effects, holdings)?;
         let now = effects.real_boot();

@@ -7,7 +7,7 @@ use crate::minter::{Defined, Minter, SourceRef};
 use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
 use common::clock::Clock;
-use common::envelope::{self, Kind};
+use common::envelope::{self, EnvelopeError, Kind};
 use common::kind::Kind as IdKind;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{AgentId, ClusterId};
@@ -35,10 +35,12 @@ const LOOK_UP_NAMES_MAX: usize = NAMESPACES_PAGE_MAX;
 const REST: Duration = Duration::from_secs(30);
 /// What is enough for one that answers again.
 const REST_LIMIT: Duration = Duration::from_millis(500);
-/// Pages of names at most: all that there may be, retired ones too, and one.
-const PAGES_MAX: usize = (common::setting::NAMESPACES_MAX + common::setting::RETIRED_MAX) / NAMESPACES_PAGE_MAX + 2;
-/// What is kept. Version 1 did not say of which cluster its names are: they are asked for anew.
-const KEPT: Kind = Kind { name: *b"NAMS", version: 2 };
+/// Pages of names at most: all that there may be, and one.
+const PAGES_MAX: usize = common::setting::NAMESPACES_MAX / NAMESPACES_PAGE_MAX + 2;
+/// What is kept, in parts of so many names: an envelope has a bound. Each follows its length in bytes (u32, little-endian). Names that a
+/// former version kept are asked for anew.
+const KEPT: Kind = Kind { name: *b"NAMS", version: 3 };
+const KEPT_PART_MAX: usize = NAMESPACES_PAGE_MAX;
 /// Its owner's alone, as the serial file is.
 const KEPT_MODE: u32 = 0o600;
 const KEPT_SUFFIX: &str = ".generators";
@@ -48,6 +50,8 @@ const KEPT_SUFFIX: &str = ".generators";
 struct Kept {
     /// The cluster that knows them by these definitions.
     cluster: Option<ClusterId>,
+    /// Whether a further part follows.
+    more: bool,
     namespaces: Vec<Namespace>,
 }
 
@@ -167,7 +171,7 @@ impl Names {
         };
         let here = self.minter.membership().cluster;
         let resumed = *self.minter.start() == StartKind::Resumed;
-        match envelope::decode::<Kept>(KEPT, &bytes) {
+        match kept_in(&bytes) {
             Ok(kept) if resumed && here.is_some() && kept.cluster == here => {
                 let all = kept.namespaces.into_iter().map(|namespace| Registered { namespace, retired: false });
                 self.learn(all.collect()).await;
@@ -303,19 +307,25 @@ impl Names {
         Err(reasons.join("; "))
     }
 
-    /// Registers again what is served here and not among the names that a master lists: both masters may have been put back
-    /// to before it was registered. Until those agents that can be heard have said so, masters that may have been register
+    /// Asks about what is served here and not among the names that a master lists, and registers it again if it was not retired: both
+    /// masters may have been put back to before it was registered. Until those agents that can be heard have said so, masters that may have been register
     /// nothing new ([`Said::Quiet`], 90 s; [`REFRESH`] is shorter).
     async fn restore_at(&self, address: &str, listed: &BTreeSet<GeneratorName>) -> Result<(), CallError> {
-        let forgotten: Vec<Namespace> = {
+        let mut forgotten: BTreeMap<GeneratorName, Namespace> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.iter().filter(|(name, _)| !listed.contains(name)).map(|(_, namespace)| namespace.clone()).collect()
+            known.iter().filter(|(name, _)| !listed.contains(name)).map(|(n, of)| (n.clone(), of.clone())).collect()
         };
         if forgotten.is_empty() {
             return Ok(());
         }
         let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
-        for namespace in forgotten {
+        let unlisted: Vec<GeneratorName> = forgotten.keys().cloned().collect();
+        for page in unlisted.chunks(NAMESPACES_PAGE_MAX) {
+            let found = link.find_namespaces(page.to_vec()).await?;
+            forgotten.retain(|name, _| !found.iter().any(|one| one.namespace.name() == name));
+            self.learn_and_keep(found).await;
+        }
+        for namespace in forgotten.into_values() {
             let name = namespace.name().clone();
             match link.restore(&self.caller, namespace.clone()).await {
                 Ok(Changed::Done) => tracing::warn!(
@@ -449,7 +459,21 @@ impl Names {
     }
 
     /// Serves these too, or no more. `true` if something is new.
-    async fn learn(&self, registered: Vec<Registered>) -> bool {
+    async fn learn(&self, mut registered: Vec<Registered>) -> bool {
+        {
+            // Each minute all of them come, and hardly ever one that is new.
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            registered.retain(|one| one.retired || known.get(one.namespace.name()) != Some(&one.namespace));
+        }
+        let mut news = false;
+        // The lock of the minter is free now and then, however many they are.
+        for part in registered.chunks(NAMESPACES_PAGE_MAX) {
+            news |= self.learn_part(part.to_vec()).await;
+        }
+        news
+    }
+
+    async fn learn_part(&self, registered: Vec<Registered>) -> bool {
         let learned = self.minter.in_turn(move |minter| {
             let one = |Registered { namespace, retired }: Registered| {
                 let outcome = match retired {
@@ -498,12 +522,12 @@ impl Names {
     /// Keeps all that is served beside the serial file. If that fails they are asked for anew after the next start.
     async fn keep(&self) {
         let path = self.kept_at.clone();
-        let namespaces = {
+        let namespaces: Vec<Namespace> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             known.values().cloned().collect()
         };
-        let kept = Kept { cluster: self.minter.membership().cluster, namespaces };
-        let kept = tokio::task::spawn_blocking(move || keep(&path, &kept)).await;
+        let cluster = self.minter.membership().cluster;
+        let kept = tokio::task::spawn_blocking(move || keep(&path, cluster, &namespaces)).await;
         if let Ok(Err(error)) = kept {
             tracing::warn!(%error, file = %self.kept_at.display(), "the names could not be kept");
         }
@@ -531,7 +555,7 @@ pub fn kept_names(serial_file: &Path) -> Result<Vec<Namespace>, String> {
     match std::fs::read(&path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(e) => Err(told(&e)),
-        Ok(bytes) => envelope::decode::<Kept>(KEPT, &bytes).map(|kept| kept.namespaces).map_err(|e| told(&e)),
+        Ok(bytes) => kept_in(&bytes).map(|kept| kept.namespaces).map_err(|e| told(&e)),
     }
 }
 
@@ -541,8 +565,46 @@ fn kept_at(serial_file: &Path) -> PathBuf {
     path.into()
 }
 
-fn keep(path: &Path, kept: &Kept) -> std::io::Result<()> {
-    let bytes = envelope::encode(KEPT, kept).map_err(std::io::Error::other)?;
+/// What a file says, whole or not at all.
+fn kept_in(bytes: &[u8]) -> Result<Kept, EnvelopeError> {
+    let cut = || EnvelopeError::Length { found: bytes.len() };
+    let mut all: Option<Kept> = None;
+    let mut rest = bytes;
+    while let Some((len, tail)) = rest.split_first_chunk() {
+        let len = usize::try_from(u32::from_le_bytes(*len)).map_err(|_| cut())?;
+        let (part, tail) = tail.split_at_checked(len).ok_or_else(cut)?;
+        let Kept { cluster, more, namespaces } = envelope::decode(KEPT, part)?;
+        match &mut all {
+            Some(all) if all.more && all.cluster == cluster => {
+                all.namespaces.extend(namespaces);
+                all.more = more;
+            }
+            Some(_) => return Err(cut()),
+            None => all = Some(Kept { cluster, more, namespaces }),
+        }
+        rest = tail;
+    }
+    all.filter(|all| rest.is_empty() && !all.more).ok_or_else(cut)
+}
+
+fn kept_bytes(cluster: Option<ClusterId>, namespaces: &[Namespace]) -> Result<Vec<u8>, EnvelopeError> {
+    let mut bytes = Vec::new();
+    let mut parts = namespaces.chunks(KEPT_PART_MAX);
+    let mut next = parts.next().unwrap_or_default();
+    loop {
+        let following = parts.next();
+        let part = envelope::encode(KEPT, &Kept { cluster, more: following.is_some(), namespaces: next.to_vec() })?;
+        bytes.extend(u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
+        bytes.extend(part);
+        match following {
+            Some(following) => next = following,
+            None => return Ok(bytes),
+        }
+    }
+}
+
+fn keep(path: &Path, cluster: Option<ClusterId>, namespaces: &[Namespace]) -> std::io::Result<()> {
+    let bytes = kept_bytes(cluster, namespaces).map_err(std::io::Error::other)?;
     common::file::replace(path, KEPT_MODE, &bytes)
 }
 

@@ -7,7 +7,7 @@ use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use arc_swap::ArcSwap;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
-use common::setting::{NAMESPACES_MAX, RETIRED_MAX};
+use common::setting::NAMESPACES_MAX;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -39,7 +39,7 @@ impl Minter {
             self.generators.end(name, Ended::Contradicted);
             return Err(Refusal::GeneratorConflict { name: name.clone() });
         }
-        if names.len() >= NAMESPACES_MAX + RETIRED_MAX {
+        if names.len() >= 2 * NAMESPACES_MAX {
             return Err(Refusal::Overloaded("there are as many generators as there may be"));
         }
         if !namespace.plugins().is_empty() {

@@ -6,14 +6,31 @@ use crate::ticks::{Place, TickWindow};
 use arc_swap::{ArcSwap, Guard};
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
-use common::setting::{NAMESPACES_MAX, RETIRED_MAX};
+use common::setting::NAMESPACES_MAX;
 use common::time::WallMs;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Those that always exist, and as many as the masters register and retire.
-const GENERATORS_MAX: usize = Kind::NAMED.len() + NAMESPACES_MAX + RETIRED_MAX;
+/// Those that always exist, and twice as many as the masters register: a name that is retired keeps its place until the next start.
+const GENERATORS_MAX: usize = Kind::NAMED.len() + 2 * NAMESPACES_MAX;
+
+/// Names are spread over so many maps: each further one copies its own, and not all there are.
+const PARTS: usize = 256;
+
+/// A map that is read without a lock, spread by names over [`PARTS`].
+struct Spread<T>(Box<[ArcSwap<T>]>);
+
+impl<T: Default> Spread<T> {
+    fn new() -> Self {
+        Self((0..PARTS).map(|_| ArcSwap::default()).collect())
+    }
+
+    #[inline]
+    fn part(&self, name: &str) -> Option<&ArcSwap<T>> {
+        self.0.get(usize::from(name.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte))))
+    }
+}
 
 /// Which slot a generator is in, by kind and name. The names are texts here, because those of requests are.
 type Names = BTreeMap<Kind, BTreeMap<String, usize>>;
@@ -110,11 +127,11 @@ impl Axes {
 
 pub(super) struct Registry {
     slots: Box<[OnceLock<Arc<Generator>>]>,
-    names: ArcSwap<Names>,
+    names: Spread<Names>,
     /// What stands before generators whose names have plugins; in [`Names`] behind the slots.
     plugged: Box<[OnceLock<Arc<Generator>>]>,
     /// Other names of the generators `default`, whose serials they share.
-    aliases: ArcSwap<BTreeMap<GeneratorName, Arc<Namespace>>>,
+    aliases: Spread<BTreeMap<GeneratorName, Arc<Namespace>>>,
     /// Names by which nothing is minted any more; texts here, as in [`Names`].
     ended: ArcSwap<BTreeMap<String, (GeneratorName, Ended)>>,
 }
@@ -123,15 +140,15 @@ impl Registry {
     pub(super) fn new() -> Self {
         Self {
             slots: (0..GENERATORS_MAX).map(|_| OnceLock::new()).collect(),
-            names: ArcSwap::default(),
+            names: Spread::new(),
             plugged: (0..2 * GENERATORS_MAX).map(|_| OnceLock::new()).collect(),
-            aliases: ArcSwap::default(),
+            aliases: Spread::new(),
             ended: ArcSwap::default(),
         }
     }
 
     pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&Arc<Generator>> {
-        let slot = *self.names.load().get(&kind)?.get(name)?;
+        let slot = *self.names.part(name)?.load().get(&kind)?.get(name)?;
         let slot = self.slots.get(slot).or_else(|| self.plugged.get(slot - GENERATORS_MAX));
         slot?.get()
     }
@@ -146,23 +163,27 @@ impl Registry {
 
     /// What an alias stands for.
     pub(super) fn alias(&self, name: &GeneratorName) -> Option<Arc<Namespace>> {
-        self.aliases.load().get(name).cloned()
+        self.aliases.part(name.as_str())?.load().get(name).cloned()
     }
 
     /// All aliases.
-    pub(super) fn aliases(&self) -> Arc<BTreeMap<GeneratorName, Arc<Namespace>>> {
-        self.aliases.load_full()
+    pub(super) fn aliases(&self) -> BTreeMap<GeneratorName, Arc<Namespace>> {
+        let one = |(name, namespace): (&GeneratorName, &Arc<Namespace>)| (name.clone(), Arc::clone(namespace));
+        self.aliases.0.iter().flat_map(|part| part.load().iter().map(one).collect::<Vec<_>>()).collect()
     }
 
     /// Serves the generator `default` by another name too, with what stands before it. Only one thread at a time may do so. `false` if there is no
     /// room, or no such generator.
     pub(super) fn add_alias(&self, namespace: Namespace, plugged: Option<Arc<Generator>>) -> bool {
         let (kind, name) = (namespace.kind(), namespace.name().clone());
-        let mut aliases = BTreeMap::clone(&self.aliases.load());
-        let mut names = Names::clone(&self.names.load());
-        let of_kind = names.entry(kind).or_default();
-        let Some(slot) = of_kind.get(GeneratorName::DEFAULT).copied() else { return false };
-        if aliases.len() >= GENERATORS_MAX {
+        let Some(default) = self.get(kind, GeneratorName::DEFAULT) else { return false };
+        let (slot, text) = (default.id, name.as_str());
+        let (Some(aliases_part), Some(names_part)) = (self.aliases.part(text), self.names.part(text)) else {
+            return false;
+        };
+        let mut aliases = BTreeMap::clone(&aliases_part.load());
+        let mut names = Names::clone(&names_part.load());
+        if self.aliases.0.iter().map(|part| part.load().len()).sum::<usize>() >= GENERATORS_MAX {
             return false;
         }
         let slot = match plugged {
@@ -170,10 +191,10 @@ impl Registry {
             None => Some(slot),
         };
         let Some(slot) = slot else { return false };
-        of_kind.insert(name.as_str().to_owned(), slot);
+        names.entry(kind).or_default().insert(name.as_str().to_owned(), slot);
         aliases.insert(name, Arc::new(namespace));
-        self.aliases.store(Arc::new(aliases));
-        self.names.store(Arc::new(names));
+        aliases_part.store(Arc::new(aliases));
+        names_part.store(Arc::new(names));
         true
     }
 
@@ -243,9 +264,10 @@ impl Registry {
             Some(plugged) => self.plug(plugged).ok_or("more names with plugins than there may be")?,
             None => id,
         };
-        let mut names = Names::clone(&self.names.load());
+        let part = self.names.part(&name).ok_or("a name of no part")?;
+        let mut names = Names::clone(&part.load());
         names.entry(kind).or_default().insert(name, place);
-        self.names.store(Arc::new(names));
+        part.store(Arc::new(names));
         Ok(())
     }
 }

@@ -17,7 +17,6 @@ use common::namespace::GeneratorName;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::lease::FORMER_MAX;
 use common::segment::{SegmentDefinition, Span};
-use common::setting::{NAMESPACES_MAX, RETIRED_MAX};
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
@@ -57,8 +56,8 @@ pub struct Holdings {
     pub segments: BTreeMap<GeneratorName, HeldSegments>,
 }
 
-/// Names whose segments are held at most: all that are registered, and all that were retired meanwhile.
-const SEGMENT_NAMES_MAX: usize = NAMESPACES_MAX + RETIRED_MAX;
+/// Names whose segments are held at most: each change of one writes all.
+pub const SEGMENT_NAMES_MAX: usize = 2_048;
 /// Bytes of one name's segments in the record, at most.
 const SEGMENTS_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 4 * 8 + 2 * 8 + 1 + 32 + HELD_MAX * 4 * 8;
 /// Bytes of all else in it, far more than there are.

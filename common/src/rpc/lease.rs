@@ -57,14 +57,14 @@ pub trait LeaseService {
     async fn terminate_token(request: TerminateRequest) -> Result<(), Refusal>;
     /// Registers what a generator's name stands for; both masters must confirm. The same again is [`Changed::AlreadySo`].
     async fn define_namespace(request: DefineRequest) -> Result<Changed, Refusal>;
-    /// The registered namespaces in the order of their names, at most [`NAMESPACES_PAGE_MAX`].
+    /// The registered namespaces that are not retired, in the order of their names, at most [`NAMESPACES_PAGE_MAX`].
     async fn list_namespaces(request: NamespacesRequest) -> Result<Vec<Registered>, Refusal>;
     /// Who are you, how late is it, what are the parameters. The first call on every connection.
     async fn heartbeat(request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal>;
     /// How the caller fares, for the operators' eyes: nothing depends on it, and nothing of it is kept on disk. The answer
     /// says after how many milliseconds of real time to report again, see [`report_interval_ms`].
     async fn report(report: AgentReport) -> Result<u64, Refusal>;
-    /// Those of some names that are registered, at most [`NAMESPACES_PAGE_MAX`].
+    /// Those of some names that are registered, retired ones too, at most [`NAMESPACES_PAGE_MAX`].
     async fn find_namespaces(request: FindRequest) -> Result<Vec<Registered>, Refusal>;
     /// As [`define_namespace`](Self::define_namespace), of a name that the caller served before and that the masters have
     /// forgotten: nothing else is registered while they may have ([`Refusal::Quiet`]).

@@ -11,7 +11,7 @@ use crate::lease::{Caution, Floor, Generation, Lease, Prep};
 use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use crate::sequence::{Section, SectionBound, SectionKey, SectionRecord};
-use crate::setting::{Change, Setting};
+use crate::setting::{Change, Setting, SettingKey};
 use crate::time::WallMs;
 use crate::token::{TokenKey, TokenType};
 use ipnet::IpNet;
@@ -22,6 +22,8 @@ pub const BATCH_MAX: usize = 256;
 /// The most records and proposals in one page of a table. With names and addresses of full length a page stays below a frame, the
 /// last one too, which has all settings.
 pub const PAGE_MAX: usize = 256;
+/// The most bytes of settings in a page, as far as a single one is not longer.
+pub const SETTINGS_PAGE_LEN_MAX: usize = 1 << 20;
 
 /// The most reports of agents in one delivery. With texts and names of full length they stay below a frame.
 pub const REPORTS_MAX: usize = 512;
@@ -178,10 +180,12 @@ pub enum PeerMessage {
         /// For a receiver that is unmet: the sender's proposals of these values, ascending. The receiver may have confirmed
         /// them, answered its agents, and forgotten both. With `records` at most [`PAGE_MAX`].
         proposals: Vec<Prep>,
-        /// With the last page: all settings.
+        /// With the last page: the first settings, ascending, [`SETTINGS_PAGE_LEN_MAX`] at most.
         settings: Vec<Setting>,
-        /// For a receiver that is unmet, with the last page: the sender's proposals of parts of axes. The receiver may have confirmed and
-        /// used them, and forgotten both.
+        /// Whether there are further settings, to be asked for by [`PeerMessage::PullSettings`].
+        more: bool,
+        /// For a receiver that is unmet, with the last of the settings: the sender's proposals of parts of axes. The receiver may have
+        /// confirmed and used them, and forgotten both.
         extents: Vec<Setting>,
         /// What the sender remembers of the two.
         memory: Memory,
@@ -351,6 +355,28 @@ pub enum PeerMessage {
         /// As in [`PeerMessage::Pull`].
         unmet: bool,
     },
+    /// Send me a further page of your settings.
+    PullSettings {
+        /// Which exchange it belongs to.
+        exchange: u64,
+        /// The page after this one.
+        after: SettingKey,
+        /// As in [`PeerMessage::Pull`].
+        unmet: bool,
+    },
+    /// A further page of my settings.
+    SettingsPage {
+        /// The exchange that asked for it.
+        exchange: u64,
+        /// The setting it was asked to follow.
+        after: SettingKey,
+        /// The settings, ascending, [`SETTINGS_PAGE_LEN_MAX`] at most.
+        settings: Vec<Setting>,
+        /// As in [`PeerMessage::Page`].
+        more: bool,
+        /// As in [`PeerMessage::Page`].
+        extents: Vec<Setting>,
+    },
     /// A page of my sections.
     SectionPage {
         /// The exchange that asked for it.
@@ -451,6 +477,11 @@ pub enum JoinStep {
     },
     /// I have it all, durably. The token is used up; this answer is what makes the caller a master.
     Done,
+    /// A page of the settings, after this one.
+    Settings {
+        /// The last one that is known.
+        after: SettingKey,
+    },
     /// A page of the sections, after this one.
     Sections {
         /// The first page if `None`.
@@ -484,10 +515,19 @@ pub enum JoinReply {
     Page {
         /// The records, ascending.
         records: Vec<(TokenKey, Lease)>,
-        /// With the last page: all settings.
+        /// With the last page: the first settings, as many as fit.
         settings: Vec<Setting>,
+        /// Whether there are further settings, to be asked for by [`JoinStep::Settings`].
+        more: bool,
         /// Whether it is the last one.
         last: bool,
+    },
+    /// To [`JoinStep::Settings`].
+    Settings {
+        /// The settings, ascending.
+        settings: Vec<Setting>,
+        /// Whether there are further ones.
+        more: bool,
     },
     /// To [`JoinStep::Done`].
     Done,

@@ -38,18 +38,26 @@ pub async fn join(dir: &Path, me: MasterId, peer: &str, token: JoinToken) -> any
     let (identity, caution) = first_writes(me, begun);
     draft.commit(&[Write::Identity(identity), caution], 0)?;
     let (mut after, mut count) = (None, 0);
-    loop {
-        let JoinReply::Page { records, settings, last } = ask(JoinStep::Page { after }).await? else {
+    let mut settings_after = loop {
+        let JoinReply::Page { records, settings, more, last } = ask(JoinStep::Page { after }).await? else {
             bail!("the survivor at {peer} answered another question");
         };
         after = records.last().map(|(key, _)| *key);
+        let further = settings.last().filter(|_| more).map(|setting| setting.key.clone());
         count += records.len();
         let writes = records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease)));
         let writes = writes.chain(settings.into_iter().map(Write::Setting));
         draft.commit(&writes.collect::<Vec<_>>(), 0)?;
         if last || after.is_none() {
-            break;
+            break further;
         }
+    };
+    while let Some(after) = settings_after.take() {
+        let JoinReply::Settings { settings, more } = ask(JoinStep::Settings { after }).await? else {
+            bail!("the survivor at {peer} answered another question");
+        };
+        settings_after = settings.last().filter(|_| more).map(|setting| setting.key.clone());
+        draft.commit(&settings.into_iter().map(Write::Setting).collect::<Vec<_>>(), 0)?;
     }
     let mut after = None;
     loop {

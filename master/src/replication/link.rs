@@ -231,6 +231,7 @@ async fn deliver_all(client: &PeerServiceClient, messages: &mut mpsc::Receiver<P
 fn records(message: &PeerMessage) -> usize {
     match message {
         PeerMessage::Page { records, proposals, settings, .. } => records.len() + proposals.len() + settings.len(),
+        PeerMessage::SettingsPage { settings, .. } => settings.len(),
         PeerMessage::Sync { records, .. } => records.len(),
         PeerMessage::ProposeSections { proposals: records }
         | PeerMessage::ConfirmSections { records }

@@ -17,6 +17,7 @@
 use super::lives::{Lives, Unproven};
 use common::rpc::lease::Mode;
 use common::sequence::SectionKey;
+use common::setting::SettingKey;
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::TokenKey;
 
@@ -74,10 +75,17 @@ pub struct Pair {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Exchange {
     pub(crate) id: u64,
-    pub(crate) after: Option<TokenKey>,
-    /// Once the leases were read: the section that the next page follows, `Some(None)` for the first one.
-    pub(crate) sections: Option<Option<SectionKey>>,
+    pub(crate) asked: Asked,
     pub(crate) asked_at: BootMs,
+}
+
+/// The page that was asked for last, by what it follows: first all leases, then the settings that did not fit the last page of those, then
+/// the sections.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Asked {
+    Leases(Option<TokenKey>),
+    Settings(SettingKey),
+    Sections(Option<SectionKey>),
 }
 
 /// A greeting that would stop one of the masters may be days old. So it is answered with a number that was never used, and

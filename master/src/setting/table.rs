@@ -7,6 +7,7 @@ use common::account::{ApiKey, User};
 use common::audit::Actor;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace, Scope};
+use common::rpc::peer::SETTINGS_PAGE_LEN_MAX;
 use common::segment::{Axis, SegmentDefinition};
 use common::setting::{
     ABOUTS_LEN_MAX, Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue,
@@ -15,6 +16,7 @@ use common::template::Overlap;
 use common::time::{Now, SpanMs, WallMs};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// Changes that wait for the other master at once; one more is refused.
 pub(crate) const WAITING_MAX: usize = 1_024;
@@ -117,6 +119,30 @@ impl SettingsTable {
         self.settings.values()
     }
 
+    /// Settings after `after`, ascending, as many as a page has, and whether there are more.
+    pub(crate) fn page(&self, after: Option<&SettingKey>) -> (Vec<Setting>, bool) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut page, mut len) = (Vec::new(), 0);
+        for (_, setting) in self.settings.range::<SettingKey, _>((from, Bound::Unbounded)) {
+            len += bincode::serialized_size(setting).unwrap_or(u64::MAX);
+            if len > SETTINGS_PAGE_LEN_MAX as u64 && !page.is_empty() {
+                return (page, true);
+            }
+            page.push(setting.clone());
+        }
+        (page, false)
+    }
+
+    /// What names stand for that are not retired, in the order of their names after `after`.
+    pub fn names_after(&self, after: Option<&GeneratorName>) -> impl Iterator<Item = &Namespace> {
+        let after = after.map(|name| SettingKey::Namespace(name.clone()));
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let names = self.settings.range((from, Bound::Unbounded)).map(|(_, setting)| setting);
+        let names = names.skip_while(|setting| setting.value.namespace().is_none());
+        let names = names.map_while(|setting| Some((setting.value.namespace()?, setting.value.is_retired())));
+        names.filter_map(|(namespace, is_retired)| (!is_retired).then_some(namespace))
+    }
+
     /// All changes that are not confirmed, ascending.
     pub fn preps(&self) -> impl Iterator<Item = &Setting> {
         self.preps.values()
@@ -214,7 +240,8 @@ impl SettingsTable {
     /// How long the notes about all names but that of `key` are, in bytes, or are about to be.
     fn noted_about_others(&self, key: &SettingKey) -> usize {
         let mut lengths = BTreeMap::new();
-        for setting in self.settings.values().chain(self.preps.values()).filter(|setting| setting.key != *key) {
+        let noted = self.settings.values().chain(self.preps.values()).filter(|setting| length(&setting.value) > 0);
+        for setting in noted.filter(|setting| setting.key != *key) {
             let longest: &mut usize = lengths.entry(&setting.key).or_default();
             *longest = length(&setting.value).max(*longest);
         }
@@ -413,7 +440,7 @@ mod tests {
     fn names_take_no_place_but_their_own_and_retired_ones_make_room() {
         let mut settings_table = SettingsTable::default();
         for n in 0..NAMESPACES_MAX {
-            put(&mut settings_table, &define(format!("n{n}"), None));
+            fill(&mut settings_table, &format!("n{n}"), SettingValue::Namespace);
         }
         assert_eq!(settings_table.outcome(&define("more".to_owned(), None)), Outcome::TooMany);
         put(&mut settings_table, &Change::Allow("10.0.0.0/8".parse().unwrap()));
@@ -421,15 +448,19 @@ mod tests {
         put(&mut settings_table, &Change::Retire("n7".parse().unwrap()));
         put(&mut settings_table, &define("more".to_owned(), None));
         assert_eq!(settings_table.outcome(&define("n7".to_owned(), None)), Outcome::Retired);
-        for n in (0..=RETIRED_MAX).filter(|n| *n != 7) {
-            let retire = Change::Retire(format!("n{n}").parse::<GeneratorName>().unwrap());
-            if n == RETIRED_MAX {
-                put(&mut settings_table, &define(format!("n{n}"), None));
-                assert_eq!(settings_table.outcome(&retire), Outcome::TooMany);
-            } else {
-                put(&mut settings_table, &retire);
-            }
+        for n in 2..RETIRED_MAX {
+            fill(&mut settings_table, &format!("r{n}"), SettingValue::Retired);
         }
+        put(&mut settings_table, &Change::Retire("n8".parse().unwrap()));
+        let retire = Change::Retire("n9".parse::<GeneratorName>().unwrap());
+        assert_eq!(settings_table.outcome(&retire), Outcome::TooMany);
+    }
+
+    /// Both masters hold this already.
+    fn fill(settings_table: &mut SettingsTable, name: &str, value: fn(Box<Namespace>) -> SettingValue) {
+        let Change::Define(namespace) = define(name.to_owned(), None) else { panic!() };
+        let (key, value) = (SettingKey::Namespace(namespace.name().clone()), value(namespace));
+        settings_table.put(Setting { key, version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) });
     }
 
     fn about(name: &str, description: &str, labels: usize) -> Change {
@@ -488,7 +519,6 @@ mod tests {
         let key = |n: usize| SettingKey::About(format!("m{n}").parse().unwrap());
         let mut others = SettingsTable::default();
         for n in 0..NAMESPACES_MAX + RETIRED_MAX {
-            assert!(others.has_room_for(&key(n)));
             let value = SettingValue::About(Box::default());
             others.put(Setting { key: key(n), version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) });
         }

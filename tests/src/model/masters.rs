@@ -359,6 +359,7 @@ impl Masters {
             records,
             proposals,
             settings,
+            more: false,
             extents: Vec::new(),
             memory,
             last: true,

@@ -191,9 +191,9 @@ fn posted(message: PeerMessage) -> Option<PeerMessage> {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
             PeerMessage::Sync { records, by: None }
         }
-        PeerMessage::Page { exchange, after, mut records, proposals, settings, extents, memory, last } => {
+        PeerMessage::Page { exchange, after, mut records, proposals, settings, more, extents, memory, last } => {
             records.iter_mut().for_each(|(_, lease)| plain(lease));
-            PeerMessage::Page { exchange, after, records, proposals, settings, extents, memory, last }
+            PeerMessage::Page { exchange, after, records, proposals, settings, more, extents, memory, last }
         }
         PeerMessage::Reject { key, mut record } => {
             record.iter_mut().for_each(plain);
@@ -316,6 +316,7 @@ pub(super) fn opened(known: &Disk, serving: Serving, wall: WallMs) -> Ledger {
                 records: Vec::new(),
                 proposals: Vec::new(),
                 settings: Vec::new(),
+                more: false,
                 extents: Vec::new(),
                 memory: Memory::default(),
                 last: true,

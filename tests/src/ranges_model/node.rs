@@ -189,8 +189,18 @@ fn hello(known: &Disk) -> PeerMessage {
 }
 
 fn page(settings: Vec<common::setting::Setting>, extents: Vec<common::setting::Setting>) -> PeerMessage {
-    let (records, proposals, memory) = (Vec::new(), Vec::new(), Memory::default());
-    PeerMessage::Page { exchange: EXCHANGE, after: None, records, proposals, settings, extents, memory, last: true }
+    let (records, proposals, memory, more) = (Vec::new(), Vec::new(), Memory::default(), false);
+    PeerMessage::Page {
+        exchange: EXCHANGE,
+        after: None,
+        records,
+        proposals,
+        settings,
+        more,
+        extents,
+        memory,
+        last: true,
+    }
 }
 
 /// Runs the product's `step` on what `known` is the disk of: `before` are events that it has heard already, and has nothing to write of,

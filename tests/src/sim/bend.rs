@@ -73,6 +73,7 @@ impl World {
                 records: Vec::new(),
                 proposals: Vec::new(),
                 settings: Vec::new(),
+                more: false,
                 extents: Vec::new(),
                 memory: Memory::default(),
                 last: true,

@@ -197,6 +197,12 @@ impl World {
         token
     }
 
+    fn settings_taken_over(&self, settings: Vec<Setting>) -> Vec<Write> {
+        let left_out = self.mutations.has(Mutation::AxesNotTakenOver);
+        let kept = settings.into_iter().filter(|setting| !left_out || !matches!(setting.key, SettingKey::Axis(_)));
+        kept.map(Write::Setting).collect()
+    }
+
     /// The next step of the replacement.
     pub fn on_join(&mut self, new: usize) {
         let Some(mut joining) = self.joining.take().filter(|joining| joining.new == new) else { return };
@@ -223,18 +229,27 @@ impl World {
                 joining.draft.commit(inherited.then_some(caution), 0);
                 joining.step = JoinStep::Page { after: None };
             }
-            Some(JoinReply::Page { records, settings, last }) => {
+            Some(JoinReply::Page { records, settings, more, last }) => {
                 let after: Option<TokenKey> = records.last().map(|(key, _)| *key);
                 let records = if self.mutations.has(Mutation::JoinedEmpty) { Vec::new() } else { records };
                 let writes: Vec<Write> =
                     records.into_iter().map(|(key, lease)| Write::Lease(key, taken_over(me, key, lease))).collect();
                 joining.draft.commit(writes, 0);
-                let left_out = self.mutations.has(Mutation::AxesNotTakenOver);
-                let kept =
-                    settings.into_iter().filter(|setting| !left_out || !matches!(setting.key, SettingKey::Axis(_)));
-                joining.draft.commit(kept.map(Write::Setting), 0);
-                joining.step =
-                    if last || after.is_none() { JoinStep::Sections { after: None } } else { JoinStep::Page { after } };
+                let further = settings.last().filter(|_| more).map(|setting| setting.key.clone());
+                joining.draft.commit(self.settings_taken_over(settings), 0);
+                joining.step = match further {
+                    Some(after) => JoinStep::Settings { after },
+                    None if last || after.is_none() => JoinStep::Sections { after: None },
+                    None => JoinStep::Page { after },
+                };
+            }
+            Some(JoinReply::Settings { settings, more }) => {
+                let further = settings.last().filter(|_| more).map(|setting| setting.key.clone());
+                joining.draft.commit(self.settings_taken_over(settings), 0);
+                joining.step = match further {
+                    Some(after) => JoinStep::Settings { after },
+                    None => JoinStep::Sections { after: None },
+                };
             }
             Some(JoinReply::Sections { records, last }) => {
                 let after = records.last().map(|record| record.key.clone());

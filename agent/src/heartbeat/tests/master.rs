@@ -1,6 +1,7 @@
 //! A master that says what a test tells it to.
 
 use super::*;
+use common::rpc::lease::NAMESPACES_PAGE_MAX;
 
 /// What a master says, and what it was asked.
 pub(super) struct Records {
@@ -130,13 +131,20 @@ impl LeaseService for Master {
         })
     }
 
-    async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Registered>, Said> {
-        Ok(self.with(|records| records.registered.clone()))
+    async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Registered>, Said> {
+        let is_later = |one: &&Registered| request.after.as_ref().is_none_or(|after| one.namespace.name() > after);
+        Ok(self.with(|records| {
+            records.registered.sort_by(|a, b| a.namespace.name().cmp(b.namespace.name()));
+            let living = records.registered.iter().filter(|one| !one.retired).filter(is_later);
+            living.take(NAMESPACES_PAGE_MAX).cloned().collect()
+        }))
     }
 
     async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Said> {
+        let names = request.names.clone();
         self.with(|records| records.finds.push(request.names));
-        Ok(self.with(|records| records.registered.clone()))
+        let known = self.with(|records| records.registered.clone());
+        Ok(known.into_iter().filter(|one| names.contains(one.namespace.name())).collect())
     }
 
     async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<SegmentGrant, Said> {

@@ -1,6 +1,7 @@
 //! What becomes of names: asked for, kept, forgotten by the masters.
 
 use super::*;
+use std::time::Instant;
 
 #[tokio::test]
 async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_questions() {
@@ -78,6 +79,44 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     // Contradicted, by whatever definition, nothing is minted by it any more, and the agent is not ready.
     assert!(minter.define(namespace).is_err());
     assert_eq!(minter.ready().unwrap_err().code().as_str(), "generator_conflict");
+}
+
+#[tokio::test]
+async fn ten_thousand_names_are_learned_and_kept_and_a_retired_one_is_asked_about() {
+    const MANY: usize = 10_000;
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let new = |minter: &Arc<Minter>| {
+        Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(minter), &kit.path(), Clock::system())
+    };
+    let namespace = |n: usize| Namespace::define(format!("n{n:05}").parse().unwrap(), &Definition::default()).unwrap();
+    let registered = |n| Registered { namespace: namespace(n), retired: false };
+    master.with(|records| records.registered = (0..MANY).map(registered).collect());
+    let minter = kit.start();
+    let (names, before) = (new(&minter), Instant::now());
+    names.refresh().await.unwrap();
+    let learned = before.elapsed();
+    let served = |minter: &Minter, n: usize| minter.generator(Kind::Uniq64, &format!("n{n:05}")).map(|_| ());
+    assert!((0..MANY).all(|n| served(&minter, n).is_ok()));
+    let before = Instant::now();
+    names.refresh().await.unwrap();
+    println!("{MANY} names were learned in {learned:?}, and looked through again in {:?}", before.elapsed());
+    assert_eq!(super::super::kept_names(&kit.path()).unwrap().len(), MANY);
+    assert!(master.with(|records| records.finds.is_empty()), "all of them were listed");
+
+    master.with(|records| records.registered[7].retired = true);
+    names.refresh().await.unwrap();
+    assert_eq!(served(&minter, 7), Err(Refusal::GeneratorRetired { name: namespace(7).name().clone() }));
+    assert_eq!(master.with(|records| records.finds.clone()), [[namespace(7).name().clone()]]);
+    drop((names, minter));
+
+    let minter = kit.start_bare();
+    new(&minter).recall().await;
+    assert_eq!((0..MANY).filter(|n| served(&minter, *n).is_ok()).count(), MANY - 1);
+    // A file that is cut is not believed in part.
+    let kept = std::fs::read(kit.path().with_extension("generators")).unwrap();
+    std::fs::write(kit.path().with_extension("generators"), &kept[..kept.len() / 2]).unwrap();
+    assert!(super::super::kept_names(&kit.path()).is_err());
 }
 
 #[tokio::test]

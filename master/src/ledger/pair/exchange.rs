@@ -5,11 +5,12 @@
 use super::Pairwise;
 use crate::lease::{Alarm, Effects, Lives};
 use crate::ledger::state::Ledger;
-use crate::replication::pair::{Exchange, PAGE_WAIT, SILENCE, SILENCE_ALONE, SKEW_ALARM};
+use crate::replication::pair::{Asked, Exchange, PAGE_WAIT, SILENCE, SILENCE_ALONE, SKEW_ALARM};
 use common::lease::{Lease, Prep};
 use common::rpc::lease::Mode;
 use common::rpc::peer::{Hello, PeerMessage};
 use common::sequence::{SectionKey, SectionRecord};
+use common::setting::SettingKey;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
 
@@ -56,8 +57,7 @@ impl Ledger<Pairwise> {
     fn begin_exchange(&mut self, now: Now, fx: &mut Effects) {
         self.agreement.pair.exchanges = self.agreement.pair.exchanges.wrapping_add(1);
         let id = self.agreement.pair.exchanges;
-        self.agreement.pair.exchange = Some(Exchange { id, after: None, sections: None, asked_at: now.boot });
-        fx.send(PeerMessage::Pull { exchange: id, after: None, unmet: self.unmet() });
+        self.ask_page(now, id, Asked::Leases(None), fx);
     }
 
     pub(super) fn on_pull(&mut self, now: Now, exchange: u64, after: Option<TokenKey>, unmet: bool, fx: &mut Effects) {
@@ -67,26 +67,32 @@ impl Ledger<Pairwise> {
         // Whoever may have forgotten a confirmation is handed the proposals too: no agent heard of any other grant that is not
         // among the records.
         let (records, proposals, last) = self.table().page(after, unmet);
-        let settings = if last { self.settings_table().all().cloned().collect() } else { Vec::new() };
-        let extents = if last && unmet { self.settings_table().proposed_extents() } else { Vec::new() };
+        let (settings, more) = if last { self.settings_table().page(None) } else { (Vec::new(), false) };
+        let extents = if last && !more && unmet { self.settings_table().proposed_extents() } else { Vec::new() };
         let memory = self.memory();
         if after.is_none() {
             self.cursors.tell_anew();
         }
-        fx.send(PeerMessage::Page { exchange, after, records, proposals, settings, extents, memory, last });
+        fx.send(PeerMessage::Page { exchange, after, records, proposals, settings, more, extents, memory, last });
     }
 
+    pub(super) fn on_pull_settings(&self, exchange: u64, after: SettingKey, unmet: bool, fx: &mut Effects) {
+        let (settings, more) = self.settings_table().page(Some(&after));
+        let extents = if !more && unmet { self.settings_table().proposed_extents() } else { Vec::new() };
+        fx.send(PeerMessage::SettingsPage { exchange, after, settings, more, extents });
+    }
+
+    /// `further`: the last of its settings, if there are more.
     pub(super) fn on_page(
         &mut self,
         now: Now,
         (exchange, after): (u64, Option<TokenKey>),
-        records: Vec<(TokenKey, Lease)>,
-        proposals: Vec<Prep>,
+        (records, proposals): (Vec<(TokenKey, Lease)>, Vec<Prep>),
+        further: Option<SettingKey>,
         last: bool,
         fx: &mut Effects,
     ) {
-        let asked = |x: &Exchange| x.id == exchange && x.after == after && x.sections.is_none();
-        if !self.agreement.pair.exchange.as_ref().is_some_and(asked) {
+        if !self.has_asked(exchange, &Asked::Leases(after)) {
             return;
         }
         let next = records.last().map(|(key, _)| *key).max(proposals.last().map(|prep| prep.key));
@@ -97,22 +103,46 @@ impl Ledger<Pairwise> {
             proposals.into_iter().for_each(|prep| self.on_propose(now, prep, fx));
         }
         match next.filter(|_| !last) {
-            Some(next) => {
-                let after = Some(next);
-                self.agreement.pair.exchange =
-                    Some(Exchange { id: exchange, after, sections: None, asked_at: now.boot });
-                fx.send(PeerMessage::Pull { exchange, after: Some(next), unmet: self.unmet() });
-            }
-            // All settings came with this page, the other one's names among them: where there are sequences there may be sections.
-            None if self.knows_sequences() => self.pull_sections(now, exchange, None, fx),
+            Some(next) => self.ask_page(now, exchange, Asked::Leases(Some(next)), fx),
+            None => self.after_settings(now, exchange, further, fx),
+        }
+    }
+
+    /// A further page of settings has been merged.
+    pub(super) fn on_settings_page(
+        &mut self,
+        now: Now,
+        exchange: u64,
+        after: SettingKey,
+        further: Option<SettingKey>,
+        fx: &mut Effects,
+    ) {
+        if self.has_asked(exchange, &Asked::Settings(after)) {
+            self.after_settings(now, exchange, further, fx);
+        }
+    }
+
+    fn after_settings(&mut self, now: Now, exchange: u64, further: Option<SettingKey>, fx: &mut Effects) {
+        match further {
+            Some(after) => self.ask_page(now, exchange, Asked::Settings(after), fx),
+            // All settings came, the other one's names among them: where there are sequences there may be sections.
+            None if self.knows_sequences() => self.ask_page(now, exchange, Asked::Sections(None), fx),
             None => self.end_exchange(now, fx),
         }
     }
 
-    fn pull_sections(&mut self, now: Now, exchange: u64, after: Option<SectionKey>, fx: &mut Effects) {
-        let sections = Some(after.clone());
-        self.agreement.pair.exchange = Some(Exchange { id: exchange, after: None, sections, asked_at: now.boot });
-        fx.send(PeerMessage::PullSections { exchange, after, unmet: self.unmet() });
+    fn has_asked(&self, exchange: u64, page: &Asked) -> bool {
+        self.agreement.pair.exchange.as_ref().is_some_and(|x| x.id == exchange && x.asked == *page)
+    }
+
+    fn ask_page(&mut self, now: Now, exchange: u64, asked: Asked, fx: &mut Effects) {
+        self.agreement.pair.exchange = Some(Exchange { id: exchange, asked: asked.clone(), asked_at: now.boot });
+        let unmet = self.unmet();
+        fx.send(match asked {
+            Asked::Leases(after) => PeerMessage::Pull { exchange, after, unmet },
+            Asked::Settings(after) => PeerMessage::PullSettings { exchange, after, unmet },
+            Asked::Sections(after) => PeerMessage::PullSections { exchange, after, unmet },
+        });
     }
 
     pub(super) fn on_section_page(
@@ -124,12 +154,11 @@ impl Ledger<Pairwise> {
         last: bool,
         fx: &mut Effects,
     ) {
-        let asked = |x: &Exchange| x.id == exchange && x.sections.as_ref() == Some(&after);
-        if !self.agreement.pair.exchange.as_ref().is_some_and(asked) {
+        if !self.has_asked(exchange, &Asked::Sections(after.clone())) {
             return;
         }
         match self.merge_section_page(after.as_ref(), records, proposals, last, fx) {
-            Some(next) => self.pull_sections(now, exchange, Some(next), fx),
+            Some(next) => self.ask_page(now, exchange, Asked::Sections(Some(next)), fx),
             None => self.end_exchange(now, fx),
         }
     }
@@ -203,14 +232,8 @@ impl Ledger<Pairwise> {
         self.say_alive(now, fx);
         match &self.agreement.pair.exchange {
             Some(exchange) if now.boot - exchange.asked_at >= PAGE_WAIT => {
-                let (id, after, sections) = (exchange.id, exchange.after, exchange.sections.clone());
-                match sections {
-                    Some(after) => self.pull_sections(now, id, after, fx),
-                    None => {
-                        self.agreement.pair.exchange = Some(Exchange { id, after, sections: None, asked_at: now.boot });
-                        fx.send(PeerMessage::Pull { exchange: id, after, unmet: self.unmet() });
-                    }
-                }
+                let (id, asked) = (exchange.id, exchange.asked.clone());
+                self.ask_page(now, id, asked, fx);
                 // It may refuse whatever is not a greeting.
                 if self.agreement.pair.unanswered(now) {
                     fx.send(PeerMessage::Hello(self.hello(now, true)));

@@ -24,6 +24,8 @@ fn asks_for_consent(message: &PeerMessage) -> bool {
         | PeerMessage::Allocators { .. }
         | PeerMessage::RaisedSections { .. }
         | PeerMessage::HeldBounds { .. }
+        | PeerMessage::PullSettings { .. }
+        | PeerMessage::SettingsPage { .. }
         | PeerMessage::PullSections { .. }
         | PeerMessage::SectionPage { .. } => false,
         PeerMessage::AskSetting { .. }
@@ -66,11 +68,19 @@ impl Ledger<Pairwise> {
                 self.extend_permit(now, fx);
             }
             PeerMessage::Pull { exchange, after, unmet } => self.on_pull(now, exchange, after, unmet, fx),
-            PeerMessage::Page { exchange, after, records, proposals, settings, extents, memory, last } => {
+            PeerMessage::Page { exchange, after, records, proposals, settings, more, extents, memory, last } => {
+                let further = settings.last().filter(|_| more).map(|setting| setting.key.clone());
                 self.merge_settings(now, settings, fx);
                 self.take_proposed_extents(now, exchange, extents, fx);
                 self.remember(now, exchange, &memory, fx);
-                self.on_page(now, (exchange, after), records, proposals, last, fx);
+                self.on_page(now, (exchange, after), (records, proposals), further, last, fx);
+            }
+            PeerMessage::PullSettings { exchange, after, unmet } => self.on_pull_settings(exchange, after, unmet, fx),
+            PeerMessage::SettingsPage { exchange, after, settings, more, extents } => {
+                let further = settings.last().filter(|_| more).map(|setting| setting.key.clone());
+                self.merge_settings(now, settings, fx);
+                self.take_proposed_extents(now, exchange, extents, fx);
+                self.on_settings_page(now, exchange, after, further, fx);
             }
             PeerMessage::Sync { records, by } => {
                 let commanded = by.is_some().then(|| records.iter().map(|(key, _)| *key).collect::<Vec<_>>());

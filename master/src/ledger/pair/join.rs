@@ -50,8 +50,12 @@ impl Ledger<Pairwise> {
             }
             JoinStep::Page { after } => {
                 let (records, _, last) = self.table.page(after, false);
-                let settings = if last { self.settings_table.all().cloned().collect() } else { Vec::new() };
-                Ok(JoinReply::Page { records, settings, last })
+                let (settings, more) = if last { self.settings_table.page(None) } else { Default::default() };
+                Ok(JoinReply::Page { records, settings, more, last })
+            }
+            JoinStep::Settings { after } => {
+                let (settings, more) = self.settings_table.page(Some(&after));
+                Ok(JoinReply::Settings { settings, more })
             }
             JoinStep::Sections { after } => {
                 let (records, _, last) = self.sections.page(after.as_ref(), false, PAGE_MAX);

@@ -1,0 +1,193 @@
+//! As many names as a large cluster has: they are exchanged in pages, and new ones come at a bounded rate.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use common::about::{About, AboutSource};
+use common::audit::Actor;
+use common::calendar::UtcOffset;
+use common::kind::Kind;
+use common::namespace::{Definition, GeneratorName, Namespace};
+use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
+use common::rpc::lease::{Changed, Mode, Refusal};
+use common::rpc::peer::PeerMessage;
+use common::segment::Axis;
+use common::setting::{Change, NAME_EACH, NAMES_AT_ONCE, NAMESPACES_MAX, Setting, SettingKey, SettingValue};
+use common::time::{BootMs, Now, SECOND_MS, WallMs};
+use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
+use master::ledger::Ledger;
+use master::store::Store as _;
+use master::store::memory::MemoryStore;
+
+const NAMES: usize = 12_000;
+const RETIRED: usize = 20_000;
+
+fn definition(name: &str, kind: Kind) -> Box<Namespace> {
+    Box::new(Namespace::define(name.parse().unwrap(), &Definition::of(kind)).unwrap())
+}
+
+fn setting(key: SettingKey, value: SettingValue) -> Setting {
+    Setting { key, version: 1, value, actor: Actor::new("olga", "10.9.9.9"), at: WallMs(0) }
+}
+
+fn named(name: &str, value: fn(Box<Namespace>) -> SettingValue) -> Setting {
+    setting(SettingKey::Namespace(name.parse().unwrap()), value(definition(name, Kind::Uniq64)))
+}
+
+/// Names, retired ones, notes, and an axis whose name stands on another page.
+fn many() -> Vec<Setting> {
+    let mut settings: Vec<Setting> = (0..NAMES).map(|n| named(&format!("n{n:05}"), SettingValue::Namespace)).collect();
+    settings.extend((0..RETIRED).map(|n| named(&format!("r{n:05}"), SettingValue::Retired)));
+    let description = "of the warehouse".repeat(12);
+    let about = About::new(AboutSource { description, ..AboutSource::default() }).unwrap();
+    let about =
+        |n| setting(SettingKey::About(format!("n{n:05}").parse().unwrap()), SettingValue::About(about.clone().into()));
+    settings.extend((0..NAMES).map(about));
+    let plain = definition("zz-segment", Kind::Segment);
+    let axis = Axis::new(plain.segments().unwrap());
+    settings.push(setting(SettingKey::Axis(plain.name().clone()), SettingValue::Axis(axis.into())));
+    settings.push(setting(SettingKey::Namespace(plain.name().clone()), SettingValue::Namespace(plain)));
+    settings.sort_by(|a, b| a.key.cmp(&b.key));
+    settings
+}
+
+struct Pair {
+    ledgers: [Ledger; 2],
+    now: Now,
+    replies: Vec<Reply>,
+    /// Further pages of settings that were sent, and whether they are lost.
+    pages: usize,
+    loses: bool,
+}
+
+impl Pair {
+    /// Of two masters that know these settings, of which the second may have forgotten some.
+    fn new(settings: [Vec<Setting>; 2]) -> Self {
+        let now = Now { wall: WallMs(20_777 * 86_400_000), boot: BootMs(0) };
+        let ids = [MasterId::One, MasterId::Two];
+        let mut at = 0;
+        let ledgers = settings.map(|settings| {
+            let identity = Identity {
+                master: ids[at],
+                cluster: Some(ClusterId(7)),
+                epoch: Some(EpochId(7)),
+                pair_epoch: 1,
+                former: Vec::new(),
+                paired: true,
+                parameters: ClusterParameters::new(7, UtcOffset::default(), 31).unwrap(),
+                awaiting: None,
+            };
+            let mut store = MemoryStore::of(identity).unwrap();
+            store.commit(&settings.into_iter().map(Write::Setting).collect::<Vec<_>>(), 1).unwrap();
+            let mut loaded = store.load().unwrap();
+            if at == 1 {
+                loaded.proven = Err(Unproven::Rebooted);
+            }
+            at += 1;
+            Ledger::start(loaded, now, at as u64, None, "test".to_owned())
+        });
+        Self { ledgers, now, replies: Vec::new(), pages: 0, loses: false }
+    }
+
+    fn connect(&mut self) {
+        (0..2).for_each(|at| self.event(at, Event::Connected));
+    }
+
+    fn event(&mut self, at: usize, event: Event) {
+        let mut events = vec![(at, event)];
+        while !events.is_empty() {
+            let (at, event) = events.remove(0);
+            let mut fx = Effects::default();
+            self.ledgers[at].step(self.now, event, &mut fx);
+            assert!(fx.alarms.iter().all(|alarm| !alarm.to_string().contains("implausible")), "{:?}", fx.alarms);
+            for message in fx.messages {
+                if matches!(message, PeerMessage::SettingsPage { .. }) {
+                    self.pages += 1;
+                    if self.loses {
+                        continue;
+                    }
+                }
+                let frame = Box::new(self.ledgers[at].frame(message));
+                events.push((1 - at, Event::Message(frame)));
+            }
+            self.replies.extend(fx.replies.into_iter().map(|(_, reply)| reply));
+        }
+    }
+
+    fn pass(&mut self, seconds: i64) {
+        for _ in 0..seconds {
+            self.now.wall.0 += SECOND_MS;
+            self.now.boot.0 += SECOND_MS;
+            (0..2).for_each(|at| self.event(at, Event::Tick));
+        }
+    }
+
+    fn asked(&mut self, at: usize, event: Event) -> Result<Changed, Refusal> {
+        self.replies.clear();
+        self.event(at, event);
+        match self.replies.pop() {
+            Some(Reply::Change(reply)) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn define(&mut self, at: usize, name: &str, from: &str) -> Result<Changed, Refusal> {
+        let (namespace, actor) = (definition(name, Kind::Uniq64), Actor::new("agent", from));
+        self.asked(at, Event::Define { id: RequestId(1), namespace, actor })
+    }
+}
+
+#[test]
+fn a_master_that_forgot_them_reads_all_names_page_by_page_before_it_serves() {
+    let all = many();
+    for loses in [false, true] {
+        // Of each kind it has forgotten some.
+        let known = all.iter().step_by(3).cloned().collect();
+        let mut pair = Pair::new([all.clone(), known]);
+        pair.loses = loses;
+        pair.connect();
+        if loses {
+            assert!(pair.ledgers.iter().any(|ledger| ledger.mode() != Mode::Ready), "it has not got all of them");
+            pair.loses = false;
+            pair.pass(10);
+        }
+        assert_eq!([0, 1].map(|at| pair.ledgers[at].mode()), [Mode::Ready; 2]);
+        assert!(pair.pages >= 6, "{} further pages", pair.pages);
+        for ledger in &pair.ledgers {
+            assert!(ledger.settings_table().all().eq(&all), "a setting is missing, or another one");
+        }
+    }
+}
+
+#[test]
+fn a_network_registers_so_many_names_and_an_operator_as_many_as_there_may_be() {
+    let living: Vec<Setting> =
+        (0..NAMESPACES_MAX - 100).map(|n| named(&format!("n{n:05}"), SettingValue::Namespace)).collect();
+    let mut pair = Pair::new([living.clone(), living]);
+    pair.connect();
+    pair.pass(200);
+    let stranger = "10.0.0.7:4711";
+    for n in 0..NAMES_AT_ONCE {
+        assert_eq!(pair.define(n as usize % 2, &format!("a{n}"), stranger), Ok(Changed::Done), "{n}");
+    }
+    for at in [0, 1] {
+        let refused = pair.define(at, "more", stranger).unwrap_err();
+        assert!(matches!(&refused, Refusal::NamesRate { network, count: 30, span_s: 300 } if network == "10.0.0.7/32"));
+        assert_eq!(pair.define(at, "a7", stranger), Ok(Changed::AlreadySo));
+        let (namespace, actor) = (definition("more", Kind::Uniq64), Actor::new("agent", stranger));
+        let restored = pair.asked(at, Event::Restore { id: RequestId(1), namespace, actor });
+        assert_eq!(restored, Err(refused), "nothing was forgotten");
+    }
+    assert_eq!(pair.define(0, "other", "10.0.0.8:1"), Ok(Changed::Done));
+    for n in 0..69 {
+        let (name, actor) = (format!("o{n}"), Actor::new("olga", "10.0.0.7"));
+        let change = Change::Define(definition(&name, Kind::Uniq64));
+        assert_eq!(pair.asked(1, Event::Change { id: RequestId(1), change, actor }), Ok(Changed::Done));
+    }
+    pair.pass(NAME_EACH.0 / SECOND_MS * i64::from(NAMES_AT_ONCE) + 1);
+    let full = Refusal::TooMany { max: NAMESPACES_MAX as u32 };
+    assert_eq!(pair.define(0, "more", stranger), Err(full));
+    // What is retired makes room.
+    let change = Change::Retire("n00007".parse::<GeneratorName>().unwrap());
+    let actor = Actor::new("olga", "");
+    assert_eq!(pair.asked(0, Event::Change { id: RequestId(1), change, actor }), Ok(Changed::Done));
+    assert_eq!(pair.define(0, "more", stranger), Ok(Changed::Done));
+}
