@@ -346,6 +346,8 @@ pub enum Outcome {
     Collides {
         /// The other name.
         name: GeneratorName,
+        /// Its template.
+        template: String,
         /// A string that both can write; empty if none was found.
         example: String,
     },

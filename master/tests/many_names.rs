@@ -92,7 +92,10 @@ impl Pair {
     }
 
     fn event(&mut self, at: usize, event: Event) {
-        let mut events = vec![(at, event)];
+        self.events(vec![(at, event)]);
+    }
+
+    fn events(&mut self, mut events: Vec<(usize, Event)>) {
         while !events.is_empty() {
             let (at, event) = events.remove(0);
             let mut fx = Effects::default();
@@ -190,4 +193,25 @@ fn a_network_registers_so_many_names_and_an_operator_as_many_as_there_may_be() {
     let actor = Actor::new("olga", "");
     assert_eq!(pair.asked(0, Event::Change { id: RequestId(1), change, actor }), Ok(Changed::Done));
     assert_eq!(pair.define(0, "more", stranger), Ok(Changed::Done));
+}
+
+#[test]
+fn of_those_who_register_one_name_at_once_one_is_told_that_it_is_new() {
+    let mut pair = Pair::new([Vec::new(), Vec::new()]);
+    pair.connect();
+    pair.pass(200);
+    for (name, first) in [("orders", 0), ("parcels", 1)] {
+        pair.replies.clear();
+        // Two at the first master, by one connection and by another, and one at the other master.
+        let asked = [(first, "10.0.0.1:1"), (first, "10.0.0.1:1"), (first, "10.0.0.2:1"), (1 - first, "10.0.0.3:1")];
+        let define = |(id, (at, from)): (usize, (usize, &str))| {
+            let (namespace, actor) = (definition(name, Kind::Uniq64), Actor::new("agent", from));
+            (at, Event::Define { id: RequestId(10 + id as u64), namespace, actor })
+        };
+        pair.events(asked.into_iter().enumerate().map(define).collect());
+        let told = |changed| {
+            pair.replies.iter().filter(|reply| matches!(reply, Reply::Change(Ok(c)) if *c == changed)).count()
+        };
+        assert_eq!((told(Changed::Done), told(Changed::AlreadySo)), (1, 3), "{name}: {:?}", pair.replies);
+    }
 }

@@ -201,7 +201,11 @@ async fn what_cannot_be_registered_says_why() {
         assert!(problem["detail"].as_str().unwrap().contains(said), "{problem}");
     }
     assert!(accounts.done.lock().unwrap().is_empty(), "nobody was asked");
-    let collides = Refusal::Collides { name: "other".parse().unwrap(), example: "20261120".to_owned() };
+    let collides = Refusal::Collides {
+        name: "other".parse().unwrap(),
+        template: "{date:%Y%m%d}{token}{serial:8}".to_owned(),
+        example: "20261120".to_owned(),
+    };
     for (refusal, status, code) in [
         (Refusal::NameTaken, StatusCode::CONFLICT, "generator_exists"),
         (Refusal::NameRetired, StatusCode::CONFLICT, "generator_exists"),

@@ -481,10 +481,12 @@ pub enum Refusal {
     #[error("no such name is registered; those that always exist are neither retired nor described")]
     NoSuchName,
     /// It cannot be proved that the strings of two names differ.
-    #[error("{}", collides(name, example))]
+    #[error("{}", collides(name, template, example))]
     Collides {
         /// The other name.
         name: GeneratorName,
+        /// Its template.
+        template: String,
         /// A string that both can write; empty if none was found.
         example: String,
     },
@@ -671,13 +673,13 @@ fn go_on(name: &GeneratorName, last: u64, end: u64) -> String {
     }
 }
 
-fn collides(name: &GeneratorName, example: &str) -> String {
+fn collides(name: &GeneratorName, template: &str, example: &str) -> String {
     let why = match example {
-        "" => format!("it cannot be proved that this template's strings differ from those of '{name}'"),
-        _ => format!("this template and that of '{name}' can give the same string, e.g. {example}"),
+        "" => format!("it cannot be proved that this template's strings differ from those of '{name}' ({template})"),
+        _ => format!("this template and that of '{name}' ({template}) can give the same string, e.g. {example}"),
     };
     format!(
-        "{why}: give it another length, or a letter where the other has digits; or say \"scope\":\"own\" if it is fine that \
+        "{why}: give it another length, a letter where the other has digits, or a '-' where the other has letters or digits; or say \"scope\":\"own\" if it is fine that \
          both names give equal IDs"
     )
 }

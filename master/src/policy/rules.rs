@@ -123,6 +123,6 @@ pub fn refusal(outcome: Outcome, change: &Change) -> Option<Refusal> {
             Change::Dismiss { name, below } => Refusal::NotShown { name: name.clone(), last: below.saturating_sub(1) },
             _ => Refusal::NotRaised { granted, last },
         },
-        Outcome::Collides { name, example } => Refusal::Collides { name, example },
+        Outcome::Collides { name, template, example } => Refusal::Collides { name, template, example },
     })
 }

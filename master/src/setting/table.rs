@@ -367,7 +367,8 @@ impl SettingsTable {
                 Overlap::Common(example) => example,
                 Overlap::Disjoint | Overlap::Unproved => String::new(),
             };
-            Outcome::Collides { name: other.name().clone(), example }
+            let template = other.template().map_or("", |template| template.source()).to_owned();
+            Outcome::Collides { name: other.name().clone(), template, example }
         })
     }
 
@@ -535,10 +536,12 @@ mod tests {
         let prep = Setting { key: one.key(), version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) };
         settings_table.put_prep(prep.clone());
         let collides = |settings_table: &SettingsTable| {
-            let Outcome::Collides { name, example } = settings_table.outcome(&two) else {
-                panic!("{:?}", settings_table.outcome(&two))
-            };
+            let outcome = settings_table.outcome(&two);
+            let Outcome::Collides { name, template, example } = &outcome else { panic!("{outcome:?}") };
             assert!(name.as_str() == "one" && example.len() == 18, "{example}");
+            assert_eq!(template, "{date:%Y%m%d}{token}{serial:8}");
+            let refusal = crate::policy::rules::refusal(outcome.clone(), &two).unwrap().to_string();
+            assert!(refusal.contains("'one' ({date:%Y%m%d}{token}{serial:8})"), "{refusal}");
         };
         collides(&settings_table);
         settings_table.drop_prep(&one.key());

@@ -655,9 +655,12 @@ impl World {
                 joining.identity = Some(identity);
                 joining.writes.push(caution);
             }
-            JoinReply::Page { settings, records, .. } => {
+            JoinReply::Page { settings, records, more: false, .. } => {
                 joining.writes.extend(records.into_iter().map(|(key, lease)| Write::Lease(key, lease)));
                 joining.writes.extend(settings.into_iter().map(Write::Setting));
+            }
+            JoinReply::Page { .. } | JoinReply::Settings { .. } => {
+                return Err("more settings than a page has".to_owned());
             }
             JoinReply::Sections { records, .. } => {
                 joining.writes.extend(records.into_iter().map(section_taken_over));

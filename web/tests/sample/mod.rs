@@ -310,7 +310,7 @@ impl Commands for SampleAccounts {
             Outcome::NoSuchName => Err(Refusal::NoSuchName),
             Outcome::AboutsFull => Err(Refusal::AboutsFull { max: 0 }),
             Outcome::NotRaised { granted, last } => Err(Refusal::NotRaised { granted, last }),
-            Outcome::Collides { name, example } => Err(Refusal::Collides { name, example }),
+            Outcome::Collides { name, template, example } => Err(Refusal::Collides { name, template, example }),
             Outcome::Becomes(value) => {
                 match value {
                     SettingValue::Users(users) => *self.users.lock().unwrap() = users,

@@ -141,7 +141,7 @@ async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up(
     }
 
     // Another name that may give the same was registered since.
-    let refusal = Said::Collides { name: "bills".parse().unwrap(), example: String::new() };
+    let refusal = Said::Collides { name: "bills".parse().unwrap(), template: String::new(), example: String::new() };
     master.with(|records| (records.registered, records.restore) = (Vec::new(), Err(refusal)));
     names.refresh().await.unwrap();
     assert_eq!(known().unwrap_err().code().as_str(), "generator_conflict");

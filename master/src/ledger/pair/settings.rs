@@ -14,6 +14,7 @@ use common::rpc::peer::PeerMessage;
 use common::setting::{Change, NETWORKS_MAX, Outcome, Setting, SettingKey};
 use common::time::Now;
 use ipnet::IpNet;
+use std::collections::BTreeSet;
 
 /// The setting that says that a name is retired, in whose way that stands.
 fn retired(change: &Change) -> SettingKey {
@@ -222,10 +223,18 @@ impl Ledger<Pairwise> {
 
     /// Answers everybody whose wish came true or cannot come true any more; what is still to be done is begun.
     fn settle(&mut self, now: Now, fx: &mut Effects) {
+        let mut new = BTreeSet::new();
         let wishes = self.settings_table.changes.wishes();
         for (id, wish) in wishes.map(|(id, wish)| (*id, wish.clone())).collect::<Vec<_>>() {
             let reply = match self.settings_table.outcome(&wish.change) {
-                Outcome::AlreadySo => Ok(Changed::Done),
+                Outcome::AlreadySo => Ok(match self.settings_table.get(&wish.change.key()) {
+                    // Several may have wanted the same of either master. One of them registered it.
+                    Some(known) if matches!(wish.change, Change::Define(_)) => {
+                        let its = known.actor == wish.actor && new.insert(known.key.clone());
+                        if its { Changed::Done } else { Changed::AlreadySo }
+                    }
+                    _ => Changed::Done,
+                }),
                 outcome => match refusal(outcome, &wish.change) {
                     Some(refusal) => Err(refusal),
                     None => {
