@@ -4,6 +4,7 @@ use super::{Sequences, lock};
 use crate::heartbeat::{CallError, Link};
 use crate::sequence::Kept;
 use common::parameters::SessionId;
+use common::rpc::lease::Refusal;
 use common::rpc::ranges::{KeepReply, KeepRequest, RECEIPTS_MAX, ShownReceipt};
 use common::sequence::{Section, SectionKey};
 use common::time::SpanMs;
@@ -50,7 +51,9 @@ impl Sequences {
                         link = None;
                     }
                     let why = error.to_string();
-                    if said.as_ref() != Some(&why) {
+                    // At each start, until the lease is there; where it does not come, the heartbeat says why.
+                    let no_lease = matches!(&error, CallError::Refused { refusal: Refusal::ServesWithoutLease, .. });
+                    if said.as_ref() != Some(&why) && !no_lease {
                         tracing::warn!(address = error.address(), %error, "a master did not keep our sections");
                         said = Some(why);
                     }

@@ -9,6 +9,7 @@ use common::lease::{Generation, LeaseState, Prep};
 use common::parameters::{EpochId, MasterId, SessionId};
 use common::rpc::lease::{HeartbeatReply, HeartbeatRequest, Refusal, Rent};
 use common::rpc::peer::{JoinReply, PeerFrame, PeerMessage};
+use common::rpc::ranges::SegmentGrant;
 use common::sequence::Section;
 use common::setting::SettingKey;
 use common::time::{Now, SpanMs, WallMs};
