@@ -29,8 +29,8 @@ pub(super) struct NameRoutes {
     /// Behind the last one that was asked about: those after it are next, so that low ones that are wanted again and again, because nobody can
     /// serve them, keep none from being asked about.
     next: u32,
-    /// Sections whose agents let a call that was passed on wait: others wait here.
-    awaited: BTreeSet<Section>,
+    /// Sections with the agents that let a call for them wait: others wait here.
+    awaited: BTreeSet<(Section, Arc<ServedAt>)>,
     /// Why a section that was asked about lately can be given to nobody.
     unserved: Option<Unserved>,
 }
@@ -49,9 +49,9 @@ impl NameRoutes {
         self.table.find(section).map(|(address, g)| (Arc::clone(address), g))
     }
 
-    /// Whether a call waits for that section at the agent that serves it.
-    pub(super) fn is_awaited(&self, section: Section) -> bool {
-        self.awaited.contains(&section)
+    /// Whether a call waits for that section at that agent.
+    pub(super) fn is_awaited(&self, section: Section, at: &Arc<ServedAt>) -> bool {
+        !self.awaited.is_empty() && self.awaited.contains(&(section, Arc::clone(at)))
     }
 
     pub(super) fn route(&self, section: Section) -> Option<Route> {
@@ -90,15 +90,15 @@ impl NameRoutes {
 /// Sections that a call waits for at another agent; dropped with the call.
 pub(super) struct Awaited<'a> {
     name: &'a Name,
-    sections: Vec<Section>,
+    sections: Vec<(Section, Arc<ServedAt>)>,
 }
 
 impl<'a> Awaited<'a> {
-    /// Those of these sections for which no other call waits so; `None` if there is none.
-    pub(super) fn first(name: &'a Name, sections: &BTreeSet<Section>) -> Option<Self> {
+    /// Those of these sections for which no other call waits at that agent; `None` if there is none.
+    pub(super) fn first(name: &'a Name, sections: &BTreeSet<Section>, at: &Arc<ServedAt>) -> Option<Self> {
         let mut routes = lock(&name.routes);
-        let sections: Vec<Section> =
-            sections.iter().copied().filter(|section| routes.awaited.insert(*section)).collect();
+        let awaited = sections.iter().map(|section| (*section, Arc::clone(at)));
+        let sections: Vec<_> = awaited.filter(|awaited| routes.awaited.insert(awaited.clone())).collect();
         drop(routes);
         if sections.is_empty() { None } else { Some(Self { name, sections }) }
     }

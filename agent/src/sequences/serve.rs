@@ -119,12 +119,9 @@ fn sections_of(name: &Name, keys: &[KeyAsked], places: &[usize]) -> BTreeSet<Sec
 /// Ends after a while if other calls wait already for all sections of the keys at these places: one that waits at another agent keeps a place
 /// there and here, so one for each section does, and the others wait here until that is answered. What this call is given all the same is
 /// skipped.
-async fn waits_as_first(name: &Name, keys: &[KeyAsked], places: &[usize]) {
+async fn waits_as_first(name: &Name, keys: &[KeyAsked], places: &[usize], at: &Arc<ServedAt>) {
     tokio::time::sleep(REST).await;
-    let _first = match Awaited::first(name, &sections_of(name, keys, places)) {
-        Some(first) => first,
-        None => return,
-    };
+    let Some(_first) = Awaited::first(name, &sections_of(name, keys, places), at) else { return };
     std::future::pending().await
 }
 
@@ -400,7 +397,8 @@ impl Sequences {
         let routes = lock(&name.routes);
         let (address, newer) = routes.find(section)?;
         let is_other = g.is_none_or(|g| newer > g) && address.rpc != self.settings.address.rpc;
-        is_other.then(|| Looked::Elsewhere(address, newer, routes.is_awaited(section)))
+        let is_awaited = routes.is_awaited(section, &address);
+        is_other.then_some(Looked::Elsewhere(address, newer, is_awaited))
     }
 
     /// A section that is not served here now, though it was by the owner `g`.
@@ -427,7 +425,7 @@ impl Sequences {
                 () = self.overtaken(name, keys, &places, &address) => {
                     Err(NotPassed::Lost("others serve these keys by now".to_owned()))
                 }
-                () = waits_as_first(name, keys, &places) => Err(NotPassed::Full),
+                () = waits_as_first(name, keys, &places, &address) => Err(NotPassed::Full),
             };
             (address, g, places, said)
         });
