@@ -156,6 +156,8 @@ impl Script {
                     | PeerMessage::Pull { .. }
                     | PeerMessage::Page { .. }
                     | PeerMessage::Allocators { .. }
+                    | PeerMessage::PullSettings { .. }
+                    | PeerMessage::SettingsPage { .. }
                     | PeerMessage::PullSections { .. }
                     | PeerMessage::SectionPage { .. }
             );
@@ -326,7 +328,12 @@ impl Script {
             out += &self.event(id.other(), Event::Join { id: request, token: TOKEN, master: id, step })?;
             match self.joined.take() {
                 Some(JoinReply::Begun(begun)) => begin = Some(first_writes(id, begun)),
-                Some(JoinReply::Page { records: page, settings, .. }) => (records, taken_settings) = (page, settings),
+                Some(JoinReply::Page { records: page, settings, more: false, .. }) => {
+                    (records, taken_settings) = (page, settings);
+                }
+                Some(JoinReply::Page { .. } | JoinReply::Settings { .. }) => {
+                    return Err("more settings than a page has".into());
+                }
                 Some(JoinReply::Sections { records, .. }) => sections = records,
                 Some(JoinReply::Done) => {
                     let (identity, caution) = begin.take().ok_or("never begun")?;

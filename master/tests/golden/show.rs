@@ -167,6 +167,10 @@ pub(crate) fn show_message(message: &PeerMessage) -> String {
             format!("AskSections {name} {:?}", sections.iter().map(|section| section.0).collect::<Vec<_>>())
         }
         PeerMessage::AskMove { key, to } => format!("AskMove {key} to {to}"),
+        PeerMessage::PullSettings { after, .. } => format!("PullSettings after {after}"),
+        PeerMessage::SettingsPage { settings, more, .. } => {
+            format!("SettingsPage of {}{}", settings.len(), if *more { "" } else { ", last" })
+        }
         PeerMessage::PullSections { .. } => "PullSections".to_owned(),
         PeerMessage::SectionPage { records, proposals, last, .. } => {
             let last = if *last { ", last" } else { "" };
@@ -191,6 +195,7 @@ pub(crate) fn show_reply(reply: &Reply) -> String {
         Reply::Join(Ok(reply)) => match reply {
             JoinReply::Begun(begun) => format!("joins pairing {}{}", begun.pair_epoch, show_caution(&begun.caution)),
             JoinReply::Page { records, .. } => format!("takes {} records", records.len()),
+            JoinReply::Settings { settings, .. } => format!("takes {} settings", settings.len()),
             JoinReply::Sections { records, .. } => format!("takes sections: {}", show_sections(records)),
             JoinReply::Done => "has joined".to_owned(),
         },
