@@ -35,18 +35,18 @@ pub struct Answer {
     pub received: Now,
     /// How long that took in real time, whatever clock we run by.
     pub round_trip: SpanMs,
-    /// What the master's calendar said in between, as it goes by it,
+    /// The calendar that the master goes by, in between.
     pub wall: WallMs,
-    /// and how far its machine's is ahead of that, if it jumped and is not followed.
+    /// The lead of its machine's calendar over that, if it jumped and is not followed.
     pub ahead: Option<SpanMs>,
 }
 
-/// How far the operating system's calendar is from the masters'.
+/// The difference of the operating system's calendar from the masters'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Skew {
     /// Never negative.
     pub by: SpanMs,
-    /// Whether it shows what the master's own machine does, and the master does not go by.
+    /// True if it shows what the master's own machine does, and the master does not go by.
     pub disputed: bool,
 }
 

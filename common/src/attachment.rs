@@ -1,5 +1,5 @@
-//! Whether a file system stayed attached: a volume that is put back to a snapshot without a reboot was detached and attached anew, and
-//! everything else that the kernel shows of a file on it may be as it was.
+//! Attachments of file systems: a volume that is put back to a snapshot without a reboot was detached and attached anew, and all else that
+//! the kernel shows of a file on it may be as it was.
 
 use rustix::fs::{AtFlags, StatxFlags, major, minor, statx};
 use std::fs::File;
@@ -15,7 +15,7 @@ const DISK_SEQUENCE_LEN_MAX: u64 = 32;
 /// one. (`STATX_MNT_ID_UNIQUE`)
 const MOUNT_UNIQUE: u32 = 0x4000;
 
-/// Where a file system is, within one boot.
+/// Place of a file system within one boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// The kernel's running number of the disk below it ([`disk_sequence`]).
@@ -26,15 +26,14 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// That of the file system that an open file or folder is on. What cannot be found out is not told.
+    /// Asks the kernel about the file system that an open file or folder is on.
     pub fn of(file: &File) -> Self {
         let disk = file.metadata().ok().and_then(|stat| disk_sequence(stat.dev()));
         let mount = mount_of(file).ok().and_then(|(mount, unique)| unique.then_some(mount));
         Self { disk, mount }
     }
 
-    /// Whether it was not put back in between, within one boot: its disk has the same number, or it is on no disk of its own and stayed
-    /// mounted. `false` also where the kernel tells neither.
+    /// True if its disk has the same number, or if it is on no disk of its own and stayed mounted; `false` where the kernel tells neither.
     pub fn stayed(&self, now: &Self) -> bool {
         let same = |then: Option<u64>, now: Option<u64>| then.is_some() && then == now;
         self.disk == now.disk && (same(self.disk, now.disk) || same(self.mount, now.mount))

@@ -268,7 +268,7 @@ impl Tier {
 }
 
 impl TokenKey {
-    /// Whether it is of the tier that is granted when nothing else is left, of those that its family has.
+    /// True if it is of the tier that is granted when nothing else is left, in a family that has several.
     pub fn is_granted_last(self) -> bool {
         let tier = Tier::of(self);
         self.family.tiers().last() == Some(tier) && self.family.tiers().next() != Some(tier)

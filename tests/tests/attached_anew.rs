@@ -19,7 +19,7 @@ use tests::netns::Place;
 
 /// Room for a store.
 const LEN: u64 = 320 << 20;
-/// How long a master that may go on alone needs until it does, and some seconds in which it gives what it has.
+/// Longer than a master that may go on alone needs until it does, by some seconds in which it gives what it has.
 const ALONE: Duration = Duration::from_secs(14);
 
 /// Runs a test where it may mount.
@@ -48,7 +48,7 @@ fn identity() -> Identity {
     }
 }
 
-/// Whether the store is proven to be the one that was last written; it is written then.
+/// Opens a store and writes it; says why it is not proven to be the one that was last written.
 fn proven(dir: &Path) -> Result<(), Unproven> {
     let (mut store, loaded) = store::open(dir).unwrap();
     store.commit(&[Write::Lives(Lives::default())], loaded.lsn).unwrap();

@@ -210,7 +210,7 @@ pub struct HeartbeatRequest {
     pub test_clock: Option<TestClock>,
     /// Its program's version.
     pub version: String,
-    /// What its machine's calendar says.
+    /// Its machine's calendar.
     pub wall: WallMs,
     /// What it heard from any master about pairings that are over; at most [`RETIRED_MAX`], the newest at the end.
     pub retired: Vec<RetiredProof>,
@@ -227,9 +227,9 @@ pub struct HeartbeatReply {
     pub parameters: ClusterParameters,
     /// What the master does at the moment.
     pub mode: Mode,
-    /// What its calendar says, as it goes by it.
+    /// The calendar that it goes by.
     pub wall: WallMs,
-    /// How far its machine's calendar is ahead of that, if it jumped and is not followed.
+    /// The lead of its machine's calendar over that, if it jumped and is not followed.
     pub ahead: Option<SpanMs>,
     /// The test clock it runs by, if any.
     pub test_clock: Option<TestClock>,

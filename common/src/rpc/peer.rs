@@ -154,7 +154,7 @@ pub enum PeerMessage {
         permit: Option<WallMs>,
         /// Whether the sender's calendar runs with its machine's own clock.
         steady: bool,
-        /// What its machine's calendar shows, followed or not.
+        /// Its machine's calendar, followed or not.
         read: WallMs,
         /// Whether the sender has seen proof that both ledgers were put back.
         reverted: bool,
@@ -266,7 +266,7 @@ pub enum PeerMessage {
         token_type: TokenType,
         /// From where it asks, as text for the operator.
         address: String,
-        /// Only a value that is granted before those that are granted last: of these there is one at home here.
+        /// True if only a value will do that is granted before those that are granted last, of which there is one at home here.
         lower: bool,
     },
     /// Neither have I.
@@ -277,7 +277,7 @@ pub enum PeerMessage {
         session: SessionId,
         /// What it wanted.
         token_type: TokenType,
-        /// From where, as it was said.
+        /// The address that was said.
         address: String,
         /// Why not.
         why: Refusal,
@@ -439,7 +439,7 @@ pub struct Hello {
     pub accepted: Option<Life>,
     /// The sender has seen two stores of the receiver's that go on from the same past.
     pub copied: bool,
-    /// The sender waits for a replacement to join: to whoever has joined, a sender that was put back to before that.
+    /// True if the sender waits for a replacement to join, which to whoever has joined means that it was put back to before that.
     pub awaits: bool,
     /// A greeting that would stop one of the two may be an old one: it counts only if it names this number again.
     pub challenge: Option<u64>,

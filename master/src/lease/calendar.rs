@@ -25,7 +25,7 @@ pub const CORRECTION_MAX: SpanMs = SpanMs::days(1);
 /// believed alone: longer than any lease, its rest and a permit.
 pub const STANDSTILL_MAX: SpanMs = SpanMs::days(40);
 
-/// How long what an agent's calendar showed counts: longer than between two of its heartbeats.
+/// The time for which an agent's calendar counts, longer than between two of its heartbeats.
 pub const WITNESS_MAX: SpanMs = SpanMs::seconds(90);
 /// Agents whose calendars are known at once.
 pub const WITNESSES_MAX: usize = 1_024;
@@ -43,7 +43,7 @@ pub struct Calendar {
     ahead: Option<SpanMs>,
     /// Since when it is about as far ahead as it is, by the machine's own clock.
     ahead_since: BootMs,
-    /// Since when the other master's machine and the agents show the same as this one's, which is ahead.
+    /// The moment since which the other master's machine and the agents show the same as this one's, which is ahead.
     shared_since: Option<BootMs>,
     /// At the start it was further ahead of all that was ever agreed on than a standstill explains: later than this.
     far_after: Option<WallMs>,
@@ -127,8 +127,8 @@ impl Calendar {
         }
     }
 
-    /// At each beat: whether the other master's machine and the agents show what this one's does. `true` if the calendar is followed by
-    /// that from now on, however far it is ahead.
+    /// Notes at each beat that the other master's machine and the agents show what this one's does, or do not, and follows the calendar,
+    /// however far it is ahead, if they have for long enough.
     pub(crate) fn share(&mut self, shared: bool) -> bool {
         if self.ahead.is_none() || !shared {
             self.shared_since = None;
@@ -142,12 +142,12 @@ impl Calendar {
         follows
     }
 
-    /// What the machine's calendar showed last, followed or not.
+    /// The machine's calendar as it was read last, followed or not.
     pub fn read(&self) -> WallMs {
         self.read.wall
     }
 
-    /// Whether a calendar that was `apart` from the machine's, when both were read, shows the same.
+    /// True of a calendar that shows the same as the machine's, from which it was `apart` when both were read.
     pub(crate) fn is_shown_by(&self, apart: SpanMs) -> bool {
         apart.0.saturating_abs() <= JUMP_MAX.0.saturating_mul(self.scale)
     }
@@ -168,7 +168,7 @@ impl Calendar {
     }
 }
 
-/// What the calendars of agents showed that were heard while this master's was ahead.
+/// Calendars of agents that were heard while this master's was ahead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Witnesses(BTreeMap<SessionId, Witness>);
 
@@ -180,7 +180,7 @@ struct Witness {
 }
 
 impl Witnesses {
-    /// Whether the calendar of a session's machine is like the master's; whether it holds a lease.
+    /// Notes that a session's machine shows the same as the master's, or does not, and that it holds a lease, or none.
     pub(crate) fn hear(&mut self, now: BootMs, session: SessionId, holds: bool, alike: bool) {
         if self.0.len() >= WITNESSES_MAX && !self.0.contains_key(&session) {
             self.0.retain(|_, witness| now - witness.at < WITNESS_MAX);
@@ -194,7 +194,7 @@ impl Witnesses {
         self.0.insert(session, Witness { at: now, holds, alike });
     }
 
-    /// Whether most of those heard lately show the same: of those who hold leases, or, where none of them is heard, of all.
+    /// True if most of those heard lately show the same, of those who hold leases, or, where none of them is heard, of all.
     pub(crate) fn agree(&self, now: BootMs) -> bool {
         let recent = || self.0.values().filter(|witness| now - witness.at < WITNESS_MAX);
         let known = recent().any(|witness| witness.holds);
@@ -203,7 +203,7 @@ impl Witnesses {
         2 * alike > all
     }
 
-    /// The calendar is followed: nothing is asked of anybody.
+    /// Forgets all of them.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

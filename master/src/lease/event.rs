@@ -232,13 +232,13 @@ pub enum Event {
     },
     /// An agent brought the proof that this master's pairing is over.
     Retired,
-    /// What an agent's calendar shows, asked for while this master's is ahead of what it goes by.
+    /// An agent's calendar, of interest while this master's is ahead of what it goes by.
     AgentCalendar {
-        /// Who says so,
+        /// The agent's name.
         agent_id: AgentId,
-        /// and in which session.
+        /// Its session.
         session: SessionId,
-        /// It.
+        /// The calendar.
         wall: WallMs,
     },
     /// Somebody wrote to the peer port who is not believed: why. Nothing of it is kept but this, for the operator.
@@ -414,7 +414,7 @@ pub enum Alarm {
          and let a new one --join in its place"
     )]
     Replaced,
-    /// Whoever was to join this survivor has done so.
+    /// A replacement has joined this survivor, which does not know of it.
     #[error(
         "this master waits for a replacement to join, but one has joined already: this store was put back to before that, or is a \
          copy from then. It serves nothing any more. Stop it, run `uniq_master --peer-lost` on the other one, and let a new one \

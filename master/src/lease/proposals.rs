@@ -60,7 +60,7 @@ impl<K: Clone + Ord, W: Clone + Ord, T> Proposals<K, W, T> {
         self.waiting.contains_key(who)
     }
 
-    /// Whether any of these waits.
+    /// True if any of these waits.
     pub fn is_awaited(&self, who: impl RangeBounds<W>) -> bool {
         self.waiting.range(who).next().is_some()
     }

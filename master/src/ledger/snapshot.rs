@@ -136,7 +136,7 @@ impl Snapshot {
         })
     }
 
-    /// Whether the calendar jumped and is not followed, so that the ledger asks what agents' show.
+    /// True if the calendar jumped and is not followed, so that agents' calendars are of interest.
     pub fn doubts_its_calendar(&self) -> bool {
         self.calendar.ahead().is_some()
     }

@@ -67,7 +67,7 @@ pub struct Pair {
     pub(crate) unproven_said: bool,
     /// What is wrong with whoever else wrote here last. Nothing of it is believed, and it changes nothing.
     pub(crate) stranger: Option<String>,
-    /// Whether a new connection was made to where the other master is to be, and it was not heard since.
+    /// True if a new connection was made to the other master's place, and it was not heard since.
     pub(crate) connected_anew: bool,
     pub(crate) peer: Option<PeerView>,
 }
@@ -178,8 +178,10 @@ impl Pair {
         self.peer.as_ref()
     }
 
-    /// Why the other master, or whoever writes in its place while it is silent, is refused. Before it counts as silent it may have
-    /// ended: then the connection to it did, and whoever is there now is not it. No stranger ends that connection.
+    /// The reason for which the other master, or whoever writes in its place while it is away, is refused.
+    //
+    // Before it counts as silent it may have ended: then the connection to it did, and whoever is there now is not it. No stranger ends
+    // that connection.
     pub fn refused(&self, now: Now) -> Option<&str> {
         let absent = self.connected_anew || !self.heard(now);
         self.refused.as_deref().or(self.stranger.as_deref().filter(|_| absent))

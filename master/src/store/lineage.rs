@@ -62,7 +62,7 @@ impl Seen {
         Attachment { disk: told(self.disk), mount: told(self.mount) }
     }
 
-    /// Whether nothing was done to the file. Through another mount of the same disk it looks the same.
+    /// True if nothing was done to the file, through whichever mount of its disk it is seen.
     fn untouched(&self, now: &Self) -> bool {
         (self.ctime_s, self.ctime_ns) == (now.ctime_s, now.ctime_ns)
     }
@@ -89,7 +89,7 @@ struct Lineage {
 pub(super) struct LineageFile {
     file: Option<File>,
     boot: Option<u128>,
-    /// Where its file system is, which is so for as long as it is open.
+    /// The place of its file system, which stays the same for as long as it is open.
     attachment: Attachment,
     last: Option<Lineage>,
 }

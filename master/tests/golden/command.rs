@@ -92,7 +92,7 @@ pub(super) enum Command {
     Kill(At),
     /// Sets how far a master's calendar is off.
     Clock(At, Length),
-    /// Sets how far an agent's is. It tells both masters at each beat.
+    /// Sets how far an agent's is, which it tells both masters at each beat.
     AgentClock(String, Length),
     /// An agent (its session has the same name) asks for a token.
     Request {
@@ -269,7 +269,7 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
-    /// All values of numbers from one to another that are at home with a master are leased, to a session each. Both are started anew.
+    /// Leases all values of a range that are at home with a master, to a session each, and starts both masters anew.
     Taken {
         from: u32,
         to: u32,
@@ -399,7 +399,7 @@ pub(super) enum Command {
         #[arg(key, optional)]
         lived: bool,
     },
-    /// What both say of themselves.
+    /// Shows what both say of themselves.
     Condition,
     /// What both know.
     Table,

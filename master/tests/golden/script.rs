@@ -64,7 +64,7 @@ pub(super) struct Script {
     pub(super) agent_skews: BTreeMap<String, SpanMs>,
 }
 
-/// What is lived through of a long time that passes.
+/// The end of a long time that passes, which is lived through.
 pub(super) const LIVED: SpanMs = SpanMs::seconds(20);
 /// The hash of every join token in these scripts.
 const TOKEN: [u8; 32] = [7; 32];

@@ -49,8 +49,7 @@ impl Ledger<Pairwise> {
         fx.send(PeerMessage::NoneFree { agent_id, session, token_type, address, why });
     }
 
-    /// The other master has none for somebody who asked here: now those are granted that are granted last, if there are any. Only for who
-    /// waits, because this may be said twice, or late.
+    /// Grants what is granted last to whoever still waits, because the other master has nothing either; this may be said twice, or late.
     pub(super) fn on_none_free(&mut self, now: Now, asked: Asked, address: String, why: Refusal, fx: &mut Effects) {
         let (agent_id, session, token_type) = &asked;
         let waits = self.agreement.grants.is_awaited(waiting_for(&asked)) && self.may_grant(now).is_ok();

@@ -128,10 +128,11 @@ impl Ledger<Pairwise> {
         }
     }
 
-    /// The other master of this pairing speaks, and this one waits for it to join. Nobody speaks in the name of a pairing before this
-    /// master has written down that the token is used ([`JoinStep::Done`](common::rpc::peer::JoinStep)), however late a message is and
-    /// however often a join was begun: so this ledger is older than that, or a copy of one that was. The other one is told, because
-    /// it may not have seen anything that this ledger lacks.
+    /// Stops for good because the other master of this pairing speaks, and this one waits for it to join.
+    //
+    // Nobody speaks in the name of a pairing before this master has written down that the token is used (`JoinStep::Done`), however late a
+    // message is and however often a join was begun: so this ledger is older than that, or a copy of one that was. The other one is told,
+    // because it may not have seen anything that this ledger lacks.
     fn on_token_used(&mut self, now: Now, message: &PeerMessage, fx: &mut Effects) {
         if self.mode() != Mode::RolledBack {
             fx.alarms.push(Alarm::TokenUsed);

@@ -57,7 +57,7 @@ pub struct Pairwise {
     /// How far the other master may extend leases alone.
     permit_out: Option<WallMs>,
     observed: PeerObservations,
-    /// What agents' calendars show, while this master's is ahead of what it goes by.
+    /// Agents' calendars, while this master's is ahead of what it goes by.
     witnesses: Witnesses,
     lives: Lives,
     /// Drawn at this start.

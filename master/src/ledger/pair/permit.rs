@@ -78,7 +78,7 @@ impl Ledger<Pairwise> {
         self.agreement.witnesses.hear(now.boot, session, holds, alike);
     }
 
-    /// At each beat: whether a calendar that jumped is followed, because everybody else shows it too.
+    /// Follows at a beat a calendar that jumped if everybody else shows it too.
     pub(crate) fn share_calendar(&mut self, now: Now, fx: &mut Effects) {
         if self.calendar.ahead().is_none() {
             return self.agreement.witnesses.clear();
@@ -94,7 +94,7 @@ impl Ledger<Pairwise> {
         self.agreement.pair.heard(now) && apart.is_some_and(|apart| self.calendar.is_shown_by(apart))
     }
 
-    /// What a calendar that is not followed means, with the remedy.
+    /// The consequence of a calendar that is not followed, with the remedy.
     fn calendar_ahead(&self, now: Now) -> Option<String> {
         let ahead_s = self.calendar.ahead()?.0 / SECOND_MS;
         let missing = if !self.other_shows_the_same(now) {
