@@ -40,7 +40,7 @@ type Query = Box<dyn FnOnce(&Ledger, &Clock) + Send>;
 
 enum Input {
     Ask(Box<dyn FnOnce(RequestId) -> Event + Send>, oneshot::Sender<Answer>),
-    Tell(Event),
+    Tell(Box<Event>),
     Look(Query),
     Stop,
 }
@@ -157,7 +157,7 @@ impl Driver {
     /// # Errors
     /// [`Refused`], at once.
     pub fn tell(&self, event: Event) -> Result<(), Refused> {
-        self.put(Input::Tell(event))
+        self.put(Input::Tell(Box::new(event)))
     }
 
     /// Looks at the ledger between two steps. What is seen may not be durable yet.
@@ -267,7 +267,7 @@ impl<S: Store> Loop<S> {
                     self.open_calls.note(&event);
                     self.step(event, &mut fx);
                 }
-                Input::Tell(event) => self.step(event, &mut fx),
+                Input::Tell(event) => self.step(*event, &mut fx),
                 Input::Look(query) => looks.push(query),
                 Input::Stop => stop = true,
             }

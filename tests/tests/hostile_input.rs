@@ -291,6 +291,7 @@ async fn a_strangers_messages_between_the_masters_is_not_believed() {
             lives: vec![Life { start: 1, mark: 1 }],
             accepted: Some(Life { start: 2, mark: 2 }),
             copied: true,
+            awaits: false,
             challenge: Some(1),
             echo: Some(1),
             users: None,

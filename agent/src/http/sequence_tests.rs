@@ -383,7 +383,7 @@ impl Waiting {
         use tokio::io::AsyncWriteExt as _;
         let masters = Masters::new("orders", 3_000, 100, i64::MAX as u64);
         let connections = connections_of(descriptors);
-        let agent = kit::agent_for(&masters.listen().await, connections).await;
+        let agent = kit::agent_with_connections(&masters.listen().await, connections).await;
         let mut site = site_by(agent, &masters);
         masters.session(0).await;
         assert_eq!(site.get("/sequence/orders/1").await.text(), "1\n");

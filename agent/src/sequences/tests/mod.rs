@@ -57,7 +57,7 @@ pub(crate) async fn agent_for(addresses: &[String], memory: u64, namespace: Name
 }
 
 /// With callers that have so many connections.
-pub(crate) async fn agent_for(addresses: &[String], connections: usize) -> Agent {
+pub(crate) async fn agent_with_connections(addresses: &[String], connections: usize) -> Agent {
     let kit = Kit::new();
     let minter = kit.start();
     minter.define(namespace(63)).unwrap();

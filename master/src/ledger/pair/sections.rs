@@ -285,8 +285,10 @@ impl Ledger<Pairwise> {
             fx.writes.extend(held.then(|| Write::DropSection(key.clone())));
             self.sections.remove(&key);
             let PairedSections { proposed, told, untold, covered, .. } = &mut self.agreement.sections;
-            (proposed.over(&key), told.over(&key));
-            (untold.remove(&key), covered.remove(&key));
+            proposed.over(&key);
+            told.over(&key);
+            untold.remove(&key);
+            covered.remove(&key);
         }
     }
 
