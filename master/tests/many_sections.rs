@@ -71,6 +71,7 @@ fn keep(session: u128) -> KeepRequest {
     KeepRequest {
         agent_id,
         session,
+        holder: session,
         cluster: None,
         address,
         sets,

@@ -183,6 +183,7 @@ impl Sequences {
         KeepRequest {
             agent_id: self.settings.agent_id.clone(),
             session,
+            holder: self.minter.session(),
             cluster: None,
             address: self.settings.address.clone(),
             sets: self.settings.sets.clone(),

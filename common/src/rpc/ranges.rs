@@ -60,6 +60,8 @@ pub struct KeepRequest {
     pub agent_id: AgentId,
     /// The session that serves.
     pub session: SessionId,
+    /// The session that holds its leases, which nobody else knows.
+    pub holder: SessionId,
     /// The cluster it belongs to; `None` if it never met one.
     pub cluster: Option<ClusterId>,
     /// Where others reach it.

@@ -8,7 +8,7 @@ use crate::lease::Effects;
 use crate::section::allocators::{Allocator, NETWORK_MAX};
 use crate::section::placement::{self, Candidate, NEAR};
 use crate::section::{Held, PREPS_MAX, SECTIONS_MAX, SECTIONS_OF_NAME_MAX, Terms};
-use common::lease::Generation;
+use common::lease::{Generation, Lease};
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
@@ -135,7 +135,7 @@ where
         let takes = serves.filter(|(session, _)| self.allocators.takes(now.boot, *session));
         let limits = self.table.usage().limits();
         let candidates = takes.filter_map(|(session, it)| {
-            let lease = self.table.in_force(&it.said.agent_id, session)?;
+            let lease = self.lease_of(&it.said)?;
             let candidate = Candidate {
                 session,
                 memory: it.said.memory,
@@ -155,18 +155,22 @@ where
         if self.owns_sections(said.session) {
             return Ok(());
         }
-        let lease = self.table.in_force(&said.agent_id, said.session).ok_or(Refusal::ServesWithoutLease)?;
+        let lease = self.lease_of(said).ok_or(Refusal::ServesWithoutLease)?;
         let limits = self.table.usage().limits();
         let network = limits.network(&lease.address);
-        let of_network = |(session, it): &(SessionId, &Allocator)| {
-            let lease = self.table.in_force(&it.said.agent_id, *session);
-            lease.is_some_and(|lease| limits.network(&lease.address) == network)
+        let of_network = |(_, it): &(SessionId, &Allocator)| {
+            self.lease_of(&it.said).is_some_and(|lease| limits.network(&lease.address) == network)
         };
         // Counted only for who is new: nobody is thrown out.
         if known || self.allocators.all().filter(of_network).count() < NETWORK_MAX {
             return Ok(());
         }
         Err(Refusal::AllocatorsOfNetwork { max: u32::try_from(NETWORK_MAX).unwrap_or(u32::MAX) })
+    }
+
+    /// A lease that an allocator's agent holds. Its sections may be another session's than its leases are.
+    fn lease_of(&self, said: &KeepRequest) -> Option<&Lease> {
+        self.table.in_force(&said.agent_id, said.holder)
     }
 
     /// Whether somebody has sections or is to have some.
@@ -234,10 +238,7 @@ where
             let Some(allocator) = self.allocators.get(*session) else { return Vec::new() };
             let leaves = match stop {
                 true => allocator.said.leaves,
-                false => {
-                    self.allocators.leaves(allocator)
-                        || self.table.in_force(&allocator.said.agent_id, *session).is_none()
-                }
+                false => self.allocators.leaves(allocator) || self.lease_of(&allocator.said).is_none(),
             };
             if leaves {
                 return self.at_home_of(*session, takeable);
@@ -376,7 +377,7 @@ where
                 (1, Err(NotMoved::Silent { agent_id: agent_id() }))
             } else if self.allocators.leaves(it) {
                 (2, Err(NotMoved::Leaves { agent_id: agent_id() }))
-            } else if self.table.in_force(to, session).is_none() {
+            } else if self.lease_of(&it.said).is_none() {
                 (3, Err(NotMoved::NoLease { agent_id: agent_id() }))
             } else if !it.said.sets.contains(set) {
                 (4, Err(NotMoved::OtherSet { agent_id: agent_id(), set: set.clone() }))

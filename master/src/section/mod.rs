@@ -200,6 +200,7 @@ pub(crate) mod tests {
         KeepRequest {
             agent_id: agent(session),
             session: SessionId(session),
+            holder: SessionId(session),
             cluster: None,
             address: address(session),
             sets: vec!["default".parse().unwrap()],

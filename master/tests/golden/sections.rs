@@ -27,6 +27,7 @@ impl Script {
                 let request = KeepRequest {
                     agent_id: agent.parse()?,
                     session: session(agent),
+                    holder: session(agent),
                     cluster: None,
                     address: ServedAt { http: format!("{agent}:6200"), rpc: format!("{agent}:6201") },
                     sets: vec![set.as_deref().unwrap_or("default").parse()?],

@@ -446,6 +446,7 @@ impl World {
                 let request = KeepRequest {
                     agent_id,
                     session,
+                    holder: session,
                     cluster: None,
                     address: ServedAt { http: "a:1".to_owned(), rpc: "a:2".to_owned() },
                     sets: vec!["default".parse().unwrap()],

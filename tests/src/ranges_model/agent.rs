@@ -104,6 +104,7 @@ impl Agent {
         Some(KeepRequest {
             agent_id: self.agent_id()?,
             session: SessionId(self.session.into()),
+            holder: SessionId(self.session.into()),
             cluster: None,
             address,
             sets: vec!["default".parse().ok()?],

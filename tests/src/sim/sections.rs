@@ -277,6 +277,7 @@ impl World {
         Some(KeepRequest {
             agent_id: host.id.clone(),
             session: keys.written.session()?,
+            holder: proc.session,
             cluster: proc.minter.membership().map(|(cluster, _)| cluster),
             address,
             sets: vec![keys.definition.set().clone()],
