@@ -134,6 +134,10 @@ fn opened(known: &Disk, serving: Serving) -> Ledger {
         Serving::Alone => {
             let mut ledger = start(OPENED);
             ledger.step(Now { wall: WALL, boot: ALONE }, Event::Tick, &mut Effects::default());
+            // Nobody speaks to one that waits for a replacement, unless its token was used.
+            if known.identity.awaiting.is_some() {
+                return ledger;
+            }
             hear(&mut ledger, GREETED, hello(known));
             ledger
         }
