@@ -9,6 +9,7 @@ use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, Refusal, RetiredProof};
 use common::rpc::mint::{MintCode, MintFailure, MintServiceClient};
 use common::rpc::transport::{connect, deadline_in};
+use common::time::WallMs;
 use common::token::TokenType;
 use futures::{SinkExt as _, StreamExt as _};
 use serde::Serialize;
@@ -98,12 +99,13 @@ where
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
-    type Heartbeat = (u32, (u32, String, SessionId, Option<ClusterId>, Option<TestClock>, String, Vec<RetiredProof>));
+    type Heartbeat =
+        (u32, (u32, String, SessionId, Option<ClusterId>, Option<TestClock>, String, WallMs, Vec<RetiredProof>));
     type Define = (u32, (String, kind::Kind, TokenType, Option<String>, bool, u32, Scope, bool));
     let cluster = Cluster::start(1, &[]).await.unwrap();
     let heartbeat = |name: &str| -> Heartbeat {
         const METHOD: u32 = 6;
-        (METHOD, (PROTOCOL, name.to_owned(), SessionId(1), None, None, "1".to_owned(), Vec::new()))
+        (METHOD, (PROTOCOL, name.to_owned(), SessionId(1), None, None, "1".to_owned(), WallMs(0), Vec::new()))
     };
     let define = |name: &str| -> Define {
         const METHOD: u32 = 3;

@@ -113,8 +113,10 @@ pub struct Allocator {
     former: Arc<Bounds>,
     /// Since when masters answer, without a pause of a lease,
     answered: BootMs,
-    /// and when one did last.
+    /// and when one did last,
     heard: Option<BootMs>,
+    /// and first.
+    began: Option<BootMs>,
     /// When our clock was found to have stood still: what was asked until then says nothing of now.
     stood_still: Option<BootMs>,
 }
@@ -128,6 +130,7 @@ impl Allocator {
             former: Arc::default(),
             answered: now,
             heard: None,
+            began: None,
             stood_still: None,
         }
     }
@@ -210,6 +213,9 @@ impl Allocator {
             self.answered = kept.received;
         }
         self.heard = self.heard.max(Some(kept.received));
+        // What was ours before the start is listed by the first answers. Later on its `g` is given anew, by masters that have forgotten that it
+        // was ours: somebody else may have it since.
+        let goes_on = kept.received - *self.began.get_or_insert(kept.received) <= lease;
         let until = kept.sent + lease;
         // A span is cut to whole milliseconds where it begins, so one more.
         let wait = SpanMs(self.lease().max(lease).0.saturating_mul(WAIT_PERCENT) / 100 + 1);
@@ -226,7 +232,7 @@ impl Allocator {
             let g = sections.g;
             for (from, to, resumed) in self.former.parts(&sections.name, sections.from.0, sections.to.0, g) {
                 // Nobody ever had what has its first owner: there is nobody to wait for, either.
-                let at_once = resumed || g == Generation(1);
+                let at_once = (resumed && goes_on) || g == Generation(1);
                 let since = if at_once { again } else { kept.received + wait };
                 held.hear(HeldRange { from, to, g, since, until }, kept.received, again);
             }
@@ -277,6 +283,24 @@ mod tests {
 
     fn standing(allocator: &Allocator, now: i64) -> Standing {
         allocator.held(&name()).map_or(Standing::NotOurs, |held| held.standing(Section(3), BootMs(now)))
+    }
+
+    #[test]
+    fn what_was_ours_before_the_start_waits_if_masters_list_it_later() {
+        let (mut bounds, name) = (Bounds::default(), name());
+        bounds.note(&name, Section(3), super::super::Bound { g: Generation(2), max_seq: 500 });
+        for (first, listed, serves) in [(1_000, 1_000, true), (1_000, 4_000, true), (1_000, 4_001, false)] {
+            let mut allocator = Allocator::new(2, BootMs(0));
+            allocator.resume(Arc::new(bounds.clone()));
+            let nothing = Kept {
+                reply: KeepReply { sections: Vec::new(), ..kept(0, 0, 3_000, 2).reply },
+                ..kept(first, first, 3_000, 2)
+            };
+            allocator.handle(BootMs(first), 0, &nothing).unwrap();
+            allocator.handle(BootMs(listed), 1, &kept(listed, listed, 3_000, 2)).unwrap();
+            let now = standing(&allocator, listed);
+            assert_eq!(matches!(now, Standing::Served(_)), serves, "{listed}: {now:?}");
+        }
     }
 
     #[test]

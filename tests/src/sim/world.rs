@@ -321,6 +321,13 @@ impl World {
         })
     }
 
+    /// Whether both masters are there, and one lets agents show first what both may have forgotten.
+    fn quiet(&self) -> bool {
+        let ledgers = || self.current.iter().filter_map(|m| self.masters[*m].ledger.as_ref());
+        let ready = ledgers().filter(|ledger| ledger.mode() == Mode::Ready).count() == self.current.len();
+        ready && ledgers().any(|ledger| ledger.caution().quiet)
+    }
+
     fn beat_soon(&mut self) {
         if self.next_beat > self.t + BEAT.1 {
             self.schedule_beat(BEAT.0);
@@ -409,6 +416,10 @@ impl World {
             }
         }
         self.next_beat = i64::MAX;
+        if self.swarm.ranges.sequences.is_some() && self.quiet() {
+            // Sections wait for it, and it ends by the masters' own clocks.
+            self.busy_until = self.busy_until.max(self.t + 2 * BEAT.1);
+        }
         if self.t < self.unsettled_until && self.settled() {
             self.unsettled_until = self.t;
         }

@@ -60,7 +60,7 @@ fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value)
         (_, "/api/users/{name}" | "/api/users/{name}/role" | "/api/users/{name}/password") => "victim",
         (_, "/api/keys/{name}") => "victim-key",
         (_, "/api/namespaces/{name}/retire" | "/api/namespaces/{name}/about") => "victim-name",
-        (_, "/api/axes/{name}/raise") => "victim-axis",
+        (_, "/api/axes/{name}/raise" | "/api/axes/{name}/dismiss") => "victim-axis",
         (_, "/api/sections/{name}/{section}/move") => "victim-seq",
         _ => "unnamed",
     };
@@ -78,6 +78,7 @@ fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value)
         ("POST", "/api/namespaces/{name}/retire") => json!({"confirm": "victim-name"}),
         ("PUT", "/api/namespaces/{name}/about") => json!({"owner": "an intruder", "labels": {"a": "b"}}),
         ("POST", "/api/axes/{name}/raise") => json!({"to": 1_000, "confirm": "victim-axis"}),
+        ("POST", "/api/axes/{name}/dismiss") => json!({"last": 1_000, "confirm": "victim-axis"}),
         ("POST", "/api/sections/{name}/{section}/move") => json!({"to": agent, "confirm": "victim-seq/7"}),
         ("POST", "/api/allocators/{agent}/drain") => json!({"drain": true, "confirm": agent}),
         ("POST", "/api/whitelist") => json!({"range": "10.0.0.0/8"}),
