@@ -667,10 +667,9 @@ pub enum Refusal {
 }
 
 fn go_on(name: &GeneratorName, last: u64, end: u64) -> String {
-    match last < end {
-        true => format!("raises its axis to {} or higher (`POST /api/axes/{name}/raise`)", last.saturating_add(1)),
-        false => "retires it and registers another name, for nothing of its axis is left".to_owned(),
-    }
+    let raises = || format!("raises its axis to {} or higher (`POST /api/axes/{name}/raise`)", last.saturating_add(1));
+    let retires = "retires it and registers another name, for nothing of its axis is left";
+    if last < end { raises() } else { retires.to_owned() }
 }
 
 fn collides(name: &GeneratorName, template: &str, example: &str) -> String {
@@ -678,10 +677,8 @@ fn collides(name: &GeneratorName, template: &str, example: &str) -> String {
         "" => format!("it cannot be proved that this template's strings differ from those of '{name}' ({template})"),
         _ => format!("this template and that of '{name}' ({template}) can give the same string, e.g. {example}"),
     };
-    format!(
-        "{why}: give it another length, a letter where the other has digits, or a '-' where the other has letters or digits; or say \"scope\":\"own\" if it is fine that \
-         both names give equal IDs"
-    )
+    why + ": give it another length, a letter where the other has digits, or a '-' where the other has letters or digits; or say \
+           \"scope\":\"own\" if it is fine that both names give equal IDs"
 }
 
 /// A registered name.

@@ -171,6 +171,16 @@ impl World {
         (0..self.hosts.len()).filter(|h| self.hosts[*h].is_allocator && !self.hosts[*h].retired).collect()
     }
 
+    /// Whether sections may be given to somebody: there may be fewer tokens than agents.
+    fn an_allocator_holds_a_lease(&self) -> bool {
+        let ledgers = || self.current.iter().filter_map(|m| self.masters[*m].ledger.as_ref());
+        self.allocators().into_iter().any(|h| {
+            let host = &self.hosts[h];
+            let Some(session) = host.proc.as_ref().map(|proc| proc.session) else { return false };
+            ledgers().all(|ledger| ledger.table().in_force(&host.id, session).is_some())
+        })
+    }
+
     fn some_allocator(&mut self) -> usize {
         let all = self.allocators();
         all[self.rng.below(all.len())]
@@ -363,7 +373,7 @@ impl World {
         let served = |section: &u32| {
             self.oracle.sequences.served.get(&Section(*section)).is_some_and(|at| *at >= began + SETTLED)
         };
-        if self.oracle.violations > 0 {
+        if self.oracle.violations > 0 || !self.an_allocator_holds_a_lease() {
             return Vec::new();
         }
         let left: Vec<u32> = (0..SECTIONS).filter(|section| !served(section)).collect();
