@@ -24,7 +24,9 @@ pub(crate) async fn described(caller: &Caller) -> (Vec<Call>, Value) {
     for (path, item) in api["paths"].as_object().unwrap() {
         for (method, about) in item.as_object().unwrap() {
             let scope = |security: &Value| security["login"][0].as_str().map(str::to_owned);
-            let role = about["security"].as_array().and_then(|all| all.iter().find_map(scope));
+            // Where no login is needed, too, one may only show more.
+            let security = about["security"].as_array().filter(|all| all.iter().all(|one| *one != json!({})));
+            let role = security.and_then(|all| all.iter().find_map(scope));
             calls.push(Call { method: method.to_uppercase(), path: path.clone(), role, about: about.clone() });
         }
     }
