@@ -1,6 +1,6 @@
 //! What every room of UniqGenerator shares: ids and their layouts, tokens, leases, time, and the wire.
 //!
-//! Everything here but [`attachment`], [`clock`], [`file`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no
+//! Everything here but [`attachment`], [`clock`], [`mod@file`], [`net`], [`rpc`] and [`process`] is pure: no IO, no clock, no randomness, no
 //! locks. Time comes in as an argument ([`time::Now`]).
 
 pub mod about;
