@@ -64,7 +64,7 @@ impl Engine {
         self.series.get_mut(at).and_then(Series::plain).ok_or_else(broken)
     }
 
-    /// How far places were ever granted, by series, of those that were granted something.
+    /// The end of all places that were ever granted, by series, of those that were granted something.
     pub fn segments_seen(&self) -> Vec<(usize, Shown)> {
         let seen = |series: &Series| Some(series.segments.as_ref()?.durable().seen).filter(|seen| seen.to > 0);
         self.series.iter().enumerate().filter_map(|(at, series)| Some((at, seen(series)?))).collect()

@@ -134,7 +134,7 @@ impl Series {
     }
 }
 
-/// Whether the file has a block that was made by this definition.
+/// Tells whether the file has a block that was made by this definition.
 pub(super) fn has_block_of(contents: &Contents, namespace: &Namespace, cluster: Option<ClusterId>) -> bool {
     let mut blocks = contents.blocks.iter().flatten();
     blocks.any(|block| is_of(Some(block), namespace) && is_by(block, namespace, cluster))

@@ -1,4 +1,4 @@
-//! How many names one caller of an agent may register, by whatever listener it comes: one caller does not use up what the masters let
+//! The number of names that one caller of an agent may register, by whatever listener it comes: one caller does not use up what the masters let
 //! this agent register for all.
 
 use crate::refusal::Refusal;

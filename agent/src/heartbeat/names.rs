@@ -50,7 +50,7 @@ const KEPT_SUFFIX: &str = ".generators";
 struct Kept {
     /// The cluster that knows them by these definitions.
     cluster: Option<ClusterId>,
-    /// Whether a further part follows.
+    /// True if a further part follows.
     more: bool,
     namespaces: Vec<Namespace>,
 }
@@ -112,7 +112,7 @@ pub struct Names {
     turn: AtomicUsize,
     /// When each master did not answer a question about unknown names the last time.
     failed: std::sync::Mutex<BTreeMap<String, Instant>>,
-    /// Who registered how many.
+    /// The names that each caller registered lately.
     rate: NameRate,
     /// What the masters said of each name that is served.
     known: std::sync::Mutex<BTreeMap<GeneratorName, Namespace>>,
@@ -565,7 +565,7 @@ fn kept_at(serial_file: &Path) -> PathBuf {
     path.into()
 }
 
-/// What a file says, whole or not at all.
+/// Reads all that a file says, or nothing of it.
 fn kept_in(bytes: &[u8]) -> Result<Kept, EnvelopeError> {
     let cut = || EnvelopeError::Length { found: bytes.len() };
     let mut all: Option<Kept> = None;

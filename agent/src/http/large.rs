@@ -18,7 +18,7 @@ const NETWORK_BITS: u32 = 64;
 /// The places.
 pub(super) struct Large {
     all: Semaphore,
-    /// How many each network has; none is here without any.
+    /// The places that each network has; none is here without any.
     taken: Mutex<BTreeMap<IpAddr, usize>>,
 }
 

@@ -294,7 +294,7 @@ impl AsRef<[u8]> for Accounted {
     }
 }
 
-/// How the IDs are to be sent.
+/// Reads the form in which the IDs are to be sent.
 pub(super) fn media(headers: &HeaderMap) -> Media {
     let mut values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     match (values.next(), values.next()) {

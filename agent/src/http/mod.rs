@@ -83,7 +83,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long open requests may take to end when the agent stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Who asked from where.
+/// The address of a caller.
 #[derive(Clone, Copy, Debug)]
 struct CallerAddress(std::net::IpAddr);
 
