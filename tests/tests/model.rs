@@ -27,6 +27,7 @@ fn kept_pair() -> Bounds {
         permit_until_day: 10_000,
         lost: &[],
         put_back: None,
+        awaiting: false,
         revert: false,
         copied: None,
         greetings: None,
@@ -64,8 +65,12 @@ fn duplicate(twins: &[Twin], bounds: Bounds) -> Option<usize> {
 fn violation(what: &'static str, twins: &[Twin], bounds: Bounds) -> Option<usize> {
     let model = Masters::new(Bounds { twins: twins.to_vec(), heal_every: 0, ..bounds }).unwrap();
     let checker = model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
-    let found = checker.discovery(what).map(|path| path.into_actions().len());
+    let path = checker.discovery(what).map(|path| path.into_actions());
+    let found = path.as_ref().map(Vec::len);
     println!("without {twins:?}: {found:?} steps, {} states", checker.unique_state_count());
+    if std::env::var_os("MODEL_PATHS").is_some() {
+        println!("{path:#?}");
+    }
     found
 }
 
@@ -178,6 +183,37 @@ fn a_disk_that_is_put_back_before_the_other_is_lost_promises_nothing_twice() {
         exhaust("home put back, other lost", bounds(MasterId::Two, &[MasterId::One])),
     ];
     assert_eq!(counts, [156_085, 92_281]);
+}
+
+/// A survivor is put back to any state in which it awaited its replacement, which has joined and is there. It looks untouched.
+fn awaiting(survivor: MasterId, lost: &'static [MasterId]) -> Bounds {
+    let once =
+        Bounds { generations: 1, days: &[0], messages_max: 2, permit_until_day: 6, heal_every: 8, ..kept_pair() };
+    Bounds { awaiting: true, put_back: Some(survivor), lost, ..once }
+}
+
+#[test]
+fn a_survivor_that_is_put_back_while_it_awaits_promises_nothing_twice() {
+    let counts = |days| {
+        let later = |bounds| Bounds { days, ..bounds };
+        [
+            exhaust("home put back while it awaits", later(awaiting(MasterId::Two, &[MasterId::One]))),
+            exhaust("other put back while it awaits", later(awaiting(MasterId::One, &[MasterId::Two]))),
+        ]
+    };
+    assert_eq!(counts(&[0]), [10_868, 19_514]);
+    if large() {
+        assert_eq!(counts(&[0, 5]), [29_582, 57_058]);
+    }
+}
+
+#[test]
+fn a_survivor_that_hears_nobody_while_it_awaits_promises_twice() {
+    let found = |survivor, lost| duplicate(&[TokenUsedIgnored], awaiting(survivor, lost));
+    assert_eq!(found(MasterId::Two, &[MasterId::One]), Some(22));
+    if large() {
+        assert_eq!(found(MasterId::One, &[MasterId::Two]), Some(20));
+    }
 }
 
 /// Both disks are put back to any state they were in together.

@@ -5,7 +5,7 @@ use super::masters::{Masters, TOKEN, agent};
 use super::node::{Disk, no_starts};
 use super::world::{World, hash_of};
 use common::audit::Actor;
-use common::parameters::SessionId;
+use common::parameters::{EpochId, SessionId};
 use common::rpc::lease::TokenRequest;
 use common::rpc::peer::{JoinStep, PeerFrame};
 use common::time::{BootMs, Now, SpanMs, WallMs};
@@ -13,7 +13,7 @@ use common::token::{TokenKey, TokenType};
 use master::lease::remedy::{after_revert, floor_of};
 use master::lease::{Effects, Event, Identity, PeerObservations, Reply, RequestId};
 use master::ledger::Ledger;
-use master::replication::join::taken_over;
+use master::replication::join::{declare_lost, taken_over};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Beats until all is well again. Two for the first heartbeats, four for a closing that was refused once, some to spare.
@@ -42,6 +42,15 @@ pub(super) fn heals(model: &Masters, world: &World) -> bool {
         let floor = floor_of(&model.parameters, WallMs(0), None);
         let writes = after_revert(&disk.loaded(), floor, 0, Actor::new("operator", ""), WallMs(0));
         disk.apply(&writes);
+    }
+    // Nor does one go on that awaits who has joined: that one is told that it is lost.
+    if disks.len() > 1 && disks.iter().any(|disk| disk.identity.awaiting.is_some()) {
+        disks.retain(|disk| disk.identity.awaiting.is_none());
+        for disk in &mut disks {
+            let pairing = EpochId(u128::from(disk.identity.pair_epoch) + 1);
+            let writes = declare_lost(&disk.loaded(), pairing, TOKEN, Actor::new("operator", ""), WallMs(0));
+            disk.apply(&writes);
+        }
     }
     // Far behind whatever was promised, and for a new pairing behind what could be.
     let ends =

@@ -139,9 +139,22 @@ impl Masters {
         }
     }
 
+    /// Whether its disk is copied now, or the copy put back.
+    fn may_be_put_back(&self, world: &World, at: usize, node: &Node) -> bool {
+        let in_time = match (self.bounds.awaiting, world.kept.is_empty()) {
+            (false, _) => world.replaced == 0,
+            (true, true) => node.disk.identity.awaiting.is_some(),
+            (true, false) => world.joining == Joining::No,
+        };
+        self.bounds.put_back == Some(node.disk.identity.master) && at < 2 && !world.put_back && in_time
+    }
+
     /// A step of the product at one master, with all that comes of it.
     fn step(&self, mut world: World, at: usize, wall: WallMs, event: Event) -> Option<World> {
         let node = world.nodes.get(at)?.clone();
+        if matches!(event, Event::Message(_)) && !twins::hears(self, node.known()) {
+            return None;
+        }
         let outcome = self.steps.of(&node, wall, &event, || self.outcome(&node, wall, event.clone()))?;
         if outcome.broken.is_some() {
             world.broken.clone_from(&outcome.broken);
@@ -333,7 +346,7 @@ impl Masters {
         let asking = world.node(at)?.clone();
         let unmet = asking.disk.unmet() && !self.has(Twin::NoLift);
         let mut pull = asking.frame(PeerMessage::Pull { exchange: EXCHANGE, after: None, unmet });
-        let other = world.node(from)?.clone();
+        let other = world.node(from).filter(|other| twins::hears(self, other.known()))?.clone();
         twins::before_any(self, other.known(), &mut pull);
         let stepped = node::step(other.known(), other.serving, self.last_wall(), Event::Message(Box::new(pull)));
         let page = stepped.messages.into_iter().find_map(|frame| match frame.message {
@@ -385,7 +398,8 @@ impl Masters {
     fn put_back(&self, mut world: World, at: usize) -> Option<World> {
         let (_, kept) = world.kept.pop()?;
         let mut disk = Disk::clone(&kept);
-        disk.lives.unproven = !self.has(Twin::PutBackBelieved);
+        // Within the boot in which it awaited, a store may look untouched.
+        disk.lives.unproven = !self.has(Twin::PutBackBelieved) && !self.bounds.awaiting;
         let id = disk.identity.master;
         world.messages.retain(|messages| messages.from != id);
         // Nor is a page of its table taken in: the greeting of its next life begins another exchange.
@@ -397,7 +411,21 @@ impl Masters {
         }
         world.put_node(at, Node::new(disk, Serving::Alone));
         world.put_back = true;
+        if self.bounds.awaiting {
+            self.reach_again(&mut world, at)?;
+        }
         Some(world)
+    }
+
+    /// Its replacement is there, and connects to it before it serves anything. It takes the token that was used for one that is not.
+    fn reach_again(&self, world: &mut World, survivor: usize) -> Option<()> {
+        let newest = world.nodes.len().checked_sub(1)?;
+        self.meet(world, newest, survivor, GREETINGS_MAX)?;
+        world.joining = Joining::Lost { survivor };
+        if !world.node(survivor)?.disk.observed.rolled_back {
+            world.broken = Some("a survivor that hears who has joined, and awaits, goes on".to_owned());
+        }
+        Some(())
     }
 
     /// Within the bounds, and something new.
@@ -484,8 +512,7 @@ impl Model for Masters {
                 actions.extend(others.map(|(from, _)| from).filter(linked).map(|from| Action::CutPage { at, from }));
                 actions.push(Action::TakePage { at });
             }
-            let kept = self.bounds.put_back == Some(node.disk.identity.master) && at < 2;
-            if kept && !world.put_back && world.replaced == 0 {
+            if self.may_be_put_back(world, at, node) {
                 actions.push(if !world.kept.is_empty() { Action::PutBack { at } } else { Action::Keep { at } });
             }
             actions.extend(self.bounds.twins.iter().map(|twin| Action::Twin { at, twin: *twin }));

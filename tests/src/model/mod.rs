@@ -84,6 +84,9 @@ pub struct Bounds {
     pub lost: &'static [MasterId],
     /// Whose disk is put back, once, to any state it was in, without the other one noticing it by the number of changes.
     pub put_back: Option<MasterId>,
+    /// Whether that disk is a survivor's, and put back, once its replacement has joined, to any state in which it awaited that: within one
+    /// boot, so that it looks untouched.
+    pub awaiting: bool,
     /// Whether both disks are put back, once, to any state they were in together.
     pub revert: bool,
     /// A master whose folder may be copied once, and the copy started beside it. The copy hears the messages that are for the

@@ -80,6 +80,13 @@ pub enum Twin {
     AnsweredElsewhere,
     /// A master's disk is put back to what it was at the beginning, and nobody notices.
     RolledBackDisk,
+    /// A survivor that awaits its replacement listens to nobody of the new pairing.
+    TokenUsedIgnored,
+}
+
+/// Whether a master listens to the other one at all.
+pub(super) fn hears(model: &Masters, known: &Disk) -> bool {
+    known.identity.awaiting.is_none() || !model.has(Twin::TokenUsedIgnored)
 }
 
 /// Bends what a step is given.
@@ -145,6 +152,9 @@ fn before_messages(model: &Masters, bent: &mut Disk, message: &mut PeerMessage) 
 /// Bends a greeting before `known` takes it in; `false`: it never comes there.
 pub(super) fn before_greeting(model: &Masters, known: &Disk, frame: &mut PeerFrame) -> bool {
     let PeerMessage::Hello(hello) = &mut frame.message else { return true };
+    if !hears(model, known) {
+        return false;
+    }
     if model.has(Twin::LivesIgnored) {
         let newest = hello.lives.last().copied();
         hello.lives.extend(known.lives.peer.into_iter().chain(newest));

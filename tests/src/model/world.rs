@@ -256,8 +256,11 @@ impl World {
             return true;
         }
         // One whose disk was put back has forgotten, until it meets the other one.
+        // So has one that awaits who has joined already.
+        let joined = self.current().nth(1).is_some();
+        let forgot = |disk: &&Disk| disk.unmet() || (joined && disk.identity.awaiting.is_some());
         let nodes = self.current().filter_map(|at| self.node(at));
-        let current: Vec<&Disk> = nodes.map(|node| &node.disk).filter(|disk| !disk.unmet()).collect();
+        let current: Vec<&Disk> = nodes.map(|node| &node.disk).filter(|disk| !forgot(disk)).collect();
         self.promises.keys().all(|(key, g, _)| {
             let knows = |disk: &&&Disk| {
                 disk.leases.get(key).is_some_and(|lease| lease.g >= *g)
