@@ -73,6 +73,8 @@ fn kept_pair() -> Befalls {
         restarts: 0,
         reboots: 0,
         put_back: None,
+        revert: false,
+        given_again: false,
         lost: &[],
         dead: false,
         messages_max: 3,
@@ -189,6 +191,34 @@ fn numbers_come_once_and_in_order() {
         sections("section, any clock, an agent starts again", SectionBounds { numbers: 2, ..again() }),
     ];
     assert_eq!(counts, [209_757, 796_187, 67_664, 60_541]);
+}
+
+/// Both disks are put back, an owner that was overtaken lives, and so does who overtook it.
+fn reverted(numbers: u64) -> SectionBounds {
+    SectionBounds { numbers, ..and(any_clock(), Befalls { revert: true, messages_max: 1, ..kept_pair() }) }
+}
+
+#[test]
+fn numbers_come_once_after_both_disks_were_put_back() {
+    assert_eq!(sections("section, both put back", reverted(5)), 290_875);
+    if large() {
+        assert_eq!(sections("section, both put back, six numbers", reverted(6)), 503_570);
+    }
+}
+
+/// What both have forgotten is skipped as far as either may raise alone, so that receipts are needed beyond that only.
+#[test]
+fn without_a_mechanism_a_number_comes_twice_after_both_disks_were_put_back() {
+    let without = |twins: &[Twin]| {
+        let mut bounds = reverted(5);
+        bounds.befalls.twins = twins.to_vec();
+        violation(&format!("section without {twins:?}, both put back"), Sections::new(bounds).unwrap())
+    };
+    assert_eq!(without(&[RaiseFromIgnored]), Some((UNIQUE, 23)));
+    assert_eq!(without(&[ReceiptsIgnored, NothingAddedAtAMeeting]), Some((UNIQUE, 20)));
+    if large() {
+        assert_eq!(without(&[ReceiptsIgnored]), None);
+    }
 }
 
 /// Minutes, so only where `MODEL=large` asks for it, as `scripts/model.sh` does.

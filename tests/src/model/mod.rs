@@ -42,7 +42,10 @@
 //! # Where it does not hold
 //!
 //! * *A survivor's disk that is put back to before the other was declared lost*, while that one lives: both are in a pairing that
-//!   is over, and nobody tells them before one of them hears of the replacement. So no disk is put back after that.
+//!   is over, and nobody tells them before one of them hears of the replacement. So no disk is put back after that, but to what it held
+//!   while it awaited its replacement (`awaiting`).
+//! * *A survivor that is put back to that and cannot be reached by who has joined*: nobody knows better than it, and its used token admits
+//!   another one. So it is reached before anything else happens.
 
 mod action;
 mod greetings;

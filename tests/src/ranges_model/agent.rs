@@ -8,7 +8,9 @@ use common::lease::Generation;
 use common::namespace::GeneratorName;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::Refusal;
-use common::rpc::ranges::{HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised};
+use common::rpc::ranges::{
+    HeldSections, KeepReply, KeepRequest, NotRaised, Raise, RaiseRequest, RaiseTo, Raised, SectionReceipt,
+};
 use common::segment::MasterRun;
 use common::sequence::{Section, SequenceDefinition, ServedAt};
 use common::time::BootMs;
@@ -70,6 +72,8 @@ pub(super) struct Rules<'a> {
     pub(super) any_clock: bool,
     /// Whether it may start again, and so writes down how far it was raised.
     pub(super) notes: bool,
+    /// Whether it shows what it was granted: that tells masters something only after both were put back.
+    pub(super) shows: bool,
     pub(super) twins: &'a [Twin],
 }
 
@@ -232,20 +236,29 @@ impl Agent {
         }
     }
 
+    /// What it shows of the section in that question.
+    pub(super) fn shown(&self, rules: &Rules<'_>) -> Option<SectionReceipt> {
+        self.section.as_ref().filter(|_| rules.shows).and_then(SectionState::receipt)
+    }
+
     /// Its question for a higher bound, if it has one.
     pub(super) fn raise(&self, rules: &Rules<'_>) -> Option<RaiseRequest> {
         let (tenure, to) = self.wants?;
-        let raise = Raise { name: rules.name.clone(), section: rules.section, g: tenure.g, to, receipt: None };
+        let receipt = self.shown(rules);
+        let raise = Raise { name: rules.name.clone(), section: rules.section, g: tenure.g, to, receipt };
         let (agent_id, session) = (self.agent_id()?, SessionId(self.session.into()));
         Some(RaiseRequest { agent_id, session, cluster: None, raises: vec![raise] })
     }
 
     /// A master answers that.
-    pub(super) fn was_raised(&mut self, reply: &Result<Vec<Result<Raised, NotRaised>>, Refusal>) -> Option<()> {
+    pub(super) fn was_raised(
+        &mut self,
+        rules: &Rules<'_>,
+        reply: &Result<Vec<Result<Raised, NotRaised>>, Refusal>,
+    ) -> Option<()> {
         let answer = *reply.as_ref().ok()?.first()?;
         let (tenure, _) = self.wants.take()?;
-        // That it was ours tells masters something only after both were put back.
-        let answer = answer.map(|raised| Raised { receipt: None, ..raised });
+        let answer = answer.map(|raised| Raised { receipt: raised.receipt.filter(|_| rules.shows), ..raised });
         self.raised = Some((tenure, answer));
         Some(())
     }
@@ -253,6 +266,14 @@ impl Agent {
     /// The answer arrives; `lost`: it does not, and the question ends.
     pub(super) fn hear_raised(&mut self, rules: &Rules<'_>, lost: bool) -> Option<()> {
         let (tenure, answer) = self.raised.take()?;
+        let answer = match answer {
+            Ok(raised)
+                if rules.has(Twin::RaiseFromIgnored) && self.section.as_ref().is_some_and(|it| it.is_loaded()) =>
+            {
+                Ok(Raised { from: 0, ..raised })
+            }
+            answer => answer,
+        };
         if let (true, false, Ok(Raised { max_seq, .. })) = (rules.notes, lost, answer) {
             let mut bounds = Bounds::default();
             let before = self.noted.into_iter().chain([Bound { g: tenure.g, max_seq }]);

@@ -25,6 +25,7 @@ pub(super) struct Disk {
     pub(super) identity: Identity,
     pub(super) observed: PeerObservations,
     pub(super) lives: Lives,
+    pub(super) caution: Caution,
     pub(super) settings: BTreeMap<SettingKey, Setting>,
     pub(super) setting_preps: BTreeMap<SettingKey, Setting>,
     pub(super) run: Option<MasterRun>,
@@ -83,6 +84,7 @@ impl Disk {
             identity,
             observed: permitted(),
             lives,
+            caution: Caution::default(),
             settings: BTreeMap::from([(name.key.clone(), name)]),
             setting_preps: BTreeMap::new(),
             run: Some(MasterRun(u128::from(master.number()) - 1)),
@@ -99,6 +101,7 @@ impl Disk {
             identity,
             observed: PeerObservations::default(),
             lives: Lives::default(),
+            caution: Caution::default(),
             settings: BTreeMap::new(),
             setting_preps: BTreeMap::new(),
             run: None,
@@ -134,7 +137,7 @@ impl Disk {
             observed: self.observed,
             lives: self.lives.clone(),
             proven: if self.unmet() { Err(Unproven::NotMetSince) } else { Ok(()) },
-            caution: Caution::default(),
+            caution: self.caution,
             leases: (1..=SESSIONS_MAX).filter_map(lease).collect(),
             preps: Vec::new(),
             settings: self.settings.values().cloned().collect(),
@@ -157,6 +160,7 @@ impl Disk {
                     self.observed = PeerObservations { permit_in, rolled_back, ..PeerObservations::default() };
                 }
                 Write::Lives(lives) => self.lives = lives.clone(),
+                Write::Caution(caution) => self.caution = *caution,
                 Write::Setting(setting) => drop(self.settings.insert(setting.key.clone(), setting.clone())),
                 Write::SettingPrep(prep) => drop(self.setting_preps.insert(prep.key.clone(), prep.clone())),
                 Write::DropSettingPrep(key) => drop(self.setting_preps.remove(key)),
@@ -177,7 +181,6 @@ impl Disk {
                 | Write::Prep(_)
                 | Write::DropPrep(_)
                 | Write::PermitOut(_)
-                | Write::Caution(_)
                 | Write::Audit(_)
                 | Write::Login(..) => {}
             }
@@ -191,6 +194,7 @@ impl Disk {
         let differs = [
             ("identity", ledger.identity() != &self.identity),
             ("starts", ledger.lives() != &self.lives),
+            ("caution", ledger.caution() != &self.caution),
             ("run", Some(ledger.run()) != self.run),
             ("settings", !ledger.settings_table().all().eq(self.settings.values())),
             ("proposals of settings", !ledger.settings_table().preps().eq(self.setting_preps.values())),

@@ -24,13 +24,15 @@
 //!   answer. Of answers that list the section one is on its way to an agent, and the newest: of two the later one says at least as much.
 //! * *More than one key, and more than one section*: keys of a section share its bound, and sections share nothing.
 //! * *The other order of the two clocks*: the first owner is the one with the slow clock, which gives the next one the least time.
+//! * *Receipts in questions for sections*: an owner shows them with each raise, which says the same.
 //! * *What an agent's file holds*: one that starts again as the same session remembers nothing.
 //! * *A table that is read again by a master that serves everything*: it brings what messages bring.
 //! * *Messages that can change nothing any more*: those that change nothing at whoever would believe them, and whose answers change
 //!   nothing either. Records only grow, so it stays so.
 //! * *A copy that lives beside its original*, and greetings that arrive in part: [`crate::model`] has them, and the rule by which both are
 //!   told apart is the same for all messages.
-//! * *Both disks put back*: nobody knows then what both have forgotten, and both stop until an operator says how to go on.
+//! * *Both disks put back, beyond what one master may raise alone*: what was given of it comes twice until its owner has shown a receipt, and
+//!   then both stop. Nor does anybody serve anything between that and their meeting.
 //!
 //! # How far it does not see
 //!

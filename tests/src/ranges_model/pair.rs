@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::memo::Memo;
 use super::net::{self, Delivered};
 use super::node::{self, Node, Serving};
-use super::twins::{self, Twin};
+use super::twins::{self, ALLOWANCE, Twin};
 use crate::model::{Shared, hash_of};
 use common::audit::Actor;
 use common::parameters::{EpochId, MasterId};
@@ -29,6 +29,11 @@ pub struct Befalls {
     pub reboots: u8,
     /// Whose disk is put back, once, to any state it was in.
     pub put_back: Option<MasterId>,
+    /// Whether both disks are put back, once, to any state before a section moved, beyond which it was raised by no more than one master
+    /// may alone.
+    pub revert: bool,
+    /// Whether sections are given to anybody after that.
+    pub given_again: bool,
     /// Which master is declared lost, one after the other.
     pub lost: &'static [MasterId],
     /// Whether the lost one is dead by then; otherwise it lives on.
@@ -59,6 +64,12 @@ pub enum Deed {
     Keep { at: usize },
     /// The copy is put back, and the master starts again.
     PutBack,
+    /// Somebody copies both disks.
+    KeepBoth,
+    /// Both copies are put back, and the masters start again.
+    Revert,
+    /// Agents have had time to show what they hold.
+    QuietEnds,
     /// The operator declares the other one lost.
     PeerLost { survivor: usize },
     /// The replacement joins, a step further.
@@ -76,6 +87,9 @@ impl fmt::Debug for Deed {
             Self::Restart { at, proven: false } => write!(f, "{at} starts again and cannot prove its store"),
             Self::Keep { at } => write!(f, "somebody copies the disk of {at}"),
             Self::PutBack => write!(f, "the copy is put back"),
+            Self::KeepBoth => write!(f, "somebody copies both disks"),
+            Self::Revert => write!(f, "both copies are put back"),
+            Self::QuietEnds => write!(f, "the quiet time is over"),
             Self::PeerLost { survivor } => write!(f, "the other one is declared lost at {survivor}"),
             Self::Join => write!(f, "the replacement joins, a step further"),
         }
@@ -98,9 +112,10 @@ pub(super) struct Pair {
     pub(super) nodes: Vec<Shared<Node>>,
     /// All messages that were ever sent and can still change something, in the order of their hashes.
     messages: Vec<Shared<PeerFrame>>,
-    /// A copy of a disk.
-    kept: Option<(usize, Shared<Disk>)>,
+    /// Copies of disks of one moment.
+    kept: Vec<(usize, Shared<Disk>)>,
     put_back: bool,
+    pub(super) reverted: bool,
     joining: Joining,
     replaced: usize,
     /// Starts so far: each gets a number of its own.
@@ -151,8 +166,9 @@ impl Masters {
         Pair {
             nodes: self.first.iter().map(node).collect(),
             messages: Vec::new(),
-            kept: None,
+            kept: Vec::new(),
             put_back: false,
+            reverted: false,
             joining: Joining::No,
             replaced: 0,
             starts: 0,
@@ -325,11 +341,21 @@ impl Masters {
                 deeds.push(Deed::Restart { at, proven: false });
             }
             let kept = self.befalls.put_back == Some(node.disk.id()) && at < 2 && pair.replaced == 0;
-            if kept && !pair.put_back && pair.kept.is_none() {
+            if kept && !pair.put_back && pair.kept.is_empty() {
                 deeds.push(Deed::Keep { at });
             }
         }
-        if let Some((at, _)) = &pair.kept
+        if self.befalls.revert && !pair.reverted {
+            if pair.kept.is_empty() {
+                deeds.extend(pair.messages.is_empty().then_some(Deed::KeepBoth));
+            } else if self.is_covered(pair) {
+                deeds.push(Deed::Revert);
+            }
+        }
+        if self.befalls.given_again && pair.living().any(|(_, node)| node.disk.caution.quiet) {
+            deeds.push(Deed::QuietEnds);
+        }
+        if let [(at, _)] = &*pair.kept
             && pair.replaced == 0
             && pair.others_have_met(*at)
         {
@@ -369,17 +395,52 @@ impl Masters {
                 self.restart(pair, at, disk, proven)
             }
             Deed::Keep { at } => {
-                pair.kept = Some((at, Shared::new(pair.nodes.get(at)?.disk.clone())));
+                pair.kept = vec![(at, Shared::new(pair.nodes.get(at)?.disk.clone()))];
+                Some(pair)
+            }
+            Deed::KeepBoth => {
+                let disks = pair.nodes.iter().map(|node| Shared::new(node.disk.clone()));
+                pair.kept = disks.enumerate().collect();
+                Some(pair)
+            }
+            Deed::Revert => {
+                pair.reverted = true;
+                pair.messages.clear();
+                for (at, disk) in std::mem::take(&mut pair.kept) {
+                    pair = self.restart(pair, at, Disk::clone(&disk), false)?;
+                }
+                // Until they have met neither serves anything.
+                let met =
+                    [Deed::CutPage { at: 0, from: 1 }, Deed::CutPage { at: 1, from: 0 }, Deed::TakePage { at: 0 }];
+                met.into_iter().try_fold(pair, |pair, deed| self.befall(pair, deed))
+            }
+            Deed::QuietEnds => {
+                for place in pair.nodes.iter_mut().filter(|node| node.disk.caution.quiet) {
+                    let mut node = Node::clone(place);
+                    let known = [Some(&mut node.disk), node.beyond.as_mut()];
+                    known.into_iter().flatten().for_each(|disk| disk.caution.quiet = false);
+                    *place = Shared::new(node);
+                }
                 Some(pair)
             }
             Deed::PutBack => {
-                let (at, disk) = pair.kept.take()?;
+                let (at, disk) = pair.kept.pop()?;
                 pair.put_back = true;
                 self.restart(pair, at, Disk::clone(&disk), false)
             }
             Deed::PeerLost { survivor } => self.peer_lost(pair, survivor),
             Deed::Join => self.join(pair),
         }
+    }
+
+    /// Whether each section has moved since the copies were made, and was raised by no more than one master may alone.
+    fn is_covered(&self, pair: &Pair) -> bool {
+        pair.nodes.iter().flat_map(|node| node.disk.sections.iter()).all(|(key, (record, _))| {
+            let mut kept = pair.kept.iter().map(|(_, disk)| disk.sections.get(key));
+            kept.all(|kept| {
+                kept.is_some_and(|(kept, _)| kept.g < record.g && record.max_seq <= kept.max_seq + ALLOWANCE)
+            })
+        })
     }
 
     /// Takes out what can change nothing any more, unless it is kept. `false`: too much is in flight.

@@ -2,7 +2,7 @@
 
 use super::agent::{Agent, Rules};
 use super::pair::{Befalls, Deed, Masters, Pair};
-use super::twins::ALLOWANCE;
+use super::twins::{ALLOWANCE, Twin};
 use common::audit::Actor;
 use common::kind::Kind;
 use common::namespace::{Definition, GeneratorName, Namespace};
@@ -156,6 +156,7 @@ impl Sections {
             definition: &self.definition,
             any_clock: self.bounds.any_clock,
             notes: self.bounds.again > 0,
+            shows: self.bounds.befalls.revert && !self.masters.has(Twin::ReceiptsIgnored),
             twins: &self.bounds.befalls.twins,
         }
     }
@@ -172,9 +173,10 @@ impl Sections {
     fn raise(&self, world: &mut SectionWorld, agent: usize, at: usize) -> Option<()> {
         let asks = world.agents.get(agent)?.clone();
         let event = || Some((Vec::new(), Event::Raise { id: RequestId(0), request: asks.raise(&self.rules())? }));
-        let outcome = self.masters.step(&mut world.pair, at, &("raise", asks.session, asks.wants?), event)?;
+        let of = ("raise", asks.session, asks.wants?, asks.shown(&self.rules()));
+        let outcome = self.masters.step(&mut world.pair, at, &of, event)?;
         let Some(Reply::Raise(reply)) = outcome.replies.first() else { return None };
-        world.agents.get_mut(agent)?.was_raised(reply)
+        world.agents.get_mut(agent)?.was_raised(&self.rules(), reply)
     }
 
     fn give(&self, world: &mut SectionWorld, agent: usize) -> Option<()> {
@@ -206,10 +208,13 @@ impl Sections {
 
     /// Within the bounds.
     fn within(&self, pair: &Pair) -> bool {
+        // What is forgotten is skipped up to there.
+        let to_be_forgotten = self.bounds.befalls.revert && !pair.reverted;
+        let numbers = if to_be_forgotten { ALLOWANCE } else { self.bounds.numbers };
         pair.nodes.iter().all(|node| {
             let records = node.known().sections.values().map(|(record, _)| record);
             let mut all = records.chain(node.known().section_preps.values());
-            all.all(|it| it.g.0 <= self.bounds.owners && it.max_seq <= self.bounds.numbers)
+            all.all(|it| it.g.0 <= self.bounds.owners && it.max_seq <= numbers)
         })
     }
 }

@@ -56,6 +56,10 @@ pub enum Twin {
     LeaseFromReceipt,
     /// An owner serves past its lease.
     ServesPastItsLease,
+    /// An owner does not look where a master's bound was before it was raised.
+    RaiseFromIgnored,
+    /// Nobody shows what it was granted of sections.
+    ReceiptsIgnored,
     /// An agent that is started again does not know how far its section was raised for it.
     NothingWrittenDown,
 }
