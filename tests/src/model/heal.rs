@@ -7,7 +7,7 @@ use super::world::{World, hash_of};
 use common::audit::Actor;
 use common::parameters::{EpochId, SessionId};
 use common::rpc::lease::TokenRequest;
-use common::rpc::peer::{JoinStep, PeerFrame};
+use common::rpc::peer::{JoinStep, PeerFrame, PeerMessage};
 use common::time::{BootMs, Now, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType};
 use master::lease::remedy::{after_revert, floor_of};
@@ -21,11 +21,20 @@ const BEATS_MAX: i64 = 20;
 /// Frames that answer one beat; more of them never end.
 const FRAMES_MAX: usize = 1_000;
 
-struct Pair {
-    ledgers: Vec<Ledger>,
+/// Two ledgers that hear each other.
+#[derive(Clone)]
+pub(crate) struct Pair {
+    pub(crate) ledgers: Vec<Ledger>,
     messages: VecDeque<PeerFrame>,
+    pub(crate) replies: Vec<Reply>,
     granted: BTreeSet<TokenKey>,
-    now: Now,
+    pub(crate) now: Now,
+    /// By how much their machines' calendars are off.
+    pub(crate) off: [SpanMs; 2],
+    /// Whether nothing arrives.
+    pub(crate) cut: bool,
+    /// Whether each takes what its own machine shows for what the other's does, which is a twin's doing.
+    pub(crate) own_read: bool,
 }
 
 /// Whether `world` heals; looked at in every `bounds.heal_every`th state, by its hash.
@@ -66,12 +75,7 @@ pub(super) fn heals(model: &Masters, world: &World) -> bool {
         disks.push(new);
     }
     let ledgers = disks.iter().map(|disk| Ledger::start(disk.loaded(), now, 0, None, String::new())).collect();
-    let mut pair = Pair { ledgers, messages: VecDeque::new(), granted: BTreeSet::new(), now };
-    for at in 0..pair.ledgers.len() {
-        if !pair.step(at, Event::Connected) {
-            return false;
-        }
-    }
+    let Some(mut pair) = Pair::meet(ledgers, now) else { return false };
     if unmet {
         // What was lifted reaches as far as was permitted just before.
         pair.pass(model.parameters.solo());
@@ -109,6 +113,14 @@ fn replace(survivor: &mut Disk, now: Now) -> Option<Disk> {
 }
 
 impl Pair {
+    /// Both connect, and all is said that there is to say. `None`: it never ends.
+    pub(crate) fn meet(ledgers: Vec<Ledger>, now: Now) -> Option<Self> {
+        let (messages, replies, granted) = (VecDeque::new(), Vec::new(), BTreeSet::new());
+        let (off, cut, own_read) = ([SpanMs(0); 2], false, false);
+        let mut pair = Self { ledgers, messages, replies, granted, now, off, cut, own_read };
+        (0..pair.ledgers.len()).all(|at| pair.step(at, Event::Connected)).then_some(pair)
+    }
+
     /// Days in which nothing happens.
     fn pass(&mut self, span: SpanMs) {
         self.now = Now { wall: self.now.wall + span, ..self.now };
@@ -133,7 +145,9 @@ impl Pair {
         true
     }
 
-    fn step(&mut self, at: usize, event: Event) -> bool {
+    /// What comes of an event, and of all that is said about it. `false`: it never ends.
+    pub(crate) fn step(&mut self, at: usize, event: Event) -> bool {
+        self.replies.clear();
         self.one(at, event);
         for _ in 0..FRAMES_MAX {
             let Some(frame) = self.messages.pop_front() else { return true };
@@ -144,15 +158,30 @@ impl Pair {
         false
     }
 
-    fn one(&mut self, at: usize, event: Event) {
+    /// What the machine shows that this master runs on.
+    pub(crate) fn read(&self, at: usize) -> Now {
+        let off = self.off.get(at).copied().unwrap_or_default();
+        Now { wall: self.now.wall + off, ..self.now }
+    }
+
+    fn one(&mut self, at: usize, mut event: Event) {
+        let now = self.read(at);
         let Some(ledger) = self.ledgers.get_mut(at) else { return };
+        if let Event::Message(frame) = &mut event
+            && let PeerMessage::Heartbeat { read, .. } = &mut frame.message
+            && self.own_read
+        {
+            *read = now.wall;
+        }
         let mut fx = Effects::default();
-        ledger.step(self.now, event, &mut fx);
-        self.messages.extend(fx.messages.into_iter().map(|message| ledger.frame(message)));
+        ledger.step(now, event, &mut fx);
+        let said = fx.messages.into_iter().filter(|_| !self.cut);
+        self.messages.extend(said.map(|message| ledger.frame(message)));
         for (_, reply) in fx.replies {
-            if let Reply::Token(Ok(grant)) = reply {
+            if let Reply::Token(Ok(grant)) = &reply {
                 self.granted.insert(grant.key);
             }
+            self.replies.push(reply);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::node::{self, Disk, EXCHANGE, Node, Serving, no_starts};
 use super::steps::{Outcome, Steps};
 use super::twins::{self, Twin};
 use super::world::{Joining, Link, Promises, Shared, Span, World};
-use super::{Bounds, heal, inert};
+use super::{Bounds, heal, inert, stays_proven};
 use common::audit::Actor;
 use common::calendar::UtcOffset;
 use common::lease::{Grant, LeaseState};
@@ -398,8 +398,8 @@ impl Masters {
     fn put_back(&self, mut world: World, at: usize) -> Option<World> {
         let (_, kept) = world.kept.pop()?;
         let mut disk = Disk::clone(&kept);
-        // Within the boot in which it awaited, a store may look untouched.
-        disk.lives.unproven = !self.has(Twin::PutBackBelieved) && !self.bounds.awaiting;
+        // Where it awaited, all that the kernel shows of it is as it was; the volume was never detached.
+        disk.lives.unproven = !self.bounds.awaiting && !stays_proven(!self.has(Twin::PutBackBelieved));
         let id = disk.identity.master;
         world.messages.retain(|messages| messages.from != id);
         // Nor is a page of its table taken in: the greeting of its next life begins another exchange.

@@ -9,8 +9,8 @@
 //! Agents ask, renew and give back at any master, by any of the bounds' instants on its calendar. All messages ever sent may
 //! arrive at any time, again and again, or never, at whoever bears the name it is for. Any master may crash and start
 //! again. An operator may declare a master lost that lives on, with its disk and its messages, and let a new one join in three
-//! steps with anything in between. Somebody may copy a disk, or both at one moment, and put the copies back later: a start without
-//! proven lineage. Where both were put back, agents show what they hold before anybody is granted anything, as the quiet time
+//! steps with anything in between. Somebody may copy a disk, or both at one moment, and put the copies back later, in the same boot too: a
+//! start without proven lineage. Where both were put back, agents show what they hold before anybody is granted anything, as the quiet time
 //! gives them to.
 //! A master's folder may be copied, and the copy started beside it. Where greetings are part of the state (`greetings`), each
 //! start is a life of its own, and all that is said names the life in which it was said: it arrives whenever, whoever greets
@@ -59,12 +59,21 @@ mod world;
 
 pub use action::Action;
 pub use greetings::GREETINGS_MAX;
+pub(crate) use heal::Pair;
 pub use masters::{ANSWERED, BOTH_KNOW, COVERED, DISJOINT, HEALS, Masters, SOUND, WHAT_HOLDS};
 pub use twins::Twin;
 pub use world::World;
 pub(crate) use world::{Shared, hash_of};
 
+use common::attachment::Attachment;
 use common::parameters::MasterId;
+
+/// Whether a store counts as the one that was last written whose volume was detached, put back and attached anew within one boot: by the
+/// number of its disk alone, as the product compares it, because all else that the kernel shows of it is as it was.
+pub(crate) fn stays_proven(compared: bool) -> bool {
+    let [then, now] = [25, 27].map(|disk| Attachment { disk: Some(disk), mount: None });
+    !compared || then.stayed(&now)
+}
 
 /// How far a model goes.
 #[derive(Clone, Debug)]

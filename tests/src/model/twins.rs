@@ -58,7 +58,7 @@ pub enum Twin {
     CloseIgnoresUntil,
     /// A lease that is given back, or denied, is free at once.
     DenyFrees,
-    /// A start without proven lineage is taken for one with it.
+    /// A start without proven lineage is taken for one with it; where its volume is attached is not compared.
     PutBackBelieved,
     /// Agents show no receipts.
     NoReceipts,

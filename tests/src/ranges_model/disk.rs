@@ -66,8 +66,12 @@ fn lease(session: u8) -> Option<(TokenKey, Lease)> {
 }
 
 impl Disk {
-    /// That of a master that has met the other one in the first start of both, and knows one name.
-    pub(super) fn first(master: MasterId, parameters: ClusterParameters, name: Setting) -> Self {
+    /// That of a master that has met the other one in the first start of both, and knows these names.
+    pub(super) fn first(
+        master: MasterId,
+        parameters: ClusterParameters,
+        names: impl IntoIterator<Item = Setting>,
+    ) -> Self {
         let identity = Identity {
             master,
             cluster: Some(ClusterId(1)),
@@ -85,7 +89,7 @@ impl Disk {
             observed: permitted(),
             lives,
             caution: Caution::default(),
-            settings: BTreeMap::from([(name.key.clone(), name)]),
+            settings: names.into_iter().map(|name| (name.key.clone(), name)).collect(),
             setting_preps: BTreeMap::new(),
             run: Some(MasterRun(u128::from(master.number()) - 1)),
             cursors: BTreeMap::new(),

@@ -14,6 +14,9 @@
 //! between. Each start is a life of its own, and what is said names it: the product's own rule says whether it is believed. A master that
 //! has started greets the other one, which answers a page of its table; that page arrives later, or never.
 //!
+//! Beside them are an agent whose machine stands still together with its clock ([`standstill`]), and two masters whose machines' calendars
+//! were wrong when they started ([`calendars`]): each sequence of so many things.
+//!
 //! # What was left out, and why that hides nothing
 //!
 //! * *Silence*: a master that is silent for a while can do less than one that is not.
@@ -40,16 +43,19 @@
 //! pairing or an earlier start are believed, or a proposal is withdrawn: what these rules keep from happening takes more steps. Runs with
 //! random courses find the first (`master/tests/sections.rs`), and the mutations of the simulation the others.
 mod agent;
+pub mod calendars;
 mod disk;
+mod heal;
 mod memo;
 mod net;
 mod node;
 mod pair;
 mod segments;
 mod sequences;
+pub mod standstill;
 mod twins;
 
 pub use pair::{Befalls, Deed};
 pub use segments::{Act, Axes, AxisBounds, AxisWorld, EXTENTS, ONCE, SOUND};
-pub use sequences::{BOUNDED, ORDERED, SectionBounds, SectionWorld, Sections, Turn, UNIQUE, WELL};
+pub use sequences::{BOUNDED, ORDERED, SERVED, SectionBounds, SectionWorld, Sections, Turn, UNIQUE, WELL};
 pub use twins::Twin;

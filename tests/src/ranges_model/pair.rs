@@ -5,7 +5,7 @@ use super::memo::Memo;
 use super::net::{self, Delivered};
 use super::node::{self, Node, Serving};
 use super::twins::{self, ALLOWANCE, Twin};
-use crate::model::{Shared, hash_of};
+use crate::model::{Shared, hash_of, stays_proven};
 use common::audit::Actor;
 use common::parameters::{EpochId, MasterId};
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame};
@@ -153,7 +153,7 @@ impl Masters {
     /// Two that know one name.
     pub(super) fn new(befalls: Befalls, name: &Setting) -> anyhow::Result<Self> {
         let parameters = super::disk::parameters()?;
-        let first = [MasterId::One, MasterId::Two].map(|id| Shared::new(Disk::first(id, parameters, name.clone())));
+        let first = [MasterId::One, MasterId::Two].map(|id| Shared::new(Disk::first(id, parameters, [name.clone()])));
         Ok(Self { befalls, outcomes: Arc::new(Memo::new()), pages: Arc::new(Memo::new()), first })
     }
 
@@ -426,7 +426,7 @@ impl Masters {
             Deed::PutBack => {
                 let (at, disk) = pair.kept.pop()?;
                 pair.put_back = true;
-                self.restart(pair, at, Disk::clone(&disk), false)
+                self.restart(pair, at, Disk::clone(&disk), stays_proven(!self.has(Twin::PutBackBelieved)))
             }
             Deed::PeerLost { survivor } => self.peer_lost(pair, survivor),
             Deed::Join => self.join(pair),

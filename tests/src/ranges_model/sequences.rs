@@ -1,8 +1,12 @@
 //! Two masters, one section of a sequence, and the agents that serve it.
 
 use super::agent::{Agent, Rules};
+use super::disk::Disk;
+use super::heal;
+use super::memo::Memo;
 use super::pair::{Befalls, Deed, Masters, Pair};
 use super::twins::{ALLOWANCE, Twin};
+use crate::model::hash_of;
 use common::audit::Actor;
 use common::kind::Kind;
 use common::namespace::{Definition, GeneratorName, Namespace};
@@ -14,6 +18,7 @@ use master::lease::{Event, Reply, RequestId};
 use master::section::rules::home;
 use stateright::{Model, Property};
 use std::fmt;
+use std::sync::Arc;
 
 /// No number of the key is given twice.
 pub const UNIQUE: &str = "I15: no number of a key is given twice";
@@ -23,6 +28,8 @@ pub const ORDERED: &str = "I16: an answer is greater than each answer before its
 pub const BOUNDED: &str = "I14: every number is at most a bound that was durable before";
 /// Each master's own invariants.
 pub const WELL: &str = "what must hold inside one master, with a section";
+/// Nothing is ever stuck.
+pub const SERVED: &str = "whoever can give serves the section after a while, though its owner cannot and keeps it";
 const MOVED: &str = "a number was given by an owner after another one";
 const RAISED: &str = "the master that is not the home has raised";
 
@@ -51,6 +58,9 @@ pub struct SectionBounds {
     pub again: u8,
     /// Starts of agents as another session.
     pub fresh: u8,
+    /// Whether it is tried in each state that the second agent serves the section after a while, though the first one, which keeps its
+    /// sections, can give nothing from then on.
+    pub heals: bool,
     /// What befalls the masters.
     pub befalls: Befalls,
 }
@@ -125,9 +135,10 @@ impl SectionWorld {
 pub struct Sections {
     /// How far it goes.
     pub bounds: SectionBounds,
-    key: SectionKey,
+    pub(super) key: SectionKey,
     definition: SequenceDefinition,
     masters: Masters,
+    healed: Arc<Memo<bool>>,
 }
 
 impl Sections {
@@ -146,7 +157,20 @@ impl Sections {
         let masters = Masters::new(bounds.befalls.clone(), &setting)?;
         let section = [Section(1), Section(2)].into_iter().find(|it| home(*it) == bounds.home);
         let section = section.ok_or_else(|| anyhow::anyhow!("no home"))?;
-        Ok(Self { bounds, key: SectionKey { name, section }, definition, masters })
+        let (key, healed) = (SectionKey { name, section }, Arc::new(Memo::new()));
+        Ok(Self { bounds, key, definition, masters, healed })
+    }
+
+    pub(super) fn leaves_unsaid(&self) -> bool {
+        self.masters.has(Twin::LeavesUnsaid)
+    }
+
+    /// Whether the second agent can be served, however the first one stands to the section. Nothing of it depends on more than the disks.
+    fn heals(&self, world: &SectionWorld) -> bool {
+        let [unable, able] = &*world.agents else { return false };
+        let disks: Vec<&Disk> = world.pair.living().map(|(_, node)| &node.disk).collect();
+        let of = hash_of(&(&disks, unable.session, able.session));
+        self.healed.of(of, || heal::is_served(self, &disks, unable, able)).is_some_and(|healed| *healed)
     }
 
     fn rules(&self) -> Rules<'_> {
@@ -296,6 +320,9 @@ impl Model for Sections {
             Property::always(ORDERED, |_, world: &SectionWorld| world.wrong != Some(ORDERED)),
             Property::always(BOUNDED, |_, world: &SectionWorld| world.wrong != Some(BOUNDED)),
         ];
+        if self.bounds.heals {
+            all.push(Property::always(SERVED, |model: &Self, world| model.heals(world)));
+        }
         if self.bounds.befalls.twins.is_empty() {
             all.push(Property::always(WELL, |_, world: &SectionWorld| world.pair.broken.is_none()));
             all.push(Property::sometimes(MOVED, |_, world: &SectionWorld| {

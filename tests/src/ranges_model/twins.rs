@@ -16,7 +16,7 @@ pub(super) const ALLOWANCE: u64 = 2;
 pub enum Twin {
     /// A segment is granted before it is durable what is left.
     CursorNotDurable,
-    /// A start without proven lineage is taken for one with it.
+    /// A start without proven lineage is taken for one with it; where its volume is attached is not compared.
     PutBackBelieved,
     /// A start without proven lineage goes on with the run before.
     RunGoesOn,
@@ -58,6 +58,8 @@ pub enum Twin {
     ServesPastItsLease,
     /// An owner does not look where a master's bound was before it was raised.
     RaiseFromIgnored,
+    /// An agent that can give nothing does not say so.
+    LeavesUnsaid,
     /// Nobody shows what it was granted of sections.
     ReceiptsIgnored,
     /// An agent that is started again does not know how far its section was raised for it.
