@@ -10,7 +10,9 @@ use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 use tests::ranges_model::Twin::{self, *};
-use tests::ranges_model::{Axes, AxisBounds, BOUNDED, Befalls, ONCE, ORDERED, SERVED, SectionBounds, Sections, UNIQUE};
+use tests::ranges_model::{
+    ALLOWANCE, Axes, AxisBounds, BOUNDED, Befalls, ONCE, ORDERED, SERVED, SectionBounds, Sections, UNIQUE,
+};
 use tests::ranges_model::{calendars, standstill};
 
 /// All states of `model`, and what holds in them, and can be reached.
@@ -74,7 +76,7 @@ fn kept_pair() -> Befalls {
         restarts: 0,
         reboots: 0,
         put_back: None,
-        revert: false,
+        revert: None,
         given_again: false,
         lost: &[],
         dead: false,
@@ -248,7 +250,7 @@ fn masters_that_started_by_wrong_calendars_follow_what_all_show_and_nothing_else
 
 /// Both disks are put back, an owner that was overtaken lives, and so does who overtook it.
 fn reverted(numbers: u64) -> SectionBounds {
-    SectionBounds { numbers, ..and(any_clock(), Befalls { revert: true, messages_max: 1, ..kept_pair() }) }
+    SectionBounds { numbers, ..and(any_clock(), Befalls { revert: Some(ALLOWANCE), ..kept_pair() }) }
 }
 
 #[test]
@@ -272,6 +274,17 @@ fn without_a_mechanism_a_number_comes_twice_after_both_disks_were_put_back() {
     assert_eq!(without(&[ReceiptsIgnored, NothingAddedAtAMeeting]), Some(UNIQUE));
     if large() {
         assert_eq!(without(&[ReceiptsIgnored]), None);
+    }
+}
+
+/// The first owner may be raised before the second one has shown its receipt: what operators are told of (docs/operations.md).
+#[test]
+fn what_both_have_forgotten_beyond_an_allowance_may_come_twice() {
+    if large() {
+        let mut bounds = reverted(5);
+        bounds.befalls.revert = Some(ALLOWANCE + 1);
+        let found = violation("section, both put back, more forgotten", Sections::new(bounds).unwrap());
+        assert_eq!(found.map(|(what, _)| what), Some(UNIQUE));
     }
 }
 

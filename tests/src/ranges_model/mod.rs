@@ -58,4 +58,4 @@ mod twins;
 pub use pair::{Befalls, Deed};
 pub use segments::{Act, Axes, AxisBounds, AxisWorld, EXTENTS, ONCE, SOUND};
 pub use sequences::{BOUNDED, ORDERED, SERVED, SectionBounds, SectionWorld, Sections, Turn, UNIQUE, WELL};
-pub use twins::Twin;
+pub use twins::{ALLOWANCE, Twin};

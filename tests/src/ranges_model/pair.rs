@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::memo::Memo;
 use super::net::{self, Delivered};
 use super::node::{self, Node, Serving};
-use super::twins::{self, ALLOWANCE, Twin};
+use super::twins::{self, Twin};
 use crate::model::{Shared, hash_of, stays_proven};
 use common::audit::Actor;
 use common::parameters::{EpochId, MasterId};
@@ -29,9 +29,8 @@ pub struct Befalls {
     pub reboots: u8,
     /// Whose disk is put back, once, to any state it was in.
     pub put_back: Option<MasterId>,
-    /// Whether both disks are put back, once, to any state before a section moved, beyond which it was raised by no more than one master
-    /// may alone.
-    pub revert: bool,
+    /// Both disks are put back, once, to any state before a section moved, beyond which it was raised by no more than this.
+    pub revert: Option<u64>,
     /// Whether sections are given to anybody after that.
     pub given_again: bool,
     /// Which master is declared lost, one after the other.
@@ -345,10 +344,10 @@ impl Masters {
                 deeds.push(Deed::Keep { at });
             }
         }
-        if self.befalls.revert && !pair.reverted {
+        if let Some(forgotten) = self.befalls.revert.filter(|_| !pair.reverted) {
             if pair.kept.is_empty() {
                 deeds.extend(pair.messages.is_empty().then_some(Deed::KeepBoth));
-            } else if self.is_covered(pair) {
+            } else if pair.sections_moved(forgotten) {
                 deeds.push(Deed::Revert);
             }
         }
@@ -433,16 +432,6 @@ impl Masters {
         }
     }
 
-    /// Whether each section has moved since the copies were made, and was raised by no more than one master may alone.
-    fn is_covered(&self, pair: &Pair) -> bool {
-        pair.nodes.iter().flat_map(|node| node.disk.sections.iter()).all(|(key, (record, _))| {
-            let mut kept = pair.kept.iter().map(|(_, disk)| disk.sections.get(key));
-            kept.all(|kept| {
-                kept.is_some_and(|(kept, _)| kept.g < record.g && record.max_seq <= kept.max_seq + ALLOWANCE)
-            })
-        })
-    }
-
     /// Takes out what can change nothing any more, unless it is kept. `false`: too much is in flight.
     pub(super) fn tidy(&self, pair: &mut Pair) -> bool {
         // Where anything is confirmed, what was of no news may be again.
@@ -469,6 +458,16 @@ impl Pair {
     pub(super) fn living(&self) -> impl Iterator<Item = (usize, &Node)> {
         let all = self.nodes.iter().enumerate().filter(|(at, _)| self.dead & 1 << at == 0);
         all.map(|(at, node)| (at, &**node))
+    }
+
+    /// Whether each section has moved since the copies were made, and was raised by no more than this.
+    fn sections_moved(&self, forgotten: u64) -> bool {
+        self.nodes.iter().flat_map(|node| node.disk.sections.iter()).all(|(key, (record, _))| {
+            let mut kept = self.kept.iter().map(|(_, disk)| disk.sections.get(key));
+            kept.all(|kept| {
+                kept.is_some_and(|(kept, _)| kept.g < record.g && record.max_seq <= kept.max_seq + forgotten)
+            })
+        })
     }
 
     /// The number of the newest pairing.

@@ -180,7 +180,7 @@ impl Sections {
             definition: &self.definition,
             any_clock: self.bounds.any_clock,
             notes: self.bounds.again > 0,
-            shows: self.bounds.befalls.revert && !self.masters.has(Twin::ReceiptsIgnored),
+            shows: self.bounds.befalls.revert.is_some() && !self.masters.has(Twin::ReceiptsIgnored),
             twins: &self.bounds.befalls.twins,
         }
     }
@@ -232,9 +232,8 @@ impl Sections {
 
     /// Within the bounds.
     fn within(&self, pair: &Pair) -> bool {
-        // What is forgotten is skipped up to there.
-        let to_be_forgotten = self.bounds.befalls.revert && !pair.reverted;
-        let numbers = if to_be_forgotten { ALLOWANCE } else { self.bounds.numbers };
+        let to_be_forgotten = self.bounds.befalls.revert.filter(|_| !pair.reverted);
+        let numbers = to_be_forgotten.unwrap_or(self.bounds.numbers);
         pair.nodes.iter().all(|node| {
             let records = node.known().sections.values().map(|(record, _)| record);
             let mut all = records.chain(node.known().section_preps.values());

@@ -9,7 +9,7 @@ use common::setting::{SettingKey, SettingValue};
 use master::lease::{Event, Write};
 
 /// How far one master raises a section alone, in these models.
-pub(super) const ALLOWANCE: u64 = 2;
+pub const ALLOWANCE: u64 = 2;
 
 /// What is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
