@@ -29,7 +29,7 @@ pub struct Befalls {
     pub reboots: u8,
     /// Whose disk is put back, once, to any state it was in.
     pub put_back: Option<MasterId>,
-    /// Both disks are put back, once, to any state before a section moved, beyond which it was raised by no more than this.
+    /// Both disks are put back, once, to any state before a section moved, if it was raised by no more than this above the lower of the two.
     pub revert: Option<u64>,
     /// Whether sections are given to anybody after that.
     pub given_again: bool,
