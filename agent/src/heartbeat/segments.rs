@@ -8,9 +8,11 @@ use super::link::{CallError, Caller, Link};
 use super::report::Report;
 use crate::minter::{Answer, Minter, Wanted};
 use common::clock::Clock;
+use common::namespace::GeneratorName;
 use common::parameters::AgentId;
 use common::rpc::lease::Refusal as Said;
 use common::rpc::ranges::SegmentGrant;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -175,31 +177,40 @@ impl Segments {
         master.after(&link, asked).await
     }
 
-    /// Shows the master in use what was granted here. Whether it has taken notice.
-    async fn show_all(&self) -> Result<(), CallError> {
+    /// Shows the master in use what was granted here, but for names in `shown`; those that it has compared are added.
+    ///
+    /// # Errors
+    /// Why it has not compared some of them.
+    async fn show_all(&self, shown: &mut BTreeSet<GeneratorName>) -> Result<(), CallError> {
         let Some(master) = self.masters.get(self.in_use()) else { return Ok(()) };
+        let mut all = Ok(());
         for (name, seen) in self.minter.segments_seen() {
+            if shown.contains(&name) {
+                continue;
+            }
             let Ok(_call) = self.calls.acquire().await else { return Ok(()) };
             let link = master.link(&self.caller, &self.minter).await?;
-            let shown = in_time(&master.address, CALL_TIMEOUT, link.request_segment(&self.caller, name, 0, seen)).await;
-            match master.after(&link, shown).await {
-                // It knows of it, of no such name any more, or has just noticed that it forgot something.
-                Ok(_)
-                | Err(CallError::Refused {
-                    refusal: Said::NumbersForgotten { .. } | Said::NameRetired | Said::NoSuchName,
-                    ..
-                }) => {}
+            let call = link.request_segment(&self.caller, name.clone(), 0, seen);
+            let said = in_time(&master.address, CALL_TIMEOUT, call).await;
+            match master.after(&link, said).await {
+                // It knows of it, gives nothing by that name any more, or has just noticed that it forgot something.
+                Ok(_) | Err(CallError::Refused { refusal: Said::NumbersForgotten { .. } | Said::NameRetired, .. }) => {
+                    shown.insert(name);
+                }
+                // It has compared nothing: it may have forgotten the name, too, which is brought back.
+                Err(unknown @ CallError::Refused { refusal: Said::NoSuchName, .. }) => all = Err(unknown),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        all
     }
 }
 
 /// Shows the masters what was granted here: their disks may have been put back to before that, and then they would grant it again. It has
 /// to be known before they grant anything, which they put off for a while when neither of them can prove its store.
 async fn show(this: Arc<Segments>) {
-    while let Err(error) = this.show_all().await {
+    let mut shown = BTreeSet::new();
+    while let Err(error) = this.show_all(&mut shown).await {
         tracing::debug!(%error, "what was granted was not shown yet");
         tokio::time::sleep(SHOW_PAUSE).await;
     }
