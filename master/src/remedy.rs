@@ -74,14 +74,11 @@ pub fn revert(args: &Args) -> Result<String, RemedyError> {
     let actor = Actor::new("operator", "uniq_master --after-revert");
     let skip = args.skip_numbers.unwrap_or(0);
     store.commit(&remedy::after_revert(&loaded, floor, skip, actor, now), loaded.lsn.saturating_add(1))?;
-    Ok(match ranges_left(&loaded, skip) {
-        Some(left) => format!("{}.\n{left}", granted(&floor)),
-        None => format!("{}.", granted(&floor)),
-    })
+    Ok(format!("{}.\n{}", granted(&floor), ranges_left(&loaded, skip)))
 }
 
 /// What the operator still has to see to where numbers come from ranges, which have no date that one could wait for.
-fn ranges_left(loaded: &Loaded, skip: u64) -> Option<String> {
+fn ranges_left(loaded: &Loaded, skip: u64) -> String {
     let namespaces = || loaded.settings.iter().filter_map(|setting| setting.value.namespace());
     let axes = namespaces().filter(|namespace| namespace.segments().is_some()).count();
     let sequences = namespaces().filter(|namespace| namespace.sequences().is_some()).count();
@@ -100,8 +97,12 @@ fn ranges_left(loaded: &Loaded, skip: u64) -> Option<String> {
             loaded.sections.len()
         ));
     }
-    let manual = "See \"Both masters' disks were put back\" in docs/operations.md.";
-    (!left.is_empty()).then(|| format!("{} {manual}", left.join("\n")))
+    left.push(
+        "Names that were registered since are not known, and agents bring them back: of those of kind segment and sequence nothing is raised \
+         or skipped, so let nobody use them any more, and retire them. See \"Both masters' disks were put back\" in docs/operations.md."
+            .to_owned(),
+    );
+    left.join("\n")
 }
 
 /// `--forget-clock`: the latest time that both calendars ever showed was wrong. Returns it.

@@ -33,7 +33,7 @@ where
 
     /// Compares what an allocator can prove of a section with what this ledger knows, once the tables are exchanged. A section is listed
     /// for an owner only when both ledgers hold that owner's `g`, as a record or as a proposal: who can prove a higher one was given the
-    /// section by ledgers that have forgotten it since.
+    /// section by ledgers that have forgotten it since, with its name or without.
     ///
     /// # Errors
     /// [`Refusal::Reverted`] if both ledgers have.
@@ -50,8 +50,9 @@ where
         if !self.is_complete() || known.is_some_and(|known| known >= *g) {
             return Ok(());
         }
-        // Of a name that gives no numbers any more nothing can be given twice.
-        if !self.is_living_sequence(&key.name) {
+        // Of a name that gives no numbers any more nothing can be given twice. One that is unknown was forgotten, too: its owner, or another
+        // agent, registers it again.
+        if self.is_retired(&key.name) {
             return Ok(());
         }
         let Some(said) = said_of_section(key, *g, session) else { return Ok(()) };

@@ -111,5 +111,6 @@ scripts! {
     a_survivor_that_may_be_older_lets_nobody_join
     the_other_master_may_answer_a_retry
     the_last_of_a_pool_is_for_who_is_known
+    an_owner_of_a_section_shows_that_both_have_forgotten_even_its_name
     what_is_not_the_peer_is_refused
 }
