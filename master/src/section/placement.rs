@@ -39,11 +39,16 @@ impl Candidate {
     }
 }
 
+/// Of its memory, in hundredths, that an allocator uses which has some left for a further network's share. Whoever is short of memory forgets
+/// keys until three quarters are in use, and is asked for them again: it never uses all of it.
+const HAS_LEFT_PERCENT: u64 = 60;
+
 /// Lets the candidates of no network have more than so many percent of all, as long as those of another one have memory left: what of their
 /// memory counts is less. Anybody can say that he has much memory.
 pub fn share(mut candidates: Vec<(Option<IpNet>, Candidate)>, percent: u8) -> Vec<Candidate> {
     let mut of_network: BTreeMap<Option<IpNet>, u128> = BTreeMap::new();
-    for (network, it) in candidates.iter().filter(|(_, it)| it.has_room()) {
+    let has_left = |it: &Candidate| it.used < it.memory.saturating_mul(HAS_LEFT_PERCENT) / 100;
+    for (network, it) in candidates.iter().filter(|(_, it)| has_left(it)) {
         let memory = of_network.entry(*network).or_default();
         *memory = memory.saturating_add(it.memory.into());
     }
@@ -140,6 +145,17 @@ mod tests {
             [100, 1 << 40],
             "whoever is full takes nothing"
         );
+        // An agent forgets keys long before its memory is used up, and goes on with what is left: it never takes all of it.
+        let small = |used| Candidate { used, ..candidate(1, 100, 0) };
+        assert_eq!(counted(&[(1, small(59)), (2, liar)], 50), [100, 100]);
+        assert_eq!(
+            counted(&[(1, small(60)), (2, liar)], 50),
+            [100, 1 << 40],
+            "what is forgotten by then is asked for again"
+        );
+        let large = Candidate { used: 10, ..candidate(2, 1 << 20, 1_000) };
+        let both = share(vec![(network(1), Candidate { assigned: 1_000, ..small(75) }), (network(2), large)], 50);
+        assert_eq!(uneven(&both, WEIGHT), None, "the one with next to no memory is as full as it gets");
         // Those of one network have its share together, each by its memory.
         let more = [(1, honest), (2, liar), (2, candidate(3, 1 << 40, 0)), (3, candidate(4, 6_000, 0))];
         assert_eq!(counted(&more, 50), [10_000, 8_000, 8_000, 6_000]);
