@@ -20,6 +20,27 @@ fn layout() -> Namespace {
     Namespace::define("flake".parse().unwrap(), &definition).unwrap()
 }
 
+/// Masters take all sections away from an agent that can give no numbers of them.
+#[tokio::test]
+async fn a_name_in_conflict_takes_sections_away_if_it_is_that_of_a_sequence() {
+    let kit = Kit::new();
+    let minter = kit.start();
+    let named = |name: &str, json: &str| {
+        Namespace::define(name.parse().unwrap(), &serde_json::from_str::<Definition>(json).unwrap()).unwrap()
+    };
+    for (name, one, other, may) in [
+        ("invoices", r#"{"kind":"segment"}"#, r#"{"kind":"segment","first":7}"#, true),
+        ("flake", r#"{"kind":"layout","layout":"snowflake"}"#, r#"{"kind":"segment"}"#, true),
+        ("orders", r#"{"kind":"sequence"}"#, r#"{"kind":"sequence","width":32}"#, false),
+    ] {
+        minter.define(named(name, one)).unwrap();
+        let conflict = minter.contradicted(&named(name, other));
+        assert_eq!(conflict, Ok(()), "{name}");
+        assert_eq!(minter.may_give_sections().is_ok(), may, "{name}: {:?}", minter.may_give_sections());
+        assert!(matches!(minter.ready(), Err(Refusal::GeneratorConflict { .. })), "{name}: {:?}", minter.ready());
+    }
+}
+
 /// An hour ahead: Uniq64 may go on that far, Uniq96 and layouts may not.
 #[tokio::test]
 async fn who_minted_while_the_clock_was_ahead_is_not_ready_and_says_what_to_do() {

@@ -205,10 +205,10 @@ impl Registry {
         Some(why.refusal(name))
     }
 
-    /// A name about which the masters contradict what is served here, or was.
-    pub(super) fn contradicted(&self) -> Option<GeneratorName> {
+    /// One `of` the names about which the masters contradict what is served here, or was.
+    pub(super) fn contradicted(&self, of: impl Fn(&GeneratorName) -> bool) -> Option<GeneratorName> {
         let ended = self.ended.load();
-        ended.values().find(|(_, why)| *why == Ended::Contradicted).map(|(name, _)| name.clone())
+        ended.values().find(|(name, why)| *why == Ended::Contradicted && of(name)).map(|(name, _)| name.clone())
     }
 
     /// Nothing is minted by that name from now on. Only one thread at a time may say so.

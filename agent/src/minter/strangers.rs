@@ -5,7 +5,7 @@ use super::registry::Ended;
 use super::state::State;
 use super::{Generator, Minter};
 use crate::refusal::Refusal;
-use common::namespace::Namespace;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::ClusterId;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,12 +59,13 @@ impl Minter {
 
     /// What an operator of the masters has to know at once: code and sentence.
     pub(crate) fn alarm(&self) -> Option<String> {
-        let refusal = self.contradiction()?;
+        let refusal = self.contradiction(|_| true)?;
         Some(format!("{}: {refusal}", refusal.code()))
     }
 
-    fn contradiction(&self) -> Option<Refusal> {
-        let conflict = || Some(Refusal::GeneratorConflict { name: self.generators.contradicted()? });
+    /// What the masters contradict: the cluster, or one `of` our names.
+    fn contradiction(&self, of: impl Fn(&GeneratorName) -> bool) -> Option<Refusal> {
+        let conflict = || Some(Refusal::GeneratorConflict { name: self.generators.contradicted(of)? });
         self.wrong_cluster().or_else(conflict)
     }
 
@@ -73,8 +74,16 @@ impl Minter {
     /// # Errors
     /// Why not. Its sections belong to somebody who can.
     pub(crate) fn may_give_sections(&self) -> Result<(), Refusal> {
+        self.may_give(|name| self.keyed.contains(name))
+    }
+
+    /// Whether anything of these names can be given, as far as that depends on more than a lease.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn may_give(&self, of: impl Fn(&GeneratorName) -> bool) -> Result<(), Refusal> {
         let unwritten = || Some(Refusal::BoundsUnwritten(self.bounds_unwritten.load().as_deref()?.clone()));
-        self.contradiction().or_else(unwritten).map_or(Ok(()), Err)
+        self.contradiction(of).or_else(unwritten).map_or(Ok(()), Err)
     }
 
     /// Notes whether bounds of sections can be written down; `Some`: why not.
