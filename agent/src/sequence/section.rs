@@ -125,9 +125,9 @@ impl SectionState {
     }
 
     /// We are another owner of it than before, or the same one after a span that ended: it is to be loaded anew. What may have been given
-    /// stays below all that will be.
+    /// stays below all that will be. Masters say which one comes later: after they were put back it can be one of a lower `g`.
     pub fn own(&mut self, tenure: Tenure) {
-        if tenure <= self.tenure {
+        if tenure == self.tenure {
             return;
         }
         let base = self.floor();

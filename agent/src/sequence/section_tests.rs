@@ -80,7 +80,6 @@ fn an_answer_counts_for_the_owner_that_asked() {
     let mut section = loaded(&definition, 100, 110);
     assert_eq!(section.take(&definition, 1, 3, true, NOW), Taken::From(101));
     section.own(of(5));
-    section.own(of(4));
     section.raised(&definition, G, Ok(bound(0, 1_000)), NOW);
     assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::Wait);
     assert_eq!(section.want(NOW), Some(RaiseTo::ByAStep));
@@ -255,6 +254,21 @@ fn a_section_is_loaded_anew_after_a_span_that_ended() {
     assert_eq!(section.want(NOW), Some(RaiseTo::ByAStep));
     section.raised(&definition, again, Ok(bound(40, 50)), NOW);
     assert_eq!(section.take(&definition, 1, 1, true, NOW), Taken::From(41));
+}
+
+#[test]
+fn a_later_owner_of_a_lower_g_goes_on_above_what_was_given() {
+    let definition = definition(63, 10);
+    let mut section = loaded(&definition, 0, 20);
+    assert_eq!(section.take(&definition, 1, 15, true, NOW), Taken::From(1));
+    let first = Tenure { g: Generation(1), since: BootMs(9_000) };
+    section.own(first);
+    assert_eq!((section.g(), section.is_loaded()), (Generation(1), false));
+    assert_eq!(section.take(&definition, 2, 1, true, NOW), Taken::Wait);
+    section.raised(&definition, first, Ok(bound(0, 10)), NOW);
+    assert_eq!(section.take(&definition, 2, 1, true, NOW), Taken::Wait, "that was given");
+    section.raised(&definition, first, Ok(bound(10, 30)), NOW);
+    assert_eq!(section.take(&definition, 2, 1, true, NOW), Taken::From(16));
 }
 
 #[test]

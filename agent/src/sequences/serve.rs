@@ -322,8 +322,9 @@ impl Sequences {
         };
         let before = entry.state.len();
         if entry.state.tenure() != tenure {
-            if entry.state.tenure() > tenure {
-                // Another one has begun while we looked.
+            // Another one may have begun while we looked. One that begins later may be of a lower `g`: masters that were put back do not know
+            // how many owners there were.
+            if standing(&name.held(), section, now) != Standing::Served(tenure) {
                 return Err(Looked::Later(Some(now)));
             }
             entry.state.own(tenure);

@@ -210,3 +210,25 @@ async fn an_agent_that_gives_nothing_for_a_stranger_in_its_list_gives_its_sectio
     }
     assert!(matches!(agent.minter.ready(), Err(Refusal::WrongCluster { .. })), "{:?}", agent.minter.ready());
 }
+
+/// Masters that were put back to before the section was given begin its owners anew. The agent was another one's successor, runs on, and is
+/// given the section as the first owner of all.
+#[tokio::test]
+async fn a_section_that_comes_back_with_a_lower_g_is_served_above_all_that_was_given() {
+    let (kit, masters) = (Kit::new(), masters(LEASE_MS));
+    let addresses = masters.listen().await;
+    let (agent, session, last) = served(&kit, &masters, &addresses).await;
+    masters.with(|state| {
+        state.records.insert(0, masters::Record { g: 1, owner: Some(session), max_seq: 0 });
+    });
+    let name = "orders".parse().unwrap();
+    let first =
+        || lock(&agent.sequences.allocator).held(&name).is_some_and(|held| held.ranges().all(|one| one.g.0 == 1));
+    let began = Instant::now();
+    while !first() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the former owner's span is remembered for ever");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let next = agent.next(7).await;
+    assert!(next.is_ok_and(|next| next > last), "{next:?} after {last}");
+}
