@@ -58,7 +58,6 @@ pub enum NotKept {
 /// What a master's last answer said of its clock.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    run: MasterRun,
     /// The master's clock,
     boot: BootMs,
     /// and ours before it can have been read.
@@ -74,6 +73,8 @@ struct Link {
     asked: Option<BootMs>,
     /// Whether it answered last.
     answers: bool,
+    run: Option<MasterRun>,
+    /// Of that run; `None`: of none since our clock stood still.
     reading: Option<Reading>,
     /// When it was first heard in another run than before.
     began_anew: Option<BootMs>,
@@ -81,17 +82,19 @@ struct Link {
 
 impl Link {
     fn new(now: BootMs) -> Self {
-        Self { lease: None, next: now, asked: None, answers: false, reading: None, began_anew: None }
+        Self { lease: None, next: now, asked: None, answers: false, run: None, reading: None, began_anew: None }
     }
 
     /// Compares its clock with ours. How long ours stood still meanwhile, if it did.
     fn read(&mut self, kept: &Kept) -> Option<SpanMs> {
         let KeepReply { run, boot, .. } = kept.reply;
-        let reading = Reading { run, boot, sent: kept.sent };
-        let Some(before) = self.reading.filter(|before| before.run == run) else {
-            if self.reading.replace(reading).is_some() {
-                self.began_anew = Some(kept.received);
-            }
+        let reading = Reading { boot, sent: kept.sent };
+        let known = self.run.replace(run);
+        if known.is_some_and(|known| known != run) {
+            self.began_anew = Some(kept.received);
+        }
+        let Some(before) = self.reading.filter(|_| known == Some(run)) else {
+            self.reading = Some(reading);
             return None;
         };
         if boot > before.boot {
@@ -194,20 +197,24 @@ impl Allocator {
         if !(LEASE_MIN..=LEASE_MAX).contains(&lease) {
             return Err(NotKept::Lease(kept.reply.lease_ms));
         }
-        let mut forgets = None;
         if let Some(link) = self.links.get_mut(at) {
             (link.lease, link.answers) = (Some(lease), true);
             link.next = link.next.min(kept.sent + SpanMs((lease.0 / KEEPS_A_LEASE).max(1)));
-            if let Some(stood) = link.read(kept) {
-                link.next = kept.received + SpanMs(1);
-                self.stood_still = self.stood_still.max(Some(kept.received));
-                self.names.values_mut().for_each(|held| held.end(kept.received));
-                return Err(NotKept::StoodStill(stood.0));
-            }
-            forgets = link.began_anew;
         }
         if self.stood_still.is_some_and(|at| kept.sent <= at) {
             return Ok(BTreeSet::new());
+        }
+        let mut forgets = None;
+        if let Some(link) = self.links.get_mut(at) {
+            if let Some(stood) = link.read(kept) {
+                link.next = kept.received + SpanMs(1);
+                self.stood_still = Some(kept.received);
+                self.names.values_mut().for_each(|held| held.end(kept.received));
+                // What the others said before shows the same once more.
+                self.links.iter_mut().for_each(|link| link.reading = None);
+                return Err(NotKept::StoodStill(stood.0));
+            }
+            forgets = link.began_anew;
         }
         if self.heard.is_none_or(|heard| kept.received - heard > self.lease()) {
             self.answered = kept.received;
@@ -405,6 +412,25 @@ mod tests {
         // Another run's clock is another one.
         allocator.handle(BootMs(5_440), 0, &of_run(5_430, 5_440, 3, 999_999)).unwrap();
         assert_eq!(standing(&allocator, 5_440), served(1, 5_420));
+    }
+
+    #[test]
+    fn a_machine_that_stood_still_drops_its_sections_once_whichever_master_is_heard_next() {
+        let mut allocator = Allocator::new(2, BootMs(0));
+        allocator.handle(BootMs(20), 0, &of_run(0, 20, 1, 70_010)).unwrap();
+        allocator.handle(BootMs(30), 1, &of_run(10, 30, 2, 500)).unwrap();
+        // Both masters' clocks went on by a second more.
+        let stood = allocator.handle(BootMs(1_020), 0, &of_run(1_000, 1_020, 1, 72_010));
+        assert!(matches!(stood, Err(NotKept::StoodStill(_))), "{stood:?}");
+        // What the other one was asked before that shows its clock of before, too.
+        assert_eq!(allocator.handle(BootMs(1_025), 1, &of_run(20, 1_025, 2, 510)), Ok(BTreeSet::new()));
+        allocator.handle(BootMs(1_040), 0, &of_run(1_030, 1_040, 1, 72_035)).unwrap();
+        let heard = allocator.handle(BootMs(1_060), 1, &of_run(1_050, 1_060, 2, 2_545));
+        assert_eq!(heard, Ok(BTreeSet::from([name()])), "it was noticed before");
+        assert_eq!(standing(&allocator, 1_060), served(1, 1_040));
+        // The next one is noticed by either.
+        let stood = allocator.handle(BootMs(1_100), 1, &of_run(1_090, 1_100, 2, 3_545));
+        assert!(matches!(stood, Err(NotKept::StoodStill(_))), "{stood:?}");
     }
 
     #[test]
