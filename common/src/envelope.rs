@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 /// Bytes before the payload.
 pub const HEADER_LEN: usize = 16;
 /// The longest payload, in bytes: far above any record of ours, far below what could hurt.
-pub const PAYLOAD_LEN_MAX: usize = 1 << 20;
+pub const PAYLOAD_LEN_MAX: usize = 8 << 20;
 const CODEC_BINCODE1_FIXINT: u16 = 1;
 
 /// What a record is: four letters and a version, e.g. `LEAS` 1.

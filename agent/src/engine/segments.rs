@@ -11,12 +11,14 @@ use crate::gate::{Layout, Prefix};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use crate::segments::{Ask, Plan, Record, Segments, bucket_of};
-use crate::serial_file::{HeldSegments, Holdings, SEGMENT_NAMES_MAX};
+use crate::serial_file::{HeldSegments, Holdings};
 use crate::window::Window;
-use common::namespace::Namespace;
+use common::namespace::{GeneratorName, Namespace};
 use common::rpc::ranges::SegmentGrant;
 use common::segment::{SegmentDefinition, Shown};
+use common::setting::NAMESPACES_MAX;
 use common::time::{SpanMs, WallMs};
+use std::collections::BTreeSet;
 
 /// How often it is looked whether a resumed session is confirmed.
 const CONFIRMATION_POLL: SpanMs = SpanMs(20);
@@ -195,6 +197,14 @@ impl Engine {
                 self.lend(effects, at);
             }
         }
+        // One that there is no room for keeps no other one from its marks. Whoever mints by it is told.
+        let mut room = NAMESPACES_MAX.saturating_sub(self.holdings.segments.len());
+        records.retain(|(at, _)| {
+            let is_new = !self.holds(*at);
+            let fits = !is_new || room > 0;
+            room = room.saturating_sub(usize::from(is_new));
+            fits
+        });
         let written: Vec<usize> = records.iter().map(|(at, _)| *at).collect();
         self.write_records(effects, records)?;
         for at in written {
@@ -202,6 +212,11 @@ impl Engine {
             self.lend(effects, at);
         }
         Ok(())
+    }
+
+    /// Whether something durable is there of the name of that series.
+    fn holds(&self, at: usize) -> bool {
+        self.series.get(at).is_some_and(|series| self.holdings.segments.contains_key(series.namespace.name()))
     }
 
     /// Makes these records durable, all or none.
@@ -216,8 +231,14 @@ impl Engine {
             let definition = series.namespace.segments().ok_or_else(broken)?;
             holdings.segments.insert(series.namespace.name().clone(), HeldSegments::new(definition, record.clone()));
         }
-        if holdings.segments.len() > SEGMENT_NAMES_MAX {
-            return Err(Refusal::Overloaded("this agent holds segments of as many names as one may; ask another one"));
+        if holdings.segments.len() > NAMESPACES_MAX {
+            // Those that were retired while this process did not run are among what it never met. Of others this costs a gap.
+            let living = self.series.iter().filter(|series| series.segments.is_some());
+            let met: BTreeSet<&GeneratorName> = living.map(|series| series.namespace.name()).collect();
+            holdings.segments.retain(|name, _| met.contains(name));
+        }
+        if holdings.segments.len() > NAMESPACES_MAX {
+            return Err(Refusal::Overloaded("this agent holds segments of as many names as may live; ask another one"));
         }
         self.write_holdings(effects, holdings)?;
         let now = effects.real_boot();

@@ -17,6 +17,7 @@ use common::namespace::GeneratorName;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::lease::FORMER_MAX;
 use common::segment::{SegmentDefinition, Span};
+use common::setting::NAMESPACES_MAX;
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
@@ -52,17 +53,15 @@ pub struct Holdings {
     /// Sessions that this file had before and that no master has taken back yet, the newest first, at most
     /// [`FORMER_MAX`].
     pub former: Vec<SessionId>,
-    /// Its segments, by name. As many fit as an agent can serve names.
+    /// Its segments, by name. As many fit as names may live ([`NAMESPACES_MAX`]).
     pub segments: BTreeMap<GeneratorName, HeldSegments>,
 }
 
-/// Names whose segments are held at most: each change of one writes all.
-pub const SEGMENT_NAMES_MAX: usize = 2_048;
 /// Bytes of one name's segments in the record, at most.
 const SEGMENTS_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 4 * 8 + 2 * 8 + 1 + 32 + HELD_MAX * 4 * 8;
 /// Bytes of all else in it, far more than there are.
 const OTHERS_LEN_MAX: usize = 128 << 10;
-const _: () = assert!(SEGMENT_NAMES_MAX * SEGMENTS_LEN_MAX + OTHERS_LEN_MAX <= envelope::PAYLOAD_LEN_MAX);
+const _: () = assert!(NAMESPACES_MAX * SEGMENTS_LEN_MAX + OTHERS_LEN_MAX <= envelope::PAYLOAD_LEN_MAX);
 
 /// The segments of one name, and of which numbers they are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

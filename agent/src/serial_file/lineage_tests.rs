@@ -140,14 +140,14 @@ fn the_segments_of_as_many_names_as_there_may_be_fit() {
     let held = |ordinal| Held { ordinal, span: Span { from: 1, to: u64::MAX }, mark: 2 };
     let record = Record { seen: Shown { to: 5, proof: Some([9; 32]) }, held: (0..HELD_MAX as u64).map(held).collect() };
     let definition = SegmentDefinition::new(&SegmentSource::default()).unwrap();
-    for name in 0..SEGMENT_NAMES_MAX {
+    for name in 0..NAMESPACES_MAX {
         let name = format!("{name:015}").parse().unwrap();
         lineage.holdings.segments.insert(name, HeldSegments::new(&definition, record.clone()));
     }
     lineage.holdings.leases = vec![lineage.holdings.leases[0].clone(); 64];
     let bytes = lineage.encode().unwrap();
     assert_eq!(Found::decode(&bytes), Found::Whole(lineage));
-    assert!(SEGMENT_NAMES_MAX * SEGMENTS_LEN_MAX < bytes.len() && bytes.len() < FILE_LEN_MAX);
+    assert!(NAMESPACES_MAX * SEGMENTS_LEN_MAX < bytes.len() && bytes.len() < FILE_LEN_MAX);
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub use layout::{
 };
 pub use lineage::{
     AfterReboot, AfterRebootError, BootId, Born, FileSystemId, Found, FreshReason, HeldSegments, Holdings, Identity,
-    Lineage, Next, SEGMENT_NAMES_MAX, Seen, StartKind, given_up, judge, renew_first,
+    Lineage, Next, Seen, StartKind, given_up, judge, renew_first,
 };
 pub use place::Place;
 pub use section_records::SectionsFreshReason;

@@ -6,6 +6,7 @@ use crate::segments::HELD_MAX;
 use common::namespace::Definition;
 use common::rpc::ranges::SegmentGrant;
 use common::segment::Span;
+use common::setting::NAMESPACES_MAX;
 use common::token::TokenFamily;
 
 fn engine_with(fake: &mut Fake, json: &str) -> Engine {
@@ -180,6 +181,57 @@ fn a_name_that_has_ended_has_no_segments() {
     engine.tend(fake, [AT]).unwrap();
     assert!(fake.window.is_closed() && engine.holdings().segments.is_empty());
     assert!(refill(&mut engine, fake, 1).is_err());
+}
+
+/// Names of this process, from the second one on, that are granted what they ask for.
+fn add_names(engine: &mut Engine, fake: &mut Fake, names: Range<usize>) -> Vec<usize> {
+    let definition: Definition = serde_json::from_str(r#"{"kind":"segment"}"#).unwrap();
+    let name = |nth: usize| Namespace::define(format!("name-{nth}").parse().unwrap(), &definition).unwrap();
+    let added: Vec<usize> = names.map(|nth| engine.add(&name(nth)).unwrap()).collect();
+    for at in &added {
+        assert!(matches!(engine.refill_segment(fake, *at, None, 1), Ok(Refilled::Pending(None))));
+    }
+    for (at, ask) in engine.take_asks() {
+        let span = Span { from: 1, to: 1 + u64::from(ask.wanted) };
+        engine.answered(at, ask.call, Answer::Granted(SegmentGrant { span, proof: None }));
+    }
+    added
+}
+
+#[test]
+fn as_many_names_hold_segments_as_may_live_and_one_more_keeps_none_from_its_marks() {
+    let fake = &mut Fake::new();
+    let mut engine = engine_with(fake, r#"{"kind":"segment"}"#);
+    refill(&mut engine, fake, 1).unwrap();
+    grant(&mut engine, fake, 1);
+    let all = add_names(&mut engine, fake, 1..NAMESPACES_MAX);
+    engine.tend(fake, all).unwrap();
+    assert_eq!(engine.holdings().segments.len(), NAMESPACES_MAX);
+    // One more, in one round with the first one, whose next mark is due.
+    let before = held(&engine);
+    let more = add_names(&mut engine, fake, NAMESPACES_MAX..NAMESPACES_MAX + 1)[0];
+    let _ = fake.window.next.fetch_add(fake.window.left(), crate::sync::Ordering::Relaxed);
+    engine.tend(fake, [AT, more]).unwrap();
+    assert!(held(&engine) > before, "{before:?}");
+    let refused = engine.refill_segment(fake, more, None, 1);
+    assert!(matches!(refused, Err(Refusal::Overloaded(_))), "{refused:?}");
+    // Once another one ends, it has room.
+    engine.end_segments(1);
+    assert!(matches!(engine.refill_segment(fake, more, None, 1), Ok(Refilled::Runs(_))));
+}
+
+#[test]
+fn segments_of_names_that_this_process_never_met_give_way_when_there_is_no_room() {
+    let fake = &mut Fake::new();
+    let mut before = engine_with(fake, r#"{"kind":"segment"}"#);
+    let all = add_names(&mut before, fake, 1..NAMESPACES_MAX + 1);
+    before.tend(fake, all).unwrap();
+    assert_eq!(before.holdings().segments.len(), NAMESPACES_MAX);
+    let contents = before.contents().clone();
+    let mut engine = Engine::new(contents, before.holdings().clone(), Leases::new(), Some(BootMs(0)));
+    let at = add_names(&mut engine, fake, NAMESPACES_MAX + 1..NAMESPACES_MAX + 2)[0];
+    assert!(matches!(engine.refill_segment(fake, at, None, 1), Ok(Refilled::Runs(_))));
+    assert_eq!(engine.holdings().segments.len(), 1);
 }
 
 const KEPT: Grant = Grant {
