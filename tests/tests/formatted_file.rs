@@ -206,3 +206,31 @@ async fn a_file_in_use_is_left_alone() {
     assert_eq!(agent(dir, &["--inspect"]).status, Some(0));
     assert_eq!(cluster.ask_agent(0, "uniq64").await.unwrap().status, 200);
 }
+
+/// As root, the way a runbook is followed in a hurry; then as the service's user.
+#[test]
+fn a_serial_file_of_another_users_is_left_as_it_is() {
+    const USER: &str = "nobody";
+    if !rustix::process::geteuid().is_root() {
+        return println!("left out: only root can run programs as another user");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("uniq_generator");
+    // Where that user can run it, wherever it was built.
+    std::fs::copy(generator().unwrap(), &program).unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let file = dir.path().join("f.serial");
+    let path = file.to_str().unwrap();
+    assert_eq!(run(&program, &["--format", "--serial-file", path], dir.path()).unwrap().status, Some(0));
+    tests::mounts::run("chown", [USER, path]).unwrap();
+    let before = (std::fs::read(&file).unwrap(), std::fs::read_dir(dir.path()).unwrap().count());
+    for act in [&["--forget-clock"][..], &["--masters", "127.0.0.1:1"]] {
+        let ended = run(&program, &[&["--serial-file", path], act].concat(), dir.path()).unwrap();
+        refused(&ended, "runuser -u", act[0]);
+        let after = (std::fs::read(&file).unwrap(), std::fs::read_dir(dir.path()).unwrap().count());
+        assert!(after == before, "{act:?}");
+    }
+    let arguments = ["-u", USER, "--", program.to_str().unwrap(), "--forget-clock", "--serial-file", path];
+    let ended = run(Path::new("runuser"), &arguments, dir.path()).unwrap();
+    assert!(ended.err.contains("nothing to forget"), "{} {}", ended.out, ended.err);
+}

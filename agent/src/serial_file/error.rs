@@ -52,6 +52,19 @@ pub enum SerialFileError {
     /// Another process has it.
     #[error("{0} is in use by another process: stop that one, or give this one its own `--serial-file`")]
     Locked(PathBuf),
+    /// It belongs to another user of the machine.
+    #[error(
+        "{path} belongs to the user with the number {owner}, and this runs as {me}: that user could not open what it would write in its \
+         place. Run the same command as that user (`runuser -u NAME -- uniq_generator ...`)"
+    )]
+    OtherUser {
+        /// The path.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// As whom this process runs.
+        me: u32,
+    },
     /// Its bytes are not to be believed.
     #[error(
         "{path} is not a serial file to go on with: {reason}. Move it away and make a new one with `uniq_generator --format \

@@ -8,7 +8,9 @@ use super::disk::{Disk, OsDisk};
 use super::file::Held;
 use super::lineage::{self, FreshReason, given_up};
 use super::place::Place;
-use super::start::{Machine, failed, judge_file, local_file_system, lock_and_read, read_lineage};
+use super::start::{
+    Machine, failed, judge_file, local_file_system, lock_and_read, read_lineage, refuse_what_is_anothers,
+};
 use super::{AfterReboot, Contents, Found, Holdings, SerialFile, SerialFileError, StartKind};
 use common::calendar::UtcOffset;
 use common::lease::Grant;
@@ -33,6 +35,7 @@ pub struct Forgotten {
 /// As [`open`](super::open); and [`SerialFileError::NothingAhead`], then nothing was changed.
 pub fn forget_clock(path: &Path, now: WallMs, new_session: SessionId) -> Result<Forgotten, SerialFileError> {
     let place = Place::resolve(path)?;
+    refuse_what_is_anothers(&place)?;
     let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
     forget_clock_on(Arc::new(disk), Arc::new(place), now, new_session)
 }

@@ -17,6 +17,7 @@ use super::{AfterReboot, Contents, Holdings, SerialFile, SerialFileError, StartK
 use common::parameters::SessionId;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ pub struct Opened<F = File> {
 /// disk fails. Nothing is repaired.
 pub fn open(path: &Path, after_reboot: AfterReboot, new_session: SessionId) -> Result<Opened, SerialFileError> {
     let place = Place::resolve(path)?;
+    refuse_what_is_anothers(&place)?;
     let disk = OsDisk::new(&place.folder).map_err(|e| failed("open the folder of", &place)(e))?;
     open_on(Arc::new(disk), Arc::new(place), after_reboot, new_session)
 }
@@ -155,6 +157,18 @@ fn lock_once<F>(disk: &dyn Disk<File = F>, place: &Place) -> Result<Option<Read<
     let contents = layout::decode(&bytes).map_err(damaged(place))?;
     let checksum = layout::stored_checksum(&bytes).unwrap_or_default();
     Ok(Some((file, stat, checksum, contents)))
+}
+
+/// A write makes new files, which belong to whoever runs this and are open to nobody else: as root it would take the file from its user.
+pub(super) fn refuse_what_is_anothers(place: &Place) -> Result<(), SerialFileError> {
+    let me = rustix::process::geteuid().as_raw();
+    match std::fs::symlink_metadata(&place.path) {
+        Ok(meta) if meta.uid() != me => {
+            Err(SerialFileError::OtherUser { path: place.path.clone(), owner: meta.uid(), me })
+        }
+        // What else may be wrong is said by who opens it.
+        _ => Ok(()),
+    }
 }
 
 /// S1: what is at the path is a regular file of its own.
