@@ -1,7 +1,7 @@
 //! How many sections that nobody was given before each network asked about within the hour: each of them takes room at both masters for as
 //! long as its name lives.
 //!
-//! Only in memory: a master that starts counts anew. Asked about again, a section counts once.
+//! Only in memory: a master that starts counts anew. Asked about again, a section counts once, as far as there is room to remember it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{NEW_AN_HOUR, SECTIONS_MAX};
@@ -9,6 +9,9 @@ use common::sequence::SectionKey;
 use common::time::{BootMs, HOUR_MS, SpanMs};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Networks that are counted at once; beyond that whoever has asked about the fewest is forgotten.
+const NETWORKS_MAX: usize = 16_384;
 
 /// What was asked about since the hour began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,8 +31,16 @@ impl Newcomers {
             return true;
         }
         let asked = self.of_network.get(&network).copied().unwrap_or_default();
-        if asked >= NEW_AN_HOUR || self.sections.len() >= SECTIONS_MAX {
+        if asked >= NEW_AN_HOUR {
             return false;
+        }
+        // Others are not held back by what some have asked about.
+        if self.sections.len() >= SECTIONS_MAX {
+            self.sections.clear();
+        }
+        if asked == 0 && self.of_network.len() >= NETWORKS_MAX {
+            let least = self.of_network.iter().min_by_key(|(_, asked)| **asked).map(|(network, _)| *network);
+            least.map(|network| self.of_network.remove(&network));
         }
         self.of_network.insert(network, asked.saturating_add(1));
         self.sections.insert(key.clone())
@@ -55,11 +66,20 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_remembered_than_there_may_be() {
+    fn no_more_are_remembered_than_there_may_be_and_nobody_is_held_back_by_others() {
         let mut newcomers = Newcomers::default();
-        let network = |section: u32| Some(format!("10.0.0.{}/32", section / NEW_AN_HOUR).parse().unwrap());
+        let network = |nth: u32| Some(format!("10.0.{}.{}/32", nth >> 8, nth & 255).parse().unwrap());
         let most = u32::try_from(SECTIONS_MAX).unwrap();
-        assert!((0..most).all(|section| newcomers.admit(BootMs(0), network(section), &key("a", section))));
-        assert!(!newcomers.admit(BootMs(0), Some("10.9.9.9/32".parse().unwrap()), &key("a", most)));
+        let all = most / NEW_AN_HOUR;
+        for section in 0..most {
+            assert!(newcomers.admit(BootMs(0), network(section / NEW_AN_HOUR), &key("a", section)));
+        }
+        assert!(!newcomers.admit(BootMs(0), network(0), &key("a", most)), "that one has asked about its part");
+        let more = u32::try_from(NETWORKS_MAX).unwrap();
+        for nth in all..all + more {
+            assert!(newcomers.admit(BootMs(0), network(nth), &key("a", most + nth)), "{nth}");
+        }
+        assert!(newcomers.sections.len() <= SECTIONS_MAX && newcomers.of_network.len() == NETWORKS_MAX);
+        assert!(!newcomers.admit(BootMs(0), network(0), &key("a", 7)), "who has asked about the most is known on");
     }
 }
