@@ -9,11 +9,9 @@ use super::counters::Counters;
 use super::held::Tenure;
 use common::lease::Generation;
 use common::rpc::ranges::{NotRaised, RaiseTo, Raised, SectionReceipt};
-use common::sequence::SequenceDefinition;
+use common::sequence::{SECTION_LEN, SequenceDefinition};
 use common::time::{BootMs, SpanMs};
 
-/// Memory of a section beside its keys, in bytes; with its place in a map of sections.
-pub const RECORD_LEN: usize = 256;
 /// After a raise that was not answered, or refused, it is not asked again before this has passed.
 const PAUSE: SpanMs = SpanMs(100);
 
@@ -116,7 +114,7 @@ impl SectionState {
 
     /// Memory that it takes, in bytes.
     pub fn len(&self) -> usize {
-        RECORD_LEN + self.counters.len()
+        SECTION_LEN + self.counters.len()
     }
 
     /// Whether it keeps no key by itself.

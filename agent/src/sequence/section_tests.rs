@@ -151,7 +151,7 @@ fn without_room_known_keys_go_on_and_unloaded_ones_jump() {
     assert_eq!(section.take(&definition, 2, 1, false, NOW), Taken::Full);
     assert_eq!(section.take(&definition, 1, 1, false, NOW), Taken::From(8));
     section.unload();
-    assert_eq!((section.len(), section.take(&definition, 2, 1, true, NOW)), (RECORD_LEN, Taken::From(9)));
+    assert_eq!((section.len(), section.take(&definition, 2, 1, true, NOW)), (SECTION_LEN, Taken::From(9)));
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -8,10 +8,10 @@ use super::unload::FLOOR_LEN;
 use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
 use crate::refusal::Refusal;
-use crate::sequence::{RECORD_LEN, SectionState, Standing, Taken, Tenure};
+use crate::sequence::{SectionState, Standing, Taken, Tenure};
 use common::lease::Generation;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
-use common::sequence::{Route, Section, ServedAt};
+use common::sequence::{Route, SECTION_LEN, Section, ServedAt};
 use common::time::BootMs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -314,7 +314,7 @@ impl Sequences {
             None if !self.has_room(0) => return Err(Looked::Done(REFUSED(MintCode::Overloaded))),
             None => {
                 let forgotten = shard.floors.remove(&section.0);
-                self.account(forgotten.map_or(0, |_| FLOOR_LEN), RECORD_LEN);
+                self.account(forgotten.map_or(0, |_| FLOOR_LEN), SECTION_LEN);
                 let floor = self.durable.given_before(name.name(), section).max(forgotten.unwrap_or(0));
                 let state = SectionState::new(&name.definition, tenure, floor);
                 shard.entry(section.0).or_insert(Entry { state, queued: false })

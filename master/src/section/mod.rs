@@ -72,7 +72,7 @@ pub use spans::Spans;
 pub use table::SectionTable;
 
 use common::lease::Generation;
-use common::sequence::{SectionKey, SectionOwner, SectionRecord, SequenceDefinition};
+use common::sequence::{SECTION_LEN, SectionKey, SectionOwner, SectionRecord, SequenceDefinition};
 use std::sync::Arc;
 
 /// Sections of all names that may be given to somebody. A name may have more by its definition; those beyond are served by nobody.
@@ -87,8 +87,6 @@ const _: () = assert!(NEW_AN_HOUR as usize >= SECTIONS_OF_NAME_MAX);
 pub const PREPS_MAX: usize = 4_096;
 /// What a key takes in an allocator's memory, in bytes.
 pub const KEY_LEN: u64 = 8;
-/// What a section takes in an allocator's memory beside its keys, in bytes.
-pub const RECORD_LEN: u64 = 192;
 
 /// A section that was given to somebody.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -150,7 +148,7 @@ impl From<&SequenceDefinition> for Terms {
             last: definition.width().last(),
             allowance: definition.solo_allowance(),
             sections: definition.sections(),
-            weight: u64::from(definition.keys_per_section()).saturating_mul(KEY_LEN).saturating_add(RECORD_LEN),
+            weight: u64::from(definition.keys_per_section()).saturating_mul(KEY_LEN).saturating_add(SECTION_LEN as u64),
         }
     }
 }
@@ -218,7 +216,7 @@ pub(crate) mod tests {
         let narrow = SequenceSource { width: Some(32), keys_per_section: Some(1_000), ..SequenceSource::default() };
         let terms = Terms::from(&SequenceDefinition::new(&narrow).unwrap());
         assert_eq!((terms.step, terms.last, terms.allowance), (10_000, u32::MAX.into(), 1 << 20));
-        assert_eq!((terms.sections, terms.weight), (4_294_968, 8_192));
+        assert_eq!((terms.sections, terms.weight), (4_294_968, 8_256));
         let wide = SequenceDefinition::new(&SequenceSource::default()).unwrap();
         assert!(Terms::UNKNOWN.allowance >= wide.width().last() / 16, "no definition has a larger one");
     }

@@ -17,7 +17,7 @@ use common::namespace::Definition;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::mint::{KeyAsked, KeyOutcome, KeyReply, MintCode, Passing, SequenceCall};
 use common::rpc::ranges::{KeepRequest, Unserved};
-use common::sequence::{Section, Slot};
+use common::sequence::{SECTION_LEN, Section, Slot};
 use masters::Masters;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -553,7 +553,7 @@ async fn memory_is_bounded_and_what_is_forgotten_jumps() {
     let masters = masters(3_000);
     let addresses = masters.listen().await;
     // Records of 100 sections, and some keys.
-    let memory = 100 * crate::sequence::RECORD_LEN as u64 + 1_000;
+    let memory = 100 * SECTION_LEN as u64 + 1_000;
     let agent = agent_of(&addresses, memory, 63).await;
     let first = masters.session(0).await;
     masters.give(0..150, first);
@@ -585,7 +585,7 @@ async fn a_section_that_was_forgotten_goes_on_above_what_it_gave_whatever_a_mast
     let masters = masters(3_000);
     let addresses = masters.listen().await;
     // What the sections and their keys take is nine tenths of it.
-    let memory = 10 * crate::sequence::RECORD_LEN as u64 - 64;
+    let memory = 10 * SECTION_LEN as u64 - 64;
     let agent = agent_of(&addresses, memory, 63).await;
     let first = masters.session(0).await;
     masters.give(0..9, first);
