@@ -172,8 +172,9 @@ impl Sequences {
             served.values().filter(|name| allocator.has_lost(name.name(), now)).collect()
         };
         // Not the same ones each time, if there are more.
-        let from = self.receipts_from.fetch_add(1, Ordering::Relaxed);
-        lost.iter().flat_map(|name| name.receipts(now, from)).take(RECEIPTS_MAX).collect()
+        let all = || lost.iter().flat_map(|name| name.receipts(now));
+        let (from, many) = (self.receipts_from.fetch_add(RECEIPTS_MAX, Ordering::Relaxed), all().count());
+        all().chain(all()).skip(from % many.max(1)).take(RECEIPTS_MAX.min(many)).collect()
     }
 
     fn keep_request(&self, session: SessionId, calls: u64, leaves: bool) -> KeepRequest {

@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 use crate::sequence::{Held, HeldRange, SectionState, Standing};
 use arc_swap::ArcSwap;
 use common::namespace::{GeneratorName, Namespace};
-use common::rpc::ranges::{RECEIPTS_MAX, ShownReceipt};
+use common::rpc::ranges::ShownReceipt;
 use common::sequence::{Section, SectionKey, SequenceDefinition};
 use common::time::BootMs;
 use crossbeam_utils::CachePadded;
@@ -119,11 +119,10 @@ impl Name {
         self.shards.iter().map(|shard| &**shard)
     }
 
-    /// The receipts of sections whose span has ended, from the shard of that number on.
-    pub(super) fn receipts(&self, now: BootMs, from: usize) -> impl Iterator<Item = ShownReceipt> {
-        let (held, from) = (self.held(), from % SHARDS);
-        let shards = self.shards().skip(from).chain(self.shards().take(from));
-        shards.flat_map(move |shard| {
+    /// The receipts of sections whose span has ended.
+    pub(super) fn receipts(&self, now: BootMs) -> impl Iterator<Item = ShownReceipt> {
+        let held = self.held();
+        self.shards().flat_map(move |shard| {
             let of = |(section, entry): (&u32, &Entry)| {
                 let Standing::Over(g) = standing(&held, Section(*section), now) else { return None };
                 let receipt = entry.state.receipt().filter(|_| entry.state.g() == g)?;
@@ -133,7 +132,7 @@ impl Name {
                     receipt,
                 })
             };
-            lock(shard).iter().filter_map(of).take(RECEIPTS_MAX).collect::<Vec<_>>()
+            lock(shard).iter().filter_map(of).collect::<Vec<_>>()
         })
     }
 

@@ -16,7 +16,7 @@ use common::lease::Generation;
 use common::namespace::Definition;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::mint::{KeyAsked, KeyOutcome, KeyReply, MintCode, Passing, SequenceCall};
-use common::rpc::ranges::{KeepRequest, Unserved};
+use common::rpc::ranges::{KeepRequest, RECEIPTS_MAX, Unserved};
 use common::sequence::{SECTION_LEN, Section, Slot};
 use masters::Masters;
 use std::time::Duration;
@@ -601,6 +601,34 @@ async fn a_section_that_was_forgotten_goes_on_above_what_it_gave_whatever_a_mast
     let next = agent.next(7).await;
     assert!(next.is_ok_and(|next| next > 250), "{next:?}");
     assert!(is_there());
+}
+
+/// Any of them may be the one that masters which were put back do not know.
+#[tokio::test]
+async fn of_more_lost_sections_than_one_question_shows_each_is_shown_in_its_turn() {
+    let masters = masters(1_000);
+    let agent = agent(&masters).await;
+    agent.next(7).await.unwrap();
+    let session = masters.session(0).await;
+    // Some of them in one place, where the first ones were shown each time.
+    let sections: Vec<u32> = (1..=3 * RECEIPTS_MAX as u32).map(|nth| nth * 64).chain(1..64).collect();
+    masters.with(|state| {
+        let record = || masters::Record { g: 1, owner: Some(session), max_seq: 0 };
+        state.records.extend(sections.iter().map(|section| (*section, record())));
+    });
+    let keys: Vec<(u32, u32)> = sections.iter().map(|section| (section * KEYS, 1)).collect();
+    let given = agent.ask(&keys, Call::default()).await;
+    assert!(given.outcomes.iter().all(|one| matches!(one, KeyOutcome::Given(_))), "{:?}", given.outcomes);
+    masters.with(|state| state.records.values_mut().for_each(|record| record.owner = Some(SessionId(99))));
+    let (began, mut shown) = (Instant::now(), std::collections::BTreeSet::new());
+    while shown.len() <= sections.len() {
+        assert!(began.elapsed() < Duration::from_secs(8), "{} of {} are shown", shown.len(), sections.len() + 1);
+        masters.with(|state| {
+            let receipts = state.keeps.iter().flat_map(|(_, said)| &said.receipts);
+            shown.extend(receipts.map(|receipt| receipt.key.section));
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[test]
