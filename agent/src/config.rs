@@ -71,8 +71,8 @@ pub struct Args {
     pub serial_file: PathBuf,
 
     /// With --format: for how many names the file has room at first, 2 to 20000; it grows by itself when more are minted by
-    #[arg(long, env = "UNIQ_NUM_BLOCKS", value_name = "N", value_parser = settings::number(NUM_BLOCKS),
-          help = "With --format: for how many names the file has room at first, 2 to 20000; it grows by itself when more are minted by [default: 100]")]
+    /// [default: 100]
+    #[arg(long, env = "UNIQ_NUM_BLOCKS", value_name = "N", value_parser = settings::number(NUM_BLOCKS))]
     pub num_blocks: Option<u32>,
 
     /// The masters' --agent-listen addresses, comma-separated; needed to start

@@ -1,12 +1,11 @@
 //! What a process keeps to itself when it dies.
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 /// Keeps this process's memory out of core dumps, and other processes of its user from reading it: a secret stands in it. A debugger
 /// attaches by root alone from here on.
 pub fn forbid() {
-    let limit = getrlimit(Resource::Core);
-    let limited = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: limit.maximum.map(|_| 0).or(Some(0)) });
+    let limited = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let undumpable = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     if let Err(error) = limited.and(undumpable) {
         tracing::warn!(%error, "memory with a secret cannot be kept out of core dumps: set `ulimit -c 0` (LimitCORE=0 of a service)");
@@ -16,6 +15,7 @@ pub fn forbid() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::getrlimit;
 
     #[test]
     fn nothing_is_dumped_from_then_on() {
