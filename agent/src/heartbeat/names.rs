@@ -308,8 +308,8 @@ impl Names {
     }
 
     /// Asks about what is served here and not among the names that a master lists, and registers it again if it was not retired: both
-    /// masters may have been put back to before it was registered. Until those agents that can be heard have said so, masters that may have been register
-    /// nothing new ([`Said::Quiet`], 90 s; [`REFRESH`] is shorter).
+    /// masters may have been put back to before it was registered. Until those agents that can be heard have said so, masters that may have
+    /// been put back register nothing new ([`Said::Quiet`], 90 s; [`REFRESH`] is shorter).
     async fn restore_at(&self, address: &str, listed: &BTreeSet<GeneratorName>) -> Result<(), CallError> {
         let mut forgotten: BTreeMap<GeneratorName, Namespace> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -424,7 +424,6 @@ impl Names {
         }
     }
 
-    /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer.
     /// Whether the name stands for that already; the masters may have to be asked.
     async fn is_registered(&self, namespace: &Namespace) -> bool {
         let known = || self.minter.definition(namespace.kind(), namespace.name());
@@ -432,6 +431,7 @@ impl Names {
         is_met() || self.look_up(namespace.name()).await.is_ok() && is_met()
     }
 
+    /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer.
     async fn define_somewhere(&self, namespace: &Namespace) -> Result<Changed, CallError> {
         let mut reasons = Vec::new();
         for address in &self.masters {

@@ -60,8 +60,8 @@ where
         let refused = match self.settings_table.outcome(&change) {
             _ if self.serves().is_err() => self.serves().err(),
             Outcome::AlreadySo => return fx.reply(id, Reply::Change(Ok(Changed::AlreadySo))),
-            // The first admin is still being agreed on.
             Outcome::Becomes(_) if self.is_not_shown(&change).is_some() => self.is_not_shown(&change),
+            // The first admin is still being agreed on.
             Outcome::LastAdmin if self.settings_table.users().is_none() => Some(Refusal::Retry),
             Outcome::Becomes(_) if self.may_set(now).is_err() => self.may_set(now).err(),
             Outcome::Becomes(_) if self.settings_table.changes.waiting() >= WAITING_MAX => Some(Refusal::Overloaded),

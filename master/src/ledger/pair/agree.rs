@@ -70,11 +70,11 @@ impl Agreement for Ledger<Pairwise> {
         self.want(now, change, &actor, fx);
     }
 
-    /// Sends a record of ours to the other master, so that both tables show the same.
     fn tell_first_use(&mut self, now: Now, name: &GeneratorName, fx: &mut Effects) {
         self.tell_first_use_of(now, name, fx);
     }
 
+    /// Sends a record of ours to the other master, so that both tables show the same.
     fn share(&self, key: TokenKey, fx: &mut Effects) {
         if let Some(lease) = self.table.lease(key) {
             fx.send(PeerMessage::Sync { records: vec![(key, lease.clone())], by: fx.by.clone() });
