@@ -278,10 +278,16 @@ async fn serve(
         .with_sequences(Arc::clone(&sequences));
     let segments = Segments::new(&args.masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
     let masters = args.masters.clone();
-    let heartbeat = Heartbeat { masters, agent_id: agent_id.clone(), holder, minter: Arc::clone(&minter), report };
+    let heartbeat = Heartbeat {
+        masters,
+        agent_id: agent_id.clone(),
+        holder,
+        minter: Arc::clone(&minter),
+        report: Arc::clone(&report),
+    };
 
     let heartbeat = tokio::spawn(watch.clone().over("heartbeat", heartbeat.run(stop.clone())));
-    let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(stop.clone())));
+    let asking = tokio::spawn(watch.clone().over("names", Arc::clone(&names).run(Arc::clone(&report), stop.clone())));
     let fetching = tokio::spawn(watch.clone().over("segments", segments.run(stop.clone())));
     let keeping = tokio::spawn(watch.clone().over("sequences", Arc::clone(&sequences).run(stop.clone())));
     // Clients ask under the name that routes lead to.

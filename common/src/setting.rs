@@ -3,16 +3,20 @@
 //! Each is a record that both masters confirm, like a lease.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod names;
+
+pub use names::predefined;
+
 use crate::about::About;
 use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};
 use crate::audit::Actor;
-use crate::kind::Kind;
 use crate::namespace::{EarlyNamespace, GeneratorName, Namespace, NamespaceError};
 use crate::parameters::MasterId;
 use crate::segment::{Axis, MasterRun};
 use crate::time::{SpanMs, WallMs};
 use core::net::IpAddr;
 use ipnet::IpNet;
+use names::{define, restored, used};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -94,7 +98,7 @@ impl fmt::Display for SettingKey {
 pub enum SettingValue {
     /// The networks, ascending, each once.
     Whitelist(Vec<IpNet>),
-    /// The definition; it never changes.
+    /// The definition of a name in use: agents may have given IDs by it, so it never changes.
     Namespace(Box<Namespace>),
     /// All users, ascending by name, each once; one of them is an admin.
     Users(Vec<User>),
@@ -106,15 +110,29 @@ pub enum SettingValue {
     About(Box<About>),
     /// How far an axis is granted, and to whom last.
     Axis(Box<Axis>),
+    /// The definition of a name by which nobody has given an ID: none is given before both masters hold that it is in use.
+    Unused(Box<Namespace>),
+    /// Nothing: a name that was taken back before it was in use, and may stand for anything.
+    Free,
 }
 
 impl SettingValue {
     /// What a name stands for, or stood for until it was retired.
     pub fn namespace(&self) -> Option<&Namespace> {
         match self {
-            Self::Namespace(namespace) | Self::Retired(namespace) => Some(namespace),
+            Self::Namespace(namespace) | Self::Retired(namespace) | Self::Unused(namespace) => Some(namespace),
             _ => None,
         }
+    }
+
+    /// What a name stands for by which agents may have given IDs.
+    pub fn used(&self) -> Option<&Namespace> {
+        self.namespace().filter(|_| !matches!(self, Self::Unused(_)))
+    }
+
+    /// Whether it is a name that stands for something and was not retired.
+    pub fn is_living(&self) -> bool {
+        matches!(self, Self::Namespace(_) | Self::Unused(_))
     }
 
     /// Whether it is a name that gives no more IDs.
@@ -177,8 +195,9 @@ impl Setting {
             (SettingKey::Whitelist, SettingValue::Whitelist(networks)) => {
                 networks.len() <= NETWORKS_MAX && networks.is_sorted_by(|a, b| a < b)
             }
-            (SettingKey::Namespace(name), SettingValue::Namespace(namespace) | SettingValue::Retired(namespace)) => {
-                name == namespace.name() && !name.is_default()
+            (SettingKey::Namespace(name), SettingValue::Free) => !name.is_default(),
+            (SettingKey::Namespace(name), value) => {
+                value.namespace().is_some_and(|namespace| name == namespace.name()) && !name.is_default()
             }
             // Its parts are checked when it is read.
             (SettingKey::About(name), SettingValue::About(_)) => !name.is_default(),
@@ -231,7 +250,7 @@ pub enum Change {
     AddKey(ApiKey),
     /// No such key any more.
     RemoveKey(AccountName),
-    /// No more IDs by this name, which is never used again.
+    /// No more IDs by this name, which is never used again if any were given.
     Retire(GeneratorName),
     /// This is to be noted about a name, instead of what was.
     About {
@@ -266,6 +285,15 @@ pub enum Change {
         name: GeneratorName,
         /// The first place that may be used.
         to: u64,
+    },
+    /// IDs are to be given by a name that stands for this.
+    Use(Box<Namespace>),
+    /// IDs were given by a name that stands for this.
+    Restore {
+        /// The definition.
+        namespace: Box<Namespace>,
+        /// Whether the name was retired since.
+        retired: bool,
     },
 }
 
@@ -358,7 +386,9 @@ impl Change {
     pub fn key(&self) -> SettingKey {
         match self {
             Self::Allow(_) | Self::Disallow(_) => SettingKey::Whitelist,
-            Self::Define(namespace) => SettingKey::Namespace(namespace.name().clone()),
+            Self::Define(namespace) | Self::Use(namespace) | Self::Restore { namespace, .. } => {
+                SettingKey::Namespace(namespace.name().clone())
+            }
             Self::Retire(name) => SettingKey::Namespace(name.clone()),
             Self::About { name, .. } => SettingKey::About(name.clone()),
             Self::Extend { name, .. } | Self::Raise { name, .. } | Self::Dismiss { name, .. } => {
@@ -377,7 +407,9 @@ impl Change {
     pub fn bound(&self) -> usize {
         match self.key() {
             SettingKey::Whitelist => NETWORKS_MAX,
-            SettingKey::Namespace(_) if matches!(self, Self::Retire(_)) => RETIRED_MAX,
+            SettingKey::Namespace(_) if matches!(self, Self::Retire(_) | Self::Restore { retired: true, .. }) => {
+                RETIRED_MAX
+            }
             SettingKey::Namespace(_) | SettingKey::Axis(_) => NAMESPACES_MAX,
             SettingKey::About(_) => ABOUTS_LEN_MAX,
             SettingKey::Users | SettingKey::Keys => ACCOUNTS_MAX,
@@ -395,9 +427,12 @@ impl Change {
             Self::Define(wanted) => define(wanted, known),
             Self::Retire(_) => match known {
                 Some(SettingValue::Namespace(namespace)) => Outcome::Becomes(SettingValue::Retired(namespace.clone())),
-                Some(SettingValue::Retired(_)) => Outcome::AlreadySo,
+                Some(SettingValue::Unused(_)) => Outcome::Becomes(SettingValue::Free),
+                Some(SettingValue::Retired(_) | SettingValue::Free) => Outcome::AlreadySo,
                 _ => Outcome::NoSuchName,
             },
+            Self::Use(wanted) => used(wanted, known),
+            Self::Restore { namespace, retired } => restored(namespace, *retired, known),
             Self::About { about, .. } => match known {
                 Some(SettingValue::About(known)) if known == about => Outcome::AlreadySo,
                 None if about.is_empty() => Outcome::AlreadySo,
@@ -489,27 +524,6 @@ fn whitelist(known: Option<&SettingValue>, networks: Vec<IpNet>) -> Outcome {
     if known == Some(&value) { Outcome::AlreadySo } else { Outcome::Becomes(value) }
 }
 
-fn define(wanted: &Namespace, known: Option<&SettingValue>) -> Outcome {
-    if wanted.name().is_default() {
-        if !Kind::PREDEFINED.contains(&wanted.kind()) {
-            return Outcome::Taken;
-        }
-        let same = wanted.same_ids(&Namespace::default_of(wanted.kind()));
-        return if same { Outcome::AlreadySo } else { Outcome::Taken };
-    }
-    match known {
-        Some(SettingValue::Namespace(known)) if wanted.is_met_by(known) => Outcome::AlreadySo,
-        Some(SettingValue::Retired(_)) => Outcome::Retired,
-        Some(_) => Outcome::Taken,
-        None => Outcome::Becomes(SettingValue::Namespace(Box::new(wanted.clone()))),
-    }
-}
-
-/// The namespaces that exist without being registered.
-pub fn predefined() -> impl Iterator<Item = Namespace> {
-    Kind::PREDEFINED.into_iter().map(Namespace::default_of)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -566,24 +580,6 @@ mod tests {
         let many = (0..NETWORKS_MAX as u32).map(|n| net(&format!("{}/32", core::net::Ipv4Addr::from(n)))).collect();
         let full = SettingValue::Whitelist(many);
         assert_eq!(Change::Allow(net("10.0.0.0/8")).outcome(Some(&full), &first), Outcome::TooMany);
-    }
-
-    #[test]
-    fn a_name_is_defined_once_and_for_all() {
-        let Outcome::Becomes(known) = Change::Define(orders(10, false)).outcome(None, &[]) else { panic!() };
-        assert_eq!(Change::Define(orders(10, false)).outcome(Some(&known), &[]), Outcome::AlreadySo);
-        // The step says how often the file is written, not which IDs come out.
-        assert_eq!(Change::Define(orders(20, false)).outcome(Some(&known), &[]), Outcome::AlreadySo);
-        assert_eq!(Change::Define(orders(10, true)).outcome(Some(&known), &[]), Outcome::Taken);
-        let retire = Change::Retire("orders".parse().unwrap());
-        let Outcome::Becomes(retired) = retire.outcome(Some(&known), &[]) else { panic!() };
-        assert_eq!(retired.namespace(), known.namespace());
-        assert_eq!(retire.outcome(Some(&retired), &[]), Outcome::AlreadySo);
-        assert_eq!(retire.outcome(None, &[]), Outcome::NoSuchName);
-        assert_eq!(Change::Define(orders(10, false)).outcome(Some(&retired), &[]), Outcome::Retired);
-        for namespace in predefined() {
-            assert_eq!(Change::Define(Box::new(namespace)).outcome(None, &[]), Outcome::AlreadySo);
-        }
     }
 
     fn user(name: &str, role: Role) -> User {

@@ -217,18 +217,19 @@ impl<A: Audit> Masters for Admin<A> {
     fn namespaces(&self) -> BoxFuture<'_, Result<Vec<NamespaceRow>, Unavailable>> {
         self.look(|ledger, now| {
             let leased = leased_types(ledger, now.wall);
-            let row = |namespace: &Namespace, by: &str, retired| NamespaceRow {
+            let row = |namespace: &Namespace, by: &str, value: Option<&SettingValue>| NamespaceRow {
                 // An agent that serves it asks for one then.
                 leased: namespace
                     .token_type()
                     .is_none_or(|token_type| token_type.is_on_demand() || leased.contains(&token_type)),
                 about: noted(ledger, namespace.name()),
-                ..namespace_row(namespace, by, retired)
+                ..namespace_row(namespace, by, value)
             };
-            let registered = ledger.settings_table().all().filter_map(|setting| {
-                Some(row(setting.value.namespace()?, setting.actor.who(), setting.value.is_retired()))
-            });
-            predefined().map(|namespace| row(&namespace, "", false)).chain(registered).collect()
+            let registered = ledger
+                .settings_table()
+                .all()
+                .filter_map(|setting| Some(row(setting.value.namespace()?, setting.actor.who(), Some(&setting.value))));
+            predefined().map(|namespace| row(&namespace, "", None)).chain(registered).collect()
         })
     }
 
@@ -333,14 +334,15 @@ fn without_sessions(detail: &str) -> String {
     }
 }
 
-fn namespace_row(namespace: &Namespace, registered_by: &str, retired: bool) -> NamespaceRow {
+fn namespace_row(namespace: &Namespace, registered_by: &str, value: Option<&SettingValue>) -> NamespaceRow {
     NamespaceRow {
         name: namespace.name().clone(),
         definition: namespace.definition(),
         about: About::default(),
         capacity: namespace.capacity(),
         registered_by: registered_by.to_owned(),
-        retired,
+        retired: value.is_some_and(SettingValue::is_retired),
+        in_use: value.is_none_or(|value| value.used().is_some()),
         leased: false,
     }
 }

@@ -25,6 +25,8 @@ pub enum Purpose {
     Section,
     /// That the pairing is over.
     Retired,
+    /// That a name is in use, or retired.
+    Name,
 }
 
 /// A keyed hash of 256 bits.
@@ -76,6 +78,7 @@ impl Purpose {
             Self::Segment => b"segment\0",
             Self::Section => b"section\0",
             Self::Retired => b"retired\0",
+            Self::Name => b"name\0\0\0\0",
         }
     }
 }

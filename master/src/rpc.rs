@@ -1,6 +1,7 @@
 //! `LeaseService` for agents: decode, queue, await the answer. Decides only who may connect at all.
 
 use crate::driver::{Driver, Refused};
+use crate::lease::receipt::told;
 use crate::lease::{Event, Reply};
 use crate::registry::AgentRegistry;
 use crate::whitelist::Whitelist;
@@ -9,21 +10,20 @@ use common::clock::Clock;
 use common::lease::Grant;
 use common::namespace::Namespace;
 use common::net::places::{Place, Places};
-use common::parameters::MasterId;
+use common::parameters::{EpochId, MasterId};
 use common::process::descriptors::Port;
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService,
-    LeaseServiceRequest, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NamespacesRequest, Refusal, Registered, Rent,
-    RentRequest, TerminateRequest, TokenRequest, report_interval_ms,
+    LeaseServiceRequest, ListRequest, ListedLease, NAMESPACES_PAGE_MAX, NameState, NamespacesRequest, Refusal,
+    Registered, Rent, RentRequest, RestoreRequest, TerminateRequest, TokenRequest, report_interval_ms,
 };
 use common::rpc::ranges::{
     ADDRESS_LEN_MAX, KEEP_RANGES_MAX, KeepReply, KeepRequest, NotRaised, RAISES_MAX, ROUTES_ASKED_MAX, ROUTES_MAX,
     RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::rpc::transport::{Limits, accept};
-use common::sequence::{KEYS_PER_SECTION_LEAST, SequenceDefinition};
-use common::setting::{Setting, SettingKey};
+use common::setting::{Change, Setting, SettingKey, SettingValue};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,24 +147,21 @@ macro_rules! ask {
     };
 }
 
-fn registered(setting: &Setting) -> Option<Registered> {
-    let namespace = setting.value.namespace()?.clone();
-    Some(Registered { namespace, retired: setting.value.is_retired() })
+fn registered(setting: &Setting) -> Option<(Namespace, NameState)> {
+    let state = match &setting.value {
+        SettingValue::Unused(_) => NameState::Unused,
+        SettingValue::Retired(_) => NameState::Retired,
+        _ => NameState::InUse,
+    };
+    Some((setting.value.namespace()?.clone(), state))
+}
+
+/// Names with the word of the masters of a pairing for them, which is made on this thread and not on the ledger's.
+fn all_told((pairing, found): (Option<EpochId>, Vec<(Namespace, NameState)>)) -> Vec<Registered> {
+    found.into_iter().map(|(namespace, state)| told(pairing, namespace, state)).collect()
 }
 
 impl LeaseServer {
-    /// What agents' callers may register: not what uses up what all names have together. What is registered already is answered as usual.
-    async fn may_register(&self, namespace: &Namespace) -> Result<(), Refusal> {
-        let small = |its: &SequenceDefinition| its.keys_per_section() < KEYS_PER_SECTION_LEAST;
-        if !namespace.sequences().is_some_and(small) {
-            return Ok(());
-        }
-        let key = SettingKey::Namespace(namespace.name().clone());
-        let known = self.driver.look(move |ledger, _| ledger.settings_table().get(&key).is_some()).await;
-        let refusal = Refusal::SmallSections { least: KEYS_PER_SECTION_LEAST };
-        known.map_err(self::refusal)?.then_some(()).ok_or(refusal)
-    }
-
     /// The whitelist may have changed since the connection was made.
     fn allowed(&self) -> Result<(), Refusal> {
         if self.whitelist.admits(self.from.ip()) { Ok(()) } else { Err(Refusal::NotAllowed) }
@@ -208,19 +205,31 @@ impl LeaseService for LeaseServer {
         let DefineRequest { cluster, namespace, .. } = request;
         let driver = &self.driver;
         driver.snapshot().serves_cluster(cluster)?;
-        self.may_register(&namespace).await?;
         let namespace = Box::new(namespace);
         ask!(driver, move |id| Event::Define { id, namespace, actor }, Reply::Change)
     }
 
-    async fn restore_namespace(self, _: Context, request: DefineRequest) -> Result<Changed, Refusal> {
+    async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Refusal> {
+        self.allowed()?;
+        let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
+        let RestoreRequest { cluster, shown, .. } = request;
+        self.driver.snapshot().serves_cluster(cluster)?;
+        let shown = Box::new(shown);
+        ask!(self.driver, move |id| Event::Restore { id, shown, actor }, Reply::Change)
+    }
+
+    async fn use_namespace(self, _: Context, request: DefineRequest) -> Result<Registered, Refusal> {
         self.allowed()?;
         let actor = Actor::new(request.agent_id.as_str(), &self.from.to_string());
         let DefineRequest { cluster, namespace, .. } = request;
         self.driver.snapshot().serves_cluster(cluster)?;
-        self.may_register(&namespace).await?;
-        let namespace = Box::new(namespace);
-        ask!(self.driver, move |id| Event::Restore { id, namespace, actor }, Reply::Change)
+        let (name, change) = (namespace.name().clone(), Change::Use(Box::new(namespace)));
+        ask!(self.driver, move |id| Event::Change { id, change, actor }, Reply::Change)?;
+        let found = self.driver.look(move |ledger, _| {
+            let known = ledger.settings_table().get(&SettingKey::Namespace(name));
+            (ledger.identity().epoch, known.and_then(registered).into_iter().collect())
+        });
+        all_told(found.await.map_err(refusal)?).pop().ok_or(Refusal::NoSuchName)
     }
 
     async fn list_namespaces(self, _: Context, request: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {
@@ -229,9 +238,9 @@ impl LeaseService for LeaseServer {
         self.driver.snapshot().serves_cluster(cluster)?;
         let page = self.driver.look(move |ledger, _| {
             let names = ledger.settings_table().names_after(after.as_ref()).take(NAMESPACES_PAGE_MAX);
-            names.map(|namespace| Registered { namespace: namespace.clone(), retired: false }).collect()
+            (ledger.identity().epoch, names.filter_map(registered).collect())
         });
-        page.await.map_err(refusal)
+        page.await.map(all_told).map_err(refusal)
     }
 
     async fn find_namespaces(self, _: Context, request: FindRequest) -> Result<Vec<Registered>, Refusal> {
@@ -240,9 +249,10 @@ impl LeaseService for LeaseServer {
         self.driver.snapshot().serves_cluster(cluster)?;
         let found = self.driver.look(move |ledger, _| {
             let keys = names.into_iter().take(NAMESPACES_PAGE_MAX).map(SettingKey::Namespace);
-            keys.filter_map(|key| registered(ledger.settings_table().get(&key)?)).collect()
+            let found = keys.filter_map(|key| registered(ledger.settings_table().get(&key)?));
+            (ledger.identity().epoch, found.collect())
         });
-        found.await.map_err(refusal)
+        found.await.map(all_told).map_err(refusal)
     }
 
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {

@@ -7,11 +7,12 @@ use common::calendar::UtcOffset;
 use common::kind::Kind;
 use common::namespace::{Definition, GeneratorName, Namespace};
 use common::parameters::{ClusterId, ClusterParameters, EpochId, MasterId};
-use common::rpc::lease::{Changed, Mode, Refusal};
+use common::rpc::lease::{Changed, Mode, NameState, Refusal};
 use common::rpc::peer::PeerMessage;
 use common::segment::Axis;
 use common::setting::{Change, NAME_EACH, NAMES_AT_ONCE, NAMESPACES_MAX, Setting, SettingKey, SettingValue};
 use common::time::{BootMs, Now, SECOND_MS, WallMs};
+use master::lease::receipt::told;
 use master::lease::{Effects, Event, Identity, Reply, RequestId, Unproven, Write};
 use master::ledger::Ledger;
 use master::store::Store as _;
@@ -176,8 +177,9 @@ fn a_network_registers_so_many_names_and_an_operator_as_many_as_there_may_be() {
         assert!(matches!(&refused, Refusal::NamesRate { network, count: 30, span_s: 300 } if network == "10.0.0.7/32"));
         assert_eq!(pair.define(at, "a7", stranger), Ok(Changed::AlreadySo));
         let (namespace, actor) = (definition("more", Kind::Uniq64), Actor::new("agent", stranger));
-        let restored = pair.asked(at, Event::Restore { id: RequestId(1), namespace, actor });
-        assert_eq!(restored, Err(refused), "nothing was forgotten");
+        let shown = Box::new(told(None, *namespace, NameState::InUse));
+        let restored = pair.asked(at, Event::Restore { id: RequestId(1), shown, actor });
+        assert_eq!(restored, Err(refused), "nobody can say what was not forgotten");
     }
     assert_eq!(pair.define(0, "other", "10.0.0.8:1"), Ok(Changed::Done));
     for n in 0..69 {
@@ -214,4 +216,70 @@ fn of_those_who_register_one_name_at_once_one_is_told_that_it_is_new() {
         };
         assert_eq!((told(Changed::Done), told(Changed::AlreadySo)), (1, 3), "{name}: {:?}", pair.replies);
     }
+}
+
+fn string(name: &str, template: &str) -> Box<Namespace> {
+    Box::new(Namespace::define(name.parse().unwrap(), &Definition::string(template)).unwrap())
+}
+
+/// Templates of all usual lengths that have letters and digits nearly everywhere.
+fn broad() -> impl Iterator<Item = Box<Namespace>> {
+    // That of `default` is one of them.
+    (0..31).filter(|n| *n != 7).map(|n| {
+        let template = format!("{{date:%Y%m%d}}{{token}}{{serial:6:36}}{{custom:{}}}", 1 + n);
+        string(&format!("broad{n}"), &template)
+    })
+}
+
+#[test]
+fn templates_that_keep_nearly_all_others_out_are_an_operators_and_go_when_they_are_retired() {
+    const ORDERS: &str = "{date:%Y%m%d}X{token}{serial:8}";
+    let mut pair = Pair::new([Vec::new(), Vec::new()]);
+    pair.connect();
+    pair.pass(200);
+    let agent = || Actor::new("agent", "10.0.0.7:4711");
+    let define = |namespace| Event::Define { id: RequestId(1), namespace, actor: agent() };
+    let change = |change| Event::Change { id: RequestId(1), change, actor: Actor::new("olga", "") };
+    for (n, namespace) in broad().enumerate() {
+        let refused = pair.asked(n % 2, define(namespace.clone())).unwrap_err();
+        assert!(matches!(refused, Refusal::BroadTemplate { .. }), "{refused}");
+        assert!(refused.to_string().contains("have an operator register"), "{refused}");
+        // Nor does it help to say that it is in use, or that the scope is its own.
+        let shown = Box::new(told(None, *namespace, NameState::InUse));
+        let said = pair.asked(n % 2, Event::Restore { id: RequestId(1), shown, actor: agent() });
+        assert!(matches!(said, Err(Refusal::BroadTemplate { .. })), "{said:?}");
+    }
+    assert_eq!(pair.asked(0, define(string("before", ORDERS))), Ok(Changed::Done));
+    assert_eq!(pair.asked(1, change(Change::Retire("before".parse().unwrap()))), Ok(Changed::Done));
+
+    // As an operator, or a program before this rule, registered them.
+    for (n, namespace) in broad().enumerate() {
+        assert_eq!(pair.asked(n % 2, change(Change::Define(namespace))), Ok(Changed::Done));
+    }
+    let kept_out = pair.asked(0, define(string("orders", ORDERS))).unwrap_err();
+    assert!(matches!(kept_out, Refusal::Collides { .. }) && kept_out.to_string().contains("'broad"), "{kept_out}");
+    for (n, namespace) in broad().enumerate() {
+        assert_eq!(pair.asked(n % 2, change(Change::Retire(namespace.name().clone()))), Ok(Changed::Done));
+    }
+    assert_eq!(pair.asked(0, define(string("orders", ORDERS))), Ok(Changed::Done));
+}
+
+#[test]
+fn names_that_both_forgot_come_back_as_fast_as_they_are_shown_and_by_proof_alone() {
+    const MANY: usize = 2_000;
+    let mut pair = Pair::new([Vec::new(), Vec::new()]);
+    pair.connect();
+    pair.pass(200);
+    let restore = |pair: &mut Pair, n: usize, pairing: u128| {
+        let namespace = *definition(&format!("n{n}"), Kind::Uniq64);
+        let shown = Box::new(told(Some(EpochId(pairing)), namespace, NameState::InUse));
+        let actor = Actor::new("agent", "10.0.0.7:4711");
+        pair.asked(n % 2, Event::Restore { id: RequestId(1), shown, actor })
+    };
+    for n in 0..MANY {
+        assert_eq!(restore(&mut pair, n, 7), Ok(Changed::Done), "{n}");
+    }
+    // Somebody who makes proofs up is held to the rate of new names.
+    let done = (MANY..MANY + 100).filter(|n| restore(&mut pair, *n, 8).is_ok()).count();
+    assert!(done <= NAMES_AT_ONCE as usize, "{done}");
 }

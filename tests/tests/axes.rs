@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use anyhow::Result as Played;
-use common::rpc::lease::{LeaseServiceClient, Refusal};
+use common::rpc::lease::{DefineRequest, FindRequest, LeaseServiceClient, Refusal};
 use common::rpc::ranges::{SegmentGrant, SegmentRequest};
 use common::rpc::transport;
 use common::segment::Shown;
@@ -27,6 +27,15 @@ async fn segment(
     let (agent_id, session) = (who.agent_id.clone(), who.session);
     let request = SegmentRequest { agent_id, session, cluster: None, name: name.parse().unwrap(), wanted, seen };
     master.request_segment(transport::deadline_in(CALL_MAX), request).await.unwrap()
+}
+
+/// What an agent does before it gives the first number of a name.
+async fn take_in_use(who: &Lessee, master: &LeaseServiceClient, name: &str) {
+    let find = FindRequest { cluster: None, names: vec![name.parse().unwrap()] };
+    let found = master.find_namespaces(transport::deadline_in(CALL_MAX), find).await.unwrap().unwrap();
+    let request =
+        DefineRequest { agent_id: who.agent_id.clone(), cluster: None, namespace: found[0].namespace.clone() };
+    master.use_namespace(transport::deadline_in(CALL_MAX), request).await.unwrap().unwrap();
 }
 
 /// The axis of a name as a master shows it.
@@ -73,6 +82,10 @@ async fn an_axis_is_shown_as_it_is_granted_and_raised_by_an_operator_for_ever() 
         agent.heartbeat(&master).await.unwrap().unwrap();
         masters.push(master);
     }
+    // Nothing is granted of a name before it is in use.
+    let unused = segment(&agent, &masters[1], "orders", 100, Shown::default()).await;
+    assert_eq!(unused, Err(Refusal::NoSuchName));
+    take_in_use(&agent, &masters[0], "orders").await;
     let mut granted = Vec::new();
     for master in &masters {
         for _ in 0..3 {

@@ -6,6 +6,7 @@ use common::rpc::lease::{Changed, DefineRequest, Refusal};
 use common::rpc::transport::deadline_in;
 use serde_json::{Value, json};
 use std::path::Path;
+use std::time::Duration;
 use tests::client::Answer;
 use tests::cluster::{Cluster, until, until_status};
 use tests::lessee::{CALL_MAX, Lessee};
@@ -118,9 +119,9 @@ fn copy_dir(from: &Path, to: &Path) {
 const BEFORE: &str = r#"{"kind": "string", "template": "{date:%Y%m%d}{token}{serial:8}"}"#;
 const AFTER: &str = r#"{"kind": "string", "template": "{date:%Y%m%d}{serial:8}{token}"}"#;
 
-/// A cluster in which `orders` was registered after the backups were made that both masters' stores are put back to; nothing
-/// runs but agent 0, which has minted by the name.
-async fn put_back_to_before_a_name() -> Cluster {
+/// A cluster in which `orders` was registered, and retired if so said, after the backups were made that both masters' stores are put back
+/// to; nothing runs but agent 0, which has minted by the name.
+async fn put_back_to_before_a_name(retired: bool) -> Cluster {
     let mut cluster = Cluster::start(1, &TYPES).await.unwrap();
     for nth in [0, 1] {
         cluster.master(nth).unwrap().daemon.terminate().await.unwrap();
@@ -133,6 +134,10 @@ async fn put_back_to_before_a_name() -> Cluster {
     let registered = || async { (put(&cluster, 0, "orders", &before).await.status == 201).then_some(()) };
     until("the masters are together again", registered).await.unwrap();
     assert_eq!(strings(&cluster, 0, "string/orders").await.unwrap().len(), BATCH);
+    if retired {
+        assert_eq!(retire(&cluster, 1, "orders").await.status, 200);
+        assert_eq!(put(&cluster, 0, "orders", &before).await.code(), "generator_exists");
+    }
     for nth in [0, 1] {
         let master = cluster.master(nth).unwrap();
         master.daemon.kill_9();
@@ -146,7 +151,7 @@ async fn put_back_to_before_a_name() -> Cluster {
 /// What masters have forgotten because both were put back, agents tell them before anybody can say otherwise.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_both_masters_forgot_is_registered_again_by_who_serves_it() {
-    let mut cluster = put_back_to_before_a_name().await;
+    let mut cluster = put_back_to_before_a_name(false).await;
     start_masters(&mut cluster);
     let other = cluster.add_agent(&TYPES).unwrap();
     let client = cluster.client.clone();
@@ -158,6 +163,8 @@ async fn a_name_that_both_masters_forgot_is_registered_again_by_who_serves_it() 
         (answer.code() != "masters_unavailable").then_some(answer)
     };
     let (answer, took) = until("the masters know the name again", decided).await.unwrap();
+    // Agents show what they serve with their first connection, and not when they would have asked again.
+    assert!(took < Duration::from_secs(30), "{took:?}");
     assert_eq!((answer.status, answer.code().as_str()), (409, "generator_exists"), "{}", answer.text());
     println!("known again after {took:?}");
     assert_eq!(strings(&cluster, 0, "string/orders").await.unwrap().len(), BATCH);
@@ -166,10 +173,102 @@ async fn a_name_that_both_masters_forgot_is_registered_again_by_who_serves_it() 
     until("the agent says that it was forgotten", said).await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retired_name_that_both_masters_forgot_stands_for_nothing_else() {
+    let mut cluster = put_back_to_before_a_name(true).await;
+    // Whoever served it remembers that it is retired, also after a restart.
+    cluster.agent(0).unwrap().daemon.kill_9();
+    start_masters(&mut cluster);
+    cluster.agent(0).unwrap().daemon.start().unwrap();
+    let other = cluster.add_agent(&TYPES).unwrap();
+    let client = cluster.client.clone();
+    cluster.agent(other).unwrap().daemon.start().unwrap();
+    until_status(&client, &mut cluster.agent(other).unwrap().daemon, "/healthz", 200).await.unwrap();
+    let after = serde_json::from_str(AFTER).unwrap();
+    let decided = || async {
+        let answer = put(&cluster, other, "orders", &after).await;
+        (answer.code() != "masters_unavailable").then_some(answer)
+    };
+    let (answer, took) = until("the masters know the name again", decided).await.unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (409, "generator_exists"), "{}", answer.text());
+    assert!(answer.text().contains("retired") && took < Duration::from_secs(30), "{took:?}: {}", answer.text());
+    println!("known again as retired after {took:?}");
+    for agent in [0, other] {
+        assert_eq!(strings(&cluster, agent, "string/orders").await.unwrap_err().status, 404);
+    }
+}
+
+async fn retire(cluster: &Cluster, master: usize, name: &str) -> Answer {
+    let console = cluster.masters[master].daemon.http;
+    let path = format!("/api/namespaces/{name}/retire");
+    cluster.client.change(console, &path, &json!({"confirm": name})).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_gave_no_id_stands_for_something_else_after_it_was_retired_and_then_never() {
+    let cluster = Cluster::start(2, &TYPES).await.unwrap();
+    let [before, after]: [Value; 2] = [BEFORE, AFTER].map(|text| serde_json::from_str(text).unwrap());
+    let row = async || {
+        let console = cluster.masters[0].daemon.http;
+        let rows = cluster.client.console(console, "/api/namespaces").await.unwrap().json().unwrap();
+        let mut rows = rows.as_array().unwrap().iter().filter(|row| row["name"] == "orders");
+        rows.next().map(|row| (row["in_use"].clone(), row["template"].clone()))
+    };
+    assert_eq!(put(&cluster, 0, "orders", &before).await.status, 201);
+    assert_eq!(row().await, Some((json!(false), before["template"].clone())));
+    let retired = retire(&cluster, 1, "orders").await;
+    assert_eq!((retired.status, &retired.json().unwrap()["template"]), (200, &before["template"]));
+    assert_eq!((row().await, retire(&cluster, 1, "orders").await.status), (None, 404));
+    // The first agent has heard of it as something else.
+    let oracle = Oracle::default();
+    let first = put(&cluster, 1, "orders", &after).await;
+    assert_eq!(first.status, 201, "{}", first.text());
+    for agent in [0, 1] {
+        let source = format!("agent {agent}");
+        note(&oracle, "orders", &source, strings(&cluster, agent, "string/orders").await.unwrap());
+    }
+    no_duplicates(oracle);
+    assert_eq!(row().await, Some((json!(true), after["template"].clone())));
+    assert_eq!(retire(&cluster, 0, "orders").await.status, 200);
+    for agent in [0, 1] {
+        for definition in [&before, &after] {
+            let answer = put(&cluster, agent, "orders", definition).await;
+            assert_eq!((answer.status, answer.code().as_str()), (409, "generator_exists"), "{}", answer.text());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_but_an_operator_keeps_most_templates_of_a_length_out_and_retiring_undoes_it() {
+    let cluster = Cluster::start(1, &TYPES).await.unwrap();
+    let console = cluster.masters[0].daemon.http;
+    let broad = |n: usize| json!({"kind": "string", "template": format!("{{date:%Y%m%d}}{{token}}{{serial:6:36}}{{custom:{n}}}")});
+    let honest = json!({"kind": "string", "template": "{date:%Y%m%d}{token}{serial:7}X"});
+    for n in 1..=8 {
+        let refused = put(&cluster, 0, &format!("broad{n}"), &broad(n)).await;
+        assert_eq!((refused.status, refused.code().as_str()), (400, "bad_parameter"), "{}", refused.text());
+        assert!(refused.text().contains("have an operator register the name"), "{}", refused.text());
+        if n == 8 {
+            // As long as those of `default`.
+            continue;
+        }
+        let mut by_operator = broad(n);
+        by_operator["name"] = json!(format!("broad{n}"));
+        let registered = cluster.client.change(console, "/api/namespaces", &by_operator).await.unwrap();
+        assert_eq!(registered.status, 201, "{}", registered.text());
+    }
+    let kept_out = put(&cluster, 0, "orders", &honest).await;
+    assert_eq!((kept_out.status, kept_out.code().as_str()), (409, "generator_conflict"), "{}", kept_out.text());
+    assert!(kept_out.text().contains("'broad2'"), "{}", kept_out.text());
+    assert_eq!(retire(&cluster, 0, "broad2").await.status, 200);
+    assert_eq!(put(&cluster, 0, "orders", &honest).await.status, 201);
+    assert_eq!(strings(&cluster, 0, "string/orders").await.unwrap().len(), BATCH);
+}
+
 /// Who was not heard in time has minted by another definition than the one that the masters know since.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_definition_that_the_masters_contradict_gives_no_more_ids_and_is_an_alarm() {
-    let mut cluster = put_back_to_before_a_name().await;
+    let mut cluster = put_back_to_before_a_name(false).await;
     cluster.agent(0).unwrap().daemon.kill_9();
     // An operator who is mistaken: nothing is waited for.
     for nth in [0, 1] {

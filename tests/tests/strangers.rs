@@ -4,7 +4,9 @@
 
 use common::namespace::{Definition, Namespace};
 use common::parameters::SessionId;
-use common::rpc::lease::{AgentReport, Changed, DefineRequest, Refusal, report_interval_ms};
+use common::rpc::lease::{
+    AgentReport, Changed, DefineRequest, NameState, Refusal, Registered, RestoreRequest, report_interval_ms,
+};
 use common::rpc::mint::{MintCode, MintFailure, MintServiceClient};
 use common::rpc::transport::{connect, deadline_in};
 use common::setting::NAMES_AT_ONCE;
@@ -151,6 +153,11 @@ async fn nobody_registers_names_faster_by_another_listener() {
         let to = from(address.parse().unwrap(), cluster.masters[nth].agent_listen).await;
         let (master, agent_id) = (Lessee::connect(to).await.unwrap(), Lessee::new("stranger").unwrap().agent_id);
         let define = |namespace| DefineRequest { agent_id: agent_id.clone(), cluster: None, namespace };
+        // It says that it served the name, and has no proof.
+        let restore = |namespace| {
+            let shown = Registered { namespace, state: NameState::InUse, proof: None };
+            RestoreRequest { agent_id: agent_id.clone(), cluster: None, shown }
+        };
         let prefix = format!("at-{nth}-");
         let (registered, refused) = names(&prefix, async |namespace| {
             let changed = master.define_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap();
@@ -169,11 +176,12 @@ async fn nobody_registers_names_faster_by_another_listener() {
                     master.define_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap(),
                 ),
                 true => (
-                    master.restore_namespace(deadline_in(CALL_MAX), define(again.clone())).await.unwrap(),
-                    master.restore_namespace(deadline_in(CALL_MAX), define(namespace)).await.unwrap(),
+                    master.restore_namespace(deadline_in(CALL_MAX), restore(again.clone())).await.unwrap(),
+                    master.restore_namespace(deadline_in(CALL_MAX), restore(namespace)).await.unwrap(),
                 ),
             };
-            assert_eq!(known, Ok(Changed::AlreadySo));
+            // That a known name is in use is news once.
+            assert_eq!(known, Ok(if restores { Changed::Done } else { Changed::AlreadySo }));
             assert!(matches!(other, Err(Refusal::NamesRate { .. })), "restores: {restores}, {other:?}");
         }
     }

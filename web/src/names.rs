@@ -127,6 +127,7 @@ mod tests {
             capacity: 1,
             registered_by: String::new(),
             retired: false,
+            in_use: true,
             leased: true,
         }
     }

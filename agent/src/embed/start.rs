@@ -140,12 +140,12 @@ impl Embedded {
         let (masters, agent_id) = (settings.masters, settings.agent_id);
         let names = Names::new(masters.clone(), agent_id.clone(), Arc::clone(&minter), &settings.serial_file, clock);
         let names = Arc::new(names);
-        let (learning, until) = (Arc::clone(&names), stop.clone());
+        let (learning, reported, until) = (Arc::clone(&names), Arc::clone(&report), stop.clone());
         let (done, recalled) = std::sync::mpsc::sync_channel(1);
         runtime.spawn(async move {
             learning.recall().await;
             let _ = done.send(());
-            learning.run(until).await;
+            learning.run(reported, until).await;
         });
         // A file is read: so that names of a former run are there from the beginning, with or without masters.
         let _ = recalled.recv();
@@ -223,7 +223,7 @@ impl Embedded {
         self.process.check()?;
         let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
         self.wait_for(async move { names.define(namespace).await })??;
-        Ok(Shared::new(&self.minter, name.as_str())?)
+        self.get_uniq_generator(name.as_str())
     }
 
     /// The counters of that name, which is of kind `sequence`. If it is not known here the masters are asked, and the calling thread waits

@@ -10,7 +10,7 @@ use common::parameters::{AgentId, ClusterId, ClusterParameters, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseServiceClient,
-    NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RetiredProof, TokenRequest,
+    NamespacesRequest, RETIRED_MAX, Refusal, Registered, Rent, RentRequest, RestoreRequest, RetiredProof, TokenRequest,
 };
 use common::rpc::ranges::{KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest};
 use common::rpc::ranges::{SegmentGrant, SegmentRequest};
@@ -210,9 +210,14 @@ impl Link {
         in_time(&self.address, self.client.define_namespace(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
-    pub(super) async fn restore(&self, caller: &Caller, namespace: Namespace) -> Result<Changed, CallError> {
-        let request = DefineRequest { agent_id: caller.agent_id.clone(), cluster: Some(self.cluster), namespace };
+    pub(super) async fn restore(&self, caller: &Caller, shown: Registered) -> Result<Changed, CallError> {
+        let request = RestoreRequest { agent_id: caller.agent_id.clone(), cluster: Some(self.cluster), shown };
         in_time(&self.address, self.client.restore_namespace(transport::deadline_in(CALL_TIMEOUT), request)).await
+    }
+
+    pub(super) async fn use_namespace(&self, caller: &Caller, namespace: Namespace) -> Result<Registered, CallError> {
+        let request = DefineRequest { agent_id: caller.agent_id.clone(), cluster: Some(self.cluster), namespace };
+        in_time(&self.address, self.client.use_namespace(transport::deadline_in(CALL_TIMEOUT), request)).await
     }
 
     pub(super) async fn namespaces_after(&self, after: Option<GeneratorName>) -> Result<Vec<Registered>, CallError> {
@@ -397,6 +402,7 @@ mod tests {
             version: String::new(),
             denied: Vec::new(),
             retired: Vec::new(),
+            names: 0,
         };
         let member = Membership { cluster: Some(ClusterId(1)), parameters: Some(parameters(7)) };
         assert_eq!(check(&reply, &caller, member), Ok(()));

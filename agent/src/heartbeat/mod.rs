@@ -4,6 +4,7 @@
 //! at once. Nothing here is waited for by a request: minting goes on under the leases there are.
 
 mod clocks;
+mod kept_names;
 mod link;
 mod name_rate;
 mod names;
@@ -12,9 +13,10 @@ mod reporting;
 mod segments;
 mod strangers;
 
+pub use kept_names::kept_names;
 pub(crate) use link::{CallError, Caller, Link};
 pub(crate) use names::source_of_keys;
-pub use names::{Names, kept_names, kind_of, source_of};
+pub use names::{Names, kind_of, source_of};
 pub use report::{LastRefusal, MasterInUse, Report};
 pub use segments::Segments;
 
@@ -259,6 +261,7 @@ impl Task {
             let (link, greeting) = self.with_a_fitting_clock(link, greeting).await;
             let address = link.address.clone();
             let (master, mode) = (greeting.reply.master, greeting.reply.mode);
+            self.report.set_names(greeting.reply.names);
             if self.is_news(format!("connected to {address}, {mode}")) {
                 tracing::info!(%address, %master, %mode, "connected");
             }

@@ -1,23 +1,24 @@
 //! What generators' names stand for: the masters know, this agent asks them, and keeps what it learned beside the serial
 //! file, so that it mints under the same names after a restart without any master.
 
+use super::kept_names::{keep, kept_at, kept_in};
 use super::link::{CallError, Caller, Link};
 use super::name_rate::NameRate;
+use super::report::Report;
 use crate::minter::{Defined, Minter, SourceRef};
 use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
 use common::clock::Clock;
-use common::envelope::{self, EnvelopeError, Kind};
 use common::kind::Kind as IdKind;
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::{AgentId, ClusterId};
-use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, Refusal as Said, Registered};
+use common::parameters::AgentId;
+use common::rpc::lease::{Changed, NAMESPACES_PAGE_MAX, NameState, Refusal as Said, Registered};
 use common::rpc::mint::MintCode;
-use serde::{Deserialize, Serialize};
+use common::setting::NAMESPACES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
@@ -25,6 +26,11 @@ use tokio_util::sync::CancellationToken;
 
 /// The masters are asked for all names this often.
 const REFRESH: Duration = Duration::from_secs(60);
+/// After this long they are asked again if they did not answer, or not take back what they have forgotten, and after twice as long each
+/// further time.
+const SAY_AGAIN: Duration = Duration::from_secs(2);
+/// Retired names that are remembered, to show them to masters that have forgotten it.
+const RETIRED_MAX: usize = NAMESPACES_MAX;
 /// Between two questions about unknown names. Requests that come meanwhile wait for the next question, which is about all
 /// of their names: each is answered by what the masters knew after it came, however many there are.
 const LOOK_UP_PAUSE: Duration = Duration::from_millis(100);
@@ -36,25 +42,7 @@ const REST: Duration = Duration::from_secs(30);
 /// What is enough for one that answers again.
 const REST_LIMIT: Duration = Duration::from_millis(500);
 /// Pages of names at most: all that there may be, and one.
-const PAGES_MAX: usize = common::setting::NAMESPACES_MAX / NAMESPACES_PAGE_MAX + 2;
-/// What is kept, in parts of so many names: an envelope has a bound. Each follows its length in bytes (u32, little-endian). Names that a
-/// former version kept are asked for anew.
-const KEPT: Kind = Kind { name: *b"NAMS", version: 3 };
-const KEPT_PART_MAX: usize = NAMESPACES_PAGE_MAX;
-/// Its owner's alone, as the serial file is.
-const KEPT_MODE: u32 = 0o600;
-const KEPT_SUFFIX: &str = ".generators";
-
-/// The names as they are kept.
-#[derive(Debug, Serialize, Deserialize)]
-struct Kept {
-    /// The cluster that knows them by these definitions.
-    cluster: Option<ClusterId>,
-    /// True if a further part follows.
-    more: bool,
-    namespaces: Vec<Namespace>,
-}
-
+const PAGES_MAX: usize = NAMESPACES_MAX / NAMESPACES_PAGE_MAX + 2;
 /// Where IDs of that kind and name come from. The masters may have heard of a name that is not known here, if there are
 /// `names` by which they can be asked.
 ///
@@ -114,13 +102,28 @@ pub struct Names {
     failed: std::sync::Mutex<BTreeMap<String, Instant>>,
     /// The names that each caller registered lately.
     rate: NameRate,
-    /// What the masters said of each name that is served.
-    known: std::sync::Mutex<BTreeMap<GeneratorName, Namespace>>,
+    /// What the masters said of each name that is served, and of each that was and is retired.
+    known: std::sync::Mutex<BTreeMap<GeneratorName, Registered>>,
+    /// Names that are registered and by which nobody has given an ID yet.
+    unused: std::sync::Mutex<BTreeMap<GeneratorName, Unused>>,
+    /// What masters said of all names ([`HeartbeatReply::names`](common::rpc::lease::HeartbeatReply::names)) when nothing was left to be
+    /// learned or shown.
+    seen: std::sync::Mutex<Option<u64>>,
+    /// Whether names were learned since by somebody's request, which that number does not stand for.
+    learned: AtomicBool,
     /// Why each name that is not served is not, as it was logged. No more than names that may be registered.
     said: std::sync::Mutex<BTreeMap<GeneratorName, String>>,
     wanted: std::sync::Mutex<Wanted>,
     /// Whoever has it asks about wanted names.
     asked: Mutex<Asked>,
+}
+
+/// A name by which no ID was given, as far as this agent knows.
+#[derive(Debug)]
+struct Unused {
+    namespace: Namespace,
+    /// Why the masters did not take it down as in use when somebody wanted an ID.
+    why: Option<String>,
 }
 
 /// Unknown names about which the masters are to be asked.
@@ -154,6 +157,9 @@ impl Names {
             failed: std::sync::Mutex::default(),
             rate: NameRate::default(),
             known: std::sync::Mutex::default(),
+            unused: std::sync::Mutex::default(),
+            seen: std::sync::Mutex::default(),
+            learned: AtomicBool::default(),
             said: std::sync::Mutex::default(),
             wanted: std::sync::Mutex::default(),
             asked: Mutex::default(),
@@ -173,8 +179,11 @@ impl Names {
         let resumed = *self.minter.start() == StartKind::Resumed;
         match kept_in(&bytes) {
             Ok(kept) if resumed && here.is_some() && kept.cluster == here => {
-                let all = kept.namespaces.into_iter().map(|namespace| Registered { namespace, retired: false });
-                self.learn(all.collect()).await;
+                let retired: Vec<_> =
+                    kept.names.iter().filter(|one| one.state == NameState::Retired).cloned().collect();
+                self.learn(kept.names).await;
+                let named = retired.into_iter().map(|one| (one.namespace.name().clone(), one));
+                self.known.lock().unwrap_or_else(PoisonError::into_inner).extend(named);
             }
             Ok(_) => tracing::info!("the names of a former session are not taken over; the masters are asked"),
             Err(error) => {
@@ -183,24 +192,37 @@ impl Names {
         }
     }
 
-    /// Asks the masters for all names now and then, until `stop`.
-    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+    /// Asks the masters for all names now and then, and at once when a new connection shows that they know others, until `stop`.
+    pub async fn run(self: Arc<Self>, report: Arc<Report>, stop: CancellationToken) {
+        let mut again = SAY_AGAIN;
         loop {
-            if let Err(why) = self.refresh().await {
+            let done = self.refresh().await;
+            if let Err(why) = &done {
                 tracing::debug!(%why, "the names could not be asked for");
             }
+            let pause = if done == Ok(true) { REFRESH } else { again };
+            again = if done == Ok(true) { SAY_AGAIN } else { (2 * again).min(REFRESH) };
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(REFRESH) => {}
+                () = tokio::time::sleep(pause) => {}
+                () = self.others_are_known(&report) => again = SAY_AGAIN,
             }
         }
     }
 
-    /// Somebody asks for a name that is not known here: perhaps the masters know it by now. They are asked after the
-    /// request came, so a name that was registered before it is known then.
+    /// Waits until a new connection shows that the masters know other names than when they were asked.
+    async fn others_are_known(&self, report: &Report) {
+        while Some(report.names().await) == *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+            && !self.learned.load(Ordering::Relaxed)
+        {}
+    }
+
+    /// Somebody wants an ID by a name that is not served here: perhaps the masters know it by now. They are asked after the
+    /// request came, so a name that was registered before it is known then. The first ID of a name is given when both masters hold that
+    /// it is in use.
     ///
     /// # Errors
-    /// [`Refusal::MastersUnavailable`] if none of them can say; [`Refusal::Overloaded`] if too many unknown names are
+    /// [`Refusal::MastersUnavailable`] if none of them can say, or both are needed; [`Refusal::Overloaded`] if too many unknown names are
     /// asked for.
     pub async fn look_up(&self, name: &GeneratorName) -> Result<(), Refusal> {
         let request = self.want(name)?;
@@ -214,12 +236,24 @@ impl Names {
                 let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
                 (wanted.names.keys().cloned().collect::<BTreeSet<_>>(), wanted.requests)
             };
-            let outcome = self.find(names).await;
+            let outcome = self.find(names, true).await;
             (asked.request, asked.outcome) = (upto, Some(outcome));
             let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
             wanted.names.retain(|_, request| *request > upto);
         }
-        asked.outcome.clone().unwrap_or(Ok(())).map_err(Refusal::MastersUnavailable)
+        asked.outcome.clone().unwrap_or(Ok(())).map_err(Refusal::MastersUnavailable)?;
+        let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = unused.get(name).and_then(|unused| unused.why.clone());
+        why.map_or(Ok(()), |why| Err(Refusal::MastersUnavailable(why)))
+    }
+
+    /// What a name stands for, whether IDs are given by it or not yet.
+    pub fn definition(&self, kind: IdKind, name: &GeneratorName) -> Option<Namespace> {
+        let unused = || {
+            let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+            unused.get(name).map(|unused| unused.namespace.clone()).filter(|namespace| namespace.kind() == kind)
+        };
+        self.minter.definition(kind, name).or_else(unused)
     }
 
     /// Notes that somebody wants to know about a name; gives the number of the request.
@@ -239,8 +273,8 @@ impl Names {
     }
 
     /// Asks the masters about these names: one after the other, until all are known. A name that both have confirmed may
-    /// for a moment be known to one of them only.
-    async fn find(&self, mut names: BTreeSet<GeneratorName>) -> Result<(), String> {
+    /// for a moment be known to one of them only. Those by which no ID was given yet are taken in use if that is what they are asked for.
+    async fn find(&self, mut names: BTreeSet<GeneratorName>, to_use: bool) -> Result<(), String> {
         let (mut answered, mut reasons) = (false, Vec::new());
         let (resting, others): (Vec<_>, Vec<_>) = self.in_turn().partition(|address| self.rests(address));
         for address in others.iter().chain(&resting) {
@@ -259,10 +293,23 @@ impl Names {
             match came {
                 Ok(found) => {
                     answered = true;
-                    for one in &found {
+                    let (unused, used): (Vec<_>, Vec<_>) =
+                        found.into_iter().partition(|one| one.state == NameState::Unused);
+                    {
+                        let mut known = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+                        known.retain(|name, _| !names.contains(name));
+                        for Registered { namespace, .. } in unused.iter().cloned() {
+                            known.insert(namespace.name().clone(), Unused { namespace, why: None });
+                        }
+                    }
+                    for one in used.iter().chain(unused.iter().filter(|_| !to_use)) {
                         names.remove(one.namespace.name());
                     }
-                    self.learn_and_keep(found).await;
+                    self.learned.fetch_or(!used.is_empty(), Ordering::Relaxed);
+                    self.learn_and_keep(used).await;
+                    if to_use && !unused.is_empty() {
+                        self.take_in_use(address, unused, &mut names).await;
+                    }
                 }
                 Err(e) => reasons.push(format!("{address}: {e}")),
             }
@@ -286,74 +333,144 @@ impl Names {
         }
     }
 
+    /// Has the masters take these down as in use, and serves them then. What could not be done stays among `names`.
+    async fn take_in_use(&self, address: &str, unused: Vec<Registered>, names: &mut BTreeSet<GeneratorName>) {
+        let link = Link::open(address, &self.caller, &self.minter).await.map(|(link, _)| link);
+        let mut failed = link.as_ref().err().map(ToString::to_string);
+        for Registered { namespace, .. } in unused {
+            let name = namespace.name().clone();
+            let taken = match (&link, &failed) {
+                (Ok(link), None) => link.use_namespace(&self.caller, namespace).await,
+                _ => {
+                    self.not_in_use(&name, failed.as_deref());
+                    continue;
+                }
+            };
+            match taken {
+                Ok(used) => {
+                    names.remove(&name);
+                    self.learned.store(true, Ordering::Relaxed);
+                    self.unused.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+                    self.learn_and_keep(vec![used]).await;
+                }
+                // Somebody was faster.
+                Err(CallError::Refused { refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken, .. }) => {}
+                Err(error) => {
+                    failed = Some(format!("{address}: {error}"));
+                    self.not_in_use(&name, failed.as_deref());
+                }
+            }
+        }
+    }
+
+    fn not_in_use(&self, name: &GeneratorName, why: Option<&str>) {
+        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(unused) = unused.get_mut(name) {
+            let reason = why.map(|why| format!("its first ID needs both masters: {why}"));
+            unused.why = reason.or(unused.why.take());
+        }
+    }
+
     async fn find_at(&self, address: &str, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {
         let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
         link.find_namespaces(names).await
     }
 
-    /// Fetches all names from one of the masters that answers.
-    pub(super) async fn refresh(&self) -> Result<(), String> {
+    /// Fetches all names from one of the masters that answers, and shows it what it has forgotten. `true` if it took all of that.
+    pub(super) async fn refresh(&self) -> Result<bool, String> {
         let mut reasons = Vec::new();
         for address in self.in_turn() {
-            match self.list_at(address).await {
-                Ok(all) => {
-                    let listed = all.iter().map(|one| one.namespace.name().clone()).collect();
-                    self.learn_and_keep(all).await;
-                    return self.restore_at(address, &listed).await.map_err(|e| format!("{address}: {e}"));
-                }
+            match self.refresh_at(address).await {
+                Ok(done) => return Ok(done),
                 Err(e) => reasons.push(format!("{address}: {e}")),
             }
         }
         Err(reasons.join("; "))
     }
 
-    /// Asks about what is served here and not among the names that a master lists, and registers it again if it was not retired: both
-    /// masters may have been put back to before it was registered. Until those agents that can be heard have said so, masters that may have
-    /// been put back register nothing new ([`Said::Quiet`], 90 s; [`REFRESH`] is shorter).
-    async fn restore_at(&self, address: &str, listed: &BTreeSet<GeneratorName>) -> Result<(), CallError> {
-        let mut forgotten: BTreeMap<GeneratorName, Namespace> = {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.iter().filter(|(name, _)| !listed.contains(name)).map(|(n, of)| (n.clone(), of.clone())).collect()
-        };
-        if forgotten.is_empty() {
-            return Ok(());
+    async fn refresh_at(&self, address: &str) -> Result<bool, CallError> {
+        let (link, greeting) = Link::open(address, &self.caller, &self.minter).await?;
+        let names = greeting.reply.names;
+        let learned = self.learned.swap(false, Ordering::Relaxed);
+        let (unused, used): (Vec<_>, Vec<_>) =
+            link.namespaces(PAGES_MAX).await?.into_iter().partition(|one| one.state == NameState::Unused);
+        let listed = used.iter().map(|one| one.namespace.name().clone()).collect();
+        self.learn_and_keep(used).await;
+        {
+            let mut known = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+            let entry = |Registered { namespace, .. }: Registered| {
+                let why = known.remove(namespace.name()).and_then(|unused| unused.why);
+                (namespace.name().clone(), Unused { namespace, why })
+            };
+            let all = unused.into_iter().map(entry).collect();
+            *known = all;
         }
-        let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
+        let others = learned || *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != Some(names);
+        let done = self.show_forgotten(&link, &listed, others).await?;
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = done.then_some(names);
+        Ok(done)
+    }
+
+    /// Asks about what is served here and not among the names in use that a master lists, if it knows `others` than the last time also
+    /// about what is retired here, and shows it what it does not know so: both masters may have been put back. Masters that may have been
+    /// register nothing new until those agents that can be heard have shown theirs ([`Said::Quiet`], 90 s). `true` if it took all of it.
+    async fn show_forgotten(
+        &self,
+        link: &Link,
+        listed: &BTreeSet<GeneratorName>,
+        others: bool,
+    ) -> Result<bool, CallError> {
+        let mut forgotten: BTreeMap<GeneratorName, Registered> = {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let missing = |(name, one): &(&GeneratorName, &Registered)| match one.state {
+                NameState::Retired => others,
+                NameState::InUse | NameState::Unused => !listed.contains(*name),
+            };
+            known.iter().filter(missing).map(|(name, one)| (name.clone(), one.clone())).collect()
+        };
         let unlisted: Vec<GeneratorName> = forgotten.keys().cloned().collect();
         for page in unlisted.chunks(NAMESPACES_PAGE_MAX) {
-            let found = link.find_namespaces(page.to_vec()).await?;
+            let mut found = link.find_namespaces(page.to_vec()).await?;
+            // Whoever knows that a name is retired knows no less than whoever says that it is in use.
+            let later = |one: &Registered| match forgotten.get(one.namespace.name()).map(|known| known.state) {
+                Some(NameState::Retired) => one.state == NameState::Retired,
+                _ => one.state != NameState::Unused,
+            };
+            found.retain(later);
             forgotten.retain(|name, _| !found.iter().any(|one| one.namespace.name() == name));
             self.learn_and_keep(found).await;
         }
-        for namespace in forgotten.into_values() {
-            let name = namespace.name().clone();
-            match link.restore(&self.caller, namespace.clone()).await {
+        let mut all = true;
+        for shown in forgotten.into_values() {
+            let (name, retired, namespace) =
+                (shown.namespace.name().clone(), shown.state == NameState::Retired, shown.namespace.clone());
+            match link.restore(&self.caller, shown).await {
                 Ok(Changed::Done) => tracing::warn!(
-                    %name,
-                    "the masters had forgotten this name, as they have if their stores were put back: it is registered again"
+                    %name, retired,
+                    "the masters had forgotten this name, as they have if their stores were put back: they know it again"
                 ),
                 Ok(Changed::AlreadySo) => {}
-                Err(CallError::Refused { refusal: Said::NameRetired, .. }) => {
-                    self.learn_and_keep(vec![Registered { namespace, retired: true }]).await;
-                }
-                Err(CallError::Refused { refusal: why @ (Said::NameTaken | Said::Collides { .. }), .. }) => {
+                Err(CallError::Refused { refusal: why @ (Said::NameTaken | Said::Collides { .. }), .. })
+                    if !retired =>
+                {
                     tracing::error!(%name, %why, "the masters had forgotten this name and do not take it back: no more IDs by it");
                     let _ = self.minter.in_turn(move |minter| minter.contradicted(&namespace)).await;
                     self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
                     self.keep().await;
                 }
+                Err(CallError::Refused { refusal: why @ (Said::NameTaken | Said::NotShownRetired), .. }) => {
+                    tracing::error!(%name, %why, "the masters had forgotten that this name is retired, and do not take it back");
+                    self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+                    self.keep().await;
+                }
                 Err(refused @ CallError::Refused { .. }) => {
-                    tracing::debug!(%name, %refused, "a name that the masters have forgotten is not registered again yet");
+                    all = false;
+                    tracing::debug!(%name, %refused, "a name that the masters have forgotten is not taken back yet");
                 }
                 Err(failed) => return Err(failed),
             }
         }
-        Ok(())
-    }
-
-    async fn list_at(&self, address: &str) -> Result<Vec<Registered>, CallError> {
-        let (link, _) = Link::open(address, &self.caller, &self.minter).await?;
-        link.namespaces(PAGES_MAX).await
+        Ok(all)
     }
 
     /// All masters, another one first each time.
@@ -368,7 +485,7 @@ impl Names {
     /// [`Refusal::TooManyNames`], and as [`define`](Self::define).
     pub async fn define_for(&self, from: Option<IpAddr>, namespace: Namespace) -> Result<bool, Refusal> {
         // Whoever registers again what there is registers nothing: that is what programs do at their start.
-        let known = self.minter.definition(namespace.kind(), namespace.name());
+        let known = self.definition(namespace.kind(), namespace.name());
         let counts = known.is_none_or(|known| !namespace.is_met_by(&known));
         let Some(from) = from.filter(|_| counts) else { return self.define(namespace).await };
         self.rate.count(from, Instant::now())?;
@@ -397,11 +514,11 @@ impl Names {
             Ok(changed) => changed,
             Err(CallError::Refused { refusal: Said::NameTaken, .. }) => {
                 // What it stands for is learned now: this agent may know it as something else.
-                let _ = self.look_up(&name).await;
+                let _ = self.ask_about(&name).await;
                 return Err(Refusal::GeneratorExists { name });
             }
             Err(CallError::Refused { refusal, .. }) if code_of(&refusal).is_some() => {
-                let _ = self.look_up(&name).await;
+                let _ = self.ask_about(&name).await;
                 let code = code_of(&refusal).unwrap_or(MintCode::BadParameter);
                 return Err(Refusal::NotRegistered { code, why: refusal.to_string() });
             }
@@ -409,7 +526,7 @@ impl Names {
         };
         // As the masters hold it, which may differ in what makes no difference to IDs. If they do not answer now, the first
         // request asks again.
-        let known = self.look_up(&name).await;
+        let known = self.ask_about(&name).await;
         match self.minter.generator(kind, name.as_str()) {
             Err(conflict @ Refusal::GeneratorConflict { .. }) => Err(conflict),
             _ => {
@@ -426,9 +543,14 @@ impl Names {
 
     /// Whether the name stands for that already; the masters may have to be asked.
     async fn is_registered(&self, namespace: &Namespace) -> bool {
-        let known = || self.minter.definition(namespace.kind(), namespace.name());
+        let known = || self.definition(namespace.kind(), namespace.name());
         let is_met = || known().is_some_and(|known| namespace.is_met_by(&known));
-        is_met() || self.look_up(namespace.name()).await.is_ok() && is_met()
+        is_met() || self.ask_about(namespace.name()).await.is_ok() && is_met()
+    }
+
+    /// Learns what a name stands for, without using it.
+    async fn ask_about(&self, name: &GeneratorName) -> Result<(), String> {
+        self.find(BTreeSet::from([name.clone()]), false).await
     }
 
     /// The first answer that one of the masters gives; a refusal that the other one would repeat is an answer.
@@ -463,7 +585,12 @@ impl Names {
         {
             // Each minute all of them come, and hardly ever one that is new.
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            registered.retain(|one| one.retired || known.get(one.namespace.name()) != Some(&one.namespace));
+            // What was retired stays so, whatever masters say that have forgotten it.
+            let is_news = |one: &Registered| match known.get(one.namespace.name()) {
+                Some(known) => known != one && (known.state != NameState::Retired || one.state == NameState::Retired),
+                None => true,
+            };
+            registered.retain(is_news);
         }
         let mut news = false;
         // The lock of the minter is free now and then, however many they are.
@@ -475,30 +602,39 @@ impl Names {
 
     async fn learn_part(&self, registered: Vec<Registered>) -> bool {
         let learned = self.minter.in_turn(move |minter| {
-            let one = |Registered { namespace, retired }: Registered| {
-                let outcome = match retired {
-                    true => minter.retire(&namespace).map(|()| None),
-                    false => minter.define(namespace.clone()).map(Some),
+            let one = |one: Registered| {
+                let outcome = match one.state {
+                    NameState::Retired => minter.retire(&one.namespace).map(|()| None),
+                    NameState::InUse | NameState::Unused => minter.define(one.namespace.clone()).map(Some),
                 };
-                (namespace, outcome)
+                (one, outcome)
             };
             registered.into_iter().map(one).collect::<Vec<_>>()
         });
         let mut news = false;
-        for (namespace, outcome) in learned.await.unwrap_or_default() {
-            let name = namespace.name().clone();
+        for (one, outcome) in learned.await.unwrap_or_default() {
+            let name = one.namespace.name().clone();
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             match outcome {
                 Ok(Some(Defined::New)) => {
                     news = true;
                     tracing::info!(%name, "a generator of this name is served from now on");
-                    known.insert(name, namespace);
+                    known.insert(name, one);
                 }
-                Ok(Some(Defined::Known)) => {}
+                Ok(Some(Defined::Known)) => {
+                    news = true;
+                    known.insert(name, one);
+                }
                 Ok(None) => {
-                    if known.remove(&name).is_some() {
+                    // Of those that were never served here others know.
+                    let was_served = known.remove(&name).is_some();
+                    if was_served {
                         news = true;
                         tracing::info!(%name, "this name was retired: no more IDs by it");
+                    }
+                    let retired = || known.values().filter(|known| known.state == NameState::Retired).count();
+                    if was_served && one.proof.is_some() && retired() < RETIRED_MAX {
+                        known.insert(name, one);
                     }
                 }
                 Err(why) => {
@@ -522,12 +658,12 @@ impl Names {
     /// Keeps all that is served beside the serial file. If that fails they are asked for anew after the next start.
     async fn keep(&self) {
         let path = self.kept_at.clone();
-        let namespaces: Vec<Namespace> = {
+        let names: Vec<Registered> = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             known.values().cloned().collect()
         };
         let cluster = self.minter.membership().cluster;
-        let kept = tokio::task::spawn_blocking(move || keep(&path, cluster, &namespaces)).await;
+        let kept = tokio::task::spawn_blocking(move || keep(&path, cluster, &names)).await;
         if let Ok(Err(error)) = kept {
             tracing::warn!(%error, file = %self.kept_at.display(), "the names could not be kept");
         }
@@ -537,75 +673,12 @@ impl Names {
 /// The code by which callers are told that a definition is refused, whichever master is asked.
 fn code_of(refusal: &Said) -> Option<MintCode> {
     match refusal {
-        Said::TooMany { .. } | Said::SmallSections { .. } => Some(MintCode::BadParameter),
+        Said::TooMany { .. } | Said::SmallSections { .. } | Said::BroadTemplate { .. } => Some(MintCode::BadParameter),
         Said::Collides { .. } => Some(MintCode::GeneratorConflict),
         Said::NameRetired => Some(MintCode::GeneratorExists),
         Said::NamesRate { .. } => Some(MintCode::QuotaExceeded),
         _ => None,
     }
-}
-
-/// The names that the agent of that serial file has learned and keeps beside it; none if it has none yet.
-///
-/// # Errors
-/// Why they cannot be read.
-pub fn kept_names(serial_file: &Path) -> Result<Vec<Namespace>, String> {
-    let path = kept_at(serial_file);
-    let told = |e: &dyn std::fmt::Display| format!("the names in {} cannot be read: {e}", path.display());
-    match std::fs::read(&path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(e) => Err(told(&e)),
-        Ok(bytes) => kept_in(&bytes).map(|kept| kept.namespaces).map_err(|e| told(&e)),
-    }
-}
-
-fn kept_at(serial_file: &Path) -> PathBuf {
-    let mut path = serial_file.as_os_str().to_owned();
-    path.push(KEPT_SUFFIX);
-    path.into()
-}
-
-/// Reads all that a file says, or nothing of it.
-fn kept_in(bytes: &[u8]) -> Result<Kept, EnvelopeError> {
-    let cut = || EnvelopeError::Length { found: bytes.len() };
-    let mut all: Option<Kept> = None;
-    let mut rest = bytes;
-    while let Some((len, tail)) = rest.split_first_chunk() {
-        let len = usize::try_from(u32::from_le_bytes(*len)).map_err(|_| cut())?;
-        let (part, tail) = tail.split_at_checked(len).ok_or_else(cut)?;
-        let Kept { cluster, more, namespaces } = envelope::decode(KEPT, part)?;
-        match &mut all {
-            Some(all) if all.more && all.cluster == cluster => {
-                all.namespaces.extend(namespaces);
-                all.more = more;
-            }
-            Some(_) => return Err(cut()),
-            None => all = Some(Kept { cluster, more, namespaces }),
-        }
-        rest = tail;
-    }
-    all.filter(|all| rest.is_empty() && !all.more).ok_or_else(cut)
-}
-
-fn kept_bytes(cluster: Option<ClusterId>, namespaces: &[Namespace]) -> Result<Vec<u8>, EnvelopeError> {
-    let mut bytes = Vec::new();
-    let mut parts = namespaces.chunks(KEPT_PART_MAX);
-    let mut next = parts.next().unwrap_or_default();
-    loop {
-        let following = parts.next();
-        let part = envelope::encode(KEPT, &Kept { cluster, more: following.is_some(), namespaces: next.to_vec() })?;
-        bytes.extend(u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
-        bytes.extend(part);
-        match following {
-            Some(following) => next = following,
-            None => return Ok(bytes),
-        }
-    }
-}
-
-fn keep(path: &Path, cluster: Option<ClusterId>, namespaces: &[Namespace]) -> std::io::Result<()> {
-    let bytes = kept_bytes(cluster, namespaces).map_err(std::io::Error::other)?;
-    common::file::replace(path, KEPT_MODE, &bytes)
 }
 
 impl Link {

@@ -5,6 +5,7 @@ use common::parameters::MasterId;
 use common::rpc::lease::Mode;
 use common::time::WallMs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 /// The master that the connection goes to.
@@ -35,6 +36,9 @@ pub struct Report {
     master: ArcSwapOption<MasterInUse>,
     refusal: ArcSwapOption<LastRefusal>,
     connected: Notify,
+    /// What the last new connection showed of all names.
+    names: AtomicU64,
+    names_shown: Notify,
 }
 
 impl Report {
@@ -45,6 +49,17 @@ impl Report {
 
     pub(super) fn has_connected(&self) {
         self.connected.notify_one();
+    }
+
+    /// What the next new connection shows of all names, or the last one if nobody has waited since.
+    pub(super) async fn names(&self) -> u64 {
+        self.names_shown.notified().await;
+        self.names.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_names(&self, names: u64) {
+        self.names.store(names, Ordering::Relaxed);
+        self.names_shown.notify_one();
     }
 
     /// The master in use; `None` while there is none.

@@ -19,7 +19,8 @@ use common::parameters::{ClusterId, ClusterParameters, MasterId};
 use common::plugin::PluginSpec;
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
-    ListedLease, Mode, NamespacesRequest, Refusal as Said, Registered, RentRequest, TerminateRequest, TokenRequest,
+    ListedLease, Mode, NameProof, NameState, NamespacesRequest, Refusal as Said, Registered, RentRequest,
+    RestoreRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::ranges::{
     KeepReply, KeepRequest, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
@@ -28,7 +29,7 @@ use common::rpc::transport;
 use common::segment::Span;
 use common::time::{DAY_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
-use master::{Master, success};
+use master::{Master, in_use, success};
 use std::sync::Mutex;
 use tarpc::context::Context;
 use tokio::net::TcpListener;

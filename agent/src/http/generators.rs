@@ -63,13 +63,17 @@ pub(super) async fn define(
              {{serial:6}}\"}}"
         ))
     })?;
-    let known = agent.minter.definition(definition.kind, &name);
+    let known_as = |kind, name: &GeneratorName| match &agent.names {
+        Some(names) => names.definition(kind, name),
+        None => agent.minter.definition(kind, name),
+    };
+    let known = known_as(definition.kind, &name);
     let definition = definition.completed(agent.minter.secrets(), agent.minter.strategies(), known.as_ref());
     let namespace = Namespace::define(name, &definition).map_err(|e| Problem::bad_parameter(e.to_string()))?;
     let Some(names) = &agent.names else {
         return Err(agent.refused(&Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())));
     };
-    let known = agent.minter.definition(namespace.kind(), namespace.name());
+    let known = known_as(namespace.kind(), namespace.name());
     // A misspelt strategy would be registered for ever, and gives IDs nowhere.
     if known.is_none_or(|known| !namespace.is_met_by(&known))
         && namespace.encoding().is_some_and(|encoding| encoding.form() == EncodingForm::Strategy)
@@ -80,7 +84,7 @@ pub(super) async fn define(
     let from = from.map(|Extension(CallerAddress(from))| from);
     let is_new = names.define_for(from, namespace.clone()).await.map_err(|e| agent.refused(&e))?;
     // As it is served, which may be as it was registered long ago.
-    let known = agent.minter.definition(namespace.kind(), namespace.name());
+    let known = known_as(namespace.kind(), namespace.name());
     let namespace = known.unwrap_or(namespace);
     let mut shown = json!({
         "name": namespace.name().as_str(),

@@ -1,5 +1,8 @@
 //! `LeaseService`: what agents ask of a master.
 
+pub use super::names::{
+    DefineRequest, FindRequest, NameProof, NameState, NamespacesRequest, Registered, RestoreRequest,
+};
 use super::ranges::{
     KeepReply, KeepRequest, NotMoved, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant,
     SegmentRequest,
@@ -7,7 +10,7 @@ use super::ranges::{
 use crate::clock::TestClock;
 use crate::kind::Kind;
 use crate::lease::{Generation, Grant, Receipt};
-use crate::namespace::{GeneratorName, Namespace};
+use crate::namespace::GeneratorName;
 use crate::parameters::{AgentId, ClusterId, ClusterParameters, MasterId, SessionId};
 use crate::time::{SpanMs, WallMs};
 use crate::token::{TokenKey, TokenType};
@@ -66,9 +69,9 @@ pub trait LeaseService {
     async fn report(report: AgentReport) -> Result<u64, Refusal>;
     /// Those of some names that are registered, retired ones too, at most [`NAMESPACES_PAGE_MAX`].
     async fn find_namespaces(request: FindRequest) -> Result<Vec<Registered>, Refusal>;
-    /// As [`define_namespace`](Self::define_namespace), of a name that the caller served before and that the masters have
-    /// forgotten: nothing else is registered while they may have ([`Refusal::Quiet`]).
-    async fn restore_namespace(request: DefineRequest) -> Result<Changed, Refusal>;
+    /// Takes a name back that the masters have forgotten, or that it is in use, or retired. With their proof it is believed at once;
+    /// without, one in use is registered as any other.
+    async fn restore_namespace(request: RestoreRequest) -> Result<Changed, Refusal>;
     /// A segment of a name's axis, out of what this master was granted by both. Each call gets a further one.
     async fn request_segment(request: SegmentRequest) -> Result<SegmentGrant, Refusal>;
     /// An allocator keeps its sections: all that this master lists for it. To be asked of both masters.
@@ -77,6 +80,8 @@ pub trait LeaseService {
     async fn raise_sections(request: RaiseRequest) -> Result<Vec<Result<Raised, NotRaised>>, Refusal>;
     /// Who serves which sections of a name. Those that are asked for and that nobody serves are given to somebody.
     async fn section_routes(request: RoutesRequest) -> Result<RoutesReply, Refusal>;
+    /// Says that IDs are to be given by a name: from the answer on, and not before. Both masters hold it as in use then.
+    async fn use_namespace(request: DefineRequest) -> Result<Registered, Refusal>;
 }
 
 /// A call for a token.
@@ -166,17 +171,6 @@ pub struct TerminateRequest {
     pub g: Generation,
 }
 
-/// A call to register a namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct DefineRequest {
-    /// The agent's name.
-    pub agent_id: AgentId,
-    /// The cluster it belongs to; `None` if it never met one.
-    pub cluster: Option<ClusterId>,
-    /// The name and what it shall stand for.
-    pub namespace: Namespace,
-}
-
 /// What became of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Changed {
@@ -184,15 +178,6 @@ pub enum Changed {
     Done,
     /// It was so before.
     AlreadySo,
-}
-
-/// A call for the registered namespaces.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct NamespacesRequest {
-    /// The cluster the caller belongs to; `None` if it never met one.
-    pub cluster: Option<ClusterId>,
-    /// Only those after this name.
-    pub after: Option<GeneratorName>,
 }
 
 /// An agent's heartbeat.
@@ -240,6 +225,8 @@ pub struct HeartbeatReply {
     pub denied: Vec<(TokenKey, Generation)>,
     /// The pairings that are over, the last ones; at most [`RETIRED_MAX`].
     pub retired: Vec<RetiredProof>,
+    /// A number that stands for what all names stand for: two masters that hold the same say the same.
+    pub names: u64,
 }
 
 /// The most proofs of ended pairings that a heartbeat or its answer carries.
@@ -664,6 +651,21 @@ pub enum Refusal {
         /// When the next hour begins, in seconds.
         wait_s: u32,
     },
+    /// An agent registers no template that keeps most others of its length out.
+    #[error(
+        "{open} of the {len} characters of this template's strings may be letters as well as digits, and no fixed letter or sign tells them \
+         from others: it would keep nearly every other template of its length out. Write a fixed letter or a '-' into it, or have an \
+         operator register the name at a master (`POST /api/namespaces`, or the page Namespaces of its console)"
+    )]
+    BroadTemplate {
+        /// How many characters may be either.
+        open: u32,
+        /// How many there are.
+        len: u32,
+    },
+    /// Nothing shows that masters of this cluster held a name as retired.
+    #[error("no master of this cluster said that this name is retired: an operator retires names")]
+    NotShownRetired,
 }
 
 fn go_on(name: &GeneratorName, last: u64, end: u64) -> String {
@@ -679,22 +681,4 @@ fn collides(name: &GeneratorName, template: &str, example: &str) -> String {
     };
     why + ": give it another length, a letter where the other has digits, or a '-' where the other has letters or digits; or say \
            \"scope\":\"own\" if it is fine that both names give equal IDs"
-}
-
-/// A registered name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Registered {
-    /// What it stands for.
-    pub namespace: Namespace,
-    /// Whether it gives no more IDs.
-    pub retired: bool,
-}
-
-/// A question about some names.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct FindRequest {
-    /// The cluster the caller belongs to; `None` if it never met one.
-    pub cluster: Option<ClusterId>,
-    /// The names; those beyond [`NAMESPACES_PAGE_MAX`] are not looked at.
-    pub names: Vec<GeneratorName>,
 }

@@ -7,9 +7,10 @@ pub mod connection;
 pub mod ended;
 pub mod lease;
 pub mod mint;
+pub mod names;
 pub mod peer;
 pub mod ranges;
 pub mod transport;
 
 /// Grows with every change of the wire that older programs cannot read.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;

@@ -132,6 +132,24 @@ impl Template {
         self.biz
     }
 
+    /// How many of how many characters may be letters as well as digits, if these are half of them or more and no fixed letter or sign
+    /// tells its strings from others. Such a template keeps out nearly every other one of its length.
+    pub fn broad(&self) -> Option<(u32, u32)> {
+        let open = |piece: &Piece| match &piece.what {
+            What::Biz | What::Custom | What::Token | What::Serial(Serial { radix: Radix::ThirtySix, .. }) => {
+                piece.place.len()
+            }
+            What::Literal(_) | What::Date(_) | What::Serial(_) | What::Check(_) => 0,
+        };
+        let tells = |piece: &Piece| match &piece.what {
+            What::Literal(text) => text.bytes().any(|byte| !byte.is_ascii_digit()),
+            _ => false,
+        };
+        let open: usize = self.pieces.iter().map(open).sum();
+        let broad = 2 * open >= self.len && !self.pieces.iter().any(tells);
+        broad.then(|| u32::try_from(open).ok().zip(u32::try_from(self.len).ok())).flatten()
+    }
+
     /// Characters that the caller's `custom` must have; `None` if there is no such field.
     pub fn custom_len(&self) -> Option<u32> {
         self.custom

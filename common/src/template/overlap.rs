@@ -244,6 +244,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_template_is_broad_if_little_tells_its_strings_from_others() {
+        for (source, broad) in [
+            ("{date:%Y%m%d}{token}{serial:8:36}{custom:4}", Some((14, 22))),
+            ("{custom:8}{date:%Y%m%d}{token}{serial:8:36}", Some((18, 26))),
+            ("2{date:%Y%m%d}{token}{serial:8:36}{custom:4}", Some((14, 23))),
+            ("{date:%Y%m%d}{token}{serial:3:36}{biz:3}", Some((8, 16))),
+            ("{date:%Y%m%d}{token}{serial:3:36}{biz:2}", None),
+            ("{date:%Y%m%d}-{token}{serial:8:36}{custom:4}", None),
+            ("R{date:%Y%m%d}{token}{serial:8:36}{custom:4}", None),
+            ("{date:%Y%m%d}{token}{serial:8}", None),
+            (DEFAULT_TEMPLATE, None),
+        ] {
+            assert_eq!(template(source, LETTERS).broad(), broad, "{source}");
+        }
+    }
+
     /// Every string of a small template: a few days, tokens and serials of one digit, the caller's part of few characters.
     fn all_of(template: &Template, token_type: TokenType) -> BTreeSet<Vec<u8>> {
         let tokens = (0..36 * 36).step_by(if token_type == NUMBERS { 1 } else { 37 });

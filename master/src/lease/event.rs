@@ -8,7 +8,7 @@ use common::lease::{Caution, Grant, Lease, Prep};
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{AgentId, ClusterId, ClusterParameters, EpochId, MasterId, SessionId};
 use common::rpc::lease::{
-    Changed, ListRequest, ListedLease, Refusal, Rent, RentRequest, TerminateRequest, TokenRequest,
+    Changed, ListRequest, ListedLease, Refusal, Registered, Rent, RentRequest, TerminateRequest, TokenRequest,
 };
 use common::rpc::peer::{JoinReply, JoinStep, PeerFrame, PeerMessage};
 use common::rpc::ranges::{
@@ -131,12 +131,12 @@ pub enum Event {
         /// The agent.
         actor: Actor,
     },
-    /// An agent serves a name that this ledger does not know. To [`Reply::Change`].
+    /// An agent shows a name that this ledger does not know so. To [`Reply::Change`].
     Restore {
         /// Whom to answer.
         id: RequestId,
-        /// What the name stands for.
-        namespace: Box<Namespace>,
+        /// The name as masters told it.
+        shown: Box<Registered>,
         /// The agent.
         actor: Actor,
     },

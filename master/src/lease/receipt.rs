@@ -8,8 +8,9 @@
 use crate::proof::{Proof, Purpose};
 use bincode::Options as _;
 use common::lease::{Generation, Receipt};
-use common::namespace::GeneratorName;
+use common::namespace::{GeneratorName, Namespace};
 use common::parameters::{EpochId, SessionId};
+use common::rpc::lease::{NameProof, NameState, Registered};
 use common::rpc::ranges::SectionReceipt;
 use common::segment::Shown;
 use common::sequence::SectionKey;
@@ -53,6 +54,25 @@ pub(crate) fn places_were_granted<'a>(
 ) -> bool {
     let Some((proof, granted)) = shown.proof.map(Proof::from).zip(granted(name, shown.to)) else { return false };
     pairings.any(|pairing| proof.proves(*pairing, Purpose::Segment, &granted))
+}
+
+/// What is proved of a name; `None` of one by which no ID was given, of which there is nothing to be remembered.
+fn said_of_name(namespace: &Namespace, state: NameState) -> Option<Vec<u8>> {
+    let codec = bincode::DefaultOptions::new().with_fixint_encoding();
+    (state != NameState::Unused).then(|| codec.serialize(&(namespace, state)).ok()).flatten()
+}
+
+/// A name as the masters of `pairing` tell it, with their word for it.
+pub fn told(pairing: Option<EpochId>, namespace: Namespace, state: NameState) -> Registered {
+    let said = pairing.zip(said_of_name(&namespace, state));
+    let proof = said.map(|(pairing, said)| NameProof(Proof::of(pairing, Purpose::Name, &said).into()));
+    Registered { namespace, state, proof }
+}
+
+/// Whether the masters of one of these pairings told a name so.
+pub(crate) fn was_told<'a>(mut pairings: impl Iterator<Item = &'a EpochId>, shown: &Registered) -> bool {
+    let Some((proof, said)) = shown.proof.zip(said_of_name(&shown.namespace, shown.state)) else { return false };
+    pairings.any(|pairing| Proof::from(proof.0).proves(*pairing, Purpose::Name, &said))
 }
 
 /// What a receipt of a section says, as the bytes that are proved.

@@ -27,7 +27,7 @@ where
     }
 
     /// The present pairing, and those before.
-    fn pairings(&self) -> impl Iterator<Item = &EpochId> {
+    pub(super) fn pairings(&self) -> impl Iterator<Item = &EpochId> {
         self.identity.epoch.iter().chain(self.identity.former.iter().rev())
     }
 

@@ -16,7 +16,7 @@ use common::namespace::GeneratorName;
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::{SegmentGrant, SegmentRequest};
 use common::segment::SegmentDefinition;
-use common::setting::{Change, SettingKey};
+use common::setting::{Change, SettingKey, SettingValue};
 use common::time::Now;
 
 /// Calls for segments that wait for an extent at once; one more is refused.
@@ -83,9 +83,11 @@ where
             return Err(Refusal::Reverted);
         }
         let key = SettingKey::Namespace(request.name.clone());
-        if self.settings_table.get(&key).is_some_and(|setting| setting.value.is_retired()) {
+        let value = self.settings_table.get(&key).map(|setting| &setting.value);
+        if value.is_some_and(SettingValue::is_retired) {
             return Err(Refusal::NameRetired);
         }
+        value.and_then(SettingValue::used).ok_or(Refusal::NoSuchName)?;
         self.settings_table.axis(&request.name).map(|(definition, _)| definition).ok_or(Refusal::NoSuchName)
     }
 

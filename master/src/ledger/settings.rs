@@ -3,52 +3,44 @@
 
 use super::agreement::Agreement;
 use super::state::Ledger;
+use crate::lease::receipt::was_told;
 use crate::lease::{Effects, Reply, RequestId};
 use crate::policy::rules::refusal;
 use crate::setting::{WAITING_MAX, Wish};
 use common::audit::Actor;
-use common::namespace::Namespace;
-use common::rpc::lease::{Changed, Refusal};
-use common::setting::{Change, Outcome};
+use common::rpc::lease::{Changed, NameState, Refusal, Registered};
+use common::setting::{Change, Outcome, SettingValue};
 use common::time::Now;
 
 impl<A> Ledger<A>
 where
     Self: Agreement,
 {
-    /// An agent registers a name for whoever asks it: as often as its network may.
-    pub(super) fn on_define(
-        &mut self,
-        now: Now,
-        id: RequestId,
-        namespace: Box<Namespace>,
-        actor: Actor,
-        fx: &mut Effects,
-    ) {
-        match self.policy().may_register(now, &self.settings_table, namespace.name(), &actor) {
-            Ok(()) => self.on_change(now, id, Change::Define(namespace), actor, fx),
+    /// An agent registers a name for whoever asks it: as often as its network may, and not what is an operator's to register.
+    pub(super) fn on_define(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
+        match self.policy().may_register(now, &self.settings_table, &change, &actor) {
+            Ok(()) => self.on_change(now, id, change, actor, fx),
             Err(why) => fx.reply(id, Reply::Change(Err(why))),
         }
     }
 
-    /// An agent says what a name stands for that this ledger may have forgotten. One that has forgotten nothing takes it as any other.
-    pub(super) fn on_restore(
-        &mut self,
-        now: Now,
-        id: RequestId,
-        namespace: Box<Namespace>,
-        actor: Actor,
-        fx: &mut Effects,
-    ) {
-        match self.policy().may_name() {
-            Ok(()) => self.on_define(now, id, namespace, actor, fx),
-            Err(_) => self.change(now, id, Change::Define(namespace), actor, fx),
+    /// An agent shows a name that this ledger may have forgotten, or how it stood. What masters of this cluster said before is taken
+    /// at once; who cannot prove it registers a name as anybody does.
+    pub(super) fn on_restore(&mut self, now: Now, id: RequestId, shown: Registered, actor: Actor, fx: &mut Effects) {
+        let (proved, retired) = (was_told(self.pairings(), &shown), shown.state == NameState::Retired);
+        let change = Change::Restore { namespace: Box::new(shown.namespace), retired };
+        match retired {
+            _ if proved => self.change(now, id, change, actor, fx),
+            true => fx.reply(id, Reply::Change(Err(Refusal::NotShownRetired))),
+            false => self.on_define(now, id, change, actor, fx),
         }
     }
 
     pub(super) fn on_change(&mut self, now: Now, id: RequestId, change: Change, actor: Actor, fx: &mut Effects) {
-        if let (Change::Define(_), Ok(()), Err(why)) = (&change, self.serves(), self.policy().may_name())
-            && matches!(self.settings_table.outcome(&change), Outcome::Becomes(_))
+        if let (Ok(()), Err(why)) = (self.serves(), self.policy().may_name())
+            && let Outcome::Becomes(value) = self.settings_table.outcome(&change)
+            // Until agents have shown what they use nobody knows whether a name is free, or to be freed.
+            && (value.is_living() || value == SettingValue::Free)
         {
             return fx.reply(id, Reply::Change(Err(why)));
         }

@@ -41,6 +41,7 @@ pub struct Snapshot {
     mode: Mode,
     test_clock: Option<TestClock>,
     version: String,
+    names: u64,
     calendar: Calendar,
     /// Leases that are denied and not closed, by session.
     denied: BTreeMap<SessionId, BTreeMap<TokenKey, (AgentId, Generation)>>,
@@ -66,6 +67,7 @@ impl Snapshot {
             mode: ledger.mode(),
             test_clock: ledger.test_clock(),
             version: ledger.version().to_owned(),
+            names: ledger.settings_table().digest_of_names(),
             calendar: *ledger.calendar(),
             denied: BTreeMap::new(),
             holders: BTreeMap::new(),
@@ -79,6 +81,7 @@ impl Snapshot {
     /// Takes over what changed by a step whose `writes` are durable now.
     pub fn follow(&mut self, ledger: &Ledger<Pairwise>, writes: &[Write]) {
         (self.mode, self.calendar) = (ledger.mode(), *ledger.calendar());
+        self.names = ledger.settings_table().digest_of_names();
         for write in writes {
             match write {
                 Write::Identity(identity) => {
@@ -133,6 +136,7 @@ impl Snapshot {
             version: self.version.clone(),
             denied: self.denied_of(&request.agent_id, request.session),
             retired: self.ended.clone(),
+            names: self.names,
         })
     }
 

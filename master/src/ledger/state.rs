@@ -159,7 +159,7 @@ impl<A> Ledger<A> {
     /// What the definition of a name says of its sections, and whether further numbers may be given; `None`: it is no sequence.
     pub(super) fn terms_of(&self, name: &GeneratorName) -> Option<(Terms, bool)> {
         let value = &self.settings_table.get(&SettingKey::Namespace(name.clone()))?.value;
-        let terms = value.namespace()?.sequences()?.into();
+        let terms = value.used()?.sequences()?.into();
         Some((terms, !value.is_retired()))
     }
 

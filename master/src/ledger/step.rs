@@ -5,6 +5,7 @@ use super::pair::Pairwise;
 use super::state::Ledger;
 use crate::lease::{Alarm, Effects, Event, Reply, Write};
 use common::audit::{Cause, Entry};
+use common::setting::Change;
 use common::time::Now;
 
 impl Ledger<Pairwise> {
@@ -34,8 +35,8 @@ impl Ledger<Pairwise> {
                 fx.reply(id, Reply::Join(reply));
             }
             Event::Change { id, change, actor } => self.on_change(now, id, change, actor, fx),
-            Event::Define { id, namespace, actor } => self.on_define(now, id, namespace, actor, fx),
-            Event::Restore { id, namespace, actor } => self.on_restore(now, id, namespace, actor, fx),
+            Event::Define { id, namespace, actor } => self.on_define(now, id, Change::Define(namespace), actor, fx),
+            Event::Restore { id, shown, actor } => self.on_restore(now, id, *shown, actor, fx),
             Event::Deny { id, key, actor } => {
                 fx.by = Some(Cause::command(actor));
                 self.on_deny(now, id, key, fx);

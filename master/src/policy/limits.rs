@@ -2,14 +2,13 @@
 //! for who is known.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::Policy;
+use super::{Policy, rules};
 use crate::lease::usage::RATE_SPAN;
 use crate::setting::SettingsTable;
 use common::audit::Actor;
-use common::namespace::GeneratorName;
 use common::parameters::{AgentId, ClusterParameters};
 use common::rpc::lease::Refusal;
-use common::setting::{NAME_EACH, NAMES_AT_ONCE, SettingKey};
+use common::setting::{Change, NAME_EACH, NAMES_AT_ONCE};
 use common::time::{Now, SECOND_MS, SpanMs, WallMs};
 use common::token::{TokenKey, TokenType, TokenValue};
 
@@ -17,18 +16,22 @@ use common::token::{TokenKey, TokenType, TokenValue};
 const NAMES_SPAN: SpanMs = SpanMs(NAME_EACH.0 * NAMES_AT_ONCE as i64);
 
 impl Policy<'_> {
-    /// Whether a name may be registered for whoever asks from there. One that is known is not counted: programs say it again at each
-    /// start.
+    /// Whether a name may be registered for whoever asks from there: not what uses up what all names have together, and not too many. One
+    /// that is known is not counted: programs say it again at each start.
     pub(crate) fn may_register(
         &self,
         now: Now,
         settings: &SettingsTable,
-        name: &GeneratorName,
+        change: &Change,
         actor: &Actor,
     ) -> Result<(), Refusal> {
+        let (Change::Define(namespace) | Change::Restore { namespace, .. }) = change else { return Ok(()) };
         let limits = self.table.usage().limits();
-        let known = settings.get(&SettingKey::Namespace(name.clone())).is_some();
-        let Some(network) = limits.network(actor.from()).filter(|_| !known) else { return Ok(()) };
+        if settings.get(&change.key()).is_some_and(|known| known.value.namespace().is_some()) {
+            return Ok(());
+        }
+        rules::by_anybody(namespace)?;
+        let (Some(network), name) = (limits.network(actor.from()), namespace.name()) else { return Ok(()) };
         let its = |actor: &Actor| limits.network(actor.from()) == Some(network);
         let count = u32::try_from(settings.registered_lately(now.wall, NAMES_SPAN, name, its)).unwrap_or(u32::MAX);
         if count < NAMES_AT_ONCE {

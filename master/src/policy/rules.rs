@@ -3,9 +3,12 @@
 
 use common::audit::{Action, Actor, Cause, Entry};
 use common::lease::{Lease, LeaseState, UNPROVED_SPAN};
+use common::namespace::Namespace;
 use common::parameters::{ClusterId, ClusterParameters};
 use common::rpc::lease::Refusal;
+use common::sequence::KEYS_PER_SECTION_LEAST;
 use common::setting::{Change, Outcome};
+use common::template::Template;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
 
@@ -105,6 +108,21 @@ pub(crate) fn same_cluster(here: Option<ClusterId>, there: Option<ClusterId>) ->
     match (here, there) {
         (Some(here), Some(there)) if here != there => Err(Refusal::ForeignCluster { here }),
         _ => Ok(()),
+    }
+}
+
+/// Whether anybody may register a name that stands for this, and not operators alone.
+///
+/// # Errors
+/// [`Refusal::SmallSections`], [`Refusal::BroadTemplate`].
+pub fn by_anybody(namespace: &Namespace) -> Result<(), Refusal> {
+    if namespace.sequences().is_some_and(|its| its.keys_per_section() < KEYS_PER_SECTION_LEAST) {
+        return Err(Refusal::SmallSections { least: KEYS_PER_SECTION_LEAST });
+    }
+    // One whose scope is its own keeps out those whose scope is the kind.
+    match namespace.template().and_then(Template::broad) {
+        Some((open, len)) => Err(Refusal::BroadTemplate { open, len }),
+        None => Ok(()),
     }
 }
 

@@ -20,7 +20,10 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
             vec![(Action::Whitelist, subject, texts.join(" "))]
         }
         SettingValue::Retired(_) => vec![(Action::Retire, subject, String::new())],
-        SettingValue::Namespace(namespace) => {
+        SettingValue::Free => vec![(Action::Retire, subject, "it was never in use, and is free again".to_owned())],
+        // What was registered before says nothing new; who used it first is nobody's decision.
+        SettingValue::Namespace(_) if matches!(known, Some(SettingValue::Unused(_))) => Vec::new(),
+        SettingValue::Namespace(namespace) | SettingValue::Unused(namespace) => {
             let template = namespace.template().map_or("", |template| template.source());
             let reset = if namespace.everyday_reset() { " everyday_reset" } else { "" };
             let own = if namespace.scope() == Scope::Own { " scope own" } else { "" };

@@ -13,11 +13,12 @@
 //!
 //! # Guarantees
 //!
-//! * A name never stands for two things: only its home proposes it, once, and both hold it durably before anybody is told.
+//! * A name by which an ID may have been given never stands for two things: both hold durably that it is in use before an agent gives
+//!   the first one, and from then on it is what it is or retired. Before, it can be taken back and stand for anything.
 //! * No two names of one kind give equal IDs unless one of them says that its scope is its own: all names have one home,
 //!   which proposes none that could give what another one gives, confirmed or proposed before it.
 //! * What is noted about a name is of a name that is registered, and the notes about all names fit a frame with everything else.
-//! * Every change has an audit line in the same commit, on both masters.
+//! * Every change has an audit line in the same commit, on both masters; that a name is in use is nobody's decision, and has none.
 //!
 //! # What it costs
 //!

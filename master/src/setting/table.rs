@@ -29,13 +29,15 @@ struct Counts {
     abouts: usize,
     axes: usize,
     registered: BTreeSet<(WallMs, GeneratorName)>,
+    /// The sum of a number for each name.
+    digest: u64,
 }
 
 impl Counts {
     fn of(&mut self, value: &SettingValue) -> Option<&mut usize> {
         match value {
-            SettingValue::Namespace(_) => Some(&mut self.names),
-            SettingValue::Retired(_) => Some(&mut self.retired),
+            SettingValue::Namespace(_) | SettingValue::Unused(_) => Some(&mut self.names),
+            SettingValue::Retired(_) | SettingValue::Free => Some(&mut self.retired),
             SettingValue::About(_) => Some(&mut self.abouts),
             SettingValue::Axis(_) => Some(&mut self.axes),
             SettingValue::Whitelist(_) | SettingValue::Users(_) | SettingValue::Keys(_) => None,
@@ -43,22 +45,32 @@ impl Counts {
     }
 
     fn add(&mut self, setting: &Setting) {
+        self.digest = self.digest.wrapping_add(number_of(setting));
         if let Some(count) = self.of(&setting.value) {
             *count += 1;
         }
-        if let SettingValue::Namespace(namespace) = &setting.value {
+        if let Some(namespace) = setting.value.namespace().filter(|_| setting.value.is_living()) {
             self.registered.insert((setting.at, namespace.name().clone()));
         }
     }
 
     fn remove(&mut self, setting: &Setting) {
+        self.digest = self.digest.wrapping_sub(number_of(setting));
         if let Some(count) = self.of(&setting.value) {
             *count = count.saturating_sub(1);
         }
-        if let SettingValue::Namespace(namespace) = &setting.value {
+        if let Some(namespace) = setting.value.namespace().filter(|_| setting.value.is_living()) {
             self.registered.remove(&(setting.at, namespace.name().clone()));
         }
     }
+}
+
+/// A number that stands for a name and what it stands for; 0 for all other settings.
+fn number_of(setting: &Setting) -> u64 {
+    let SettingKey::Namespace(name) = &setting.key else { return 0 };
+    let definition = setting.value.namespace().map_or(0, Namespace::checksum).rotate_left(u32::BITS);
+    let odd = 2 * u64::from(setting.value.is_retired()) + 1;
+    (name.checksum() ^ definition).wrapping_add(setting.version).wrapping_mul(odd)
 }
 
 /// Settings, proposals of them, and who waits for what.
@@ -104,6 +116,11 @@ impl SettingsTable {
         self.first_admin.take()
     }
 
+    /// A number that stands for all names and what they stand for.
+    pub(crate) fn digest_of_names(&self) -> u64 {
+        self.counts.digest
+    }
+
     /// A setting.
     pub fn get(&self, key: &SettingKey) -> Option<&Setting> {
         self.settings.get(key)
@@ -133,14 +150,14 @@ impl SettingsTable {
         (page, false)
     }
 
-    /// What names stand for that are not retired, in the order of their names after `after`.
-    pub fn names_after(&self, after: Option<&GeneratorName>) -> impl Iterator<Item = &Namespace> {
+    /// Names that stand for something and are not retired, in their order after `after`.
+    pub fn names_after(&self, after: Option<&GeneratorName>) -> impl Iterator<Item = &Setting> {
         let after = after.map(|name| SettingKey::Namespace(name.clone()));
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let names = self.settings.range((from, Bound::Unbounded)).map(|(_, setting)| setting);
-        let names = names.skip_while(|setting| setting.value.namespace().is_none());
-        let names = names.map_while(|setting| Some((setting.value.namespace()?, setting.value.is_retired())));
-        names.filter_map(|(namespace, is_retired)| (!is_retired).then_some(namespace))
+        let names = names.skip_while(|setting| !matches!(setting.key, SettingKey::Namespace(_)));
+        let names = names.take_while(|setting| matches!(setting.key, SettingKey::Namespace(_)));
+        names.filter(|setting| setting.value.is_living())
     }
 
     /// All changes that are not confirmed, ascending.
@@ -209,13 +226,24 @@ impl SettingsTable {
         let known = self.settings.get(&change.key());
         let outcome = change.outcome(known.map(|setting| &setting.value), &self.either_whitelist());
         match &outcome {
-            Outcome::Becomes(SettingValue::Namespace(_)) if self.names(&change.key()).0 >= NAMESPACES_MAX => {
+            // An operator raised its axis before it was free again, and what is known of that is of its former definition.
+            Outcome::Becomes(value) if value.namespace().is_some() && self.has_axis_without_name(known) => {
+                Outcome::Retired
+            }
+            Outcome::Becomes(value) if value.is_living() && self.names(&change.key()).0 >= NAMESPACES_MAX => {
                 Outcome::TooMany
             }
-            Outcome::Becomes(SettingValue::Retired(_)) if self.names(&change.key()).1 >= RETIRED_MAX => {
+            Outcome::Becomes(SettingValue::Retired(_) | SettingValue::Free)
+                if self.names(&change.key()).1 >= RETIRED_MAX =>
+            {
                 Outcome::TooMany
             }
-            Outcome::Becomes(SettingValue::Namespace(namespace)) => self.collision(namespace).unwrap_or(outcome),
+            // What is registered was compared, and others may be registered since that say of themselves that they may give the same.
+            Outcome::Becomes(SettingValue::Namespace(_)) if matches!(change, Change::Use(_)) => outcome,
+            Outcome::Becomes(SettingValue::Namespace(namespace)) => {
+                self.collision(namespace, |other| other.scope() == Scope::Kind).unwrap_or(outcome)
+            }
+            Outcome::Becomes(SettingValue::Unused(namespace)) => self.collision(namespace, |_| true).unwrap_or(outcome),
             Outcome::Becomes(SettingValue::About(about)) => {
                 let before = known.map_or(0, |setting| length(&setting.value));
                 let fits = self.noted_about_others(&change.key()).saturating_add(about.len()) <= ABOUTS_LEN_MAX;
@@ -226,12 +254,20 @@ impl SettingsTable {
         }
     }
 
+    fn has_axis_without_name(&self, known: Option<&Setting>) -> bool {
+        let Some(Setting { key: SettingKey::Namespace(name), value: SettingValue::Free, .. }) = known else {
+            return false;
+        };
+        let key = SettingKey::Axis(name.clone());
+        self.settings.contains_key(&key) || self.preps.contains_key(&key)
+    }
+
     /// Why nothing can be noted about a name: only what is registered has a note, and what was retired has none but an empty one.
     fn not_to_be_noted(&self, change: &Change) -> Option<Outcome> {
         let Change::About { name, about } = change else { return None };
         match self.settings.get(&SettingKey::Namespace(name.clone())).map(|setting| &setting.value) {
-            Some(SettingValue::Namespace(_)) => None,
-            Some(SettingValue::Retired(_)) if about.is_empty() => None,
+            Some(value) if value.is_living() => None,
+            Some(SettingValue::Retired(_) | SettingValue::Free) if about.is_empty() => None,
             Some(SettingValue::Retired(_)) => Some(Outcome::Retired),
             _ => Some(Outcome::NoSuchName),
         }
@@ -329,7 +365,7 @@ impl SettingsTable {
         let known = lately.filter_map(|(_, name)| self.settings.get(&SettingKey::Namespace(name.clone())));
         let known = known.chain(self.preps.values()).map(|setting| (setting.value.namespace(), &setting.actor));
         let wishes = self.changes.wishes().map(|(_, wish)| match &wish.change {
-            Change::Define(namespace) => (Some(&**namespace), &wish.actor),
+            Change::Define(namespace) | Change::Restore { namespace, .. } => (Some(&**namespace), &wish.actor),
             _ => (None, &wish.actor),
         });
         let names = known.chain(wishes).filter(|(_, actor)| its(actor)).filter_map(|(namespace, _)| namespace);
@@ -339,28 +375,27 @@ impl SettingsTable {
     /// How many names other than that of `key` stand for something, or are about to, and how many are retired. Other kinds of settings
     /// have places of their own.
     fn names(&self, key: &SettingKey) -> (usize, usize) {
-        let is_new = |prep: &&Setting| prep.key != *key && !self.settings.contains_key(&prep.key);
-        let news = self.preps.values().filter(is_new).filter(|prep| prep.value.namespace().is_some());
-        let known = self.settings.get(key).map(|setting| &setting.value);
-        let is = |retired| usize::from(known.is_some_and(|it| it.namespace().is_some() && it.is_retired() == retired));
-        (self.counts.names + news.count() - is(false), self.counts.retired - is(true))
+        let lives = |key: &SettingKey| self.settings.get(key).map(|setting| setting.value.is_living());
+        let is_new = |prep: &&Setting| prep.key != *key && prep.value.is_living() && lives(&prep.key) != Some(true);
+        let news = self.preps.values().filter(is_new);
+        let is = |living| usize::from(lives(key) == Some(living));
+        (self.counts.names + news.count() - is(true), self.counts.retired - is(false))
     }
 
     /// What other keys stand for or are about to.
     fn others(&self, key: &SettingKey) -> impl Iterator<Item = (&SettingKey, &SettingValue)> {
-        let proposed = self.preps.values().filter(|prep| !self.settings.contains_key(&prep.key));
-        let all = self.settings.values().chain(proposed).filter(move |setting| setting.key != *key);
+        let all = self.settings.values().chain(self.preps.values()).filter(move |setting| setting.key != *key);
         all.map(|setting| (&setting.key, &setting.value))
     }
 
-    /// A new name must not give what another one gives, a retired one included, unless its scope is its own.
-    fn collision(&self, wanted: &Namespace) -> Option<Outcome> {
+    /// A new name must not give what another one of `these` gives, a retired one included, unless its scope is its own.
+    fn collision(&self, wanted: &Namespace, these: impl Fn(&Namespace) -> bool) -> Option<Outcome> {
         if wanted.scope() == Scope::Own || wanted.kind() != Kind::String {
             return None;
         }
         let key = SettingKey::Namespace(wanted.name().clone());
         let default = Namespace::default_of(Kind::String);
-        let registered = self.others(&key).filter_map(|(_, value)| value.namespace());
+        let registered = self.others(&key).filter_map(|(_, value)| value.namespace()).filter(|other| these(other));
         let found = std::iter::once(&default).chain(registered).find_map(|other| Some((other, wanted.overlap(other)?)));
         found.map(|(other, overlap)| {
             let example = match overlap {
@@ -428,6 +463,11 @@ mod tests {
         Change::Define(Box::new(Namespace::define(name.parse().unwrap(), &definition).unwrap()))
     }
 
+    fn used(definition: &Change) -> Change {
+        let Change::Define(namespace) = definition else { panic!() };
+        Change::Use(namespace.clone())
+    }
+
     /// Does what a change makes of the settings table, as both masters would.
     fn put(settings_table: &mut SettingsTable, change: &Change) {
         let Outcome::Becomes(value) = settings_table.outcome(change) else {
@@ -478,6 +518,7 @@ mod tests {
         put(&mut settings_table, &define("orders".to_owned(), None));
         put(&mut settings_table, &about("orders", "x", 0));
         put(&mut settings_table, &about("orders", "y", 0));
+        put(&mut settings_table, &used(&define("orders".to_owned(), None)));
         put(&mut settings_table, &Change::Retire("orders".parse().unwrap()));
         let key = SettingKey::About("orders".parse().unwrap());
         assert_eq!(settings_table.get(&key).map(|setting| length(&setting.value)), Some(1));
@@ -545,9 +586,30 @@ mod tests {
         };
         collides(&settings_table);
         settings_table.drop_prep(&one.key());
-        settings_table.put(prep);
+        settings_table.put(prep.clone());
         collides(&settings_table);
-        put(&mut settings_table, &Change::Retire("one".parse().unwrap()));
+        let retire = Change::Retire("one".parse().unwrap());
+        let mut never_used = settings_table.clone();
+        put(&mut settings_table, &used(&one));
+        put(&mut settings_table, &retire);
         collides(&settings_table);
+
+        // One by which no string was given is in nobody's way, until it is registered again.
+        put(&mut never_used, &retire);
+        assert!(matches!(never_used.outcome(&two), Outcome::Becomes(_)));
+        never_used.put_prep(Setting { version: 3, ..prep });
+        collides(&never_used);
+    }
+
+    #[test]
+    fn a_name_whose_axis_was_raised_before_it_was_taken_back_stands_for_nothing_else() {
+        let mut settings_table = SettingsTable::default();
+        let name: GeneratorName = "parts".parse().unwrap();
+        let definition = Definition::of(Kind::Segment);
+        let define = Change::Define(Box::new(Namespace::define(name.clone(), &definition).unwrap()));
+        put(&mut settings_table, &define);
+        put(&mut settings_table, &Change::Raise { name: name.clone(), to: 1_000 });
+        put(&mut settings_table, &Change::Retire(name));
+        assert_eq!(settings_table.outcome(&define), Outcome::Retired);
     }
 }

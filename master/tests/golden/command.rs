@@ -9,12 +9,13 @@ use common::kind::Kind;
 use common::lease::Grant;
 use common::namespace::{Definition, Namespace, Scope};
 use common::parameters::{AgentId, ClusterParameters, MasterId};
-use common::rpc::lease::{ListRequest, RentRequest, TerminateRequest, TokenRequest};
+use common::rpc::lease::{ListRequest, NameState, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::ranges::SegmentRequest;
 use common::segment::Shown;
 use common::setting::{Change, Setting, SettingKey, SettingValue};
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
 use common::token::{TokenType, TokenValue};
+use master::lease::receipt::told;
 use master::lease::{Event, Limits, Lives, Write};
 use master::store::Store as _;
 use std::str::FromStr;
@@ -197,7 +198,7 @@ pub(super) enum Command {
         #[arg(key, optional)]
         at: At,
     },
-    /// An operator registers a namespace of kind segment.
+    /// A namespace of kind segment is registered and in use.
     DefineSegment {
         name: String,
         #[arg(key)]
@@ -237,12 +238,25 @@ pub(super) enum Command {
     },
     /// How far axes are granted, and what each master may still grant of them.
     Axes,
-    /// An agent says that it serves a namespace of kind string.
+    /// An agent is to give IDs by a namespace.
+    Use {
+        agent: String,
+        name: String,
+        #[arg(key)]
+        template: Option<String>,
+        #[arg(key, optional)]
+        at: At,
+    },
+    /// An agent shows that a namespace of kind string was in use, or retired; without a proof it only says so.
     Serves {
         agent: String,
         name: String,
         #[arg(key)]
         template: String,
+        #[arg(key, optional)]
+        retired: bool,
+        #[arg(key, optional)]
+        unproved: bool,
         #[arg(key, optional)]
         at: At,
     },
@@ -514,8 +528,8 @@ impl goldenscript::Runner for Script {
             }
             Command::DefineSegment { name, first, last, at } => {
                 let definition = Definition { first: *first, last: *last, ..Definition::of(Kind::Segment) };
-                let namespace = Namespace::define(name.parse()?, &definition)?;
-                return self.change(at.0, Change::Define(Box::new(namespace)));
+                let namespace = Box::new(Namespace::define(name.parse()?, &definition)?);
+                return self.change(at.0, Change::Restore { namespace, retired: false });
             }
             Command::Segment { agent, name, wanted, seen, from, at } => {
                 let request = SegmentRequest {
@@ -536,10 +550,17 @@ impl goldenscript::Runner for Script {
                 return self.change(at.0, Change::Raise { name: name.parse()?, to: *to });
             }
             Command::Axes => return self.axes(),
-            Command::Serves { agent, name, template, at } => {
-                let namespace = Box::new(namespace(name, Some(template.clone()), false)?);
+            Command::Use { agent, name, template, at } => {
+                let change = Change::Use(Box::new(namespace(name, template.clone(), false)?));
                 let actor = Actor::new(agent, "10.0.0.1");
-                return self.ask(agent, at.0, |id| Event::Restore { id, namespace, actor });
+                return self.ask(agent, at.0, |id| Event::Change { id, change, actor });
+            }
+            Command::Serves { agent, name, template, retired, unproved, at } => {
+                let namespace = namespace(name, Some(template.clone()), false)?;
+                let state = if *retired { NameState::Retired } else { NameState::InUse };
+                let pairing = self.master(at.0)?.store.load()?.identity.epoch.filter(|_| !unproved);
+                let (shown, actor) = (Box::new(told(pairing, namespace, state)), Actor::new(agent, "10.0.0.1"));
+                return self.ask(agent, at.0, |id| Event::Restore { id, shown, actor });
             }
             Command::Retire { name, at } => return self.change(at.0, Change::Retire(name.parse()?)),
             Command::Describe { name, text, at } => {

@@ -44,6 +44,8 @@ scripts! {
     what_one_has_forgotten_of_extents_the_other_knows_or_has_proposed
     a_change_of_settings_needs_both
     a_name_never_stands_for_two_things
+    a_name_that_was_never_in_use_can_be_taken_back
+    a_retired_name_that_both_have_forgotten_is_shown_to_them
     what_is_noted_about_a_name_needs_both_and_changes
     a_proposal_of_a_setting_survives_a_replacement
     an_operators_orders_are_audited_on_both

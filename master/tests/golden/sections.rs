@@ -19,8 +19,8 @@ impl Script {
                 let (width, step, solo_allowance, set) = (*width, *step, *allowance, set.clone());
                 let usual = Definition { kind: Kind::Sequence, ..Definition::default() };
                 let definition = Definition { width, step, keys_per_section: *keys, solo_allowance, set, ..usual };
-                let namespace = Namespace::define(name.parse()?, &definition)?;
-                self.change(at.id(), Change::Define(Box::new(namespace)))
+                let namespace = Box::new(Namespace::define(name.parse()?, &definition)?);
+                self.change(at.id(), Change::Restore { namespace, retired: false })
             }
             Command::Keep { agent, memory, leaves, set, shows, at } => {
                 let shown = shows.as_ref().map(|agent| self.receipts.get(agent).cloned().ok_or("it has no receipt"));

@@ -104,12 +104,14 @@ fn show_caution(caution: &Caution) -> String {
 pub(crate) fn show_setting(setting: &Setting) -> String {
     let value = match &setting.value {
         SettingValue::Whitelist(networks) => format!("{networks:?}"),
-        SettingValue::Namespace(namespace) => {
+        SettingValue::Namespace(namespace) | SettingValue::Unused(namespace) => {
             let template = namespace.template().map_or(String::new(), |template| format!(" {}", template.source()));
             let own = if namespace.scope() == Scope::Own { " scope own" } else { "" };
-            format!("{}{own}{template}", namespace.kind())
+            let unused = if matches!(setting.value, SettingValue::Unused(_)) { " unused" } else { "" };
+            format!("{}{own}{template}{unused}", namespace.kind())
         }
         SettingValue::Retired(_) => "retired".to_owned(),
+        SettingValue::Free => "free".to_owned(),
         SettingValue::Axis(axis) => show_axis(axis),
         SettingValue::About(about) if about.is_empty() => "nothing".to_owned(),
         SettingValue::About(about) => about.description().to_owned(),

@@ -249,13 +249,13 @@ pub(crate) struct Retirement {
     confirm: String,
 }
 
-/// Ends a name for ever: it gives no more IDs, at the latest a minute after an agent heard a master, and never stands for
-/// anything else. It does not count among the names there may be.
+/// Ends a name: it gives no more IDs, at the latest a minute after an agent heard a master, and never stands for anything else. It does
+/// not count among the names there may be. One that was never in use is gone at once, and may stand for anything.
 #[utoipa::path(
     post, path = "/api/namespaces/{name}/retire", tag = "settings", request_body = Option<Retirement>,
     params(("name" = String, Path, description = "The name")),
     responses(
-        (status = 200, description = "Retired: both masters hold it", body = NamespaceRow),
+        (status = 200, description = "Retired: both masters hold it; what it stood for", body = NamespaceRow),
         (status = 400, description = "`bad_parameter`: among others if `confirm` is not the name", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`: no such name is registered", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`too_many`", body = ProblemBody, content_type = "application/problem+json"),
@@ -282,10 +282,12 @@ pub(crate) async fn retire(
     if said.confirm != name.as_str() && !(is_script && body.is_empty()) {
         return Err(Problem::bad_parameter(format!("confirm: to retire this name for ever say {name} once more")));
     }
+    let known = ask::within(masters.namespaces()).await?;
+    let before = known.into_iter().find(|row| row.name == name).ok_or(Refusal::NoSuchName)?;
     auth.commands().change(Change::Retire(name.clone()), caller.actor()).await?;
     let all = ask::within(masters.namespaces()).await?;
     let row = all.into_iter().find(|row| row.name == name && row.retired);
-    row.map(Json).ok_or_else(|| Refusal::Retry.into())
+    Ok(Json(row.unwrap_or(NamespaceRow { retired: true, ..before })))
 }
 
 /// Who may ask for leases.

@@ -207,6 +207,7 @@ mod tests {
                 capacity: 1,
                 registered_by: String::new(),
                 retired: false,
+                in_use: true,
                 leased: true,
             };
             assert_eq!(example(&row, now, UtcOffset::default()).unwrap(), id);

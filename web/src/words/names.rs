@@ -27,7 +27,7 @@ macro_rules! names {
     registered_by: "Registered by", "注册者";
     retire: "Retire", "停用";
     retire_title: "Retire {name} for ever?", "永久停用 {name}？";
-    retire_text: "It gives no more IDs, at the latest a minute after an agent heard a master, and never stands for anything else. This cannot be undone; it does not count any more among the names there may be.", "它不再给出 ID（最迟在代理联系到主控一分钟后），且永不改作他用。此操作不可撤销；它不再计入名称的数量上限。";
+    retire_text: "It gives no more IDs, at the latest a minute after an agent heard a master, and never stands for anything else, unless no ID was ever asked for by it. This cannot be undone; it does not count any more among the names there may be.", "它不再给出 ID（最迟在代理联系到主控一分钟后），且永不改作他用（从未用于请求 ID 的名称除外）。此操作不可撤销；它不再计入名称的数量上限。";
     retire_done: "{name} gives no more IDs.", "{name} 不再给出 ID。";
     always_there: "always there", "内置";
     filter_names: "Filter the names", "筛选名称";

@@ -496,6 +496,7 @@ pub(crate) fn namespace(name: &str, template: Option<&str>) -> NamespaceRow {
         about: About::default(),
         capacity: 100_000_000,
         registered_by: "jane".to_owned(),
+        in_use: true,
         retired: false,
         leased: true,
     }

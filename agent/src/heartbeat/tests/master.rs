@@ -14,6 +14,7 @@ pub(super) struct Records {
     pub(super) finds: Vec<Vec<GeneratorName>>,
     pub(super) registered: Vec<Registered>,
     pub(super) restore: Result<(), Said>,
+    pub(super) names: u64,
     pub(super) cluster: ClusterId,
     pub(super) closing: bool,
     pub(super) denied: Vec<(TokenKey, Generation)>,
@@ -35,6 +36,11 @@ pub(super) fn success(now: WallMs) -> Rent {
     Rent::Success { until: now + SpanMs(20 * DAY_MS), receipt: None }
 }
 
+/// A name by which IDs are given.
+pub(super) fn in_use(namespace: Namespace) -> Registered {
+    Registered { namespace, state: NameState::InUse, proof: Some(NameProof([1; 32])) }
+}
+
 impl Master {
     pub(super) fn new(grant: Result<u32, Said>) -> Self {
         let (requests, rents) = (Vec::new(), Vec::new());
@@ -48,6 +54,7 @@ impl Master {
             finds: Vec::new(),
             registered: Vec::new(),
             restore: Ok(()),
+            names: 0,
             cluster: ClusterId(1),
             closing: false,
             denied: Vec::new(),
@@ -121,13 +128,25 @@ impl LeaseService for Master {
         Err(Said::PeerAway)
     }
 
-    async fn restore_namespace(self, _: Context, request: DefineRequest) -> Result<Changed, Said> {
+    async fn restore_namespace(self, _: Context, request: RestoreRequest) -> Result<Changed, Said> {
         self.with(|records| match records.restore.clone() {
             Ok(()) => {
-                records.registered.push(Registered { namespace: request.namespace, retired: false });
+                let name = request.shown.namespace.name();
+                records.registered.retain(|one| one.namespace.name() != name);
+                records.registered.push(request.shown);
                 Ok(Changed::Done)
             }
             Err(refusal) => Err(refusal),
+        })
+    }
+
+    async fn use_namespace(self, _: Context, request: DefineRequest) -> Result<Registered, Said> {
+        self.with(|records| {
+            let its = |one: &&mut Registered| one.namespace == request.namespace;
+            let one = records.registered.iter_mut().find(its).ok_or(Said::NoSuchName)?;
+            records.restore.clone()?;
+            *one = in_use(request.namespace);
+            Ok(one.clone())
         })
     }
 
@@ -135,7 +154,7 @@ impl LeaseService for Master {
         let is_later = |one: &&Registered| request.after.as_ref().is_none_or(|after| one.namespace.name() > after);
         Ok(self.with(|records| {
             records.registered.sort_by(|a, b| a.namespace.name().cmp(b.namespace.name()));
-            let living = records.registered.iter().filter(|one| !one.retired).filter(is_later);
+            let living = records.registered.iter().filter(|one| one.state != NameState::Retired).filter(is_later);
             living.take(NAMESPACES_PAGE_MAX).cloned().collect()
         }))
     }
@@ -181,6 +200,7 @@ impl LeaseService for Master {
 
     async fn heartbeat(self, _: Context, _: HeartbeatRequest) -> Result<HeartbeatReply, Said> {
         Ok(HeartbeatReply {
+            names: self.with(|records| records.names),
             master: self.with(|records| records.id),
             cluster: self.with(|records| records.cluster),
             parameters: self.with(|records| records.parameters),

@@ -14,7 +14,7 @@ async fn an_unknown_name_is_asked_for_after_each_request_and_a_flood_is_a_few_qu
     names.look_up(&name("orders")).await.unwrap();
     assert!(minter.generator(Kind::Uniq64, "orders").is_err());
     let namespace = Namespace::define(name("orders"), &definition).unwrap();
-    master.with(|records| records.registered.push(Registered { namespace, retired: false }));
+    master.with(|records| records.registered.push(in_use(namespace)));
     names.look_up(&name("orders")).await.unwrap();
     assert!(minter.generator(Kind::Uniq64, "orders").is_ok(), "at once after it was registered");
 
@@ -45,7 +45,7 @@ async fn names_are_kept_for_their_cluster_and_never_through_a_link() {
     };
     let definition = Definition::string("{date:%Y%m%d}{token}{serial:8}");
     let namespace = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
-    master.with(|records| records.registered.push(Registered { namespace: namespace.clone(), retired: false }));
+    master.with(|records| records.registered.push(in_use(namespace.clone())));
     // Whoever may write into the folder put a link in the way.
     let folder = kit.path().parent().unwrap().to_owned();
     let (target, new_file) = (folder.join("target"), folder.join("serial.generators.new"));
@@ -90,7 +90,7 @@ async fn ten_thousand_names_are_learned_and_kept_and_a_retired_one_is_asked_abou
         Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(minter), &kit.path(), Clock::system())
     };
     let namespace = |n: usize| Namespace::define(format!("n{n:05}").parse().unwrap(), &Definition::default()).unwrap();
-    let registered = |n| Registered { namespace: namespace(n), retired: false };
+    let registered = |n| in_use(namespace(n));
     master.with(|records| records.registered = (0..MANY).map(registered).collect());
     let minter = kit.start();
     let (names, before) = (new(&minter), Instant::now());
@@ -104,7 +104,7 @@ async fn ten_thousand_names_are_learned_and_kept_and_a_retired_one_is_asked_abou
     assert_eq!(super::super::kept_names(&kit.path()).unwrap().len(), MANY);
     assert!(master.with(|records| records.finds.is_empty()), "all of them were listed");
 
-    master.with(|records| records.registered[7].retired = true);
+    master.with(|records| records.registered[7].state = NameState::Retired);
     names.refresh().await.unwrap();
     assert_eq!(served(&minter, 7), Err(Refusal::GeneratorRetired { name: namespace(7).name().clone() }));
     assert_eq!(master.with(|records| records.finds.clone()), [[namespace(7).name().clone()]]);
@@ -127,7 +127,7 @@ async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up(
     let names = Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system());
     let definition = Definition::string("{date:%Y%m%d}{token}{serial:8}");
     let orders = Namespace::define("orders".parse().unwrap(), &definition).unwrap();
-    let registered = Registered { namespace: orders.clone(), retired: false };
+    let registered = in_use(orders.clone());
     master.with(|records| records.registered.push(registered.clone()));
     names.refresh().await.unwrap();
     let known = || minter.generator(Kind::String, "orders").map(|_| ());
@@ -151,6 +151,70 @@ async fn a_name_that_the_masters_have_forgotten_is_registered_again_or_given_up(
     let path = kit.path();
     Names::new(Vec::new(), "a".parse().unwrap(), Arc::clone(&minter), &path, Clock::system()).recall().await;
     assert!(minter.generator(Kind::String, "orders").is_err(), "not by the next start either");
+}
+
+#[tokio::test]
+async fn the_first_id_of_a_name_waits_until_the_masters_hold_it_in_use() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let minter = kit.start();
+    let masters = vec![master.listen().await];
+    let names = Names::new(masters, "a".parse().unwrap(), Arc::clone(&minter), &kit.path(), Clock::system());
+    let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
+    let unused = Registered { namespace: orders.clone(), state: NameState::Unused, proof: None };
+    master.with(|records| (records.registered, records.restore) = (vec![unused], Err(Said::PeerAway)));
+    let known = || minter.generator(Kind::Uniq64, "orders").is_ok();
+    // What is only heard of is not used.
+    assert_eq!(names.refresh().await, Ok(true));
+    assert!(!known() && names.definition(Kind::Uniq64, orders.name()).is_some());
+    let refused = names.look_up(orders.name()).await.unwrap_err();
+    assert_eq!(refused.code().as_str(), "masters_unavailable");
+    assert!(refused.to_string().contains("its first ID needs both masters") && !known(), "{refused}");
+    master.with(|records| records.restore = Ok(()));
+    names.look_up(orders.name()).await.unwrap();
+    assert!(known() && master.with(|records| records.registered == [in_use(orders.clone())]));
+
+    // A name that was taken back before is nobody's.
+    let bills = Namespace::define("bills".parse().unwrap(), &Definition::default()).unwrap();
+    let unused = Registered { namespace: bills.clone(), state: NameState::Unused, proof: None };
+    master.with(|records| records.registered.push(unused));
+    names.refresh().await.unwrap();
+    master.with(|records| records.registered.retain(|one| one.namespace == orders));
+    names.look_up(bills.name()).await.unwrap();
+    assert!(names.definition(Kind::Uniq64, bills.name()).is_none());
+    assert!(minter.generator(Kind::Uniq64, "bills").is_err());
+}
+
+#[tokio::test]
+async fn a_retired_name_that_the_masters_have_forgotten_is_shown_to_them_also_after_a_restart() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let new = |minter: &Arc<Minter>| {
+        Names::new(masters.clone(), "a".parse().unwrap(), Arc::clone(minter), &kit.path(), Clock::system())
+    };
+    let orders = Namespace::define("orders".parse().unwrap(), &Definition::default()).unwrap();
+    let retired = Registered { state: NameState::Retired, ..in_use(orders.clone()) };
+    let minter = kit.start();
+    let names = new(&minter);
+    master.with(|records| records.registered = vec![in_use(orders.clone())]);
+    names.refresh().await.unwrap();
+    master.with(|records| (records.registered, records.names) = (vec![retired.clone()], 1));
+    names.refresh().await.unwrap();
+    drop((names, minter));
+
+    let minter = kit.start_bare();
+    let names = new(&minter);
+    names.recall().await;
+    // Put back to when it was in use, and to before it was registered.
+    for (number, forgot) in [(2, vec![in_use(orders.clone())]), (3, Vec::new())] {
+        master.with(|records| (records.registered, records.names) = (forgot, number));
+        assert_eq!(names.refresh().await, Ok(true));
+        assert_eq!(master.with(|records| records.registered.clone()), std::slice::from_ref(&retired));
+        assert!(minter.generator(Kind::Uniq64, "orders").is_err() && minter.alarm().is_none());
+    }
+    // As long as the masters know the same, nothing is asked about it.
+    let asked = master.with(|records| records.finds.len());
+    names.refresh().await.unwrap();
+    assert_eq!(master.with(|records| records.finds.len()), asked);
 }
 
 /// It accepts connections and says nothing on them.

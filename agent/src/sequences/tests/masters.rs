@@ -8,7 +8,8 @@ use common::net::places::{Place, Places};
 use common::parameters::{ClusterId, MasterId, SessionId};
 use common::rpc::lease::{
     AgentReport, Changed, DefineRequest, FindRequest, HeartbeatReply, HeartbeatRequest, LeaseService, ListRequest,
-    ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest, TerminateRequest, TokenRequest,
+    ListedLease, Mode, NamespacesRequest, Refusal, Registered, Rent, RentRequest, RestoreRequest, TerminateRequest,
+    TokenRequest,
 };
 use common::rpc::ranges::{
     HeldSections, KeepReply, KeepRequest, NotRaised, RaiseRequest, RaiseTo, Raised, RoutesReply, RoutesRequest,
@@ -266,6 +267,7 @@ impl LeaseService for Master {
             version: String::new(),
             denied: Vec::new(),
             retired: Vec::new(),
+            names: 0,
         })
     }
 
@@ -284,7 +286,10 @@ impl LeaseService for Master {
     async fn define_namespace(self, _: Context, _: DefineRequest) -> Result<Changed, Refusal> {
         Err(Refusal::PeerAway)
     }
-    async fn restore_namespace(self, _: Context, _: DefineRequest) -> Result<Changed, Refusal> {
+    async fn restore_namespace(self, _: Context, _: RestoreRequest) -> Result<Changed, Refusal> {
+        Err(Refusal::PeerAway)
+    }
+    async fn use_namespace(self, _: Context, _: DefineRequest) -> Result<Registered, Refusal> {
         Err(Refusal::PeerAway)
     }
     async fn list_namespaces(self, _: Context, _: NamespacesRequest) -> Result<Vec<Registered>, Refusal> {

@@ -86,8 +86,12 @@ impl Ledger<Pairwise> {
             return fx.send(PeerMessage::ProposeSetting { setting: prep.clone() });
         }
         let Outcome::Becomes(value) = self.settings_table.outcome(change) else { return };
-        let version = self.settings_table.get(&key).map_or(0, |known| known.version).saturating_add(1);
-        let prep = Setting { key: key.clone(), version, value, actor: actor.clone(), at: now.wall };
+        let known = self.settings_table.get(&key);
+        let version = known.map_or(0, |known| known.version).saturating_add(1);
+        // Whoever uses a name first has not registered it.
+        let by = known.filter(|_| matches!(change, Change::Use(_))).map(|known| (known.actor.clone(), known.at));
+        let (actor, at) = by.unwrap_or_else(|| (actor.clone(), now.wall));
+        let prep = Setting { key: key.clone(), version, value, actor, at };
         fx.writes.push(Write::SettingPrep(prep.clone()));
         self.settings_table.put_prep(prep.clone());
         self.settings_table.changes.sent(now, key);
@@ -142,6 +146,9 @@ impl Ledger<Pairwise> {
         }
         if known != Some(&setting) {
             if !self.settings_table.may_follow(&setting) {
+                if !self.settings_table.knows_name_of(&setting.key) {
+                    return;
+                }
                 return fx.alarms.push(Alarm::ImplausibleSetting(setting.key));
             }
             // The other master confirms nothing of ours while it has a proposal of its own: nobody knows of this one.

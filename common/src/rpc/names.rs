@@ -1,0 +1,71 @@
+//! What masters and agents say of generators' names.
+
+use crate::namespace::{GeneratorName, Namespace};
+use crate::parameters::{AgentId, ClusterId};
+use serde::{Deserialize, Serialize};
+
+/// A call to register a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DefineRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The cluster it belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// The name and what it shall stand for.
+    pub namespace: Namespace,
+}
+
+/// A call that shows a name by which the caller gave IDs, and that the master does not know as the caller does.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RestoreRequest {
+    /// The agent's name.
+    pub agent_id: AgentId,
+    /// The cluster it belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// The name, as masters told it.
+    pub shown: Registered,
+}
+
+/// A call for the registered namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NamespacesRequest {
+    /// The cluster the caller belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// Only those after this name.
+    pub after: Option<GeneratorName>,
+}
+
+/// Whether IDs are given by a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum NameState {
+    /// Not yet, by anybody: an agent that is to give the first one says so before.
+    Unused,
+    /// They are.
+    InUse,
+    /// No more.
+    Retired,
+}
+
+/// A proof that masters of this cluster hold a name as in use, or as retired, which only they can make or recognise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NameProof(pub [u8; 32]);
+
+/// A registered name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Registered {
+    /// What it stands for.
+    pub namespace: Namespace,
+    /// Whether IDs are given by it.
+    pub state: NameState,
+    /// The masters' word for it, if IDs were given.
+    pub proof: Option<NameProof>,
+}
+
+/// A question about some names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FindRequest {
+    /// The cluster the caller belongs to; `None` if it never met one.
+    pub cluster: Option<ClusterId>,
+    /// The names; those beyond [`NAMESPACES_PAGE_MAX`](super::lease::NAMESPACES_PAGE_MAX) are not looked at.
+    pub names: Vec<GeneratorName>,
+}
