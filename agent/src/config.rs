@@ -2,6 +2,7 @@
 
 use crate::heartbeat::{MASTERS_MAX, RENEW_INTERVALS};
 use crate::http::BATCH_MAX_DEFAULT;
+use crate::minter::{RESERVED_PERCENT, RESERVED_PERCENTS};
 use crate::plugin::history::{self, HistorySettings};
 use crate::sequences;
 use crate::serial_file::{AfterReboot, NUM_BLOCKS};
@@ -126,6 +127,12 @@ pub struct Args {
     #[arg(long, env = "UNIQ_BATCH_MAX", default_value_t = BATCH_MAX_DEFAULT, value_name = "N",
           value_parser = settings::number(1..=BATCH_MAX_LIMIT))]
     pub batch_max: u32,
+
+    /// Percent of a name's IDs of an hour or day, the last ones, 0 to 90, of which one caller (an address, or a network of 64 bits of IPv6)
+    /// has at most a sixteenth of what is left, so that nobody uses up what all need; 0 where one caller stands for all, such as a proxy
+    #[arg(long, env = "UNIQ_RESERVED_PERCENT", default_value_t = RESERVED_PERCENT, value_name = "N",
+          value_parser = settings::number(RESERVED_PERCENTS))]
+    pub reserved_percent: u8,
 
     /// Fetch no second segment while the first one is used: for comparisons only, calls wait at each change of segments
     #[arg(long, env = "UNIQ_ONE_SEGMENT", value_parser = settings::switch, hide = true)]

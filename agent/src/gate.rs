@@ -151,6 +151,11 @@ impl Layout {
         offset.bucket(t, self.unit().span())
     }
 
+    /// The end of a bucket.
+    pub fn end(&self, offset: UtcOffset, number: u32) -> WallMs {
+        self.start(offset, number.saturating_add(1))
+    }
+
     fn start(&self, offset: UtcOffset, number: u32) -> WallMs {
         offset.bucket_start(number, self.unit().span())
     }
@@ -161,7 +166,7 @@ impl Layout {
     /// [`Refusal::LeaseExpired`] or [`Refusal::ClockBehind`]; their wording is the caller's to complete.
     pub fn gate(&self, offset: UtcOffset, lease: &Grant, last: u32, wall: WallMs) -> Result<Bucket, Refusal> {
         let number = last.max(self.bucket_at(offset, wall));
-        let (start, end) = (self.start(offset, number), self.start(offset, number.saturating_add(1)));
+        let (start, end) = (self.start(offset, number), self.end(offset, number));
         if wall >= lease.until {
             return Err(expired(lease));
         }

@@ -239,6 +239,7 @@ async fn serve(
     let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
     minter.demanded_before(&demanded);
+    minter.reserve_last(args.reserved_percent)?;
     if args.one_segment {
         minter.fetch_one_segment()?;
     }

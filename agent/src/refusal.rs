@@ -1,6 +1,7 @@
 //! Why no ID came: one list for minting, HTTP and RPC.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::serial::SHARE_PARTS;
 use common::encoding::InvalidEncoding;
 use common::kind::Kind;
 use common::namespace::GeneratorName;
@@ -103,6 +104,19 @@ pub enum Refusal {
     /// The masters could not do their part.
     #[error("the masters have not done their part, ask again: {0}")]
     MastersUnavailable(String),
+    /// The caller has had its share of what is left of the bucket.
+    #[error(
+        "most of this {unit}'s IDs are used up, and of those left one caller has a {SHARE_PARTS}th, which you have had, or which is less than you ask \
+         for: ask for fewer, at another agent, or again in the next {unit}, which begins in {} s. If this caller stands for many, say \
+         --reserved-percent 0 at the agent",
+        whole_seconds(*retry)
+    )]
+    ShareUsedUp {
+        /// "hour" or "day".
+        unit: &'static str,
+        /// When the next one begins.
+        retry: SpanMs,
+    },
     /// The bucket's serials are used up.
     #[error("all {capacity} serials of this {unit} are used up; the next {unit} begins in {} s", whole_seconds(*retry))]
     SerialExhausted {
@@ -231,6 +245,15 @@ pub enum Refusal {
         /// How wide they are.
         bits: u8,
     },
+    /// The key has had what an hour has.
+    #[error(
+        "more numbers of this key, or of the one of its section that is furthest, are asked for than the {most} that it is given in an hour: \
+         ask again later, or register a name with more bits"
+    )]
+    KeyTooFast {
+        /// How many there are in an hour.
+        most: u64,
+    },
     /// Too many requests at once.
     #[error("{0}")]
     Overloaded(&'static str),
@@ -290,7 +313,7 @@ impl Refusal {
             Self::WrongCluster { .. } | Self::CallOfAnotherCluster { .. } => MintCode::WrongCluster,
             Self::GeneratorRetired { .. } => MintCode::UnknownGenerator,
             Self::NotRegistered { code, .. } => *code,
-            Self::TooManyNames { .. } => MintCode::QuotaExceeded,
+            Self::TooManyNames { .. } | Self::ShareUsedUp { .. } | Self::KeyTooFast { .. } => MintCode::QuotaExceeded,
             Self::MastersUnavailable(_) => MintCode::MastersUnavailable,
             Self::SerialExhausted { .. } => MintCode::SerialExhausted,
             Self::SegmentPending { .. } => MintCode::SegmentPending,
@@ -324,9 +347,12 @@ impl Refusal {
     pub fn retry_after(&self) -> Option<SpanMs> {
         match self {
             Self::TooManyNames { each, .. } => Some(*each),
+            Self::KeyTooFast { .. } => Some(SpanMs::seconds(60)),
             Self::NotRegistered { code: MintCode::QuotaExceeded, .. } => Some(NAME_EACH),
             Self::ByPlugin { retry, .. } => *retry,
-            Self::SerialExhausted { retry, .. } | Self::ClockBehind { retry, .. } => Some(*retry),
+            Self::SerialExhausted { retry, .. } | Self::ShareUsedUp { retry, .. } | Self::ClockBehind { retry, .. } => {
+                Some(*retry)
+            }
             Self::SegmentPending { .. }
             | Self::SectionPending { .. }
             | Self::NoLease { .. }

@@ -145,7 +145,7 @@ impl Server {
     async fn mint(&self, kind: Kind, name: &str, n: u32) -> Result<Runs, Refusal> {
         match self.source(kind, name).await? {
             source @ Source::Plugged(_) => Ok(Box::pin(self.given(source, n, Leaves::Numbers)).await?.runs),
-            source => self.minter.mint(source, n).await,
+            source => self.minter.mint_by(Some(self.caller()), source, n).await,
         }
     }
 

@@ -15,6 +15,8 @@ pub const STEP_MIN: u32 = 1_000;
 pub const STEP_MAX: u32 = 1 << 25;
 /// No step takes more than this part of a bucket, so that a crash loop does not use it up.
 pub const STEPS_PER_BUCKET_MIN: u64 = 64;
+/// Of the last IDs of a bucket one caller has at most this part of what is left.
+pub const SHARE_PARTS: u64 = 16;
 /// A reserve that lasted less than this doubles the step.
 pub const STEP_TOO_SHORT: SpanMs = SpanMs::seconds(10);
 /// A reserve that lasted longer than this halves it.
@@ -114,6 +116,15 @@ impl Serial {
 
     fn limit(&self, base: u64) -> u64 {
         base.saturating_add(self.rules.capacity)
+    }
+
+    /// The serials of the last bucket that callers have in shares, if those are the last `reserve` of it.
+    pub fn shared(&self, reserve: u64) -> Range<u64> {
+        let end = self.limit(self.durable.base);
+        match reserve {
+            0 => u64::MAX..u64::MAX,
+            _ => end.saturating_sub(reserve)..end,
+        }
     }
 
     /// The end of what may be given out now.

@@ -30,6 +30,10 @@ pub struct Window<S> {
     half: u64,
     /// Where to say that the half is used, if that comes before it.
     tell: u64,
+    /// From which serial on callers have shares of what is left, and where the bucket's serials end.
+    shared: Range<u64>,
+    /// Whether it reaches beyond the first of these.
+    is_shared: bool,
     valid_until: WallMs,
 }
 
@@ -66,7 +70,25 @@ impl<S> Window<S> {
         let start = serials.start.min(CLOSED >> 1);
         let end = serials.end.clamp(start, CLOSED >> 1);
         let half = start + (end - start) / 2;
-        Self { prefix, bucket, next: AtomicU64::new(start).into(), start, end, half, tell: u64::MAX, valid_until }
+        Self {
+            prefix,
+            bucket,
+            next: AtomicU64::new(start).into(),
+            start,
+            end,
+            half,
+            tell: u64::MAX,
+            shared: u64::MAX..u64::MAX,
+            is_shared: false,
+            valid_until,
+        }
+    }
+
+    /// Of a bucket whose serials of that range are given to callers in shares.
+    #[must_use]
+    pub fn shared(self, shared: Range<u64>) -> Self {
+        let is_shared = self.end > shared.start;
+        Self { shared, is_shared, ..self }
     }
 
     /// Says that its half is used already when all below this serial are.
@@ -86,6 +108,8 @@ impl<S> Window<S> {
             end: 0,
             half: 0,
             tell: u64::MAX,
+            shared: u64::MAX..u64::MAX,
+            is_shared: false,
             valid_until: WallMs(i64::MIN),
         }
     }
@@ -95,7 +119,8 @@ impl<S> Window<S> {
     where
         S: Clone,
     {
-        Self::open(self.prefix.clone(), self.bucket, serials, self.valid_until).told_at(self.tell)
+        let longer = Self::open(self.prefix.clone(), self.bucket, serials, self.valid_until);
+        longer.told_at(self.tell).shared(self.shared.clone())
     }
 
     /// Takes `n` serials if `wall` is still in time. The caller owns what it gets for good, even if the window is
@@ -165,6 +190,17 @@ impl<S> Window<S> {
     pub fn taken(&self) -> u64 {
         let next = self.next.load(Ordering::Acquire);
         if next >= CLOSED { 0 } else { next.min(self.end) - self.start }
+    }
+
+    /// Whether callers have shares of what is left of its bucket.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// How many serials are left in it and beyond it in its bucket, if callers have shares of them.
+    pub fn left_to_share(&self) -> u64 {
+        self.shared.end.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
     /// How many serials are left in it.

@@ -250,6 +250,7 @@ impl Known {
 fn refused(code: MintCode) -> Error {
     let detail = match code {
         MintCode::SerialExhausted => "the numbers of this key are used up",
+        MintCode::QuotaExceeded => "this key was given as many numbers as it is in an hour; ask again later",
         _ => "no agent serves this key at the moment; ask again",
     };
     Error::Refused { code, detail: detail.to_owned() }

@@ -23,7 +23,7 @@ use common::rpc::ranges::{
     RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::rpc::transport::{Limits, accept};
-use common::setting::{Change, Setting, SettingKey, SettingValue};
+use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey, SettingValue};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +48,8 @@ const KEEP_WEIGHT: usize = KEEP_RANGES_MAX * 96;
 const RAISES_WEIGHT: usize = RAISES_MAX * 48;
 /// The same of a route, with addresses of full length.
 const ROUTE_WEIGHT: usize = 2 * ADDRESS_LEN_MAX + 96;
+/// The same of the whitelist.
+const NETWORKS_WEIGHT: usize = NETWORKS_MAX * 48;
 
 /// The descriptors that this port can use.
 pub const DESCRIPTORS: Port = Port { most: LIMITS.connections_max, least: 256 };
@@ -109,7 +111,7 @@ fn weight(request: &LeaseServiceRequest) -> usize {
         LeaseServiceRequest::RaiseSections { .. } => RAISES_WEIGHT,
         LeaseServiceRequest::SectionRoutes { request } => {
             let all = if request.all_from.is_some() { ROUTES_MAX } else { 0 };
-            (all + request.sections.len().min(ROUTES_ASKED_MAX)) * ROUTE_WEIGHT
+            (all + request.sections.len().min(ROUTES_ASKED_MAX)) * ROUTE_WEIGHT + NETWORKS_WEIGHT
         }
         _ => 0,
     }

@@ -301,3 +301,52 @@ async fn a_store_is_nobody_elses_business() {
         assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", file.display());
     }
 }
+
+#[test]
+fn a_full_disk_under_a_history_refuses_before_ids_are_taken_and_loses_no_line() {
+    with_mounts("a_full_disk_under_a_history_refuses_before_ids_are_taken_and_loses_no_line", || async {
+        let mut cluster = Cluster::new().unwrap();
+        let folder = cluster.dir().join("past");
+        fs::create_dir(&folder).unwrap();
+        mount("tmpfs", "size=1m", "none", &folder).unwrap();
+        for nth in [0, 1] {
+            cluster.master(nth).unwrap().daemon.start().unwrap();
+        }
+        cluster.all_ready().await.unwrap();
+        let agent = cluster.add_agent(&["--history-dir", folder.to_str().unwrap()]).unwrap();
+        cluster.agent(agent).unwrap().daemon.start().unwrap();
+        cluster.all_ready().await.unwrap();
+        let url = cluster.agent_url(agent, "generators/orders").unwrap();
+        let definition = br#"{"kind":"uniq64","plugins":[{"plugin":"history"}]}"#;
+        assert_eq!(cluster.client.ask("PUT", &url, definition.to_vec()).await.unwrap().status, 201);
+        let one = || async { cluster.ask_agent(agent, "uniq64/orders").await.unwrap() };
+        let mut given = vec![one().await.text()];
+
+        fill(&folder);
+        // What the queue takes before the thread finds the disk full is given, and written later.
+        let refused = || async {
+            let answer = one().await;
+            if answer.status == 200 {
+                return Err(answer.text());
+            }
+            Ok(answer)
+        };
+        let refusal = loop {
+            match refused().await {
+                Ok(refusal) => break refusal,
+                Err(id) => given.push(id),
+            }
+        };
+        assert!(refusal.status == 503 && refusal.text().contains("No space left on device"), "{}", refusal.text());
+
+        fs::remove_file(folder.join("filler")).unwrap();
+        let again = || async { Some(one().await).filter(|answer| answer.status == 200) };
+        given.push(until("the history is written again", again).await.unwrap().0.text());
+        cluster.agent(agent).unwrap().daemon.terminate().await.unwrap();
+        for id in given {
+            let args = ["--history", id.trim(), "--history-dir", folder.to_str().unwrap()];
+            let found = run(&tests::programs::generator().unwrap(), &args, "/".as_ref()).unwrap();
+            assert_eq!(found.status, Some(0), "{id}: {}", found.err);
+        }
+    });
+}

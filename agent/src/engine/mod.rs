@@ -38,7 +38,7 @@ use common::time::{BootMs, SpanMs, WallMs};
 use common::token::TokenKey;
 use series::Series;
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use ticks::Axis;
 
@@ -49,6 +49,10 @@ pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
 /// How long the first ID of a resumed session waits for the renewal that tells the masters of it, in real time. If it is
 /// not answered by then no master is there to ask, and minting goes on without.
 pub const RESUME_WAIT: SpanMs = SpanMs(1_500);
+/// Percent of an hour's or a day's IDs, the last ones, that callers have in shares when nothing else is said.
+pub const RESERVED_PERCENT: u8 = 25;
+/// What may be said: all of it would be for nobody who comes early.
+pub const RESERVED_PERCENTS: RangeInclusive<u8> = 0..=90;
 /// After a failed write, the next one is not tried before this.
 pub const WRITE_RETRY: SpanMs = SpanMs::seconds(1);
 
@@ -133,6 +137,8 @@ pub struct Engine {
     segments_given_up: bool,
     /// Whether there is no second segment.
     one_segment: bool,
+    /// The part of a bucket, its last, that callers have in shares.
+    reserved_percent: u8,
     /// Nothing is minted or written any more.
     ended: bool,
 }
@@ -165,8 +171,14 @@ impl Engine {
             retired,
             segments_given_up,
             one_segment,
+            reserved_percent: RESERVED_PERCENT,
             ended,
         }
+    }
+
+    /// With another part of each bucket that callers have in shares.
+    pub fn reserve_last(&mut self, percent: u8) {
+        self.reserved_percent = percent;
     }
 
     /// With these random bits for layouts that have some.

@@ -9,6 +9,7 @@ use crate::run::{Run, Runs};
 use crate::segments::View;
 use crate::serial::Plan;
 use crate::window::{Take, Window};
+use common::namespace::SHARED_MIN;
 use common::time::WallMs;
 use std::ops::Range;
 
@@ -89,6 +90,26 @@ impl Engine {
             capacity_left: serial.capacity_left(bucket).saturating_add(kept),
             segments: None,
         })
+    }
+
+    /// The bucket of `wall` and what is left in it, if `n` more reach into what callers have in shares. `lent` are those that a window still
+    /// has.
+    ///
+    /// # Errors
+    /// If there is no such series.
+    pub fn left_to_share(&self, at: usize, wall: WallMs, lent: u64, n: u32) -> Result<Option<(u32, u64)>, Refusal> {
+        let series = self.series.get(at).ok_or_else(broken)?;
+        let reserve = self.reserve_of(series);
+        let left = self.serial_view(at, wall, lent)?.capacity_left;
+        let offset = self.published.membership.parameters.map(|parameters| parameters.utc_offset());
+        let bucket = series.layout.bucket_at(offset.unwrap_or_default(), wall).max(series.serial.bucket());
+        Ok((left < reserve.saturating_add(n.into()) && reserve > 0).then_some((bucket, left)))
+    }
+
+    /// How many of a bucket's last serials callers have in shares.
+    fn reserve_of(&self, series: &Series) -> u64 {
+        let capacity = series.layout.rules(false).capacity;
+        if capacity < SHARED_MIN { 0 } else { capacity / 100 * u64::from(self.reserved_percent) }
     }
 
     /// The hour or day of a series' last IDs; 0 if it has given none.
@@ -178,10 +199,11 @@ impl Engine {
         prefix: &Prefix,
     ) -> Result<(), Refusal> {
         let ended = self.ended;
+        let reserve = self.series.get(at).map_or(0, |series| self.reserve_of(series));
         let serial = &mut self.series_mut(at)?.serial;
         if serial.bucket() == bucket.number() && !ended {
             let window = Window::open(prefix.clone(), bucket.number(), serial.lend(), bucket.valid_until());
-            effects.open(at, window);
+            effects.open(at, window.shared(serial.shared(reserve)));
         }
         Ok(())
     }

@@ -280,13 +280,16 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             return Ok(());
         }
         let problem = match plan {
-            Plan::Ids(plan) => match now_or_after(agent.minter.mint(plan.source.as_ref(), plan.n), io, out).await? {
-                Ok(runs) => match place() {
-                    Ok(_place) => return send(runs, &plan.style, &agent.minter, io, out).await,
-                    Err(problem) => problem,
-                },
-                Err(refusal) => agent.refused(&refusal),
-            },
+            Plan::Ids(plan) => {
+                let minting = agent.minter.mint_by(Some(Caller::Address(*from)), plan.source.as_ref(), plan.n);
+                match now_or_after(minting, io, out).await? {
+                    Ok(runs) => match place() {
+                        Ok(_place) => return send(runs, &plan.style, &agent.minter, io, out).await,
+                        Err(problem) => problem,
+                    },
+                    Err(refusal) => agent.refused(&refusal),
+                }
+            }
             Plan::Key(plan) => match now_or_while_asked(agent.key(plan), io, out, input, *begin).await? {
                 Ok((first, routes)) if routes.is_empty() => match place() {
                     Ok(_place) => return send(plan.run(first).into(), &plan.style, &agent.minter, io, out).await,

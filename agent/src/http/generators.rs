@@ -36,7 +36,7 @@ fn other_set(agent: &Agent, namespace: &Namespace) -> Option<String> {
     put, path = "/generators/{name}", tag = "ids", request_body = Definition,
     params(("name" = String, Path, description = "1..=15 of a-z 0-9 _ -")),
     responses(
-        (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, or does not serve its set", body = Defined),
+        (status = 201, description = "Registered; with a `warning` if this agent leases no tokens of its type, does not serve its set, or one caller can use up within a day what all have", body = Defined),
         (status = 200, description = "It was so before; the same", body = Defined),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings", body = ProblemBody, content_type = "application/problem+json"),
@@ -93,8 +93,11 @@ pub(super) async fn define(
         "per": namespace.kind().spec().unit.name(),
     });
     let no_tokens = namespace.token_type().and_then(|token_type| agent.minter.never_leases(token_type));
-    if let (Some(why), Some(shown)) = (no_tokens.or_else(|| other_set(&agent, &namespace)), shown.as_object_mut()) {
-        shown.insert("warning".to_owned(), why.into());
+    let warning = no_tokens.or_else(|| other_set(&agent, &namespace)).or_else(|| namespace.used_up_in_a_day());
+    if let Some(shown) = shown.as_object_mut() {
+        shown.extend(warning.map(|why| ("warning".to_owned(), why.into())));
+        let per_hour = namespace.sequences().and_then(|definition| definition.width().per_hour());
+        shown.extend(per_hour.map(|most| ("key_per_hour".to_owned(), most.into())));
     }
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok(body(status, HeaderValue::from_static("application/json"), shown.to_string().into()))

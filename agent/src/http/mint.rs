@@ -216,7 +216,7 @@ impl Agent {
             let room = || self.room(n, style.id_len_max());
             // Without memory for its answer a request is refused before anything is given; but whoever waits does not hold it.
             drop(room()?);
-            let runs = self.minter.mint(source, n).await;
+            let runs = self.minter.mint_by(Some(caller), source, n).await;
             let (runs, room) = (runs.map_err(|e| self.refused(&e))?, room()?);
             return self.respond(runs, n, style, room).await;
         };

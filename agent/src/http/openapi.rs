@@ -70,7 +70,9 @@ pub(super) struct Defined {
     capacity: u64,
     /// `hour` or `day`.
     per: String,
-    /// Only if this agent does not serve the name: it leases no tokens of that type.
+    /// Only of a sequence of 32 bits: numbers that a key is given in an hour at most.
+    key_per_hour: Option<u64>,
+    /// Only if this agent does not serve the name, or one caller can use up within a day what all have.
     warning: Option<String>,
 }
 

@@ -137,7 +137,7 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
     // in the background between a look at it and the asking: then once more.
     let (part, n) = loop {
         let n = u32::try_from(generator.window.load().left()).unwrap() + 1;
-        match minter.try_take((&generator).into(), n).unwrap() {
+        match minter.try_take(&mut None, (&generator).into(), n).unwrap() {
             Fast::Some(part) => break (part, n),
             Fast::All(run) => count += run.len as usize,
             Fast::None => count += minter.mint_blocking((&generator).into(), 1).unwrap().len(),
@@ -149,7 +149,7 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
     }
     let kept = usize::try_from(held_up.end - held_up.start).unwrap();
     assert_eq!(count, A_DAY - kept);
-    let refused = minter.refill((&generator).into(), Some(part), n);
+    let refused = minter.refill(None, (&generator).into(), Some(part), n);
     assert!(matches!(refused, Err(Refusal::SerialExhausted { .. })), "{refused:?}");
     let serials: Vec<String> = (0..kept)
         .map(|_| {

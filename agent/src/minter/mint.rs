@@ -7,6 +7,7 @@ use super::segments::LOOK;
 use super::{AxisWindow, Generator, Minter, PATIENCE, Turn};
 use crate::engine::{Part, RESTART_WAIT_MAX, Refilled, Taken, TakenTicks, UNIQ96_AXIS, broken, take, take_ticks};
 use crate::gate::UNIQ96_AHEAD_MAX;
+use crate::plugin::{By, Caller, Holder};
 use crate::refusal::Refusal;
 use crate::run::{Run, Runs};
 use crate::window::One;
@@ -15,8 +16,8 @@ use common::namespace::Namespace;
 use common::time::SpanMs;
 use common::token::TokenType;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// How often the fast path looks again while another thread replaces a window.
@@ -142,6 +143,10 @@ impl Minter {
     #[inline]
     fn try_mint_serial(self: &Arc<Self>, generator: &Arc<Generator>) -> Option<Run> {
         let window = generator.window.load();
+        // Who asks is looked at on the way on which others wait.
+        if window.is_shared() {
+            return None;
+        }
         let One { serial, half_used } = window.take_one(self.wall_coarse())?;
         if half_used {
             self.reserve_soon(generator);
@@ -156,17 +161,32 @@ impl Minter {
     /// if nobody else took serials meanwhile they are given back, but not by a request that found no place in the queue or
     /// waited too long. A gap lowers what is left of the hour or day; it repeats nothing.
     pub async fn mint(self: &Arc<Self>, from: SourceRef<'_>, n: u32) -> Result<Runs, Refusal> {
-        let part = match self.try_take(from, n)? {
+        self.mint_by(None, from, n).await
+    }
+
+    /// The same for a caller of another process, who has a share of the last IDs of an hour or day.
+    ///
+    /// # Errors
+    /// As [`mint`](Self::mint); [`Refusal::ShareUsedUp`].
+    pub(crate) async fn mint_by(
+        self: &Arc<Self>,
+        caller: Option<Caller<'_>>,
+        from: SourceRef<'_>,
+        n: u32,
+    ) -> Result<Runs, Refusal> {
+        let mut uncounted = caller.map(|caller| Holder::of(By::Caller, caller));
+        let part = match self.try_take(&mut uncounted, from, n)? {
             Fast::All(run) => return Ok(run.into()),
             Fast::Some(part) => Some(part),
             Fast::None => None,
         };
         // Most calls never come here; those should not carry the room that waiting takes.
-        Box::pin(self.mint_waiting(from, part, n)).await
+        Box::pin(self.mint_waiting(uncounted, from, part, n)).await
     }
 
     async fn mint_waiting(
         self: &Arc<Self>,
+        mut uncounted: Option<Holder>,
         from: SourceRef<'_>,
         mut part: Option<Part>,
         n: u32,
@@ -177,7 +197,7 @@ impl Minter {
             let turn = self.queue_up(from.token_type()).await?;
             if part.is_none() {
                 // Whoever was before us may have opened a window.
-                match self.try_take(from, n)? {
+                match self.try_take(&mut uncounted, from, n)? {
                     Fast::All(run) => return Ok(run.into()),
                     Fast::Some(rest) => part = Some(rest),
                     Fast::None => {}
@@ -186,7 +206,8 @@ impl Minter {
             // First, so that no change is missed.
             let fetching = from.generator().and_then(|generator| generator.fetching.as_ref());
             let changed = fetching.map(|fetching| fetching.changed.notified());
-            match self.refill_on_a_thread(turn, from, part.take(), n).await? {
+            // Where callers are counted it is the end of this, whatever comes of it.
+            match self.refill_on_a_thread(turn, uncounted.take(), from, part.take(), n).await? {
                 Refilled::Runs(runs) => return Ok(runs),
                 Refilled::WaitFor(span) => tokio::time::sleep(self.wait(from, span, &mut waited)?).await,
                 Refilled::Pending(rest) => {
@@ -211,7 +232,7 @@ impl Minter {
         loop {
             let part = match kept.take() {
                 Some(part) => Some(part),
-                None => match self.try_take(from, n)? {
+                None => match self.try_take(&mut None, from, n)? {
                     Fast::All(run) => return Ok(run.into()),
                     Fast::Some(part) => Some(part),
                     Fast::None => {
@@ -223,7 +244,7 @@ impl Minter {
                 },
             };
             from.generator().into_iter().for_each(|generator| self.is_due(generator));
-            match self.refill(from, part, n)? {
+            match self.refill(None, from, part, n)? {
                 Refilled::Runs(runs) => return Ok(runs),
                 Refilled::WaitFor(span) => std::thread::sleep(self.wait(from, span, &mut waited)?),
                 Refilled::Pending(rest) => {
@@ -262,9 +283,14 @@ impl Minter {
     }
 
     #[inline]
-    fn try_take(self: &Arc<Self>, from: SourceRef<'_>, n: u32) -> Result<Fast, Refusal> {
+    fn try_take(
+        self: &Arc<Self>,
+        uncounted: &mut Option<Holder>,
+        from: SourceRef<'_>,
+        n: u32,
+    ) -> Result<Fast, Refusal> {
         match from {
-            Source::Serials(generator) => Ok(self.try_take_serials(generator, n)),
+            Source::Serials(generator) => self.try_take_serials(uncounted, generator, n),
             Source::Ticks(generator) => Ok(self.try_take_layout(generator, n)?.map_or(Fast::None, Fast::All)),
             Source::Uniq96 => Ok(self.try_take_uniq96(n)?.map_or(Fast::None, Fast::All)),
             Source::Plugged(_) => Err(not_so()),
@@ -272,26 +298,65 @@ impl Minter {
     }
 
     #[inline]
-    fn try_take_serials(self: &Arc<Self>, generator: &Arc<Generator>, n: u32) -> Fast {
+    fn try_take_serials(
+        self: &Arc<Self>,
+        uncounted: &mut Option<Holder>,
+        generator: &Arc<Generator>,
+        n: u32,
+    ) -> Result<Fast, Refusal> {
         for _ in 0..SPINS {
             let window = generator.window.load();
+            if window.is_shared() && window.valid_until() > self.wall_coarse() && uncounted.is_some() {
+                self.count_share(uncounted, generator, (window.bucket, window.left_to_share()), n)?;
+            }
             match take(&window, n, self.wall_coarse()) {
                 Taken::All { run, half_used } => {
                     if half_used {
                         self.reserve_soon(generator);
                     }
-                    return Fast::All(run);
+                    return Ok(Fast::All(run));
                 }
                 Taken::Some(part) => {
                     // The request that wants more is not answered yet.
                     generator.take_off(part.len());
-                    return Fast::Some(part);
+                    return Ok(Fast::Some(part));
                 }
-                Taken::None => return Fast::None,
+                Taken::None => return Ok(Fast::None),
                 Taken::Closed => std::hint::spin_loop(),
             }
         }
-        Fast::None
+        Ok(Fast::None)
+    }
+
+    /// Counts a call, once, into what its caller may have of the IDs that are left in the bucket.
+    #[cold]
+    fn count_share(
+        &self,
+        uncounted: &mut Option<Holder>,
+        generator: &Generator,
+        (bucket, left): (u32, u64),
+        n: u32,
+    ) -> Result<(), Refusal> {
+        let Some(caller) = uncounted.take() else { return Ok(()) };
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if shares.take((generator.id, bucket), &caller, n, left) {
+            return Ok(());
+        }
+        let offset = self.membership().parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
+        let retry = generator.layout.end(offset, bucket) - self.wall();
+        Err(Refusal::ShareUsedUp { unit: generator.layout.unit().name(), retry })
+    }
+
+    /// Keeps this part of each hour's and day's IDs, the last ones, for callers to have in shares: a percentage, [`RESERVED_PERCENT`]
+    /// unless it is said.
+    ///
+    /// # Errors
+    /// If nothing is minted any more.
+    ///
+    /// [`RESERVED_PERCENT`]: crate::engine::RESERVED_PERCENT
+    pub fn reserve_last(&self, percent: u8) -> Result<(), Refusal> {
+        self.lock()?.engine.reserve_last(percent);
+        Ok(())
     }
 
     /// Out of line: within the loops that give one serial after another its code costs them a tenth.
@@ -353,16 +418,23 @@ impl Minter {
     async fn refill_on_a_thread(
         self: &Arc<Self>,
         turn: Turn,
+        uncounted: Option<Holder>,
         from: SourceRef<'_>,
         part: Option<Part>,
         n: u32,
     ) -> Result<Refilled, Refusal> {
         let from = from.cloned();
-        self.on_a_thread(turn, move |minter| minter.refill(from.as_ref(), part, n)).await?
+        self.on_a_thread(turn, move |minter| minter.refill(uncounted, from.as_ref(), part, n)).await?
     }
 
     /// The engine's way, unless no more IDs leave by this generator's name.
-    fn refill(&self, from: SourceRef<'_>, part: Option<Part>, n: u32) -> Result<Refilled, Refusal> {
+    fn refill(
+        &self,
+        mut uncounted: Option<Holder>,
+        from: SourceRef<'_>,
+        part: Option<Part>,
+        n: u32,
+    ) -> Result<Refilled, Refusal> {
         let mut answered = BTreeSet::new();
         let refilled = self.decide(|engine, hands| match from {
             Source::Serials(generator) | Source::Ticks(generator) if generator.ended.load(Ordering::Acquire) => {
@@ -377,6 +449,12 @@ impl Minter {
                 refilled
             }
             Source::Serials(generator) => {
+                if uncounted.is_some()
+                    && let Some(left) =
+                        engine.left_to_share(generator.id, self.wall(), generator.window.load().left(), n)?
+                {
+                    self.count_share(&mut uncounted, generator, left, n)?;
+                }
                 let refilled = engine.refill(hands, generator.id, part, n).map(Refilled::Runs);
                 if let Err(Refusal::SerialExhausted { retry, .. }) = &refilled {
                     let left = engine.serial_view(generator.id, self.wall(), generator.window.load().left());

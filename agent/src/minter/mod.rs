@@ -21,7 +21,7 @@ mod strangers;
 mod view;
 
 pub(crate) use crate::engine::Answer;
-pub use crate::engine::Membership;
+pub use crate::engine::{Membership, RESERVED_PERCENT, RESERVED_PERCENTS};
 pub use crate::holder::Confirmation;
 pub use background::CachedClock;
 pub use count::NameTotal;
@@ -35,7 +35,7 @@ pub use view::{Counters, GeneratorView};
 use crate::engine::{Engine, Published, RESUME_WAIT, UNIQ96_AXIS, broken};
 use crate::gate::{Layout, Prefix};
 use crate::holder::Leases;
-use crate::plugin::{Plugins, Refusals};
+use crate::plugin::{Plugins, Refusals, Shares};
 use crate::refusal::{NAME_SHOWN_MAX, Refusal};
 use crate::serial_file::{Opened, StartKind};
 use crate::timebase::Timebase;
@@ -179,6 +179,8 @@ pub struct Minter {
     /// Why bounds of sections cannot be written down.
     bounds_unwritten: ArcSwapOption<String>,
     counters: Counters,
+    /// What callers took of the last IDs of hours and days.
+    shares: Mutex<Shares>,
     session: SessionId,
     start: StartKind,
     /// The leases that the session had when it was resumed.
@@ -245,6 +247,7 @@ impl Minter {
             ahead: AtomicBool::new(false),
             bounds_unwritten: ArcSwapOption::empty(),
             counters: Counters::default(),
+            shares: Mutex::default(),
             session,
             start,
             kept,
@@ -529,5 +532,7 @@ mod plugged_tests;
 mod ready_tests;
 #[cfg(test)]
 mod segment_tests;
+#[cfg(test)]
+mod shares_tests;
 #[cfg(test)]
 mod tests;

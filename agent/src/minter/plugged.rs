@@ -209,10 +209,10 @@ impl Minter {
         leaves: Leaves<'_>,
     ) -> Result<Given, Refusal> {
         let Source::Plugged(generator) = from else {
-            return Ok(Given { runs: self.mint(from, n).await?, texts: None });
+            return Ok(Given { runs: self.mint_by(Some(caller), from, n).await?, texts: None });
         };
         let (plugged, passed) = self.begin(generator, n, caller, &leaves)?;
-        let minted = self.mint(SourceRef::from(&plugged.inner), n).await;
+        let minted = self.mint_by(Some(caller), SourceRef::from(&plugged.inner), n).await;
         if plugged.written.is_none() || !leaves.as_texts() || n <= INLINE_MAX {
             return end(generator, plugged, passed, minted, &leaves, None);
         }

@@ -18,7 +18,7 @@ const SWEEP_EACH: SpanMs = SpanMs(SECOND_MS);
 
 /// Whose account it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Holder {
+pub(crate) enum Holder {
     /// All callers of the name.
     Everyone,
     /// An IPv4 address.
@@ -31,7 +31,7 @@ pub(super) enum Holder {
 
 impl Holder {
     /// Whose account that caller draws from.
-    pub(super) fn of(by: By, caller: Caller<'_>) -> Self {
+    pub(crate) fn of(by: By, caller: Caller<'_>) -> Self {
         match (by, caller) {
             (By::Name, _) => Self::Everyone,
             (By::Caller, Caller::Label(label)) => Self::Label(label.into()),

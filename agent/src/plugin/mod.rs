@@ -77,11 +77,13 @@ mod quota;
 mod refusals;
 mod registry;
 mod rest;
+mod shares;
 mod stats;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use accounts::Holder;
 pub use call::{Call, Caller, DETAIL_LEN_MAX, Failure, IdRange, Needs, Outgoing, PluginRefusal, Stage, TEXT_LEN_MAX};
 pub use chain::{Chain, Passed};
 pub use common::plugin::{
@@ -92,6 +94,7 @@ pub use refusals::{RefusalHandler, Refusals};
 pub use registry::{Attached, Factory, Plugins};
 pub use rest::PANICS_MAX;
 pub(crate) use rest::Rest;
+pub(crate) use shares::Shares;
 pub use stats::{StatsSnapshot, metrics};
 
 use common::kind::Kind;

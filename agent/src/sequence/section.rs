@@ -10,10 +10,16 @@ use super::held::Tenure;
 use common::lease::Generation;
 use common::rpc::ranges::{NotRaised, RaiseTo, Raised, SectionReceipt};
 use common::sequence::{SECTION_LEN, SequenceDefinition};
-use common::time::{BootMs, SpanMs};
+use common::time::{BootMs, HOUR_MS, SpanMs};
 
 /// After a raise that was not answered, or refused, it is not asked again before this has passed.
 const PAUSE: SpanMs = SpanMs(100);
+
+/// In this time the bound of a section, and so the numbers of each of its keys, grow by no more than
+/// [`Width::per_hour`](common::sequence::Width::per_hour).
+const HOUR: SpanMs = SpanMs(HOUR_MS);
+/// A section that has had more than this part of that is not forgotten before the hour is over.
+const REMEMBERED_PART: u64 = 8;
 
 /// Where the call for a higher bound is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +41,8 @@ pub enum Taken {
     Wait,
     /// There are not as many left of this width.
     Ended,
+    /// There are not as many left of what this hour has.
+    TooMany,
     /// There is no memory for another key.
     Full,
 }
@@ -63,6 +71,8 @@ pub struct SectionState {
     counters: Counters,
     asking: Asking,
     not_before: BootMs,
+    /// When the hour began, and the bound that it began with.
+    hour: (BootMs, u64),
     /// When it was asked for last.
     used: BootMs,
     /// That it is ours, or was: of the last answer that counted.
@@ -82,6 +92,7 @@ impl SectionState {
             counters: Counters::new(definition.width(), definition.keys_per_section(), floor),
             asking: Asking::Not,
             not_before: BootMs(i64::MIN),
+            hour: (BootMs(i64::MIN), 0),
             used: BootMs(0),
             receipt: None,
         }
@@ -163,7 +174,11 @@ impl SectionState {
         match stepped {
             Ok(()) => {}
             Err(Taken::Wait) => {
-                self.raise(definition, last);
+                let most = self.most(definition, now);
+                if last > most {
+                    return Taken::TooMany;
+                }
+                self.raise(definition, last, most);
                 return Taken::Wait;
             }
             Err(refused) => return refused,
@@ -172,7 +187,10 @@ impl SectionState {
         // Asked for before it is needed, so that nobody waits for it.
         let ahead = u64::from(definition.step() / 2);
         if self.top.saturating_add(ahead) >= self.max_seq && self.max_seq < definition.width().last() {
-            self.raise(definition, self.max_seq);
+            let most = self.most(definition, now);
+            if self.max_seq < most {
+                self.raise(definition, self.max_seq, most);
+            }
         }
         Taken::From(last.saturating_sub(n.saturating_sub(1).into()))
     }
@@ -193,10 +211,19 @@ impl SectionState {
         }
     }
 
-    /// A step beyond `number`, at least.
-    fn raise(&mut self, definition: &SequenceDefinition, number: u64) {
+    /// How far the bound may be raised within this hour.
+    fn most(&mut self, definition: &SequenceDefinition, now: BootMs) -> u64 {
+        let Some(per_hour) = definition.width().per_hour() else { return definition.width().last() };
+        if now >= self.hour.0 + HOUR {
+            self.hour = (now, self.max_seq);
+        }
+        self.hour.1.saturating_add(per_hour)
+    }
+
+    /// A step beyond `number`, at least, but no further than to `most`.
+    fn raise(&mut self, definition: &SequenceDefinition, number: u64, most: u64) {
         let beyond = number.max(self.max_seq).saturating_add(definition.step().into());
-        let to = beyond.min(definition.width().last());
+        let to = beyond.min(most).min(definition.width().last());
         self.asking = match self.asking {
             Asking::Not => Asking::Wanted(RaiseTo::Number(to)),
             Asking::Wanted(RaiseTo::Number(other)) => Asking::Wanted(RaiseTo::Number(to.max(other))),
@@ -263,6 +290,11 @@ impl SectionState {
                 // forgot when their disks were put back, or in what they skip for it.
                 if !self.loaded || self.max_seq < from {
                     let base = self.floor().max(from);
+                    // What others had of it, or nobody, is not of this hour.
+                    if definition.width().per_hour().is_some() {
+                        let spent = self.max_seq.saturating_sub(self.hour.1);
+                        self.hour.1 = max_seq.saturating_sub(spent);
+                    }
                     self.counters.forget(base);
                     (self.loaded, self.max_seq, self.top) = (true, max_seq, base);
                 } else {
@@ -286,9 +318,13 @@ impl SectionState {
         }
     }
 
-    /// What whoever forgets it has to remember: no number above it was given. `None` while a master is asked, or is to be.
-    pub fn at_rest(&self) -> Option<u64> {
-        (self.asking == Asking::Not).then(|| self.floor())
+    /// What whoever forgets it has to remember: no number above it was given. `None` while a master is asked, or is to be, and while it
+    /// has had much of what an hour has.
+    pub fn at_rest(&self, definition: &SequenceDefinition, now: BootMs) -> Option<u64> {
+        let spent = self.max_seq.saturating_sub(self.hour.1);
+        let much = definition.width().per_hour().is_some_and(|most| spent > most / REMEMBERED_PART);
+        let much = much && now < self.hour.0 + HOUR;
+        (self.asking == Asking::Not && !much).then(|| self.floor())
     }
 
     /// Forgets its keys, all of which go on from the highest number that any of them has.

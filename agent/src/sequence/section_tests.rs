@@ -282,3 +282,41 @@ fn a_receipt_is_that_of_the_owner_that_we_are() {
     section.own(of(4));
     assert_eq!(section.receipt(), None);
 }
+
+/// Takes numbers of the first key until there are no more, with a master that grants whatever it is asked for.
+fn take_all(section: &mut SectionState, definition: &SequenceDefinition, now: BootMs) -> u64 {
+    let mut last = 0;
+    loop {
+        match section.take(definition, 1, 1_000_000, true, now) {
+            Taken::From(first) => last = first + 999_999,
+            Taken::Wait => {
+                let Some(RaiseTo::Number(to)) = section.want(now) else { panic!() };
+                section.raised(definition, section.tenure(), Ok(bound(section.max_seq, to)), now);
+            }
+            Taken::TooMany => return last,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_hour_ends_neither_a_key_nor_all_keys_of_its_section() {
+    let definition = definition(32, 10_000);
+    let most = definition.width().per_hour().unwrap();
+    let mut section = loaded(&definition, 0, 10_000);
+    let last = take_all(&mut section, &definition, NOW);
+    assert!((most - 1_000_000..=most + 10_000).contains(&last), "{last}");
+    assert_eq!(section.take(&definition, 2, 1_000, true, NOW), Taken::From(1), "other keys go on");
+    let rest = BootMs(NOW.0 + HOUR_MS - 1);
+    assert_eq!(section.take(&definition, 1, 1_000_000, true, rest), Taken::TooMany);
+    assert_eq!(section.at_rest(&definition, rest), None, "forgotten, it would begin the hour anew");
+    // What others had does not count: the section is ours again, and its masters begin higher.
+    section.raised(&definition, G, Ok(bound(1 << 30, (1 << 30) + 10_000)), rest);
+    assert_eq!(section.take(&definition, 1, 1_000_000, true, rest), Taken::TooMany, "nor does the hour begin anew");
+    let next = BootMs(NOW.0 + HOUR_MS);
+    assert!(take_all(&mut section, &definition, next) > (1 << 30) + most - 2_000_000);
+    let over = BootMs(next.0 + HOUR_MS);
+    section.take(&definition, 2, 1, true, next);
+    section.failed(G, over);
+    assert!(section.at_rest(&definition, over).is_some());
+}

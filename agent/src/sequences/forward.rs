@@ -11,8 +11,10 @@ use common::rpc::mint::{
     SequenceCall,
 };
 use common::rpc::transport;
+use ipnet::IpNet;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 use tarpc::client::RpcError;
 use tokio::time::Instant;
@@ -28,6 +30,9 @@ const PATIENCE_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Forwards {
     lines: Mutex<BTreeMap<String, MintServiceClient>>,
+    /// Where other agents may be, as a master said last: any other address that one of them gives as its own is somebody else's.
+    networks: Mutex<Vec<IpNet>>,
+    said: Once,
     /// What is passed on at once; one more call waits here.
     room: Room,
     /// By the agent's address.
@@ -38,13 +43,29 @@ impl Forwards {
     /// With callers that have so many connections.
     pub(super) fn new(connections: usize) -> Self {
         let room = Room::new(forwarded_max(connections), KEYS_MAX);
-        Self { lines: Mutex::default(), room, shares: Mutex::default() }
+        Self { lines: Mutex::default(), networks: Mutex::default(), said: Once::new(), room, shares: Mutex::default() }
     }
 
     /// Calls that are passed on now.
     #[cfg(test)]
     pub(super) fn under_way(&self) -> usize {
         self.room.calls_taken()
+    }
+
+    /// From now on agents are in these networks.
+    pub(super) fn allow(&self, networks: Vec<IpNet>) {
+        let mut known = lock(&self.networks);
+        if *known != networks {
+            *known = networks;
+            // What was allowed before may not be any more.
+            lock(&self.lines).clear();
+        }
+    }
+
+    /// The first of these addresses at which another agent may be.
+    fn admitted(&self, mut found: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+        let networks = lock(&self.networks);
+        found.find(|at| networks.iter().any(|network| network.contains(&at.ip().to_canonical())))
     }
 
     fn share(&self, address: &str) -> Arc<Room> {
@@ -142,7 +163,18 @@ impl Sequences {
         if let Some(line) = lock(&self.forwards.lines).get(address) {
             return Ok(line.clone());
         }
-        let transport = transport::connect(address).await.map_err(|e| e.to_string())?;
+        let found = tokio::net::lookup_host(address).await.map_err(|e| e.to_string())?;
+        let Some(at) = self.forwards.admitted(found) else {
+            self.forwards.said.call_once(|| {
+                tracing::warn!(
+                    address,
+                    "an address lies in no network of the masters' whitelist, so calls for keys that its agent serves are not passed on: \
+                     let that agent say an address within (--advertise-rpc), or add its network (--allow, the console)"
+                );
+            });
+            return Err(format!("{address} lies in no network of the masters' whitelist"));
+        };
+        let transport = transport::connect(&at.to_string()).await.map_err(|e| e.to_string())?;
         let line = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
         let mut lines = lock(&self.forwards.lines);
         if lines.len() >= AGENTS_MAX {

@@ -172,8 +172,9 @@ impl Sequences {
             let request =
                 RoutesRequest { cluster: None, name: name.name().clone(), sections: sections.clone(), all_from };
             match self.routes_at(at, link, request).await {
-                Ok(reply) => {
+                Ok(mut reply) => {
                     *turn = at;
+                    self.forwards.allow(std::mem::take(&mut reply.networks));
                     return Some(reply);
                 }
                 Err(error) => {

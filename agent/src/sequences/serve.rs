@@ -372,6 +372,7 @@ impl Sequences {
                         looked(*at, Looked::Done(Outcome::Given(first)));
                     }
                     Taken::Ended => looked(*at, Looked::Done(REFUSED(MintCode::SerialExhausted))),
+                    Taken::TooMany => looked(*at, Looked::Done(REFUSED(MintCode::QuotaExceeded))),
                     Taken::Full => looked(*at, Looked::Done(REFUSED(MintCode::Overloaded))),
                     Taken::Wait => waiting.push(*at),
                 }
@@ -554,6 +555,9 @@ impl Sequences {
         match code {
             MintCode::Misdirected => Refusal::Misdirected,
             MintCode::SerialExhausted => Refusal::KeyEnded { bits: name.definition.width().bits() },
+            MintCode::QuotaExceeded => {
+                Refusal::KeyTooFast { most: name.definition.width().per_hour().unwrap_or_default() }
+            }
             MintCode::Overloaded => Refusal::Overloaded(
                 "too many calls wait for sections, or all memory for keys is in use (--sequence-memory); ask again",
             ),

@@ -68,7 +68,7 @@ impl Sequences {
         let Some(shard) = name.shard(Section(section)) else { return };
         let mut shard = lock(shard);
         let Some(entry) = shard.get(&section).filter(|entry| !entry.queued) else { return };
-        if let Some(floor) = entry.state.at_rest() {
+        if let Some(floor) = entry.state.at_rest(&name.definition, self.clock.boot()) {
             let before = entry.state.len();
             shard.remove(&section);
             shard.floors.insert(section, floor);

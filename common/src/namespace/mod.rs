@@ -7,9 +7,11 @@
 mod definition;
 mod name;
 mod stored;
+mod used_up;
 
 pub use definition::{Definition, NamespaceError};
 pub use name::{GeneratorName, NameError};
+pub use used_up::SHARED_MIN;
 
 use crate::calendar::UtcOffset;
 use crate::encoding::{Encoding, EncodingForm, EncodingSource, InvalidEncoding, Secrets, WrittenAs};

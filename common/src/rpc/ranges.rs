@@ -6,6 +6,7 @@ use crate::parameters::{AgentId, ClusterId, SessionId};
 use crate::segment::{MasterRun, Shown, Span};
 use crate::sequence::{Route, Section, SectionKey, ServedAt};
 use crate::time::BootMs;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 /// Sets that an agent serves at most.
@@ -231,6 +232,8 @@ pub struct RoutesReply {
     pub next: Option<Section>,
     /// Why sections that were asked about can be given to nobody, if one of them cannot.
     pub unserved: Option<Unserved>,
+    /// Where agents are: whoever may ask for leases. None connects to an address elsewhere, whatever another one says of itself.
+    pub networks: Vec<IpNet>,
 }
 
 /// Why a section that nobody serves can be given to nobody now.

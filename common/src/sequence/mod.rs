@@ -57,6 +57,15 @@ impl Width {
         (1 << self.bits()) - 1
     }
 
+    /// Numbers by which the bound of a section grows within an hour at most, and so what a key is given: the 64th part, so that whoever takes
+    /// them for nothing is noticed days before the keys of the section have ended. `None`: nobody can ask for as many as would end them.
+    pub const fn per_hour(self) -> Option<u64> {
+        match self {
+            Self::W32 => Some(self.last() / 64),
+            Self::W63 => None,
+        }
+    }
+
     /// How far one master may raise a section beyond what it knows of the other one, when nothing else is said.
     pub const fn allowance(self) -> u64 {
         match self {

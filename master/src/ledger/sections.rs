@@ -151,7 +151,9 @@ where
             address: self.allocators.get(held.owner.session).map_or(&held.owner.address, |it| &it.said.address).clone(),
             g: held.g,
         });
-        Ok(RoutesReply { routes: routes.collect(), next, unserved })
+        let networks = self.settings_table.whitelist().iter();
+        let networks = networks.map(|network| common::setting::canonical(*network).unwrap_or(*network)).collect();
+        Ok(RoutesReply { routes: routes.collect(), next, unserved, networks })
     }
 
     /// Those of these sections that were given to somebody before, and as many others as whoever asks may still ask about.

@@ -232,7 +232,7 @@ impl Agent {
         }
         match taken {
             Taken::From(number) => Some(number),
-            Taken::Wait | Taken::Ended | Taken::Full => None,
+            Taken::Wait | Taken::Ended | Taken::TooMany | Taken::Full => None,
         }
     }
 

@@ -17,7 +17,7 @@ use common::namespace::{Definition, GeneratorName, Namespace, Scope};
 use common::rpc::lease::{Changed, Refusal};
 use common::setting::Change;
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
@@ -142,8 +142,8 @@ pub(crate) async fn namespaces(
 #[utoipa::path(
     post, path = "/api/namespaces", tag = "settings", request_body = NamespaceForm,
     responses(
-        (status = 201, description = "Registered: both masters hold it", body = NamespaceRow),
-        (status = 200, description = "It was so before", body = NamespaceRow),
+        (status = 201, description = "Registered: both masters hold it", body = Registered),
+        (status = 200, description = "It was so before", body = Registered),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
         Refused
     ),
@@ -155,7 +155,7 @@ pub(crate) async fn define(
     who: Who,
     from: From,
     form: Result<Json<NamespaceForm>, JsonRejection>,
-) -> Result<(StatusCode, Json<NamespaceRow>), Problem> {
+) -> Result<(StatusCode, Json<Registered>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
     let (name, definition) = body(form)?.definition()?;
     registered(&auth, masters.as_ref(), &caller, name, &definition).await
@@ -166,8 +166,8 @@ pub(crate) async fn define(
     put, path = "/api/generators/{name}", tag = "settings", request_body = Definition,
     params(("name" = String, Path, description = "The name")),
     responses(
-        (status = 201, description = "Registered: both masters hold it", body = NamespaceRow),
-        (status = 200, description = "It was so before", body = NamespaceRow),
+        (status = 201, description = "Registered: both masters hold it", body = Registered),
+        (status = 200, description = "It was so before", body = Registered),
         (status = 409, description = "`generator_exists` with another definition, or retired; `generator_conflict`: another name may give the same strings; `too_many`", body = ProblemBody, content_type = "application/problem+json"),
         Refused
     ),
@@ -180,7 +180,7 @@ pub(crate) async fn register(
     from: From,
     name: Result<Path<String>, PathRejection>,
     definition: Result<Json<Definition>, JsonRejection>,
-) -> Result<(StatusCode, Json<NamespaceRow>), Problem> {
+) -> Result<(StatusCode, Json<Registered>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
     let name = read_as("name", &super::path(name)?)?;
     registered(&auth, masters.as_ref(), &caller, name, &body(definition)?).await
@@ -192,7 +192,7 @@ async fn registered(
     caller: &Caller,
     name: GeneratorName,
     definition: &Definition,
-) -> Result<(StatusCode, Json<NamespaceRow>), Problem> {
+) -> Result<(StatusCode, Json<Registered>), Problem> {
     let namespace = Namespace::define(name.clone(), definition);
     let namespace = namespace.and_then(|namespace| namespace.check_new(masters.now()).map(|()| namespace));
     let namespace = namespace.map_err(|e| Problem::bad_parameter(e.to_string()))?;
@@ -208,7 +208,19 @@ async fn registered(
     };
     let all = ask::within(masters.namespaces()).await?;
     let row = all.into_iter().find(|row| row.name == name && row.definition.kind == definition.kind);
-    row.map(|row| (status, Json(row))).ok_or_else(|| Refusal::Retry.into())
+    let row = row.ok_or(Refusal::Retry)?;
+    let warning = Namespace::define(row.name.clone(), &row.definition).ok().and_then(|it| it.used_up_in_a_day());
+    Ok((status, Json(Registered { row, warning })))
+}
+
+/// A name that was registered.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Registered {
+    #[serde(flatten)]
+    row: NamespaceRow,
+    /// Only if one caller can use up within a day what all have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 /// Notes what a name is for, whose it is, and its labels, in the place of all that was noted before. None of it changes its IDs.

@@ -34,6 +34,7 @@ pub(crate) struct Record {
 pub(crate) struct State {
     pub(crate) clock: Clock,
     pub(crate) name: GeneratorName,
+    pub(crate) networks: Vec<ipnet::IpNet>,
     pub(crate) lease_ms: u32,
     pub(crate) step: u64,
     pub(crate) last: u64,
@@ -98,6 +99,7 @@ impl Masters {
             page: usize::MAX,
             heir: 0,
             unserved: None,
+            networks: vec!["127.0.0.0/8".parse().unwrap()],
         })))
     }
 
@@ -250,7 +252,8 @@ impl LeaseService for Master {
             wanted.sort_unstable();
             wanted.dedup();
             let routes = wanted.into_iter().filter_map(|at| state.route(at)).collect();
-            RoutesReply { routes, next: None, unserved: state.unserved.clone() }
+            let networks = state.networks.clone();
+            RoutesReply { routes, next: None, unserved: state.unserved.clone(), networks }
         }))
     }
 

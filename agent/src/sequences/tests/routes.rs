@@ -75,6 +75,28 @@ async fn an_agent_that_names_itself_by_ever_newer_routes_is_asked_four_times_and
 }
 
 #[tokio::test]
+async fn nothing_is_sent_to_an_address_at_which_no_agent_may_be() {
+    let masters = masters(600);
+    let agent = agent(&masters).await;
+    masters.session(0).await;
+    let (rpc, asked) = misleading(|_, _| Vec::new()).await;
+    masters.with(|state| state.networks = vec!["10.0.0.0/8".parse().unwrap()]);
+    lead_to(&masters, &rpc, 0..1);
+    let by_name = rpc.replace("127.0.0.1", "localhost");
+    lead_to(&masters, &by_name, 1..2);
+    for section in [0, 1] {
+        assert_eq!(agent.next(section * KEYS).await, Err(MintCode::SegmentPending));
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
+    masters.with(|state| state.networks = vec!["10.0.0.0/8".parse().unwrap(), "127.0.0.0/8".parse().unwrap()]);
+    agent.next(2 * KEYS).await.unwrap();
+    for section in [0, 1] {
+        assert_eq!(agent.next(section * KEYS).await, Err(MintCode::SegmentPending));
+    }
+    assert!(asked.load(Ordering::Relaxed) >= 2);
+}
+
+#[tokio::test]
 async fn a_masters_word_takes_the_place_of_a_route_that_never_was() {
     let masters = masters(3_000);
     let [(one, first), (two, _)] = two_agents(&masters).await;
@@ -122,6 +144,7 @@ async fn large_calls_to_an_agent_that_hangs_are_bounded_by_their_keys() {
     let masters = masters(3_000);
     let agent = agent(&masters).await;
     let (rpc, name) = (hanging().await, agent.sequences.name("orders").await.unwrap());
+    agent.sequences.forwards.allow(vec!["127.0.0.0/8".parse().unwrap()]);
     let keys: Vec<_> = (0..10_000).map(|slot| KeyAsked { slot: Slot(slot), n: 1 }).collect();
     let call = || agent.sequences.pass_on(&rpc, &name, keys.clone(), Duration::from_millis(800));
     let calls = futures::future::join_all((0..100).map(|_| call())).await;

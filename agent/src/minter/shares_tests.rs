@@ -1,0 +1,86 @@
+//! One caller does not use up the hour of all.
+
+use super::kit::{Kit, set_wall};
+use super::*;
+use crate::engine::RESERVED_PERCENT;
+use crate::plugin::Caller;
+use common::kind::UNIQ64_SERIALS_PER_HOUR;
+use common::rpc::mint::MintCode;
+use common::time::HOUR_MS;
+
+const RESERVE: u64 = UNIQ64_SERIALS_PER_HOUR / 100 * RESERVED_PERCENT as u64;
+
+/// A quarter of an hour into one of whose Uniq64 so many are left.
+fn left(kit: &Kit, left: u64) -> Arc<Minter> {
+    let noon = {
+        let minter = kit.start();
+        let wall = minter.wall().0;
+        WallMs(wall - wall.rem_euclid(HOUR_MS) + HOUR_MS / 4)
+    };
+    kit.preset_hour(noon, 1_000, UNIQ64_SERIALS_PER_HOUR - left);
+    let minter = kit.start();
+    set_wall(&minter, noon);
+    minter
+}
+
+fn uniq64(minter: &Minter) -> SourceRef<'_> {
+    minter.source(Kind::Uniq64, "default").unwrap()
+}
+
+async fn by(minter: &Arc<Minter>, caller: &str, n: u32) -> Result<usize, Refusal> {
+    let caller = Some(Caller::Address(caller.parse().unwrap()));
+    minter.mint_by(caller, uniq64(minter), n).await.map(|runs| runs.len())
+}
+
+#[tokio::test]
+async fn whoever_takes_all_of_an_hour_leaves_the_others_most_of_its_last_quarter() {
+    let kit = Kit::new();
+    let minter = left(&kit, RESERVE + 20_000_000);
+    let mut taken = 0;
+    let refused = loop {
+        match by(&minter, "10.0.0.1", 4_000_000).await {
+            Ok(n) => taken += n as u64,
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!(refused.code(), MintCode::QuotaExceeded);
+    let next_hour = refused.retry_after().unwrap().0;
+    assert!((HOUR_MS / 2..HOUR_MS).contains(&next_hour), "{refused}");
+    let most = 20_000_000 + RESERVE / 17 + 2 * u64::from(crate::serial::STEP_MAX);
+    assert!((RESERVE / 20..most).contains(&taken), "{taken}");
+    // On the short way, the long one, and as one of the same network.
+    assert!(minter.try_mint(uniq64(&minter)).is_none());
+    assert!(by(&minter, "::ffff:10.0.0.1", 4_000_000).await.is_err());
+    assert_eq!(by(&minter, "10.0.0.2", 4_000_000).await, Ok(4_000_000));
+    assert_eq!(by(&minter, "10.0.0.2", 1).await, Ok(1));
+    assert_eq!(minter.ready(), Ok(()), "others are served");
+    // The application's own process has nobody to leave anything to.
+    assert_eq!(minter.mint(uniq64(&minter), 50_000_000).await.unwrap().len(), 50_000_000);
+    set_wall(&minter, minter.wall() + SpanMs(HOUR_MS));
+    assert_eq!(by(&minter, "10.0.0.1", 4_000_000).await, Ok(4_000_000), "the next hour");
+    assert!(minter.try_mint(uniq64(&minter)).is_some());
+}
+
+#[tokio::test]
+async fn one_call_does_not_reach_over_the_border_and_calls_of_many_networks_leave_something() {
+    let kit = Kit::new();
+    let minter = left(&kit, RESERVE + 10);
+    assert!(by(&minter, "10.0.0.1", u32::MAX >> 4).await.is_err());
+    for network in 0..16 {
+        while by(&minter, &format!("2001:db8:0:{network:x}::1"), 4_000_000).await.is_ok() {}
+    }
+    assert!(by(&minter, "2001:db8:0:1::ffff", 4_000_000).await.is_err(), "a network of 64 bits is one caller");
+    assert_eq!(by(&minter, "10.0.0.2", 4_000_000).await, Ok(4_000_000));
+}
+
+#[tokio::test]
+async fn without_a_reserved_part_all_of_it_is_anybodys() {
+    let kit = Kit::new();
+    let minter = left(&kit, 12_000_000);
+    assert!(by(&minter, "10.0.0.1", 4_000_000).await.is_err());
+    minter.reserve_last(0).unwrap();
+    for _ in 0..3 {
+        assert_eq!(by(&minter, "10.0.0.1", 4_000_000).await, Ok(4_000_000));
+    }
+    assert_eq!(by(&minter, "10.0.0.1", 4_000_000).await.unwrap_err().code(), MintCode::SerialExhausted);
+}
