@@ -3,7 +3,8 @@
 
 use common::namespace::{Definition, Namespace};
 use common::rpc::lease::{Changed, DefineRequest, Refusal};
-use common::rpc::transport::deadline_in;
+use common::rpc::mint::{MintCode, MintServiceClient};
+use common::rpc::transport::{connect, deadline_in};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -442,8 +443,7 @@ async fn no_two_names_of_a_kind_give_equal_ids_unless_one_says_so() {
     no_duplicates(oracle);
 }
 
-async fn define(cluster: &Cluster, master: usize, name: String, template: String) -> Result<Changed, Refusal> {
-    let namespace = Namespace::define(name.parse().unwrap(), &Definition::string(template)).unwrap();
+async fn define(cluster: &Cluster, master: usize, namespace: Namespace) -> Result<Changed, Refusal> {
     let client = Lessee::connect(cluster.masters[master].agent_listen).await.unwrap();
     let request = DefineRequest { agent_id: "registrar".parse().unwrap(), cluster: None, namespace };
     client.define_namespace(deadline_in(CALL_MAX), request).await.unwrap()
@@ -453,7 +453,8 @@ async fn define(cluster: &Cluster, master: usize, name: String, template: String
 async fn of_two_names_that_collide_and_are_registered_at_both_masters_at_once_one_is() {
     let cluster = Cluster::start(0, &[]).await.unwrap();
     let settled = async |master: usize, name: String, template: String| loop {
-        match define(&cluster, master, name.clone(), template.clone()).await {
+        let namespace = Namespace::define(name.parse().unwrap(), &Definition::string(template.clone())).unwrap();
+        match define(&cluster, master, namespace).await {
             Err(Refusal::Retry | Refusal::PeerAway | Refusal::Syncing) => {}
             done => return done.map(|_| ()),
         }
@@ -533,4 +534,46 @@ async fn names_from_one_address_are_bounded_and_a_retired_one_gives_no_more_ids(
     assert_eq!((&row["retired"], &row["scope"]), (&json!(true), &json!("own")), "{row}");
     let audit = cluster.client.console(console, "/api/audit").await.unwrap().text();
     assert!(audit.contains("namespace.retire"), "{audit}");
+}
+
+/// Small sections use up what all names have together, so an agent's callers register no name with such.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sections_below_a_thousand_keys_are_registered_by_operators_alone() {
+    let cluster = Cluster::start(1, &[]).await.unwrap();
+    let of = |keys: u32| json!({"kind": "sequence", "keys_per_section": keys});
+    let namespace = |name: &str, keys: u32| {
+        let definition: Definition = serde_json::from_value(of(keys)).unwrap();
+        Namespace::define(name.parse().unwrap(), &definition).unwrap()
+    };
+    let says_what_to_do = |text: &str| {
+        assert!(text.contains("say 1000 or more") && text.contains("have an operator register"), "{text}");
+    };
+    let least = put(&cluster, 0, "least", &of(1_000)).await;
+    assert_eq!(least.status, 201, "{}", least.text());
+
+    let refused = put(&cluster, 0, "small", &of(999)).await;
+    assert_eq!((refused.status, refused.code().as_str()), (400, "bad_parameter"), "{}", refused.text());
+    says_what_to_do(&refused.text());
+    let transport = connect(&cluster.agents[0].rpc_listen.to_string()).await.unwrap();
+    let agent = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+    let refused = agent.define_generator(deadline_in(CALL_MAX), namespace("small", 999)).await.unwrap().unwrap_err();
+    assert_eq!(refused.code, MintCode::BadParameter);
+    says_what_to_do(&refused.detail);
+    for master in [0, 1] {
+        let refused = define(&cluster, master, namespace("small", 999)).await.unwrap_err();
+        assert_eq!(refused, Refusal::SmallSections { least: 1_000 });
+        says_what_to_do(&refused.to_string());
+    }
+    assert_eq!(put(&cluster, 0, "small", &of(1_001)).await.status, 201, "nothing was registered");
+
+    let tiny = json!({"name": "tiny", "kind": "sequence", "keys_per_section": 999});
+    let console = cluster.masters[1].daemon.http;
+    let by_operator = cluster.client.change(console, "/api/namespaces", &tiny).await.unwrap();
+    assert_eq!(by_operator.status, 201, "{}", by_operator.text());
+    // What is there may be said again by anybody.
+    let again = put(&cluster, 0, "tiny", &of(999)).await;
+    assert_eq!(again.status, 200, "{}", again.text());
+    assert!(define(&cluster, 0, namespace("tiny", 999)).await.is_ok());
+    let other = put(&cluster, 0, "tiny", &of(998)).await;
+    assert_eq!((other.status, other.code().as_str()), (409, "generator_exists"), "{}", other.text());
 }
