@@ -7,10 +7,16 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tests::cluster::{Cluster, PATIENCE, until};
 use tests::programs;
+use uniq_client::{Client, Error, MintCode, Slot};
 use uniq_embed::{Definition, Embedded, GeneratorKind, MintError, Namespace, Refusal, Settings, UniqGenerator};
 
 const TEMPLATE: &str = "{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}";
 const BATCH: usize = 1_000;
+/// What one master may grant a key alone, and how that is told.
+const ALLOWANCE: u32 = 20_000;
+const AT_MOST: &str = "at most 20000";
+/// Less than any call waits for a master or a section.
+const AT_ONCE: Duration = Duration::from_secs(5);
 
 fn orders(everyday_reset: bool) -> Namespace {
     let definition = Definition {
@@ -162,7 +168,11 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
     let work = move || {
         let embedded = Embedded::start(Settings::new(&file, &masters, "shop-1".parse().unwrap())).unwrap();
         embedded.wait_ready(PATIENCE).unwrap();
-        let definition = Definition { keys_per_section: Some(1_000), ..Definition::of(GeneratorKind::Sequence) };
+        let definition = Definition {
+            keys_per_section: Some(1_000),
+            solo_allowance: Some(ALLOWANCE.into()),
+            ..Definition::of(GeneratorKind::Sequence)
+        };
         let unknown = embedded.get_sequence("inbox").map(|_| ()).unwrap_err();
         assert!(
             matches!(&unknown, MintError::Refused(r) if matches!(**r, Refusal::UnknownGenerator { .. })),
@@ -201,6 +211,13 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
             let refused = inbox.get_batch_next(key, n).unwrap_err();
             assert!(matches!(&refused, MintError::Refused(r) if matches!(**r, Refusal::BadParameter(_))), "{refused}");
         }
+        // A master that is alone grants no more, so nobody waits for it.
+        let (current, began) = (inbox.get_current("42").unwrap(), std::time::Instant::now());
+        let refused = inbox.get_batch_next("42", ALLOWANCE + 1).unwrap_err();
+        assert!(matches!(&refused, MintError::Refused(r) if matches!(**r, Refusal::BadParameter(_))), "{refused}");
+        assert!(refused.to_string().contains(AT_MOST) && refused.to_string().contains("solo_allowance"), "{refused}");
+        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+        assert!(inbox.get_batch_next("42", ALLOWANCE).unwrap() > current);
         assert!(embedded.get_sequence("default").is_err(), "that is of another kind");
         let current = inbox.get_current("42").unwrap();
         drop(embedded);
@@ -210,6 +227,17 @@ async fn keys_grow_for_an_application_and_for_whoever_asks_agents() {
     let (last, heard) = tokio::join!(tokio::task::spawn_blocking(work), cluster.all_give("sequence/inbox/1"));
     heard.unwrap();
     let last = last.unwrap();
+    // A client of agents is told the same, whichever way it asks.
+    for at in [format!("http://{}", cluster.agents[0].daemon.http), format!("tarpc://{}", cluster.agents[0].rpc_listen)]
+    {
+        let client = Client::new(uniq_client::Settings::new([at.as_str()]).unwrap()).unwrap();
+        let began = std::time::Instant::now();
+        let refused = client.sequence_batch("inbox", Slot(42), ALLOWANCE + 1).await.unwrap_err();
+        assert!(matches!(&refused, Error::Refused { code: MintCode::BadParameter, .. }), "{at}: {refused}");
+        assert!(refused.to_string().contains(AT_MOST), "{at}: {refused}");
+        assert!(began.elapsed() < AT_ONCE, "{at}: {:?}", began.elapsed());
+        assert!(client.sequence_batch("inbox", Slot(42), ALLOWANCE).await.unwrap() > last);
+    }
     for agent in 0..2 {
         let next: u64 = cluster.ask_agent(agent, "sequence/inbox/42").await.unwrap().text().trim().parse().unwrap();
         assert!(next > last, "{next} after {last}");
