@@ -112,14 +112,18 @@ impl Link {
 pub struct Allocator {
     links: Vec<Link>,
     names: BTreeMap<GeneratorName, Held>,
-    /// What this session gave before the process was started.
+    /// What this session gave before the process was started, as long as it may be gone on with.
     former: Arc<Bounds>,
+    /// Until when it was looked for sections that are listed no more; `None`: never yet.
+    looked: Option<BootMs>,
     /// Since when masters answer, without a pause of a lease,
     answered: BootMs,
     /// and when one did last,
     heard: Option<BootMs>,
     /// and first.
     began: Option<BootMs>,
+    /// Whether a master has told all that it lists since it was last looked.
+    told: bool,
     /// When our clock was found to have stood still: what was asked until then says nothing of now.
     stood_still: Option<BootMs>,
 }
@@ -131,15 +135,17 @@ impl Allocator {
             links: vec![Link::new(now); links],
             names: BTreeMap::new(),
             former: Arc::default(),
+            looked: None,
             answered: now,
             heard: None,
             began: None,
+            told: false,
             stood_still: None,
         }
     }
 
     /// Goes on with sections of which this session gave so much before the process was started: for those that are listed under the same
-    /// `g` there is nobody to wait for, since that process waited, and has ended.
+    /// `g`, before a master has told all that it lists, there is nobody to wait for, since that process waited, and has ended.
     pub fn resume(&mut self, former: Arc<Bounds>) {
         self.former = former;
     }
@@ -221,8 +227,10 @@ impl Allocator {
         }
         self.heard = self.heard.max(Some(kept.received));
         // What was ours before the start is listed by the first answers. Later on its `g` is given anew, by masters that have forgotten that it
-        // was ours: somebody else may have it since.
-        let goes_on = kept.received - *self.began.get_or_insert(kept.received) <= lease;
+        // was ours: somebody else may have had the section since.
+        if kept.received - *self.began.get_or_insert(kept.received) > lease {
+            self.former = Arc::default();
+        }
         let until = kept.sent + lease;
         // A span is cut to whole milliseconds where it begins, so one more.
         let wait = SpanMs(self.lease().max(lease).0.saturating_mul(WAIT_PERCENT) / 100 + 1);
@@ -239,7 +247,7 @@ impl Allocator {
             let g = sections.g;
             for (from, to, resumed) in self.former.parts(&sections.name, sections.from.0, sections.to.0, g) {
                 // Nobody ever had what has its first owner: there is nobody to wait for, either.
-                let at_once = (resumed && goes_on) || g == Generation(1);
+                let at_once = resumed || g == Generation(1);
                 let since = if at_once { again } else { kept.received + wait };
                 held.hear(HeldRange { from, to, g, since, until }, kept.received, again);
             }
@@ -251,7 +259,22 @@ impl Allocator {
         for held in self.names.values_mut() {
             held.prune(now, self.answered, remembered);
         }
+        if !kept.reply.more {
+            (self.former, self.told) = (Arc::default(), true);
+        }
         Ok(changed)
+    }
+
+    /// What is listed for us now, if a master has told all, and something that was listed is so no more. What this session gave of all other
+    /// sections it gave as an owner after whom there may be others ([`Bounds::lost`]).
+    pub fn take_lost(&mut self, now: BootMs) -> Option<BTreeMap<GeneratorName, Held>> {
+        if !std::mem::take(&mut self.told) {
+            return None;
+        }
+        let looked = self.looked.replace(now);
+        let ended = |range: &HeldRange| range.until <= now && looked.is_none_or(|looked| looked < range.until);
+        let some = looked.is_none() || self.names.values().flat_map(Held::ranges).any(ended);
+        some.then(|| self.names.clone())
     }
 
     /// Whether masters list anything of a name for us no more, though they answer.
@@ -293,21 +316,46 @@ mod tests {
     }
 
     #[test]
-    fn what_was_ours_before_the_start_waits_if_masters_list_it_later() {
+    fn what_was_ours_before_the_start_waits_if_masters_list_it_later_or_one_has_told_all_without_it() {
         let (mut bounds, name) = (Bounds::default(), name());
-        bounds.note(&name, Section(3), super::super::Bound { g: Generation(2), max_seq: 500 });
-        for (first, listed, serves) in [(1_000, 1_000, true), (1_000, 4_000, true), (1_000, 4_001, false)] {
+        bounds.note(&name, Section(3), super::super::Bound { g: Some(Generation(2)), max_seq: 500 });
+        for (more, listed, serves) in
+            [(true, 1_000, true), (true, 4_000, true), (true, 4_001, false), (false, 1_000, false)]
+        {
             let mut allocator = Allocator::new(2, BootMs(0));
             allocator.resume(Arc::new(bounds.clone()));
-            let nothing = Kept {
-                reply: KeepReply { sections: Vec::new(), ..kept(0, 0, 3_000, 2).reply },
-                ..kept(first, first, 3_000, 2)
-            };
-            allocator.handle(BootMs(first), 0, &nothing).unwrap();
+            let mut first = kept(1_000, 1_000, 3_000, 2);
+            (first.reply.sections, first.reply.more) = (Vec::new(), more);
+            allocator.handle(BootMs(1_000), 0, &first).unwrap();
             allocator.handle(BootMs(listed), 1, &kept(listed, listed, 3_000, 2)).unwrap();
             let now = standing(&allocator, listed);
-            assert_eq!(matches!(now, Standing::Served(_)), serves, "{listed}: {now:?}");
+            assert_eq!(matches!(now, Standing::Served(_)), serves, "{more} {listed}: {now:?}");
         }
+    }
+
+    #[test]
+    fn what_is_listed_no_more_is_told_once_and_after_a_whole_answer() {
+        let mut allocator = Allocator::new(2, BootMs(0));
+        assert!(allocator.take_lost(BootMs(0)).is_none());
+        let mut page = kept(1_000, 1_000, 3_000, 2);
+        page.reply.more = true;
+        allocator.handle(BootMs(1_000), 0, &page).unwrap();
+        assert!(allocator.take_lost(BootMs(1_000)).is_none(), "what is on the next page may be ours");
+        page.reply.more = false;
+        allocator.handle(BootMs(1_000), 0, &page).unwrap();
+        assert!(allocator.take_lost(BootMs(1_000)).is_some(), "what was ours before the start may be listed no more");
+        let lost = |allocator: &mut Allocator, now, listed: bool| {
+            let mut all = kept(now, now, 3_000, 2);
+            all.reply.sections.retain(|_| listed);
+            allocator.handle(BootMs(now), 0, &all).unwrap();
+            let at = |held: &Held| held.standing(Section(3), BootMs(now));
+            allocator.take_lost(BootMs(now)).map(|names| names.get(&name()).map_or(Standing::NotOurs, at))
+        };
+        assert_eq!((lost(&mut allocator, 2_000, true), lost(&mut allocator, 4_999, false)), (None, None));
+        assert_eq!(lost(&mut allocator, 5_000, false), Some(Standing::Over(Generation(2))), "its span has ended");
+        assert_eq!(lost(&mut allocator, 5_100, false), None);
+        assert_eq!(lost(&mut allocator, 5_200, true), None, "it is listed again");
+        assert_eq!(lost(&mut allocator, 9_000, false), Some(Standing::Over(Generation(2))), "and lost again");
     }
 
     #[test]
@@ -362,7 +410,7 @@ mod tests {
         let mut allocator = Allocator::new(1, BootMs(0));
         let mut former = Bounds::default();
         for (section, g) in [(3, 2), (4, 1)] {
-            former.note(&name(), Section(section), crate::sequence::Bound { g: Generation(g), max_seq: 7 });
+            former.note(&name(), Section(section), crate::sequence::Bound { g: Some(Generation(g)), max_seq: 7 });
         }
         allocator.resume(Arc::new(former));
         allocator.handle(BootMs(10), 0, &kept(0, 10, 5_000, 2)).unwrap();

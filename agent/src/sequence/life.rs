@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_session_goes_on_once_a_master_has_renewed_a_lease_of_it() {
         let (name, mut bounds) = ("orders".parse().unwrap(), Bounds::default());
-        bounds.note(&name, Section(3), Bound { g: Generation(2), max_seq: 500 });
+        bounds.note(&name, Section(3), Bound { g: Some(Generation(2)), max_seq: 500 });
         let start = Start::found(FORMER, bounds.clone(), FRESH);
         assert!(matches!(start.decide(Confirmation::Waits), Decision::Waits));
         let Decision::Serves(life) = start.decide(Confirmation::Given) else { panic!() };

@@ -57,6 +57,8 @@ enum Without {
     TheNumber,
     /// A section goes on under whichever `g` it is listed.
     TheOwner,
+    /// What is written says for ever which sections were ours.
+    TheLoss,
 }
 
 struct World {
@@ -90,6 +92,8 @@ enum Deed {
     Tell,
     /// The home begins to move the section to that agent; the other master agrees; the home lists it.
     Move(usize, u8),
+    /// Both masters are put back to before the section's present owner, and give it to that agent.
+    Forget(usize),
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -123,7 +127,7 @@ impl World {
         };
         Self {
             now: BootMs(10_000),
-            masters: [Master { up: true, g: 2, owner: Some(0), max_seq: 0, peer_has: 0 }; 2],
+            masters: [Master { up: true, g: 3, owner: Some(0), max_seq: 0, peer_has: 0 }; 2],
             agents: [agent(0), agent(1)],
             sessions: 2,
             highest: 0,
@@ -154,6 +158,9 @@ impl World {
         };
         let kept = Kept { sent: self.now, received: self.now, reply };
         agent.allocator.handle(self.now, master, &kept).unwrap();
+        if let Some(listed) = agent.allocator.take_lost(self.now).filter(|_| self.without != Without::TheLoss) {
+            agent.file.note_all(&agent.file.lost(&listed, self.now));
+        }
     }
 
     fn give(&mut self, at: usize) {
@@ -208,7 +215,7 @@ impl World {
     fn write(&mut self, agent: usize) {
         let agent = &mut self.agents[agent];
         if let Some((tenure, raised, written)) = &mut agent.answer {
-            agent.file.note(&self.name, SECTION, Bound { g: tenure.g, max_seq: raised.max_seq });
+            agent.file.note(&self.name, SECTION, Bound { g: Some(tenure.g), max_seq: raised.max_seq });
             *written = true;
         }
     }
@@ -233,7 +240,7 @@ impl World {
         let mut former = agent.file.clone();
         if self.without == Without::TheOwner && !former.is_empty() {
             let g = self.masters.iter().map(|master| master.g).max().unwrap();
-            former.note(&self.name, SECTION, Bound { g: Generation(g), max_seq: 0 });
+            former.note(&self.name, SECTION, Bound { g: Some(Generation(g)), max_seq: 0 });
         }
         agent.allocator.resume(Arc::new(former));
     }
@@ -284,6 +291,10 @@ impl World {
                 Deed::UpOrDown(master) => self.masters[master].up ^= true,
                 Deed::Tell => self.tell(),
                 Deed::Move(to, stage) => self.advance(to, stage),
+                Deed::Forget(to) => {
+                    let owner = Some(self.agents[to].session);
+                    self.masters.iter_mut().for_each(|master| (master.g, master.owner) = (master.g - 1, owner));
+                }
             }
         }
     }
@@ -348,34 +359,44 @@ fn with_the_master_away_that_raised_last_an_agent_goes_on_behind_what_it_gave() 
     assert_eq!(ends_well(Without::Writing, &[&unwritten, &GOES_ON, &[Deed::Pass(1_040)], &GOES_ON[2..]]), None);
 }
 
+/// The other agent waits, loads the section, and gives a number; then it moves back to the first one, which is killed and started again.
+const THERE_AND_BACK: [Deed; 19] = [
+    Deed::Keep(1, 0),
+    Deed::Pass(1_040),
+    Deed::Keep(1, 0),
+    Deed::Give(1),
+    Deed::Ask(1, 0, false),
+    Deed::Write(1),
+    Deed::Use(1),
+    Deed::Give(1),
+    Deed::Move(0, 0),
+    Deed::Move(0, 1),
+    Deed::Move(0, 2),
+    Deed::Restart(0),
+    Deed::Keep(0, 0),
+    Deed::Give(0),
+    Deed::Ask(0, 0, false),
+    Deed::Write(0),
+    Deed::Use(0),
+    Deed::Give(0),
+    // The other one, which has not heard that it lost the section.
+    Deed::Give(1),
+];
+
 /// The section went to another agent and came back; that one is still within its span.
 #[test]
 fn a_section_that_came_back_is_waited_for() {
-    let there_and_back = [
-        Deed::Move(1, 0),
-        Deed::Move(1, 1),
-        Deed::Move(1, 2),
-        Deed::Keep(1, 0),
-        Deed::Pass(1_040),
-        Deed::Keep(1, 0),
-        Deed::Give(1),
-        Deed::Ask(1, 0, false),
-        Deed::Write(1),
-        Deed::Use(1),
-        Deed::Give(1),
-        Deed::Move(0, 0),
-        Deed::Move(0, 1),
-        Deed::Move(0, 2),
-        Deed::Restart(0),
-        Deed::Keep(0, 0),
-        Deed::Give(0),
-        Deed::Ask(0, 0, false),
-        Deed::Write(0),
-        Deed::Use(0),
-        Deed::Give(0),
-        // The other one, which has not heard that it lost the section.
-        Deed::Give(1),
-    ];
-    assert_eq!(ends_well(Without::Nothing, &[&SERVED, &there_and_back]), Some(STEP + 2));
-    assert_eq!(ends_well(Without::TheOwner, &[&SERVED, &there_and_back]), None, "it gives less than was given already");
+    let went = [Deed::Move(1, 0), Deed::Move(1, 1), Deed::Move(1, 2)];
+    let ends = |without| ends_well(without, &[&SERVED, &went, &THERE_AND_BACK]);
+    assert_eq!(ends(Without::Nothing), Some(STEP + 2));
+    assert_eq!(ends(Without::TheOwner), None, "it gives less than was given already");
+}
+
+/// It came back under the `g` that it was left with, because both masters had forgotten that.
+#[test]
+fn a_section_that_masters_gave_to_another_agent_meanwhile_is_waited_for() {
+    let forgot = [Deed::Forget(1), Deed::Pass(1_040), Deed::Keep(0, 0)];
+    let ends = |without| ends_well(without, &[&SERVED, &forgot, &THERE_AND_BACK]);
+    assert_eq!(ends(Without::Nothing), Some(STEP + 2));
+    assert_eq!(ends(Without::TheLoss), None, "it gives less than was given already");
 }

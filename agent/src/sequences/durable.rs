@@ -11,6 +11,7 @@ use common::parameters::SessionId;
 use common::sequence::Section;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How often it is looked whether a master has renewed a lease of a resumed session.
 const LOOK: Duration = Duration::from_millis(20);
@@ -23,16 +24,23 @@ pub(super) struct Durable {
     start: Start,
     /// Set before the first master is asked for sections.
     life: OnceLock<Life>,
+    /// Told when a master has listed sections.
+    pub(super) listed: Notify,
 }
 
 impl Durable {
     pub(super) fn none() -> Self {
-        Self { file: None, start: Start::nothing(SessionId(rand::random())), life: OnceLock::new() }
+        Self {
+            file: None,
+            start: Start::nothing(SessionId(rand::random())),
+            life: OnceLock::new(),
+            listed: Notify::new(),
+        }
     }
 
     pub(super) fn new(file: SectionFile, found: &SectionsStart) -> Self {
         let start = file.start(found, SessionId(rand::random()));
-        Self { file: Some(Arc::new(Mutex::new(file))), start, life: OnceLock::new() }
+        Self { file: Some(Arc::new(Mutex::new(file))), start, life: OnceLock::new(), listed: Notify::new() }
     }
 
     /// No number of a section above this was given by a process before of this session; 0 if there was none.
@@ -80,6 +88,18 @@ impl Sequences {
     /// Writes bounds down. `false`: they must not be used.
     pub(super) async fn note(&self, bounds: Bounds) -> bool {
         if bounds.is_empty() { true } else { self.write(bounds).await }
+    }
+
+    /// Writes down, as long as the program runs, of which sections this session is the last owner no more.
+    pub(super) async fn note_lost(&self) {
+        loop {
+            self.durable.listed.notified().await;
+            let now = self.clock.boot();
+            let Some(listed) = lock(&self.allocator).take_lost(now) else { continue };
+            let Some(file) = self.durable.file.clone() else { continue };
+            let lost = tokio::task::spawn_blocking(move || lock(&file).bounds().lost(&listed, now)).await;
+            self.note(lost.unwrap_or_default()).await;
+        }
     }
 
     /// Whether sections may be given to us. What could not be written down is tried again: once it can be, they may.

@@ -158,6 +158,7 @@ impl Sequences {
         changed.iter().for_each(|name| name.publish(allocator.held(name.name())));
         // Whoever is woken asks for it.
         drop(allocator);
+        self.durable.listed.notify_one();
         changed.iter().for_each(|name| name.changed.notify_waiters());
         handled.map(drop)
     }

@@ -164,7 +164,13 @@ impl Sequences {
         };
         let keeps = (0..self.settings.masters.len()).map(|at| Arc::clone(&self).keep(at, session, stop.clone()));
         let tasks = async {
-            tokio::join!(self.raise(session), self.raise_left(session), self.ask_routes(), self.watch_memory());
+            tokio::join!(
+                self.raise(session),
+                self.raise_left(session),
+                self.ask_routes(),
+                self.watch_memory(),
+                self.note_lost()
+            );
         };
         tokio::select! {
             _ = futures::future::join_all(keeps) => {}

@@ -82,8 +82,8 @@ pub struct BoundView {
     pub name: String,
     /// Its number.
     pub section: u32,
-    /// The number of the owner that the agent was.
-    pub g: u64,
+    /// The number of the owner that the agent was; `null` if somebody else may have been it since.
+    pub g: Option<u64>,
     /// It gave no number above it.
     pub max_seq: u64,
 }
@@ -260,7 +260,7 @@ fn sections_view(found: Result<(SessionId, Bounds), SectionsFreshReason>) -> Sec
     let of = |(name, section, bound): (&GeneratorName, Section, Bound)| BoundView {
         name: name.to_string(),
         section: section.0,
-        g: bound.g.0,
+        g: bound.g.map(|g| g.0),
         max_seq: bound.max_seq,
     };
     SectionsView {

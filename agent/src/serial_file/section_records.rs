@@ -22,7 +22,7 @@ const PROOF: Kind = Kind { name: *b"PROF", version: 1 };
 /// Bounds in one record at most.
 const RECORD_BOUNDS_MAX: usize = 16_384;
 /// Bytes of one bound at most, if each were of a name of its own.
-const BOUND_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 8 + 4 + 8 + 8;
+const BOUND_LEN_MAX: usize = 8 + GeneratorName::LEN_MAX + 8 + 4 + 1 + 8 + 8;
 const _: () = assert!(RECORD_BOUNDS_MAX * BOUND_LEN_MAX + 64 <= envelope::PAYLOAD_LEN_MAX);
 /// Where a record says how long its payload is.
 const PAYLOAD_LEN_AT: std::ops::Range<usize> = 8..12;
@@ -201,7 +201,7 @@ mod tests {
     fn bounds(of: &[(&str, u32, u64)]) -> Bounds {
         let mut bounds = Bounds::default();
         for (name, section, max_seq) in of {
-            bounds.note(&name.parse().unwrap(), Section(*section), Bound { g: Generation(2), max_seq: *max_seq });
+            bounds.note(&name.parse().unwrap(), Section(*section), Bound { g: Some(Generation(2)), max_seq: *max_seq });
         }
         bounds
     }
@@ -233,7 +233,7 @@ mod tests {
         let n = u32::try_from(2 * RECORD_BOUNDS_MAX + 1).unwrap();
         for section in 0..n {
             let name = format!("name-{:010}", section / 2).parse().unwrap();
-            all.note(&name, Section(section), Bound { g: Generation(section.into()), max_seq: u64::MAX });
+            all.note(&name, Section(section), Bound { g: Some(Generation(section.into())), max_seq: u64::MAX });
         }
         let (bytes, records) = encode(SESSION, 0, &all).unwrap();
         assert_eq!((records, decode(SESSION, &bytes)), (3, Ok(all)));

@@ -152,7 +152,7 @@ impl Agent {
         self.former.into_iter().for_each(|bound| former.note(rules.name, rules.section, bound));
         allocator.resume(Arc::new(former));
         if let Some(served @ Served { g, until, .. }) = self.served {
-            let at_once = g == 1 || self.former.is_some_and(|bound| bound.g.0 == g);
+            let at_once = g == 1 || self.former.is_some_and(|bound| bound.g == Some(Generation(g)));
             let since = served.began();
             let received = BootMs(if at_once { since } else { since - WAIT });
             let kept = Kept { sent: BootMs(until - LEASE), received, reply: self.reply(rules, g) };
@@ -276,7 +276,7 @@ impl Agent {
         };
         if let (true, false, Ok(Raised { max_seq, .. })) = (rules.notes, lost, answer) {
             let mut bounds = Bounds::default();
-            let before = self.noted.into_iter().chain([Bound { g: tenure.g, max_seq }]);
+            let before = self.noted.into_iter().chain([Bound { g: Some(tenure.g), max_seq }]);
             before.for_each(|bound| bounds.note(rules.name, rules.section, bound));
             self.noted = bounds.get(rules.name, rules.section);
         }

@@ -104,6 +104,30 @@ async fn what_another_agent_had_meanwhile_is_waited_for() {
     assert!(number > last && began.elapsed() >= WAIT - Duration::from_millis(200), "{:?}", began.elapsed());
 }
 
+/// Both masters were put back to before the agent had the section, and give it the same number of owners again after somebody else.
+#[tokio::test]
+async fn what_masters_forgot_and_gave_to_another_agent_is_waited_for() {
+    let (kit, masters) = (Kit::new(), masters(LEASE_MS));
+    let addresses = masters.listen().await;
+    let (agent, session, last) = served(&kit, &masters, &addresses).await;
+    let give = |g, owner| {
+        masters.with(|state| {
+            let record = state.records.get_mut(&0).unwrap();
+            (record.g, record.owner) = (g, owner);
+        })
+    };
+    give(3, Some(SessionId(77)));
+    // Its span ends, and both answer without it.
+    tokio::time::sleep(Duration::from_millis(2 * u64::from(LEASE_MS))).await;
+    kill(agent).await;
+    give(4, Some(session));
+    let (agent, start) = self::start(&kit, &addresses, true).await;
+    assert_eq!(start, SectionsStart::Resumed);
+    let began = Instant::now();
+    let number = agent.next(7).await.unwrap();
+    assert!(number > last && began.elapsed() >= WAIT - Duration::from_millis(200), "{:?}", began.elapsed());
+}
+
 /// The file system does not tell this copy of the files from the first one, and a master does.
 #[tokio::test]
 async fn a_session_whose_leases_are_denied_is_another_one_for_its_sections() {

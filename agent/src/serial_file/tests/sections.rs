@@ -7,6 +7,7 @@ use common::namespace::GeneratorName;
 use common::parameters::AgentId;
 use common::sequence::Section;
 use common::time::BootMs;
+use std::collections::BTreeMap;
 
 const SERVES: SessionId = SessionId(0x5e55);
 const OTHER: SessionId = SessionId(0x07e5);
@@ -23,7 +24,7 @@ fn agent() -> AgentId {
 fn bounds(of: &[(u32, u64)]) -> Bounds {
     let mut bounds = Bounds::default();
     for (section, max_seq) in of {
-        bounds.note(&name(), Section(*section), Bound { g: Generation(2), max_seq: *max_seq });
+        bounds.note(&name(), Section(*section), Bound { g: Some(Generation(2)), max_seq: *max_seq });
     }
     bounds
 }
@@ -340,6 +341,21 @@ fn the_log_is_written_anew_before_it_gets_long() {
     drop(process);
     let process = resumed(&home);
     assert_eq!((at(&process.file, 0), at(&process.file, 4_999), process.file.bounds().len()), (139, 139, 5_000));
+}
+
+#[test]
+fn of_sections_that_were_lost_the_number_is_gone_on_with_and_the_owner_is_not() {
+    let home = served(true);
+    let mut process = resumed(&home);
+    let lost = |file: &SectionFile| file.bounds().lost(&BTreeMap::new(), SINCE_BOOT);
+    assert!(matches!(process.file.note(&lost(&process.file), SINCE_BOOT), Ok(Noted::Durable)));
+    assert!(process.note(&[(4, 160)]));
+    drop(process);
+    let process = resumed(&home);
+    let owners = |section| process.file.bounds().get(&name(), Section(section));
+    assert_eq!(owners(3), Some(Bound { g: None, max_seq: 300 }));
+    assert_eq!(owners(4), Some(Bound { g: Some(Generation(2)), max_seq: 160 }), "it was its owner again");
+    assert_eq!((process.file.bounds().len(), lost(&process.file).len()), (10, 1));
 }
 
 #[test]
