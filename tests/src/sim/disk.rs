@@ -59,6 +59,8 @@ pub enum Mishap {
         /// See above.
         done: bool,
     },
+    /// The disk is dead: it does nothing any more, as long as the write lasts.
+    Dead,
     /// The process dies.
     Dies,
     /// The power goes: whatever was not flushed may be there or not.
@@ -206,6 +208,10 @@ impl Files {
         self.due = None;
         match mishap {
             Mishap::Fails { done } => Step::Fails { done },
+            Mishap::Dead => {
+                self.due = Some(Plan { point: Point::Call(0), mishap, times: 1 });
+                Step::Fails { done: false }
+            }
             Mishap::Dies => self.end(Failure::Died),
             Mishap::PowerCut => self.end(Failure::PowerCut),
         }
@@ -420,7 +426,7 @@ impl Folder {
         let mut files = self.files();
         if let Some(Plan { point: Point::BeforeReturn, mishap, .. }) = files.due.take() {
             files.ended = files.ended.or(match mishap {
-                Mishap::Fails { .. } => None,
+                Mishap::Fails { .. } | Mishap::Dead => None,
                 Mishap::Dies => Some(Failure::Died),
                 Mishap::PowerCut => Some(Failure::PowerCut),
             });

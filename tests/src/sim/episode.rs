@@ -1,6 +1,7 @@
 //! Episodes: some minutes in which masters beat every second, allocators keep their sections and clients want numbers of keys, while
 //! more goes wrong than in all the days around, and for shorter.
 
+use super::disk::{Mishap, Plan, Point};
 use super::master::{Asker, slot};
 use super::net::Node;
 use super::oracle::Oracle;
@@ -10,7 +11,7 @@ use super::world::{Event, World};
 use common::audit::Actor;
 use common::lease::Generation;
 use common::sequence::{Section, SectionKey, SectionRecord};
-use common::time::{DAY_MS, HOUR_MS};
+use common::time::{DAY_MS, HOUR_MS, SpanMs};
 use master::lease::{Event as LedgerEvent, Write};
 use std::collections::BTreeMap;
 
@@ -20,8 +21,14 @@ const SPAN: (i64, i64) = (15_000, 150_000);
 const LONGER: i64 = 60_000;
 /// The last one, in which nothing goes wrong: long enough for owners that are gone to be noticed, and for new ones to wait.
 const LAST: i64 = 90_000;
-/// In its second half whatever is to be served is.
-const SETTLED: i64 = LAST / 2;
+/// When the disk of an owner dies in it: all sections have owners by then.
+const DIES: i64 = LAST / 3;
+/// In its last part whatever is to be served is.
+const SETTLED: i64 = LAST - 4 * LEASE;
+/// How long the sections of an owner that can give nothing are its own.
+const HANDED_ON: SpanMs = SpanMs(5 * LEASE / 2);
+/// Writes that a disk fails at most before it works again.
+const DEAD_MAX: i64 = 100;
 /// Between two questions of clients.
 const ASKED: (i64, i64) = (30, 600);
 /// Between two things that go wrong, or are wanted by operators.
@@ -171,14 +178,15 @@ impl World {
         (0..self.hosts.len()).filter(|h| self.hosts[*h].is_allocator && !self.hosts[*h].retired).collect()
     }
 
-    /// Whether sections may be given to somebody: there may be fewer tokens than agents.
-    fn an_allocator_holds_a_lease(&self) -> bool {
+    /// Those that sections may be given to: there may be fewer tokens than agents.
+    fn holders_of_leases(&self) -> Vec<usize> {
         let ledgers = || self.current.iter().filter_map(|m| self.masters[*m].ledger.as_ref());
-        self.allocators().into_iter().any(|h| {
-            let host = &self.hosts[h];
+        let holds = |h: &usize| {
+            let host = &self.hosts[*h];
             let Some(session) = host.proc.as_ref().map(|proc| proc.session) else { return false };
             ledgers().all(|ledger| ledger.table().in_force(&host.id, session).is_some())
-        })
+        };
+        self.allocators().into_iter().filter(holds).collect()
     }
 
     fn some_allocator(&mut self) -> usize {
@@ -232,11 +240,15 @@ impl World {
         }
         let gap = self.rng.range(SUDDEN.0, SUDDEN.1);
         self.after(gap, Event::Sudden);
-        match self.rng.below(8) {
+        match self.rng.below(9) {
             0 | 1 => self.move_section(),
             5 => self.lose_what_is_unheard(),
             6 => self.stand_still(),
             7 => self.forget_sections(),
+            8 => {
+                let (h, writes) = (self.some_allocator(), self.rng.magnitude(1, DEAD_MAX) as u32);
+                self.disk_dies(h, writes);
+            }
             2 => {
                 let h = self.some_allocator();
                 let span = self.rng.magnitude(300, 3 * LEASE);
@@ -273,6 +285,14 @@ impl World {
                 self.after(span - 1, Event::Kill(h));
             }
         }
+    }
+
+    /// So many writes of an agent fail, while it goes on running and talking.
+    fn disk_dies(&mut self, h: usize, writes: u32) {
+        self.tell(|| format!("the disk of agent {h} dies for {writes} writes"));
+        let plan = Plan { point: Point::Call(0), mishap: Mishap::Dead, times: writes };
+        self.hosts[h].folder.plan(Some(plan));
+        self.count_fault("disk-dies");
     }
 
     /// A machine stands still together with its clock, for longer than others wait.
@@ -362,21 +382,37 @@ impl World {
         self.step(m, LedgerEvent::MoveSection { id, key, to, actor: Actor::new("operator", "") });
     }
 
-    /// After everything was healed: an episode in which each section has to be served.
+    /// After everything was healed: an episode in which each section has to be served, although the disk of an owner dies.
     pub(super) fn serve_all_sections(&mut self) -> Vec<String> {
         if self.swarm.ranges.sequences.is_none() || self.oracle.violations > 0 {
             return Vec::new();
         }
         let began = self.t;
         self.begin_episode(LAST);
+        self.run(began + DIES);
+        let holders = self.holders_of_leases();
+        let owner = (0..SECTIONS).find_map(|section| self.who_serves(Section(section)));
+        if let Some(owner) = owner.filter(|owner| holders.iter().any(|h| h != owner)) {
+            self.disk_dies(owner, u32::MAX);
+        }
         self.run(began + LAST + 1_000);
         let served = |section: &u32| {
             self.oracle.sequences.served.get(&Section(*section)).is_some_and(|at| *at >= began + SETTLED)
         };
-        if self.oracle.violations > 0 || !self.an_allocator_holds_a_lease() {
+        if self.oracle.violations > 0 || self.holders_of_leases().is_empty() {
             return Vec::new();
         }
-        let left: Vec<u32> = (0..SECTIONS).filter(|section| !served(section)).collect();
-        left.into_iter().map(|section| format!("stuck: section {section} is served by nobody")).collect()
+        let left = (0..SECTIONS).filter(|section| !served(section));
+        let mut stuck: Vec<String> =
+            left.map(|section| format!("stuck: section {section} is served by nobody")).collect();
+        for (h, host) in self.hosts.iter().enumerate() {
+            let keys = host.proc.as_ref().and_then(|proc| proc.keys.as_ref());
+            let Some(session) = keys.and_then(|keys| keys.gives_nothing(host.keys_now(self.t), HANDED_ON)) else {
+                continue;
+            };
+            let its = self.oracle.sections().into_iter().filter(|record| record.owner.session == session);
+            stuck.extend(its.map(|record| format!("stuck: {} is agent {h}'s, which can give nothing", record.key)));
+        }
+        stuck
     }
 }

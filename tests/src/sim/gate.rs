@@ -68,6 +68,7 @@ pub fn expected(mutation: Mutation) -> Expected {
         | Mutation::RaiseFromIgnored
         | Mutation::NotLoadedAnew
         | Mutation::StandstillUnseen
+        | Mutation::LeavesUnsaid
         | Mutation::RunGoesOnAfterPutBack
         | Mutation::SectionPrepNotDurable => Expected::CaughtIn(Theme::Ranges),
         Mutation::OverwriteOnSync | Mutation::ClosedForged => Expected::CaughtIn(Theme::Any),

@@ -168,6 +168,8 @@ words! {
         StandstillUnseen = "standstill-unseen",
         /// An agent that goes on with its sections does not go by what it wrote down of them.
         BoundsNotReadBack = "bounds-not-read-back",
+        /// An allocator that can write down no bounds keeps its sections.
+        LeavesUnsaid = "leaves-unsaid",
         /// An agent goes on with its sections before a master has renewed one of its leases.
         UnconfirmedGoesOn = "unconfirmed-goes-on",
     }

@@ -13,11 +13,12 @@ use super::written::Written;
 use agent::holder::Confirmation;
 use agent::sequence::{Allocator, Held, Kept, NotKept, RaiseOutcome, SectionState, Standing, Taken, Tenure};
 use common::namespace::{GeneratorName, Namespace};
+use common::parameters::SessionId;
 use common::rpc::ranges::{
     KeepRequest, NotRaised, RECEIPTS_MAX, Raise, RaiseRequest, Raised, RoutesRequest, ShownReceipt,
 };
 use common::sequence::{Section, SectionKey, SequenceDefinition, ServedAt};
-use common::time::BootMs;
+use common::time::{BootMs, SpanMs};
 use master::lease::Reply;
 use std::collections::BTreeMap;
 
@@ -112,6 +113,11 @@ impl Keys {
             }
             found => found,
         }
+    }
+
+    /// As whom masters know it, if it has been able to give nothing for so long.
+    pub fn gives_nothing(&self, now: BootMs, span: SpanMs) -> Option<SessionId> {
+        self.written.session().filter(|_| self.written.gives_nothing(now, span))
     }
 
     /// Whether it serves a section, as it believes.
@@ -236,7 +242,11 @@ impl World {
             let Some(keys) = &mut proc.keys else { return };
             if keys.allocator.next_keep(at).is_some_and(|next| next <= now) {
                 keys.allocator.asked(at, now);
-                let request = self.keep_request(h, false);
+                let may = self.with(h, |proc, shell| {
+                    Ok(proc.keys.as_mut().is_none_or(|keys| keys.written.may_have_sections(shell, now)))
+                });
+                let Some(Ok(may)) = may else { return };
+                let request = self.keep_request(h, !may && !self.mutations.has(Mutation::LeavesUnsaid));
                 let target = self.at_address(at, far_side);
                 self.call_for(h, target, Task::Keep(at, now), request.map(Call::Keep));
             }
@@ -454,8 +464,14 @@ impl World {
                 }
                 let sent = if late { received } else { sent };
                 let kept = keys.allocator.handle(received, at, &Kept { sent, received, reply });
+                let lost = keys.allocator.take_lost(received);
                 if let Err(why @ NotKept::Lease(_)) = kept {
                     self.oracle.violated(|| format!("agent {h} is told nonsense of its sections: {why}"));
+                }
+                if let Some(listed) = lost {
+                    let _ = self.with(h, |proc, shell| {
+                        Ok(proc.keys.as_mut().map(|keys| keys.written.note_lost(&listed, shell, received)))
+                    });
                 }
             }
             (Task::Keep(at, _), _) => keys.allocator.failed(at),

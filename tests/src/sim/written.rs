@@ -4,15 +4,16 @@ use super::disk::SectionFile;
 use super::minter::Shell;
 use super::sections::Wanted;
 use agent::holder::Confirmation;
-use agent::sequence::{Bounds, Decision, Life, Start};
+use agent::sequence::{Bounds, Decision, Held, Life, Start};
 use agent::serial_file::SectionsStart;
 use common::lease::{Generation, Grant};
 use common::namespace::GeneratorName;
 use common::parameters::SessionId;
 use common::rpc::ranges::{NotRaised, Raised};
 use common::sequence::Section;
-use common::time::BootMs;
+use common::time::{BootMs, SpanMs};
 use common::token::TokenKey;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A process's.
@@ -23,6 +24,8 @@ pub struct Written {
     kept: Vec<(TokenKey, Generation)>,
     /// As whom masters know it, once that is sure.
     life: Option<Life>,
+    /// Since when bounds can be neither written down nor removed.
+    unwritten: Option<BootMs>,
 }
 
 impl Written {
@@ -33,7 +36,7 @@ impl Written {
             Decision::Serves(life) => Some(life),
             Decision::Begins(_) | Decision::Waits => None,
         };
-        Self { file, start, kept: kept.iter().map(|grant| (grant.key, grant.g)).collect(), life }
+        Self { file, start, kept: kept.iter().map(|grant| (grant.key, grant.g)).collect(), life, unwritten: None }
     }
 
     /// The leases of which one has to be renewed.
@@ -83,12 +86,32 @@ impl Written {
         now: BootMs,
     ) -> bool {
         let bounds = Bounds::granted(asked.iter().map(|(raise, _)| raise).zip(answers));
-        if bounds.is_empty() {
-            return true;
+        bounds.is_empty() || self.write(&bounds, shell, now)
+    }
+
+    /// Writes down of which sections it is the last owner no more, by what is listed for it.
+    pub(super) fn note_lost(&mut self, listed: &BTreeMap<GeneratorName, Held>, shell: &mut Shell<'_>, now: BootMs) {
+        let lost = self.file.bounds().lost(listed, now);
+        if !lost.is_empty() {
+            self.write(&lost, shell, now);
         }
+    }
+
+    /// Whether it may be given sections. What could not be written down is tried again.
+    pub(super) fn may_have_sections(&mut self, shell: &mut Shell<'_>, now: BootMs) -> bool {
+        self.unwritten.is_none() || self.write(&Bounds::default(), shell, now)
+    }
+
+    /// Whether it has been able to give nothing for so long.
+    pub(super) fn gives_nothing(&self, now: BootMs, span: SpanMs) -> bool {
+        self.unwritten.is_some_and(|since| now - since >= span)
+    }
+
+    fn write(&mut self, bounds: &Bounds, shell: &mut Shell<'_>, now: BootMs) -> bool {
         shell.folder.begin();
-        let noted = self.file.note(&bounds, now);
+        let noted = self.file.note(bounds, now);
         shell.ended = shell.ended.or(shell.folder.finish(shell.rng));
+        self.unwritten = if noted.is_ok() { None } else { self.unwritten.or(Some(now)) };
         noted.is_ok()
     }
 }
