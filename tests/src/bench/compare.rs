@@ -133,14 +133,14 @@ fn scenarios(c: &Contenders) -> Vec<Scenario> {
     ]
 }
 
-/// Batches take hundreds of millions of IDs a second, and a generator has 2^31 an hour: each round has generators of its own,
-/// as an application with that appetite would.
+/// Batches take hundreds of millions of IDs a second, and a scope has 2^31 an hour: each round has generators with scopes of
+/// their own, as an application with that appetite would.
 const BATCH_NAMES: [&str; 2] = ["packed-", "text-"];
 
 async fn name_generators(cluster: &Cluster, round: usize) -> Result<()> {
     for name in BATCH_NAMES {
         let url = cluster.agent_url(0, &format!("generators/{name}{round}"))?;
-        let answer = cluster.client.ask("PUT", &url, br#"{"kind":"uniq64"}"#.to_vec()).await?;
+        let answer = cluster.client.ask("PUT", &url, br#"{"kind":"uniq64","scope":"own"}"#.to_vec()).await?;
         ensure!(answer.status == 201, "cannot register {name}{round}: {}", answer.text());
     }
     Ok(())
