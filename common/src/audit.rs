@@ -108,7 +108,7 @@ pub enum Action {
     AfterRevert,
     /// `master.forget_clock`: an operator let a master forget the latest time that both calendars ever showed.
     ForgetClock,
-    /// `lease.terminate`: an operator terminated a lease. Lines of earlier versions say `lease.deny` for it.
+    /// `lease.terminate`: an operator terminated a lease.
     Terminate,
     /// `namespace.about`: something else is noted about a generator's name.
     About,

@@ -10,7 +10,7 @@ pub use names::predefined;
 use crate::about::About;
 use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};
 use crate::audit::Actor;
-use crate::namespace::{EarlyNamespace, GeneratorName, Namespace, NamespaceError};
+use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::MasterId;
 use crate::segment::{Axis, MasterRun};
 use crate::time::{SpanMs, WallMs};
@@ -138,38 +138,6 @@ impl SettingValue {
     /// Whether it is a name that gives no more IDs.
     pub fn is_retired(&self) -> bool {
         matches!(self, Self::Retired(_))
-    }
-}
-
-/// A setting as records kept it before names had scopes.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct EarlySetting {
-    key: SettingKey,
-    version: u64,
-    value: EarlyValue,
-    actor: Actor,
-    at: WallMs,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-enum EarlyValue {
-    Whitelist(Vec<IpNet>),
-    Namespace(Box<EarlyNamespace>),
-    Users(Vec<User>),
-    Keys(Vec<ApiKey>),
-}
-
-impl TryFrom<EarlySetting> for Setting {
-    type Error = NamespaceError;
-    fn try_from(early: EarlySetting) -> Result<Self, NamespaceError> {
-        let EarlySetting { key, version, value, actor, at } = early;
-        let value = match value {
-            EarlyValue::Whitelist(networks) => SettingValue::Whitelist(networks),
-            EarlyValue::Namespace(namespace) => SettingValue::Namespace(Box::new((*namespace).try_into()?)),
-            EarlyValue::Users(users) => SettingValue::Users(users),
-            EarlyValue::Keys(keys) => SettingValue::Keys(keys),
-        };
-        Ok(Self { key, version, value, actor, at })
     }
 }
 

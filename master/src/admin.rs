@@ -14,7 +14,7 @@ use common::account::User;
 use common::clock::{Clock, TestClock};
 use common::lease::{Lease, Prep};
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::{ClusterParameters, SessionId};
+use common::parameters::ClusterParameters;
 use common::process::log;
 use common::rpc::lease::Mode;
 use common::setting::{SettingKey, SettingValue, predefined};
@@ -318,20 +318,7 @@ impl<A: Audit> Masters for Admin<A> {
 pub(crate) fn audit_row(line: Line) -> AuditRow {
     let Line { number, entry, .. } = line;
     let (who, from) = (entry.actor.who().to_owned(), entry.actor.from().to_owned());
-    let entry = common::audit::Entry { detail: without_sessions(&entry.detail), ..entry };
     AuditRow { number, at: entry.at, who, from, action: entry.action, subject: entry.subject, detail: entry.detail }
-}
-
-/// The detail of a line with any session cut to what is shown of it: earlier versions wrote them down whole.
-fn without_sessions(detail: &str) -> String {
-    const BEFORE: &str = "session ";
-    const DIGITS: usize = 32;
-    let Some((start, rest)) = detail.split_once(BEFORE) else { return detail.to_owned() };
-    let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
-    match (rest.get(..SessionId::SHOWN_DIGITS), rest.get(digits..)) {
-        (Some(shown), Some(end)) if digits == DIGITS => format!("{start}{BEFORE}{shown}{end}"),
-        _ => detail.to_owned(),
-    }
 }
 
 fn namespace_row(namespace: &Namespace, registered_by: &str, value: Option<&SettingValue>) -> NamespaceRow {
@@ -414,18 +401,4 @@ fn render(
         writeln!(text, "uniq_master_pool_low{{type=\"{}\"}} {}", pool.token_type, u8::from(pool.is_low()))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_written_by_earlier_versions_show_no_whole_session() {
-        let whole = "g1 of edge-01, session 0123456789abcdef0123456789abcdef, until 2026";
-        assert_eq!(without_sessions(whole), "g1 of edge-01, session 0123456789ab, until 2026");
-        for fine in ["", "session ", "g1 of a, session 0123456789ab, until 2026", "another detail", "session é"] {
-            assert_eq!(without_sessions(fine), fine);
-        }
-    }
 }

@@ -213,6 +213,20 @@ fn a_line_that_is_changed_or_gone_is_noticed() {
 }
 
 #[test]
+fn a_store_of_another_format_is_refused_by_name_and_not_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    used(dir.path());
+    tampered(dir.path(), |db| {
+        let mut meta = db.get(b"m").unwrap().unwrap().to_vec();
+        meta[4] -= 1;
+        db.insert(b"m", meta).unwrap();
+    });
+    let Err(refusal @ StoreError::OtherVersion { .. }) = DiskStore::open(dir.path()) else { panic!("it was believed") };
+    tampered(dir.path(), |db| assert_eq!(db.get(b"m").unwrap().unwrap()[4], 3));
+    assert!(refusal.to_string().contains("has format 3, and this program reads 4"), "{refusal}");
+}
+
+#[test]
 fn a_store_is_never_overwritten_and_never_made_by_opening() {
     let dir = tempfile::tempdir().unwrap();
     assert!(matches!(DiskStore::open(dir.path()), Err(StoreError::Missing(_))));

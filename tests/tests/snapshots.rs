@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use agent::serial_file::{
-    AfterReboot, Disk as _, Found, Holdings, Opened, OsDisk, Seen, StartKind, Stat, decode, format, judge, open,
+    AfterReboot, Disk as _, Found, Holdings, Lineage, Opened, OsDisk, Seen, StartKind, Stat, decode, format, judge,
+    open,
 };
 use common::parameters::{ClusterId, SessionId};
 use common::time::WallMs;
@@ -58,7 +59,8 @@ fn without_the_file_system(file: &Path) -> StartKind {
     let identity = Stat::from(&fs::metadata(file).unwrap()).identity;
     let boot = OsDisk::new(file.parent().unwrap()).unwrap().boot_id().unwrap();
     let (write_counter, session) = (header.write_counter, header.session);
-    let now = Seen { identity, write_counter, boot, session, file_system: None };
+    let Found::Whole(Lineage { seen: Seen { file_system, .. }, .. }) = found else { panic!("{found:?}") };
+    let now = Seen { identity, write_counter, boot, session, file_system };
     judge(&found, &now, None, AfterReboot::Fresh)
 }
 

@@ -266,7 +266,7 @@ impl<F> SerialFile<F> {
             write_counter: self.held.write_counter,
             boot: self.machine.boot,
             session: self.acked.header.session,
-            file_system: Some(self.machine.file_system),
+            file_system: self.machine.file_system,
         };
         let lineage = Lineage { seen, next, holdings: holdings.clone() };
         let bytes = lineage.encode().map_err(refused)?;

@@ -12,26 +12,19 @@
 
 use crate::segments::{HELD_MAX, Record};
 use common::envelope::{self, EnvelopeError, Kind};
-use common::lease::{Generation, Grant};
+use common::lease::Grant;
 use common::namespace::GeneratorName;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::rpc::lease::FORMER_MAX;
 use common::segment::{SegmentDefinition, Span};
 use common::setting::NAMESPACES_MAX;
-use common::time::WallMs;
-use common::token::{TokenKey, TokenType};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 /// The lineage file's record.
-const KIND: Kind = Kind { name: *b"LINE", version: 4 };
-/// The record before it, which had no segments.
-const KIND_3: Kind = Kind { name: *b"LINE", version: 3 };
-/// The one before that, which said neither on which file system the file was nor which sessions it had before, and whose
-/// leases had no receipts.
-const KIND_2: Kind = Kind { name: *b"LINE", version: 2 };
+const KIND: Kind = Kind { name: *b"LINE", version: 5 };
 /// How much later than it was made a file to come may have been put in place, in seconds, by the file system's clock.
 /// Whoever moves it afterwards sets its ctime: a file that was moved away in the midst of the write that was to replace
 /// it is not believed when it is moved back later. A write so slow, killed before its end, costs a token.
@@ -191,92 +184,8 @@ pub struct Seen {
     pub boot: BootId,
     /// The session in it.
     pub session: SessionId,
-    /// The file system that it is on; `None` in a lineage of a version that did not write it down.
-    pub file_system: Option<FileSystemId>,
-}
-
-/// The record of version 3.
-#[derive(Deserialize)]
-struct LineageV3 {
-    seen: Seen,
-    next: Option<Next>,
-    holdings: HoldingsV3,
-}
-
-#[derive(Deserialize)]
-struct HoldingsV3 {
-    cluster: Option<ClusterId>,
-    parameters: Option<ClusterParameters>,
-    leases: Vec<Grant>,
-    rseq: u64,
-    former: Vec<SessionId>,
-}
-
-impl From<LineageV3> for Lineage {
-    fn from(old: LineageV3) -> Self {
-        let HoldingsV3 { cluster, parameters, leases, rseq, former } = old.holdings;
-        let holdings = Holdings { cluster, parameters, leases, rseq, former, segments: BTreeMap::new() };
-        Self { seen: old.seen, next: old.next, holdings }
-    }
-}
-
-/// The record of version 2.
-#[derive(Deserialize)]
-struct LineageV2 {
-    seen: SeenV2,
-    next: Option<Next>,
-    holdings: HoldingsV2,
-}
-
-#[derive(Deserialize)]
-struct SeenV2 {
-    identity: Identity,
-    write_counter: u64,
-    boot: BootId,
-    session: SessionId,
-}
-
-#[derive(Deserialize)]
-struct HoldingsV2 {
-    cluster: Option<ClusterId>,
-    parameters: Option<ClusterParameters>,
-    leases: Vec<GrantV2>,
-    rseq: u64,
-}
-
-#[derive(Deserialize)]
-struct GrantV2 {
-    token_type: TokenType,
-    key: TokenKey,
-    g: Generation,
-    from: WallMs,
-    until: WallMs,
-}
-
-impl From<GrantV2> for Grant {
-    fn from(old: GrantV2) -> Self {
-        let GrantV2 { token_type, key, g, from, until } = old;
-        Self { token_type, key, g, from, until, receipt: None }
-    }
-}
-
-impl From<LineageV2> for Lineage {
-    fn from(old: LineageV2) -> Self {
-        let SeenV2 { identity, write_counter, boot, session } = old.seen;
-        let HoldingsV2 { cluster, parameters, leases, rseq } = old.holdings;
-        Self {
-            seen: Seen { identity, write_counter, boot, session, file_system: None },
-            next: old.next,
-            holdings: Holdings {
-                cluster,
-                parameters,
-                leases: leases.into_iter().map(Into::into).collect(),
-                rseq,
-                former: Vec::new(),
-                segments: BTreeMap::new(),
-            },
-        }
-    }
+    /// The file system that it is on.
+    pub file_system: FileSystemId,
 }
 
 /// The lineage file as it was found.
@@ -296,12 +205,6 @@ impl Found {
     pub fn decode(bytes: &[u8]) -> Self {
         match envelope::decode(KIND, bytes) {
             Ok(lineage) => Self::Whole(lineage),
-            Err(EnvelopeError::Version { found, .. }) if found == KIND_3.version => {
-                envelope::decode::<LineageV3>(KIND_3, bytes).map_or_else(Self::Damaged, |old| Self::Whole(old.into()))
-            }
-            Err(EnvelopeError::Version { found, .. }) if found == KIND_2.version => {
-                envelope::decode::<LineageV2>(KIND_2, bytes).map_or_else(Self::Damaged, |old| Self::Whole(old.into()))
-            }
             Err(error) => Self::Damaged(error),
         }
     }
@@ -457,7 +360,7 @@ pub fn judge(found: &Found, now: &Seen, as_next: Option<&Next>, after_reboot: Af
     };
     let then = &lineage.seen;
     let took_the_place = lineage.next.is_some_and(|next| next.took_the_place(as_next, &now.identity));
-    let same_place = then.file_system.zip(now.file_system).is_none_or(|(t, n)| t.may_be(&n, then.boot == now.boot));
+    let same_place = then.file_system.may_be(&now.file_system, then.boot == now.boot);
     let reason = if then.session != now.session {
         FreshReason::OtherSession
     } else if took_the_place && same_place {
@@ -477,11 +380,11 @@ pub fn judge(found: &Found, now: &Seen, as_next: Option<&Next>, after_reboot: Af
 }
 
 /// Whether the lineage of a session that goes on leaves room for a second copy of the file that goes on as well, so that
-/// a master has to renew a lease before anything may be minted, however long that takes: the record is of a version that
-/// did not write the file system down, or the file is in layers that were mounted anew since, perhaps over a snapshot.
+/// a master has to renew a lease before anything may be minted, however long that takes: the file is in layers that were mounted anew
+/// since, perhaps over a snapshot.
 pub fn renew_first(found: &Found, now: &Seen) -> bool {
     let Found::Whole(Lineage { seen: then, .. }) = found else { return true };
-    then.file_system.zip(now.file_system).is_none_or(|(then, now)| then.mount != now.mount)
+    then.file_system.mount != now.file_system.mount
 }
 
 /// The sessions that a start for this reason gives up: those that the file had before, the newest first. The masters end

@@ -1,15 +1,16 @@
 use super::*;
 use crate::segments::Held;
-use common::lease::Receipt;
+use common::lease::{Generation, Receipt};
 use common::segment::{SegmentSource, Shown};
-use common::token::TokenValue;
+use common::time::WallMs;
+use common::token::{TokenType, TokenValue};
 
 const SEEN: Seen = Seen {
     identity: Identity { device: 1, inode: 2, ctime_s: 3, ctime_ns: 4 },
     write_counter: 5,
     boot: BootId(6),
     session: SessionId(7),
-    file_system: Some(FileSystemId { fsid: 8, disk: Some(9), mount: None }),
+    file_system: FileSystemId { fsid: 8, disk: Some(9), mount: None },
 };
 
 fn whole() -> Found {
@@ -64,7 +65,7 @@ fn only_what_is_equal_in_all_is_resumed() {
 }
 
 fn file_system(seen: &mut Seen) -> &mut FileSystemId {
-    seen.file_system.as_mut().unwrap()
+    &mut seen.file_system
 }
 
 #[test]
@@ -92,48 +93,6 @@ fn what_a_lineage_cannot_tell_a_master_has_to() {
     assert!(renew_first(&Found::Missing, &SEEN));
 }
 
-/// Bytes that version 2 wrote, with a file to come.
-const VERSION_2: &str = "4c494e4502000100c0000000f41d2b8c01000000000000000200000000000000030000000000000004000000000000\
-    000500000000000000060000000000000000000000000000000700000000000000000000000000000001010000000000000003000000000000\
-    000400000000000000050000000600000000000000070000000000000001010000000000000000000000000000000107011e040000ff0f0100\
-    0000000000001602000000ff0f0000010000000000000000000000000000000100000000000000ffffffffffffffff";
-
-/// What version 3 wrote of [`whole`].
-const VERSION_3: &str = "4c494e4503000100000100001bf451dc0100000000000000020000000000000003000000000000000400000000000000050000\
-    00000000000600000000000000000000000000000007000000000000000000000000000000010800000000000000010900000000000000000001\
-    010000000000000000000000000000000107011e040000ff0f01000000000000001602000000ff0f0000010000000000000000000000000000000\
-    10000000000000001000000000000000001000000000000000909090909090909090909090909090909090909090909090909090909090909ffff\
-    ffffffffffff02000000000000000500000000000000000000000000000004000000000000000000000000000000";
-
-/// The same of version 3, which had no segments.
-fn version_3() -> Vec<u8> {
-    let Found::Whole(lineage) = whole() else { unreachable!() };
-    let four = lineage.encode().unwrap();
-    // The number of segments stands last.
-    let (_, payload) = four.split_at(16);
-    let payload = &payload[..payload.len() - 8];
-    let mut three = [b"LINE".as_slice(), &[3, 0, 1, 0], &u32::try_from(payload.len()).unwrap().to_le_bytes()].concat();
-    let sum = crc32c::crc32c_append(crc32c::crc32c(&three), payload);
-    three.extend_from_slice(&sum.to_le_bytes());
-    three.extend_from_slice(payload);
-    three
-}
-
-#[test]
-fn a_lineage_without_segments_is_resumed_as_it_was() {
-    let bytes = version_3();
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let written: String = VERSION_3.split_whitespace().collect();
-    assert_eq!(digits, written, "what the version before wrote");
-    let found = Found::decode(&bytes);
-    assert_eq!(found, whole());
-    assert_eq!(judge(&found, &SEEN, None, AfterReboot::Fresh), StartKind::Resumed);
-    assert!(!renew_first(&found, &SEEN));
-    let mut cut = bytes;
-    cut[60] ^= 1;
-    assert!(matches!(Found::decode(&cut), Found::Damaged(_)));
-}
-
 #[test]
 fn the_segments_of_as_many_names_as_there_may_be_fit() {
     let Found::Whole(mut lineage) = whole() else { unreachable!() };
@@ -158,25 +117,6 @@ fn segments_are_those_of_one_definition() {
     for other in [r#"{"first":2}"#, r#"{"last":9}"#, r#"{"increment":2}"#, r#"{"offset":1,"last":9}"#] {
         assert!(held.of(&define(other)).is_none(), "{other}");
     }
-}
-
-#[test]
-fn a_lineage_of_version_2_is_resumed_once_a_master_has_renewed() {
-    let digits: Vec<u8> = VERSION_2.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap();
-    let bytes: Vec<u8> = digits.chunks(2).map(byte).collect();
-    let found = Found::decode(&bytes);
-    let Found::Whole(lineage) = &found else { panic!("{found:?}") };
-    let Found::Whole(mut new) = whole() else { unreachable!() };
-    new.holdings.leases.iter_mut().for_each(|lease| lease.receipt = None);
-    assert_eq!(lineage.seen, Seen { file_system: None, ..SEEN });
-    assert_eq!(lineage.holdings, Holdings { former: Vec::new(), ..new.holdings });
-    assert!(lineage.next.is_some_and(|next| next.checksum == 7));
-    assert_eq!(judge(&found, &SEEN, None, AfterReboot::Fresh), StartKind::Resumed);
-    assert!(renew_first(&found, &SEEN), "it does not say that this is not a snapshot");
-    let mut cut = bytes.clone();
-    cut[60] ^= 1;
-    assert!(matches!(Found::decode(&cut), Found::Damaged(_)));
 }
 
 #[test]

@@ -117,7 +117,7 @@ pub(super) fn judge_file(
     let (write_counter, session) = (contents.header.write_counter, contents.header.session);
     let Identity { device, inode, .. } = stat.identity;
     let as_next = stat.born.map(|born| Next { device, inode, born, write_counter, checksum });
-    let now = Seen { identity: stat.identity, write_counter, boot, session, file_system: Some(file_system) };
+    let now = Seen { identity: stat.identity, write_counter, boot, session, file_system };
     (now, judge(found, &now, as_next.as_ref(), after_reboot))
 }
 

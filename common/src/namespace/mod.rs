@@ -114,8 +114,6 @@ pub struct Namespace {
     everyday_reset: bool,
     step: u32,
     scope: Scope,
-    /// Whether it was registered before there were scopes.
-    early: bool,
     plugins: Box<[PluginSpec]>,
     /// How its Uniq64 are written, if not in decimal.
     written: Option<Box<WrittenAs>>,
@@ -131,27 +129,6 @@ struct RawNamespace {
     everyday_reset: bool,
     step: u32,
     scope: Scope,
-    early: bool,
-}
-
-/// A namespace as records kept it before there were scopes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EarlyNamespace {
-    name: GeneratorName,
-    kind: Kind,
-    token_type: TokenType,
-    template: Option<String>,
-    everyday_reset: bool,
-    step: u32,
-}
-
-impl TryFrom<EarlyNamespace> for Namespace {
-    type Error = NamespaceError;
-    fn try_from(early: EarlyNamespace) -> Result<Self, NamespaceError> {
-        let EarlyNamespace { name, kind, token_type, template, everyday_reset, step } = early;
-        let scope = Scope::Own;
-        Self::try_from(RawNamespace { name, kind, token_type, template, everyday_reset, step, scope, early: true })
-    }
 }
 
 impl Namespace {
@@ -200,7 +177,6 @@ impl Namespace {
             let (step, scope) = (Self::STEP_DEFAULT, definition.scope.unwrap_or_default());
             let everyday_reset = definable.everyday_reset;
             let layout = Some(layout);
-            let early = false;
             let written = None;
             return Ok(Self {
                 name,
@@ -212,7 +188,6 @@ impl Namespace {
                 everyday_reset,
                 step,
                 scope,
-                early,
                 plugins,
                 written,
             });
@@ -229,21 +204,8 @@ impl Namespace {
         if everyday_reset && scope == Scope::Kind && definable.shared_serials {
             return Err(NamespaceError::SharedReset { kind });
         }
-        let (layout, early) = (None, false);
-        Ok(Self {
-            name,
-            kind,
-            token_type,
-            template,
-            layout,
-            ranges,
-            everyday_reset,
-            step,
-            scope,
-            early,
-            plugins,
-            written,
-        })
+        let layout = None;
+        Ok(Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, plugins, written })
     }
 
     /// That of a name whose numbers come in ranges. Each has numbers of its own, so its scope is its own, whatever is said.
@@ -262,21 +224,8 @@ impl Namespace {
         let ranges = definition.ranges()?.map(Box::new);
         let step = ranges.as_ref().map_or(Self::STEP_DEFAULT, |ranges| ranges.step());
         let (token_type, template, layout, written) = (None, None, None, None);
-        let (everyday_reset, scope, early) = (false, Scope::Own, false);
-        Ok(Self {
-            name,
-            kind,
-            token_type,
-            template,
-            layout,
-            ranges,
-            everyday_reset,
-            step,
-            scope,
-            early,
-            plugins,
-            written,
-        })
+        let (everyday_reset, scope) = (false, Scope::Own);
+        Ok(Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, plugins, written })
     }
 
     /// How numbers without a layout are written, if not in decimal.
@@ -318,8 +267,8 @@ impl Namespace {
         };
         let everyday_reset = kind.spec().definition.as_ref().is_some_and(|definable| definable.everyday_reset);
         let (name, step, scope) = (GeneratorName::default(), Self::STEP_DEFAULT, Scope::Kind);
-        let (layout, ranges, early, plugins, written) = (None, None, false, Box::default(), None);
-        Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, early, plugins, written }
+        let (layout, ranges, plugins, written) = (None, None, Box::default(), None);
+        Self { name, kind, token_type, template, layout, ranges, everyday_reset, step, scope, plugins, written }
     }
 
     /// Whether it may be registered: whether IDs can be minted by it, for a year from `now` at least. What is registered goes on as long as
@@ -400,11 +349,9 @@ impl Namespace {
         shared && self.scope == Scope::Kind && !self.name.is_default()
     }
 
-    /// Whether `known`, which is registered, is what this definition asks for. One that was registered before there were
-    /// scopes has its own; a program that says again what it said then goes on with it.
+    /// Whether `known`, which is registered, is what this definition asks for.
     pub fn is_met_by(&self, known: &Self) -> bool {
-        let scope = if known.early { known.scope } else { self.scope };
-        Self { scope, early: known.early, ..self.clone() }.same_ids(known) && self.plugins == known.plugins
+        self.same_ids(known) && self.plugins == known.plugins
     }
 
     /// A string that both can write, if it cannot be proved that there is none; only strings are compared. `None`: proved.
@@ -638,8 +585,7 @@ impl TryFrom<RawNamespace> for Namespace {
                 Definition { template, everyday_reset: Some(raw.everyday_reset), step: Some(raw.step), ..definition }
             }
         };
-        let early = raw.early && raw.scope == Scope::Own;
-        Ok(Self { early, ..Self::define(raw.name, &definition)? })
+        Self::define(raw.name, &definition)
     }
 }
 
@@ -659,7 +605,6 @@ impl From<Namespace> for RawNamespace {
             everyday_reset: namespace.everyday_reset,
             step: namespace.step,
             scope: namespace.scope,
-            early: namespace.early,
         }
     }
 }

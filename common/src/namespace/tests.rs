@@ -122,27 +122,6 @@ fn a_blocks_number_tells_its_cluster_and_its_definition() {
     assert_eq!(default.checksum_in(here), default.checksum());
 }
 
-/// The bytes are those that programs without scopes wrote.
-#[test]
-fn a_name_registered_before_there_were_scopes_has_its_own_and_may_be_asked_for_again() {
-    let uint2 = bincode::serialize(&TokenType::Uint2).unwrap();
-    let old = [&6u64.to_le_bytes()[..], b"orders", &[0; 4], &uint2, &[0, 0], &100_000u32.to_le_bytes()].concat();
-    let early: EarlyNamespace = bincode::deserialize(&old).unwrap();
-    let known = Namespace::try_from(early).unwrap();
-    assert_eq!(
-        (known.scope(), known.shares_serials(), known.definition().scope),
-        (Scope::Own, false, Some(Scope::Own))
-    );
-    let asked = |scope| Namespace::define(name("orders"), &Definition { scope, ..UNIQ64 }).unwrap();
-    for scope in [None, Some(Scope::Kind), Some(Scope::Own)] {
-        assert!(asked(scope).is_met_by(&known), "{scope:?}");
-    }
-    assert!(asked(None).shares_serials() && !Namespace::default_of(Kind::Uniq64).shares_serials());
-    assert!(!asked(None).is_met_by(&asked(Some(Scope::Own))) && !asked(Some(Scope::Own)).is_met_by(&asked(None)));
-    let again = bincode::deserialize::<Namespace>(&bincode::serialize(&known).unwrap()).unwrap();
-    assert_eq!(again, known);
-}
-
 #[test]
 fn json_and_records_read_back_and_are_checked() {
     let json = r#"{"kind":"string","template":"{date:%F}{token}{serial:4}","everyday_reset":false,"step":50}"#;

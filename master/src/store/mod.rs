@@ -222,6 +222,19 @@ pub enum StoreError {
         /// As whom this process runs.
         me: u32,
     },
+    /// Another version of this program wrote it.
+    #[error(
+        "the store at {} has format {found}, and this program reads {known}: start the version that wrote it. Nothing in the store was touched",
+        .dir.display()
+    )]
+    OtherVersion {
+        /// The data directory.
+        dir: PathBuf,
+        /// The format that it has.
+        found: u16,
+        /// The format that is read.
+        known: u16,
+    },
     /// What is there is not what was written.
     #[error(
         "the store at {} is damaged ({why}). It is not repaired: keep the directory for examination, and treat this \

@@ -3,15 +3,15 @@
 //! | key | value |
 //! |---|---|
 //! | `i` | `IDEN` 2: [`Identity`] |
-//! | `m` | `META` 3: [`Meta`], rewritten with every commit; 2, written before there were sections, is read as well |
+//! | `m` | `META` 4: [`Meta`], rewritten with every commit; its version grows with that of any other record |
 //! | `o` | `PERM` 1: how far the other master may extend leases alone |
 //! | `w` | `WITN` 1: [`PeerObservations`] |
 //! | `v` | `LIVE` 1: [`Lives`] |
 //! | `c` | `CAUT` 1: [`Caution`]; absent: there is nothing to be careful about |
 //! | `l` family value (u32, big-endian) | `LEAS` 1: key and [`Lease`] |
 //! | `p` family value (u32, big-endian) | `PREP` 1: [`Prep`] |
-//! | `s` name | `SETT` 2: [`Setting`]; 1, written before names had scopes, is read as well |
-//! | `t` name | `SETT` 2, as well 1: a proposal of a [`Setting`] |
+//! | `s` name | `SETT` 3: [`Setting`] |
+//! | `t` name | `SETT` 3: a proposal of a [`Setting`] |
 //! | `u` | `RUNS` 1: the run of this master that goes on ([`MasterRun`]); not counted |
 //! | `x` name | `CURS` 1: run, name, and what the run has left of its extents of the name's axis |
 //! | `q` section (u32, big-endian) name | `SECT` 1: a [`SectionRecord`] and what the other master holds of its `max_seq` |
@@ -31,22 +31,20 @@ use common::lease::{Lease, Prep};
 use common::namespace::GeneratorName;
 use common::segment::{MasterRun, Span};
 use common::sequence::{SectionKey, SectionRecord};
-use common::setting::{EarlySetting, Setting, SettingKey};
+use common::setting::{Setting, SettingKey};
 use common::time::WallMs;
 use common::token::{TokenFamily, TokenKey};
 use serde::{Deserialize, Serialize};
 
 const IDENTITY: Kind = Kind { name: *b"IDEN", version: 2 };
-const META: Kind = Kind { name: *b"META", version: 3 };
-const EARLY_META: Kind = Kind { version: 2, ..META };
+const META: Kind = Kind { name: *b"META", version: 4 };
 const PERMIT: Kind = Kind { name: *b"PERM", version: 1 };
 const OBSERVED: Kind = Kind { name: *b"WITN", version: 1 };
 const LIVES: Kind = Kind { name: *b"LIVE", version: 1 };
 const CAUTION: Kind = Kind { name: *b"CAUT", version: 1 };
 const LEASE: Kind = Kind { name: *b"LEAS", version: 1 };
 const PREP: Kind = Kind { name: *b"PREP", version: 1 };
-const SETTING: Kind = Kind { name: *b"SETT", version: 2 };
-const EARLY_SETTING: Kind = Kind { version: 1, ..SETTING };
+const SETTING: Kind = Kind { name: *b"SETT", version: 3 };
 const RUN: Kind = Kind { name: *b"RUNS", version: 1 };
 const CURSOR: Kind = Kind { name: *b"CURS", version: 1 };
 const SECTION: Kind = Kind { name: *b"SECT", version: 1 };
@@ -94,24 +92,6 @@ pub struct Meta {
     pub sections: u64,
     /// How many proposals of sections there are.
     pub section_preps: u64,
-}
-
-/// As stores kept it before there were sections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct EarlyMeta {
-    lsn: u64,
-    leases: u64,
-    preps: u64,
-    settings: u64,
-    setting_preps: u64,
-    audit: Head,
-}
-
-impl From<EarlyMeta> for Meta {
-    fn from(early: EarlyMeta) -> Self {
-        let EarlyMeta { lsn, leases, preps, settings, setting_preps, audit } = early;
-        Self { lsn, leases, preps, settings, setting_preps, audit, sections: 0, section_preps: 0 }
-    }
 }
 
 /// A change of one key; `None` removes it.
@@ -182,12 +162,7 @@ pub fn meta_bytes(meta: &Meta) -> Result<Vec<u8>, EnvelopeError> {
 /// # Errors
 /// They are not what was written.
 pub fn read_meta(bytes: &[u8]) -> Result<Meta, EnvelopeError> {
-    match decode(META, bytes) {
-        Err(EnvelopeError::Version { found, .. }) if found == EARLY_META.version => {
-            decode::<EarlyMeta>(EARLY_META, bytes).map(Meta::from)
-        }
-        read => read,
-    }
+    decode(META, bytes)
 }
 
 /// Whether a key is that of something that is counted.
@@ -272,7 +247,7 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
                 preps.push(prep);
             }
             Some(&tag @ (SETTING_TAG | SETTING_PREP_TAG)) => {
-                let setting = read_setting(&value).map_err(bad)?;
+                let setting = decode::<Setting>(SETTING, &value).map_err(bad)?;
                 if setting_key(tag, &setting.key) != key || !setting.plausible() {
                     return Err(format!("record {} is none that is written", key.escape_ascii()));
                 }
@@ -352,16 +327,6 @@ pub fn load(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), String>>) -> R
     Ok((loaded, meta))
 }
 
-fn read_setting(bytes: &[u8]) -> Result<Setting, EnvelopeError> {
-    match decode::<Setting>(SETTING, bytes) {
-        Err(EnvelopeError::Version { found, .. }) if found == EARLY_SETTING.version => {
-            let early = decode::<EarlySetting>(EARLY_SETTING, bytes)?;
-            Setting::try_from(early).map_err(|e| EnvelopeError::Payload(e.to_string()))
-        }
-        read => read,
-    }
-}
-
 /// The key of a line of the audit.
 pub fn audit_key(number: u64) -> Vec<u8> {
     let mut bytes = vec![AUDIT_TAG];
@@ -417,37 +382,4 @@ fn row_key(tag: u8, key: TokenKey) -> Vec<u8> {
     let mut bytes = vec![tag, family];
     bytes.extend_from_slice(&key.value.0.to_be_bytes());
     bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use common::namespace::Scope;
-
-    /// The count of records as programs wrote it before there were sections.
-    #[test]
-    fn the_count_of_an_earlier_store_is_read_and_has_no_sections() {
-        let early = EarlyMeta { lsn: 9, leases: 4, preps: 3, settings: 2, setting_preps: 1, audit: Head::default() };
-        let bytes = encode(EARLY_META, &early).unwrap();
-        let meta = read_meta(&bytes).unwrap();
-        assert_eq!((meta.lsn, meta.leases, meta.preps, meta.settings, meta.setting_preps), (9, 4, 3, 2, 1));
-        assert_eq!((meta.sections, meta.section_preps), (0, 0));
-        assert_eq!(read_meta(&meta_bytes(&meta).unwrap()).unwrap(), meta);
-        // One of a later version is not believed.
-        assert!(read_meta(&encode(Kind { version: 4, ..META }, &meta).unwrap()).is_err());
-    }
-
-    /// A record of a name as programs wrote it before names had scopes.
-    #[test]
-    fn a_name_of_an_earlier_store_is_read_and_has_a_scope_of_its_own() {
-        let namespace = ("orders", 1u32, 2u8, Some("{date:%Y%m%d}{token}{serial:6}"), true, 1_000u32);
-        let early = ((1u32, "orders"), 3u64, (1u32, namespace), ("olga", "10.0.0.9"), 5i64);
-        let bytes = encode(EARLY_SETTING, &early).unwrap();
-        let setting = read_setting(&bytes).unwrap();
-        assert!(setting.plausible());
-        let known = setting.value.namespace().unwrap();
-        assert_eq!((setting.version, known.scope(), known.everyday_reset()), (3, Scope::Own, true));
-        let again = encode(SETTING, &setting).unwrap();
-        assert_eq!(read_setting(&again).unwrap(), setting);
-    }
 }

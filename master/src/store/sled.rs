@@ -208,6 +208,11 @@ impl Store for DiskStore {
             }
             opened => opened?,
         };
+        if let Ok(Some(meta)) = store.db.get(record::META_KEY)
+            && let Err(EnvelopeError::Version { found, known }) = record::read_meta(&meta)
+        {
+            return Err(StoreError::OtherVersion { dir: dir.to_owned(), found, known });
+        }
         let rows = store.db.iter().map(|row| match row {
             Ok((key, value)) => Ok((key.to_vec(), value.to_vec())),
             Err(e) => Err(e.to_string()),

@@ -155,7 +155,7 @@ impl Run {
         let header = decode(&inode.data).ok()?.header;
         let boot = boot_id(self.folder.boot)?;
         let (identity, write_counter, session) = (stat.identity, header.write_counter, header.session);
-        let seen = Seen { identity, write_counter, boot, session, file_system: Some(self.file_system()) };
+        let seen = Seen { identity, write_counter, boot, session, file_system: self.file_system() };
         let lineage = Lineage { seen, next: None, holdings: Holdings::default() };
         lineage.encode().ok().map(Data::new)
     }

@@ -2,7 +2,7 @@
 
 use super::disk::{Folder, Name, locked};
 use super::mutation::{Mutation, Mutations};
-use agent::serial_file::{Found, Holdings, decode};
+use agent::serial_file::{FileSystemId, Found, Holdings, decode};
 
 impl Folder {
     /// What its lineage says.
@@ -30,12 +30,13 @@ impl Folder {
         let Found::Whole(mut bent) = Found::decode(&locked(lineage).bytes) else { return };
         let Ok(contents) = decode(&locked(file).bytes) else { return };
         let (seen, identity) = (&mut bent.seen, files.stat(file).identity);
+        let here = FileSystemId { fsid: identity.device, ..FileSystemId::default() };
         if mutations.has(Mutation::AnyLineageResumes) {
-            (seen.identity, seen.boot, seen.file_system) = (identity, files.boot, None);
+            (seen.identity, seen.boot, seen.file_system) = (identity, files.boot, here);
             (seen.write_counter, seen.session) = (contents.header.write_counter, contents.header.session);
         }
         if mutations.has(Mutation::CopyResumes) {
-            (seen.identity, seen.file_system) = (identity, None);
+            (seen.identity, seen.file_system) = (identity, here);
         }
         if mutations.has(Mutation::ChangeOverlooked) {
             (seen.identity.ctime_s, seen.identity.ctime_ns) = (identity.ctime_s, identity.ctime_ns);
