@@ -12,6 +12,7 @@ mod report;
 mod reporting;
 mod segments;
 mod strangers;
+mod unused_names;
 
 pub use kept_names::kept_names;
 pub(crate) use link::{CallError, Caller, Link};

@@ -5,6 +5,7 @@ use super::kept_names::{keep, kept_at, kept_in};
 use super::link::{CallError, Caller, Link};
 use super::name_rate::NameRate;
 use super::report::Report;
+use super::unused_names::UnusedNames;
 use crate::minter::{Defined, Minter, SourceRef};
 use crate::refusal::Refusal;
 use crate::serial_file::StartKind;
@@ -105,7 +106,7 @@ pub struct Names {
     /// What the masters said of each name that is served, and of each that was and is retired.
     known: std::sync::Mutex<BTreeMap<GeneratorName, Registered>>,
     /// Names that are registered and by which nobody has given an ID yet.
-    unused: std::sync::Mutex<BTreeMap<GeneratorName, Unused>>,
+    unused: UnusedNames,
     /// What masters said of all names ([`HeartbeatReply::names`](common::rpc::lease::HeartbeatReply::names)) when nothing was left to be
     /// learned or shown.
     seen: std::sync::Mutex<Option<u64>>,
@@ -116,14 +117,6 @@ pub struct Names {
     wanted: std::sync::Mutex<Wanted>,
     /// Whoever has it asks about wanted names.
     asked: Mutex<Asked>,
-}
-
-/// A name by which no ID was given, as far as this agent knows.
-#[derive(Debug)]
-struct Unused {
-    namespace: Namespace,
-    /// Why the masters did not take it down as in use when somebody wanted an ID.
-    why: Option<String>,
 }
 
 /// Unknown names about which the masters are to be asked.
@@ -157,7 +150,7 @@ impl Names {
             failed: std::sync::Mutex::default(),
             rate: NameRate::default(),
             known: std::sync::Mutex::default(),
-            unused: std::sync::Mutex::default(),
+            unused: UnusedNames::default(),
             seen: std::sync::Mutex::default(),
             learned: AtomicBool::default(),
             said: std::sync::Mutex::default(),
@@ -242,18 +235,17 @@ impl Names {
             wanted.names.retain(|_, request| *request > upto);
         }
         asked.outcome.clone().unwrap_or(Ok(())).map_err(Refusal::MastersUnavailable)?;
-        let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = unused.get(name).and_then(|unused| unused.why.clone());
-        why.map_or(Ok(()), |why| Err(Refusal::MastersUnavailable(why)))
+        self.unused.why_not(name).map_or(Ok(()), |why| Err(Refusal::MastersUnavailable(why)))
     }
 
     /// What a name stands for, whether IDs are given by it or not yet.
     pub fn definition(&self, kind: IdKind, name: &GeneratorName) -> Option<Namespace> {
-        let unused = || {
-            let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-            unused.get(name).map(|unused| unused.namespace.clone()).filter(|namespace| namespace.kind() == kind)
-        };
-        self.minter.definition(kind, name).or_else(unused)
+        self.minter.definition(kind, name).or_else(|| self.unused.get(kind, name))
+    }
+
+    /// Names that are registered and by which nobody has given an ID yet, as far as this agent has heard.
+    pub fn unused(&self) -> Vec<Namespace> {
+        self.unused.all()
     }
 
     /// Notes that somebody wants to know about a name; gives the number of the request.
@@ -295,13 +287,7 @@ impl Names {
                     answered = true;
                     let (unused, used): (Vec<_>, Vec<_>) =
                         found.into_iter().partition(|one| one.state == NameState::Unused);
-                    {
-                        let mut known = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-                        known.retain(|name, _| !names.contains(name));
-                        for Registered { namespace, .. } in unused.iter().cloned() {
-                            known.insert(namespace.name().clone(), Unused { namespace, why: None });
-                        }
-                    }
+                    self.unused.learn(&names, &unused);
                     for one in used.iter().chain(unused.iter().filter(|_| !to_use)) {
                         names.remove(one.namespace.name());
                     }
@@ -342,7 +328,7 @@ impl Names {
             let taken = match (&link, &failed) {
                 (Ok(link), None) => link.use_namespace(&self.caller, namespace).await,
                 _ => {
-                    self.not_in_use(&name, failed.as_deref());
+                    self.unused.note_why_not(&name, failed.as_deref());
                     continue;
                 }
             };
@@ -350,24 +336,16 @@ impl Names {
                 Ok(used) => {
                     names.remove(&name);
                     self.learned.store(true, Ordering::Relaxed);
-                    self.unused.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+                    self.unused.remove(&name);
                     self.learn_and_keep(vec![used]).await;
                 }
                 // Somebody was faster.
                 Err(CallError::Refused { refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken, .. }) => {}
                 Err(error) => {
                     failed = Some(format!("{address}: {error}"));
-                    self.not_in_use(&name, failed.as_deref());
+                    self.unused.note_why_not(&name, failed.as_deref());
                 }
             }
-        }
-    }
-
-    fn not_in_use(&self, name: &GeneratorName, why: Option<&str>) {
-        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(unused) = unused.get_mut(name) {
-            let reason = why.map(|why| format!("its first ID needs both masters: {why}"));
-            unused.why = reason.or(unused.why.take());
         }
     }
 
@@ -396,15 +374,7 @@ impl Names {
             link.namespaces(PAGES_MAX).await?.into_iter().partition(|one| one.state == NameState::Unused);
         let listed = used.iter().map(|one| one.namespace.name().clone()).collect();
         self.learn_and_keep(used).await;
-        {
-            let mut known = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-            let entry = |Registered { namespace, .. }: Registered| {
-                let why = known.remove(namespace.name()).and_then(|unused| unused.why);
-                (namespace.name().clone(), Unused { namespace, why })
-            };
-            let all = unused.into_iter().map(entry).collect();
-            *known = all;
-        }
+        self.unused.learn_all(unused);
         let others = learned || *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != Some(names);
         let done = self.show_forgotten(&link, &listed, others).await?;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = done.then_some(names);

@@ -92,8 +92,10 @@ fn all_generators(agent: &Agent, views: &[GeneratorView]) -> Vec<Value> {
             },
         }))
     };
-    let minted = views.iter().filter_map(|view| serde_json::to_value(view).ok());
-    minted.chain(keyed.values().filter_map(sequence)).collect()
+    let unused: Vec<Arc<Namespace>> = agent.names.iter().flat_map(|names| names.unused()).map(Arc::new).collect();
+    let plain = unused.iter().filter(|name| name.sequences().is_none()).map(|name| GeneratorView::of_unused(name));
+    let minted = views.iter().cloned().chain(plain).filter_map(|view| serde_json::to_value(view).ok());
+    minted.chain(keyed.values().chain(&unused).filter_map(sequence)).collect()
 }
 
 /// Session, start, leases, the master in use.

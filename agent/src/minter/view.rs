@@ -5,6 +5,7 @@ use crate::gate::Layout;
 use crate::refusal::Refusal;
 use crate::segments::View;
 use crate::years::WARN_AHEAD;
+use common::json::Whole;
 use common::kind::Kind;
 use common::layout::LayoutDefinition;
 use common::namespace::{GeneratorName, Namespace};
@@ -77,8 +78,9 @@ pub struct GeneratorView {
     pub layout: Option<String>,
     /// Whether its serial starts at 0 each day.
     pub everyday_reset: bool,
-    /// The counter of the next ID.
-    pub serial: u64,
+    /// The counter of the next ID; of plain numbers none: `segments` has the next one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<u64>,
     /// `kind`: no other name of its kind gives equal IDs. `own`: others may.
     pub scope: &'static str,
     /// What stands around minting by it.
@@ -105,7 +107,7 @@ pub struct SegmentsView {
     /// The one after it.
     pub next: Option<NumbersView>,
     /// Numbers left in all of them.
-    pub left: u64,
+    pub left: Whole,
     /// Segments that came since the start.
     pub fetched: u64,
     /// The masters say that there are no further ones.
@@ -116,9 +118,32 @@ pub struct SegmentsView {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct NumbersView {
     /// The first number.
-    pub first: u64,
+    pub first: Whole,
     /// The last one.
-    pub last: u64,
+    pub last: Whole,
+}
+
+impl GeneratorView {
+    /// A name by which no ID was given yet.
+    pub fn of_unused(namespace: &Namespace) -> Self {
+        let capacity = namespace.capacity();
+        Self {
+            name: namespace.name().clone(),
+            kind: namespace.kind().name(),
+            token_type: namespace.token_type().map(|token_type| token_type.name()),
+            template: namespace.template().map(|template| template.source().to_owned()),
+            layout: namespace.layout().map(LayoutDefinition::title),
+            everyday_reset: namespace.everyday_reset(),
+            serial: namespace.segments().is_none().then_some(0),
+            scope: namespace.scope().name(),
+            plugins: namespace.plugins().into(),
+            step: namespace.step(),
+            capacity,
+            capacity_left: capacity,
+            per: namespace.kind().spec().unit.name(),
+            segments: None,
+        }
+    }
 }
 
 impl SegmentsView {
@@ -126,12 +151,12 @@ impl SegmentsView {
         let definition = generator.namespace().segments()?;
         let numbers = |span: Span| {
             let (first, last) = (definition.number(span.from), definition.number(span.to.saturating_sub(1)));
-            (!span.is_empty()).then_some(NumbersView { first, last })
+            (!span.is_empty()).then_some(NumbersView { first: Whole(first), last: Whole(last) })
         };
         Some(Self {
             current: view.current.and_then(numbers),
             next: view.next.and_then(numbers),
-            left: view.left,
+            left: Whole(view.left),
             fetched: generator.segments_fetched(),
             ended: view.ended,
         })
@@ -201,23 +226,16 @@ impl Minter {
         let state = self.lock()?;
         let wall = self.wall();
         let view = |generator: &Arc<super::Generator>| {
-            let (namespace, layout) = (&generator.namespace, &generator.layout);
+            let (namespace, layout) = (generator.namespace(), &generator.layout);
             let serial = state.engine.serial_view(generator.id, wall, generator.window.load().left())?;
             Ok(GeneratorView {
-                name: namespace.name().clone(),
-                kind: namespace.kind().name(),
-                token_type: namespace.token_type().map(|token_type| token_type.name()),
-                template: namespace.template().map(|template| template.source().to_owned()),
-                layout: namespace.layout().map(LayoutDefinition::title),
-                everyday_reset: namespace.everyday_reset(),
-                scope: namespace.scope().name(),
-                plugins: namespace.plugins().into(),
-                serial: serial.next,
+                serial: serial.segments.is_none().then_some(serial.next),
                 step: serial.step,
                 capacity: layout.rules(false).capacity,
                 capacity_left: serial.capacity_left,
                 per: layout.unit().name(),
                 segments: serial.segments.and_then(|view| SegmentsView::of(&view, generator)),
+                ..GeneratorView::of_unused(namespace)
             })
         };
         let mut views: Vec<GeneratorView> = self.generators.iter().map(view).collect::<Result<_, Refusal>>()?;

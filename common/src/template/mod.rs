@@ -132,8 +132,8 @@ impl Template {
         self.biz
     }
 
-    /// How many of how many characters may be letters as well as digits, if these are half of them or more and no fixed letter or sign
-    /// tells its strings from others. Such a template keeps out nearly every other one of its length.
+    /// How many of how many characters may be letters as well as digits, if these are more than half of them, callers choose some of them,
+    /// and no fixed letter or sign tells its strings from others. Such a template keeps out nearly every other one of its length.
     pub fn broad(&self) -> Option<(u32, u32)> {
         let open = |piece: &Piece| match &piece.what {
             What::Biz | What::Custom | What::Token | What::Serial(Serial { radix: Radix::ThirtySix, .. }) => {
@@ -146,7 +146,8 @@ impl Template {
             _ => false,
         };
         let open: usize = self.pieces.iter().map(open).sum();
-        let broad = 2 * open >= self.len && !self.pieces.iter().any(tells);
+        let chosen = |piece: &Piece| matches!(piece.what, What::Biz | What::Custom);
+        let broad = 2 * open > self.len && self.pieces.iter().any(chosen) && !self.pieces.iter().any(tells);
         broad.then(|| u32::try_from(open).ok().zip(u32::try_from(self.len).ok())).flatten()
     }
 

@@ -1,0 +1,73 @@
+//! Names that are registered and by which nobody has given an ID yet, as far as this agent has heard.
+
+use common::kind::Kind;
+use common::namespace::{GeneratorName, Namespace};
+use common::rpc::lease::Registered;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A name by which no ID was given.
+#[derive(Debug)]
+struct Unused {
+    namespace: Namespace,
+    /// Why the masters did not take it down as in use when somebody wanted an ID.
+    why: Option<String>,
+}
+
+/// No more than names that may be registered.
+#[derive(Debug, Default)]
+pub(super) struct UnusedNames(Mutex<BTreeMap<GeneratorName, Unused>>);
+
+impl UnusedNames {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<GeneratorName, Unused>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Namespace> {
+        self.lock().values().map(|unused| unused.namespace.clone()).collect()
+    }
+
+    /// What such a name stands for.
+    pub(super) fn get(&self, kind: Kind, name: &GeneratorName) -> Option<Namespace> {
+        let all = self.lock();
+        Some(all.get(name)?.namespace.clone()).filter(|namespace| namespace.kind() == kind)
+    }
+
+    /// Why such a name could not be taken in use.
+    pub(super) fn why_not(&self, name: &GeneratorName) -> Option<String> {
+        self.lock().get(name)?.why.clone()
+    }
+
+    /// Notes why a name could not be taken in use; without a reason the one before stands.
+    pub(super) fn note_why_not(&self, name: &GeneratorName, why: Option<&str>) {
+        if let (Some(unused), Some(why)) = (self.lock().get_mut(name), why) {
+            unused.why = Some(format!("its first ID needs both masters: {why}"));
+        }
+    }
+
+    /// One of them is in use now.
+    pub(super) fn remove(&self, name: &GeneratorName) {
+        self.lock().remove(name);
+    }
+
+    /// A master says that of the names `asked` about these are unused.
+    pub(super) fn learn(&self, asked: &BTreeSet<GeneratorName>, unused: &[Registered]) {
+        let mut all = self.lock();
+        all.retain(|name, _| !asked.contains(name));
+        for Registered { namespace, .. } in unused {
+            all.insert(namespace.name().clone(), Unused { namespace: namespace.clone(), why: None });
+        }
+    }
+
+    /// A master lists all of them.
+    pub(super) fn learn_all(&self, unused: Vec<Registered>) {
+        let mut all = self.lock();
+        let entry = |Registered { namespace, .. }: Registered| {
+            let why = all.remove(namespace.name()).and_then(|unused| unused.why);
+            (namespace.name().clone(), Unused { namespace, why })
+        };
+        let listed = unused.into_iter().map(entry).collect();
+        *all = listed;
+    }
+}
