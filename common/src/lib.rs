@@ -14,6 +14,7 @@ pub mod encoding;
 pub mod envelope;
 pub mod file;
 pub mod hosts;
+pub mod json;
 pub mod kind;
 pub mod layout;
 pub mod lease;

@@ -1,6 +1,6 @@
 //! Axes: what the masters have handed out of the plain numbers of a name of kind `segment`, and how long the rest lasts.
 
-use crate::masters::{as_number, as_text};
+use crate::masters::{as_number, as_text, as_text_or_null};
 use common::namespace::GeneratorName;
 use common::parameters::MasterId;
 use common::segment::Span;
@@ -15,22 +15,38 @@ pub struct AxisRow {
     #[schema(value_type = String)]
     pub name: GeneratorName,
     /// The first place.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub first: u64,
     /// The last place.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub last: u64,
     /// How far the numbers of two places beside each other are from each other.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub increment: u64,
     /// The number of place 0.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub offset: u64,
     /// No master grants a place below: where an operator raised the axis to, or its first place.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub floor: u64,
     /// Every place below belongs to somebody, or to nobody for ever.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub granted: u64,
     /// Places that no master was granted yet.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub free: u64,
     /// The last extent that a master was granted; `null` before the first one, and after the axis was raised.
     pub last_extent: Option<ExtentRow>,
     /// Places that the answering master may still grant to agents by itself.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub left: u64,
     /// Places that both masters grant to agents in a day, by the use of the last hours: an estimate.
     pub per_day: u64,
@@ -39,6 +55,8 @@ pub struct AxisRow {
     /// Whether the other master has places to grant, too, as far as the answering one can tell; `null`: it cannot tell.
     pub other_holds: Option<bool>,
     /// The last place that agents show to have been granted, if the masters know nothing of it: then nothing is granted; `null`: none.
+    #[serde(serialize_with = "as_text_or_null")]
+    #[schema(value_type = Option<String>)]
     pub shown: Option<u64>,
     /// In how many whole hours one network can use up the whole axis, if that is less than a day; `null`: not within a day.
     pub hours_at_least: Option<u64>,
@@ -54,8 +72,12 @@ pub struct ExtentRow {
     #[schema(value_type = u8)]
     pub master: MasterId,
     /// The first place.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub from: u64,
     /// The last place.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
     pub to: u64,
 }
 

@@ -45,10 +45,10 @@ async fn an_axis_is_told_with_how_long_it_lasts() {
     let (_, _, router) = console(Role::Viewer);
     let rows = json_of(&router, "/api/axes").await;
     let orders = json!({
-        "name": "orders", "first": 1, "last": 9_223_372_036_854_775_807_u64, "increment": 1, "offset": 0,
-        "floor": 1, "granted": 128_001, "free": 9_223_372_036_854_647_807_u64,
-        "last_extent": {"master": 2, "from": 64_001, "to": 128_000},
-        "left": 36_000, "per_day": 24_000, "lasts_days": 384_307_168_202_278_u64, "other_holds": true,
+        "name": "orders", "first": "1", "last": "9223372036854775807", "increment": "1", "offset": "0",
+        "floor": "1", "granted": "128001", "free": "9223372036854647807",
+        "last_extent": {"master": 2, "from": "64001", "to": "128000"},
+        "left": "36000", "per_day": 24_000, "lasts_days": 384_307_168_202_278_u64, "other_holds": true,
         "shown": null, "hours_at_least": null, "retired": false,
     });
     assert_eq!(rows[0], orders);
@@ -185,7 +185,7 @@ async fn what_agents_show_of_an_axis_is_pointed_out_and_dismissed_by_an_operator
     for body in [r#"{"last":500}"#, r#"{"last":"500","confirm":"orders"}"#] {
         accounts.done.lock().unwrap().clear();
         let (status, row) = post(&router, "/api/axes/orders/dismiss", body).await;
-        assert_eq!((status, &row["shown"]), (StatusCode::OK, &json!(500)), "{body}: {row}");
+        assert_eq!((status, &row["shown"]), (StatusCode::OK, &json!("500")), "{body}: {row}");
         assert_eq!(*accounts.done.lock().unwrap(), ["key all changes axis of orders", "dismissed below 501"]);
     }
     accounts.done.lock().unwrap().clear();
@@ -227,7 +227,10 @@ async fn names_of_ranges_are_registered_by_the_form_of_the_page() {
         (r#"{"name":"a","kind":"segment","first":"1e3"}"#, "a whole number"),
         (r#"{"name":"a","kind":"segment","set":"x"}"#, "set"),
         (r#"{"name":"a","kind":"sequence","width":"64"}"#, "64"),
-        (r#"{"name":"a","kind":"sequence","width":"319"}"#, "32 or 63"),
+        (r#"{"name":"a","kind":"sequence","width":"319"}"#, "319 is too large here"),
+        (r#"{"name":"a","kind":"sequence","width":33}"#, "32 or 63"),
+        (r#"{"name":"a","kind":"segment","first":null}"#, "a whole number"),
+        (r#"{"name":"a","kind":"segment","step":null}"#, "step is null"),
         (r#"{"name":"a","kind":"sequence","keys_per_section":0}"#, "0"),
         (r#"{"name":"a","kind":"uniq64","first":"9"}"#, "first"),
     ] {

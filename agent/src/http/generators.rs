@@ -57,7 +57,7 @@ pub(super) async fn define(
         |_| Problem::bad_parameter(format!("the definition did not come within {} s", BODY_TIMEOUT.as_secs()));
     let whole = tokio::time::timeout(BODY_TIMEOUT, to_bytes(definition, DEFINITION_LEN_MAX));
     let definition = whole.await.map_err(too_slow)?.map_err(too_long)?;
-    let definition: Definition = serde_json::from_slice(&definition).map_err(|e| {
+    let definition: Definition = common::json::read(&definition).map_err(|e| {
         Problem::bad_parameter(format!(
             "the definition is not as agreed: {e}; write e.g. {{\"kind\":\"string\",\"template\":\"{{date:%Y%m%d}}{{token}}\
              {{serial:6}}\"}}"

@@ -30,10 +30,10 @@ use crate::plugin::Caller;
 use crate::refusal::Refusal;
 use crate::sequences::Sequences;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, Version, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
 use bytes::Bytes;
@@ -143,22 +143,44 @@ impl Agent {
 
 /// All routes.
 fn router(agent: Arc<Agent>) -> Router {
-    mint::routes(Router::new())
+    let no_query = || from_fn(no_query);
+    let of_the_agent = Router::new()
         .route("/explain/{*id}", get(status::explained))
         .route("/generators", get(status::generators))
-        .route("/generators/{name}", put(generators::define))
-        .route("/sequence/{name}", post(sequence::many))
-        .route("/sequence/{name}/{key}", get(sequence::one).post(sequence::one))
-        .route("/sequence/{name}/{key}/current", get(sequence::current))
-        .route("/sequences/{name}/routes", get(sequence::routes))
         .route("/status", get(status::status))
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))
         .route("/metrics", get(status::metrics))
         .route("/openapi.json", get(openapi::description))
+        .route_layer(no_query());
+    mint::routes(of_the_agent)
+        .route("/sequence/{name}/{key}", get(sequence::one).post(sequence::one))
+        .route("/sequence/{name}/{key}/current", get(sequence::current))
+        .route("/sequences/{name}/routes", get(sequence::routes))
+        .route_layer(from_fn(no_body))
+        .route("/generators/{name}", put(generators::define).route_layer(no_query()))
+        .route("/sequence/{name}", post(sequence::many))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(agent)
+}
+
+/// Refuses a query where none is read: whoever wrote it wanted something by it.
+async fn no_query(request: Request, next: Next) -> Response {
+    match request.uri().query() {
+        None | Some("") => next.run(request).await,
+        Some(_) => {
+            Problem::bad_parameter("there are no parameters here: leave out the '?' and what follows").into_response()
+        }
+    }
+}
+
+/// Refuses a body where none is read.
+async fn no_body(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    Problem::bad_parameter("no body is read here: parameters stand in the address, as in ?n=5").into_response()
 }
 
 /// Refuses what is asked under a name that is not ours: see [`common::hosts`].

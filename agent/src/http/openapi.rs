@@ -6,10 +6,10 @@ use axum::response::Response;
 use common::kind::{Form, Kind};
 use common::namespace::Definition;
 use std::sync::OnceLock;
-use utoipa::openapi::Required;
 use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterIn};
 use utoipa::openapi::response::Responses;
 use utoipa::openapi::schema::{Object, Type};
+use utoipa::openapi::{Content, KnownFormat, RefOr, Required, SchemaFormat};
 use utoipa::{IntoParams, IntoResponses, OpenApi, ToSchema};
 
 /// IDs come by either.
@@ -59,6 +59,48 @@ pub(super) struct Ids {
     ids: Vec<String>,
 }
 
+/// Numbers of keys as JSON.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "sequence.rs writes it; here it is described")]
+pub(super) struct Numbers {
+    /// The first number of each key; of a call for many keys `null` for one that got none.
+    ids: Vec<Option<String>>,
+    /// Why keys got none.
+    #[schema(required = false, nullable = false)]
+    errors: Option<Vec<KeyError>>,
+    /// Who serves the keys, if the caller may not know.
+    #[schema(required = false, nullable = false)]
+    routes: Option<Vec<KeyRoute>>,
+}
+
+/// Why a key got no number.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "sequence.rs writes it; here it is described")]
+pub(super) struct KeyError {
+    /// Which key of the call, from 0.
+    at: usize,
+    /// What is wrong, for programs.
+    code: String,
+    /// What is wrong, for people.
+    detail: String,
+}
+
+/// Who serves sections beside each other.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "sequence_body.rs writes it; here it is described")]
+pub(super) struct KeyRoute {
+    /// The first section.
+    from: u32,
+    /// The section after the last one.
+    to: u32,
+    /// The number of the owner: a later one counts.
+    g: u64,
+    /// HOST:PORT of the agent's HTTP.
+    http: String,
+    /// HOST:PORT of its RPC.
+    rpc: String,
+}
+
 /// What a name stands for.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "generators.rs writes it; here it is described")]
@@ -96,23 +138,23 @@ pub(super) struct ProblemBody {
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "it is only described")]
 pub(super) enum Minted {
-    /// The IDs: one a line; with `Accept: application/octet-stream` packed, big-endian.
+    /// The IDs: one a line; with `Accept: application/json` as JSON, with `application/octet-stream` packed, big-endian.
     #[response(status = 200, content_type = "application/json")]
     Ids(Ids),
     /// `bad_parameter`, `bad_host`
     #[response(status = 400, content_type = "application/problem+json")]
-    BadParameter(#[to_schema] ProblemBody),
+    BadParameter(ProblemBody),
     /// `unknown_generator`
     #[response(status = 404, content_type = "application/problem+json")]
-    Unknown(#[to_schema] ProblemBody),
+    Unknown(ProblemBody),
     /// `serial_exhausted`, with Retry-After to the end of the hour or day, and without it where plain numbers are used up;
     /// `quota_exceeded` of a plugin
     #[response(status = 429, content_type = "application/problem+json")]
-    Exhausted(#[to_schema] ProblemBody),
+    Exhausted(ProblemBody),
     /// `no_lease` `lease_expired` `clock_behind` `clock_skew` `serial_file_io` `serial_file_full` `token_out_of_range`
     /// `masters_unavailable` `overloaded` `segment_pending`
     #[response(status = 503, content_type = "application/problem+json")]
-    Unavailable(#[to_schema] ProblemBody),
+    Unavailable(ProblemBody),
 }
 
 #[derive(OpenApi)]
@@ -135,7 +177,7 @@ pub(super) enum Minted {
         sequence::current,
         sequence::routes
     ),
-    components(schemas(Ids, Defined, ProblemBody))
+    components(schemas(Ids, Numbers, KeyError, KeyRoute, Defined, ProblemBody))
 )]
 struct Description;
 
@@ -177,7 +219,33 @@ fn describe() -> utoipa::openapi::OpenApi {
     let strings = StringQuery::into_params(|| None).into_iter().filter(|parameter| parameter.name != "n");
     let operation = operation.parameters(Some(strings));
     api.paths.add_path_operation(mint::OF_ANY_KIND, METHODS.to_vec(), operation);
+    if let Some(of_a_key) = api.paths.paths.get_mut(sequence::OF_A_KEY) {
+        of_a_key.post = of_a_key.get.clone();
+    }
+    for item in api.paths.paths.values_mut() {
+        // Programs that make clients name their functions by it.
+        if let (Some(get), Some(post)) = (&item.get, &mut item.post)
+            && get.operation_id == post.operation_id
+        {
+            post.operation_id = post.operation_id.take().map(|id| id + "_post");
+        }
+        [&mut item.get, &mut item.post].into_iter().flatten().for_each(in_all_forms);
+    }
     api
+}
+
+/// Describes an answer with numbers in each form in which it comes, that first which comes unless another one is asked for: clients that
+/// are made from the description read the first one that they know.
+fn in_all_forms(operation: &mut Operation) {
+    let Some(RefOr::T(answer)) = operation.responses.responses.get_mut("200") else { return };
+    let Some(json) = answer.content.shift_remove("application/json") else { return };
+    let of = |format| Object::builder().schema_type(Type::String).format(format).build();
+    let text = Content::new(Some(of(None)));
+    let packed = Content::new(Some(of(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)))));
+    let packed = ("application/octet-stream", RefOr::T(packed));
+    for (form, content) in [("text/plain", RefOr::T(text)), ("application/json", json), packed] {
+        answer.content.insert(form.to_owned(), content);
+    }
 }
 
 /// The description of this API.
@@ -213,6 +281,25 @@ mod tests {
         routes.sort();
         assert_eq!(described, routes);
         assert_eq!(api["openapi"], "3.1.0");
+    }
+
+    #[test]
+    fn clients_can_be_made_from_it() {
+        let api = describe();
+        let operations: Vec<&Operation> =
+            api.paths.paths.values().flat_map(|item| [&item.get, &item.put, &item.post]).flatten().collect();
+        let mut ids: Vec<&str> =
+            operations.iter().map(|operation| operation.operation_id.as_deref().unwrap()).collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "no two functions of one name: {ids:?}");
+        for id in ["uniq64", "uniq64_post", "id_named", "sequence", "sequence_post", "sequence_many", "current"] {
+            let operation = operations.iter().find(|operation| operation.operation_id.as_deref() == Some(id)).unwrap();
+            let Some(RefOr::T(answer)) = operation.responses.responses.get("200") else { panic!("{id}") };
+            let forms: Vec<&str> = answer.content.keys().map(String::as_str).collect();
+            assert_eq!(forms, ["text/plain", "application/json", "application/octet-stream"], "{id}");
+        }
     }
 
     #[test]

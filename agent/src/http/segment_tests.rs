@@ -82,9 +82,9 @@ async fn what_is_held_is_shown_and_counted() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         view = seen(&app.get("/generators").await.json());
     }
-    assert_eq!(view["segments"]["current"], serde_json::json!({"first": 1030, "last": 1099}));
-    assert_eq!(view["segments"]["next"], serde_json::json!({"first": 1100, "last": 1199}));
-    assert_eq!((&view["segments"]["left"], &view["serial"], &view["per"]), (&170.into(), &1030.into(), &"ever".into()));
+    assert_eq!(view["segments"]["current"], serde_json::json!({"first": "1030", "last": "1099"}));
+    assert_eq!(view["segments"]["next"], serde_json::json!({"first": "1100", "last": "1199"}));
+    assert_eq!((&view["segments"]["left"], view.get("serial"), &view["per"]), (&"170".into(), None, &"ever".into()));
     assert!(view.get("token_type").is_none());
     assert_eq!(seen(&app.get("/status").await.json()["generators"])["segments"]["fetched"], 2);
     let metrics = app.get("/metrics").await;

@@ -2,7 +2,7 @@
 
 use super::accept::Media;
 use super::mint::{answer, media};
-use super::openapi::ProblemBody;
+use super::openapi::{Numbers, ProblemBody};
 use super::problem::Problem;
 use super::sequence_body::{self, KEYS_MAX, Shown};
 use super::upload::{self, Unread};
@@ -42,6 +42,8 @@ const NONE: u64 = 0;
 
 type Place = Result<Path<(String, String)>, PathRejection>;
 
+/// The address of numbers of a key, by GET and POST.
+pub(super) const OF_A_KEY: &str = "/sequence/{name}/{key}";
 /// What a request for numbers of one key may say.
 pub(super) const OF_ONE_KEY: &[&str] = &["n", "g", "cluster", "forward"];
 
@@ -116,7 +118,7 @@ impl KeyQuery {
 
 /// The next number of a key, or several.
 #[utoipa::path(
-    get, post, path = "/sequence/{name}/{key}", tag = "ids", operation_id = "sequence",
+    get, path = "/sequence/{name}/{key}", tag = "ids", operation_id = "sequence",
     params(
         ("name" = String, Path, description = "The generator"),
         ("key" = String, Path, description = "1 to 128 bytes of text; a whole number below 2^32 has a counter of its own"),
@@ -126,7 +128,7 @@ impl KeyQuery {
         ("forward" = Option<String>, Query, description = "`no`: if another agent serves the key, say which (421) and do not pass the call on")
     ),
     responses(
-        (status = 200, description = "The numbers: one a line; JSON, with `routes` if there are some to tell; packed", body = super::openapi::Ids),
+        (status = 200, description = "The numbers: one a line; JSON, with `routes` if there are some to tell; packed", body = Numbers),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`unknown_generator`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 421, description = "`misdirected`, with `routes`", body = ProblemBody, content_type = "application/problem+json"),
@@ -149,7 +151,7 @@ pub(super) async fn one(State(agent): State<Arc<Agent>>, place: Place, request: 
         ("forward" = Option<String>, Query, description = "As for numbers")
     ),
     responses(
-        (status = 200, description = "None larger was given for the key before, and the next one is larger; 0 if there was none", body = super::openapi::Ids),
+        (status = 200, description = "None larger was given for the key before, and the next one is larger; 0 if there was none", body = Numbers),
         (status = 400, description = "`bad_parameter`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`unknown_generator`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 421, description = "`misdirected`, with `routes`", body = ProblemBody, content_type = "application/problem+json"),
@@ -171,7 +173,7 @@ pub(super) async fn current(State(agent): State<Arc<Agent>>, place: Place, reque
     ),
     request_body(content = String, content_type = "text/plain", description = "Up to 10,000 keys: a key a line, or `{\"key\":..,\"n\":..}` a line; as application/octet-stream numbers of 8 bytes, big-endian"),
     responses(
-        (status = 200, description = "The first number of each key in the order asked for. A key that got none: `!` and the code on its line; null in JSON, with the reason in `errors`; 0 packed", body = super::openapi::Ids),
+        (status = 200, description = "The first number of each key in the order asked for. A key that got none: `!` and the code on its line; null in JSON, with the reason in `errors`; 0 packed", body = Numbers),
         (status = 400, description = "`bad_parameter`; nothing was given", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`unknown_generator`", body = ProblemBody, content_type = "application/problem+json"),
         (status = 421, description = "`misdirected`: no key got a number", body = ProblemBody, content_type = "application/problem+json"),

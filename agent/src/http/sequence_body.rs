@@ -40,7 +40,12 @@ impl<'de> Deserialize<'de> for Key {
 #[serde(deny_unknown_fields)]
 struct Line {
     key: Key,
-    n: Option<u32>,
+    #[serde(default = "one")]
+    n: u32,
+}
+
+const fn one() -> u32 {
+    1
 }
 
 /// What a line asks for.
@@ -51,7 +56,7 @@ fn line(text: &[u8]) -> Result<KeyAsked, String> {
         return Ok(KeyAsked { slot, n: 1 });
     }
     let Line { key: Key(slot), n } = serde_json::from_slice(text).map_err(|e| e.to_string())?;
-    Ok(KeyAsked { slot, n: n.unwrap_or(1) })
+    Ok(KeyAsked { slot, n })
 }
 
 /// The keys of a body with a key a line, each of them at least one number and at most `n_max`.

@@ -592,3 +592,35 @@ async fn a_connection_that_asks_for_something_else_is_answered_in_order() {
         assert!(got.find("ABCD07") < got.find("uniq64://"), "{got}");
     }
 }
+
+#[tokio::test]
+async fn what_nobody_reads_is_refused() {
+    let app = App::new();
+    for path in [
+        "/explain/0?name=orders",
+        "/generators?kind=string",
+        "/status?x",
+        "/readyz?a=b",
+        "/metrics?name=x",
+        "/openapi.json?v=3",
+    ] {
+        assert_eq!(app.get(path).await.problem(), (400, "bad_parameter".to_owned()), "{path}");
+    }
+    for (path, sent) in [
+        ("/uniq64", r#"{"n":5}"#),
+        ("/string?n=2", "biz=1"),
+        ("/id/default", "n=5"),
+        ("/status", "{}"),
+        ("/sequence/a/7", "n=5"),
+    ] {
+        let method = if path == "/status" { Method::GET } else { Method::POST };
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.body(Body::from(sent)).unwrap();
+        let response = app.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{path}");
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert!(String::from_utf8_lossy(&body).contains("no body is read here"), "{path}: {body:?}");
+    }
+    assert_eq!(app.post("/uniq64").await.status, StatusCode::OK);
+    assert_eq!(app.get("/readyz?").await.status, StatusCode::OK, "nothing is asked for");
+}

@@ -69,10 +69,12 @@ pub struct Definition {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<serde_json::Value>>))]
     pub plugins: Option<Vec<PluginSpec>>,
     /// For `segment`: the first place on the axis; 1 if nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub first: Option<u64>,
     /// For `segment`: the last place; as far as numbers of 63 bits go if nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub last: Option<u64>,
     /// For `segment`: the fewest numbers that a segment has; a tenth of `step` if nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,19 +86,22 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u8>,
     /// For `segment`: the number given is `offset + increment x place`; 1 if nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub increment: Option<u64>,
     /// For `segment`: see `increment`; 0 if nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub offset: Option<u64>,
     /// For `sequence`: how wide the numbers are, 32 or 63 bits; 63 if nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::json::whole::deserialize", skip_serializing_if = "Option::is_none")]
     pub width: Option<u8>,
     /// For `sequence`: how many keys share one bound and one agent; 100,000 if nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys_per_section: Option<u32>,
     /// For `sequence`: how far one master may raise a bound beyond what it knows of the other one; 2^28, or 2^20 of 32 bits, if nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::json::whole", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub solo_allowance: Option<u64>,
     /// For `sequence`: which agents serve it, those started with this set; `default` if nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,10 @@
 //! Users, their passwords and roles, and API keys.
 
-use super::{From, ProblemBody, Refused, body, caller, path, read_as};
+use super::{From, ProblemBody, Refused, Sent, body, caller, path, read_as};
 use crate::auth::{Auth, Role, Source, Who, acceptable, hash_of, new_key};
 use crate::problem::Problem;
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use common::account::{AccountName, ApiKey, User};
@@ -16,8 +16,6 @@ use std::sync::Arc;
 use utoipa::ToSchema;
 
 type Named = Result<Path<String>, PathRejection>;
-type Form<T> = Result<Json<T>, JsonRejection>;
-
 /// Somebody with a role: a user, or an API key.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AccountRow {
@@ -129,7 +127,7 @@ pub(crate) async fn add_user(
     State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
-    form: Form<UserForm>,
+    form: Sent,
 ) -> Result<(StatusCode, Json<AccountRow>), Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let UserForm { name, password, role } = body(form)?;
@@ -162,7 +160,7 @@ pub(crate) async fn set_password(
     who: Who,
     from: From,
     named: Named,
-    form: Form<PasswordForm>,
+    form: Sent,
 ) -> Result<Json<AccountRow>, Problem> {
     let name: AccountName = read_as("name", &path(named)?)?;
     let is_own = who.csrf.is_some() && who.name == name.as_str();
@@ -197,11 +195,11 @@ pub(crate) async fn set_role(
     who: Who,
     from: From,
     named: Named,
-    form: Form<RoleForm>,
+    form: Sent,
 ) -> Result<Json<AccountRow>, Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let name: AccountName = read_as("name", &path(named)?)?;
-    let role = read_as("role", &body(form)?.role)?;
+    let role = read_as("role", &body::<RoleForm>(form)?.role)?;
     changed(&auth, &name, Change::SetRole { name: name.clone(), role }, caller.actor()).await?;
     Ok(Json(AccountRow { name: name.to_string(), role }))
 }
@@ -257,7 +255,7 @@ pub(crate) async fn add_key(
     State(auth): State<Arc<Auth>>,
     who: Who,
     from: From,
-    form: Form<KeyForm>,
+    form: Sent,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let KeyForm { name, role } = body(form)?;

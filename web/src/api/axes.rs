@@ -1,14 +1,15 @@
 //! Axes of plain numbers: how they stand, raising one, and saying that what agents show of one is not true.
 
-use super::{From, ProblemBody, Refused, Whole, body, caller, path, read_as};
+use super::{From, ProblemBody, Refused, Sent, body, caller, path, read_as};
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
 use crate::axes::AxisRow;
 use crate::masters::Masters;
 use crate::problem::Problem;
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use common::json::Whole;
 use common::namespace::GeneratorName;
 use common::rpc::lease::Refusal;
 use common::setting::{Change, SettingKey};
@@ -22,7 +23,7 @@ use utoipa::ToSchema;
 pub(crate) struct RaiseForm {
     /// The first place that may still be granted: a number, or its digits as a text, which is exact for every program. Places are not
     /// always numbers: see `increment` and `offset`.
-    #[schema(value_type = u64)]
+    #[schema(value_type = String)]
     to: Whole,
     /// The name once more. By key it may be left out.
     confirm: Option<String>,
@@ -57,7 +58,7 @@ pub(crate) async fn raise(
     who: Who,
     from: From,
     name: Result<Path<String>, PathRejection>,
-    form: Result<Json<RaiseForm>, JsonRejection>,
+    form: Sent,
 ) -> Result<Json<AxisRow>, Problem> {
     let is_script = who.csrf.is_none();
     let caller = caller(who, Role::Operator, from)?;
@@ -74,7 +75,7 @@ pub(crate) async fn raise(
 #[serde(deny_unknown_fields)]
 pub(crate) struct DismissForm {
     /// The last place that is shown (`shown` of the axis): a number, or its digits as a text, which is exact for every program.
-    #[schema(value_type = u64)]
+    #[schema(value_type = String)]
     last: Whole,
     /// The name once more. By key it may be left out.
     confirm: Option<String>,
@@ -99,7 +100,7 @@ pub(crate) async fn dismiss(
     who: Who,
     from: From,
     name: Result<Path<String>, PathRejection>,
-    form: Result<Json<DismissForm>, JsonRejection>,
+    form: Sent,
 ) -> Result<Json<AxisRow>, Problem> {
     let is_script = who.csrf.is_none();
     let caller = caller(who, Role::Operator, from)?;

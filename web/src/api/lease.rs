@@ -74,7 +74,7 @@ pub(crate) async fn terminate(
     let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
     let said = match body.as_ref() {
         b"" => Termination::default(),
-        json => serde_json::from_slice(json).map_err(|e| Problem::bad_parameter(e.to_string()))?,
+        json => common::json::read(json).map_err(Problem::bad_parameter)?,
     };
     let (key, named) = known(&auth, named).await?;
     if said.confirm != named && !(is_script && body.is_empty()) {

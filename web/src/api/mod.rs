@@ -11,16 +11,18 @@ mod setting;
 use crate::auth::{Role, Source, Who, login};
 use crate::problem::{Problem, ProblemBody};
 use crate::shared::Shared;
+use axum::body::HttpBody as _;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{Extension, Json, Path, Query};
+use axum::extract::{Extension, Json, Path, Query, Request};
 use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
 use common::audit::Actor;
+use common::json;
 use common::rpc::lease::Refusal;
 use common::rpc::ranges::NotMoved;
-use serde::de::{Error, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer};
-use std::fmt;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use std::sync::OnceLock;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
@@ -71,43 +73,71 @@ impl Modify for SecuritySchemes {
 struct Description;
 
 fn described() -> OpenApiRouter<Shared> {
-    OpenApiRouter::with_openapi(Description::openapi())
-        .routes(routes!(read::leases))
+    let bare = OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(lease::renew))
+        .routes(routes!(accounts::remove_user))
+        .routes(routes!(accounts::remove_key))
+        .route_layer(from_fn(no_body));
+    let without_parameters = bare
         .routes(routes!(lease::terminate))
         .routes(routes!(read::masters))
         .routes(routes!(read::pools))
         .routes(routes!(read::agents))
         .routes(routes!(read::settings))
-        .routes(routes!(read::explain))
-        .routes(routes!(read::audit))
         .routes(routes!(read::verify))
-        .routes(routes!(setting::namespaces, setting::define))
         .routes(routes!(setting::about))
         .routes(routes!(setting::retire))
         .routes(routes!(setting::register))
         .routes(routes!(axes::axes))
         .routes(routes!(axes::raise))
         .routes(routes!(axes::dismiss))
-        .routes(routes!(sequences::sections))
         .routes(routes!(sequences::move_section))
         .routes(routes!(sequences::allocators))
         .routes(routes!(sequences::drain))
-        .routes(routes!(layout::layout))
-        .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
         .routes(routes!(accounts::me))
         .routes(routes!(accounts::users, accounts::add_user))
-        .routes(routes!(accounts::remove_user))
         .routes(routes!(accounts::set_password))
         .routes(routes!(accounts::set_role))
         .routes(routes!(accounts::keys, accounts::add_key))
-        .routes(routes!(accounts::remove_key))
-        .routes(routes!(login::form, login::log_in))
         .routes(routes!(login::log_out))
         .routes(routes!(read::healthz))
         .routes(routes!(read::readyz))
         .routes(routes!(read::metrics))
         .routes(routes!(description))
+        .route_layer(from_fn(no_query));
+    without_parameters
+        .routes(routes!(read::leases))
+        .routes(routes!(read::explain))
+        .routes(routes!(read::audit))
+        .routes(routes!(setting::namespaces, setting::define))
+        .routes(routes!(sequences::sections))
+        .routes(routes!(layout::layout))
+        .routes(routes!(setting::whitelist, setting::allow, setting::disallow))
+        .routes(routes!(login::form, login::log_in))
+        .route_layer(from_fn(no_body_to_read))
+}
+
+/// Refuses a query where none is read: whoever wrote it wanted something by it.
+async fn no_query(request: Request, next: Next) -> Response {
+    match request.uri().query() {
+        None | Some("") => next.run(request).await,
+        Some(_) => {
+            Problem::bad_parameter("there are no parameters here: leave out the '?' and what follows").into_response()
+        }
+    }
+}
+
+/// Refuses a body where none is read.
+async fn no_body(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    Problem::bad_parameter("no body is read here: leave it out").into_response()
+}
+
+/// Refuses a body with a request that reads something.
+async fn no_body_to_read(request: Request, next: Next) -> Response {
+    if request.method().is_safe() { no_body(request, next).await } else { next.run(request).await }
 }
 
 /// All of it.
@@ -145,14 +175,18 @@ fn caller(who: Who, role: Role, from: From) -> Result<Caller, Problem> {
     Ok(Caller { name: who.at_least(role)?.name, from })
 }
 
-fn body<T>(body: Result<Json<T>, JsonRejection>) -> Result<T, Problem> {
-    body.map(|Json(body)| body).map_err(|e| match e.status() {
+/// A body in JSON that is not read yet.
+type Sent = Result<Json<Box<RawValue>>, JsonRejection>;
+
+fn body<T: DeserializeOwned>(body: Sent) -> Result<T, Problem> {
+    let Json(body) = body.map_err(|e| match e.status() {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             Problem::new(e.status(), "bad_parameter", "send the body as application/json")
         }
         StatusCode::PAYLOAD_TOO_LARGE => Problem::new(e.status(), "bad_parameter", "the body is too large"),
         _ => Problem::bad_parameter(e.body_text()),
-    })
+    })?;
+    json::read(body.get().as_bytes()).map_err(Problem::bad_parameter)
 }
 
 fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
@@ -166,32 +200,6 @@ fn path<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
 /// A text that is read with its own rules.
 fn read_as<T: std::str::FromStr<Err: std::fmt::Display>>(what: &str, text: &str) -> Result<T, Problem> {
     text.parse().map_err(|e| Problem::bad_parameter(format!("{what}: {e}")))
-}
-
-/// A whole number in JSON, or its digits as a text: JavaScript and many readers of JSON round numbers from 2^53 on, and an axis that is
-/// raised to a rounded place may give a number again that another system gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Whole(u64);
-
-impl<'de> Deserialize<'de> for Whole {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Digits;
-        impl Visitor<'_> for Digits {
-            type Value = Whole;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "a whole number from 0 to {}, or its digits as a text", u64::MAX)
-            }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
-                Ok(Whole(number))
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Whole, E> {
-                let digits = text.trim();
-                let number = digits.parse().ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_digit()));
-                number.map(Whole).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
-            }
-        }
-        from.deserialize_any(Digits)
-    }
 }
 
 impl core::convert::From<Refusal> for Problem {
@@ -221,29 +229,5 @@ impl core::convert::From<Refusal> for Problem {
             _ => "",
         };
         Self::new(status, code, format!("{refusal}{remedy}"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_numbers_are_read_to_the_last_digit_and_nothing_else_is() {
-        let read = |json: &str| serde_json::from_str::<Whole>(json).map(|whole| whole.0);
-        for (json, number) in [
-            ("0", 0),
-            ("9007199254740993", 9_007_199_254_740_993),
-            ("\"9007199254740993\"", 9_007_199_254_740_993),
-            ("\" 18446744073709551615 \"", u64::MAX),
-        ] {
-            assert_eq!(read(json).unwrap(), number, "{json}");
-        }
-        for json in
-            ["-1", "1.0", "1e3", "18446744073709551616", "\"\"", "\"+1\"", "\"1,000\"", "\"-1\"", "null", "[1]", "true"]
-        {
-            let refusal = read(json).unwrap_err().to_string();
-            assert!(refusal.contains("a whole number from 0 to"), "{json}: {refusal}");
-        }
     }
 }

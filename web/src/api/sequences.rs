@@ -1,6 +1,6 @@
 //! Sequences: who serves which sections, moving one, and draining an agent.
 
-use super::{From, ProblemBody, Refused, body, caller, path, query, read_as};
+use super::{From, ProblemBody, Refused, Sent, body, caller, path, query, read_as};
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
 use crate::masters::Masters;
@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::query::SectionsQuery;
 use crate::sequences::{AllocatorRow, Drained, SectionMoved, SectionRow, section_key};
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use common::parameters::AgentId;
@@ -85,7 +85,7 @@ pub(crate) async fn move_section(
     who: Who,
     from: From,
     named: Result<Path<(String, String)>, PathRejection>,
-    form: Result<Json<MoveForm>, JsonRejection>,
+    form: Sent,
 ) -> Result<(StatusCode, Json<SectionMoved>), Problem> {
     let is_script = who.csrf.is_none();
     let caller = caller(who, Role::Operator, from)?;
@@ -119,7 +119,7 @@ pub(crate) async fn drain(
     who: Who,
     from: From,
     named: Result<Path<String>, PathRejection>,
-    form: Result<Json<DrainForm>, JsonRejection>,
+    form: Sent,
 ) -> Result<Json<Drained>, Problem> {
     let is_script = who.csrf.is_none();
     let caller = caller(who, Role::Operator, from)?;

@@ -1,6 +1,6 @@
 //! Namespaces, what is noted about them, and the whitelist.
 
-use super::{Caller, From, ProblemBody, Refused, Whole, body, caller, query, read_as};
+use super::{Caller, From, ProblemBody, Refused, Sent, body, caller, query, read_as};
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
 use crate::masters::{Masters, NamespaceRow, NetworkRow};
@@ -9,96 +9,40 @@ use crate::problem::Problem;
 use crate::query::NamespacesQuery;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use common::about::{About, AboutSource};
-use common::namespace::{Definition, GeneratorName, Namespace, Scope};
+use common::json;
+use common::namespace::{Definition, GeneratorName, Namespace};
 use common::rpc::lease::{Changed, Refusal};
 use common::setting::Change;
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
-/// A namespace to be registered; what is left out is as in the namespace `default` of that kind.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+/// A name to be registered, beside what it is to stand for.
+#[derive(ToSchema)]
 pub(crate) struct NamespaceForm {
     /// 1..=15 of a-z 0-9 _ -.
     name: String,
-    /// `uniq64`, `string`, `segment` or `sequence`.
-    kind: String,
-    /// The name of the token type.
-    token_type: Option<String>,
-    /// The template, for `string`.
-    template: Option<String>,
-    /// Whether the serial starts at 0 each day.
-    everyday_reset: Option<bool>,
-    /// How many serials are reserved at once at first; for `segment` how many numbers a segment has at first, for `sequence` by how much
-    /// a section's bound grows at a time.
-    step: Option<u32>,
-    /// `kind` (the default): no other name of this kind gives equal IDs. `own`: others may.
-    #[schema(value_type = Option<String>)]
-    scope: Option<Scope>,
-    /// For `segment`: the first place on the axis. Whole numbers may be given as texts, too.
-    #[schema(value_type = Option<u64>)]
-    first: Option<Whole>,
-    /// For `segment`: the last place.
-    #[schema(value_type = Option<u64>)]
-    last: Option<Whole>,
-    /// For `segment`: the number given is `offset + increment x place`.
-    #[schema(value_type = Option<u64>)]
-    increment: Option<Whole>,
-    /// For `segment`: see `increment`.
-    #[schema(value_type = Option<u64>)]
-    offset: Option<Whole>,
-    /// For `segment`: the fewest numbers that a segment has.
-    step_min: Option<u32>,
-    /// For `segment`: the most.
-    step_max: Option<u32>,
-    /// For `segment`: how much of a segment is used before the next one is asked for, 1 to 90 hundredths.
-    threshold: Option<u8>,
-    /// For `sequence`: how wide the numbers are, 32 or 63 bits.
-    #[schema(value_type = Option<u8>)]
-    width: Option<Whole>,
-    /// For `sequence`: how many keys share one bound and one agent.
-    keys_per_section: Option<u32>,
-    /// For `sequence`: how far one master may raise a bound beyond what it knows of the other one.
-    #[schema(value_type = Option<u64>)]
-    solo_allowance: Option<Whole>,
-    /// For `sequence`: which agents serve it, those started with this set.
-    set: Option<String>,
+    #[schema(inline)]
+    #[serde(flatten)]
+    definition: Definition,
 }
 
-impl NamespaceForm {
-    /// What is registered, under which name.
-    fn definition(self) -> Result<(GeneratorName, Definition), Problem> {
-        let whole = |number: Option<Whole>| number.map(|Whole(number)| number);
-        let narrow = |Whole(width): Whole| {
-            u8::try_from(width).map_err(|_| Problem::bad_parameter(format!("width {width}: 32 or 63 bits")))
+// serde refuses no unknown fields of what is flattened.
+impl<'de> Deserialize<'de> for NamespaceForm {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut all = Map::deserialize(from)?;
+        let name = all.remove("name").ok_or_else(|| D::Error::missing_field("name"))?;
+        let read = |name| {
+            Ok(Self { name: String::deserialize(name)?, definition: Definition::deserialize(Value::Object(all))? })
         };
-        let definition = Definition {
-            kind: read_as("kind", &self.kind)?,
-            token_type: self.token_type,
-            template: self.template,
-            everyday_reset: self.everyday_reset,
-            step: self.step,
-            scope: self.scope,
-            first: whole(self.first),
-            last: whole(self.last),
-            increment: whole(self.increment),
-            offset: whole(self.offset),
-            step_min: self.step_min,
-            step_max: self.step_max,
-            threshold: self.threshold,
-            width: self.width.map(narrow).transpose()?,
-            keys_per_section: self.keys_per_section,
-            solo_allowance: whole(self.solo_allowance),
-            set: self.set,
-            ..Definition::default()
-        };
-        Ok((read_as("name", &self.name)?, definition))
+        read(name).map_err(|e: serde_json::Error| D::Error::custom(e))
     }
 }
 
@@ -154,10 +98,11 @@ pub(crate) async fn define(
     State(masters): State<Arc<dyn Masters>>,
     who: Who,
     from: From,
-    form: Result<Json<NamespaceForm>, JsonRejection>,
+    form: Sent,
 ) -> Result<(StatusCode, Json<Registered>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
-    let (name, definition) = body(form)?.definition()?;
+    let NamespaceForm { name, definition } = body(form)?;
+    let name = read_as("name", &name)?;
     registered(&auth, masters.as_ref(), &caller, name, &definition).await
 }
 
@@ -179,7 +124,7 @@ pub(crate) async fn register(
     who: Who,
     from: From,
     name: Result<Path<String>, PathRejection>,
-    definition: Result<Json<Definition>, JsonRejection>,
+    definition: Sent,
 ) -> Result<(StatusCode, Json<Registered>), Problem> {
     let caller = caller(who, Role::Operator, from)?;
     let name = read_as("name", &super::path(name)?)?;
@@ -241,7 +186,7 @@ pub(crate) async fn about(
     who: Who,
     from: From,
     name: Result<Path<String>, PathRejection>,
-    form: Result<Json<AboutSource>, JsonRejection>,
+    form: Sent,
 ) -> Result<Json<NamespaceRow>, Problem> {
     let caller = caller(who, Role::Operator, from)?;
     let name: GeneratorName = read_as("name", &super::path(name)?)?;
@@ -289,7 +234,7 @@ pub(crate) async fn retire(
     let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
     let said = match body.as_ref() {
         b"" => Retirement::default(),
-        json => serde_json::from_slice(json).map_err(|e| Problem::bad_parameter(e.to_string()))?,
+        json => json::read(json).map_err(Problem::bad_parameter)?,
     };
     if said.confirm != name.as_str() && !(is_script && body.is_empty()) {
         return Err(Problem::bad_parameter(format!("confirm: to retire this name for ever say {name} once more")));
@@ -327,10 +272,10 @@ pub(crate) async fn allow(
     State(masters): State<Arc<dyn Masters>>,
     who: Who,
     from: From,
-    form: Result<Json<RangeForm>, JsonRejection>,
+    form: Sent,
 ) -> Result<Json<Vec<NetworkRow>>, Problem> {
     let caller = caller(who, Role::Admin, from)?;
-    let network = network(&body(form)?.range)?;
+    let network = network(&body::<RangeForm>(form)?.range)?;
     auth.commands().change(Change::Allow(network), caller.actor()).await?;
     whitelist(State(masters)).await
 }
@@ -351,12 +296,12 @@ pub(crate) async fn disallow(
     who: Who,
     from: From,
     asked: Result<Query<RangeQuery>, QueryRejection>,
-    form: Result<Json<RangeForm>, JsonRejection>,
+    form: Sent,
 ) -> Result<Json<Vec<NetworkRow>>, Problem> {
     let caller = caller(who, Role::Admin, from)?;
     let range = match query(asked)?.range {
         Some(range) => range,
-        None => body(form)?.range,
+        None => body::<RangeForm>(form)?.range,
     };
     let network = network(&range)?;
     let known = ask::within(masters.whitelist()).await?;
