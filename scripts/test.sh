@@ -146,6 +146,18 @@ $mounts && ! mounts_work && mounts=false
 
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
+# What makes clients from the agents' description, and a JDK: tests/tests/foreign_clients.rs leaves out, and says so, what is not there.
+makers_of_clients() {
+  local tools
+  tools=$(realpath "$target")/clients
+  python3 -m venv "$tools" && "$tools/bin/pip" install --quiet --disable-pip-version-check -r tests/clients/requirements.txt &&
+    cp tests/clients/package.json tests/clients/package-lock.json "$tools" &&
+    npm ci --prefix "$tools" --no-audit --no-fund --loglevel=error || return
+  export UNIQ_CLIENTS=$tools
+}
+makers_of_clients || echo "test: clients are not made from the OpenAPI description: that takes Python with venv, npm, PyPI and the npm registry" >&2
+apt_install javac openjdk-17-jdk-headless || true
+
 # A compiler that finds the disk full says so in the middle of a hundred other lines.
 room_gb=$(($(df -Pk "$target" | awk 'NR == 2 { print $4 }') / 1024 / 1024))
 if [ "$room_gb" -lt "$needed_gb" ] && [ ! -d "$target/debug" ]; then
