@@ -114,7 +114,7 @@ pub enum Refusal {
     ShareUsedUp {
         /// "hour" or "day".
         unit: &'static str,
-        /// When the next one begins.
+        /// The time when the next one begins.
         retry: SpanMs,
     },
     /// The bucket's serials are used up.
@@ -251,7 +251,7 @@ pub enum Refusal {
          ask again later, or register a name with more bits"
     )]
     KeyTooFast {
-        /// How many there are in an hour.
+        /// The numbers that there are in an hour.
         most: u64,
     },
     /// Too many requests at once.

@@ -32,7 +32,7 @@ pub struct Window<S> {
     tell: u64,
     /// From which serial on callers have shares of what is left, and where the bucket's serials end.
     shared: Range<u64>,
-    /// Whether it reaches beyond the first of these.
+    /// Tells whether it reaches beyond the first of these.
     is_shared: bool,
     valid_until: WallMs,
 }
@@ -192,13 +192,13 @@ impl<S> Window<S> {
         if next >= CLOSED { 0 } else { next.min(self.end) - self.start }
     }
 
-    /// Whether callers have shares of what is left of its bucket.
+    /// Tells whether callers have shares of what is left of its bucket.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// How many serials are left in it and beyond it in its bucket, if callers have shares of them.
+    /// The serials that are left in it and beyond it in its bucket, if callers have shares of them.
     pub fn left_to_share(&self) -> u64 {
         self.shared.end.saturating_sub(self.next.load(Ordering::Relaxed))
     }

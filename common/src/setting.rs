@@ -125,17 +125,17 @@ impl SettingValue {
         }
     }
 
-    /// What a name stands for by which agents may have given IDs.
+    /// A name by which agents may have given IDs.
     pub fn used(&self) -> Option<&Namespace> {
         self.namespace().filter(|_| !matches!(self, Self::Unused(_)))
     }
 
-    /// Whether it is a name that stands for something and was not retired.
+    /// Tells whether it is a name that stands for something and was not retired.
     pub fn is_living(&self) -> bool {
         matches!(self, Self::Namespace(_) | Self::Unused(_))
     }
 
-    /// Whether it is a name that gives no more IDs.
+    /// Tells whether it is a name that gives no more IDs.
     pub fn is_retired(&self) -> bool {
         matches!(self, Self::Retired(_))
     }
@@ -260,7 +260,7 @@ pub enum Change {
     Restore {
         /// The definition.
         namespace: Box<Namespace>,
-        /// Whether the name was retired since.
+        /// Tells whether the name was retired since.
         retired: bool,
     },
 }

@@ -25,7 +25,7 @@ pub enum Purpose {
     Section,
     /// That the pairing is over.
     Retired,
-    /// That a name is in use, or retired.
+    /// Proves that a name is in use, or retired.
     Name,
 }
 

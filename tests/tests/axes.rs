@@ -29,7 +29,7 @@ async fn segment(
     master.request_segment(transport::deadline_in(CALL_MAX), request).await.unwrap()
 }
 
-/// What an agent does before it gives the first number of a name.
+/// Takes a name in use, as an agent does before it gives the first number.
 async fn take_in_use(who: &Lessee, master: &LeaseServiceClient, name: &str) {
     let find = FindRequest { cluster: None, names: vec![name.parse().unwrap()] };
     let found = master.find_namespaces(transport::deadline_in(CALL_MAX), find).await.unwrap().unwrap();

@@ -12,7 +12,7 @@ use uniq_embed::{Definition, Embedded, GeneratorKind, MintError, Namespace, Refu
 
 const TEMPLATE: &str = "{date:%Y%m%d}{biz:2}{token}{serial:6}{check:luhn}";
 const BATCH: usize = 1_000;
-/// What one master may grant a key alone, and how that is told.
+/// The numbers that one master may grant a key alone, and how that is told.
 const ALLOWANCE: u32 = 20_000;
 const AT_MOST: &str = "at most 20000";
 /// Less than any call waits for a master or a section.

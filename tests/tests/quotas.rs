@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tests::cluster::Cluster;
 
-/// How long the attack goes on.
+/// The length of the attack.
 const ATTACK: Duration = Duration::from_secs(60);
 /// Connections of whoever makes it.
 const AT_ONCE: usize = 4;

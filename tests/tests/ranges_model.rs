@@ -266,7 +266,7 @@ fn numbers_come_once_after_both_disks_were_put_back() {
     }
 }
 
-/// What both have forgotten is skipped as far as either may raise alone, so that receipts are needed beyond that only.
+/// Skips what both have forgotten as far as either may raise alone, so that receipts are needed beyond that only.
 #[test]
 fn without_a_mechanism_a_number_comes_twice_after_both_disks_were_put_back() {
     let without = |twins: &[Twin]| {

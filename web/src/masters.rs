@@ -309,7 +309,7 @@ pub struct NamespaceRow {
     pub registered_by: String,
     /// Whether it gives no more IDs.
     pub retired: bool,
-    /// Whether IDs are or were given by it. Before, it can be taken back and stand for anything.
+    /// Tells whether IDs are or were given by it. Before, it can be taken back and stand for anything.
     pub in_use: bool,
     /// Whether any agent holds a lease of its token type; if none does, every agent answers `no_lease` for it.
     pub leased: bool,

@@ -51,7 +51,7 @@ pub const RESTART_WAIT_MAX: SpanMs = SpanMs::seconds(2);
 pub const RESUME_WAIT: SpanMs = SpanMs(1_500);
 /// Percent of an hour's or a day's IDs, the last ones, that callers have in shares when nothing else is said.
 pub const RESERVED_PERCENT: u8 = 25;
-/// What may be said: all of it would be for nobody who comes early.
+/// The range of what may be said: all of it would be for nobody who comes early.
 pub const RESERVED_PERCENTS: RangeInclusive<u8> = 0..=90;
 /// After a failed write, the next one is not tried before this.
 pub const WRITE_RETRY: SpanMs = SpanMs::seconds(1);

@@ -214,7 +214,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether something durable is there of the name of that series.
+    /// Tells whether something durable is there of the name of that series.
     fn holds(&self, at: usize) -> bool {
         self.series.get(at).is_some_and(|series| self.holdings.segments.contains_key(series.namespace.name()))
     }

@@ -106,7 +106,7 @@ impl Engine {
         Ok((left < reserve.saturating_add(n.into()) && reserve > 0).then_some((bucket, left)))
     }
 
-    /// How many of a bucket's last serials callers have in shares.
+    /// The number of a bucket's last serials that callers have in shares.
     fn reserve_of(&self, series: &Series) -> u64 {
         let capacity = series.layout.rules(false).capacity;
         if capacity < SHARED_MIN { 0 } else { capacity / 100 * u64::from(self.reserved_percent) }

@@ -8,7 +8,7 @@ use common::rpc::lease::{NAMESPACES_PAGE_MAX, NameState, Registered};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// What is kept, in parts of so many names: an envelope has a bound. Each follows its length in bytes (u32, little-endian). Names that a
+/// The record that is kept, in parts of so many names: an envelope has a bound. Each follows its length in bytes (u32, little-endian). Names that a
 /// former version kept are asked for anew.
 const KEPT: Kind = Kind { name: *b"NAMS", version: 4 };
 const KEPT_PART_MAX: usize = NAMESPACES_PAGE_MAX;
@@ -29,7 +29,7 @@ pub(super) struct Kept {
 /// The names that the agent of that serial file has learned and keeps beside it; none if it has none yet.
 ///
 /// # Errors
-/// Why they cannot be read.
+/// The reason why they cannot be read.
 pub fn kept_names(serial_file: &Path) -> Result<Vec<Namespace>, String> {
     let path = kept_at(serial_file);
     let told = |e: &dyn std::fmt::Display| format!("the names in {} cannot be read: {e}", path.display());

@@ -103,14 +103,14 @@ pub struct Names {
     failed: std::sync::Mutex<BTreeMap<String, Instant>>,
     /// The names that each caller registered lately.
     rate: NameRate,
-    /// What the masters said of each name that is served, and of each that was and is retired.
+    /// The masters' word on each name that is served, and on each that was and is retired.
     known: std::sync::Mutex<BTreeMap<GeneratorName, Registered>>,
     /// Names that are registered and by which nobody has given an ID yet.
     unused: UnusedNames,
-    /// What masters said of all names ([`HeartbeatReply::names`](common::rpc::lease::HeartbeatReply::names)) when nothing was left to be
+    /// The masters' digest of all names ([`HeartbeatReply::names`](common::rpc::lease::HeartbeatReply::names)) when nothing was left to be
     /// learned or shown.
     seen: std::sync::Mutex<Option<u64>>,
-    /// Whether names were learned since by somebody's request, which that number does not stand for.
+    /// Tells whether names were learned since by somebody's request, which that number does not stand for.
     learned: AtomicBool,
     /// Why each name that is not served is not, as it was logged. No more than names that may be registered.
     said: std::sync::Mutex<BTreeMap<GeneratorName, String>>,
@@ -238,7 +238,7 @@ impl Names {
         self.unused.why_not(name).map_or(Ok(()), |why| Err(Refusal::MastersUnavailable(why)))
     }
 
-    /// What a name stands for, whether IDs are given by it or not yet.
+    /// Gives what a name stands for, whether IDs are given by it or not yet.
     pub fn definition(&self, kind: IdKind, name: &GeneratorName) -> Option<Namespace> {
         self.minter.definition(kind, name).or_else(|| self.unused.get(kind, name))
     }

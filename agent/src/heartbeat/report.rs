@@ -36,7 +36,7 @@ pub struct Report {
     master: ArcSwapOption<MasterInUse>,
     refusal: ArcSwapOption<LastRefusal>,
     connected: Notify,
-    /// What the last new connection showed of all names.
+    /// The digest of all names that the last new connection showed.
     names: AtomicU64,
     names_shown: Notify,
 }
@@ -51,7 +51,7 @@ impl Report {
         self.connected.notify_one();
     }
 
-    /// What the next new connection shows of all names, or the last one if nobody has waited since.
+    /// Waits for the digest of all names that the next new connection shows, or gives the last one if nobody has waited since.
     pub(super) async fn names(&self) -> u64 {
         self.names_shown.notified().await;
         self.names.load(Ordering::Relaxed)

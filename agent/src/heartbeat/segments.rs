@@ -180,7 +180,7 @@ impl Segments {
     /// Shows the master in use what was granted here, but for names in `shown`; those that it has compared are added.
     ///
     /// # Errors
-    /// Why it has not compared some of them.
+    /// The reason why it has not compared some of them.
     async fn show_all(&self, shown: &mut BTreeSet<GeneratorName>) -> Result<(), CallError> {
         let Some(master) = self.masters.get(self.in_use()) else { return Ok(()) };
         let mut all = Ok(());

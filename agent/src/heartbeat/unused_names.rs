@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 struct Unused {
     namespace: Namespace,
-    /// Why the masters did not take it down as in use when somebody wanted an ID.
+    /// The reason why the masters did not take it down as in use when somebody wanted an ID.
     why: Option<String>,
 }
 
@@ -28,13 +28,13 @@ impl UnusedNames {
         self.lock().values().map(|unused| unused.namespace.clone()).collect()
     }
 
-    /// What such a name stands for.
+    /// Gives what such a name stands for.
     pub(super) fn get(&self, kind: Kind, name: &GeneratorName) -> Option<Namespace> {
         let all = self.lock();
         Some(all.get(name)?.namespace.clone()).filter(|namespace| namespace.kind() == kind)
     }
 
-    /// Why such a name could not be taken in use.
+    /// The reason why such a name could not be taken in use.
     pub(super) fn why_not(&self, name: &GeneratorName) -> Option<String> {
         self.lock().get(name)?.why.clone()
     }

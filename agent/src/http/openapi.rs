@@ -65,27 +65,27 @@ pub(super) struct Ids {
 pub(super) struct Numbers {
     /// The first number of each key; of a call for many keys `null` for one that got none.
     ids: Vec<Option<String>>,
-    /// Why keys got none.
+    /// The reason why keys got none.
     #[schema(required = false, nullable = false)]
     errors: Option<Vec<KeyError>>,
-    /// Who serves the keys, if the caller may not know.
+    /// The agents that serve the keys, if the caller may not know.
     #[schema(required = false, nullable = false)]
     routes: Option<Vec<KeyRoute>>,
 }
 
-/// Why a key got no number.
+/// The reason why a key got no number.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "sequence.rs writes it; here it is described")]
 pub(super) struct KeyError {
-    /// Which key of the call, from 0.
+    /// The key's place in the call, from 0.
     at: usize,
-    /// What is wrong, for programs.
+    /// The code of what is wrong, for programs.
     code: String,
-    /// What is wrong, for people.
+    /// A sentence that says what is wrong, for people.
     detail: String,
 }
 
-/// Who serves sections beside each other.
+/// The agents that serve sections beside each other.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "sequence_body.rs writes it; here it is described")]
 pub(super) struct KeyRoute {

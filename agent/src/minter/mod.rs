@@ -179,7 +179,7 @@ pub struct Minter {
     /// Why bounds of sections cannot be written down.
     bounds_unwritten: ArcSwapOption<String>,
     counters: Counters,
-    /// What callers took of the last IDs of hours and days.
+    /// The last IDs of hours and days that callers took.
     shares: Mutex<Shares>,
     session: SessionId,
     start: StartKind,

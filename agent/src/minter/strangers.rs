@@ -63,7 +63,7 @@ impl Minter {
         Some(format!("{}: {refusal}", refusal.code()))
     }
 
-    /// What the masters contradict: the cluster, or one `of` our names.
+    /// Gives what the masters contradict: the cluster, or one `of` our names.
     fn contradiction(&self, of: impl Fn(&GeneratorName) -> bool) -> Option<Refusal> {
         let conflict = || Some(Refusal::GeneratorConflict { name: self.generators.contradicted(of)? });
         self.wrong_cluster().or_else(conflict)
@@ -77,10 +77,10 @@ impl Minter {
         self.may_give(|name| self.keyed.contains(name))
     }
 
-    /// Whether anything of these names can be given, as far as that depends on more than a lease.
+    /// Tells whether anything of these names can be given, as far as that depends on more than a lease.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub(super) fn may_give(&self, of: impl Fn(&GeneratorName) -> bool) -> Result<(), Refusal> {
         let unwritten = || Some(Refusal::BoundsUnwritten(self.bounds_unwritten.load().as_deref()?.clone()));
         self.contradiction(of).or_else(unwritten).map_or(Ok(()), Err)

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Callers that are told apart, of all names together; further ones have one share together. Some 8 MB.
 const CALLERS_MAX: usize = 65_536;
 
-/// What callers took, by series.
+/// The IDs that callers took, by series.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     taken: BTreeMap<(usize, Holder), Taken>,

@@ -112,7 +112,7 @@ impl Link {
 pub struct Allocator {
     links: Vec<Link>,
     names: BTreeMap<GeneratorName, Held>,
-    /// What this session gave before the process was started, as long as it may be gone on with.
+    /// The bounds of before the process was started, as long as they may be gone on with.
     former: Arc<Bounds>,
     /// Until when it was looked for sections that are listed no more; `None`: never yet.
     looked: Option<BootMs>,
@@ -122,7 +122,7 @@ pub struct Allocator {
     heard: Option<BootMs>,
     /// and first.
     began: Option<BootMs>,
-    /// Whether a master has told all that it lists since it was last looked.
+    /// Tells whether a master has told all that it lists since it was last looked.
     told: bool,
     /// When our clock was found to have stood still: what was asked until then says nothing of now.
     stood_still: Option<BootMs>,
@@ -265,7 +265,7 @@ impl Allocator {
         Ok(changed)
     }
 
-    /// What is listed for us now, if a master has told all, and something that was listed is so no more. What this session gave of all other
+    /// Gives what is listed for us now, if a master has told all, and something that was listed is so no more. What this session gave of all other
     /// sections it gave as an owner after whom there may be others ([`Bounds::lost`]).
     pub fn take_lost(&mut self, now: BootMs) -> Option<BTreeMap<GeneratorName, Held>> {
         if !std::mem::take(&mut self.told) {

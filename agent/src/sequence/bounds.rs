@@ -93,7 +93,7 @@ impl Bounds {
         self.names.iter().flat_map(of).map(|(name, (section, bound))| (name, Section(*section), *bound))
     }
 
-    /// What is to be noted of the sections that are not listed for us now: somebody else may own them.
+    /// Gives what is to be noted of the sections that are not listed for us now: somebody else may own them.
     pub fn lost(&self, listed: &BTreeMap<GeneratorName, Held>, now: BootMs) -> Self {
         let is_listed = |name, section| {
             let standing = listed.get(name).map(|held| held.standing(section, now));

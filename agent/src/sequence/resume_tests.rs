@@ -57,7 +57,7 @@ enum Without {
     TheNumber,
     /// A section goes on under whichever `g` it is listed.
     TheOwner,
-    /// What is written says for ever which sections were ours.
+    /// The file says for ever which sections were ours.
     TheLoss,
 }
 
@@ -392,7 +392,7 @@ fn a_section_that_came_back_is_waited_for() {
     assert_eq!(ends(Without::TheOwner), None, "it gives less than was given already");
 }
 
-/// It came back under the `g` that it was left with, because both masters had forgotten that.
+/// A section that came back under the `g` that it was left with, because both masters had forgotten that.
 #[test]
 fn a_section_that_masters_gave_to_another_agent_meanwhile_is_waited_for() {
     let forgot = [Deed::Forget(1), Deed::Pass(1_040), Deed::Keep(0, 0)];

@@ -71,7 +71,7 @@ pub struct SectionState {
     counters: Counters,
     asking: Asking,
     not_before: BootMs,
-    /// When the hour began, and the bound that it began with.
+    /// The time when the hour began, and the bound that it began with.
     hour: (BootMs, u64),
     /// When it was asked for last.
     used: BootMs,
@@ -211,7 +211,7 @@ impl SectionState {
         }
     }
 
-    /// How far the bound may be raised within this hour.
+    /// The place up to which the bound may be raised within this hour.
     fn most(&mut self, definition: &SequenceDefinition, now: BootMs) -> u64 {
         let Some(per_hour) = definition.width().per_hour() else { return definition.width().last() };
         if now >= self.hour.0 + HOUR {
@@ -318,7 +318,7 @@ impl SectionState {
         }
     }
 
-    /// What whoever forgets it has to remember: no number above it was given. `None` while a master is asked, or is to be, and while it
+    /// Gives what whoever forgets it has to remember: no number above it was given. `None` while a master is asked, or is to be, and while it
     /// has had much of what an hour has.
     pub fn at_rest(&self, definition: &SequenceDefinition, now: BootMs) -> Option<u64> {
         let spent = self.max_seq.saturating_sub(self.hour.1);

@@ -52,7 +52,7 @@ pub enum SerialFileError {
     /// Another process has it.
     #[error("{0} is in use by another process: stop that one, or give this one its own `--serial-file`")]
     Locked(PathBuf),
-    /// It belongs to another user of the machine.
+    /// A file of another user of the machine.
     #[error(
         "{path} belongs to the user with the number {owner}, and this runs as {me}: that user could not open what it would write in its \
          place. Run the same command as that user (`runuser -u NAME -- uniq_generator ...`)"
@@ -60,7 +60,7 @@ pub enum SerialFileError {
     OtherUser {
         /// The path.
         path: PathBuf,
-        /// Whose it is.
+        /// Its owner.
         owner: u32,
         /// As whom this process runs.
         me: u32,

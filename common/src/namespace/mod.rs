@@ -349,7 +349,7 @@ impl Namespace {
         shared && self.scope == Scope::Kind && !self.name.is_default()
     }
 
-    /// Whether `known`, which is registered, is what this definition asks for.
+    /// Tells whether `known`, which is registered, is what this definition asks for.
     pub fn is_met_by(&self, known: &Self) -> bool {
         self.same_ids(known) && self.plugins == known.plugins
     }

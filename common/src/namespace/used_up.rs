@@ -11,7 +11,7 @@ pub const SHARED_MIN: u64 = 1_000_000;
 const QUOTA: &str = "quota";
 
 impl Namespace {
-    /// Why one caller may use up, within a day, what all callers have, if it is so.
+    /// The reason why one caller may use up, within a day, what all callers have, if it is so.
     pub fn used_up_in_a_day(&self) -> Option<String> {
         let (capacity, unit) = (self.capacity(), self.kind().spec().unit.name());
         if let Some(definition) = self.segments() {

@@ -658,9 +658,9 @@ pub enum Refusal {
          operator register the name at a master (`POST /api/namespaces`, or the page Namespaces of its console)"
     )]
     BroadTemplate {
-        /// How many characters may be either.
+        /// The number of characters that may be either.
         open: u32,
-        /// How many there are.
+        /// The number of all characters.
         len: u32,
     },
     /// Nothing shows that masters of this cluster held a name as retired.

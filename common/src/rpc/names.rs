@@ -35,7 +35,7 @@ pub struct NamespacesRequest {
     pub after: Option<GeneratorName>,
 }
 
-/// Whether IDs are given by a name.
+/// Tells whether IDs are given by a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NameState {
     /// Not yet, by anybody: an agent that is to give the first one says so before.
@@ -53,9 +53,9 @@ pub struct NameProof(pub [u8; 32]);
 /// A registered name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Registered {
-    /// What it stands for.
+    /// The definition that it stands for.
     pub namespace: Namespace,
-    /// Whether IDs are given by it.
+    /// Tells whether IDs are given by it.
     pub state: NameState,
     /// The masters' word for it, if IDs were given.
     pub proof: Option<NameProof>,

@@ -30,7 +30,7 @@ pub const STEP_DEFAULT: u32 = 10_000;
 pub const STEP_LIMIT: u32 = 1_000_000_000;
 /// The set of a name of which nothing else is said.
 pub const SET_DEFAULT: &str = "default";
-/// What a section takes in an agent's memory beside its keys, in bytes; with its place in a map of sections.
+/// The memory that a section takes at an agent beside its keys, in bytes; with its place in a map of sections.
 pub const SECTION_LEN: usize = 256;
 
 /// How wide the numbers of a name are.

@@ -132,7 +132,7 @@ impl Template {
         self.biz
     }
 
-    /// How many of how many characters may be letters as well as digits, if these are more than half of them, callers choose some of them,
+    /// Counts how many of all characters may be letters as well as digits, if these are more than half of them, callers choose some of them,
     /// and no fixed letter or sign tells its strings from others. Such a template keeps out nearly every other one of its length.
     pub fn broad(&self) -> Option<(u32, u32)> {
         let open = |piece: &Piece| match &piece.what {

@@ -56,7 +56,7 @@ pub(crate) fn places_were_granted<'a>(
     pairings.any(|pairing| proof.proves(*pairing, Purpose::Segment, &granted))
 }
 
-/// What is proved of a name; `None` of one by which no ID was given, of which there is nothing to be remembered.
+/// Gives what is proved of a name; `None` of one by which no ID was given, of which there is nothing to be remembered.
 fn said_of_name(namespace: &Namespace, state: NameState) -> Option<Vec<u8>> {
     let codec = bincode::DefaultOptions::new().with_fixint_encoding();
     (state != NameState::Unused).then(|| codec.serialize(&(namespace, state)).ok()).flatten()
@@ -69,7 +69,7 @@ pub fn told(pairing: Option<EpochId>, namespace: Namespace, state: NameState) ->
     Registered { namespace, state, proof }
 }
 
-/// Whether the masters of one of these pairings told a name so.
+/// Tells whether the masters of one of these pairings told a name so.
 pub(crate) fn was_told<'a>(mut pairings: impl Iterator<Item = &'a EpochId>, shown: &Registered) -> bool {
     let Some((proof, said)) = shown.proof.zip(said_of_name(&shown.namespace, shown.state)) else { return false };
     pairings.any(|pairing| Proof::from(proof.0).proves(*pairing, Purpose::Name, &said))

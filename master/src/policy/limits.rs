@@ -16,7 +16,7 @@ use common::token::{TokenKey, TokenType, TokenValue};
 const NAMES_SPAN: SpanMs = SpanMs(NAME_EACH.0 * NAMES_AT_ONCE as i64);
 
 impl Policy<'_> {
-    /// Whether a name may be registered for whoever asks from there: not what uses up what all names have together, and not too many. One
+    /// Tells whether a name may be registered for whoever asks from there: not what uses up what all names have together, and not too many. One
     /// that is known is not counted: programs say it again at each start.
     pub(crate) fn may_register(
         &self,

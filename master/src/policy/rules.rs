@@ -111,7 +111,7 @@ pub(crate) fn same_cluster(here: Option<ClusterId>, there: Option<ClusterId>) ->
     }
 }
 
-/// Whether anybody may register a name that stands for this, and not operators alone.
+/// Tells whether anybody may register a name that stands for this, and not operators alone.
 ///
 /// # Errors
 /// [`Refusal::SmallSections`], [`Refusal::BroadTemplate`].

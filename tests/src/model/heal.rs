@@ -31,9 +31,9 @@ pub(crate) struct Pair {
     pub(crate) now: Now,
     /// By how much their machines' calendars are off.
     pub(crate) off: [SpanMs; 2],
-    /// Whether nothing arrives.
+    /// Tells whether nothing arrives.
     pub(crate) cut: bool,
-    /// Whether each takes what its own machine shows for what the other's does, which is a twin's doing.
+    /// Tells whether each takes what its own machine shows for what the other's does, which is a twin's doing.
     pub(crate) own_read: bool,
 }
 
@@ -145,7 +145,7 @@ impl Pair {
         true
     }
 
-    /// What comes of an event, and of all that is said about it. `false`: it never ends.
+    /// Handles an event, and all that is said about it. `false`: it never ends.
     pub(crate) fn step(&mut self, at: usize, event: Event) -> bool {
         self.replies.clear();
         self.one(at, event);
@@ -158,7 +158,7 @@ impl Pair {
         false
     }
 
-    /// What the machine shows that this master runs on.
+    /// The time that its machine shows.
     pub(crate) fn read(&self, at: usize) -> Now {
         let off = self.off.get(at).copied().unwrap_or_default();
         Now { wall: self.now.wall + off, ..self.now }

@@ -139,7 +139,7 @@ impl Masters {
         }
     }
 
-    /// Whether its disk is copied now, or the copy put back.
+    /// Tells whether its disk is copied now, or the copy put back.
     fn may_be_put_back(&self, world: &World, at: usize, node: &Node) -> bool {
         let in_time = match (self.bounds.awaiting, world.kept.is_empty()) {
             (false, _) => world.replaced == 0,

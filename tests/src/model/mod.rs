@@ -68,7 +68,7 @@ pub(crate) use world::{Shared, hash_of};
 use common::attachment::Attachment;
 use common::parameters::MasterId;
 
-/// Whether a store counts as the one that was last written whose volume was detached, put back and attached anew within one boot: by the
+/// Tells whether a store counts as the one that was last written whose volume was detached, put back and attached anew within one boot: by the
 /// number of its disk alone, as the product compares it, because all else that the kernel shows of it is as it was.
 pub(crate) fn stays_proven(compared: bool) -> bool {
     let [then, now] = [25, 27].map(|disk| Attachment { disk: Some(disk), mount: None });
@@ -96,7 +96,7 @@ pub struct Bounds {
     pub lost: &'static [MasterId],
     /// Whose disk is put back, once, to any state it was in, without the other one noticing it by the number of changes.
     pub put_back: Option<MasterId>,
-    /// Whether that disk is a survivor's, and put back, once its replacement has joined, to any state in which it awaited that: within one
+    /// Tells whether that disk is a survivor's, and put back, once its replacement has joined, to any state in which it awaited that: within one
     /// boot, so that it looks untouched.
     pub awaiting: bool,
     /// Whether both disks are put back, once, to any state they were in together.

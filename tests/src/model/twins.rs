@@ -84,7 +84,7 @@ pub enum Twin {
     TokenUsedIgnored,
 }
 
-/// Whether a master listens to the other one at all.
+/// Tells whether a master listens to the other one at all.
 pub(super) fn hears(model: &Masters, known: &Disk) -> bool {
     known.identity.awaiting.is_none() || !model.has(Twin::TokenUsedIgnored)
 }

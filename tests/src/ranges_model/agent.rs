@@ -72,7 +72,7 @@ pub(super) struct Rules<'a> {
     pub(super) any_clock: bool,
     /// Whether it may start again, and so writes down how far it was raised.
     pub(super) notes: bool,
-    /// Whether it shows what it was granted: that tells masters something only after both were put back.
+    /// Tells whether it shows what it was granted: that tells masters something only after both were put back.
     pub(super) shows: bool,
     pub(super) twins: &'a [Twin],
 }
@@ -236,7 +236,7 @@ impl Agent {
         }
     }
 
-    /// What it shows of the section in that question.
+    /// The receipt that it shows in that question.
     pub(super) fn shown(&self, rules: &Rules<'_>) -> Option<SectionReceipt> {
         self.section.as_ref().filter(|_| rules.shows).and_then(SectionState::receipt)
     }

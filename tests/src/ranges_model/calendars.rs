@@ -16,10 +16,10 @@ const BEAT: SpanMs = SpanMs(4_900);
 const BEATS: u8 = 61;
 /// An agent says its calendar each so many beats.
 const SAYS_EACH: u8 = 16;
-/// Whether masters hear each other in that time, and whether the agent's calendar is right.
+/// Tells whether masters hear each other in that time, and whether the agent's calendar is right.
 const HEARD: [(bool, bool); 3] = [(true, true), (true, false), (false, true)];
 
-/// What was found.
+/// The counts of what was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Sequences of that length.
@@ -37,7 +37,7 @@ pub struct Followed {
 #[derive(Clone)]
 struct World {
     pair: Pair,
-    /// Whether both machines and the agent showed the right calendar at the last step, all of them heard,
+    /// Tells whether both machines and the agent showed the right calendar at the last step, all of them heard,
     shown: bool,
     /// and whether they ever had for long enough.
     settled: bool,

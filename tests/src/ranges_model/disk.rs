@@ -66,7 +66,7 @@ fn lease(session: u8) -> Option<(TokenKey, Lease)> {
 }
 
 impl Disk {
-    /// That of a master that has met the other one in the first start of both, and knows these names.
+    /// The disk of a master that has met the other one in the first start of both, and knows these names.
     pub(super) fn first(
         master: MasterId,
         parameters: ClusterParameters,

@@ -16,7 +16,7 @@ use master::ledger::{Ledger, Salt};
 const BEATS_MAX: u8 = 20;
 const ID: RequestId = RequestId(0);
 
-/// Whether `able` serves the section after a while, though `unable` keeps its sections and gives nothing.
+/// Tells whether `able` serves the section after a while, though `unable` keeps its sections and gives nothing.
 pub(super) fn is_served(model: &Sections, disks: &[&Disk], unable: &Agent, able: &Agent) -> Option<bool> {
     let now = Now { wall: WallMs(0), boot: BootMs(0) };
     let start = |disk: &&Disk| {

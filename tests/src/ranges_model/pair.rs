@@ -31,7 +31,7 @@ pub struct Befalls {
     pub put_back: Option<MasterId>,
     /// Both disks are put back, once, to any state before a section moved, if it was raised by no more than this above the lower of the two.
     pub revert: Option<u64>,
-    /// Whether sections are given to anybody after that.
+    /// Tells whether sections are given to anybody after that.
     pub given_again: bool,
     /// Which master is declared lost, one after the other.
     pub lost: &'static [MasterId],
@@ -460,7 +460,7 @@ impl Pair {
         all.map(|(at, node)| (at, &**node))
     }
 
-    /// Whether each section has moved since the copies were made, and was raised by no more than this.
+    /// Tells whether each section has moved since the copies were made, and was raised by no more than this.
     fn sections_moved(&self, forgotten: u64) -> bool {
         self.nodes.iter().flat_map(|node| node.disk.sections.iter()).all(|(key, (record, _))| {
             let mut kept = self.kept.iter().map(|(_, disk)| disk.sections.get(key));

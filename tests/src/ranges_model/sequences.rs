@@ -58,7 +58,7 @@ pub struct SectionBounds {
     pub again: u8,
     /// Starts of agents as another session.
     pub fresh: u8,
-    /// Whether it is tried in each state that the second agent serves the section after a while, though the first one, which keeps its
+    /// Tells whether it is tried in each state that the second agent serves the section after a while, though the first one, which keeps its
     /// sections, can give nothing from then on.
     pub heals: bool,
     /// What befalls the masters.
@@ -165,7 +165,7 @@ impl Sections {
         self.masters.has(Twin::LeavesUnsaid)
     }
 
-    /// Whether the second agent can be served, however the first one stands to the section. Nothing of it depends on more than the disks.
+    /// Tells whether the second agent can be served, however the first one stands to the section. Nothing of it depends on more than the disks.
     fn heals(&self, world: &SectionWorld) -> bool {
         let [unable, able] = &*world.agents else { return false };
         let disks: Vec<&Disk> = world.pair.living().map(|(_, node)| &node.disk).collect();

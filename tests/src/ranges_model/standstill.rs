@@ -11,16 +11,16 @@ use common::time::BootMs;
 
 /// `--sequence-lease`, in milliseconds.
 const LEASE: i64 = 1_000;
-/// What passes at once, and for how long the machine stands still at once: longer than any two questions are under way here.
+/// The time that passes at once, and for which the machine stands still at once: longer than any two questions are under way here.
 const TICK: i64 = 100;
 const STILL: i64 = 2_000;
 /// Milliseconds in a hundred that the agent's clock says pass, and the masters'.
 const SLOW: i64 = 99;
 const FAST: i64 = 101;
-/// How long a lease is at most by a slow clock.
+/// The longest lease by a slow clock.
 const LONGEST: i64 = LEASE * 100 / SLOW + 2;
 
-/// What was found.
+/// The counts of what was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// Sequences of that length.
@@ -49,11 +49,11 @@ struct World {
     at: i64,
     clock: i64,
     under: [Under; 2],
-    /// When each master was at the newest answer of it that came.
+    /// The time when each master was at the newest answer of it that came.
     heard: [Option<i64>; 2],
-    /// When the newest question was sent that was answered.
+    /// The time when the newest question was sent that was answered.
     sent: Option<i64>,
-    /// When it stood still last, if no answer has come since that can show it.
+    /// The time when it stood still last, if no answer has come since that can show it.
     unseen: Option<i64>,
 }
 

@@ -21,11 +21,11 @@ const SPAN: (i64, i64) = (15_000, 150_000);
 const LONGER: i64 = 60_000;
 /// The last one, in which nothing goes wrong: long enough for owners that are gone to be noticed, and for new ones to wait.
 const LAST: i64 = 90_000;
-/// When the disk of an owner dies in it: all sections have owners by then.
+/// The time when the disk of an owner dies in it: all sections have owners by then.
 const DIES: i64 = LAST / 3;
 /// In its last part whatever is to be served is.
 const SETTLED: i64 = LAST - 4 * LEASE;
-/// How long the sections of an owner that can give nothing are its own.
+/// The time for which the sections of an owner that can give nothing are its own.
 const HANDED_ON: SpanMs = SpanMs(5 * LEASE / 2);
 /// Writes that a disk fails at most before it works again.
 const DEAD_MAX: i64 = 100;

@@ -97,12 +97,12 @@ impl Written {
         }
     }
 
-    /// Whether it may be given sections. What could not be written down is tried again.
+    /// Tells whether it may be given sections. What could not be written down is tried again.
     pub(super) fn may_have_sections(&mut self, shell: &mut Shell<'_>, now: BootMs) -> bool {
         self.unwritten.is_none() || self.write(&Bounds::default(), shell, now)
     }
 
-    /// Whether it has been able to give nothing for so long.
+    /// Tells whether it has been able to give nothing for so long.
     pub(super) fn gives_nothing(&self, now: BootMs, span: SpanMs) -> bool {
         self.unwritten.is_some_and(|since| now - since >= span)
     }
