@@ -198,9 +198,11 @@ impl<S> Window<S> {
         self.is_shared
     }
 
-    /// The serials that are left in it and beyond it in its bucket, if callers have shares of them.
-    pub fn left_to_share(&self) -> u64 {
-        self.shared.end.saturating_sub(self.next.load(Ordering::Relaxed))
+    /// The serials that are left in it and beyond it in its bucket, if callers have shares of them and it gives any: a closed window says
+    /// nothing of what is left.
+    pub fn left_to_share(&self) -> Option<u64> {
+        let next = self.next.load(Ordering::Relaxed);
+        (self.is_shared && next < self.end).then(|| self.shared.end.saturating_sub(next))
     }
 
     /// How many serials are left in it.

@@ -306,8 +306,11 @@ impl Minter {
     ) -> Result<Fast, Refusal> {
         for _ in 0..SPINS {
             let window = generator.window.load();
-            if window.is_shared() && window.valid_until() > self.wall_coarse() && uncounted.is_some() {
-                self.count_share(uncounted, generator, (window.bucket, window.left_to_share()), n)?;
+            if uncounted.is_some()
+                && let Some(left) = window.left_to_share()
+                && window.valid_until() > self.wall_coarse()
+            {
+                self.count_share(uncounted, generator, (window.bucket, left), n)?;
             }
             match take(&window, n, self.wall_coarse()) {
                 Taken::All { run, half_used } => {

@@ -84,3 +84,14 @@ async fn without_a_reserved_part_all_of_it_is_anybodys() {
     }
     assert_eq!(by(&minter, "10.0.0.1", 4_000_000).await.unwrap_err().code(), MintCode::SerialExhausted);
 }
+
+#[tokio::test]
+async fn a_closed_window_says_nothing_of_what_is_left() {
+    let kit = Kit::new();
+    let minter = left(&kit, RESERVE);
+    assert_eq!(by(&minter, "10.0.0.1", 1_000).await, Ok(1_000));
+    minter.regate().unwrap();
+    assert_eq!(by(&minter, "10.0.0.1", 1_000).await, Ok(1_000), "as much is left as before");
+    minter.suspend().unwrap();
+    assert_ne!(by(&minter, "10.0.0.2", 1_000).await.unwrap_err().code(), MintCode::QuotaExceeded);
+}

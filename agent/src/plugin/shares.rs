@@ -31,8 +31,8 @@ impl Shares {
         let mut key = (series, caller.clone());
         if !self.taken.contains_key(&key) && self.taken.len() >= CALLERS_MAX {
             if self.unfound == 0 {
-                // Buckets of other series may be longer ones.
-                self.taken.retain(|(of, _), taken| *of != series || taken.bucket >= bucket);
+                // Of other series it is not known what is over. Whoever loses an account so has another share, as a newcomer has.
+                self.taken.retain(|(of, _), taken| *of == series && taken.bucket >= bucket);
             }
             self.unfound = (self.unfound + 1) % CALLERS_MAX;
             if self.taken.len() >= CALLERS_MAX {
@@ -99,5 +99,9 @@ mod tests {
             shares.take((0, 8), &caller(u32::MAX - CALLERS_MAX as u32), 50_000, 1_600_000),
             "the old hour is forgotten"
         );
+        for at in 0..=CALLERS_MAX as u32 {
+            shares.take((1, 3), &caller(at), 1, 1_600_000);
+        }
+        assert!(shares.take((1, 3), &caller(CALLERS_MAX as u32), 50_000, 1_600_000), "and another name's callers");
     }
 }
