@@ -262,6 +262,8 @@ pub enum Change {
         namespace: Box<Namespace>,
         /// Tells whether the name was retired since.
         retired: bool,
+        /// Tells whether masters of this cluster said so.
+        proved: bool,
     },
 }
 
@@ -400,7 +402,7 @@ impl Change {
                 _ => Outcome::NoSuchName,
             },
             Self::Use(wanted) => used(wanted, known),
-            Self::Restore { namespace, retired } => restored(namespace, *retired, known),
+            Self::Restore { namespace, retired, proved } => restored(namespace, *retired, *proved, known),
             Self::About { about, .. } => match known {
                 Some(SettingValue::About(known)) if known == about => Outcome::AlreadySo,
                 None if about.is_empty() => Outcome::AlreadySo,

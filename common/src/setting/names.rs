@@ -35,7 +35,7 @@ pub(super) fn used(wanted: &Namespace, known: Option<&SettingValue>) -> Outcome 
     }
 }
 
-pub(super) fn restored(shown: &Namespace, retired: bool, known: Option<&SettingValue>) -> Outcome {
+pub(super) fn restored(shown: &Namespace, retired: bool, proved: bool, known: Option<&SettingValue>) -> Outcome {
     let becomes = |namespace: &Namespace| {
         let value = if retired { SettingValue::Retired } else { SettingValue::Namespace };
         Outcome::Becomes(value(Box::new(namespace.clone())))
@@ -47,6 +47,8 @@ pub(super) fn restored(shown: &Namespace, retired: bool, known: Option<&SettingV
         Some(SettingValue::Namespace(known)) if shown.is_met_by(known) && !retired => Outcome::AlreadySo,
         Some(SettingValue::Namespace(known) | SettingValue::Unused(known)) if shown.is_met_by(known) => becomes(known),
         None | Some(SettingValue::Free) => becomes(shown),
+        // Nobody has given an ID by what stands there now.
+        Some(SettingValue::Unused(_)) if proved => becomes(shown),
         Some(_) => Outcome::Taken,
     }
 }
@@ -95,7 +97,8 @@ mod tests {
         assert_eq!(retire.outcome(Some(&free), &[]), Outcome::AlreadySo);
         assert_eq!(in_use.outcome(Some(&free), &[]), Outcome::NoSuchName);
         assert!(matches!(Change::Define(orders(10, true)).outcome(Some(&free), &[]), Outcome::Becomes(_)));
-        let restore = |retired| Change::Restore { namespace: orders(10, false), retired };
+        let shown = |retired, proved| Change::Restore { namespace: orders(10, false), retired, proved };
+        let restore = |retired| shown(retired, false);
         let other = SettingValue::Unused(orders(10, true));
         for (before, served, was_retired) in [
             (None, Outcome::Becomes(known.clone()), Outcome::Becomes(retired.clone())),
@@ -108,6 +111,10 @@ mod tests {
             assert_eq!(restore(false).outcome(before, &[]), served, "{before:?}");
             assert_eq!(restore(true).outcome(before, &[]), was_retired, "{before:?}");
         }
+        assert_eq!(shown(false, true).outcome(Some(&other), &[]), Outcome::Becomes(known.clone()));
+        assert_eq!(shown(true, true).outcome(Some(&other), &[]), Outcome::Becomes(retired.clone()));
+        let other = SettingValue::Namespace(orders(10, true));
+        assert_eq!(shown(false, true).outcome(Some(&other), &[]), Outcome::Taken);
         for namespace in predefined() {
             assert_eq!(Change::Define(Box::new(namespace)).outcome(None, &[]), Outcome::AlreadySo);
         }

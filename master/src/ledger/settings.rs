@@ -28,7 +28,7 @@ where
     /// at once; who cannot prove it registers a name as anybody does.
     pub(super) fn on_restore(&mut self, now: Now, id: RequestId, shown: Registered, actor: Actor, fx: &mut Effects) {
         let (proved, retired) = (was_told(self.pairings(), &shown), shown.state == NameState::Retired);
-        let change = Change::Restore { namespace: Box::new(shown.namespace), retired };
+        let change = Change::Restore { namespace: Box::new(shown.namespace), retired, proved };
         match retired {
             _ if proved => self.change(now, id, change, actor, fx),
             true => fx.reply(id, Reply::Change(Err(Refusal::NotShownRetired))),

@@ -37,8 +37,8 @@ pub struct Lives {
 /// Why a store is not proven to be the untouched one that its master last wrote. It may be all the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Unproven {
-    /// Written by a version that kept no lineage, or the lineage was removed.
-    #[error("it has no lineage: an older version wrote it, or the file `lineage` was removed")]
+    /// The lineage was removed.
+    #[error("it has no lineage: the file `lineage` was removed")]
     Missing,
     /// The lineage is not to be believed.
     #[error("its lineage is not to be believed: {0}")]

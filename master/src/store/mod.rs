@@ -224,7 +224,7 @@ pub enum StoreError {
     },
     /// Another version of this program wrote it.
     #[error(
-        "the store at {} has format {found}, and this program reads {known}: start the version that wrote it. Nothing in the store was touched",
+        "the store at {} has format {found}, and this program reads {known}: start the version that wrote it. No record of it was changed",
         .dir.display()
     )]
     OtherVersion {

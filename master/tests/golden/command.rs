@@ -529,7 +529,7 @@ impl goldenscript::Runner for Script {
             Command::DefineSegment { name, first, last, at } => {
                 let definition = Definition { first: *first, last: *last, ..Definition::of(Kind::Segment) };
                 let namespace = Box::new(Namespace::define(name.parse()?, &definition)?);
-                return self.change(at.0, Change::Restore { namespace, retired: false });
+                return self.change(at.0, Change::Restore { namespace, retired: false, proved: false });
             }
             Command::Segment { agent, name, wanted, seen, from, at } => {
                 let request = SegmentRequest {

@@ -20,7 +20,7 @@ impl Script {
                 let usual = Definition { kind: Kind::Sequence, ..Definition::default() };
                 let definition = Definition { width, step, keys_per_section: *keys, solo_allowance, set, ..usual };
                 let namespace = Box::new(Namespace::define(name.parse()?, &definition)?);
-                self.change(at.id(), Change::Restore { namespace, retired: false })
+                self.change(at.id(), Change::Restore { namespace, retired: false, proved: false })
             }
             Command::Keep { agent, memory, leaves, set, shows, at } => {
                 let shown = shows.as_ref().map(|agent| self.receipts.get(agent).cloned().ok_or("it has no receipt"));
