@@ -62,10 +62,10 @@ impl Forwards {
         }
     }
 
-    /// The first of these addresses at which another agent may be.
-    fn admitted(&self, mut found: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    /// Those of these addresses at which another agent may be.
+    fn admitted(&self, found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
         let networks = lock(&self.networks);
-        found.find(|at| networks.iter().any(|network| network.contains(&at.ip().to_canonical())))
+        found.filter(|at| networks.iter().any(|network| network.contains(&at.ip().to_canonical()))).collect()
     }
 
     fn share(&self, address: &str) -> Arc<Room> {
@@ -164,17 +164,18 @@ impl Sequences {
             return Ok(line.clone());
         }
         let found = tokio::net::lookup_host(address).await.map_err(|e| e.to_string())?;
-        let Some(at) = self.forwards.admitted(found) else {
+        let admitted = self.forwards.admitted(found);
+        if admitted.is_empty() {
             self.forwards.said.call_once(|| {
                 tracing::warn!(
                     address,
-                    "an address lies in no network of the masters' whitelist, so calls for keys that its agent serves are not passed on: \
-                     let that agent say an address within (--advertise-rpc), or add its network (--allow, the console)"
+                    "calls for keys are not passed on to this address, which lies in no network of the masters' whitelist: let that agent \
+                     say one within (--advertise-rpc), or add its network in the console"
                 );
             });
             return Err(format!("{address} lies in no network of the masters' whitelist"));
-        };
-        let transport = transport::connect(&at.to_string()).await.map_err(|e| e.to_string())?;
+        }
+        let transport = transport::connect(admitted.as_slice()).await.map_err(|e| e.to_string())?;
         let line = MintServiceClient::new(tarpc::client::Config::default(), transport).spawn();
         let mut lines = lock(&self.forwards.lines);
         if lines.len() >= AGENTS_MAX {

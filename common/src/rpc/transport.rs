@@ -17,6 +17,7 @@ use bincode::Options as _;
 use bytes::{Bytes, BytesMut};
 use futures::{Sink, Stream};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
@@ -26,7 +27,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 use tarpc::tokio_serde::{Deserializer, Serializer};
 use tarpc::{ClientMessage, Response};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use tokio_util::sync::CancellationToken;
 
@@ -165,7 +166,7 @@ impl<Item, SinkItem: Serialize> Serializer<SinkItem> for Guarded<Item, SinkItem>
 /// # Errors
 /// What the network says, or `TimedOut`.
 pub async fn connect<Req, Resp>(
-    address: &str,
+    address: impl ToSocketAddrs + fmt::Debug + Copy,
 ) -> io::Result<
     impl Stream<Item = io::Result<Response<Resp>>> + Sink<ClientMessage<Req>, Error = io::Error> + Send + 'static,
 >
@@ -175,7 +176,7 @@ where
 {
     let io = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address))
         .await
-        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {address} in time")))??;
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {address:?} in time")))??;
     io.set_nodelay(true)?;
     listener::keep_alive(&io)?;
     // What we gave up on must not arrive later: after a cut the kernel would deliver a renewal that was long since made at
