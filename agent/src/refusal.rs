@@ -165,8 +165,8 @@ pub enum Refusal {
     /// The clock stands before the time that the next ID would have to carry.
     #[error(
         "the clock is {} s behind the time of the next ID: correct it, or wait. If it is right now, and was ahead when IDs were minted \
-         before, stop this agent and run `runuser -u USER -- uniq_generator --forget-clock --serial-file FILE` as the user that it runs as: \
-         the next start has a new token, and mints by the clock",
+         before, stop this agent and run `uniq_generator --forget-clock --serial-file FILE` as the user that it runs as (root: with \
+         `runuser -u USER --` before it): the next start has a new token, and mints by the clock",
         whole_seconds(*behind)
     )]
     ClockBehind {

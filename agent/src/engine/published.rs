@@ -114,8 +114,8 @@ impl Published {
                 RESUME_WAIT.0
             ),
             None => format!(
-                "the session was resumed from a lineage that leaves room for a second copy (of an earlier version, or in \
-                 layers that were mounted anew), so a master has to renew its lease first: {why}",
+                "the session was resumed from a lineage that leaves room for a second copy (the file is in layers \
+                 that were mounted anew), so a master has to renew its lease first: {why}",
             ),
         }
     }

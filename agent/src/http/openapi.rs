@@ -148,7 +148,7 @@ pub(super) enum Minted {
     #[response(status = 404, content_type = "application/problem+json")]
     Unknown(ProblemBody),
     /// `serial_exhausted`, with Retry-After to the end of the hour or day, and without it where plain numbers are used up;
-    /// `quota_exceeded` of a plugin
+    /// `quota_exceeded` of a plugin, or of what one caller may have
     #[response(status = 429, content_type = "application/problem+json")]
     Exhausted(ProblemBody),
     /// `no_lease` `lease_expired` `clock_behind` `clock_skew` `serial_file_io` `serial_file_full` `token_out_of_range`

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A record of the log.
-const RECORD: Kind = Kind { name: *b"BNDS", version: 1 };
+const RECORD: Kind = Kind { name: *b"BNDS", version: 2 };
 /// The proof.
 const PROOF: Kind = Kind { name: *b"PROF", version: 1 };
 /// Bounds in one record at most.

@@ -20,8 +20,8 @@ impl Namespace {
                 "callers of one network can use up all {capacity} numbers in {hours} hours, for ever: take a larger `last`"
             ));
         }
-        let in_shares = !matches!(self.kind().spec().form, Form::Number { .. } | Form::Template { .. });
-        if in_shares || capacity >= SHARED_MIN || self.plugins().iter().any(|it| it.plugin.as_str() == QUOTA) {
+        let has_buckets = matches!(self.kind().spec().form, Form::Number { .. } | Form::Template { .. });
+        if !has_buckets || capacity >= SHARED_MIN || self.plugins().iter().any(|it| it.plugin.as_str() == QUOTA) {
             return None;
         }
         Some(format!(
