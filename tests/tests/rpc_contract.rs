@@ -101,7 +101,7 @@ where
 async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
     type Heartbeat =
         (u32, (u32, String, SessionId, Option<ClusterId>, Option<TestClock>, String, WallMs, Vec<RetiredProof>));
-    type Define = (u32, (String, kind::Kind, TokenType, Option<String>, bool, u32, Scope, bool));
+    type Define = (u32, (String, kind::Kind, TokenType, Option<String>, bool, u32, Scope));
     let cluster = Cluster::start(1, &[]).await.unwrap();
     let heartbeat = |name: &str| -> Heartbeat {
         const METHOD: u32 = 6;
@@ -109,7 +109,7 @@ async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
     };
     let define = |name: &str| -> Define {
         const METHOD: u32 = 3;
-        (METHOD, (name.to_owned(), kind::Kind::Uniq64, TokenType::Uint2, None, false, 1_000, Scope::Kind, false))
+        (METHOD, (name.to_owned(), kind::Kind::Uniq64, TokenType::Uint2, None, false, 1_000, Scope::Kind))
     };
     // After each a well-formed one, on the same connection.
     let calls = MALFORMED.iter().flat_map(|name| [heartbeat(name), heartbeat("well-formed")]).collect();

@@ -59,8 +59,10 @@ async function ask(method, address, body) {
   const init = { method, headers, credentials: "same-origin" };
   if (method !== "GET") {
     headers["X-CSRF-Token"] = csrf;
-    headers["Content-Type"] = "application/json";
-    init.body = JSON.stringify(body);
+    if (Object.keys(body).length > 0) {
+      headers["Content-Type"] = "application/json";
+      init.body = JSON.stringify(body);
+    }
   }
   const answer = await fetch(address, init);
   const json = await answer.json().catch(() => ({}));
@@ -107,6 +109,8 @@ async function send(form, button) {
     const values = { ...form.given, ...body, ...answer };
     form.closest("dialog")?.close();
     if (form.dataset.then) return location.assign(form.dataset.then);
+    // A name by which no ID was given has no page any more.
+    if (form.dataset.gone && answer.in_use === false && location.pathname !== form.dataset.gone) return location.assign(form.dataset.gone);
     note("well", "", fill(form.dataset.done, values));
     reveal(form, answer);
     if (!("keep" in form.dataset)) form.reset();

@@ -23,6 +23,7 @@ async fn a_name_is_described_found_and_retired_on_its_own_page() {
         let path = format!("/api/namespaces/{name}/about");
         assert_eq!(client.change_by(reqwest::Method::PUT, console, &path, &note).await.unwrap().status, 200);
     }
+    assert_eq!(cluster.ask_agent(0, "uniq64/orders").await.unwrap().status, 200);
     in_browser(&mut cluster, async |_, driver, browser| {
         let said = |text: &str| format!("document.getElementById('notes').innerText.includes({})", json!(text));
         let shows =
