@@ -51,7 +51,8 @@ async fn told(caller: &Caller, about: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_not_changes_nothing() {
     let cluster = cluster().await;
-    let asked = matrix::walk(&admin(&cluster, 0).await, &token_of(&cluster).await).await;
+    let agent = Caller::nobody(cluster.agents[0].daemon.http);
+    let asked = matrix::walk(&admin(&cluster, 0).await, &agent, &token_of(&cluster).await).await;
     println!("{asked} requests, each answered as it must be");
     assert!(asked > 500);
 }
