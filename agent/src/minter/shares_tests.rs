@@ -10,12 +10,12 @@ use common::time::HOUR_MS;
 
 const RESERVE: u64 = UNIQ64_SERIALS_PER_HOUR / 100 * RESERVED_PERCENT as u64;
 
-/// A quarter of an hour into one of whose Uniq64 so many are left.
+/// A quarter of an hour into the next hour, of whose Uniq64 so many are left. Not this one: a start notes what time it is.
 fn left(kit: &Kit, left: u64) -> Arc<Minter> {
     let noon = {
         let minter = kit.start();
         let wall = minter.wall().0;
-        WallMs(wall - wall.rem_euclid(HOUR_MS) + HOUR_MS / 4)
+        WallMs(wall - wall.rem_euclid(HOUR_MS) + HOUR_MS + HOUR_MS / 4)
     };
     kit.preset_hour(noon, 1_000, UNIQ64_SERIALS_PER_HOUR - left);
     let minter = kit.start();
