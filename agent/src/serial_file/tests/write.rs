@@ -204,7 +204,7 @@ fn contents_of_another_session_or_of_fewer_blocks_are_not_written() {
         );
         assert_eq!(fs::read(home.path()).unwrap(), before);
     }
-    let too_many = Holdings { leases: vec![holdings(1).leases[0].clone(); 50_000], ..holdings(1) };
+    let too_many = Holdings { leases: vec![holdings(1).leases[0].clone(); 400_000], ..holdings(1) };
     assert!(matches!(opened.file.write_holdings(&too_many), Err(WriteError::Io(_))));
     opened.file.write(&mut opened.contents, &holdings(2)).unwrap();
 }
