@@ -71,7 +71,7 @@ if [ -n "${UNIQ_BIN_DIR:-}" ]; then
   bin=$(cd "$UNIQ_BIN_DIR" 2>/dev/null && pwd) || fail "there is no folder $UNIQ_BIN_DIR (UNIQ_BIN_DIR)"
 else
   command -v cargo >/dev/null || fail "cargo is needed to build the programs; get it from https://rustup.rs"
-  say "Building uniq_master and uniq_generator for trying (profile 'quick'); on two cores some two and a half minutes the first time ..."
+  say "Building uniq_master and uniq_generator for trying (profile 'quick'); on two cores some three minutes the first time ..."
   cargo build --profile quick --locked --bins -p uniq-master -p uniq-agent
   bin=$(cd "${CARGO_TARGET_DIR:-target}/quick" && pwd)
 fi
