@@ -1,4 +1,4 @@
-//! What callers took of the last part of an hour's or a day's IDs: each has at most a [part](SHARE_PARTS) of what is left, so that
+//! Counts what callers took of the last part of an hour's or a day's IDs: each has at most a [part](SHARE_PARTS) of what is left, so that
 //! however many come, each leaves nearly all that it finds.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,4 +1,4 @@
-//! What a name's callers may use up.
+//! Warns of names whose IDs one caller can use up.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::Namespace;

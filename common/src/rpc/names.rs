@@ -1,4 +1,4 @@
-//! What masters and agents say of generators' names.
+//! Messages between masters and agents about generators' names.
 
 use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::{AgentId, ClusterId};

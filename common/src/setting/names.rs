@@ -1,4 +1,4 @@
-//! What becomes of a name when it is registered, used first, or shown by who used it.
+//! Decides what becomes of a name when it is registered, used first, or shown by who used it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Outcome, SettingValue};
