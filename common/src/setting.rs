@@ -72,12 +72,6 @@ impl SettingKey {
             }
         }
     }
-
-    /// Whether a store made by an earlier program may hold a proposal of it at the master that is not its home now: names
-    /// were at home with either.
-    pub fn had_other_home(&self) -> bool {
-        matches!(self, Self::Namespace(_))
-    }
 }
 
 impl fmt::Display for SettingKey {

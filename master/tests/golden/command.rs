@@ -12,7 +12,7 @@ use common::parameters::{AgentId, ClusterParameters, MasterId};
 use common::rpc::lease::{ListRequest, NameState, RentRequest, TerminateRequest, TokenRequest};
 use common::rpc::ranges::SegmentRequest;
 use common::segment::Shown;
-use common::setting::{Change, Setting, SettingKey, SettingValue};
+use common::setting::Change;
 use common::time::{DAY_MS, HOUR_MS, Now, SECOND_MS, SpanMs};
 use common::token::{TokenType, TokenValue};
 use master::lease::receipt::told;
@@ -271,15 +271,6 @@ pub(super) enum Command {
         name: String,
         #[arg(optional)]
         text: Option<String>,
-        #[arg(key, optional)]
-        at: At,
-    },
-    /// A stopped master's store holds a proposal of a namespace, as a program left it by which names were at home with
-    /// either master.
-    LeftProposal {
-        name: String,
-        #[arg(key)]
-        template: Option<String>,
         #[arg(key, optional)]
         at: At,
     },
@@ -567,15 +558,6 @@ impl goldenscript::Runner for Script {
                 let source = AboutSource { description: text.clone().unwrap_or_default(), ..AboutSource::default() };
                 let (name, about) = (name.parse()?, Box::new(About::new(source)?));
                 return self.change(at.0, Change::About { name, about });
-            }
-            Command::LeftProposal { name, template, at } => {
-                let namespace = namespace(name, template.clone(), true)?;
-                let key = SettingKey::Namespace(name.parse()?);
-                let value = SettingValue::Namespace(Box::new(namespace));
-                let prep = Setting { key, version: 1, value, actor: operator(), at: self.now.wall };
-                let master = self.master(at.0)?;
-                let lsn = master.store.load()?.lsn;
-                master.store.commit(&[Write::SettingPrep(prep)], lsn)?;
             }
             Command::Taken { from, to, at } => return self.taken(*from..=*to, at.0),
             Command::Allow { network, at } => return self.change(at.0, Change::Allow(network.parse()?)),

@@ -88,7 +88,6 @@ scripts! {
     doubled_and_stale_messages_change_nothing
     only_the_holder_may_renew
     sync_merges_and_never_overwrites
-    names_proposed_by_their_former_home_are_registered
     names_that_both_have_forgotten_are_said_again_first
     two_names_never_give_the_same_strings
     the_first_change_of_the_whitelist_drops_nothing

@@ -126,19 +126,12 @@ impl Ledger<Pairwise> {
     }
 
     pub(super) fn on_propose_setting(&mut self, now: Now, setting: Setting, fx: &mut Effects) {
-        let from_elsewhere = setting.key.home() == self.identity().master && !setting.key.had_other_home();
+        let from_elsewhere = setting.key.home() == self.identity().master;
         if from_elsewhere || !setting.plausible() || !self.settings_table.has_room_for(&setting.key) {
             return fx.alarms.push(Alarm::ImplausibleSetting(setting.key));
         }
         if self.agreement.pair.frozen() || self.mode() == Mode::RolledBack {
             return;
-        }
-        // Made when the key was at home here, and never dropped: it comes first.
-        if let Some(mine) = self.settings_table.prep(&setting.key)
-            && *mine != setting
-            && setting.key.home() != self.identity().master
-        {
-            return fx.send(PeerMessage::ProposeSetting { setting: mine.clone() });
         }
         let known = self.settings_table.get(&setting.key);
         if known != Some(&setting) && known.is_some_and(|known| known.version >= setting.version) {
