@@ -31,6 +31,9 @@ pub enum RemedyError {
     /// The store cannot be opened or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// It would go on beside others.
+    #[error(transparent)]
+    MayHaveJoined(#[from] remedy::MayHaveJoined),
 }
 
 fn confirmed(args: &Args, words: &'static str, does: &str) -> Result<(), RemedyError> {
@@ -61,19 +64,26 @@ pub fn total_loss(args: &Args, parameters: &ClusterParameters) -> (Vec<Write>, S
 /// `--after-revert`: both ledgers were put back. Returns what is granted from now on.
 ///
 /// # Errors
-/// [`RemedyError::Unconfirmed`] without the words; the store's.
+/// [`RemedyError::Unconfirmed`] without the words; [`RemedyError::MayHaveJoined`]; the store's.
 pub fn revert(args: &Args) -> Result<String, RemedyError> {
     let does = "both masters' ledgers were put back to an earlier state, and agents may hold leases that they do not know of: \
                 this lets them grant again, but nothing that such an agent may hold, before all of it is over";
     confirmed(args, CONFIRM_REVERT, does)?;
-    let (mut store, loaded) = store::open(&args.data_dir)?;
+    let (mut store, mut loaded) = store::open(&args.data_dir)?;
     let now = Clock::new(args.test_clock).wall();
+    let mut writes = Vec::new();
+    if args.vouch_untouched {
+        let actor = Actor::new("operator", "uniq_master --vouch-untouched");
+        writes = remedy::vouch(&loaded, actor, now).unwrap_or_default();
+        loaded.proven = Ok(());
+    }
     // A calendar that stands behind what it once showed would make the floor too low.
     let from = now.max(loaded.observed.clock_high);
     let floor = floor_of(&loaded.identity.parameters, from, args.above.map(TokenValue));
     let actor = Actor::new("operator", "uniq_master --after-revert");
     let skip = args.skip_numbers.unwrap_or(0);
-    store.commit(&remedy::after_revert(&loaded, floor, skip, actor, now), loaded.lsn.saturating_add(1))?;
+    writes.extend(remedy::after_revert(&loaded, floor, skip, actor, now)?);
+    store.commit(&writes, loaded.lsn.saturating_add(1))?;
     Ok(format!("{}.\n{}", granted(&floor), ranges_left(&loaded, skip)))
 }
 

@@ -11,7 +11,7 @@ use tests::client::{AtDefault as _, Client, Kind, Media};
 use tests::cluster::{Cluster, Master, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::{Load, Pace};
-use tests::operator::{join, keep, peer_lost, put_back};
+use tests::operator::{join, keep, peer_lost, put_back, remedy};
 use tests::oracle::{Ids, Oracle};
 use tests::programs;
 
@@ -480,6 +480,9 @@ async fn a_survivor_put_back_to_before_the_join_gives_no_number_again() {
 
     cluster.masters[0].daemon.terminate().await.unwrap();
     put_back(&cluster.masters[0]).unwrap();
+    let refused = remedy(&cluster.masters[0], "--after-revert", &["--confirm", "both ledgers are old"]).unwrap();
+    assert_eq!(refused.status, Some(1), "{refused:?}");
+    assert!(refused.err.contains("one may have joined since"), "{refused:?}");
     cluster.masters[0].daemon.args.push("--vouch-untouched".to_owned());
     cluster.masters[0].daemon.start().unwrap();
     // Longer than it takes to go on alone.

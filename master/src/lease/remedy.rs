@@ -2,7 +2,7 @@
 //! back, after both calendars were wrong, for a store that nothing but a human can vouch for. Each is audited.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::Loaded;
+use super::{Loaded, Unproven};
 use super::event::{PeerObservations, Write};
 use crate::replication::lives::Lives;
 use crate::section::Terms;
@@ -20,12 +20,33 @@ use std::collections::BTreeMap;
 /// How many owners of a section are skipped after both ledgers were put back: more than any can have had since a backup.
 const OWNERS_FORGOTTEN: u64 = 1 << 32;
 
+/// A word of an operator that does not stand for what only the replacement of the other master knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this master waits for a replacement to join, and its store is not proven to be the one it last wrote ({0}): one may have joined since. \
+     If one has, this master is over: take it away, run `uniq_master --peer-lost` on the replacement, and let a new one --join there. If you \
+     know that none ever joined, say so with --vouch-untouched beside it"
+)]
+pub struct MayHaveJoined(Unproven);
+
 /// The writes by which an operator says how to go on after both ledgers were put back, on a stopped master: what this ledger
 /// had proposed counts as granted, and nothing that the forgotten ledger may have promised is granted before it is over. In each section
 /// that it knows `skip` numbers are skipped, and never fewer than a master may have raised alone. Its owner becomes another one, even if it
 /// is the same agent: one that served before others, of whom nobody knows any more, and still runs, would take the higher bound for leave
 /// to give what those gave.
-pub fn after_revert(store: &Loaded, floor: Floor, skip: u64, actor: Actor, at: WallMs) -> Vec<Write> {
+///
+/// # Errors
+/// [`MayHaveJoined`]: by its word alone a survivor would extend axes beside its replacement.
+pub fn after_revert(
+    store: &Loaded,
+    floor: Floor,
+    skip: u64,
+    actor: Actor,
+    at: WallMs,
+) -> Result<Vec<Write>, MayHaveJoined> {
+    if let (Some(_), Err(why)) = (&store.identity.awaiting, &store.proven) {
+        return Err(MayHaveJoined(why.clone()));
+    }
     let above =
         floor.above.map_or_else(|| "nothing".to_owned(), |above| format!("nothing but values above {}", above.0));
     let skipped = if skip == 0 { String::new() } else { format!("; sections skip {skip} numbers") };
@@ -42,7 +63,7 @@ pub fn after_revert(store: &Loaded, floor: Floor, skip: u64, actor: Actor, at: W
     // What this store has left of its extents may have been granted after what it was put back to.
     writes.push(Write::Run(None));
     writes.extend(sections_beyond(store, skip, OWNERS_FORGOTTEN));
-    writes
+    Ok(writes)
 }
 
 /// The writes by which each section of `store` goes on above what a master may have raised that this one heard nothing of since: by the

@@ -304,8 +304,10 @@ impl Script {
         master.ledger = None;
         let loaded = master.store.load()?;
         let floor = floor_of(&loaded.identity.parameters, now, above);
-        let writes = after_revert(&loaded, floor, skip, Actor::new("operator", ""), now);
-        master.store.commit(&writes, loaded.lsn + 1)?;
+        match after_revert(&loaded, floor, skip, Actor::new("operator", ""), now) {
+            Ok(writes) => master.store.commit(&writes, loaded.lsn + 1)?,
+            Err(why) => return Ok(format!("{id} is left as it was: {why}\n")),
+        }
         Ok(format!("{id} grants {}\n", show_floor(floor)))
     }
 

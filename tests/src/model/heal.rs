@@ -49,8 +49,10 @@ pub(super) fn heals(model: &Masters, world: &World) -> bool {
     // What an operator does after a revert that was shown.
     for disk in disks.iter_mut().filter(|_| world.reverted) {
         let floor = floor_of(&model.parameters, WallMs(0), None);
-        let writes = after_revert(&disk.loaded(), floor, 0, Actor::new("operator", ""), WallMs(0));
-        disk.apply(&writes);
+        // Not one beside which another may have joined.
+        if let Ok(writes) = after_revert(&disk.loaded(), floor, 0, Actor::new("operator", ""), WallMs(0)) {
+            disk.apply(&writes);
+        }
     }
     // Nor does one go on that awaits who has joined: that one is told that it is lost.
     if disks.len() > 1 && disks.iter().any(|disk| disk.identity.awaiting.is_some()) {

@@ -89,7 +89,7 @@ impl World {
             raised.extend(self.sections_forgotten(&loaded).1);
             self.mend(m, 1, |loaded| {
                 let floor = floor_of(&loaded.identity.parameters, now.max(loaded.observed.clock_high), None);
-                let mut writes = after_revert(loaded, floor, skip, operator(), now);
+                let mut writes = after_revert(loaded, floor, skip, operator(), now).ok()?;
                 writes.extend(raised);
                 if ignored {
                     writes.push(Write::Caution(Caution::default()));
