@@ -239,6 +239,9 @@ pub enum Refusal {
         /// What a master says of it, if it can be given to nobody.
         why: Option<Unserved>,
     },
+    /// Nobody serves the key, and the masters do not let this agent ask them for its section.
+    #[error("no numbers of this key come from here: {0}")]
+    OutsideWhitelist(String),
     /// The key's numbers are used up.
     #[error("there are not as many numbers of this key left: they have {bits} bits; register another name")]
     KeyEnded {
@@ -331,7 +334,7 @@ impl Refusal {
             Self::StrategyFailed(_) | Self::StrategyRests => MintCode::StrategyFailed,
             Self::OnlyTexts => MintCode::BadParameter,
             Self::Misdirected => MintCode::Misdirected,
-            Self::SectionPending { .. } => MintCode::SegmentPending,
+            Self::SectionPending { .. } | Self::OutsideWhitelist(_) => MintCode::SegmentPending,
             Self::KeyEnded { .. } => MintCode::SerialExhausted,
             Self::Overloaded(_) => MintCode::Overloaded,
             Self::ByPlugin { code, .. } => *code,
@@ -355,6 +358,7 @@ impl Refusal {
             }
             Self::SegmentPending { .. }
             | Self::SectionPending { .. }
+            | Self::OutsideWhitelist(_)
             | Self::NoLease { .. }
             | Self::SerialFileIo(_)
             | Self::BoundsUnwritten(_)

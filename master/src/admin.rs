@@ -366,6 +366,14 @@ fn render(
     counter("uniq_master_lockouts_total", "Users and addresses that failed to log in too often.", lockouts)?;
     let dropped = counters.messages_dropped.load(Ordering::Relaxed);
     counter("uniq_master_mail_dropped_total", "Messages to the other master that found no place.", dropped)?;
+    writeln!(
+        text,
+        "# HELP uniq_master_renewals_refused_total Heartbeats of agents, and their renewals of leases and sections, that were refused.\n\
+         # TYPE uniq_master_renewals_refused_total counter"
+    )?;
+    for (why, count) in counters.renewals.all() {
+        writeln!(text, "uniq_master_renewals_refused_total{{why=\"{why}\"}} {count}")?;
+    }
     let room = counters.room.load(Ordering::Relaxed);
     if room < u64::MAX {
         writeln!(

@@ -14,7 +14,7 @@ use crate::lease::{Alarm, Effects, Event, Reply, RequestId, Write};
 use crate::ledger::{Ledger, Snapshot};
 use crate::section_tally::SectionTally;
 use crate::store::{Room, Store};
-use crate::tally::{AxisTally, OpenCalls};
+use crate::tally::{AxisTally, OpenCalls, RenewalTally};
 use crate::watchdog::{self, EndOnPanic, Pulse};
 use crate::whitelist::Whitelist;
 use common::clock::Clock;
@@ -92,6 +92,8 @@ pub struct Counters {
     pub axes: AxisTally,
     /// What was done about sections.
     pub sections: SectionTally,
+    /// What was not renewed.
+    pub renewals: RenewalTally,
 }
 
 /// Starts the loop. Messages to the other master come out of the receiver; `whitelist` follows the ledger's.

@@ -1,6 +1,6 @@
 //! `LeaseService` for agents: decode, queue, await the answer. Decides only who may connect at all.
 
-use crate::driver::{Driver, Refused};
+use crate::driver::{Counters, Driver, Refused};
 use crate::lease::receipt::told;
 use crate::lease::{Event, Reply};
 use crate::registry::AgentRegistry;
@@ -67,6 +67,8 @@ pub struct ReportContext {
     pub clock: Clock,
     /// Which master this is.
     pub master: MasterId,
+    /// Where refused renewals are counted.
+    pub counters: Arc<Counters>,
 }
 
 /// Serves agents on `listener` until `stop`, so many connections at a time.
@@ -168,6 +170,56 @@ impl LeaseServer {
     fn allowed(&self) -> Result<(), Refusal> {
         if self.whitelist.admits(self.from.ip()) { Ok(()) } else { Err(Refusal::NotAllowed) }
     }
+
+    /// Counts a renewal that is refused.
+    fn counted<T>(&self, renewed: Result<T, Refusal>) -> Result<T, Refusal> {
+        renewed.inspect_err(|why| self.reporting.counters.renewals.refused(why))
+    }
+
+    async fn rent(&self, request: RentRequest) -> Result<Rent, Refusal> {
+        self.allowed()?;
+        let session = request.session;
+        let renewed = ask!(self.driver, move |id| Event::Rent { id, request }, Reply::Rent);
+        match &renewed {
+            Ok(Rent::Success { .. }) => self.place.keep(session.0),
+            Ok(Rent::Rented | Rent::Unrented) => self.reporting.counters.renewals.ended(),
+            Err(_) => {}
+        }
+        renewed
+    }
+
+    fn greet(&self, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
+        self.allowed()?;
+        // An agent that hears this turns to the other master.
+        if self.driver.is_full() {
+            return Err(Refusal::DiskFull);
+        }
+        let (answer, over, doubts) = {
+            let snapshot = self.driver.snapshot();
+            let answer = snapshot.answer(self.reporting.clock.link_now(), &request);
+            (answer, snapshot.is_over(&request.retired), snapshot.doubts_its_calendar())
+        };
+        if doubts && answer.is_ok() {
+            let HeartbeatRequest { agent_id, session, wall, .. } = request;
+            // The queue may be full; agents say it again.
+            let _ = self.driver.tell(Event::AgentCalendar { agent_id, session, wall });
+        }
+        if over {
+            // The queue may be full; agents bring it again.
+            let _ = self.driver.tell(Event::Retired);
+        }
+        answer
+    }
+
+    async fn keep(&self, request: KeepRequest) -> Result<KeepReply, Refusal> {
+        self.allowed()?;
+        let session = request.session;
+        let kept = ask!(self.driver, move |id| Event::Keep { id, request }, Reply::Keep);
+        if kept.as_ref().is_ok_and(|kept| !kept.sections.is_empty()) {
+            self.place.keep(session.0);
+        }
+        kept
+    }
 }
 
 impl LeaseService for LeaseServer {
@@ -182,13 +234,8 @@ impl LeaseService for LeaseServer {
     }
 
     async fn rent_token(self, _: Context, request: RentRequest) -> Result<Rent, Refusal> {
-        self.allowed()?;
-        let session = request.session;
-        let renewed = ask!(self.driver, move |id| Event::Rent { id, request }, Reply::Rent);
-        if let Ok(Rent::Success { .. }) = &renewed {
-            self.place.keep(session.0);
-        }
-        renewed
+        let renewed = self.rent(request).await;
+        self.counted(renewed)
     }
 
     async fn list_tokens(self, _: Context, request: ListRequest) -> Result<Vec<ListedLease>, Refusal> {
@@ -258,26 +305,8 @@ impl LeaseService for LeaseServer {
     }
 
     async fn heartbeat(self, _: Context, request: HeartbeatRequest) -> Result<HeartbeatReply, Refusal> {
-        self.allowed()?;
-        // An agent that hears this turns to the other master.
-        if self.driver.is_full() {
-            return Err(Refusal::DiskFull);
-        }
-        let (answer, over, doubts) = {
-            let snapshot = self.driver.snapshot();
-            let answer = snapshot.answer(self.reporting.clock.link_now(), &request);
-            (answer, snapshot.is_over(&request.retired), snapshot.doubts_its_calendar())
-        };
-        if doubts && answer.is_ok() {
-            let HeartbeatRequest { agent_id, session, wall, .. } = request;
-            // The queue may be full; agents say it again.
-            let _ = self.driver.tell(Event::AgentCalendar { agent_id, session, wall });
-        }
-        if over {
-            // The queue may be full; agents bring it again.
-            let _ = self.driver.tell(Event::Retired);
-        }
-        answer
+        let answer = self.greet(request);
+        self.counted(answer)
     }
 
     async fn request_segment(self, _: Context, request: SegmentRequest) -> Result<SegmentGrant, Refusal> {
@@ -287,13 +316,8 @@ impl LeaseService for LeaseServer {
     }
 
     async fn keep_sections(self, _: Context, request: KeepRequest) -> Result<KeepReply, Refusal> {
-        self.allowed()?;
-        let session = request.session;
-        let kept = ask!(self.driver, move |id| Event::Keep { id, request }, Reply::Keep);
-        if kept.as_ref().is_ok_and(|kept| !kept.sections.is_empty()) {
-            self.place.keep(session.0);
-        }
-        kept
+        let kept = self.keep(request).await;
+        self.counted(kept)
     }
 
     async fn raise_sections(
@@ -317,7 +341,7 @@ impl LeaseService for LeaseServer {
         let (agent_id, session) = (report.agent_id.clone(), report.session);
         let holds =
             self.driver.look(move |ledger, _| ledger.table().holds(&agent_id, session)).await.map_err(refusal)?;
-        let ReportContext { registry, clock, master } = &self.reporting;
+        let ReportContext { registry, clock, master, .. } = &self.reporting;
         let address = self.from.to_string();
         if holds {
             self.place.keep(session.0);

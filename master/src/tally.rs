@@ -1,4 +1,4 @@
-//! What this master granted of axes since it started, by name, for the metrics.
+//! What this master granted of axes since it started, by name, and what it refused to renew, for the metrics.
 //!
 //! Counted by the loop, from what was asked, what became durable and what was answered: the ledger itself counts nothing of it. No name
 //! is counted but one that the ledger knows an axis of, so there are never more than there may be names.
@@ -7,9 +7,11 @@ use crate::lease::{Effects, Event, Reply, RequestId, Write};
 use common::audit::Action;
 use common::namespace::GeneratorName;
 use common::parameters::MasterId;
+use common::rpc::lease::Refusal;
 use common::segment::MasterRun;
 use common::setting::{NAMESPACES_MAX, RETIRED_MAX, SettingKey, SettingValue};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Names that are counted at most: as many as there may be, retired ones included.
@@ -28,6 +30,58 @@ pub struct AxisCounts {
     pub extents: u64,
     /// Raises by operators, at either master.
     pub raises: u64,
+}
+
+/// Why this master did not do what keeps an agent going, as the metrics name it.
+const REASONS: [&str; 10] = [
+    "not_allowed",
+    "peer_away",
+    "syncing",
+    "overloaded",
+    "disk_full",
+    "shutting_down",
+    "put_back",
+    "no_lease",
+    "ended",
+    "other",
+];
+
+/// Heartbeats of agents and their renewals of leases and sections that were refused, by reason.
+#[derive(Debug, Default)]
+pub struct RenewalTally([AtomicU64; REASONS.len()]);
+
+impl RenewalTally {
+    /// Counts what was refused.
+    pub fn refused(&self, why: &Refusal) {
+        self.count(match why {
+            Refusal::NotAllowed => "not_allowed",
+            Refusal::PeerAway => "peer_away",
+            Refusal::Syncing | Refusal::Quiet | Refusal::NotBefore { .. } => "syncing",
+            Refusal::Overloaded => "overloaded",
+            Refusal::DiskFull => "disk_full",
+            Refusal::ShuttingDown => "shutting_down",
+            Refusal::RolledBack | Refusal::Reverted => "put_back",
+            Refusal::NotHolder | Refusal::NoLease | Refusal::ServesWithoutLease => "no_lease",
+            _ => "other",
+        });
+    }
+
+    /// Counts a lease that was not renewed as it is over.
+    pub fn ended(&self) {
+        self.count("ended");
+    }
+
+    /// Each reason with its number.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        REASONS.into_iter().zip(self.0.iter().map(|count| count.load(Ordering::Relaxed)))
+    }
+
+    fn count(&self, reason: &str) {
+        let counts = REASONS.into_iter().zip(&self.0);
+        counts.filter(|(known, _)| *known == reason).for_each(|(_, count)| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+    }
 }
 
 /// Of all axes.

@@ -223,7 +223,7 @@ async fn an_agent_is_told_why_no_master_serves_it() {
     let daemon = &mut cluster.agent(astray).unwrap().daemon;
     daemon.set("--masters", &peer_port);
     daemon.start().unwrap();
-    for (nth, why) in [(unwanted, "not on the whitelist"), (astray, "--agent-listen")] {
+    for (nth, why) in [(unwanted, "not allowed by the masters' whitelist"), (astray, "--agent-listen")] {
         let cluster = &cluster;
         let told = || async move {
             let status = cluster.ask_agent(nth, "status").await.ok()?.text();
@@ -231,6 +231,58 @@ async fn an_agent_is_told_why_no_master_serves_it() {
         };
         until(why, told).await.unwrap();
     }
+}
+
+/// An agent whose network leaves the whitelist says so to whoever asks it, and the masters count what they refuse it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_says_that_it_is_outside_the_whitelist() {
+    let mut cluster = Cluster::new().unwrap();
+    for master in &mut cluster.masters {
+        master.daemon.set("--sequence-lease", "2");
+        master.daemon.start().unwrap();
+    }
+    let nth = cluster.add_agent(&[]).unwrap();
+    cluster.agents[nth].daemon.start().unwrap();
+    cluster.all_ready().await.unwrap();
+    let (cluster, client) = (&cluster, &cluster.client);
+    let url = cluster.agent_url(nth, "generators/inbox").unwrap();
+    let registered = client.ask("PUT", &url, br#"{"kind":"sequence"}"#.to_vec()).await.unwrap();
+    assert_eq!(registered.status, 201, "{}", registered.text());
+    let given = || async { (cluster.ask_agent(nth, "sequence/inbox/a").await.ok()?.status == 200).then_some(()) };
+    until("a key has numbers", given).await.unwrap();
+    assert_eq!(cluster.ask_agent(nth, "readyz").await.unwrap().text(), "ready\n");
+
+    let http = cluster.masters[0].daemon.http;
+    let remove = async |body: serde_json::Value| {
+        client.change_by(reqwest::Method::DELETE, http, "/api/whitelist", &body).await.unwrap()
+    };
+    let networks = client.console(http, "/api/whitelist").await.unwrap().json().unwrap();
+    for network in networks.as_array().unwrap() {
+        let range = network["network"].as_str().unwrap();
+        let removed = remove(serde_json::json!({ "range": range, "confirm": range })).await;
+        assert_eq!(removed.status, 200, "{}", removed.text());
+        let sections = removed.json().unwrap()["sections"].as_u64().unwrap();
+        assert_eq!(sections > 0, range.starts_with("127."), "{}", removed.text());
+    }
+    let why = "not allowed by the masters' whitelist";
+    let refused = || async {
+        let answer = cluster.ask_agent(nth, "sequence/inbox/a").await.ok()?;
+        (answer.status == 503 && answer.text().contains(why)).then_some(())
+    };
+    until("the agent says why the key has no numbers", refused).await.unwrap();
+    let ready = cluster.ask_agent(nth, "readyz").await.unwrap();
+    assert!(ready.status == 200 && ready.text().contains(why), "its leases last: {}", ready.text());
+    assert!(cluster.ask_agent(nth, "status").await.unwrap().json().unwrap()["outside_whitelist"].is_string());
+    assert!(cluster.agents[nth].daemon.log_tail(400).contains("outside the whitelist of this master"));
+    let metrics = client.console(http, "/metrics").await.unwrap().text();
+    let counted = metrics.lines().find_map(|line| line.strip_prefix("uniq_master_renewals_refused_total{why=\"not_allowed\"} "));
+    assert!(counted.unwrap().parse::<u64>().unwrap() > 0, "{metrics}");
+
+    let allowed = client.change(http, "/api/whitelist", &serde_json::json!({ "range": "127.0.0.0/8" })).await.unwrap();
+    assert_eq!(allowed.status, 200, "{}", allowed.text());
+    until("the key goes on", given).await.unwrap();
+    let well = || async { (cluster.ask_agent(nth, "readyz").await.ok()?.text() == "ready\n").then_some(()) };
+    until("nothing is wrong any more", well).await.unwrap();
 }
 
 /// Reports that somebody invents make no ghosts among the agents, and slow nobody's.

@@ -150,6 +150,23 @@ function confirmed(form) {
   gate();
 }
 
+// What a change would do to others, asked before it is made: by the address that the element says, told in its words.
+async function preview(form) {
+  for (const place of form.querySelectorAll("[data-preview]")) {
+    const given = form.given;
+    const say = (text) => (place.textContent = form.given === given ? text : place.textContent);
+    say("");
+    try {
+      const answer = await ask(...fill(place.dataset.preview, given, encodeURIComponent).split(" "), {});
+      const names = answer.cut_off.map((row) => row.agent_id);
+      const named = names.length < answer.agents ? [...names, "\u2026"] : names;
+      say(names.length ? fill(place.dataset.some, { ...answer, cut_off: named.join(", ") }, String) : place.dataset.none);
+    } catch (error) {
+      say(error instanceof TypeError ? words.unreachable : error.message);
+    }
+  }
+}
+
 function open(button) {
   const dialog = document.getElementById(button.dataset.open);
   const form = dialog.querySelector("form");
@@ -160,6 +177,7 @@ function open(button) {
   for (const field of dialog.querySelectorAll("[data-value]")) field.value = form.given[field.dataset.value];
   problemIn(form, "");
   confirmed(form);
+  preview(form);
   dialog.showModal();
 }
 

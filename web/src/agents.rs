@@ -1,16 +1,23 @@
 //! Rows about agents and about the cluster itself.
 
-use crate::masters::{as_number, as_number_or_null, as_shown, as_text, as_text_or_null};
+use crate::masters::{NetworkRow, as_number, as_number_or_null, as_shown, as_text, as_text_or_null};
+use crate::sequences::AllocatorRow;
 use common::parameters::{AgentId, MasterId, SessionId};
 use common::rpc::lease::report_interval_ms;
 use common::time::WallMs;
+use ipnet::IpNet;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// An agent from which this many reports did not come is late.
 pub const LATE_AFTER: u64 = 3;
 /// One from which this many did not come is lost.
 pub const LOST_AFTER: u64 = 12;
+/// Agents that are named where a network would leave the whitelist; all are counted.
+pub(crate) const CUT_OFF_NAMED_MAX: usize = 100;
 /// What a report may take on its way, in milliseconds.
 const SLACK_MS: u64 = 1_000;
 
@@ -197,4 +204,121 @@ pub struct FlagRow {
     pub flag: &'static str,
     /// Its value.
     pub value: String,
+}
+
+/// The agents that no network of the whitelist has any more without one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(crate) struct CutOff {
+    /// How many agents' sessions.
+    pub agents: u64,
+    /// The leases that they hold all together, which end when their time is over.
+    pub leases: u64,
+    /// The sections of sequences that they serve, which other agents get within seconds.
+    pub sections: u64,
+    /// The sessions, at most 100.
+    pub cut_off: Vec<CutOffRow>,
+}
+
+/// An agent that could renew nothing any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(crate) struct CutOffRow {
+    /// Its name.
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    pub agent_id: AgentId,
+    /// From where it calls.
+    pub address: String,
+    /// The leases that it holds.
+    pub leases: u64,
+    /// The sections of sequences that it serves.
+    pub sections: u64,
+}
+
+impl CutOff {
+    /// Those whom the networks of `known` have with `removed` alone. Who is silent and holds nothing is not one of them.
+    pub(crate) fn by(removed: IpNet, known: &[NetworkRow], agents: &[AgentRow], allocators: &[AllocatorRow]) -> Self {
+        let rest = known.iter().filter_map(|row| common::setting::network(&row.network).ok());
+        let rest: Vec<IpNet> = rest.filter(|network| *network != removed).collect();
+        let only_there = |ip: &IpAddr| removed.contains(ip) && !rest.iter().any(|network| network.contains(ip));
+        // A start serves sections as a session of its own: they are counted by the agent's name, beside its first session.
+        let mut sections: BTreeMap<&AgentId, u64> = BTreeMap::new();
+        for row in allocators.iter().filter(|row| !row.silent) {
+            *sections.entry(&row.agent_id).or_default() += u64::from(row.sections);
+        }
+        let mut cut = Self::default();
+        for row in agents {
+            let Some(_) = ip_of(&row.address).filter(only_there) else { continue };
+            let (leases, sections) = (row.tokens.len() as u64, sections.remove(&row.agent_id).unwrap_or_default());
+            if row.state == AgentState::Lost && leases + sections == 0 {
+                continue;
+            }
+            cut.agents += 1;
+            cut.leases += leases;
+            cut.sections += sections;
+            if cut.cut_off.len() < CUT_OFF_NAMED_MAX {
+                let (agent_id, address) = (row.agent_id.clone(), row.address.clone());
+                cut.cut_off.push(CutOffRow { agent_id, address, leases, sections });
+            }
+        }
+        cut
+    }
+
+    /// Whether nobody is concerned.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.agents == 0
+    }
+}
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { agents, leases, sections, .. } = self;
+        write!(f, "{agents} agents with {leases} leases and {sections} sections of sequences")
+    }
+}
+
+/// The address of a caller, without its port.
+fn ip_of(address: &str) -> Option<IpAddr> {
+    let with_port = address.parse::<SocketAddr>().map(|at| at.ip());
+    with_port.or_else(|_| address.parse()).ok().map(|ip: IpAddr| ip.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(name: &str, address: &str, state: AgentState, tokens: usize) -> AgentRow {
+        let held = HeldRow { token_type: "uint2", token: "7".to_owned(), until: WallMs(0) };
+        AgentRow {
+            agent_id: name.parse().unwrap(),
+            session: SessionId(1),
+            state,
+            heard: None,
+            master: None,
+            address: address.to_owned(),
+            report: None,
+            tokens: vec![held; tokens],
+        }
+    }
+
+    fn cut(networks: &[&str], removed: &str) -> CutOff {
+        let known: Vec<_> = networks.iter().map(|it| NetworkRow { network: (*it).to_owned() }).collect();
+        let agents = [
+            agent("a", "10.0.0.1:4711", AgentState::Well, 2),
+            agent("b", "[::ffff:10.0.0.2]:1", AgentState::Lost, 1),
+            agent("c", "10.0.0.3:1", AgentState::Lost, 0),
+            agent("d", "192.0.2.1:1", AgentState::Well, 1),
+            agent("e", "", AgentState::Lost, 1),
+        ];
+        CutOff::by(removed.parse().unwrap(), &known, &agents, &[])
+    }
+
+    #[test]
+    fn only_agents_that_no_other_network_has_are_cut_off() {
+        let all = cut(&["10.0.0.0/8", "192.0.2.0/24"], "10.0.0.0/8");
+        assert_eq!((all.agents, all.leases), (2, 3), "{all:?}");
+        let names: Vec<_> = all.cut_off.iter().map(|row| row.agent_id.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(cut(&["10.0.0.0/8", "10.0.0.0/30"], "10.0.0.0/8").is_nobody(), "a narrower network has them still");
+        assert_eq!(cut(&["0.0.0.0/0"], "0.0.0.0/0").agents, 3);
+    }
 }

@@ -102,7 +102,12 @@ impl CallError {
             Self::Failed { .. } => true,
             Self::Refused { refusal, .. } => matches!(
                 refusal,
-                Refusal::ForeignCluster { .. } | Refusal::Protocol { .. } | Refusal::TestClock | Refusal::ShuttingDown
+                Refusal::ForeignCluster { .. }
+                    | Refusal::Protocol { .. }
+                    | Refusal::TestClock
+                    | Refusal::ShuttingDown
+                    // Told anew when the next one is opened, where minting is told of it.
+                    | Refusal::NotAllowed
             ),
         }
     }

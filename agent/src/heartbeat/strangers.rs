@@ -25,9 +25,15 @@ impl CallError {
     }
 }
 
-/// Lets minting know of which cluster the master at an address is, if that could be found out.
+/// Lets minting know of which cluster the master at an address is and whether it allows us to ask, if that could be found out.
 pub(super) async fn note<T>(address: &str, minter: &Arc<Minter>, outcome: &Result<T, CallError>) {
     let of = address.to_owned();
+    match outcome {
+        Ok(_) => minter.hear_whitelist(address, true),
+        Err(CallError::Refused { refusal: Refusal::NotAllowed, .. }) => minter.hear_whitelist(address, false),
+        // What it would say now is not known.
+        Err(_) => {}
+    }
     match outcome {
         Ok(_) if minter.is_stranger(address) => {
             let heard = minter.in_turn(move |minter| minter.hear_own(&of)).await;

@@ -39,7 +39,8 @@ pub(super) async fn healthz() -> Response {
 #[utoipa::path(get, path = "/readyz", tag = "program", responses((status = 200, description = "They can"), (status = 503, description = "The reason", body = ProblemBody, content_type = "application/problem+json")))]
 pub(super) async fn readyz(State(agent): State<Arc<Agent>>) -> Result<Response, Problem> {
     agent.minter.ready().map_err(|e| Problem::refused(&e, agent.minter.clock()).unavailable())?;
-    Ok(body(StatusCode::OK, TEXT, "ready\n".into()))
+    let but = agent.minter.outside_whitelist().map(|why| format!("as long as its leases last: {why}\n"));
+    Ok(body(StatusCode::OK, TEXT, format!("ready\n{}", but.unwrap_or_default()).into()))
 }
 
 /// Takes an ID apart.
@@ -126,6 +127,7 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
         "uptime_s": agent.uptime_s(),
         "ready": ready.is_ok(),
         "not_ready": ready.err(),
+        "outside_whitelist": minter.outside_whitelist(),
         "cluster": membership.cluster.map(|cluster| cluster.to_string()),
         "terms": membership.parameters.map(|parameters| parameters.to_string()),
         "leases": minter.leases().values().filter_map(lease).collect::<Vec<_>>(),

@@ -54,6 +54,7 @@ use common::token::{TokenKey, TokenType};
 use count::Tally;
 use registry::{Axes, Ended, Registry};
 use state::State;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -167,6 +168,8 @@ pub struct Minter {
     queue: Arc<Semaphore>,
     why: ArcSwapOption<String>,
     stranger_heard: tokio::sync::Notify,
+    /// Masters of our list whose whitelist does not have our address.
+    refusing: Mutex<BTreeSet<String>>,
     demand: demand::Demand,
     desk: segments::Desk,
     /// What `ff1` writes by.
@@ -239,6 +242,7 @@ impl Minter {
             queue: Arc::new(Semaphore::new(QUEUE_MAX)),
             why: ArcSwapOption::empty(),
             stranger_heard: tokio::sync::Notify::new(),
+            refusing: Mutex::default(),
             demand: demand::Demand::default(),
             desk: segments::Desk::default(),
             secrets: OnceLock::new(),

@@ -7,8 +7,8 @@ use super::{Generator, Minter};
 use crate::refusal::Refusal;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::ClusterId;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 impl Minter {
     /// A master of our list belongs to another cluster, which may grant our tokens to others. Nothing is minted from now
@@ -50,6 +50,36 @@ impl Minter {
     /// Why nothing is minted, if that is because a master of our list belongs to another cluster.
     pub(crate) fn wrong_cluster(&self) -> Option<Refusal> {
         self.published.load().wrong_cluster()
+    }
+
+    /// Whether the whitelist of the master at that address has ours, as it says itself.
+    pub(crate) fn hear_whitelist(&self, address: &str, allowed: bool) {
+        // Nothing in it can be half done.
+        let mut refusing = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
+        if allowed {
+            if refusing.remove(address) {
+                tracing::info!(%address, "the whitelist of this master has the address of this agent again");
+            }
+        } else if refusing.insert(address.to_owned()) {
+            tracing::error!(
+                %address,
+                "the address of this agent is outside the whitelist of this master, which renews nothing of it: allow its network in the \
+                 console, or leases end in days and sections of sequences in seconds"
+            );
+        }
+    }
+
+    /// The masters whose whitelist does not have our address, in words; `None` if there is none.
+    pub fn outside_whitelist(&self) -> Option<String> {
+        let refusing = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<&str> = refusing.iter().map(String::as_str).collect();
+        (!all.is_empty()).then(|| {
+            let at = all.join(", ");
+            format!(
+                "this agent is not allowed by the masters' whitelist, as said at {at}: its address is in none of the networks; an operator \
+                 can allow one in the console"
+            )
+        })
     }
 
     /// Resolves when a master of another cluster is heard of.

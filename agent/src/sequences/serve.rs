@@ -561,7 +561,10 @@ impl Sequences {
             MintCode::Overloaded => Refusal::Overloaded(
                 "too many calls wait for sections, or all memory for keys is in use (--sequence-memory); ask again",
             ),
-            _ => Refusal::SectionPending { why: lock(&name.routes).unserved() },
+            _ => match self.minter.outside_whitelist() {
+                Some(why) => Refusal::OutsideWhitelist(why),
+                None => Refusal::SectionPending { why: lock(&name.routes).unserved() },
+            },
         }
     }
 }

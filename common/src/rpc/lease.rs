@@ -438,7 +438,10 @@ pub enum Refusal {
     #[error("this join token is not valid here; run `uniq_master --peer-lost` on the stopped survivor for a new one")]
     JoinToken,
     /// The caller's address is not on the whitelist.
-    #[error("this address is not on the whitelist; an operator can allow it in the console, or by --allow at first")]
+    #[error(
+        "not allowed by the masters' whitelist: this address is in none of its networks; an operator can allow one in the console (--allow \
+         at first)"
+    )]
     NotAllowed,
     /// The name stands for something else.
     #[error("this name is registered with another definition, which never changes: take another name")]

@@ -360,7 +360,7 @@ async fn serve(
     let audit = store.audit();
     let (driver, running, messages) = driver::start(ledger, store, clock, Arc::clone(&counters), whitelist.clone())?;
     let registry = AgentRegistry::default();
-    let reporting = ReportContext { registry: registry.clone(), clock, master: id };
+    let reporting = ReportContext { registry: registry.clone(), clock, master: id, counters: Arc::clone(&counters) };
     let (inbox, places) = (Inbox::new(driver.clone(), reporting.clone()), Places::default());
     let admin = Admin::new(driver.clone(), clock, counters, audit).with_first_admin(first_admin.clone());
     let admin = Arc::new(admin.with_registry(registry.clone(), flags));

@@ -307,6 +307,18 @@ async fn operators_act_at_either_master_and_not_while_one_is_away() {
     assert!(allowed.status == 200 && allowed.body.contains("10.0.0.0/8"), "{allowed:?}");
     let heard = || async { two.get("/api/whitelist").await.body.contains("10.0.0.0/8").then_some(()) };
     until("the other master, which may be a moment behind, has the network", heard).await.unwrap();
+    let beside = two.ask("DELETE", "/api/whitelist?range=10.0.0.0/8", &json!({"range": "127.0.0.0/8"})).await;
+    assert_eq!((beside.status, beside.code()), (400, "bad_parameter".to_owned()), "{beside:?}");
+    let looked = two.ask("DELETE", "/api/whitelist?range=10.0.0.0/8&dry_run=true", &Value::Null).await;
+    assert!(looked.status == 200 && looked.body.contains("10.0.0.0/8"), "{looked:?}");
+    assert_eq!(looked.json()["agents"], 0, "another network has this agent: {looked:?}");
+    let home = json!({"range": "127.0.0.0/8"});
+    let unconfirmed = two.ask("DELETE", "/api/whitelist", &home).await;
+    assert_eq!((unconfirmed.status, unconfirmed.code()), (400, "bad_parameter".to_owned()), "{unconfirmed:?}");
+    assert!(unconfirmed.body.contains("confirm: 1 agents with "), "{unconfirmed:?}");
+    let looked = two.ask("DELETE", "/api/whitelist?range=127.0.0.0/8&dry_run=true", &Value::Null).await.json();
+    assert_eq!((&looked["agents"], &looked["cut_off"][0]["agent_id"]), (&json!(1), &json!("agent-1")), "{looked}");
+    assert!(looked["leases"].as_u64().unwrap() > 0 && one.get("/api/whitelist").await.body.contains("127.0.0.0/8"));
     let without = two.ask("DELETE", "/api/whitelist?range=10.0.0.0/8", &Value::Null).await;
     assert!(without.status == 200 && !without.body.contains("10.0.0.0/8"), "{without:?}");
     assert_eq!(two.ask("DELETE", "/api/whitelist", &json!({"range": "10.0.0.0/8"})).await.code(), "not_found");

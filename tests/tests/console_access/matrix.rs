@@ -84,7 +84,7 @@ fn effective(call: &Call, Victims { token, agent }: &Victims) -> (String, Value)
         ("POST", "/api/sections/{name}/{section}/move") => json!({"to": agent, "confirm": "victim-seq/7"}),
         ("POST", "/api/allocators/{agent}/drain") => json!({"drain": true, "confirm": agent}),
         ("POST", "/api/whitelist") => json!({"range": "10.0.0.0/8"}),
-        ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8"}),
+        ("DELETE", "/api/whitelist") => json!({"range": "127.0.0.0/8", "confirm": "127.0.0.0/8"}),
         ("POST", "/api/leases/{type}/{token}/terminate") => json!({"confirm": format!("uint2/{token}")}),
         ("POST", "/api/leases/{type}/{token}/renew") => Value::Null,
         ("DELETE", "/api/users/{name}" | "/api/keys/{name}") => Value::Null,

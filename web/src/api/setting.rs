@@ -1,6 +1,7 @@
 //! Namespaces, what is noted about them, and the whitelist.
 
 use super::{Caller, From, ProblemBody, Refused, Sent, body, caller, query, read_as};
+use crate::agents::CutOff;
 use crate::ask;
 use crate::auth::{Auth, Role, Who};
 use crate::masters::{Masters, NamespaceRow, NetworkRow};
@@ -11,7 +12,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use common::about::{About, AboutSource};
 use common::json;
 use common::namespace::{Definition, GeneratorName, Namespace};
@@ -54,13 +55,28 @@ pub(crate) struct RangeForm {
     range: String,
 }
 
-/// A network in the query, for clients that send no body with DELETE.
-#[derive(Deserialize, IntoParams)]
+/// A network to be taken off the whitelist: in the query, for clients that send no body with DELETE, or in the body.
+#[derive(Deserialize, IntoParams, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct RangeQuery {
-    /// In CIDR notation, or one address; else in the body.
-    range: Option<String>,
+pub(crate) struct Removal {
+    /// In CIDR notation, or one address.
+    range: String,
+    /// The network once more, where it is that of agents which no other one on the whitelist has.
+    #[serde(default)]
+    confirm: String,
+    /// Only say whom it would concern.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// The whitelist, and the agents that no network of it has any more.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Removed {
+    /// The whitelist as both masters hold it now.
+    networks: Vec<NetworkRow>,
+    #[serde(flatten)]
+    cut_off: CutOff,
 }
 
 /// What generators' names stand for, the predefined ones first.
@@ -280,13 +296,14 @@ pub(crate) async fn allow(
     whitelist(State(masters)).await
 }
 
-/// Lets the agents of a network ask no more. What they hold they keep until it ends.
+/// Lets the agents of a network ask no more. What they hold they keep until it ends: leases for days, sections of sequences for seconds.
 #[utoipa::path(
-    delete, path = "/api/whitelist", tag = "settings", params(RangeQuery), request_body = Option<RangeForm>,
+    delete, path = "/api/whitelist", tag = "settings", params(Removal), request_body = Option<Removal>,
     responses(
-        (status = 200, description = "The whitelist as both masters hold it now", body = [NetworkRow]),
+        (status = 200, description = "The whitelist as both masters hold it now, and whom it concerns", body = Removed),
+        (status = 400, description = "`bad_parameter`: among others if agents are concerned and `confirm` is not the network", body = ProblemBody, content_type = "application/problem+json"),
         (status = 404, description = "`not_found`: it is not on the whitelist", body = ProblemBody, content_type = "application/problem+json"),
-        Refused
+        (status = 503, description = "`masters_unavailable`, `overloaded`", body = ProblemBody, content_type = "application/problem+json")
     ),
     security(("login" = ["admin"]), ("key" = ["admin"]))
 )]
@@ -295,21 +312,33 @@ pub(crate) async fn disallow(
     State(masters): State<Arc<dyn Masters>>,
     who: Who,
     from: From,
-    asked: Result<Query<RangeQuery>, QueryRejection>,
-    form: Sent,
-) -> Result<Json<Vec<NetworkRow>>, Problem> {
+    asked: Uri,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Removed>, Problem> {
     let caller = caller(who, Role::Admin, from)?;
-    let range = match query(asked)?.range {
-        Some(range) => range,
-        None => body::<RangeForm>(form)?.range,
+    let body = body.map_err(|e| Problem::new(e.status(), "bad_parameter", e.body_text()))?;
+    let Removal { range, confirm, dry_run } = match (asked.query().unwrap_or_default(), body.as_ref()) {
+        ("", json) => json::read(json).map_err(Problem::bad_parameter)?,
+        (_, b"") => query(Query::try_from_uri(&asked))?,
+        _ => return Err(Problem::bad_parameter("say what is to be removed in the query or in the body, not in both")),
     };
     let network = network(&range)?;
     let known = ask::within(masters.whitelist()).await?;
     if !known.iter().any(|row| row.network == network.to_string()) {
         return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", "this network is not on the whitelist"));
     }
+    let (agents, allocators) = (ask::within(masters.agents()).await?, ask::within(masters.allocators()).await?);
+    let cut_off = CutOff::by(network, &known, &agents, &allocators);
+    if dry_run {
+        return Ok(Json(Removed { networks: known, cut_off }));
+    }
+    if !cut_off.is_nobody() && confirm.trim() != network.to_string() {
+        return Err(Problem::bad_parameter(format!(
+            "confirm: {cut_off} could renew nothing any more: say {network} once more, or look first with dry_run"
+        )));
+    }
     auth.commands().change(Change::Disallow(network), caller.actor()).await?;
-    whitelist(State(masters)).await
+    Ok(Json(Removed { networks: ask::within(masters.whitelist()).await?, cut_off }))
 }
 
 fn network(text: &str) -> Result<IpNet, Problem> {
