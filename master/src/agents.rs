@@ -57,7 +57,7 @@ fn row_of(present: Present, agents: usize) -> AgentRow {
     AgentRow {
         agent_id: report.agent_id,
         session: report.session,
-        state: AgentState::of(silent, agents),
+        state: if report.stops { AgentState::Stopped } else { AgentState::of(silent, agents) },
         heard: Some(heard_at),
         master: Some(via),
         address,

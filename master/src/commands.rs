@@ -116,7 +116,7 @@ impl<A: Audit> Commands for Admin<A> {
         self.read_audit(move |audit| {
             let admits = |line: &Line| {
                 let entry = &line.entry;
-                wanted.admits(entry.actor.who(), entry.action.code(), &entry.subject)
+                wanted.admits(entry.actor.who(), entry.action, &entry.subject)
             };
             audit.newest_of(before, SCAN_MAX, count, admits)
         })

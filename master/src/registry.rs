@@ -212,6 +212,7 @@ mod tests {
             clock_offset_ms: 0,
             not_ready: None,
             alarm: None,
+            stops: false,
             minted,
             scarcest: None,
             names: Vec::new(),

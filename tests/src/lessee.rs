@@ -105,6 +105,7 @@ impl Lessee {
                 clock_offset_ms: 0,
                 not_ready: None,
                 alarm: None,
+                stops: false,
                 minted: reports * 1_000_000,
                 scarcest: None,
                 names: Vec::new(),

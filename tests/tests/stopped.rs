@@ -46,6 +46,29 @@ async fn token(cluster: &Cluster, nth: usize) -> Option<String> {
     cluster.agent_status(nth).await.ok()?.token("uint2").map(str::to_owned)
 }
 
+/// An agent that ends as it was told to is lost to nobody: both masters show that it stopped, and that it runs once it is started again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_stopped_as_it_should_be_is_not_lost() {
+    let mut cluster = Cluster::start(1, &[]).await.unwrap();
+    for (run, wanted) in [(false, "stopped"), (true, "well")] {
+        let daemon = &mut cluster.agent(0).unwrap().daemon;
+        if run {
+            daemon.start().unwrap()
+        } else {
+            assert!(daemon.terminate().await.unwrap().0.success());
+        }
+        for nth in 0..2 {
+            let (client, http) = (&cluster.client, cluster.masters[nth].daemon.http);
+            let shown = || async move {
+                let rows = client.console(http, "/api/agents").await.ok()?.json().ok()?;
+                let rows = rows.as_array()?.iter().map(|row| row["state"].as_str()).collect::<Option<Vec<_>>>()?;
+                (rows == [wanted]).then_some(())
+            };
+            until(&format!("master {} shows the agent as {wanted}", nth + 1), shown).await.unwrap();
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_stands_still_past_the_lease_mints_nothing_of_it() {
     let mut cluster = Cluster::new().unwrap();

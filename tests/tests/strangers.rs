@@ -275,7 +275,8 @@ async fn an_agent_says_that_it_is_outside_the_whitelist() {
     assert!(cluster.ask_agent(nth, "status").await.unwrap().json().unwrap()["outside_whitelist"].is_string());
     assert!(cluster.agents[nth].daemon.log_tail(400).contains("outside the whitelist of this master"));
     let metrics = client.console(http, "/metrics").await.unwrap().text();
-    let counted = metrics.lines().find_map(|line| line.strip_prefix("uniq_master_renewals_refused_total{why=\"not_allowed\"} "));
+    let counted =
+        metrics.lines().find_map(|line| line.strip_prefix("uniq_master_renewals_refused_total{why=\"not_allowed\"} "));
     assert!(counted.unwrap().parse::<u64>().unwrap() > 0, "{metrics}");
 
     let allowed = client.change(http, "/api/whitelist", &serde_json::json!({ "range": "127.0.0.0/8" })).await.unwrap();
@@ -302,6 +303,7 @@ async fn only_who_holds_a_lease_counts_among_the_agents() {
             uptime_ms: 0,
             clock_offset_ms: 0,
             not_ready: None,
+            stops: false,
             minted: 0,
             scarcest: None,
             names: Vec::new(),

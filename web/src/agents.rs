@@ -32,11 +32,13 @@ pub enum AgentState {
     Late,
     /// It reports.
     Well,
+    /// It said that it stops, as it was told to, and holds what it has until that ends.
+    Stopped,
 }
 
 impl AgentState {
     /// All of them, the worst first.
-    pub const ALL: [Self; 3] = [Self::Lost, Self::Late, Self::Well];
+    pub const ALL: [Self; 4] = [Self::Lost, Self::Late, Self::Well, Self::Stopped];
 
     /// By how long it has been silent, in real time, where one of so many agents.
     pub fn of(silent: Duration, agents: usize) -> Self {
@@ -48,12 +50,18 @@ impl AgentState {
         }
     }
 
+    /// Whether it runs, as far as can be told.
+    pub const fn is_here(self) -> bool {
+        matches!(self, Self::Late | Self::Well)
+    }
+
     /// The name in URLs and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lost => "lost",
             Self::Late => "late",
             Self::Well => "well",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -249,7 +257,7 @@ impl CutOff {
         for row in agents {
             let Some(_) = ip_of(&row.address).filter(only_there) else { continue };
             let (leases, sections) = (row.tokens.len() as u64, sections.remove(&row.agent_id).unwrap_or_default());
-            if row.state == AgentState::Lost && leases + sections == 0 {
+            if !row.state.is_here() && leases + sections == 0 {
                 continue;
             }
             cut.agents += 1;

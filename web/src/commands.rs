@@ -2,7 +2,7 @@
 
 use crate::masters::{AuditRow, LeaseRow, Unavailable};
 use crate::sequences::{Drained, SectionMoved};
-use common::audit::Actor;
+use common::audit::{Action, Actor};
 use common::parameters::AgentId;
 use common::rpc::lease::{Changed, Refusal};
 use common::sequence::SectionKey;
@@ -77,6 +77,8 @@ pub struct AuditFilter {
     pub action: Option<String>,
     /// Only those whose subject contains this.
     pub about: Option<String>,
+    /// Only what masters and agents do by themselves ([`Action::is_automatic`]), or only the rest.
+    pub automatic: Option<bool>,
 }
 
 impl AuditFilter {
@@ -86,9 +88,10 @@ impl AuditFilter {
     }
 
     /// Whether a line with these texts is wanted.
-    pub fn admits(&self, actor: &str, action: &str, subject: &str) -> bool {
+    pub fn admits(&self, actor: &str, action: Action, subject: &str) -> bool {
         self.actor.as_deref().is_none_or(|wanted| actor.contains(wanted))
-            && self.action.as_deref().is_none_or(|wanted| action.starts_with(wanted))
+            && self.action.as_deref().is_none_or(|wanted| action.code().starts_with(wanted))
+            && self.automatic.is_none_or(|wanted| action.is_automatic() == wanted)
             && self.about.as_deref().is_none_or(|wanted| subject.contains(wanted))
     }
 }

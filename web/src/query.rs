@@ -95,7 +95,12 @@ impl AuditQuery {
     /// Which lines. An empty text is as good as none, because forms send those.
     pub(crate) fn filter(&self) -> AuditFilter {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        AuditFilter { actor: given(&self.actor), action: given(&self.action), about: given(&self.about) }
+        AuditFilter {
+            actor: given(&self.actor),
+            action: given(&self.action),
+            about: given(&self.about),
+            automatic: None,
+        }
     }
 
     /// Before which line, and how many.

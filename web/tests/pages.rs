@@ -7,13 +7,14 @@ mod sample;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use common::about::{About, AboutSource};
+use common::audit::Action;
 use common::clock::TestClock;
 use sample::ask::{BODY_MAX, console, few, get, next_parts, watch};
 use sample::sequences::Sequences;
 use sample::{KEY, NOW, Sample, SampleAccounts};
 use std::sync::Arc;
 use tower::ServiceExt as _;
-use web::{AuditRow, Role, SectionState};
+use web::{AgentState, AuditRow, Role, SectionState};
 
 const HOSTILE: &str = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'&\r\nevent: parts";
 
@@ -59,7 +60,7 @@ async fn nothing_from_outside_becomes_markup() {
         (report.version, report.fresh_because, report.not_ready) = (hostile(), Some(hostile()), Some(hostile()));
         report.scarcest.as_mut().unwrap().name = hostile();
         state.agents = vec![agent];
-        let mut line = sample::line(1, common::audit::Action::Deny, "uint2 6");
+        let mut line = sample::line(1, Action::Terminate, "uint2 6");
         (line.who, line.from, line.detail) = (hostile(), hostile(), hostile());
         let other = AuditRow { number: 2, subject: hostile(), ..line.clone() };
         state.audit = vec![line, other];
@@ -187,9 +188,9 @@ async fn the_audit_can_be_filtered_and_read_to_its_beginning() {
     *accounts.audit.lock().unwrap() = lines.collect();
     let router = web::router(Arc::new(few()), Arc::clone(&accounts).auth());
     let rows = |html: &str| html.matches("<th role=\"rowheader\"").count();
-    let (_, _, html) = get(&router, "/audit").await;
+    let (_, _, html) = get(&router, "/audit?by=all").await;
     assert!(rows(&html) == 100 && html.contains("id=\"line-250\"") && html.contains("before=151"), "{html}");
-    let (_, _, html) = get(&router, "/audit?before=51").await;
+    let (_, _, html) = get(&router, "/audit?by=all&before=51").await;
     assert!(rows(&html) == 50 && html.contains("Newest lines") && !html.contains("Older lines"), "{html}");
     let (_, _, html) = get(&router, "/audit?action=lease.deny&actor=jane&about=uint2").await;
     assert!(rows(&html) == 50 && html.contains("value=\"jane\"") && html.contains("/leases/uint2/250"), "{html}");
@@ -199,6 +200,56 @@ async fn the_audit_can_be_filtered_and_read_to_its_beginning() {
         let status = get(&router, &format!("/audit?{query}")).await.0;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{query}");
     }
+}
+
+/// What machines do all day does not hide what somebody did.
+#[tokio::test]
+async fn what_machines_do_is_apart_from_what_people_do() {
+    let (sample, accounts) = (Arc::new(few()), Arc::new(SampleAccounts::with_key()));
+    let router = web::router(Arc::clone(&sample) as _, Arc::clone(&accounts).auth());
+    sample.change(|state| {
+        let extended = (2..=200).map(|number| sample::line(number, Action::Extend, &format!("axis-{number}")));
+        state.audit = [sample::line(1, Action::Retire, "orders")].into_iter().chain(extended).collect();
+        accounts.audit.lock().unwrap().clone_from(&state.audit);
+    });
+    let events = |html: &str| {
+        let recent = html.split("id=\"recent\"").nth(1).unwrap().split("</section>").next().unwrap().to_owned();
+        recent.split("<ul class=\"events\">").skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lists = events(&get(&router, "/").await.2);
+    let [people, machines] = lists.as_slice() else { panic!("{lists:?}") };
+    assert!(people.contains("orders") && !people.contains("axis-"), "{people}");
+    assert_eq!((machines.matches("axis-").count(), machines.contains("orders")), (3, false), "{machines}");
+
+    let counts = async |query: &str| {
+        let html = get(&router, &format!("/audit{query}")).await.2;
+        (html.matches("<bdi>axis-").count(), html.matches("<bdi>orders").count())
+    };
+    for (query, found) in [
+        ("", (0, 1)),
+        ("?by=people", (0, 1)),
+        ("?by=machines", (100, 0)),
+        ("?by=all&before=3", (1, 1)),
+        ("?action=axis.extend", (100, 0)),
+        ("?about=axis-7", (11, 0)),
+    ] {
+        assert_eq!(counts(query).await, found, "{query}");
+    }
+    assert_eq!(get(&router, "/audit?by=nobody").await.0, StatusCode::BAD_REQUEST);
+}
+
+/// An agent that was stopped as it should be is nobody's worry.
+#[tokio::test]
+async fn an_agent_that_was_stopped_raises_no_alarm() {
+    let (sample, router) = console(few());
+    for (state, alarms) in [(AgentState::Lost, true), (AgentState::Stopped, false)] {
+        sample.change(|all| all.agents = vec![sample::agent("edge-01", state, &[1])]);
+        let html = get(&router, "/").await.2;
+        assert_eq!(html.contains("may still mint"), alarms, "{html}");
+        let html = get(&router, "/agents").await.2;
+        assert!(html.contains(&format!("class=\"pill {}\"", state.name())), "{html}");
+    }
+    assert!(get(&router, "/agents?state=stopped").await.2.contains("edge-01"));
 }
 
 #[tokio::test]

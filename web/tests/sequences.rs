@@ -76,6 +76,41 @@ async fn sections_are_told_by_ranges_and_page_by_page() {
 }
 
 #[tokio::test]
+async fn a_sequences_own_page_counts_the_agents_that_can_serve_it() {
+    let (sample, _, router) = console(Role::Viewer);
+    let names = ["edge-01", "edge-02", "edge-03", "edge-04", "other-01", "not-one"];
+    sample.change(|state| {
+        let template = state.sequences.allocators[0].clone();
+        let allocator = |name: &&str| web::AllocatorRow {
+            agent_id: name.parse().unwrap(),
+            sets: vec![if *name == "other-01" { "other" } else { "default" }.to_owned()],
+            silent: *name == "edge-03",
+            leaves: *name == "edge-04",
+            draining: false,
+            ..template.clone()
+        };
+        state.sequences.allocators = names[..5].iter().map(allocator).collect();
+        state.agents = names.iter().map(|name| sample::agent(name, web::AgentState::Well, &[1])).collect();
+        let kind = common::kind::Kind::Sequence;
+        let definition = common::namespace::Definition {
+            set: Some("default".to_owned()),
+            token_type: None,
+            ..common::namespace::Definition::of(kind)
+        };
+        state.namespaces = vec![web::NamespaceRow { definition, ..sample::namespace("inbox", None) }];
+    });
+    let (status, _, html) = get(&router, "/namespaces/sequence/inbox").await;
+    assert_eq!(status, StatusCode::OK, "{html}");
+    assert!(html.contains("<dd>2</dd>") && !html.contains("No agent that takes sections"), "{html}");
+    for name in names {
+        let row = format!("id=\"agent-{name}-");
+        assert_eq!(html.contains(&row), ["edge-01", "edge-02"].contains(&name), "{name}: {html}");
+    }
+    sample.change(|state| state.sequences.allocators.clear());
+    assert!(get(&router, "/namespaces/sequence/inbox").await.2.contains("No agent that takes sections of this set"));
+}
+
+#[tokio::test]
 async fn allocators_are_told_with_their_load() {
     let (_, _, router) = console(Role::Viewer);
     let rows = json_of(&router, "/api/allocators").await;

@@ -70,6 +70,14 @@ impl Task {
         }
     }
 
+    /// Tells the master in use that this process ends as it was told to, so that nobody looks for it.
+    pub(super) async fn take_leave(&mut self) {
+        let report = AgentReport { stops: true, ..self.own_report().await };
+        if let Some(link) = &self.link {
+            let _ = link.report(report).await;
+        }
+    }
+
     async fn own_report(&mut self) -> AgentReport {
         let names = self.used.since(&self.minter);
         let minter = &self.minter;
@@ -87,6 +95,7 @@ impl Task {
             clock_offset_ms: minter.clock_offset_ms(),
             alarm: minter.alarm().map(|text| cut(&text)),
             not_ready: minter.ready().err().map(|refusal| cut(&refusal.to_string())),
+            stops: false,
             minted: minter.minted().map(|(_, n)| n).sum(),
             // A disk that does not answer must not silence the rest.
             scarcest: scarcest(&minter.view().await.unwrap_or_default()),

@@ -255,6 +255,14 @@ async fn a_report_says_how_the_agent_fares_and_a_master_that_does_not_take_it_is
     task.tell().await;
     assert!(first.with(|records| records.reports.last().unwrap().not_ready.is_some()), "now it may not use them");
 
+    task.take_leave().await;
+    let stops = first.with(|records| records.reports.iter().map(|report| report.stops).collect::<Vec<_>>());
+    assert_eq!(
+        stops.iter().position(|stops| *stops),
+        Some(stops.len() - 1),
+        "the last report alone says it: {stops:?}"
+    );
+
     // A master that is going is noticed here, and not only when the next lease is due.
     first.with(|records| records.closing = true);
     task.tell().await;

@@ -228,6 +228,7 @@ mod tests {
             clock_offset_ms: i64::MIN,
             not_ready: Some(text()),
             alarm: Some(text()),
+            stops: false,
             minted: u64::MAX,
             scarcest: Some(Capacity { name, kind: Kind::Layout, left: u64::MAX, of: u64::MAX }),
             names: vec![used; NAMES_REPORTED_MAX],

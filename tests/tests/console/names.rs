@@ -139,6 +139,7 @@ async fn tell(master: SocketAddr, text: &str) -> Result<()> {
         clock_offset_ms: i64::MIN,
         not_ready: Some(text.to_owned()),
         alarm: Some(text.to_owned()),
+        stops: false,
         minted: u64::MAX,
         scarcest: None,
         names: Vec::new(),

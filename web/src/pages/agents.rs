@@ -49,7 +49,7 @@ impl TryFrom<AgentsQuery> for AgentsView {
                 AgentState::ALL
                     .into_iter()
                     .find(|state| state.name() == name)
-                    .ok_or_else(|| Problem::bad_parameter("state: an agent is well, late or lost"))?,
+                    .ok_or_else(|| Problem::bad_parameter("state: an agent is well, late, lost or stopped"))?,
             ),
         };
         Ok(Self { search, state, page: page_number(&query.page)? })
@@ -116,6 +116,7 @@ pub(super) fn state_name(state: AgentState, w: &'static Words) -> &'static str {
         AgentState::Well => w.agent_well,
         AgentState::Late => w.agent_late,
         AgentState::Lost => w.agent_lost,
+        AgentState::Stopped => w.agent_stopped,
     }
 }
 
@@ -183,6 +184,7 @@ impl Row {
                 AgentState::Well => w.agent_well_text,
                 AgentState::Late => w.agent_late_text,
                 AgentState::Lost => w.agent_lost_text,
+                AgentState::Stopped => w.agent_stopped_text,
             },
             heard: row.heard.map(|at| When::new(at, page.snapshot.now, Grain::Minute, w)),
             master: row.master.map(|master| fill(w.master, &[&master.to_string()])),

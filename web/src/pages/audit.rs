@@ -28,6 +28,26 @@ pub(crate) struct AuditViewQuery {
     actor: String,
     #[serde(default)]
     about: String,
+    #[serde(default)]
+    by: String,
+}
+
+/// Whose doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum By {
+    /// People, and what is seldom.
+    People,
+    /// Masters and agents, by themselves.
+    Machines,
+    All,
+}
+
+impl By {
+    const ALL: [(Self, &'static str); 3] = [(Self::People, "people"), (Self::Machines, "machines"), (Self::All, "all")];
+
+    fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(by, _)| *by == self).map_or("", |(_, name)| name)
+    }
 }
 
 /// Which lines.
@@ -37,6 +57,7 @@ pub(crate) struct AuditView {
     action: Option<Action>,
     actor: String,
     about: String,
+    by: By,
 }
 
 impl TryFrom<AuditViewQuery> for AuditView {
@@ -53,7 +74,17 @@ impl TryFrom<AuditViewQuery> for AuditView {
         if [&actor, &about].iter().any(|text| text.chars().count() > TEXT_CHARS_MAX) {
             return Err(Problem::bad_parameter(format!("actor, about: at most {TEXT_CHARS_MAX} characters")));
         }
-        Ok(Self { before: query.before, action, actor, about })
+        // Whoever looks for something finds it, whoever did it.
+        let looks = action.is_some() || !actor.is_empty() || !about.is_empty();
+        let by = match query.by.as_str() {
+            "" if looks => By::All,
+            "" => By::People,
+            name => By::ALL
+                .into_iter()
+                .find_map(|(by, known)| (known == name).then_some(by))
+                .ok_or_else(|| Problem::bad_parameter("by: people, machines or all"))?,
+        };
+        Ok(Self { before: query.before, action, actor, about, by })
     }
 }
 
@@ -122,6 +153,7 @@ struct Page<'a> {
     frame: Frame,
     parts: &'a Parts,
     actions: Vec<Choice>,
+    bys: Vec<Choice>,
     actor: String,
     about: String,
     filtered: bool,
@@ -134,9 +166,17 @@ pub(super) fn page(frame: Frame, view: &AuditView, parts: &Parts) -> Result<Stri
         name: action_name(action, w),
         chosen: view.action == Some(action),
     });
+    let bys = By::ALL.map(|(by, value)| {
+        let name = match by {
+            By::People => w.by_people,
+            By::Machines => w.by_machines,
+            By::All => w.by_all,
+        };
+        Choice { value, name, chosen: view.by == by }
+    });
     let (actor, about) = (view.actor.clone(), view.about.clone());
-    let filtered = view.action.is_some() || !actor.is_empty() || !about.is_empty();
-    Page { frame, parts, actions: actions.into(), actor, about, filtered }.render()
+    let filtered = view.by != By::People || view.action.is_some() || !actor.is_empty() || !about.is_empty();
+    Page { frame, parts, actions: actions.into(), bys: bys.into(), actor, about, filtered }.render()
 }
 
 pub(super) async fn parts(page: &PageContext<'_>, view: &AuditView, parts: &mut Parts) -> Result<(), Problem> {
@@ -145,12 +185,17 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &AuditView, parts: &mut 
         actor: given(&view.actor),
         action: view.action.map(|action| action.code().to_owned()),
         about: given(&view.about),
+        automatic: match view.by {
+            By::People => Some(false),
+            By::Machines => Some(true),
+            By::All => None,
+        },
     };
     let lines = rows(page.commands.find_in_audit(filter, view.before, AUDIT_LINES)).await?;
     let older = lines.last().filter(|line| lines.len() == AUDIT_LINES && line.number > 1).map(|line| {
         let action = view.action.map(Action::code).unwrap_or_default();
         let (actor, about) = (escaped(&view.actor), escaped(&view.about));
-        format!("/audit?before={}&action={action}&actor={actor}&about={about}", line.number)
+        format!("/audit?before={}&by={}&action={action}&actor={actor}&about={about}", line.number, view.by.name())
     });
     let newest = view.before.is_some();
     parts.add("lines", &Lines { w: page.w, lines: lines.into_iter().map(|row| Line::new(row, page)).collect() })?;

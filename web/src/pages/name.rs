@@ -9,12 +9,15 @@ use crate::auth::Role;
 use crate::masters::{Masters, NamespaceRow};
 use crate::problem::Problem;
 use crate::query::{PAGE_ROWS, escaped};
+use crate::sequences::AllocatorRow;
 use crate::text::{grouped, percent, short};
 use crate::words::{Words, fill};
 use askama::Template;
 use common::kind::{Bucket, Kind};
 use common::namespace::GeneratorName;
+use common::parameters::AgentId;
 use common::token::{TokenKey, TokenType};
+use std::collections::BTreeSet;
 
 /// Which name: `default` is there for more than one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +74,11 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut P
     let w = page.w;
     let row = view.row(page.masters).await?;
     let offset = rows(page.masters.settings()).await?.utc_offset.parse().unwrap_or_default();
-    let serving = if row.retired { Vec::new() } else { serving(rows(page.masters.agents()).await?, &row) };
+    let serving = match row.definition.kind {
+        _ if row.retired => Vec::new(),
+        Kind::Sequence => keyed(rows(page.masters.agents()).await?, &rows(page.masters.allocators()).await?, &row),
+        _ => serving(rows(page.masters.agents()).await?, &row),
+    };
     let detail = Detail {
         w,
         it: Shown::new(&row, page, offset),
@@ -87,6 +94,7 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &NameView, parts: &mut P
     let token_type = row.definition.token_type.as_deref().unwrap_or_default();
     let none = match token_type {
         _ if row.retired => w.retired.to_owned(),
+        _ if row.definition.kind == Kind::Sequence => w.serves_keys_none.to_owned(),
         "" => w.serves_all.to_owned(),
         _ => fill(w.serves_none, &[token_type]),
     };
@@ -120,6 +128,17 @@ fn serving(mut all: Vec<AgentRow>, row: &NamespaceRow) -> Vec<AgentRow> {
     // What needs a look comes first; the names are in order already.
     serving.sort_by_key(|agent| agent.state);
     serving
+}
+
+/// The agents that can have sections of this sequence: those of its set that the masters hear and that are not leaving.
+fn keyed(mut all: Vec<AgentRow>, allocators: &[AllocatorRow], row: &NamespaceRow) -> Vec<AgentRow> {
+    let of_set = |it: &&AllocatorRow| it.sets.iter().any(|set| Some(set) == row.definition.set.as_ref());
+    let serves = allocators.iter().filter(of_set).filter(|it| !(it.silent || it.leaves || it.draining));
+    let serves: BTreeSet<&AgentId> = serves.map(|it| &it.agent_id).collect();
+    all.retain(|agent| agent.state.is_here() && serves.contains(&agent.agent_id));
+    all.iter_mut().for_each(|agent| agent.tokens.clear());
+    all.sort_by_key(|agent| agent.state);
+    all
 }
 
 /// What an agent says that it has left, if it is of this name.

@@ -8,15 +8,17 @@ use super::status::MastersPart;
 use super::{Frame, PageContext, Parts, lease_href, rows, unit};
 use crate::agents::{AgentRow, AgentState};
 use crate::axes::AxisRow;
-use crate::masters::{LeaseFilter, LeaseRow, LeaseStage, Order, Page as Cut, PoolRow, SortBy};
+use crate::masters::{AuditRow, LeaseFilter, LeaseRow, LeaseStage, Order, Page as Cut, PoolRow, SortBy};
 use crate::problem::Problem;
 use crate::text::{When, grouped, percent, short, skew};
 use crate::words::{Words, fill};
 use askama::Template;
 use common::token::{TokenFamily, TokenType};
 
-/// Lines of the audit that are shown.
-const RECENT: usize = 7;
+/// Lines of the audit that are shown of people's doing, and of what masters and agents do by themselves,
+const RECENT: [usize; 2] = [7, 3];
+/// and how many of the last ones are looked at for that.
+const RECENT_OF: usize = 500;
 /// Agents that are shown.
 const BUSIEST: usize = 6;
 /// Alarms that are shown; the rest is counted.
@@ -43,12 +45,12 @@ pub(super) async fn parts(page: &PageContext<'_>, parts: &mut Parts) -> Result<(
     let held = LeaseFilter { stage: Some(LeaseStage::Held), ..LeaseFilter::default() };
     let order = Order { by: SortBy::Until, descending: false };
     let first = rows(masters.leases(held, Cut { after: None, skip: 0, limit: 1, order })).await?;
-    let lines = rows(masters.audit(None, RECENT)).await?;
+    let lines = rows(masters.audit(None, RECENT_OF)).await?;
     parts.add("alarms", &Alarms::new(page, &agents, &rows(masters.axes()).await?))?;
     parts.add("tiles", &Tiles::new(page, &agents, first.rows.first()))?;
     parts.add("masters", &MastersPart::new(snapshot, w))?;
     parts.add("pools", &Pools { w, bars: snapshot.pools.iter().map(|row| Bar::new(row, w)).collect() })?;
-    parts.add("recent", &Recent { w, lines: lines.into_iter().map(|row| Line::new(row, page)).collect() })?;
+    parts.add("recent", &Recent::new(lines, page))?;
     parts.add("busiest", &Busiest::new(&agents, w))?;
     Ok(())
 }
@@ -86,6 +88,9 @@ fn alarm_of(row: &AgentRow, page: &PageContext<'_>) -> Option<(&'static str, Str
     let Some((report, heard)) = row.report.as_ref().zip(row.heard) else {
         return holds.then(|| ("warn", fill(w.alarm_agent_unheard, &[name])));
     };
+    if row.state == AgentState::Stopped {
+        return None;
+    }
     if row.state == AgentState::Lost {
         let since = page.when(heard);
         return holds.then(|| ("warn", fill(w.alarm_agent_lost, &[name, since.exact()])));
@@ -129,7 +134,7 @@ struct Next {
 
 impl Tiles {
     fn new(page: &PageContext<'_>, agents: &[AgentRow], first: Option<&LeaseRow>) -> Self {
-        let here = || agents.iter().filter(|row| row.state != AgentState::Lost);
+        let here = || agents.iter().filter(|row| row.state.is_here());
         let rates = sum(here().filter_map(|row| row.report.as_ref()).map(|report| report.rates.as_slice()));
         let spark = Spark::new(&rates);
         let count = |state| agents.iter().filter(|row| row.state == state).count() as u64;
@@ -203,7 +208,21 @@ impl Bar {
 #[template(path = "recent.html")]
 struct Recent {
     w: &'static Words,
-    lines: Vec<Line>,
+    /// People's doing, and apart from it, under its own heading, what masters and agents do by themselves.
+    lists: Vec<(Option<&'static str>, Vec<Line>)>,
+}
+
+impl Recent {
+    fn new(lines: Vec<AuditRow>, page: &PageContext<'_>) -> Self {
+        let (w, [people, machines]) = (page.w, RECENT);
+        let (automatic, rest): (Vec<_>, Vec<_>) = lines.into_iter().partition(|row| row.action.is_automatic());
+        let list = |rows: Vec<AuditRow>, most| rows.into_iter().take(most).map(|row| Line::new(row, page)).collect();
+        let mut lists = vec![(None, list(rest, people))];
+        if !automatic.is_empty() {
+            lists.push((Some(w.recent_machines), list(automatic, machines)));
+        }
+        Self { w, lists }
+    }
 }
 
 #[derive(Template)]
@@ -224,7 +243,7 @@ struct Busy {
 impl Busiest {
     fn new(agents: &[AgentRow], w: &'static Words) -> Self {
         let mut reporting: Vec<_> = agents.iter().filter_map(|row| Some((row, row.report.as_ref()?))).collect();
-        reporting.retain(|(row, _)| row.state != AgentState::Lost);
+        reporting.retain(|(row, _)| row.state.is_here());
         reporting.sort_by_key(|(row, report)| (std::cmp::Reverse(report.rate()), row.agent_id.clone()));
         let busy = reporting.into_iter().take(BUSIEST).map(|(row, report)| Busy {
             name: row.agent_id.to_string(),

@@ -23,6 +23,10 @@ macro_rules! access {
 
     // Audit
     audit_hint: "Who changed what, when and from where: written by each master together with the change itself, each line chained to the one before it.", "何人于何时何地更改了什么：由每台主控与更改同时写入，逐行链接。";
+    by: "By", "来源类别";
+    by_people: "people, and what is rare", "人员及罕见事件";
+    by_machines: "masters and agents", "主控与代理";
+    by_all: "everybody", "全部";
     line: "Line", "行号";
     when: "When", "时间";
     who: "Who", "操作者";

@@ -44,7 +44,8 @@ macro_rules! leases {
     free: "free", "空闲";
     values: "{0} values", "{0} 个取值";
     recent: "What happened", "最近事件";
-    recent_none: "Nothing was written down yet.", "尚无记录。";
+    recent_none: "Nothing lately.", "近期无事件。";
+    recent_machines: "By masters and agents", "主控与代理自动执行";
     all_audit: "All of the audit", "查看全部审计";
     busiest: "Busiest agents", "最繁忙的代理";
     all_agents: "All agents", "查看全部代理";
@@ -127,6 +128,8 @@ macro_rules! leases {
     agent_well: "well", "正常";
     agent_late: "late", "延迟";
     agent_lost: "lost", "失联";
+    agent_stopped: "stopped", "已停止";
+    agent_stopped_text: "stopped as it was told to; it mints nothing, and holds its leases until they end", "已按指令停止；不再生成 ID，租约保留至到期";
     agent_well_text: "reports every few seconds", "每隔几秒报告一次";
     agent_late_text: "its reports are overdue", "报告已超时";
     agent_lost_text: "not heard of for a minute; it may still mint until its lease ends", "一分钟没有消息；租约到期前仍可能生成 ID";

@@ -344,7 +344,7 @@ impl Commands for SampleAccounts {
         count: usize,
     ) -> BoxFuture<'_, Result<Vec<AuditRow>, Unavailable>> {
         let admits = |row: &&AuditRow| {
-            wanted.admits(&row.who, row.action.code(), &row.subject) && before.is_none_or(|before| row.number < before)
+            wanted.admits(&row.who, row.action, &row.subject) && before.is_none_or(|before| row.number < before)
         };
         let found = self.audit.lock().unwrap().iter().rev().filter(admits).take(count).cloned().collect();
         Box::pin(std::future::ready(Ok(found)))
