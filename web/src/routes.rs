@@ -43,6 +43,7 @@ pub(crate) fn router(shared: Shared) -> axum::Router {
         .route("/leases", get(page))
         .route("/leases/{type}/{token}", get(page))
         .route("/agents", get(page))
+        .route("/agents/{agent}", get(page))
         .route("/namespaces", get(page))
         .route("/namespaces/{kind}/{name}", get(page))
         .route("/axes", get(page))

@@ -16,7 +16,15 @@ pub(crate) fn lines(known: Option<&SettingValue>, setting: &Setting) -> Vec<Line
     let subject = setting.key.to_string();
     match &setting.value {
         SettingValue::Whitelist(networks) => {
-            let texts: Vec<String> = networks.iter().map(ToString::to_string).collect();
+            let texts: Vec<String> = match known {
+                Some(SettingValue::Whitelist(before)) => {
+                    let added = networks.iter().filter(|network| !before.contains(network)).map(|it| format!("+{it}"));
+                    let removed =
+                        before.iter().filter(|network| !networks.contains(network)).map(|it| format!("-{it}"));
+                    added.chain(removed).collect()
+                }
+                _ => networks.iter().map(ToString::to_string).collect(),
+            };
             vec![(Action::Whitelist, subject, texts.join(" "))]
         }
         SettingValue::Retired(_) => vec![(Action::Retire, subject, String::new())],

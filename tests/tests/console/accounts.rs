@@ -47,10 +47,15 @@ async fn settings_are_changed_in_the_browser_and_a_login_outlives_both_masters()
             .await?;
         click(browser, "[data-open=disallow][data-range='10.20.0.0/16']").await?;
         page_has(browser, "document.getElementById('disallow-title').innerText.includes('10.20.0.0/16')").await?;
+        let impact = "document.querySelector('#disallow .impact').innerText";
+        page_has(browser, &format!("{impact} === 'No agent that is known calls from there alone.'")).await?;
         type_into(browser, "disallow-confirm", "10.20.0.0/16").await?;
         click(browser, "#disallow button[type=submit]").await?;
         page_has(browser, &said("10.20.0.0/16 may not ask")).await?;
         page_has(browser, "!document.getElementById('rows').innerText.includes('10.20.')").await?;
+
+        go(browser, &format!("{home}/audit")).await?;
+        page_has(browser, "document.getElementById('lines').innerText.includes('-10.20.0.0/16')").await?;
 
         go(browser, &format!("{home}/users")).await?;
         type_into(browser, "new-name", "jane").await?;

@@ -2,10 +2,14 @@
 
 use super::{AXE, click, console_of, go, in_browser, is_clean};
 use anyhow::{Result, ensure};
-use fantoccini::Client as Browser;
+use fantoccini::{Client as Browser, Locator};
 use serde_json::json;
 use tests::browser::{accessible, page_has, type_into};
 use tests::cluster::{Cluster, until};
+
+/// Sections of which none is beside another, and what a page with them is long at most on a phone, in pixels.
+const SCATTERED: u32 = 60;
+const PHONE_MAX: u64 = 12_000;
 
 /// Keys of a few sections, so that there is something to see.
 async fn ask_for_keys(cluster: &Cluster) -> Result<()> {
@@ -39,7 +43,7 @@ async fn move_by_hand(browser: &Browser, axe: &str) -> Result<()> {
     page_has(browser, &shows("move", "none is refused")).await?;
     accessible(browser, axe, "the dialog of moving").await?;
     type_into(browser, "move-section", "2").await?;
-    type_into(browser, "move-to", &format!("agent-{to}")).await?;
+    browser.find(Locator::Id("move-to")).await?.select_by_value(&format!("agent-{to}")).await?;
     for (typed, disabled) in [("inbox/1", true), ("inbox/2", false)] {
         type_into(browser, "move-confirm", typed).await?;
         let is = format!("document.querySelector('#move button[type=submit]').disabled === {disabled}");
@@ -72,10 +76,58 @@ async fn drain_by_hand(browser: &Browser, axe: &str) -> Result<()> {
 async fn is_refused(browser: &Browser) -> Result<()> {
     click(browser, "#rows [data-open=move]").await?;
     type_into(browser, "move-section", "2").await?;
-    type_into(browser, "move-to", "nobody").await?;
+    let gone = "document.querySelector('#move-to option').textContent = 'nobody'; document.getElementById('move-to').selectedIndex = 0";
+    browser.execute(gone, Vec::new()).await?;
     type_into(browser, "move-confirm", "inbox/2").await?;
     click(browser, "#move button[type=submit]").await?;
     page_has(browser, &shows("move", "no agent of the name 'nobody'")).await
+}
+
+/// Agents are before the sections, and the page has an end on a phone, however many sections there are.
+async fn is_short_on_a_phone(cluster: &Cluster, browser: &Browser, home: &str) -> Result<()> {
+    let wide = json!({"name": "wide", "kind": "sequence", "keys_per_section": 1_000, "step": 100});
+    let console = cluster.masters[0].daemon.http;
+    ensure!(cluster.client.change(console, "/api/namespaces", &wide).await?.status == 201, "it is registered");
+    for section in 0..SCATTERED {
+        // None beside another: each is a row of its own.
+        let path = format!("sequence/wide/{}", section * 2_000);
+        let served = || async { (cluster.ask_agent(0, &path).await.ok()?.status == 200).then_some(()) };
+        until("the key has numbers", served).await?;
+    }
+    browser.set_window_size(500, 1_000).await?;
+    go(browser, &format!("{home}/sequences?name=wide")).await?;
+    page_has(browser, &format!("document.getElementById('map').innerText.includes('{SCATTERED} of 4,294,968')"))
+        .await?;
+    page_has(browser, "document.querySelectorAll('#rows tr').length === 20").await?;
+    let top = |id: &str| format!("document.getElementById('{id}').getBoundingClientRect().top");
+    page_has(browser, &format!("{} < {}", top("allocators"), top("map"))).await?;
+    let height = browser.execute("return document.documentElement.scrollHeight", Vec::new()).await?;
+    ensure!(height.as_u64().is_some_and(|height| height < PHONE_MAX), "the page is {height} px long");
+    browser.set_window_size(1_360, 1_000).await?;
+    Ok(())
+}
+
+/// Whoever removes the agents' network is told whom that ends.
+async fn whom_it_ends_is_said(browser: &Browser, home: &str, axe: &str) -> Result<()> {
+    go(browser, &format!("{home}/whitelist")).await?;
+    click(browser, "[data-open=disallow][data-range='127.0.0.0/8']").await?;
+    let impact = "document.querySelector('#disallow .impact').innerText";
+    page_has(
+        browser,
+        &format!("{impact}.includes('the service of 2 agents') && {impact}.includes('agent-1, agent-2')"),
+    )
+    .await?;
+    page_has(browser, "document.querySelector('#disallow button[type=submit]').disabled").await?;
+    accessible(browser, axe, "the dialog of removing a network").await
+}
+
+/// An agent has a page of its own, with the sections that it serves.
+async fn has_its_page(browser: &Browser, axe: &str, taste: &str) -> Result<()> {
+    click(browser, "#allocators a[href='/agents/agent-1']").await?;
+    page_has(browser, "document.querySelectorAll('#rows tr').length === 1").await?;
+    page_has(browser, "document.querySelector('#allocators tr').innerText.includes('agent-1')").await?;
+    page_has(browser, "document.documentElement.scrollWidth <= innerWidth").await?;
+    accessible(browser, axe, &format!("/agents/agent-1 {taste}")).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,11 +146,18 @@ async fn a_section_is_moved_and_an_agent_is_drained_by_hand() {
             page_has(browser, "document.querySelectorAll('#bar-inbox .piece').length > 0").await?;
             page_has(browser, "document.documentElement.scrollWidth <= innerWidth").await?;
             accessible(browser, &axe, &format!("/sequences {lang} {theme} {width}")).await?;
+            has_its_page(browser, &axe, &format!("{lang} {theme} {width}")).await?;
         }
+        go(browser, &home).await?;
+        page_has(browser, &shows("keyed", "2 agents serve 5 sections of keys.")).await?;
+        go(browser, &format!("{home}/sequences?name=inbox")).await?;
         page_has(browser, &shows("map", "5 of 4,294,968 sections given")).await?;
         page_has(browser, &format!("{}?.innerText.includes('serves')", row_of("agent-2"))).await?;
         move_by_hand(browser, &axe).await?;
         drain_by_hand(browser, &axe).await?;
+        is_short_on_a_phone(cluster, browser, &home).await?;
+        whom_it_ends_is_said(browser, &home, &axe).await?;
+        go(browser, &format!("{home}/sequences?name=inbox")).await?;
         is_clean(driver, browser, &[home]).await?;
         is_refused(browser).await
     })

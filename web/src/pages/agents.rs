@@ -101,14 +101,19 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &AgentsView, parts: &mut
     // What needs a look comes first; the names are in order already.
     all.sort_by_key(|row| row.state);
     let (matching, skip) = (all.len(), view.skip());
-    let shown: Vec<Row> = all.iter().skip(skip).take(PAGE_ROWS).map(|row| Row::new(row, page)).collect();
+    let shown: Vec<AgentRow> = all.into_iter().skip(skip).take(PAGE_ROWS).collect();
     let number = |n: usize| grouped(u64::try_from(n).unwrap_or(u64::MAX));
     let summary = fill(w.agents_shown, &[&number(matching), &number(count)]);
     let more = skip.saturating_add(PAGE_ROWS) < matching;
     let previous = (view.page > 1).then(|| view.href(view.page - 1));
-    parts.add("rows", &Rows { w, rows: shown, any: count > 0 })?;
+    parts.add("rows", &table(&shown, count > 0, page))?;
     parts.add("pager", &Pager::plain(summary, previous, more.then(|| view.href(view.page + 1)), w))?;
     Ok(())
+}
+
+/// Agents as rows; `any` says whether there are any that are not shown.
+pub(super) fn table(all: &[AgentRow], any: bool, page: &PageContext<'_>) -> Rows {
+    Rows { w: page.w, rows: all.iter().map(|row| Row::new(row, page)).collect(), any }
 }
 
 pub(super) fn state_name(state: AgentState, w: &'static Words) -> &'static str {
@@ -122,7 +127,7 @@ pub(super) fn state_name(state: AgentState, w: &'static Words) -> &'static str {
 
 #[derive(Template)]
 #[template(path = "agents_rows.html")]
-struct Rows {
+pub(super) struct Rows {
     w: &'static Words,
     rows: Vec<Row>,
     any: bool,
@@ -131,6 +136,7 @@ struct Rows {
 struct Row {
     key: String,
     name: String,
+    href: String,
     tone: &'static str,
     state: &'static str,
     state_text: &'static str,
@@ -178,6 +184,7 @@ impl Row {
         Self {
             key: format!("agent-{}-{}", row.agent_id, row.session.shown()),
             name: row.agent_id.to_string(),
+            href: super::agent::href(row.agent_id.as_str()),
             tone: row.state.name(),
             state: state_name(row.state, w),
             state_text: match row.state {

@@ -122,7 +122,7 @@ fn links(w: &'static Words, role: Role, what: &What) -> Vec<Link> {
     let mut links = vec![
         link("/", w.overview, "overview", *what == What::Overview),
         link("/leases", w.leases, "leases", matches!(what, What::Leases(_) | What::Lease(_))),
-        link("/agents", w.agents, "agents", matches!(what, What::Agents(_))),
+        link("/agents", w.agents, "agents", matches!(what, What::Agents(_) | What::Agent(_))),
         link("/namespaces", w.namespaces, "namespaces", matches!(what, What::Namespaces(_) | What::Name(_))),
         link("/axes", w.axes, "axes", *what == What::Axes),
         link("/sequences", w.sequences, "sequences", matches!(what, What::Sequences(_))),

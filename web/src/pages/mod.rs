@@ -3,6 +3,7 @@
 //! A page is made of a frame that all share, of what stands still, and of *parts*: pieces of HTML, each the content of
 //! the element whose id is its name, which [`crate::live`] renders anew while somebody watches.
 
+mod agent;
 mod agents;
 mod audit;
 mod axes;
@@ -39,6 +40,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts as Head;
 use common::kind::{Bucket, Kind};
+use common::parameters::AgentId;
 use common::time::WallMs;
 use common::token::{TokenKey, TokenType};
 use serde::Deserialize;
@@ -58,6 +60,7 @@ pub(crate) enum What {
     Leases(leases::LeasesView),
     Lease(TokenKey),
     Agents(agents::AgentsView),
+    Agent(AgentId),
     Namespaces(NamespaceFilter),
     Name(name::NameView),
     Axes,
@@ -122,6 +125,7 @@ pub(crate) async fn parts(context: &Context<'_>, view: &View, snapshot: &Snapsho
         What::Leases(leases) => leases::parts(&page, leases, &mut parts).await?,
         What::Lease(key) => lease::parts(&page, *key, &mut parts).await?,
         What::Agents(agents) => agents::parts(&page, agents, &mut parts).await?,
+        What::Agent(agent_id) => agent::parts(&page, agent_id, &mut parts).await?,
         What::Namespaces(filter) => names::parts(&page, filter, &mut parts).await?,
         What::Name(name) => name::parts(&page, name, &mut parts).await?,
         What::Axes => axes::parts(&page, &mut parts).await?,
@@ -145,6 +149,7 @@ pub(crate) async fn page(context: &Context<'_>, visitor: &Visitor, what: What) -
         What::Leases(leases) => leases::page(frame, leases, &parts)?,
         What::Lease(key) => lease::page(frame, *key, &parts)?,
         What::Agents(agents) => agents::page(frame, agents, &parts)?,
+        What::Agent(agent_id) => agent::page(frame, agent_id, &parts)?,
         What::Namespaces(filter) => names::page(frame, filter, &parts)?,
         What::Name(name) => name::page(masters, frame, name, &parts).await?,
         What::Axes => axes::page(frame, &parts)?,
@@ -212,6 +217,10 @@ impl<S: Send + Sync> FromRequestParts<S> for What {
             "/explain" => Self::Static(Static::Explain),
             "/users" => Self::Static(Static::Users),
             "/settings" => Self::Static(Static::Settings),
+            _ if path.starts_with("/agents/") => {
+                let name = path.strip_prefix("/agents/").map(|rest| rest.trim_end_matches('/'));
+                Self::Agent(name.and_then(|name| name.parse().ok()).ok_or_else(Problem::not_found)?)
+            }
             _ if path.starts_with("/namespaces/") => {
                 let name =
                     path.strip_prefix("/namespaces/").and_then(|rest| rest.trim_end_matches('/').split_once('/'));

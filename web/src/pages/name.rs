@@ -261,7 +261,7 @@ impl Server {
         Self {
             key: format!("agent-{}-{}", agent.agent_id, agent.session.shown()),
             name: agent.agent_id.to_string(),
-            href: format!("/agents?search={}", escaped(agent.agent_id.as_str())),
+            href: super::agent::href(agent.agent_id.as_str()),
             tone: agent.state.name(),
             state: state_name(agent.state, w),
             not_ready: agent.report.as_ref().and_then(|report| report.not_ready.clone()),

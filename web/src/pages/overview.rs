@@ -10,6 +10,7 @@ use crate::agents::{AgentRow, AgentState};
 use crate::axes::AxisRow;
 use crate::masters::{AuditRow, LeaseFilter, LeaseRow, LeaseStage, Order, Page as Cut, PoolRow, SortBy};
 use crate::problem::Problem;
+use crate::sequences::AllocatorRow;
 use crate::text::{When, grouped, percent, short, skew};
 use crate::words::{Words, fill};
 use askama::Template;
@@ -48,6 +49,7 @@ pub(super) async fn parts(page: &PageContext<'_>, parts: &mut Parts) -> Result<(
     let lines = rows(masters.audit(None, RECENT_OF)).await?;
     parts.add("alarms", &Alarms::new(page, &agents, &rows(masters.axes()).await?))?;
     parts.add("tiles", &Tiles::new(page, &agents, first.rows.first()))?;
+    parts.add("keyed", &Keyed::new(&rows(masters.allocators()).await?, w))?;
     parts.add("masters", &MastersPart::new(snapshot, w))?;
     parts.add("pools", &Pools { w, bars: snapshot.pools.iter().map(|row| Bar::new(row, w)).collect() })?;
     parts.add("recent", &Recent::new(lines, page))?;
@@ -70,7 +72,7 @@ impl Alarms {
         let low = page.snapshot.pools.iter().filter(|pool| pool.is_low());
         let pools = low.map(|pool| match pool.free {
             0 => ("bad", fill(w.alarm_pool, &[pool.token_type.name()])),
-            free => ("warn", fill(w.alarm_pool_low, &[&free.to_string(), pool.token_type.name()])),
+            free => ("warn", fill(w.alarm_pool_low, &[&grouped(free.into()), pool.token_type.name()])),
         });
         let agents = agents.iter().filter_map(|row| alarm_of(row, page));
         let all: Vec<_> = pools.chain(axes.iter().filter_map(|row| alarm_of_axis(row, w))).chain(agents).collect();
@@ -172,6 +174,30 @@ impl Tiles {
     }
 }
 
+/// Sequences in a line: counted by their agents, as passing over all sections is for their own page.
+#[derive(Template)]
+#[template(path = "keyed.html")]
+struct Keyed {
+    w: &'static Words,
+    told: Option<String>,
+    silent: Option<String>,
+    leaving: Option<String>,
+}
+
+impl Keyed {
+    fn new(all: &[AllocatorRow], w: &'static Words) -> Self {
+        let count = |of: fn(&AllocatorRow) -> bool| all.iter().filter(|row| of(row)).count() as u64;
+        let some = |word, n: u64| (n > 0).then(|| fill(word, &[&grouped(n)]));
+        let here = count(|row| !row.silent);
+        let sections = all.iter().filter(|row| !row.silent).map(|row| u64::from(row.sections)).sum();
+        let told = (!all.is_empty()).then(|| fill(w.keyed_told, &[&grouped(here), &grouped(sections)]));
+        // Who is silent and has nothing any more is nobody's worry.
+        let silent = some(w.keyed_silent, count(|row| row.silent && row.sections > 0));
+        let leaving = some(w.keyed_leaving, count(|row| !row.silent && (row.leaves || row.draining)));
+        Self { w, told, silent, leaving }
+    }
+}
+
 #[derive(Template)]
 #[template(path = "pools.html")]
 struct Pools {
@@ -234,6 +260,7 @@ struct Busiest {
 
 struct Busy {
     name: String,
+    href: String,
     tone: &'static str,
     state: &'static str,
     rate: String,
@@ -247,6 +274,7 @@ impl Busiest {
         reporting.sort_by_key(|(row, report)| (std::cmp::Reverse(report.rate()), row.agent_id.clone()));
         let busy = reporting.into_iter().take(BUSIEST).map(|(row, report)| Busy {
             name: row.agent_id.to_string(),
+            href: super::agent::href(row.agent_id.as_str()),
             tone: row.state.name(),
             state: state_name(row.state, w),
             rate: short(report.rate().into()),

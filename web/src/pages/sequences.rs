@@ -4,7 +4,7 @@ use super::{Frame, PageContext, Parts, rows};
 use crate::auth::Role;
 use crate::masters::Masters;
 use crate::problem::Problem;
-use crate::query::{PAGE_ROWS, SectionsQuery, escaped};
+use crate::query::{SectionsQuery, escaped};
 use crate::sequences::{
     AllocatorRow, BarPart, SectionFilter, SectionHolder, SectionPage, SectionRow, SectionState, SequenceRow,
 };
@@ -16,8 +16,10 @@ use common::parameters::AgentId;
 use common::sequence::SectionKey;
 use std::collections::BTreeMap;
 
-/// Names of which bars are drawn on one page.
-const BARS_MAX: usize = 40;
+/// Names of which bars are drawn on one page, ...
+const BARS_MAX: usize = 12;
+/// and rows of sections on it: on a phone each of them is a card of its own.
+const ROWS_MAX: usize = 20;
 /// What is drawn over the colours of the agents in bars, as paths in squares of 8: they are told apart without colour. With more agents some
 /// share one, and the table tells them apart.
 const PATTERNS: [&str; 8] = [
@@ -101,10 +103,10 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &SequencesView, parts: &
     let names = rows(page.masters.sequences(view.filter.set.clone())).await?;
     let allocators = rows(page.masters.allocators()).await?;
     // One more than is shown, to know whether there are more.
-    let wanted = SectionPage { after: view.after.clone(), limit: PAGE_ROWS.saturating_add(1) };
+    let wanted = SectionPage { after: view.after.clone(), limit: ROWS_MAX.saturating_add(1) };
     let mut sections = rows(page.masters.sections(view.filter.clone(), wanted)).await?;
-    let more = sections.len() > PAGE_ROWS;
-    sections.truncate(PAGE_ROWS);
+    let more = sections.len() > ROWS_MAX;
+    sections.truncate(ROWS_MAX);
     parts.add("map", &MapPart::new(view, &names, w))?;
     let any = !names.is_empty();
     let shown: Vec<Row> = sections.iter().map(|row| Row::new(row, w)).collect();
@@ -113,9 +115,14 @@ pub(super) async fn parts(page: &PageContext<'_>, view: &SequencesView, parts: &
     let next = sections.last().filter(|_| more).map(|last| view.href(Some(last)));
     let first = view.after.is_some().then(|| view.href(None));
     parts.add("pager", &PagerPart { w, summary, first, next })?;
-    let allocators = allocators.iter().map(|row| Agent::new(row, page)).collect();
-    parts.add("allocators", &AllocatorsPart { w, rows: allocators, operator, gated })?;
+    parts.add("allocators", &allocators_table(&allocators, operator, page))?;
     Ok(())
+}
+
+/// The agents that serve sections, as rows.
+pub(super) fn allocators_table(all: &[AllocatorRow], operator: bool, page: &PageContext<'_>) -> AllocatorsPart {
+    let rows = all.iter().map(|row| Agent::new(row, page)).collect();
+    AllocatorsPart { w: page.w, rows, operator, gated: page.snapshot.gated() }
 }
 
 #[derive(Template)]
@@ -325,7 +332,7 @@ struct PagerPart {
 
 #[derive(Template)]
 #[template(path = "allocators_rows.html")]
-struct AllocatorsPart {
+pub(super) struct AllocatorsPart {
     w: &'static Words,
     rows: Vec<Agent>,
     operator: bool,
@@ -335,6 +342,7 @@ struct AllocatorsPart {
 struct Agent {
     key: String,
     agent: String,
+    href: String,
     http: String,
     session: String,
     sets: String,
@@ -348,6 +356,7 @@ struct Agent {
     memory_units: u64,
     last_keep: Option<When>,
     draining: bool,
+    silent: bool,
 }
 
 impl Agent {
@@ -365,6 +374,7 @@ impl Agent {
         Self {
             key: format!("allocator-{}", row.session.shown()),
             agent: row.agent_id.to_string(),
+            href: super::agent::href(row.agent_id.as_str()),
             http: row.http.clone(),
             session: row.session.shown(),
             sets: row.sets.join(", "),
@@ -378,6 +388,7 @@ impl Agent {
             memory_units: u64::try_from(share).unwrap_or(100).min(100),
             last_keep: row.last_keep.map(|at| page.when(at)),
             draining: row.draining,
+            silent: row.silent,
         }
     }
 }

@@ -48,6 +48,8 @@ macro_rules! leases {
     recent_machines: "By masters and agents", "主控与代理自动执行";
     all_audit: "All of the audit", "查看全部审计";
     busiest: "Busiest agents", "最繁忙的代理";
+    one_agent: "Agent {0}", "代理 {0}";
+    agent_names: "Names that it mints by most", "使用最多的名称";
     all_agents: "All agents", "查看全部代理";
     alarms: "Needs attention", "需要关注";
     alarm_agent_lost: "Agent {0} has not reported since {1}. It may still mint until its lease ends.", "代理 {0} 自{1}起没有报告；租约到期前它仍可能在生成 ID。";

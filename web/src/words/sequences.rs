@@ -13,7 +13,7 @@ macro_rules! sequences {
     sections_moving: "{0} on their way", "{0} 个正在移动";
     sections_unserved: "{0} served by nobody", "{0} 个无代理服务";
     sections_map: "Who serves what", "区段分布";
-    sections_map_hint: "Each bar goes from the first to the last section that was ever asked for. The table below says the same in words.", "每条从第一个到最后一个被请求过的区段。下表以文字列出相同内容。";
+    sections_map_hint: "Each bar goes from the first to the last section that was ever asked for. The table says the same in words.", "每条从第一个到最后一个被请求过的区段。下表以文字列出相同内容。";
     sections_bar: "Sections {0} to {1} of {2}: {3}", "{2} 的区段 {0} 至 {1}：{3}";
     sections_bar_part: "{0} to {1}: {2}", "{0} 至 {1}：{2}";
     sections_bar_more: "and {0} more parts", "另有 {0} 段";
@@ -44,6 +44,10 @@ macro_rules! sequences {
     memory_of: "{0} of {1}", "{0} / {1}";
     calls_per_second: "Calls a second", "每秒请求";
     last_keep: "Last asked here", "最近询问本机";
+    silent_since: "last heard here:", "本机最近听到：";
+    keyed_told: "{0} agents serve {1} sections of keys.", "{0} 个代理为 {1} 个键区段提供服务。";
+    keyed_silent: "{0} silent", "{0} 个无响应";
+    keyed_leaving: "{0} drained or stopping", "{0} 个排空或停止中";
     allocator_serves: "serves", "服务中";
     allocator_draining: "drained", "排空中";
     allocator_drained: "drained: empty", "已排空";

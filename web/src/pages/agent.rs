@@ -1,0 +1,74 @@
+//! One agent: its sessions with what they hold, the sections that it serves, and the names that it mints by.
+
+use super::{Frame, PageContext, Parts, agents, rows, sequences};
+use crate::agents::{AgentRow, NameUseRow};
+use crate::auth::Role;
+use crate::problem::Problem;
+use crate::query::escaped;
+use crate::text::short;
+use crate::words::{Words, fill};
+use askama::Template;
+use common::parameters::AgentId;
+
+/// Where an agent's own page is.
+pub(super) fn href(agent_id: &str) -> String {
+    format!("/agents/{}", escaped(agent_id))
+}
+
+#[derive(Template)]
+#[template(path = "agent.html")]
+struct Page<'a> {
+    frame: Frame,
+    parts: &'a Parts,
+    leases: String,
+    sections: String,
+    audit: String,
+}
+
+pub(super) fn page(frame: Frame, agent_id: &AgentId, parts: &Parts) -> Result<String, askama::Error> {
+    let (title, name) = (fill(frame.w.one_agent, &[agent_id.as_str()]), escaped(agent_id.as_str()));
+    let [leases, sections, audit] =
+        [format!("/leases?agent={name}"), format!("/sequences?agent={name}"), format!("/audit?by=all&actor={name}")];
+    Page { frame: frame.titled(title), parts, leases, sections, audit }.render()
+}
+
+pub(super) async fn parts(page: &PageContext<'_>, agent_id: &AgentId, parts: &mut Parts) -> Result<(), Problem> {
+    let mut sessions = rows(page.masters.agents()).await?;
+    sessions.retain(|row| row.agent_id == *agent_id);
+    let mut allocators = rows(page.masters.allocators()).await?;
+    allocators.retain(|row| row.agent_id == *agent_id);
+    if sessions.is_empty() && allocators.is_empty() {
+        return Err(Problem::not_found());
+    }
+    sessions.sort_by_key(|row| row.state);
+    parts.add("rows", &agents::table(&sessions, true, page))?;
+    parts.add("allocators", &sequences::allocators_table(&allocators, page.key.role >= Role::Operator, page))?;
+    let names = sessions.iter().filter_map(|row: &AgentRow| row.report.as_ref()).flat_map(|report| &report.names);
+    parts.add("names", &Names { w: page.w, rows: names.map(Used::new).collect() })?;
+    Ok(())
+}
+
+#[derive(Template)]
+#[template(path = "agent_names.html")]
+struct Names {
+    w: &'static Words,
+    rows: Vec<Used>,
+}
+
+struct Used {
+    name: String,
+    kind: &'static str,
+    href: String,
+    rate: String,
+}
+
+impl Used {
+    fn new(used: &NameUseRow) -> Self {
+        Self {
+            name: used.name.clone(),
+            kind: used.kind,
+            href: format!("/namespaces/{}/{}", used.kind, used.name),
+            rate: short(used.per_second.into()),
+        }
+    }
+}
