@@ -23,7 +23,9 @@ function note(tone, title, text, id) {
   return line;
 }
 
-const asShown = (value) => (/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value) ? dateAndTime.format(new Date(value)) : String(value));
+// Numbers are written as the server writes them, whatever the language.
+const asShown = (value) =>
+  typeof value === "number" ? value.toLocaleString("en-US") : (/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value) ? dateAndTime.format(new Date(value)) : String(value));
 const fill = (text, values, shown = asShown) =>
   text.replace(/\{(\w+)\}/g, (_, name) => (values[name] === undefined ? "" : shown(values[name])));
 
@@ -160,7 +162,7 @@ async function preview(form) {
       const answer = await ask(...fill(place.dataset.preview, given, encodeURIComponent).split(" "), {});
       const names = answer.cut_off.map((row) => row.agent_id);
       const named = names.length < answer.agents ? [...names, "\u2026"] : names;
-      say(names.length ? fill(place.dataset.some, { ...answer, cut_off: named.join(", ") }, String) : place.dataset.none);
+      say(names.length ? fill(place.dataset.some, { ...answer, cut_off: named.join(", ") }) : place.dataset.none);
     } catch (error) {
       say(error instanceof TypeError ? words.unreachable : error.message);
     }

@@ -76,7 +76,7 @@ async fn drain_by_hand(browser: &Browser, axe: &str) -> Result<()> {
 async fn is_refused(browser: &Browser) -> Result<()> {
     click(browser, "#rows [data-open=move]").await?;
     type_into(browser, "move-section", "2").await?;
-    let gone = "document.querySelector('#move-to option').textContent = 'nobody'; document.getElementById('move-to').selectedIndex = 0";
+    let gone = "document.querySelector('#move-to option').value = 'nobody'; document.getElementById('move-to').selectedIndex = 0";
     browser.execute(gone, Vec::new()).await?;
     type_into(browser, "move-confirm", "inbox/2").await?;
     click(browser, "#move button[type=submit]").await?;

@@ -113,7 +113,7 @@ impl Shown {
             },
             retired: row.retired,
             forgotten: row.shown.map(|last| fill(w.axis_shown, &[&grouped(last)])),
-            hours: row.hours_at_least.map(|hours| fill(w.axis_hours, &[&hours.saturating_add(1).to_string()])),
+            hours: row.hours_at_least.map(|hours| fill(w.axis_hours, &[&grouped(hours.saturating_add(1))])),
             raw: Raw {
                 granted: row.granted,
                 last: row.last,

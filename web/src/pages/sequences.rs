@@ -210,7 +210,7 @@ fn label(row: &SequenceRow, w: &'static Words) -> String {
     let mut told: Vec<String> = row.bar.iter().take(TOLD_MAX).map(|part| part_told(part, w)).collect();
     let left = row.bar.len().saturating_sub(TOLD_MAX);
     if left > 0 {
-        told.push(fill(w.sections_bar_more, &[&left.to_string()]));
+        told.push(fill(w.sections_bar_more, &[&grouped(u64::try_from(left).unwrap_or(u64::MAX))]));
     }
     let [from, to] = [first.from, last.to].map(|at| grouped(at.into()));
     fill(w.sections_bar, &[&from, &to, row.name.as_str(), &told.join("; ")])
