@@ -41,7 +41,8 @@ pub(crate) fn pages(token: &str) -> Vec<String> {
     let routes = routes.split("fn spare_router").next().unwrap();
     let all = routes.split(".route(\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
     let all = all.map(|path| path.replace("{type}", "uint2").replace("{token}", token).replace("{*page}", "leases"));
-    let all = all.map(|path| path.replace("{kind}", "uniq64").replace("{name}", "victim-name"));
+    let all =
+        all.map(|path| path.replace("{kind}", "uniq64").replace("{name}", "victim-name").replace("{agent}", "agent-1"));
     let pages: Vec<String> = all.filter(|path| !path.starts_with("/assets")).collect();
     assert!(pages.iter().all(|path| !path.contains('{')), "a page that this test does not know: {pages:?}");
     assert!(pages.contains(&"/".to_owned()), "{pages:?}");
