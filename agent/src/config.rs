@@ -8,6 +8,7 @@ use crate::sequences;
 use crate::serial_file::{AfterReboot, NUM_BLOCKS};
 use crate::workers::THREADS_MAX;
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use common::clock::TestClock;
 use common::namespace::GeneratorName;
@@ -35,7 +36,7 @@ const SEQUENCE_MEMORY: RangeInclusive<u64> = sequences::MEMORY_MIN..=1 << 40;
 
 /// Mints order numbers, transaction and message IDs that never repeat.
 ///
-/// Make the serial file once with --format, then start with --masters. Every flag may also be set in a TOML file
+/// Make the serial file once with --format, then start with --masters; or try it, with --dev alone. Every flag may also be set in a TOML file
 /// (--config, same name with _) and in the environment (UNIQ_ and upper case); a flag beats the environment, the
 /// environment the file, the file the default. What acts once (--format, --inspect, --forget-clock, --explain, --history) is a flag only.
 #[derive(Clone, Debug, Parser)]
@@ -79,6 +80,15 @@ pub struct Args {
     /// The masters' --agent-listen addresses, comma-separated; needed to start
     #[arg(long, env = "UNIQ_MASTERS", value_delimiter = ',', value_parser = common::settings::host_port, value_name = "HOST:PORT")]
     pub masters: Vec<String>,
+
+    /// For laptops and tests: needs neither masters nor a serial file, gives IDs of all kinds, and keeps nothing unless --dev-dir says
+    /// where. It is a cluster of its own: two that run at once, or one after the other, may give the same IDs
+    #[arg(long, env = "UNIQ_DEV", value_parser = settings::switch)]
+    pub dev: bool,
+
+    /// With --dev: the folder in which it keeps what it gives, made if it is not there, so that no ID comes again in another run
+    #[arg(long, env = "UNIQ_DEV_DIR", value_name = "FOLDER")]
+    pub dev_dir: Option<PathBuf>,
 
     /// This agent's name; by default of its host and HTTP port
     #[arg(
@@ -239,7 +249,8 @@ impl Args {
         let mut command = Self::command();
         let matches = common::settings::parse(command.clone(), argv)?;
         let args = Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
-        args.check().map_err(|(kind, why)| command.error(kind, why))?;
+        let file_said = matches.value_source("serial_file") != Some(ValueSource::DefaultValue);
+        args.check_dev(file_said).and_then(|()| args.check()).map_err(|(kind, why)| command.error(kind, why))?;
         Ok(args)
     }
 
@@ -271,6 +282,29 @@ impl Args {
         SpanMs(i64::try_from(self.renew_interval.as_millis()).unwrap_or(i64::MAX))
     }
 
+    /// Whether what is said beside `--dev` goes with it, and nothing needs it that has it not.
+    fn check_dev(&self, file_said: bool) -> Result<(), (ErrorKind, String)> {
+        let conflict = |why: &str| Err((ErrorKind::ArgumentConflict, why.to_owned()));
+        match self.dev {
+            false if self.dev_dir.is_some() => {
+                conflict("--dev-dir (UNIQ_DEV_DIR, dev_dir) is for --dev alone: say --dev too, or leave it out")
+            }
+            false => Ok(()),
+            true if self.mode() != Mode::Serve => conflict(
+                "--dev (UNIQ_DEV, dev) starts an agent: leave it out to do what acts once; in the folder of --dev-dir is a serial file for \
+                 --serial-file",
+            ),
+            true if !self.masters.is_empty() => conflict(
+                "--dev (UNIQ_DEV, dev) needs no masters, and --masters (UNIQ_MASTERS, masters) names some: leave one of them out",
+            ),
+            true if file_said => conflict(
+                "--dev (UNIQ_DEV, dev) has a serial file of its own: leave --serial-file (UNIQ_SERIAL_FILE, serial_file) out, and say where \
+                 to keep it by --dev-dir FOLDER",
+            ),
+            true => Ok(()),
+        }
+    }
+
     /// Checked here and not by clap, which would look before the configuration file is read.
     fn check(&self) -> Result<(), (ErrorKind, String)> {
         if matches!(self.mode(), Mode::History(_)) && self.history_dir.is_none() {
@@ -285,8 +319,9 @@ impl Args {
                        by itself";
             return Err((ErrorKind::ArgumentConflict, why.to_owned()));
         }
-        if self.masters.is_empty() {
-            let why = "--masters HOST:PORT,HOST:PORT is missing: name the --agent-listen addresses of both masters";
+        if self.masters.is_empty() && !self.dev {
+            let why = "--masters HOST:PORT,HOST:PORT is missing: name the --agent-listen addresses of both masters, or try without any \
+                       by --dev";
             return Err((ErrorKind::MissingRequiredArgument, why.to_owned()));
         }
         if self.masters.len() > MASTERS_MAX {
@@ -367,12 +402,24 @@ mod tests {
             (&["--masters", "a:1", "--sequence-memory", "1048576"], "16777216 to 1099511627776"),
             (&["--masters", "a:1", "--advertise-rpc", "here"], "HOST:PORT"),
             (&["--masters", "a:1", "--colour"], "--colour"),
+            (&["--dev", "--masters", "a:1"], "leave one of them out"),
+            (&["--dev", "--serial-file", "uniq_generator.serial"], "--dev-dir FOLDER"),
+            (&["--dev", "--format"], "leave it out"),
+            (&["--masters", "a:1", "--dev-dir", "x"], "say --dev too"),
+            (&["--dev", "--num-blocks", "200"], "--format alone"),
+            (&["--dev", "--http-listen", "0.0.0.0:6200"], "--insecure"),
         ] {
             let error = parse(flags).expect_err("was taken");
             let line = common::settings::one_line(&error, "uniq_generator");
             assert!(line.contains(named) && !line.contains('\n') && error.exit_code() == 2, "{flags:?}: {line}");
             assert!(!line.contains("invalid digit") && line.matches("--help").count() == 1, "{flags:?}: {line}");
         }
+    }
+
+    #[test]
+    fn a_process_alone_needs_no_masters_either() {
+        let args = parse(&["--dev", "--dev-dir", "kept"]).unwrap();
+        assert_eq!((args.mode(), args.dev, args.dev_dir), (Mode::Serve, true, Some("kept".into())));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::config::{Args, Mode};
+use crate::dev::{Base, Own};
 use crate::extensions::Extensions;
 use crate::heartbeat::{Heartbeat, Names, Report, Segments, kept_names};
 use crate::holder::Holder;
@@ -189,8 +190,12 @@ fn reload() {
 fn run(args: &Args, extensions: Extensions) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     signals::start(stop.clone(), reload).context("cannot listen to signals")?;
-    let opened = serial_file::open(&args.serial_file, args.after_reboot, SessionId(rand::random()))?;
     let clock = Clock::new(args.test_clock);
+    let base = match args.dev {
+        true => Base::alone(args.dev_dir.as_deref(), args.after_reboot, clock)?,
+        false => Base::with_masters(&args.serial_file, args.masters.clone(), args.after_reboot)?,
+    };
+    let opened = &base.opened;
     if let Some(test) = args.test_clock {
         tracing::warn!(target: PROGRAM, "TEST CLOCK {test}: time is not what it seems; never use this for real IDs");
     }
@@ -199,7 +204,7 @@ fn run(args: &Args, extensions: Extensions) -> anyhow::Result<()> {
     // For the masters, signals and the disk; clients are served by threads of their own.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build().context("cannot start the runtime")?;
-    let done = runtime.block_on(serve(args, extensions, opened, clock, stop));
+    let done = runtime.block_on(serve(args, extensions, base, clock, stop));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
     done
 }
@@ -207,10 +212,11 @@ fn run(args: &Args, extensions: Extensions) -> anyhow::Result<()> {
 async fn serve(
     args: &Args,
     extensions: Extensions,
-    opened: Opened,
+    base: Base,
     clock: Clock,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    let Base { opened, serial_file, masters, own } = base;
     // Whatever ends this: from then on tasks may end too.
     let _stopping = stop.clone().drop_guard();
     let watch = Watch::new(stop.clone());
@@ -238,6 +244,11 @@ async fn serve(
         Holder::new(&(&told | &demanded), &held.leases, held.rseq, args.renew_interval(), clock.now()).resumed();
     let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
     let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(anyhow::Error::msg)?;
+    // Its folder goes with it, after the last write.
+    let _folder = own.map(|Own { masters, folder }| {
+        minter.keep_masters(masters);
+        folder
+    });
     minter.demanded_before(&demanded);
     minter.reserve_last(args.reserved_percent)?;
     if args.one_segment {
@@ -258,11 +269,11 @@ async fn serve(
     }
     minter.set_plugins(plugins);
     let report = Arc::new(Report::default());
-    let file = args.serial_file.as_path();
-    let names = Arc::new(Names::new(args.masters.clone(), agent_id.clone(), Arc::clone(&minter), file, clock));
+    let names = Names::new(masters.clone(), agent_id.clone(), Arc::clone(&minter), &serial_file, clock);
+    let names = Arc::new(names);
     names.recall().await;
     let sequences = SequenceSettings {
-        masters: args.masters.clone(),
+        masters: masters.clone(),
         agent_id: agent_id.clone(),
         sets: args.sets.clone(),
         memory: args.sequence_memory,
@@ -277,8 +288,8 @@ async fn serve(
     let agent = http::Agent::new(Arc::clone(&minter), Arc::clone(&report), agent_id.clone(), args.batch_max)
         .with_names(Arc::clone(&names))
         .with_sequences(Arc::clone(&sequences));
-    let segments = Segments::new(&args.masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
-    let masters = args.masters.clone();
+    let segments = Segments::new(&masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
+    let asked = masters.join(",");
     let heartbeat = Heartbeat {
         masters,
         agent_id: agent_id.clone(),
@@ -306,8 +317,8 @@ async fn serve(
         move |listeners| watch.clone().over("worker", talk(listeners, site.clone(), server.clone(), stop.clone()))
     };
     let clients = workers::start(http_listeners.into_iter().zip(rpc_listeners).collect(), talk)?;
-    let (http, masters) = (format!("http://{http_at}/"), args.masters.join(","));
-    tracing::info!(target: PROGRAM, %http, rpc = %rpc_at, %masters, threads, "agent {agent_id} started");
+    let http = format!("http://{http_at}/");
+    tracing::info!(target: PROGRAM, %http, rpc = %rpc_at, masters = %asked, threads, "agent {agent_id} started");
 
     let gone = tokio::select! {
         () = stop.cancelled() => None,

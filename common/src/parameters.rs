@@ -106,6 +106,14 @@ impl ClusterParameters {
     }
 }
 
+impl Default for ClusterParameters {
+    /// Those of a cluster of which nothing else is said.
+    fn default() -> Self {
+        let (lease_days, uint2_max) = (Self::LEASE_DAYS_DEFAULT, Self::UINT2_MAX_DEFAULT);
+        Self { lease_days, utc_offset: UtcOffset::default(), uint2_max }
+    }
+}
+
 // A lone master can always give a full lease: a permit shorter than a lease would cut renewals short.
 const _: () = assert!(ClusterParameters::SOLO_DAYS >= 30);
 
@@ -215,6 +223,21 @@ random_id!(
     EpochId
 );
 
+/// The first half of the id of a cluster that is one process alone, for trying. Those of others are random, so one in 2^64 begins so.
+const FOR_TRYING: u128 = (u64::from_be_bytes(*b"uniq-dev") as u128) << 64;
+
+impl ClusterId {
+    /// The id of a cluster for trying, with a random second half.
+    pub const fn for_trying(random: u64) -> Self {
+        Self(FOR_TRYING | random as u128)
+    }
+
+    /// Whether it is a cluster for trying.
+    pub const fn is_for_trying(self) -> bool {
+        self.0 >> 64 == FOR_TRYING >> 64
+    }
+}
+
 /// A text that is not a cluster's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a cluster is 32 hexadecimal digits")]
@@ -317,6 +340,13 @@ mod tests {
         let parameters = ClusterParameters::new(7, UtcOffset::default(), 4095).unwrap();
         assert_eq!(parameters.reuse_at(WallMs(DAY_MS)), WallMs(2 * DAY_MS));
         assert_eq!(parameters.reuse_at(WallMs(DAY_MS + 1)), WallMs(3 * DAY_MS));
+    }
+
+    #[test]
+    fn a_cluster_for_trying_is_told_from_all_others() {
+        assert!([0, 7, u64::MAX].into_iter().all(|random| ClusterId::for_trying(random).is_for_trying()));
+        assert_ne!(ClusterId::for_trying(1), ClusterId::for_trying(2));
+        assert!([0, 1, u128::MAX, FOR_TRYING >> 64].into_iter().all(|other| !ClusterId(other).is_for_trying()));
     }
 
     #[test]

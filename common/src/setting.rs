@@ -5,7 +5,7 @@
 
 mod names;
 
-pub use names::predefined;
+pub use names::{collision, predefined};
 
 use crate::about::About;
 use crate::account::{ACCOUNTS_MAX, AccountName, ApiKey, Role, User};

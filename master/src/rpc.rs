@@ -23,7 +23,7 @@ use common::rpc::ranges::{
     RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant, SegmentRequest,
 };
 use common::rpc::transport::{Limits, accept};
-use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey, SettingValue};
+use common::setting::{Change, NETWORKS_MAX, Setting, SettingKey};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,12 +152,7 @@ macro_rules! ask {
 }
 
 fn registered(setting: &Setting) -> Option<(Namespace, NameState)> {
-    let state = match &setting.value {
-        SettingValue::Unused(_) => NameState::Unused,
-        SettingValue::Retired(_) => NameState::Retired,
-        _ => NameState::InUse,
-    };
-    Some((setting.value.namespace()?.clone(), state))
+    Some((setting.value.namespace()?.clone(), NameState::of(&setting.value)))
 }
 
 /// Names with the word of the masters of a pairing for them, which is made on this thread and not on the ledger's.

@@ -1,6 +1,7 @@
 //! Everything that an application needs to mint by itself: a serial file, leases, and the thread that keeps them.
 
 use super::{MintError, Process, Sequence, Shared};
+use crate::dev::{Base, BaseError, Folder, Own};
 use crate::extensions::Extensions;
 use crate::heartbeat::{Heartbeat, MASTERS_MAX, Names, RENEW_INTERVALS, Report, Segments};
 use crate::holder::Holder;
@@ -8,16 +9,16 @@ use crate::minter::Minter;
 use crate::plugin::{Plugins, Refusals};
 use crate::refusal::Refusal;
 use crate::sequences::{MEMORY_MIN, SequenceSettings, Sequences};
-use crate::serial_file::{self, AfterReboot, SerialFileError};
+use crate::serial_file::{AfterReboot, SerialFileError};
 use common::clock::Clock;
 use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace};
-use common::parameters::{AgentId, SessionId};
-use common::sequence::ServedAt;
+use common::parameters::AgentId;
+use common::sequence::{SET_DEFAULT, ServedAt};
 use common::time::SpanMs;
 use common::token::TokenType;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -47,9 +48,48 @@ pub struct Settings {
     /// What a reboot makes of the session. To resume is safe only where disks are never cloned and never reverted to a
     /// snapshot.
     pub after_reboot: AfterReboot,
+    /// That the process is its own masters.
+    alone: Option<Alone>,
 }
 
+/// Where a process keeps what it grants itself, if anywhere.
+#[derive(Clone, Debug)]
+struct Alone(Option<PathBuf>);
+
 impl Settings {
+    /// For an application's tests and for trying: no masters, no serial file, all kinds, sequences too; nothing is kept. The process is a
+    /// cluster of its own, so another one, or another run, may give the same IDs: not for IDs that outlive it.
+    #[must_use]
+    pub fn dev(agent_id: AgentId) -> Self {
+        Self { alone: Some(Alone(None)), ..Self::new("", [""; 0], agent_id) }
+    }
+
+    /// The same, but what it grants is kept in a folder, made if it is not there: no ID comes again in another run on it.
+    #[must_use]
+    pub fn dev_in(folder: impl AsRef<Path>, agent_id: AgentId) -> Self {
+        Self { alone: Some(Alone(Some(folder.as_ref().to_owned()))), ..Self::dev(agent_id) }
+    }
+
+    /// What a start goes on with.
+    fn base(&self, clock: Clock) -> Result<Base, StartError> {
+        let base = match &self.alone {
+            Some(_) if !(self.masters.is_empty() && self.serial_file.as_os_str().is_empty()) => {
+                let why =
+                    "a process of Settings::dev has its own masters and serial file: name none, or use Settings::new";
+                return Err(StartError::Settings(why.to_owned()));
+            }
+            Some(Alone(keep)) => Base::alone(keep.as_deref(), self.after_reboot, clock),
+            None if !(1..=MASTERS_MAX).contains(&self.masters.len()) => {
+                return Err(StartError::Settings(format!("name 1 to {MASTERS_MAX} masters")));
+            }
+            None => Base::with_masters(&self.serial_file, self.masters.clone(), self.after_reboot),
+        };
+        base.map_err(|error| match error {
+            BaseError::SerialFile(error) => error.into(),
+            BaseError::Folder(why) => StartError::Settings(why),
+        })
+    }
+
     /// What the program `uniq_generator` does if it is told no more than this.
     pub fn new(
         serial_file: impl Into<PathBuf>,
@@ -63,6 +103,7 @@ impl Settings {
             token_types: BTreeSet::from([TokenType::Uint2, TokenType::String2IncludeLetter]),
             renew_interval: RENEW_INTERVAL,
             after_reboot: AfterReboot::Fresh,
+            alone: None,
         }
     }
 }
@@ -92,6 +133,8 @@ pub struct Embedded {
     stop: CancellationToken,
     /// `None` once it has ended.
     runtime: Option<Runtime>,
+    /// The folder of a process that is its own masters; it goes last.
+    folder: Option<Folder>,
 }
 
 impl Embedded {
@@ -110,15 +153,12 @@ impl Embedded {
     /// As [`start`](Self::start).
     pub fn start_with(settings: Settings, extensions: impl Into<Extensions>) -> Result<Self, StartError> {
         let Extensions { plugins, strategies, refusals } = extensions.into();
-        if !(1..=MASTERS_MAX).contains(&settings.masters.len()) {
-            return Err(StartError::Settings(format!("name 1 to {MASTERS_MAX} masters")));
-        }
         if !RENEW_INTERVALS.contains(&settings.renew_interval) {
             return Err(StartError::Settings("renew_interval: take a time from 1 s to 12 h".to_owned()));
         }
         let renew_interval = SpanMs(i64::try_from(settings.renew_interval.as_millis()).unwrap_or(i64::MAX));
         let clock = Clock::system();
-        let opened = serial_file::open(&settings.serial_file, settings.after_reboot, SessionId(rand::random()))?;
+        let Base { opened, serial_file, masters, own } = settings.base(clock)?;
         let held = &opened.holdings;
         let demanded = Holder::demanded_before(&settings.token_types, &held.leases);
         let wanted = &settings.token_types | &demanded;
@@ -126,6 +166,11 @@ impl Embedded {
         let holder = holder.resumed();
         let namespaces = Kind::PREDEFINED.map(Namespace::default_of).to_vec();
         let minter = Minter::new(opened, namespaces, holder.leases(), clock).map_err(StartError::Settings)?;
+        let is_alone = own.is_some();
+        let folder = own.map(|Own { masters, folder }| {
+            minter.keep_masters(masters);
+            folder
+        });
         minter.demanded_before(&demanded);
         minter.set_plugins(plugins);
         minter.keep_strategies(strategies);
@@ -137,8 +182,8 @@ impl Embedded {
         let runtime = builder.worker_threads(1).thread_name("uniq-embedded").enable_all().build()?;
         minter.reserve_on(runtime.handle().clone());
         let (stop, report) = (CancellationToken::new(), Arc::new(Report::default()));
-        let (masters, agent_id) = (settings.masters, settings.agent_id);
-        let names = Names::new(masters.clone(), agent_id.clone(), Arc::clone(&minter), &settings.serial_file, clock);
+        let agent_id = settings.agent_id;
+        let names = Names::new(masters.clone(), agent_id.clone(), Arc::clone(&minter), &serial_file, clock);
         let names = Arc::new(names);
         let (learning, reported, until) = (Arc::clone(&names), Arc::clone(&report), stop.clone());
         let (done, recalled) = std::sync::mpsc::sync_channel(1);
@@ -151,21 +196,16 @@ impl Embedded {
         let _ = recalled.recv();
         let segments = Segments::new(&masters, agent_id.clone(), Arc::clone(&minter), Arc::clone(&report), clock);
         runtime.spawn(segments.run(stop.clone()));
-        // Without a set, so that no section is given to it: nobody else could reach it.
+        // Without a set, so that no section is given to it: nobody else could reach it. A process that is alone has no other.
+        let sets = if is_alone { SET_DEFAULT.parse().into_iter().collect() } else { Vec::new() };
         let nowhere = ServedAt { http: String::new(), rpc: String::new() };
         let (asked, agent) = (masters.clone(), agent_id.clone());
-        let alone = SequenceSettings {
-            masters: asked,
-            agent_id: agent,
-            sets: Vec::new(),
-            memory: MEMORY_MIN,
-            address: nowhere,
-        };
+        let alone = SequenceSettings { masters: asked, agent_id: agent, sets, memory: MEMORY_MIN, address: nowhere };
         let sequences = Arc::new(Sequences::new(alone, Arc::clone(&minter), Some(Arc::clone(&names))));
         runtime.spawn(Arc::clone(&sequences).run(stop.clone()));
         let heartbeat = Heartbeat { masters, agent_id, holder, minter: Arc::clone(&minter), report };
         runtime.spawn(heartbeat.run(stop.clone()));
-        Ok(Self { minter, names, sequences, process, stop, runtime: Some(runtime) })
+        Ok(Self { minter, names, sequences, process, stop, runtime: Some(runtime), folder })
     }
 
     /// Who is told of calls that get no IDs: a line of the log, until [`Refusals::set`] says otherwise.
@@ -269,7 +309,7 @@ impl Drop for Embedded {
         let Some(runtime) = self.runtime.take() else { return };
         if self.process.check().is_err() {
             // In a forked child there are none of the runtime's threads to wait for, and the file is the parent's.
-            std::mem::forget(runtime);
+            std::mem::forget((runtime, self.folder.take()));
             return;
         }
         self.stop.cancel();

@@ -142,10 +142,10 @@ impl Link {
 
     async fn try_open(address: &str, caller: &Caller, minter: &Arc<Minter>) -> Result<(Self, Greeting), CallError> {
         let failed = |why: String| CallError::Failed { address: address.to_owned(), why };
-        let transport = transport::connect(address).await.map_err(|e| failed(format!("cannot connect: {e}")))?;
-        let mut config = tarpc::client::Config::default();
-        (config.max_in_flight_requests, config.pending_request_buffer) = (IN_FLIGHT_MAX, IN_FLIGHT_MAX);
-        let client = LeaseServiceClient::new(config, transport).spawn();
+        let client = match minter.own_masters() {
+            Some(own) => own.connect(),
+            None => connect(address).await.map_err(|e| failed(format!("cannot connect: {e}")))?,
+        };
         let membership = minter.membership();
         let greeting = greet(&client, address, caller, membership.cluster).await.map_err(|error| match error {
             CallError::Failed { why, .. } => failed(format!(
@@ -296,6 +296,13 @@ impl Link {
     pub(super) fn failed(&self, why: String) -> CallError {
         CallError::Failed { address: self.address.clone(), why }
     }
+}
+
+async fn connect(address: &str) -> std::io::Result<LeaseServiceClient> {
+    let transport = transport::connect(address).await?;
+    let mut config = tarpc::client::Config::default();
+    (config.max_in_flight_requests, config.pending_request_buffer) = (IN_FLIGHT_MAX, IN_FLIGHT_MAX);
+    Ok(LeaseServiceClient::new(config, transport).spawn())
 }
 
 async fn greet(

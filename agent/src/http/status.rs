@@ -121,6 +121,7 @@ pub(super) async fn status(State(agent): State<Arc<Agent>>) -> Response {
     let status = json!({
         "agent_id": agent.agent_id,
         "version": env!("CARGO_PKG_VERSION"),
+        "dev": minter.own_masters().map(|own| own.about()),
         "session": minter.session().shown(),
         "start": if reason.is_none() { "resumed" } else { "fresh" },
         "start_reason": reason.map(ToString::to_string),

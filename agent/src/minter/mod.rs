@@ -32,6 +32,7 @@ pub(crate) use segments::Wanted;
 pub use segments::{SegmentCounters, SegmentInUse};
 pub use view::{Counters, GeneratorView};
 
+use crate::dev::Masters;
 use crate::engine::{Engine, Published, RESUME_WAIT, UNIQ96_AXIS, broken};
 use crate::gate::{Layout, Prefix};
 use crate::holder::Leases;
@@ -195,6 +196,8 @@ pub struct Minter {
     gone_why: OnceLock<String>,
     /// Set once: before the first name that has plugins is learned.
     plugins: OnceLock<Plugins>,
+    /// Those of a process that needs no others.
+    own_masters: OnceLock<Masters>,
     refusals: Refusals,
 }
 
@@ -260,6 +263,7 @@ impl Minter {
             gone: CancellationToken::new(),
             gone_why: OnceLock::new(),
             plugins: OnceLock::new(),
+            own_masters: OnceLock::new(),
             refusals: Refusals::default(),
         }))
     }
@@ -284,6 +288,16 @@ impl Minter {
     /// What it was told to write by.
     pub fn strategies(&self) -> &Strategies {
         self.strategies.get().unwrap_or(Strategies::NONE)
+    }
+
+    /// Asks these, and no others. Said once, before anybody is asked.
+    pub(crate) fn keep_masters(&self, masters: Masters) {
+        let _ = self.own_masters.set(masters);
+    }
+
+    /// The masters that this process is itself, if it is.
+    pub(crate) fn own_masters(&self) -> Option<&Masters> {
+        self.own_masters.get()
     }
 
     fn encoding_of(&self, namespace: &Namespace) -> Option<Written> {

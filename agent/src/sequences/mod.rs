@@ -267,7 +267,8 @@ impl Sequences {
     /// Sections are about to be served: others have to reach this agent then. Said once.
     fn look_at_address(&self) {
         self.address_looked_at.call_once(|| {
-            if let Some(at) = self.settings.address_of_this_machine_only() {
+            let alone = self.minter.own_masters().is_some();
+            if let Some(at) = self.settings.address_of_this_machine_only().filter(|_| !alone) {
                 tracing::warn!(
                     %at,
                     "other agents and clients are told to reach this agent's sections here, which leads to their own machines: give its \

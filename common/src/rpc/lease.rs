@@ -1,7 +1,7 @@
 //! `LeaseService`: what agents ask of a master.
 
 pub use super::names::{
-    DefineRequest, FindRequest, NameProof, NameState, NamespacesRequest, Registered, RestoreRequest,
+    DefineRequest, FindRequest, NameProof, NameState, NamespacesRequest, Registered, RestoreRequest, refusal,
 };
 use super::ranges::{
     KeepReply, KeepRequest, NotMoved, NotRaised, RaiseRequest, Raised, RoutesReply, RoutesRequest, SegmentGrant,

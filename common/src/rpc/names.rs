@@ -2,6 +2,8 @@
 
 use crate::namespace::{GeneratorName, Namespace};
 use crate::parameters::{AgentId, ClusterId};
+use crate::rpc::lease::Refusal;
+use crate::setting::{Change, Outcome, SettingValue};
 use serde::{Deserialize, Serialize};
 
 /// A call to register a namespace.
@@ -46,6 +48,17 @@ pub enum NameState {
     Retired,
 }
 
+impl NameState {
+    /// Tells what a record of a name says.
+    pub const fn of(value: &SettingValue) -> Self {
+        match value {
+            SettingValue::Unused(_) => Self::Unused,
+            SettingValue::Retired(_) => Self::Retired,
+            _ => Self::InUse,
+        }
+    }
+}
+
 /// A proof that masters of this cluster hold a name as in use, or as retired, which only they can make or recognise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NameProof(pub [u8; 32]);
@@ -68,4 +81,23 @@ pub struct FindRequest {
     pub cluster: Option<ClusterId>,
     /// The names; those beyond [`NAMESPACES_PAGE_MAX`](super::lease::NAMESPACES_PAGE_MAX) are not looked at.
     pub names: Vec<GeneratorName>,
+}
+
+/// The refusal of a change of a setting; `None` if it is so already, or can be made.
+pub fn refusal(outcome: Outcome, change: &Change) -> Option<Refusal> {
+    Some(match outcome {
+        Outcome::AlreadySo | Outcome::Becomes(_) => return None,
+        Outcome::Taken => Refusal::NameTaken,
+        Outcome::TooMany => Refusal::TooMany { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) },
+        Outcome::NoSuch => Refusal::NoSuchUser,
+        Outcome::LastAdmin => Refusal::LastAdmin,
+        Outcome::Retired => Refusal::NameRetired,
+        Outcome::NoSuchName => Refusal::NoSuchName,
+        Outcome::AboutsFull => Refusal::AboutsFull { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) },
+        Outcome::NotRaised { granted, last } => match change {
+            Change::Dismiss { name, below } => Refusal::NotShown { name: name.clone(), last: below.saturating_sub(1) },
+            _ => Refusal::NotRaised { granted, last },
+        },
+        Outcome::Collides { name, template, example } => Refusal::Collides { name, template, example },
+    })
 }

@@ -182,6 +182,26 @@ pub enum RaiseTo {
     Number(u64),
 }
 
+impl RaiseTo {
+    /// The bound that a raise makes of one which is `max_seq` now and may go up to `bound`; it grows by `step`, and ends with `last`.
+    ///
+    /// # Errors
+    /// [`NotRaised::UsedUp`] at the last number, [`NotRaised::Allowance`] before it.
+    pub fn reached(self, max_seq: u64, step: u64, bound: u64, last: u64) -> Result<u64, NotRaised> {
+        let wanted = match self {
+            Self::ByAStep => max_seq.saturating_add(step),
+            Self::Number(number) if number <= max_seq => return Ok(max_seq),
+            Self::Number(number) => number,
+        };
+        let reached = wanted.min(bound).min(last);
+        match reached > max_seq {
+            true => Ok(reached),
+            false if max_seq >= last => Err(NotRaised::UsedUp),
+            false => Err(NotRaised::Allowance),
+        }
+    }
+}
+
 /// What became of one raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Raised {

@@ -3,7 +3,8 @@
 
 use super::{Outcome, SettingValue};
 use crate::kind::Kind;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Scope};
+use crate::template::Overlap;
 
 pub(super) fn define(wanted: &Namespace, known: Option<&SettingValue>) -> Outcome {
     if wanted.name().is_default() {
@@ -53,6 +54,23 @@ pub(super) fn restored(shown: &Namespace, retired: bool, proved: bool, known: Op
     }
 }
 
+/// A refusal of a new name that may give what one of the `others` gives, or a name that always exists, unless its scope is its own.
+pub fn collision<'a>(wanted: &Namespace, others: impl IntoIterator<Item = &'a Namespace>) -> Option<Outcome> {
+    if wanted.scope() == Scope::Own || wanted.kind() != Kind::String {
+        return None;
+    }
+    let default = Namespace::default_of(Kind::String);
+    let compare = |other: &'a Namespace| Some((other, wanted.overlap(other)?));
+    let found = wanted.overlap(&default).map(|overlap| (&default, overlap));
+    let (other, overlap) = found.or_else(|| others.into_iter().find_map(compare))?;
+    let example = match overlap {
+        Overlap::Common(example) => example,
+        Overlap::Disjoint | Overlap::Unproved => String::new(),
+    };
+    let template = other.template().map_or("", |template| template.source()).to_owned();
+    Some(Outcome::Collides { name: other.name().clone(), template, example })
+}
+
 /// The namespaces that exist without being registered.
 pub fn predefined() -> impl Iterator<Item = Namespace> {
     Kind::PREDEFINED.into_iter().map(Namespace::default_of)
@@ -62,7 +80,7 @@ pub fn predefined() -> impl Iterator<Item = Namespace> {
 mod tests {
     use super::super::Change;
     use super::*;
-    use crate::namespace::{Definition, Scope};
+    use crate::namespace::Definition;
 
     fn orders(step: u32, reset: bool) -> Box<Namespace> {
         let scope = Scope::Own;

@@ -5,10 +5,9 @@ use super::agreement::Agreement;
 use super::state::Ledger;
 use crate::lease::receipt::was_told;
 use crate::lease::{Effects, Reply, RequestId};
-use crate::policy::rules::refusal;
 use crate::setting::{WAITING_MAX, Wish};
 use common::audit::Actor;
-use common::rpc::lease::{Changed, NameState, Refusal, Registered};
+use common::rpc::lease::{Changed, NameState, Refusal, Registered, refusal};
 use common::setting::{Change, Outcome, SettingValue};
 use common::time::Now;
 

@@ -7,7 +7,6 @@ use common::namespace::Namespace;
 use common::parameters::{ClusterId, ClusterParameters};
 use common::rpc::lease::Refusal;
 use common::sequence::KEYS_PER_SECTION_LEAST;
-use common::setting::{Change, Outcome};
 use common::template::Template;
 use common::time::{Now, WallMs};
 use common::token::TokenKey;
@@ -124,23 +123,4 @@ pub fn by_anybody(namespace: &Namespace) -> Result<(), Refusal> {
         Some((open, len)) => Err(Refusal::BroadTemplate { open, len }),
         None => Ok(()),
     }
-}
-
-/// Why a change of a setting cannot be; `None` if it is so already, or can be made.
-pub fn refusal(outcome: Outcome, change: &Change) -> Option<Refusal> {
-    Some(match outcome {
-        Outcome::AlreadySo | Outcome::Becomes(_) => return None,
-        Outcome::Taken => Refusal::NameTaken,
-        Outcome::TooMany => Refusal::TooMany { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) },
-        Outcome::NoSuch => Refusal::NoSuchUser,
-        Outcome::LastAdmin => Refusal::LastAdmin,
-        Outcome::Retired => Refusal::NameRetired,
-        Outcome::NoSuchName => Refusal::NoSuchName,
-        Outcome::AboutsFull => Refusal::AboutsFull { max: u32::try_from(change.bound()).unwrap_or(u32::MAX) },
-        Outcome::NotRaised { granted, last } => match change {
-            Change::Dismiss { name, below } => Refusal::NotShown { name: name.clone(), last: below.saturating_sub(1) },
-            _ => Refusal::NotRaised { granted, last },
-        },
-        Outcome::Collides { name, template, example } => Refusal::Collides { name, template, example },
-    })
 }

@@ -30,17 +30,7 @@ pub fn covering(known: u64, terms: &Terms) -> u64 {
 /// # Errors
 /// [`NotRaised::UsedUp`] at the last number, [`NotRaised::Allowance`] before it.
 pub fn raised(max_seq: u64, to: RaiseTo, bound: u64, terms: &Terms) -> Result<u64, NotRaised> {
-    let wanted = match to {
-        RaiseTo::ByAStep => max_seq.saturating_add(terms.step),
-        RaiseTo::Number(number) if number <= max_seq => return Ok(max_seq),
-        RaiseTo::Number(number) => number,
-    };
-    let reached = wanted.min(bound).min(terms.last);
-    match reached > max_seq {
-        true => Ok(reached),
-        false if max_seq >= terms.last => Err(NotRaised::UsedUp),
-        false => Err(NotRaised::Allowance),
-    }
+    to.reached(max_seq, terms.step, bound, terms.last)
 }
 
 /// What becomes of a record when the other master's view of the same section arrives: the higher `g` wins, and whatever its owner, the

@@ -5,14 +5,12 @@ use crate::lease::event::RequestId;
 use crate::lease::proposals::Proposals;
 use common::account::{ApiKey, User};
 use common::audit::Actor;
-use common::kind::Kind;
 use common::namespace::{GeneratorName, Namespace, Scope};
 use common::rpc::peer::SETTINGS_PAGE_LEN_MAX;
 use common::segment::{Axis, SegmentDefinition};
 use common::setting::{
-    ABOUTS_LEN_MAX, Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue,
+    ABOUTS_LEN_MAX, Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue, collision,
 };
-use common::template::Overlap;
 use common::time::{Now, SpanMs, WallMs};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -390,21 +388,8 @@ impl SettingsTable {
 
     /// A new name must not give what another one of `these` gives, a retired one included, unless its scope is its own.
     fn collision(&self, wanted: &Namespace, these: impl Fn(&Namespace) -> bool) -> Option<Outcome> {
-        if wanted.scope() == Scope::Own || wanted.kind() != Kind::String {
-            return None;
-        }
         let key = SettingKey::Namespace(wanted.name().clone());
-        let default = Namespace::default_of(Kind::String);
-        let registered = self.others(&key).filter_map(|(_, value)| value.namespace()).filter(|other| these(other));
-        let found = std::iter::once(&default).chain(registered).find_map(|other| Some((other, wanted.overlap(other)?)));
-        found.map(|(other, overlap)| {
-            let example = match overlap {
-                Overlap::Common(example) => example,
-                Overlap::Disjoint | Overlap::Unproved => String::new(),
-            };
-            let template = other.template().map_or("", |template| template.source()).to_owned();
-            Outcome::Collides { name: other.name().clone(), template, example }
-        })
+        collision(wanted, self.others(&key).filter_map(|(_, value)| value.namespace()).filter(|other| these(other)))
     }
 
     /// Whether there is room for a record that the other master sends. Of names as many as two masters can have
@@ -455,6 +440,7 @@ fn length(value: &SettingValue) -> usize {
 mod tests {
     use super::*;
     use common::about::{About, AboutSource};
+    use common::kind::Kind;
     use common::namespace::Definition;
 
     fn define(name: String, template: Option<String>) -> Change {
@@ -581,7 +567,7 @@ mod tests {
             let Outcome::Collides { name, template, example } = &outcome else { panic!("{outcome:?}") };
             assert!(name.as_str() == "one" && example.len() == 18, "{example}");
             assert_eq!(template, "{date:%Y%m%d}{token}{serial:8}");
-            let refusal = crate::policy::rules::refusal(outcome.clone(), &two).unwrap().to_string();
+            let refusal = common::rpc::lease::refusal(outcome.clone(), &two).unwrap().to_string();
             assert!(refusal.contains("'one' ({date:%Y%m%d}{token}{serial:8})"), "{refusal}");
         };
         collides(&settings_table);

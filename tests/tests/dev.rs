@@ -1,0 +1,313 @@
+//! A process that is its own masters, for laptops and tests: as a program (`--dev`) and within an application (`Settings::dev`). It gives
+//! IDs of all kinds, keeps what it was told to keep, and is of no cluster but its own.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use common::parameters::{ClusterId, SessionId};
+use common::rpc::lease::{HeartbeatRequest, LeaseServiceClient, Refusal as Said};
+use common::rpc::{PROTOCOL, transport};
+use common::time::WallMs;
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tests::client::Client;
+use tests::cluster::{Cluster, PATIENCE, until_status};
+use tests::ports::Ports;
+use tests::programs::{self, Daemon};
+use uniq_client::Slot;
+use uniq_embed::{Definition, Embedded, GeneratorKind, Namespace, Settings, StartError, UniqGenerator};
+
+/// The words of the line at each start and of `/status`.
+const ALONE: &str = "alone, for trying";
+/// Names of all kinds that are registered, with their definitions.
+const NAMES: [(&str, &str); 5] = [
+    ("invoices", r#"{"kind":"segment"}"#),
+    ("inbox", r#"{"kind":"sequence"}"#),
+    ("snow", r#"{"kind":"layout","layout":"snowflake"}"#),
+    ("short", r#"{"kind":"uniq64","encoding":"sqids"}"#),
+    ("orders", r#"{"kind":"string","template":"INV{date:%Y%m%d}{token}{serial:6}"}"#),
+];
+
+struct Process {
+    daemon: Daemon,
+    rpc: String,
+    dir: tempfile::TempDir,
+    client: Client,
+    _ports: Ports,
+}
+
+/// With a folder for temporary files of its own, in which nothing else is.
+fn process(keep: Option<&Path>) -> Process {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ports = Ports::take().unwrap();
+    let (http, rpc) = (ports.port().unwrap(), ports.port().unwrap().to_string());
+    let mut args = ["--dev", "--http-listen", &http.to_string(), "--rpc-listen", &rpc].map(str::to_owned).to_vec();
+    if let Some(keep) = keep {
+        args.extend(["--dev-dir".to_owned(), keep.to_str().unwrap().to_owned()]);
+    }
+    let log = dir.path().join("log");
+    let mut daemon = Daemon::new("dev", programs::generator().unwrap(), args, http, log);
+    let tmp = dir.path().join("tmp");
+    std::fs::create_dir(&tmp).unwrap();
+    daemon.env("TMPDIR", tmp.to_str().unwrap());
+    Process { daemon, rpc, dir, client: Client::new().unwrap(), _ports: ports }
+}
+
+impl Process {
+    async fn start(&mut self) {
+        self.daemon.start().unwrap();
+        until_status(&self.client, &mut self.daemon, "/readyz", 200).await.unwrap();
+    }
+
+    /// What its folder for temporary files has.
+    fn temporary(&self) -> Vec<PathBuf> {
+        std::fs::read_dir(self.dir.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    async fn text(&self, method: &str, path: &str, body: &str) -> String {
+        let url = format!("http://{}/{path}", self.daemon.http);
+        let answer = self.client.ask(method, &url, body.into()).await.unwrap();
+        assert!((200..300).contains(&answer.status), "{path}: {} {}", answer.status, answer.text());
+        answer.text()
+    }
+
+    async fn status(&self) -> serde_json::Value {
+        serde_json::from_str(&self.text("GET", "status", "").await).unwrap()
+    }
+
+    async fn define(&self) {
+        for (name, definition) in NAMES {
+            self.text("PUT", &format!("generators/{name}"), definition).await;
+        }
+    }
+
+    /// IDs of every kind: where each was asked for, and those that came.
+    async fn mint(&self) -> BTreeSet<(String, String)> {
+        let mut ids = BTreeSet::new();
+        let given = [
+            "uniq64",
+            "uniq96",
+            "string?biz=SHOP&custom=07",
+            "segment/invoices",
+            "layout/snow",
+            "id/short",
+            "id/orders",
+        ];
+        for path in given {
+            let n = if path.contains('?') { "&n=20" } else { "?n=20" };
+            let of_path = self.text("GET", &format!("{path}{n}"), "").await;
+            let before = ids.len();
+            ids.extend(of_path.lines().map(|id| (path.to_owned(), id.to_owned())));
+            assert_eq!(ids.len(), before + 20, "{path}: {of_path}");
+        }
+        for key in ["user-7", "42"] {
+            let path = format!("sequence/inbox/{key}");
+            ids.insert((path.clone(), self.text("POST", &path, "").await.trim().to_owned()));
+        }
+        ids
+    }
+}
+
+fn cluster_of(status: &serde_json::Value) -> ClusterId {
+    status["cluster"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_starts_with_nothing_gives_ids_of_all_kinds_and_leaves_nothing() {
+    let mut process = process(None);
+    process.start().await;
+    let status = process.status().await;
+    assert!(status["dev"].as_str().unwrap().contains(ALONE), "{status}");
+    assert!(process.daemon.log_text().contains(ALONE), "{}", process.daemon.log_text());
+    assert!(cluster_of(&status).is_for_trying());
+    process.define().await;
+    let first = process.mint().await;
+    let all = first.len();
+    let ids: BTreeSet<_> = first.into_iter().chain(process.mint().await).collect();
+    assert_eq!(ids.len(), 2 * all);
+    // Serials begin where nobody was, and counters of keys at 1.
+    assert!(ids.contains(&("sequence/inbox/user-7".to_owned(), "1".to_owned())), "{ids:?}");
+
+    let client =
+        uniq_client::Client::new(uniq_client::Settings::new([format!("tarpc://{}", process.rpc).as_str()]).unwrap());
+    let client = client.unwrap();
+    client.uniq64("default").await.unwrap();
+    client.uniq96().await.unwrap();
+    client.layout("snow").await.unwrap();
+    client.uniq_string("default", "SHOP", "07").await.unwrap();
+    assert_eq!(client.segment("invoices").await.unwrap(), 41);
+    assert_eq!(client.sequence("inbox", Slot(42)).await.unwrap(), 3);
+    let colliding = r#"{"kind":"string","template":"INV{date:%Y%m%d}{token}{serial:6}"}"#;
+    let url = format!("http://{}/generators/alike", process.daemon.http);
+    let refused = process.client.ask("PUT", &url, colliding.into()).await.unwrap();
+    assert_eq!(refused.status, 409, "{}", refused.text());
+
+    assert_eq!(process.temporary().len(), 1);
+    let (ended, _) = process.daemon.terminate().await.unwrap();
+    assert!(ended.success() && process.temporary().is_empty(), "{:?}", process.temporary());
+    process.start().await;
+    assert_ne!(cluster_of(&process.status().await), cluster_of(&status), "each start is a cluster of its own");
+    assert!(process.status().await["generators"].as_array().unwrap().iter().all(|one| one["name"] == "default"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_comes_again_in_a_folder_that_is_kept_however_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let keep = folder.path().join("made/by/it");
+    let mut process = process(Some(&keep));
+    process.start().await;
+    process.define().await;
+    let mut seen = BTreeSet::new();
+    let cluster = cluster_of(&process.status().await);
+    for nth in 0..6 {
+        // Ids of one kind are compared with all of that kind, whoever asked.
+        for id in process.mint().await {
+            assert!(seen.insert(id.clone()), "{id:?} came twice, after start {nth}");
+        }
+        assert_eq!(cluster_of(&process.status().await), cluster);
+        if nth % 3 == 1 {
+            process.daemon.terminate().await.unwrap();
+        } else {
+            process.daemon.kill_9();
+        }
+        if nth % 3 == 2 {
+            // A session that begins anew, as after a reboot: it gets another token.
+            let lineage = keep.join("uniq_generator.serial.lineage");
+            std::fs::remove_file(lineage).unwrap();
+        }
+        process.start().await;
+    }
+    assert!(process.temporary().is_empty());
+    let other = {
+        let args = ["--dev", "--dev-dir", keep.to_str().unwrap(), "--http-listen", "127.0.0.1:0"];
+        programs::run(&programs::generator().unwrap(), &args, folder.path()).unwrap()
+    };
+    assert!(other.status == Some(1) && other.err.contains("in use"), "{other:?}");
+    process.daemon.kill_9();
+
+    // What is granted was forgotten: IDs could come again, so none come.
+    std::fs::remove_file(keep.join("uniq_dev.ledger")).unwrap();
+    let args = ["--dev", "--dev-dir", keep.to_str().unwrap(), "--http-listen", "127.0.0.1:0"];
+    let refused = programs::run(&programs::generator().unwrap(), &args, folder.path()).unwrap();
+    assert!(refused.status == Some(1) && refused.err.contains("take another folder"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_masters_and_agents_refuse_it_and_it_refuses_them() {
+    let mut cluster = Cluster::start(1, &[]).await.unwrap();
+    let master = cluster.masters[0].agent_listen.to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let keep = folder.path().join("kept");
+    let mut process = process(Some(&keep));
+    process.start().await;
+    process.define().await;
+    let here = cluster_of(&process.status().await);
+
+    // A master is told of which cluster the caller is.
+    let transport = transport::connect(&master).await.unwrap();
+    let asks = LeaseServiceClient::new(tarpc::client::Config::default(), transport).spawn();
+    let request = HeartbeatRequest {
+        protocol: PROTOCOL,
+        agent_id: "dev".parse().unwrap(),
+        session: SessionId(1),
+        cluster: Some(here),
+        test_clock: None,
+        version: String::new(),
+        wall: WallMs(0),
+        retired: Vec::new(),
+    };
+    let said = asks.heartbeat(transport::deadline_in(PATIENCE), request).await.unwrap();
+    assert!(matches!(said, Err(Said::ForeignCluster { here: there }) if !there.is_for_trying()), "{said:?}");
+
+    // So is an agent, whose keys another one wants: of either.
+    let real: ClusterId = serde_json::from_str::<serde_json::Value>(
+        &cluster.ask_agent(0, "status").await.unwrap().text(),
+    )
+    .unwrap()["cluster"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(!real.is_for_trying());
+    let url = format!("http://{}/sequence/inbox/42?cluster={real}", process.daemon.http);
+    let refused = process.client.post(&url).await.unwrap();
+    assert!(refused.status == 503 && refused.text().contains("wrong_cluster"), "{}", refused.text());
+
+    // Its file is not taken by an agent that has masters, nor theirs by it.
+    process.daemon.terminate().await.unwrap();
+    let file = keep.join("uniq_generator.serial");
+    let run = |args: &[&str]| programs::run(&programs::generator().unwrap(), args, folder.path()).unwrap();
+    let taken = run(&["--serial-file", file.to_str().unwrap(), "--masters", &master, "--http-listen", "127.0.0.1:0"]);
+    assert!(taken.status == Some(1) && taken.err.contains("--dev"), "{taken:?}");
+    let settings = Settings::new(&file, [&master], "a".parse().unwrap());
+    assert!(matches!(Embedded::start(settings), Err(StartError::Settings(why)) if why.contains("--dev")));
+    let agent = cluster.agent(0).unwrap();
+    agent.daemon.terminate().await.unwrap();
+    let theirs = agent.dir.clone();
+    let starts_there = || run(&["--dev", "--dev-dir", theirs.to_str().unwrap(), "--http-listen", "127.0.0.1:0"]);
+    let refused = starts_there();
+    assert!(refused.status == Some(1) && refused.err.contains("no uniq_dev.ledger"), "{refused:?}");
+    std::fs::copy(keep.join("uniq_dev.ledger"), theirs.join("uniq_dev.ledger")).unwrap();
+    let refused = starts_there();
+    assert!(refused.status == Some(1) && refused.err.contains("of another cluster"), "{refused:?}");
+    // Nothing of theirs was touched: it goes on with its tokens.
+    cluster.agent(0).unwrap().daemon.start().unwrap();
+    cluster.all_ready().await.unwrap();
+    let status = cluster.ask_agent(0, "status").await.unwrap().text();
+    assert!(status.contains(r#""start":"resumed""#), "{status}");
+}
+
+fn names() -> impl Iterator<Item = Namespace> {
+    NAMES.into_iter().map(|(name, definition)| {
+        Namespace::define(name.parse().unwrap(), &serde_json::from_str::<Definition>(definition).unwrap()).unwrap()
+    })
+}
+
+/// One text for each kind, of a name of it.
+fn embedded_ids(embedded: &Embedded) -> Vec<String> {
+    embedded.wait_ready(PATIENCE).unwrap();
+    let default = embedded.get_uniq_generator("default").unwrap();
+    let mut ids = vec![
+        format!("64 {}", default.get_uniq64().unwrap()),
+        format!("96 {}", default.get_uniq96().unwrap()),
+        default.get_uniq_string("SHOP", "07").unwrap(),
+    ];
+    for namespace in names() {
+        let name = namespace.name().to_string();
+        if namespace.kind() == GeneratorKind::Sequence {
+            let numbers = embedded.create_sequence(namespace).unwrap();
+            ids.extend(["user-7", "42"].map(|key| format!("{name} {key} {}", numbers.get_next(key).unwrap())));
+        } else {
+            ids.push(format!("{name} {}", embedded.create_uniq_generator(namespace).unwrap().get_id().unwrap()));
+        }
+    }
+    ids
+}
+
+#[test]
+fn an_application_mints_all_kinds_alone() {
+    let embedded = Embedded::start(Settings::dev("tests".parse().unwrap())).unwrap();
+    let mut seen: HashSet<String> = embedded_ids(&embedded).into_iter().collect();
+    let first = seen.len();
+    assert!(seen.contains("inbox user-7 1"), "{seen:?}");
+    seen.extend(embedded_ids(&embedded));
+    assert_eq!(seen.len(), 2 * first);
+    // As many as there are, at once.
+    let other = Embedded::start(Settings::dev("tests".parse().unwrap())).unwrap();
+    other.wait_ready(Duration::from_secs(60)).unwrap();
+
+    let mut settings = Settings::dev("tests".parse().unwrap());
+    settings.masters = vec!["127.0.0.1:7101".to_owned()];
+    assert!(matches!(Embedded::start(settings), Err(StartError::Settings(why)) if why.contains("its own masters")));
+}
+
+#[test]
+fn an_application_that_keeps_its_folder_gets_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut seen = HashSet::new();
+    for nth in 0..4 {
+        let embedded = Embedded::start(Settings::dev_in(folder.path(), "tests".parse().unwrap())).unwrap();
+        for id in embedded_ids(&embedded) {
+            assert!(seen.insert(id.clone()), "{id} came twice, in run {nth}");
+        }
+    }
+}
