@@ -256,6 +256,27 @@ async fn real_masters_and_agents_refuse_it_and_it_refuses_them() {
     assert!(status.contains(r#""start":"resumed""#), "{status}");
 }
 
+#[test]
+fn what_does_not_go_with_it_is_refused_wherever_it_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.toml");
+    for (toml, environment, named) in [
+        ("dev = true\nmasters = [\"a:1\"]", &[][..], "--masters"),
+        ("masters = [\"a:1\"]", &[("UNIQ_DEV", "true")], "--masters"),
+        ("dev = true\nserial_file = \"x\"", &[], "--dev-dir FOLDER"),
+        ("dev = true", &[("UNIQ_SERIAL_FILE", "uniq_generator.serial")], "--dev-dir FOLDER"),
+        ("dev_dir = \"x\"\nmasters = [\"a:1\"]", &[], "say --dev too"),
+        ("", &[("UNIQ_DEV_DIR", "x"), ("UNIQ_MASTERS", "a:1")], "say --dev too"),
+    ] {
+        std::fs::write(&file, toml).unwrap();
+        let mut command = programs::command(&programs::generator().unwrap());
+        command.args(["--config", file.to_str().unwrap()]).envs(environment.iter().copied()).current_dir(&dir);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(named), "{toml} {environment:?}: {said}");
+    }
+}
+
 fn names() -> impl Iterator<Item = Namespace> {
     NAMES.into_iter().map(|(name, definition)| {
         Namespace::define(name.parse().unwrap(), &serde_json::from_str::<Definition>(definition).unwrap()).unwrap()

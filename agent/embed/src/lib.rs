@@ -20,6 +20,9 @@
 //! * A thread of ours with a small runtime, for the masters. Yours need none; minting blocks only when it has to wait for the disk,
 //!   so an asynchronous program calls it where it may block.
 //!
+//! In an application's tests, and for trying, it needs neither masters nor a file: a process of [`Settings::dev`] is its own masters, gives
+//! IDs of all kinds, those of sequences too, and keeps nothing ([`Settings::dev_in`]: in a folder).
+//!
 //! # An example
 //! This is `examples/orders.rs`; tests run it with real masters. With `scripts/quickstart.sh` running:
 //! `uniq_generator --format --serial-file orders.serial`, then

@@ -25,6 +25,10 @@ const SERIAL_FILE: &str = "uniq_generator.serial";
 const LEDGER: &str = "uniq_dev.ledger";
 /// The address of the masters, in the log and in `/status`.
 const ADDRESS: &str = "this process";
+/// Says where what is temporary is; where nobody says it, that is
+const TEMPORARY: &str = "TMPDIR";
+/// in memory, if this machine has a folder there: nothing is to survive, so nothing has to wait for a disk.
+const IN_MEMORY: &str = "/dev/shm";
 /// Its owner's alone.
 const FOLDER_MODE: u32 = 0o700;
 
@@ -80,9 +84,15 @@ impl Folder {
 
     /// A new one, among what is temporary.
     fn temporary() -> Result<Self, BaseError> {
-        let path = std::env::temp_dir().join(format!("uniq-dev-{:032x}", rand::random::<u128>()));
-        DirBuilder::new().mode(FOLDER_MODE).create(&path).map_err(|e| failed("make", &path, &e))?;
-        Ok(Self { path, kept: false })
+        let make = |among: PathBuf| {
+            let path = among.join(format!("uniq-dev-{:032x}", rand::random::<u128>()));
+            let made = DirBuilder::new().mode(FOLDER_MODE).create(&path);
+            made.map(|()| Self { path: path.clone(), kept: false }).map_err(|e| failed("make", &path, &e))
+        };
+        match std::env::var_os(TEMPORARY) {
+            Some(_) => make(std::env::temp_dir()),
+            None => make(IN_MEMORY.into()).or_else(|_| make(std::env::temp_dir())),
+        }
     }
 }
 
