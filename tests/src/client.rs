@@ -3,7 +3,6 @@
 
 use crate::oracle::Ids;
 use anyhow::{Context as _, Result, bail};
-pub use common::kind::Kind;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, SET_COOKIE};
 use reqwest::redirect::Policy;
 use std::collections::BTreeMap;
@@ -17,33 +16,37 @@ pub const ADMIN_PASSWORD: &str = "open-sesame-for-tests";
 /// How long an answer may take before the client gives up.
 pub const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// The kinds that need not be registered, of which every agent has one.
-pub const KINDS: [Kind; 3] = [Kind::Uniq64, Kind::Uniq96, Kind::String];
-
-/// The generator `default` of one of the [`KINDS`], as clients see it.
-pub trait AtDefault {
-    /// Its path with what it needs of its caller, without a leading slash; more parameters may follow after `&`.
-    fn path(self) -> &'static str;
-    /// The scope in which its IDs are unique.
-    fn namespace(self) -> &'static str;
+/// A kind that need not be registered: every agent has a generator `default` of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// 64 bits.
+    Uniq64,
+    /// 96 bits.
+    Uniq96,
+    /// By a template.
+    String,
 }
 
-impl AtDefault for Kind {
-    fn path(self) -> &'static str {
+/// All of them.
+pub const KINDS: [Kind; 3] = [Kind::Uniq64, Kind::Uniq96, Kind::String];
+
+impl Kind {
+    /// The path of its generator `default`, with what it needs of its caller, without a leading slash; more parameters may follow
+    /// after `&`.
+    pub fn path(self) -> &'static str {
         match self {
             Self::Uniq64 => "uniq64?",
             Self::Uniq96 => "uniq96?",
             Self::String => "string?biz=TEST&custom=00",
-            other => unimplemented!("how clients ask for a {other}"),
         }
     }
 
-    fn namespace(self) -> &'static str {
+    /// The scope in which the IDs of that are unique.
+    pub fn namespace(self) -> &'static str {
         match self {
             Self::Uniq64 => "uniq64/default",
             Self::Uniq96 => "uniq96/default",
             Self::String => "string/default",
-            other => unimplemented!("among what a {other} is unique"),
         }
     }
 }
@@ -159,7 +162,6 @@ fn texts_as_ids(kind: Kind, texts: Vec<String>) -> Result<Ids> {
         Kind::Uniq64 => Ids::Uniq64(texts.iter().map(|id| uniq64(id)).collect::<Result<_>>()?),
         Kind::Uniq96 => Ids::Uniq96(texts.iter().map(|id| uniq96(id)).collect::<Result<_>>()?),
         Kind::String => Ids::Text(texts),
-        other => bail!("how a {other} is read"),
     })
 }
 
@@ -193,7 +195,7 @@ fn packed(kind: Kind, body: &[u8], whole: bool) -> Result<Ids> {
     let size = match kind {
         Kind::Uniq64 => 8,
         Kind::Uniq96 => 12,
-        _ => bail!("a {kind} has no packed form"),
+        Kind::String => bail!("strings have no packed form"),
     };
     if whole && !body.len().is_multiple_of(size) {
         bail!("{} bytes are not a whole number of {size}", body.len());

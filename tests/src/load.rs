@@ -1,7 +1,7 @@
 //! Clients that fetch IDs of all kinds from all agents, in batches and one by one, through whatever happens to the
 //! processes, and hand every ID they receive to the oracle.
 
-use crate::client::{AtDefault as _, Client, Kind, Media};
+use crate::client::{Client, Kind, Media};
 use crate::oracle::Oracle;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tests::client::{AtDefault as _, Kind};
+use tests::client::Kind;
 use tests::cluster::{Cluster, until_status};
 use tests::oracle::{Ids, Oracle};
 use tests::programs;

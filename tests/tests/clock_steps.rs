@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
-use tests::client::{AtDefault as _, KINDS, Kind, Media};
+use tests::client::{KINDS, Kind, Media};
 use tests::cluster::{Cluster, until, until_status};
 use tests::oracle::Oracle;
 use tests::programs::Daemon;

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::client::{AtDefault as _, Kind, Media};
+use tests::client::{Kind, Media};
 use tests::cluster::{Cluster, Master, until, until_status};
 use tests::load::{Load, Pace};
 use tests::operator::{join, peer_lost};

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tests::client::{AtDefault as _, Client, Kind, Media};
+use tests::client::{Client, Kind, Media};
 use tests::cluster::{AgentStatus, Cluster, PATIENCE, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::{Load, Pace, Troubles};

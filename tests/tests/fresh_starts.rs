@@ -6,7 +6,7 @@ use common::parameters::{ClusterParameters, SessionId};
 use common::rpc::lease::Refusal;
 use common::token::TokenType;
 use std::path::Path;
-use tests::client::{AtDefault as _, Media};
+use tests::client::Media;
 use tests::cluster::{Cluster, until, until_status};
 use tests::lessee::Lessee;
 use tests::mounts;

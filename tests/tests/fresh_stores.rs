@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tarpc::client::Config;
 use tarpc::context::Context;
-use tests::client::{ADMIN_PASSWORD, AtDefault as _, Client, Kind};
+use tests::client::{ADMIN_PASSWORD, Client, Kind};
 use tests::cluster::{Cluster, until, until_status};
 use tests::load::{Load, Pace};
 use tests::operator::{format_anew, join, peer_lost};

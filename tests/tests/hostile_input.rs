@@ -19,7 +19,6 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::net::SocketAddr;
 use std::time::Duration;
-use tests::client::AtDefault as _;
 use tests::cluster::{Cluster, until_status};
 use tests::lessee::Lessee;
 use tests::wire::{call, frame, method_of};

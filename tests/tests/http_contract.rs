@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use serde_json::Value;
-use tests::client::{Answer, AtDefault as _, Client, Kind, Media, uniq64, uniq96};
+use tests::client::{Answer, Client, Kind, Media, uniq64, uniq96};
 use tests::cluster::Cluster;
 use tests::oracle::{Ids, Oracle};
 

@@ -8,12 +8,12 @@
 use agent::serial_file::{Contents, decode};
 use common::calendar::{DayBucket, UtcOffset};
 use common::clock::{Clock, TestClock};
-use common::kind::{TextForm, Uniq64, Uniq96};
+use common::kind::{self, TextForm, Uniq64, Uniq96};
 use common::time::{DAY_MS, HOUR_MS, SECOND_MS, SpanMs, WallMs};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tests::client::{AtDefault as _, Kind, Media};
+use tests::client::{Kind, Media};
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::oracle::{Ids, Oracle};
 use tests::programs;
@@ -86,22 +86,22 @@ fn on_disk(serial_file: &Path) -> Contents {
 
 /// Whether an ID's serial is below what is durable: whoever dies now must not come back to it.
 fn is_below_the_mark(contents: &Contents, offset: UtcOffset, id: &str, kind: Kind) -> bool {
-    let of_kind = |wanted: Kind| contents.blocks.iter().flatten().find(move |block| block.kind == wanted);
-    let (bucket, serial) = match kind {
+    let (of_kind, bucket, serial) = match kind {
         Kind::Uniq64 => {
             let id = Uniq64::parse_form(id, TextForm::Decimal).unwrap();
             let fields = id.fields().unwrap();
-            (fields.bucket().unwrap().0, fields.serial.into())
+            (kind::Kind::Uniq64, fields.bucket().unwrap().0, fields.serial.into())
         }
         Kind::Uniq96 => return own_time(offset, id, kind).0 < contents.header.uniq96_mark,
-        _ => {
+        Kind::String => {
             // Eight digits of the date, TEST, two of the token, the serial, two of the caller's.
             let serial: u64 = id[14..id.len() - 2].parse().unwrap();
-            (offset.day_bucket(own_time(offset, id, kind).0).0, serial)
+            (kind::Kind::String, offset.day_bucket(own_time(offset, id, kind).0).0, serial)
         }
     };
     // On a new file the counter is the serial. A bucket that is over cannot be minted in again.
-    of_kind(kind).is_some_and(|block| block.bucket > bucket || (block.bucket == bucket && serial < block.serial))
+    let block = contents.blocks.iter().flatten().find(|block| block.kind == of_kind);
+    block.is_some_and(|block| block.bucket > bucket || (block.bucket == bucket && serial < block.serial))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use tests::client::AtDefault as _;
 use tests::cluster::{Cluster, until, until_status};
 use tests::load::Load;
 use tests::oracle::Oracle;

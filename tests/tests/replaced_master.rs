@@ -7,7 +7,7 @@ use common::token::TokenType;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tests::client::{AtDefault as _, Client, Kind, Media};
+use tests::client::{Client, Kind, Media};
 use tests::cluster::{Cluster, Master, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::{Load, Pace};

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tarpc::context::Context;
 use tarpc::{ClientMessage, Request, Response};
-use tests::client::{AtDefault as _, Media};
+use tests::client::Media;
 use tests::cluster::Cluster;
 use tests::oracle::{Ids, Oracle};
 

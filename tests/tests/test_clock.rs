@@ -4,7 +4,7 @@
 use common::lease::Generation;
 use common::token::{TokenType, TokenValue};
 use std::sync::{Arc, Mutex};
-use tests::client::{AtDefault as _, Kind};
+use tests::client::Kind;
 use tests::cluster::{Cluster, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::Load;
