@@ -15,8 +15,8 @@ Run again, it goes on where it stopped: the agents keep their tokens, and no ID 
   --dir D        keep stores, serial files and logs in D instead of ./.quickstart
   --help         this text
 
-UNIQ_BIN_DIR names a folder with both programs; without it they are built here if need be, optimised but without optimisation across
-crates (profile 'quick'; 'cargo build --release' makes what is shipped).
+UNIQ_BIN_DIR names a folder with both programs; without it they are built here if need be, for trying and hardly optimised (profile
+'quick'; 'cargo build --release' makes what is shipped).
 EOF
 }
 
@@ -71,7 +71,7 @@ if [ -n "${UNIQ_BIN_DIR:-}" ]; then
   bin=$(cd "$UNIQ_BIN_DIR" 2>/dev/null && pwd) || fail "there is no folder $UNIQ_BIN_DIR (UNIQ_BIN_DIR)"
 else
   command -v cargo >/dev/null || fail "cargo is needed to build the programs; get it from https://rustup.rs"
-  say "Building uniq_master and uniq_generator for trying (profile 'quick'); on two cores some three minutes the first time ..."
+  say "Building uniq_master and uniq_generator for trying (profile 'quick'); on two cores two to three minutes the first time ..."
   cargo build --profile quick --locked --bins -p uniq-master -p uniq-agent
   bin=$(cd "${CARGO_TARGET_DIR:-target}/quick" && pwd)
 fi
