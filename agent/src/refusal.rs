@@ -117,13 +117,15 @@ pub enum Refusal {
         /// The time when the next one begins.
         retry: SpanMs,
     },
-    /// The bucket's serials are used up.
-    #[error("all {capacity} serials of this {unit} are used up; the next {unit} begins in {} s", whole_seconds(*retry))]
+    /// The bucket has not as many serials left.
+    #[error("{}; the next {unit} begins in {} s", bucket_left(unit, *capacity, *left), whole_seconds(*retry))]
     SerialExhausted {
         /// "hour" or "day".
         unit: &'static str,
         /// How many there are in one.
         capacity: u64,
+        /// How many of them are left, for calls that want no more.
+        left: u64,
         /// To the end of the bucket.
         retry: SpanMs,
     },
@@ -366,6 +368,14 @@ impl Refusal {
             | Self::MastersUnavailable(_) => Some(SpanMs(SECOND_MS)),
             _ => None,
         }
+    }
+}
+
+/// The reason why a bucket gives no more, as far as its serials go.
+fn bucket_left(unit: &str, capacity: u64, left: u64) -> String {
+    match left {
+        0 => format!("all {capacity} serials of this {unit} are used up"),
+        _ => format!("of the {capacity} serials of this {unit} {left} are left here, for calls that want no more"),
     }
 }
 

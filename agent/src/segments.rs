@@ -260,7 +260,7 @@ impl Segments {
 
     /// The most that one call can get: more are never held at once.
     pub fn batch_max(&self) -> u64 {
-        u64::from(self.definition.steps().1) * (HELD_MAX as u64 - SHORT_MAX)
+        (u64::from(self.definition.steps().1) * (HELD_MAX as u64 - SHORT_MAX)).min(self.definition.axis().len())
     }
 
     /// Where giving goes on in one of the segments of a record that came of ours.

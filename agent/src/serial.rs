@@ -5,16 +5,13 @@
 //! above the durable mark, and a bucket with its base is durable before its first ID.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use common::namespace::Namespace;
 use common::time::{BootMs, SpanMs};
 use std::ops::Range;
 
-/// The smallest step: below it, a write would be needed for every few requests.
-pub const STEP_MIN: u32 = 1_000;
 /// The largest step; a crash loses at most this many serials and what was reserved before. The 64th part of what an hour
 /// of Uniq64 has, which an application that mints in its own process can use up in 0.1 s.
 pub const STEP_MAX: u32 = 1 << 25;
-/// No step takes more than this part of a bucket, so that a crash loop does not use it up.
-pub const STEPS_PER_BUCKET_MIN: u64 = 64;
 /// Of the last IDs of a bucket one caller has at most this part of what is left.
 pub const SHARE_PARTS: u64 = 16;
 /// A reserve that lasted less than this doubles the step.
@@ -69,14 +66,8 @@ pub struct Serial {
 }
 
 impl Rules {
-    fn step_bounds(&self) -> (u32, u32) {
-        let share = u32::try_from(self.capacity / STEPS_PER_BUCKET_MIN).unwrap_or(u32::MAX);
-        let max = share.clamp(1, STEP_MAX);
-        (STEP_MIN.min(max), max)
-    }
-
     fn clamp_step(&self, step: u32) -> u32 {
-        let (min, max) = self.step_bounds();
+        let (min, max) = Namespace::step_bounds(self.capacity, STEP_MAX);
         step.clamp(min, max)
     }
 

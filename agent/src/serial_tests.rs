@@ -86,7 +86,7 @@ fn steps_follow_the_load() {
     let fast: Vec<_> = (0..30).map(|_| reserve(211)).collect();
     assert_eq!(fast.last(), Some(&STEP_MAX));
     let slow: Vec<_> = (1..30).map(|i| reserve(211 + i * 100)).collect();
-    assert_eq!(slow.last(), Some(&STEP_MIN));
+    assert_eq!(slow.last(), Some(&Namespace::STEP_MIN));
 }
 
 #[test]

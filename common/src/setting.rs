@@ -501,8 +501,12 @@ mod tests {
 
     fn orders(step: u32, reset: bool) -> Box<Namespace> {
         let scope = Scope::Own;
-        let definition =
-            Definition { everyday_reset: Some(reset), step: Some(step), scope: Some(scope), ..Definition::default() };
+        let definition = Definition {
+            everyday_reset: Some(reset),
+            step: Some(Namespace::STEP_MIN + step),
+            scope: Some(scope),
+            ..Definition::default()
+        };
         Box::new(Namespace::define("orders".parse().unwrap(), &definition).unwrap())
     }
 

@@ -117,7 +117,7 @@ impl Engine {
         let (_, segments) = self.segments(at)?;
         if u64::from(n) > segments.batch_max() {
             return Err(Refusal::BadParameter(format!(
-                "n: at most {} by this name at once: no more are held, as its segments have up to so many (step_max)",
+                "n: at most {} by this name at once: it has no more numbers, or no more are held, as its segments have up to so many (step_max)",
                 segments.batch_max()
             )));
         }

@@ -143,7 +143,13 @@ impl Engine {
         if let Some(part) = &part {
             missing -= u32::try_from(part.len()).unwrap_or(n).min(n);
         }
-        let taken = self.take_durably(effects, at, &bucket, missing);
+        let (unit, capacity) = (layout.unit().name(), layout.rules(false).capacity);
+        let taken = match u64::from(n) > capacity {
+            true => {
+                Err(Refusal::BadParameter(format!("n: at most {capacity} by this name at once: no {unit} has more")))
+            }
+            false => self.take_durably(effects, at, &bucket, missing),
+        };
         self.open_rest(effects, at, &bucket, &prefix)?;
         let taken = match taken {
             Ok(taken) => taken,
@@ -182,9 +188,10 @@ impl Engine {
             Plan::Ready => {}
             Plan::Write(marks) => self.write_marks(effects, at, marks)?,
             Plan::Exhausted => {
-                let capacity = series.layout.rules(false).capacity;
+                let (unit, capacity) = (series.layout.unit().name(), series.layout.rules(false).capacity);
+                let left = series.left(bucket.number());
                 let retry = bucket.end() - effects.wall();
-                return Err(Refusal::SerialExhausted { unit: series.layout.unit().name(), capacity, retry });
+                return Err(Refusal::SerialExhausted { unit, capacity, left, retry });
             }
         }
         Ok(self.series_mut(at)?.serial.take(n))

@@ -73,6 +73,13 @@ impl Series {
         Some(start)
     }
 
+    /// The most that a call can still have of a bucket: what is free, or what was kept.
+    pub(super) fn left(&self, bucket: u32) -> u64 {
+        let (of, spares) = &self.spares;
+        let spares = spares.iter().filter(|_| *of == bucket).map(|spare| spare.end - spare.start);
+        spares.fold(self.serial.capacity_left(bucket), u64::max)
+    }
+
     /// The file's contents with other marks for this series. A name that is new takes a free block, or one of a name that `gives_way`, or
     /// a further one; `None` if there may be no more.
     pub(super) fn contents_with(

@@ -241,7 +241,7 @@ async fn the_codes_of_the_clock_the_token_and_the_end_of_serials() {
     app.minter.suspend().unwrap();
     assert_eq!(app.problem("/uniq96").await, (503, "clock_skew".to_owned()));
     let retry = common::time::SpanMs(90_000);
-    let exhausted = Refusal::SerialExhausted { unit: "hour", capacity: 1, retry };
+    let exhausted = Refusal::SerialExhausted { unit: "hour", capacity: 1, left: 0, retry };
     let problem = Problem::refused(&exhausted, app.minter.clock());
     let response = axum::response::IntoResponse::into_response(problem);
     assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &HeaderValue::from(90)));

@@ -5,6 +5,7 @@ use super::*;
 use crate::holder::LeaseView;
 use common::namespace::Definition;
 use common::parameters::ClusterId;
+use common::rpc::mint::MintCode;
 use common::template::CallerParts;
 use common::time::{DAY_MS, SpanMs, WallMs};
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ fn mint_until_told(minter: &Arc<Minter>, generator: &Arc<Generator>, got: &Got, 
                 mine.extend(texts);
             }
             // The clock may be set on between the look at it and the answer, so there may be nothing left to wait for.
-            Err(Refusal::SerialExhausted { unit: "day", capacity, retry })
+            Err(Refusal::SerialExhausted { unit: "day", capacity, retry, .. })
                 if capacity == A_DAY as u64 && retry.0 <= DAY_MS + STEP_BACK.0 =>
             {
                 got.exhausted.fetch_add(1, Ordering::Relaxed);
@@ -159,4 +160,24 @@ fn serials_of_a_request_that_came_to_nothing_are_given_to_others() {
         .collect();
     assert_eq!(serials, held_up.map(|serial| format!("{serial:04}")).collect::<Vec<_>>());
     assert!(minter.mint_blocking((&generator).into(), 1).is_err());
+}
+
+#[tokio::test]
+async fn more_than_a_day_holds_is_refused_for_good_and_costs_nothing() {
+    let kit = Kit::new();
+    let (minter, generator) = small(&kit);
+    let never = |refused: Result<Runs, Refusal>| {
+        let refusal = refused.unwrap_err();
+        assert_eq!((refusal.code(), refusal.retry_after()), (MintCode::BadParameter, None));
+        assert!(refusal.to_string().contains("at most 10000 by this name"), "{refusal}");
+    };
+    never(minter.mint((&generator).into(), 10_001).await);
+    minter.mint((&generator).into(), 1).await.unwrap();
+    never(minter.mint((&generator).into(), 10_001).await);
+    never(minter.mint_blocking((&generator).into(), 10_001));
+    let Err(refusal) = minter.mint((&generator).into(), 10_000).await else { panic!() };
+    assert!(refusal.retry_after().is_some() && refusal.to_string().contains(" 9999 are left"), "{refusal}");
+    minter.mint((&generator).into(), 9_999).await.unwrap();
+    let Err(refusal) = minter.mint((&generator).into(), 1).await else { panic!() };
+    assert!(refusal.to_string().starts_with("all 10000 serials of this day are used up"), "{refusal}");
 }

@@ -273,7 +273,7 @@ impl Minter {
                 }
                 Some(namespace) if namespace.layout().is_some() => {
                     let (unit, capacity) = (namespace.kind().spec().unit.name(), namespace.capacity());
-                    Refusal::SerialExhausted { unit, capacity, retry: span }
+                    Refusal::SerialExhausted { unit, capacity, left: 0, retry: span }
                 }
                 _ => Refusal::ClockBehind { behind: span, retry: span },
             });

@@ -43,7 +43,7 @@ impl Minter {
         self.generators.iter().filter(|generator| generator.namespace.name().is_default()).try_for_each(|generator| {
             let retry = WallMs(generator.exhausted_until.load(Ordering::Relaxed)) - wall;
             let (unit, capacity) = (generator.layout.unit().name(), generator.layout.rules(false).capacity);
-            if retry > SpanMs(0) { Err(Refusal::SerialExhausted { unit, capacity, retry }) } else { Ok(()) }
+            if retry > SpanMs(0) { Err(Refusal::SerialExhausted { unit, capacity, left: 0, retry }) } else { Ok(()) }
         })
     }
 

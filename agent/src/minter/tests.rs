@@ -87,7 +87,8 @@ async fn the_last_serials_of_an_hour_are_given_and_then_none() {
     kit.preset_hour(noon, 1_000, UNIQ64_SERIALS_PER_HOUR - 500);
     let minter = kit.start();
     set_wall(&minter, noon + SpanMs(HOUR_MS - 90_000));
-    let Err(Refusal::SerialExhausted { retry, .. }) = uniq64(&minter, 501).await else { panic!() };
+    let Err(refusal @ Refusal::SerialExhausted { retry, left: 500, .. }) = uniq64(&minter, 501).await else { panic!() };
+    assert!(refusal.to_string().contains("500 are left here, for calls that want no more"), "{refusal}");
     assert!((SpanMs(88_000)..=SpanMs(90_000)).contains(&retry), "to the end of the hour: {retry:?}");
     let serials: Vec<_> = uniq64(&minter, 499).await.unwrap().iter().map(|id| u64::from(id.serial)).collect();
     let wrapped = (0..499u64).map(|i| (1_000 + UNIQ64_SERIALS_PER_HOUR - 500 + i) % UNIQ64_SERIALS_PER_HOUR);

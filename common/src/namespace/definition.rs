@@ -360,11 +360,13 @@ pub enum NamespaceError {
         kind: Kind,
     },
     /// A step of 0, or more than there are serials.
-    #[error("a step of {step} does not fit: 1 to {max}")]
+    #[error("a step of {step} does not fit: {min} to {max}, or leave it out")]
     Step {
         /// What was asked for.
         step: u32,
-        /// The largest that fits: [`STEP_MAX`](super::Namespace::STEP_MAX), or the serials of a day if those are fewer.
+        /// The smallest that fits.
+        min: u32,
+        /// The largest that fits, as [`step_bounds`](super::Namespace::step_bounds) say.
         max: u32,
     },
 }

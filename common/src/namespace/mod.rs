@@ -134,8 +134,18 @@ struct RawNamespace {
 impl Namespace {
     /// The step when nothing else is said: about one write a batch at the usual sizes, and little lost in a crash.
     pub const STEP_DEFAULT: u32 = 100_000;
-    /// The largest step: what a crash can lose at most, less than 1 % of a Uniq64's hour.
+    /// The smallest step: below it, a write would be needed for every few requests.
+    pub const STEP_MIN: u32 = 1_000;
+    /// The largest step to begin with, less than 1 % of a Uniq64's hour.
     pub const STEP_MAX: u32 = 10_000_000;
+    /// No step takes more than this part of an hour or day, so that a crash loop does not use it up.
+    pub const STEPS_PER_BUCKET_MIN: u64 = 64;
+
+    /// The smallest and the largest step where an hour or day has so many IDs, and none is larger than `most`.
+    pub fn step_bounds(capacity: u64, most: u32) -> (u32, u32) {
+        let max = u32::try_from(capacity / Self::STEPS_PER_BUCKET_MIN).unwrap_or(u32::MAX).clamp(1, most.max(1));
+        (Self::STEP_MIN.min(max), max)
+    }
 
     /// The namespace that `definition` makes of `name`.
     ///
@@ -194,10 +204,11 @@ impl Namespace {
         }
         let written = Self::checked_encoding(&name, definition)?;
         let capacity = capacity_of(kind, template.as_deref());
-        let max = u32::try_from(capacity).unwrap_or(u32::MAX).min(Self::STEP_MAX);
+        // One that agents would not go by is not kept, and so not shown.
+        let (min, max) = Self::step_bounds(capacity, Self::STEP_MAX);
         let step = definition.step.unwrap_or(Self::STEP_DEFAULT.min(max));
-        if !(1..=max).contains(&step) {
-            return Err(NamespaceError::Step { step, max });
+        if !(min..=max).contains(&step) {
+            return Err(NamespaceError::Step { step, min, max });
         }
         let everyday_reset = definition.everyday_reset.unwrap_or(definable.everyday_reset);
         let scope = definition.scope.unwrap_or_default();

@@ -59,14 +59,15 @@ fn parts_that_do_not_fit_each_other_are_refused() {
         (with("string4", &short), "not a token type"),
         (Definition { kind: Kind::Uniq96, ..UNIQ64 }, "no generators of kind uniq96"),
         (Definition { everyday_reset: Some(true), ..UNIQ64 }, "\"scope\":\"own\""),
-        (Definition { step: Some(0), ..UNIQ64 }, "1 to 10000000"),
-        (Definition { step: Some(Namespace::STEP_MAX + 1), ..UNIQ64 }, "1 to 10000000"),
-        (Definition { step: Some(1_001), ..short.clone() }, "1 to 1000"),
+        (Definition { step: Some(999), ..UNIQ64 }, "1000 to 10000000"),
+        (Definition { step: Some(Namespace::STEP_MAX + 1), ..UNIQ64 }, "1000 to 10000000"),
+        (Definition { step: Some(1), ..short.clone() }, "15 to 15, or leave it out"),
+        (Definition { step: Some(16), ..short.clone() }, "15 to 15"),
     ] {
         let refusal = Namespace::define(name("n"), &definition).unwrap_err().to_string();
         assert!(refusal.contains(reason), "{refusal}");
     }
-    assert_eq!(Namespace::define(name("n"), &short).unwrap().step(), 1_000);
+    assert_eq!(Namespace::define(name("n"), &short).unwrap().step(), 15);
     assert_eq!(
         Namespace::define(name("n"), &with("string3-only-number", &short)).unwrap().template().unwrap().len(),
         16
@@ -91,7 +92,7 @@ fn the_checksum_is_stable_and_tells_definitions_apart() {
     let sums: std::collections::BTreeSet<_> =
         definitions.iter().map(|(n, d)| Namespace::define(name(n), d).unwrap().checksum()).collect();
     assert_eq!(sums.len(), definitions.len());
-    let other_step = Definition { step: Some(7), ..UNIQ64 };
+    let other_step = Definition { step: Some(7_000), ..UNIQ64 };
     let [one, other] = [UNIQ64, other_step].map(|d| Namespace::define(name("n"), &d).unwrap());
     assert_eq!(one.checksum(), other.checksum());
     assert_ne!(one, other);
@@ -124,10 +125,10 @@ fn a_blocks_number_tells_its_cluster_and_its_definition() {
 
 #[test]
 fn json_and_records_read_back_and_are_checked() {
-    let json = r#"{"kind":"string","template":"{date:%F}{token}{serial:4}","everyday_reset":false,"step":50}"#;
+    let json = r#"{"kind":"string","template":"{date:%F}{token}{serial:4}","everyday_reset":false,"step":156}"#;
     let definition: Definition = serde_json::from_str(json).unwrap();
     let namespace = Namespace::define(name("orders"), &definition).unwrap();
-    assert_eq!((namespace.step(), namespace.everyday_reset()), (50, false));
+    assert_eq!((namespace.step(), namespace.everyday_reset()), (156, false));
     let bytes = bincode::serialize(&namespace).unwrap();
     assert_eq!(bincode::deserialize::<Namespace>(&bytes).unwrap(), namespace);
     let foreign = bincode::serialize(&("Orders", 0u32)).unwrap();

@@ -91,33 +91,33 @@ mod tests {
 
     #[test]
     fn a_name_is_defined_once_and_for_all() {
-        let Outcome::Becomes(unused) = Change::Define(orders(10, false)).outcome(None, &[]) else { panic!() };
-        assert_eq!(Change::Define(orders(10, false)).outcome(Some(&unused), &[]), Outcome::AlreadySo);
-        let in_use = Change::Use(orders(10, false));
+        let Outcome::Becomes(unused) = Change::Define(orders(1_000, false)).outcome(None, &[]) else { panic!() };
+        assert_eq!(Change::Define(orders(1_000, false)).outcome(Some(&unused), &[]), Outcome::AlreadySo);
+        let in_use = Change::Use(orders(1_000, false));
         let Outcome::Becomes(known) = in_use.outcome(Some(&unused), &[]) else { panic!() };
         assert_eq!(in_use.outcome(Some(&known), &[]), Outcome::AlreadySo);
-        assert_eq!(Change::Use(orders(10, true)).outcome(Some(&unused), &[]), Outcome::Taken);
+        assert_eq!(Change::Use(orders(1_000, true)).outcome(Some(&unused), &[]), Outcome::Taken);
         assert_eq!(in_use.outcome(None, &[]), Outcome::NoSuchName);
-        assert_eq!(Change::Define(orders(10, false)).outcome(Some(&known), &[]), Outcome::AlreadySo);
+        assert_eq!(Change::Define(orders(1_000, false)).outcome(Some(&known), &[]), Outcome::AlreadySo);
         // The step says how often the file is written, not which IDs come out.
-        assert_eq!(Change::Define(orders(20, false)).outcome(Some(&known), &[]), Outcome::AlreadySo);
-        assert_eq!(Change::Define(orders(10, true)).outcome(Some(&known), &[]), Outcome::Taken);
+        assert_eq!(Change::Define(orders(2_000, false)).outcome(Some(&known), &[]), Outcome::AlreadySo);
+        assert_eq!(Change::Define(orders(1_000, true)).outcome(Some(&known), &[]), Outcome::Taken);
         let retire = Change::Retire("orders".parse().unwrap());
         let Outcome::Becomes(retired) = retire.outcome(Some(&known), &[]) else { panic!() };
         assert_eq!(retired.namespace(), known.namespace());
         assert_eq!(retire.outcome(Some(&retired), &[]), Outcome::AlreadySo);
         assert_eq!(retire.outcome(None, &[]), Outcome::NoSuchName);
-        for again in [Change::Define(orders(10, false)), in_use.clone()] {
+        for again in [Change::Define(orders(1_000, false)), in_use.clone()] {
             assert_eq!(again.outcome(Some(&retired), &[]), Outcome::Retired);
         }
         let free = SettingValue::Free;
         assert_eq!(retire.outcome(Some(&unused), &[]), Outcome::Becomes(free.clone()));
         assert_eq!(retire.outcome(Some(&free), &[]), Outcome::AlreadySo);
         assert_eq!(in_use.outcome(Some(&free), &[]), Outcome::NoSuchName);
-        assert!(matches!(Change::Define(orders(10, true)).outcome(Some(&free), &[]), Outcome::Becomes(_)));
-        let shown = |retired, proved| Change::Restore { namespace: orders(10, false), retired, proved };
+        assert!(matches!(Change::Define(orders(1_000, true)).outcome(Some(&free), &[]), Outcome::Becomes(_)));
+        let shown = |retired, proved| Change::Restore { namespace: orders(1_000, false), retired, proved };
         let restore = |retired| shown(retired, false);
-        let other = SettingValue::Unused(orders(10, true));
+        let other = SettingValue::Unused(orders(1_000, true));
         for (before, served, was_retired) in [
             (None, Outcome::Becomes(known.clone()), Outcome::Becomes(retired.clone())),
             (Some(&free), Outcome::Becomes(known.clone()), Outcome::Becomes(retired.clone())),
@@ -131,7 +131,7 @@ mod tests {
         }
         assert_eq!(shown(false, true).outcome(Some(&other), &[]), Outcome::Becomes(known.clone()));
         assert_eq!(shown(true, true).outcome(Some(&other), &[]), Outcome::Becomes(retired.clone()));
-        let other = SettingValue::Namespace(orders(10, true));
+        let other = SettingValue::Namespace(orders(1_000, true));
         assert_eq!(shown(false, true).outcome(Some(&other), &[]), Outcome::Taken);
         for namespace in predefined() {
             assert_eq!(Change::Define(Box::new(namespace)).outcome(None, &[]), Outcome::AlreadySo);
