@@ -60,6 +60,7 @@ pub(super) async fn explained(
     let (secrets, strategies) = (Secrets::NONE, agent.minter.strategies());
     let known = Known { templates: &templates, layouts: &layouts, written: &written, secrets, strategies };
     let explained = explain_known(&id, &known).map_err(|e| Problem::bad_parameter(e.to_string()))?;
+    let explained = explained.leased_first(|reading| agent.minter.leases_token_of(reading));
     Ok(body(StatusCode::OK, JSON, serde_json::to_vec(&explained).unwrap_or_default().into()))
 }
 

@@ -6,10 +6,11 @@ use crate::holder::{Confirmation, Leases};
 use crate::refusal::Refusal;
 use crate::timebase::{Answer, Heard};
 use common::calendar::UtcOffset;
+use common::kind::{Reading, TokenText};
 use common::lease::Grant;
 use common::parameters::{ClusterId, ClusterParameters, SessionId};
 use common::time::SpanMs;
-use common::token::TokenType;
+use common::token::{TokenFamily, TokenType, TokenValue};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,6 +22,19 @@ impl Minter {
     /// The lease to mint under, and the offset in which its cluster counts.
     pub(super) fn lease(&self, token_type: TokenType) -> Result<(Grant, UtcOffset), Refusal> {
         self.published.load().lease(token_type, self.real_boot(), || self.why())
+    }
+
+    /// Tells whether this agent has a lease of the token of that reading which spans its time.
+    pub fn leases_token_of(&self, reading: &Reading) -> bool {
+        let published = self.published.load();
+        let offset = published.membership.parameters.map(|parameters| parameters.utc_offset()).unwrap_or_default();
+        let Some(at) = reading.instant(offset) else { return false };
+        let same = |grant: &Grant| match &reading.token {
+            TokenText::Number(token) => grant.key.family == TokenFamily::Uint && grant.key.value == TokenValue(*token),
+            TokenText::Characters(token) => grant.key.family != TokenFamily::Uint && grant.key.text() == *token,
+        };
+        let spans = |grant: &Grant| grant.from <= at && at < grant.until;
+        published.leases.values().filter_map(|view| view.grant()).any(|grant| same(grant) && spans(grant))
     }
 
     /// What keeps this agent from ever minting by tokens of that type, if something does: it does not ask for any.

@@ -6,15 +6,20 @@
 //! the years up to 2127 (no Uniq64 goes further) before those beyond; among these strings, by the templates in the order
 //! in which they were handed in, then Uniq64, then Uniq96, each in decimal, hex, base32, uri. Strings come first because
 //! a template asks most of a text: a date that exists, in its place. A time that does not exist is not a reading.
+//!
+//! People and other programs write hex and UUIDs in capitals, base32 in small letters and O, I and L for its 0 and 1. Where letters
+//! of either case mean the same digit such texts are read, too, after the text as it stands.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::{Bucket, Form, Kind, LayoutReading, ParseError, TextForm, Uniq64};
+use crate::calendar::{Civil, UtcOffset};
 use crate::digits::shown;
-use crate::encoding::{Secrets, WrittenAs};
+use crate::encoding::{EncodingForm, Secrets, WrittenAs};
 use crate::layout::LayoutDefinition;
 use crate::segment::NUMBER_MAX;
 use crate::strategy::Strategies;
 use crate::template::{Part, PartKind, Template};
+use crate::time::WallMs;
 use serde::Serialize;
 use std::fmt;
 
@@ -173,7 +178,16 @@ pub fn explain_known(text: &str, known: &Known<'_>) -> Result<Explained, Explain
     if text.len() > TEXT_LEN_MAX {
         return Err(ExplainError::TooLong { bytes: text.len() });
     }
-    let mut readings: Vec<_> = Kind::ALL.into_iter().flat_map(|kind| (kind.spec().readings)(text, known)).collect();
+    let read =
+        |text: &str| -> Vec<_> { Kind::ALL.into_iter().flat_map(|kind| (kind.spec().readings)(text, known)).collect() };
+    let mut readings = read(text);
+    for other in other_spellings(text) {
+        for found in read(&other).into_iter().filter(|(_, reading)| reading.has_spellings()) {
+            if !readings.contains(&found) {
+                readings.push(found);
+            }
+        }
+    }
     // Stable, so within each part the order is that of the kinds, and of what each gave.
     readings.sort_by_key(|(year, reading)| {
         (*year > Uniq64::YEAR_LAST, reading.template.is_none(), reading.layout.is_some())
@@ -183,6 +197,17 @@ pub fn explain_known(text: &str, known: &Known<'_>) -> Result<Explained, Explain
         Some(reading) => Ok(Explained { id: text.to_owned(), reading, also: readings.collect() }),
         None => Err(reason(text, known.templates.len())),
     }
+}
+
+/// The text as hex and UUIDs are written, and as base32 is, where it is written in another way.
+fn other_spellings(text: &str) -> impl Iterator<Item = String> {
+    let crockford = |letter: char| match letter.to_ascii_uppercase() {
+        'O' => '0',
+        'I' | 'L' => '1',
+        other => other,
+    };
+    let spellings = [text.to_ascii_lowercase(), text.chars().map(crockford).collect()];
+    spellings.into_iter().filter(move |spelling| spelling != text)
 }
 
 /// The refusal that helps most: what is wrong with a text that is nearly an integer, else what was tried.
@@ -205,7 +230,43 @@ fn reason(text: &str, templates: usize) -> ExplainError {
     refusals.into_iter().find(near).map_or(nothing, |error| ExplainError::Nearly { error, templates })
 }
 
+impl Explained {
+    /// The same with the readings first whose token was leased for the time that they say: by those the ID can have been minted.
+    #[must_use]
+    pub fn leased_first(self, leased: impl Fn(&Reading) -> bool) -> Self {
+        let Self { id, reading, also } = self;
+        let (mut first, rest): (Vec<_>, Vec<_>) = core::iter::once(reading.clone()).chain(also).partition(leased);
+        first.extend(rest);
+        let mut readings = first.into_iter();
+        let reading = readings.next().unwrap_or(reading);
+        Self { id, reading, also: readings.collect() }
+    }
+}
+
 impl Reading {
+    /// The instant that its time means in a cluster with that offset; layouts count in UTC wherever the cluster is.
+    pub fn instant(&self, offset: UtcOffset) -> Option<WallMs> {
+        let offset = if self.layout.is_some() { UtcOffset::default() } else { offset };
+        let number =
+            |from: usize, to: usize| self.time.get(from..to).map_or(Some(0), |digits| digits.parse::<u32>().ok());
+        let small = |from, to| number(from, to).and_then(|n| u8::try_from(n).ok());
+        offset.instant(&Civil {
+            year: i32::try_from(number(0, 4)?).ok()?,
+            month: small(5, 7)?,
+            day: small(8, 10)?,
+            hour: small(11, 13)?,
+            minute: small(14, 16)?,
+            second: small(17, 19)?,
+            millisecond: u16::try_from(number(20, 23)?).ok()?,
+        })
+    }
+
+    /// Tells whether it is written in digits that have more than one spelling.
+    fn has_spellings(&self) -> bool {
+        let encoding = self.layout.as_ref().map(|layout| layout.encoding);
+        matches!(self.form, Some(TextForm::Hex | TextForm::Base32)) || encoding == Some(EncodingForm::Uuid.name())
+    }
+
     /// That of a number.
     pub(super) fn integer(kind: Kind, form: TextForm, time: String, token: u32, serial: u32, texts: TextForms) -> Self {
         Self {
@@ -294,6 +355,7 @@ impl fmt::Display for Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::Namespace;
     use crate::template::DEFAULT_TEMPLATE;
     use crate::token::TokenFamily;
 
@@ -309,6 +371,85 @@ mod tests {
         }
         for other in ["0", "-1", "01", "9223372036854775808", "99999999999999999999"] {
             assert!(!matches!(explain(other, &[]), Err(ExplainError::Plain { .. })), "{other}");
+        }
+    }
+
+    #[test]
+    fn letters_of_either_case_are_read_where_they_mean_the_same_digit() {
+        let layout = |json: &str| {
+            let name = "n".parse().unwrap();
+            Namespace::define(name, &serde_json::from_str(json).unwrap()).unwrap().layout().cloned().unwrap()
+        };
+        let layouts = [
+            r#"{"kind":"layout","layout":"uuid7"}"#,
+            r#"{"kind":"layout","layout":"ulid"}"#,
+            r#"{"kind":"layout","layout":"snowflake","encoding":"base62"}"#,
+        ];
+        let layouts = layouts.map(layout);
+        let layouts: Vec<_> = layouts.iter().collect();
+        let known = Known { layouts: &layouts, ..Known::NONE };
+        let all = |text: &str| -> Vec<Reading> {
+            let explained = explain_known(text, &known).unwrap();
+            std::iter::once(explained.reading).chain(explained.also).collect()
+        };
+        for (text, own) in [
+            ("35746FFF80000001", "35746fff80000001"),
+            ("3ax3fzy000001", "3AX3FZY000001"),
+            ("3aX3FzYOoooo1", "3AX3FZY000001"),
+            ("3AX3FZY00000I", "3AX3FZY000001"),
+            ("3AX3FZY00000l", "3AX3FZY000001"),
+            // The example of RFC 9562.
+            ("017F22E2-79B0-7CC3-98C4-DC0C0C07398F", "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"),
+            ("01m8c0awcn000000804c6wqtsj", "01M8C0AWCN000000804C6WQTSJ"),
+        ] {
+            let own = all(own);
+            assert!(own.iter().filter(|reading| reading.has_spellings()).all(|one| all(text).contains(one)), "{text}");
+            assert!(own.iter().any(Reading::has_spellings), "{text}");
+        }
+        let rfc = &all("017F22E2-79B0-7CC3-98C4-DC0C0C07398F")[0];
+        assert_eq!(rfc.time, "2022-02-22T19:22:22.000Z");
+        // Where case tells digits apart the other one is another ID.
+        let of_base62 =
+            |text: &str| all(text).into_iter().find(|it| it.layout.as_ref().is_some_and(|l| l.encoding == "base62"));
+        assert_ne!(of_base62("0aZl8N0y58M"), of_base62("0AZL8N0Y58M"));
+        // A text that is an ID as it stands is read as it stands first.
+        assert_eq!(all("3AX3FZY000001")[0].form, Some(TextForm::Base32));
+    }
+
+    #[test]
+    fn a_reading_whose_token_was_leased_then_comes_first() {
+        let snowflake = r#"{"kind":"layout","layout":"snowflake"}"#;
+        let namespace = Namespace::define("n".parse().unwrap(), &serde_json::from_str(snowflake).unwrap()).unwrap();
+        let layout = namespace.layout().unwrap();
+        let known = Known { layouts: &[layout], ..Known::NONE };
+        // The first of these instants whose number has a calendar of a Uniq64, too.
+        let twice = (0..1_000).map(|hours| WallMs(1_795_179_906_999 + hours * 3_600_000)).find_map(|at| {
+            let number = (at.0 - 1_288_834_974_657) << 22 | 7 << 12 | 1;
+            explain_known(&number.to_string(), &known).ok().filter(|it| !it.also.is_empty()).map(|it| (at, it))
+        });
+        let (at, explained) = twice.unwrap();
+        assert_eq!((explained.reading.kind, explained.also[0].kind), (Kind::Uniq64, Kind::Layout));
+        let leased = |reading: &Reading| {
+            reading.token == TokenText::Number(7) && reading.instant("+08:00".parse().unwrap()) == Some(at)
+        };
+        let ordered = explained.clone().leased_first(leased);
+        assert_eq!((ordered.reading.kind, ordered.also[0].kind), (Kind::Layout, Kind::Uniq64));
+        assert_eq!(explained.clone().leased_first(|_| false), explained);
+        assert_eq!(explained.clone().leased_first(|_| true), explained);
+    }
+
+    #[test]
+    fn times_of_all_kinds_are_instants() {
+        let of = |text: &str| explain(text, &[&default()]).unwrap().reading;
+        let utc = 1_795_132_800_000;
+        for (text, ms) in [
+            ("20261120abCDZ90000004277", 0),
+            ("uniq64://2026-11-20_13/4095/1", 13 * 3_600_000),
+            ("001203693322717102070000000001", 13 * 3_600_000 + 306_999),
+        ] {
+            let hours = |n: i64| WallMs(utc + ms - n * 3_600_000);
+            assert_eq!(of(text).instant("+00:00".parse().unwrap()), Some(hours(0)), "{text}");
+            assert_eq!(of(text).instant("+08:00".parse().unwrap()), Some(hours(8)), "{text}");
         }
     }
 
