@@ -13,7 +13,8 @@ use common::namespace::{GeneratorName, Namespace};
 use common::net::places::{Place, Places};
 use common::rpc::connection::{Bounds, CALL_LEN_MAX};
 use common::rpc::mint::{
-    KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, SequenceCall, SequenceRoutes,
+    KeyAsked, KeyReply, KeysReply, MintFailure, MintService, MintServiceRequest, Registered, SequenceCall,
+    SequenceRoutes,
 };
 use common::rpc::transport::{self, FRAME_LEN_MAX, Limits};
 use common::sequence::{Section, Slot};
@@ -320,14 +321,20 @@ impl MintService for Server {
         self.strings(&name, n, &biz, &custom).await.map_err(|e| self.refused(Kind::String, &name, n, &e))
     }
 
-    async fn define_generator(self, _: Context, namespace: Namespace) -> Result<bool, MintFailure> {
+    async fn define_generator(self, _: Context, namespace: Namespace) -> Result<Registered, MintFailure> {
         let defined = match &self.names {
             Some(names) => {
-                Box::pin(names.define_for(self.connected().map(|connected| connected.from), namespace)).await
+                let from = self.connected().map(|connected| connected.from);
+                Box::pin(names.define_for(from, namespace.clone())).await
             }
             None => Err(Refusal::MastersUnavailable("this agent asks no masters about names".to_owned())),
         };
-        defined.map_err(|e| self.failure(&e))
+        let is_new = defined.map_err(|e| self.failure(&e))?;
+        // As it is served, which may be as it was registered long ago.
+        let known = self.names.as_ref().and_then(|names| names.definition(namespace.kind(), namespace.name()));
+        let namespace = known.unwrap_or(namespace);
+        let warning = self.minter.warning(self.sequences.as_deref(), &namespace);
+        Ok(Registered { is_new, warning })
     }
 
     async fn ready(self, _: Context) -> Result<(), MintFailure> {

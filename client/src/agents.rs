@@ -7,7 +7,7 @@ use crate::settings::{Address, Settings, SettingsError};
 use common::lease::Generation;
 use common::namespace::{GeneratorName, Namespace};
 use common::parameters::ClusterId;
-use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, SequenceRoutes};
+use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Registered, SequenceRoutes};
 use common::sequence::{Route, Section, ServedAt};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ pub(crate) enum Answer {
     /// Of 96 bits, or of a layout.
     Wide(Vec<u128>),
     Strings(Vec<String>),
-    Defined(bool),
+    Defined(Registered),
     Keys(Vec<KeyOutcome>, Vec<Route>),
     Routes(SequenceRoutes),
 }
@@ -209,9 +209,9 @@ impl Agents {
         self.ask(question, take).await
     }
 
-    pub(crate) async fn define(&self, namespace: Namespace) -> Result<bool, Error> {
+    pub(crate) async fn define(&self, namespace: Namespace) -> Result<Registered, Error> {
         let take = |answer| match answer {
-            Answer::Defined(new) => Some(new),
+            Answer::Defined(registered) => Some(registered),
             _ => None,
         };
         self.ask(Question::Define(namespace), take).await

@@ -49,7 +49,7 @@ mod settings;
 
 pub use common::kind::Kind as GeneratorKind;
 pub use common::namespace::{Definition, GeneratorName, Namespace};
-pub use common::rpc::mint::MintCode;
+pub use common::rpc::mint::{MintCode, Registered};
 pub use common::sequence::{InvalidKey, Slot};
 pub use error::{Attempt, Cause, Error};
 pub use settings::{AGENTS_MAX, Address, Prefetch, Settings, SettingsError};
@@ -254,11 +254,11 @@ impl Client {
         self.sequences.next(&self.agents, &generator(name)?, KeyAsked { slot: key, n: 0 }).await
     }
 
-    /// Registers what a generator's name stands for; both masters confirm. `true` if it is new, `false` if it was so before.
+    /// Registers what a generator's name stands for; both masters confirm.
     ///
     /// # Errors
     /// [`Error::Refused`] with [`MintCode::GeneratorExists`] if the name stands for something else; and all others.
-    pub async fn define_generator(&self, namespace: Namespace) -> Result<bool, Error> {
+    pub async fn define_generator(&self, namespace: Namespace) -> Result<Registered, Error> {
         self.check()?;
         self.agents.define(namespace).await
     }

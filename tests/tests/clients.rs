@@ -11,7 +11,7 @@ use tests::cluster::{Cluster, until_status};
 use tests::oracle::{Ids, Oracle};
 use tests::programs;
 use tokio::task::JoinSet;
-use uniq_client::{Client, Definition, Error, GeneratorKind, MintCode, Namespace, Prefetch, Settings};
+use uniq_client::{Client, Definition, Error, GeneratorKind, MintCode, Namespace, Prefetch, Registered, Settings};
 
 const KILLS: usize = 4;
 const TASKS: usize = 6;
@@ -106,8 +106,13 @@ async fn what_cannot_be_given_is_typed_alike_by_http_and_rpc() {
             client.define_generator(Namespace::define("invoices".parse().unwrap(), &definition).unwrap())
         };
         // The second agent is told what the first one has told the masters.
-        assert_eq!(define(true).await, Ok(nth == 0));
-        assert_eq!(define(true).await, Ok(false));
+        assert_eq!(define(true).await, Ok(Registered { is_new: nth == 0, warning: None }));
+        assert_eq!(define(true).await, Ok(Registered { is_new: false, warning: None }));
+        // Over both protocols with a warning, as often as it is said.
+        let short = Definition::string("SHORT-{date:%F}{token}{serial:4}");
+        let short =
+            client.define_generator(Namespace::define("short".parse().unwrap(), &short).unwrap()).await.unwrap();
+        assert!(short.warning.is_some_and(|why| why.contains("use up the 10000 IDs")));
         assert_eq!(code(define(false).await.unwrap_err()), MintCode::GeneratorExists);
         assert!(client.uniq_string("invoices", "TEST", "00").await.is_ok());
     }

@@ -189,8 +189,10 @@ async fn nobody_registers_names_faster_by_another_listener() {
     // One caller of an agent, over RPC; then another one over HTTP.
     let to = from("127.0.0.11".parse().unwrap(), cluster.agents[0].rpc_listen).await;
     let agent = MintServiceClient::new(Default::default(), connect(&to.to_string()).await.unwrap()).spawn();
-    let (registered, refused) =
-        names("rpc-", async |namespace| agent.define_generator(deadline_in(CALL_MAX), namespace).await.unwrap()).await;
+    let (registered, refused) = names("rpc-", async |namespace| {
+        agent.define_generator(deadline_in(CALL_MAX), namespace).await.unwrap().map(|registered| registered.is_new)
+    })
+    .await;
     let refused: MintFailure = refused.expect("it was held");
     assert_eq!((registered, refused.code), (NAMES_AT_ONCE, MintCode::QuotaExceeded), "{}", refused.detail);
     assert_eq!(refused.retry_after_s, 10);

@@ -114,6 +114,10 @@ async function send(form, button) {
     // A name by which no ID was given has no page any more.
     if (form.dataset.gone && answer.in_use === false && location.pathname !== form.dataset.gone) return location.assign(form.dataset.gone);
     note("well", "", fill(form.dataset.done, values));
+    if (answer.warning) {
+      document.getElementById("warned")?.remove();
+      note("warn", "", answer.warning, "warned");
+    }
     reveal(form, answer);
     if (!("keep" in form.dataset)) form.reset();
     switches(form);

@@ -261,8 +261,8 @@ impl Embedded {
     /// be confirmed; [`MintError::Forked`].
     pub fn create_uniq_generator(&self, namespace: Namespace) -> Result<Shared, MintError> {
         self.process.check()?;
-        let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
-        self.wait_for(async move { names.define(namespace).await })??;
+        let name = namespace.name().clone();
+        self.define(namespace)?;
         self.get_uniq_generator(name.as_str())
     }
 
@@ -287,9 +287,21 @@ impl Embedded {
     /// As [`create_uniq_generator`](Self::create_uniq_generator).
     pub fn create_sequence(&self, namespace: Namespace) -> Result<Sequence, MintError> {
         self.process.check()?;
-        let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
-        self.wait_for(async move { names.define(namespace).await })??;
+        let name = namespace.name().clone();
+        self.define(namespace)?;
         self.get_sequence(name.as_str())
+    }
+
+    fn define(&self, namespace: Namespace) -> Result<(), MintError> {
+        let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
+        let warning = self.minter.warning(Some(&self.sequences), &namespace);
+        // An application has no answer to put it in.
+        if self.wait_for(async move { names.define(namespace).await })??
+            && let Some(warning) = warning
+        {
+            tracing::warn!(%name, warning, "a name was registered");
+        }
+        Ok(())
     }
 
     /// Runs something on the thread of ours; the caller may be in a runtime of its own, so it waits as for any lock.

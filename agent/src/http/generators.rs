@@ -20,17 +20,6 @@ const DEFINITION_LEN_MAX: usize = 4 << 10;
 /// How long it may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why this agent gives no numbers of a sequence itself, if it is so. A misspelt set is served by nobody.
-fn other_set(agent: &Agent, namespace: &Namespace) -> Option<String> {
-    let set = namespace.sequences()?.set();
-    let sequences = agent.sequences.as_ref().filter(|sequences| !sequences.serves_set(set))?;
-    let served = sequences.sets().iter().map(GeneratorName::as_str).collect::<Vec<_>>().join(", ");
-    Some(format!(
-        "this agent serves no sections of the set '{set}' (it serves: {served}): numbers come from agents that were started with it \
-         among their --sets, and while there is none, from nobody"
-    ))
-}
-
 /// Registers what a name stands for with the masters, for ever.
 #[utoipa::path(
     put, path = "/generators/{name}", tag = "ids", request_body = Definition,
@@ -92,8 +81,7 @@ pub(super) async fn define(
         "capacity": namespace.capacity(),
         "per": namespace.kind().spec().unit.name(),
     });
-    let no_tokens = namespace.token_type().and_then(|token_type| agent.minter.never_leases(token_type));
-    let warning = no_tokens.or_else(|| other_set(&agent, &namespace)).or_else(|| namespace.used_up_in_a_day());
+    let warning = agent.minter.warning(agent.sequences.as_deref(), &namespace);
     if let Some(shown) = shown.as_object_mut() {
         shown.extend(warning.map(|why| ("warning".to_owned(), why.into())));
         let per_hour = namespace.sequences().and_then(|definition| definition.width().per_hour());

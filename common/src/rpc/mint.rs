@@ -16,9 +16,9 @@ pub trait MintService {
     async fn uniq96(n: u32) -> Result<Vec<u128>, MintFailure>;
     /// `n` strings of the generator `name` (`default`), with the caller's `biz` and `custom` parts.
     async fn uniq_string(name: String, n: u32, biz: String, custom: String) -> Result<Vec<String>, MintFailure>;
-    /// Registers what a generator's name stands for with the masters; both confirm. `true` if it is new, `false` if it was
-    /// so before; `generator_exists` if the name stands for something else.
-    async fn define_generator(namespace: Namespace) -> Result<bool, MintFailure>;
+    /// Registers what a generator's name stands for with the masters; both confirm. `generator_exists` if the name stands for
+    /// something else.
+    async fn define_generator(namespace: Namespace) -> Result<Registered, MintFailure>;
     /// Whether the agent can mint now.
     async fn ready() -> Result<(), MintFailure>;
     /// `n` numbers of the generator `name` of kind `layout`, ascending if the layout sorts by time; in the low bits.
@@ -116,6 +116,15 @@ pub struct KeysReply {
     pub outcomes: Vec<KeyOutcome>,
     /// Routes that the caller may not know.
     pub routes: Vec<Route>,
+}
+
+/// A name that was registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registered {
+    /// `false` if it was so before.
+    pub is_new: bool,
+    /// A reason to think again, for a person: who may get no IDs by it.
+    pub warning: Option<String>,
 }
 
 /// Why no ID came.
