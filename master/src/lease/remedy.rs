@@ -2,8 +2,8 @@
 //! back, after both calendars were wrong, for a store that nothing but a human can vouch for. Each is audited.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::{Loaded, Unproven};
 use super::event::{PeerObservations, Write};
+use super::{Loaded, Unproven};
 use crate::replication::lives::Lives;
 use crate::section::Terms;
 use crate::section::rules::covering;
