@@ -97,7 +97,7 @@ async fn a_lease_is_terminated_and_the_other_master_knows_who_did_it() {
         page_has(browser, &row_of("uint2", &token)).await?;
         go(browser, &format!("{other}/audit?action=lease.terminate")).await?;
         let line =
-            format!("/lease terminated\\s+uint2 {token}\\s+admin/.test(document.getElementById('lines').innerText)");
+            format!("/lease terminated\\s+uint2 {token}\\s+g\\d+ of .*\\s+admin/.test(document.getElementById('lines').innerText)");
         page_has(browser, &line).await?;
         click(browser, "form.inline button").await?;
         page_has(browser, "document.getElementById('notes').innerText.includes('The audit is whole')").await?;
