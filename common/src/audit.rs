@@ -126,7 +126,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether masters and agents do it by themselves day in, day out: leases come and go, and axes are granted. All else is somebody's
+    /// Tells whether masters and agents do it by themselves day in, day out: leases come and go, and axes are granted. All else is somebody's
     /// decision, or happens so seldom that somebody should see it.
     pub const fn is_automatic(self) -> bool {
         matches!(self, Self::Grant | Self::Deny | Self::End | Self::Extend)

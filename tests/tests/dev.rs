@@ -35,7 +35,7 @@ struct Process {
     _ports: Ports,
 }
 
-/// With a folder for temporary files of its own, in which nothing else is.
+/// Makes one with a folder for temporary files of its own, in which nothing else is.
 fn process(keep: Option<&Path>) -> Process {
     let dir = tempfile::tempdir().unwrap();
     let mut ports = Ports::take().unwrap();
@@ -58,7 +58,7 @@ impl Process {
         until_status(&self.client, &mut self.daemon, "/readyz", 200).await.unwrap();
     }
 
-    /// What its folder for temporary files has.
+    /// Lists its folder for temporary files.
     fn temporary(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.dir.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
     }

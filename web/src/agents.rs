@@ -32,7 +32,7 @@ pub enum AgentState {
     Late,
     /// It reports.
     Well,
-    /// It said that it stops, as it was told to, and holds what it has until that ends.
+    /// Says that it stops, as it was told to, and holds what it has until that ends.
     Stopped,
 }
 
@@ -50,7 +50,7 @@ impl AgentState {
         }
     }
 
-    /// Whether it runs, as far as can be told.
+    /// Tells whether it runs, as far as can be told.
     pub const fn is_here(self) -> bool {
         matches!(self, Self::Late | Self::Well)
     }
@@ -217,7 +217,7 @@ pub struct FlagRow {
 /// The agents that no network of the whitelist has any more without one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct CutOff {
-    /// How many agents' sessions.
+    /// Agents' sessions, counted.
     pub agents: u64,
     /// The leases that they hold all together, which end when their time is over.
     pub leases: u64,
@@ -243,7 +243,7 @@ pub(crate) struct CutOffRow {
 }
 
 impl CutOff {
-    /// Those whom the networks of `known` have with `removed` alone. Who is silent and holds nothing is not one of them.
+    /// Finds those whom, among the networks of `known`, `removed` alone has. Who is silent and holds nothing is not one of them.
     pub(crate) fn by(removed: IpNet, known: &[NetworkRow], agents: &[AgentRow], allocators: &[AllocatorRow]) -> Self {
         let rest = known.iter().filter_map(|row| common::setting::network(&row.network).ok());
         let rest: Vec<IpNet> = rest.filter(|network| *network != removed).collect();
@@ -271,7 +271,7 @@ impl CutOff {
         cut
     }
 
-    /// Whether nobody is concerned.
+    /// Tells whether nobody is concerned.
     pub(crate) fn is_nobody(&self) -> bool {
         self.agents == 0
     }

@@ -203,7 +203,7 @@ async fn the_audit_can_be_filtered_and_read_to_its_beginning() {
     }
 }
 
-/// What machines do all day does not hide what somebody did.
+/// Machines' doing does not hide what somebody did.
 #[tokio::test]
 async fn what_machines_do_is_apart_from_what_people_do() {
     let (sample, accounts) = (Arc::new(few()), Arc::new(SampleAccounts::with_key()));

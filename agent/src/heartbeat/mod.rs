@@ -99,7 +99,10 @@ impl Heartbeat {
             () = watch => {}
             () = task.run(&jumped) => {}
         }
-        let _ = tokio::time::timeout(LEAVE_TIMEOUT, task.take_leave()).await;
+        // Who ends of a fault is to be looked for.
+        if !task.minter.is_gone() {
+            let _ = tokio::time::timeout(LEAVE_TIMEOUT, task.take_leave()).await;
+        }
     }
 
     fn task(self) -> Task {

@@ -408,6 +408,11 @@ impl Minter {
         &self.start
     }
 
+    /// Tells whether minting has ended for good.
+    pub fn is_gone(&self) -> bool {
+        self.gone.is_cancelled()
+    }
+
     /// Resolves when minting has ended for good, because someone else has the serial file.
     pub async fn gone(&self) -> String {
         self.gone.cancelled().await;

@@ -359,7 +359,7 @@ pub enum NamespaceError {
         /// What it was to mint.
         kind: Kind,
     },
-    /// A step of 0, or more than there are serials.
+    /// A step by which agents would not go.
     #[error("a step of {step} does not fit: {min} to {max}, or leave it out")]
     Step {
         /// What was asked for.

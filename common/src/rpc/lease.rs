@@ -259,7 +259,7 @@ pub struct AgentReport {
     pub not_ready: Option<String>,
     /// What an operator has to know at once, beginning with its code (`generator_conflict`, `wrong_cluster`).
     pub alarm: Option<String>,
-    /// Whether it is about to end, as it was told to.
+    /// Says that it is about to end, as it was told to.
     pub stops: bool,
     /// IDs minted since the start, of all kinds.
     pub minted: u64,

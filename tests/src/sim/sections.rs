@@ -52,7 +52,7 @@ pub struct Question {
     pub passed: bool,
     /// In which tenure the process found itself when it read the clock, if it was stopped then.
     pub found: Option<Tenure>,
-    /// Whether its machine had stood still with its clock by then, and no master had answered since.
+    /// Tells whether its machine had stood still with its clock by then, and no master had answered since.
     pub behind: bool,
 }
 

@@ -107,7 +107,7 @@ async fn is_short_on_a_phone(cluster: &Cluster, browser: &Browser, home: &str) -
     Ok(())
 }
 
-/// Whoever removes the agents' network is told whom that ends.
+/// Says to whoever removes the agents' network whom that ends.
 async fn whom_it_ends_is_said(browser: &Browser, home: &str, axe: &str) -> Result<()> {
     go(browser, &format!("{home}/whitelist")).await?;
     click(browser, "[data-open=disallow][data-range='127.0.0.0/8']").await?;

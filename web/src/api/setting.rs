@@ -61,6 +61,7 @@ pub(crate) struct RangeForm {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Removal {
     /// In CIDR notation, or one address.
+    #[param(required = false)]
     range: String,
     /// The network once more, where it is that of agents which no other one on the whitelist has.
     #[serde(default)]

@@ -10,9 +10,9 @@ use crate::words::{Words, fill};
 use askama::Template;
 use common::parameters::AgentId;
 
-/// Where an agent's own page is.
+/// The address of an agent's own page. Each character of a name may stand in a path.
 pub(super) fn href(agent_id: &str) -> String {
-    format!("/agents/{}", escaped(agent_id))
+    format!("/agents/{agent_id}")
 }
 
 #[derive(Template)]

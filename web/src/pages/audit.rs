@@ -32,7 +32,7 @@ pub(crate) struct AuditViewQuery {
     by: String,
 }
 
-/// Whose doing.
+/// Kinds of doers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum By {
     /// People, and what is seldom.
@@ -172,10 +172,12 @@ pub(super) fn page(frame: Frame, view: &AuditView, parts: &Parts) -> Result<Stri
             By::Machines => w.by_machines,
             By::All => w.by_all,
         };
+        // Not chosen, it is all that is looked for.
+        let value = if by == By::People { "" } else { value };
         Choice { value, name, chosen: view.by == by }
     });
     let (actor, about) = (view.actor.clone(), view.about.clone());
-    let filtered = view.by != By::People || view.action.is_some() || !actor.is_empty() || !about.is_empty();
+    let filtered = view.by != By::All || view.action.is_some() || !actor.is_empty() || !about.is_empty();
     Page { frame, parts, actions: actions.into(), bys: bys.into(), actor, about, filtered }.render()
 }
 

@@ -4,7 +4,7 @@ use super::agents::state_name;
 use super::axes;
 use super::names::{Noted, Shown};
 use super::{Frame, PageContext, Parts, rows, widest};
-use crate::agents::{AgentRow, CallsRow, CapacityRow, NameUseRow};
+use crate::agents::{AgentRow, AgentState, CallsRow, CapacityRow, NameUseRow};
 use crate::auth::Role;
 use crate::masters::{Masters, NamespaceRow};
 use crate::problem::Problem;
@@ -114,6 +114,7 @@ async fn axis(page: &PageContext<'_>, row: &NamespaceRow) -> Result<Option<axes:
 /// The agents that can mint by this name: those that hold a token of its type. They learn of a name when they are first asked
 /// for it. Where no token is needed every agent can, and those are told of that say that they do.
 fn serving(mut all: Vec<AgentRow>, row: &NamespaceRow) -> Vec<AgentRow> {
+    all.retain(|agent| agent.state != AgentState::Stopped);
     let Some(wanted) = row.definition.token_type.as_deref() else {
         all.retain(|agent| used(agent, row).is_some());
         all.iter_mut().for_each(|agent| agent.tokens.clear());

@@ -44,7 +44,7 @@ macro_rules! leases {
     free: "free", "空闲";
     values: "{0} values", "{0} 个取值";
     recent: "What happened", "最近事件";
-    recent_none: "Nothing lately.", "近期无事件。";
+    recent_none: "Nothing among the last lines of the audit.", "最近的审计记录中没有。";
     recent_machines: "By masters and agents", "主控与代理自动执行";
     all_audit: "All of the audit", "查看全部审计";
     busiest: "Busiest agents", "最繁忙的代理";

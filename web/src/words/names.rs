@@ -87,7 +87,7 @@ macro_rules! names {
     seq_allowance_hint: "how far one master may go alone; leave empty for the usual", "单台主控可单独推进的幅度；留空为默认";
     seq_set: "Set", "集合";
     seq_set_hint: "agents started with it serve the name; leave empty for default", "以该集合启动的代理提供服务；留空为 default";
-    serves_keys_none: "No agent that takes sections of this set is heard: start one with the set in --sets, or see why it has no lease.", "没有可用的代理负责该集合的分段：请启动 --sets 含该集合的代理，或查看其为何没有租约。";
+    serves_keys_none: "No agent that takes sections of this set is heard: start one with the set in --sets, or see why it has no lease.", "没有可用的代理负责该集合的区段：请启动 --sets 含该集合的代理，或查看其为何没有租约。";
     serves_all: "No agent tells of this name yet. Every agent can serve it: it asks a master for numbers when it is first asked.", "尚无代理报告使用该名称。每个代理都可提供：首次被请求时向主控取号。";
     register_done: "Registered {name}. Every agent serves it from now on.", "已注册 {name}，所有代理即可使用。";
     register_warning: "This is for ever: a name can be retired, but never stands for anything else.", "注册后永久有效：名称可停用，但不可改作他用。";
