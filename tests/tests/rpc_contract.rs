@@ -7,7 +7,7 @@ use common::namespace::Scope;
 use common::parameters::{ClusterId, SessionId};
 use common::rpc::PROTOCOL;
 use common::rpc::lease::{HeartbeatReply, Refusal, RetiredProof};
-use common::rpc::mint::{MintCode, MintFailure, MintServiceClient};
+use common::rpc::mint::{MintCode, MintFailure, MintServiceClient, Registered};
 use common::rpc::transport::{connect, deadline_in};
 use common::time::WallMs;
 use common::token::TokenType;
@@ -120,7 +120,7 @@ async fn a_call_with_a_malformed_name_is_answered_with_the_rule() {
         assert!(matches!(answer[1], Ok((_, Ok(_)))), "{name}: {:?}", answer[1]);
     }
     let calls = MALFORMED.iter().flat_map(|name| [define(name), define("fine")]).collect();
-    let answers = call_all::<_, (u32, Result<bool, MintFailure>)>(cluster.agents[0].rpc_listen, calls).await;
+    let answers = call_all::<_, (u32, Result<Registered, MintFailure>)>(cluster.agents[0].rpc_listen, calls).await;
     for (answer, name) in answers.chunks(2).zip(MALFORMED) {
         let why = answer[0].as_ref().expect_err(name);
         assert!(why.contains("is not a generator's name: write 1 to 15 of a-z 0-9 _ -"), "{name}: {why}");
