@@ -333,7 +333,7 @@ impl MintService for Server {
         // As it is served, which may be as it was registered long ago.
         let known = self.names.as_ref().and_then(|names| names.definition(namespace.kind(), namespace.name()));
         let namespace = known.unwrap_or(namespace);
-        let warning = self.minter.warning(self.sequences.as_deref(), &namespace);
+        let warning = self.minter.warning(self.sequences.as_deref().map(Sequences::sets), &namespace);
         Ok(Registered { is_new, warning })
     }
 

@@ -294,7 +294,7 @@ impl Embedded {
 
     fn define(&self, namespace: Namespace) -> Result<(), MintError> {
         let (names, name) = (Arc::clone(&self.names), namespace.name().clone());
-        let warning = self.minter.warning(Some(&self.sequences), &namespace);
+        let warning = self.minter.warning(Some(self.sequences.sets()), &namespace);
         // An application has no answer to put it in.
         if self.wait_for(async move { names.define(namespace).await })??
             && let Some(warning) = warning

@@ -81,7 +81,7 @@ pub(super) async fn define(
         "capacity": namespace.capacity(),
         "per": namespace.kind().spec().unit.name(),
     });
-    let warning = agent.minter.warning(agent.sequences.as_deref(), &namespace);
+    let warning = agent.minter.warning(agent.sequences.as_deref().map(|sequences| sequences.sets()), &namespace);
     if let Some(shown) = shown.as_object_mut() {
         shown.extend(warning.map(|why| ("warning".to_owned(), why.into())));
         let per_hour = namespace.sequences().and_then(|definition| definition.width().per_hour());

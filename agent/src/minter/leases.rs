@@ -4,7 +4,6 @@ use super::{Minter, PATIENCE};
 use crate::engine::Membership;
 use crate::holder::{Confirmation, Leases};
 use crate::refusal::Refusal;
-use crate::sequences::Sequences;
 use crate::timebase::{Answer, Heard};
 use common::calendar::UtcOffset;
 use common::kind::{Reading, TokenText};
@@ -39,10 +38,11 @@ impl Minter {
         published.leases.values().filter_map(|view| view.grant()).any(|grant| same(grant) && spans(grant))
     }
 
-    /// The warning to whoever registers that name here: nobody, or not everybody, may get IDs by it.
-    pub(crate) fn warning(&self, sequences: Option<&Sequences>, namespace: &Namespace) -> Option<String> {
+    /// The warning to whoever registers that name here, where sections of these sets are served: nobody, or not everybody, may get IDs
+    /// by it.
+    pub(crate) fn warning(&self, sets: Option<&[GeneratorName]>, namespace: &Namespace) -> Option<String> {
         let no_tokens = namespace.token_type().and_then(|token_type| self.never_leases(token_type));
-        no_tokens.or_else(|| other_set(sequences, namespace)).or_else(|| namespace.used_up_in_a_day())
+        no_tokens.or_else(|| other_set(sets, namespace)).or_else(|| namespace.used_up_in_a_day())
     }
 
     /// What keeps this agent from ever minting by tokens of that type, if something does: it does not ask for any.
@@ -191,10 +191,10 @@ impl Minter {
 }
 
 /// The reason why this agent gives no numbers of a sequence itself, if it does not. A misspelt set is served by nobody.
-fn other_set(sequences: Option<&Sequences>, namespace: &Namespace) -> Option<String> {
+fn other_set(sets: Option<&[GeneratorName]>, namespace: &Namespace) -> Option<String> {
     let set = namespace.sequences()?.set();
-    let sequences = sequences.filter(|sequences| !sequences.serves_set(set))?;
-    let served = sequences.sets().iter().map(GeneratorName::as_str).collect::<Vec<_>>().join(", ");
+    let sets = sets.filter(|sets| !sets.contains(set))?;
+    let served = sets.iter().map(GeneratorName::as_str).collect::<Vec<_>>().join(", ");
     Some(format!(
         "this agent serves no sections of the set '{set}' (it serves: {served}): numbers come from agents that were started with it \
          among their --sets, and while there is none, from nobody"
