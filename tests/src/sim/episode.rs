@@ -215,7 +215,7 @@ impl World {
 
     pub(super) fn number_given(&mut self, question: &Question, number: u64, h: usize, g: Generation) {
         // A machine that stood still with its clock cannot know it before a master has answered.
-        let behind = question.behind || self.hosts[h].behind_until > self.t;
+        let behind = question.behind || self.hosts[h].is_behind;
         let (t, excused) = (self.t, self.t < self.excused_until || behind);
         let by = format!("agent {h} as owner {}", g.0);
         self.tell(|| format!("{number} of key {} of section {} by {by}", question.key, question.section.0));
@@ -305,7 +305,7 @@ impl World {
             return;
         }
         host.stood += (host.frozen.1.min(t) - host.frozen.0).max(0);
-        (host.frozen, host.paused_until, host.behind_until) = ((t, t + span), t + span, i64::MAX);
+        (host.frozen, host.paused_until, host.is_behind) = ((t, t + span), t + span, true);
         self.tell(|| format!("agent {h} stands still with its clock for {span} ms"));
     }
 
