@@ -50,8 +50,6 @@ pub struct Question {
     pub passed: bool,
     /// In which tenure the process found itself when it read the clock, if it was stopped then.
     pub found: Option<Tenure>,
-    /// Tells whether its machine had stood still with its clock by then, and no master had answered since.
-    pub behind: bool,
 }
 
 /// A bound that is asked for, and in which tenure.
@@ -345,7 +343,6 @@ impl World {
                 // Between the clock and the number.
                 if let Standing::Served(tenure) = found {
                     question.found = Some(tenure);
-                    question.behind = self.hosts[h].is_behind;
                 }
                 let span = self.rng.magnitude(100, 3 * LEASE);
                 self.hosts[h].paused_until = t + span;
