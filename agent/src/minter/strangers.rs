@@ -57,7 +57,8 @@ impl Minter {
         // Nothing in it can be half done.
         let mut refusing = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
         if allowed {
-            if refusing.remove(address) {
+            // It is one setting of both, and the other one may never be asked again.
+            if !std::mem::take(&mut *refusing).is_empty() {
                 tracing::info!(%address, "the whitelist of this master has the address of this agent again");
             }
         } else if refusing.insert(address.to_owned()) {
