@@ -282,7 +282,7 @@ impl Args {
         SpanMs(i64::try_from(self.renew_interval.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// Whether what is said beside `--dev` goes with it, and nothing needs it that has it not.
+    /// Checks that what is said beside `--dev` goes with it, and that nothing needs it that has it not.
     fn check_dev(&self, file_said: bool) -> Result<(), (ErrorKind, String)> {
         let conflict = |why: &str| Err((ErrorKind::ArgumentConflict, why.to_owned()));
         match self.dev {

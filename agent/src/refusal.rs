@@ -124,7 +124,7 @@ pub enum Refusal {
         unit: &'static str,
         /// How many there are in one.
         capacity: u64,
-        /// How many of them are left, for calls that want no more.
+        /// The number of them that are left, for calls that want no more.
         left: u64,
         /// To the end of the bucket.
         retry: SpanMs,

@@ -88,12 +88,12 @@ impl Ledger {
         }
     }
 
-    /// Which cluster it is of.
+    /// The cluster it is of.
     pub(super) const fn cluster(&self) -> ClusterId {
         self.cluster
     }
 
-    /// Whether a caller belongs to this cluster, as far as it says.
+    /// Checks that a caller belongs to this cluster, as far as it says.
     ///
     /// # Errors
     /// [`Refusal::ForeignCluster`].

@@ -1,4 +1,4 @@
-//! What a process that is its own masters calls instead of them: the same service, over memory instead of a socket, so that all else of
+//! The masters of a process that is its own: the same service, over memory instead of a socket, so that all else of
 //! an agent is as ever. Nobody outside the process can reach it.
 
 use super::ledger::Ledger;
@@ -78,7 +78,7 @@ impl Masters {
         Ok(Self(Arc::new(Inner { ledger: Mutex::new(ledger), kept_at, clock, run })))
     }
 
-    /// What people are told of it, at each start and in `/status`.
+    /// Tells people of it, at each start and in `/status`.
     pub(crate) fn about(&self) -> String {
         let keeps = match self.0.kept_at.as_deref().and_then(Path::parent) {
             Some(folder) => format!("keeps what it gives in {}", folder.display()),

@@ -1,4 +1,4 @@
-//! What a start goes on with: a serial file and its masters, or, for laptops and tests, a process that is its own masters.
+//! The base of a start: a serial file and its masters, or, for laptops and tests, a process that is its own masters.
 //!
 //! Such a process is a cluster of its own, whose id no other has, and its masters are no port that anybody could reach. All else is the
 //! agent's own code. What it would lose with its folder it keeps nowhere: a folder that it makes for itself goes when it ends, and
@@ -32,7 +32,7 @@ const IN_MEMORY: &str = "/dev/shm";
 /// Its owner's alone.
 const FOLDER_MODE: u32 = 0o700;
 
-/// What a start goes on with.
+/// The base that a start goes on with.
 pub(crate) struct Base {
     pub(crate) opened: Opened,
     pub(crate) serial_file: PathBuf,
@@ -48,7 +48,7 @@ pub(crate) struct Own {
     pub(crate) folder: Folder,
 }
 
-/// Why there is no start.
+/// A reason for which there is no start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BaseError {
     #[error(transparent)]

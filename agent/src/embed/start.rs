@@ -70,7 +70,7 @@ impl Settings {
         Self { alone: Some(Alone(Some(folder.as_ref().to_owned()))), ..Self::dev(agent_id) }
     }
 
-    /// What a start goes on with.
+    /// The base that a start goes on with.
     fn base(&self, clock: Clock) -> Result<Base, StartError> {
         let base = match &self.alone {
             Some(_) if !(self.masters.is_empty() && self.serial_file.as_os_str().is_empty()) => {
@@ -108,7 +108,7 @@ impl Settings {
     }
 }
 
-/// Why there is no start.
+/// A reason for which there is no start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {

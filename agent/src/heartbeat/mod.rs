@@ -43,7 +43,7 @@ pub const RENEW_INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(12 * 3_600);
 /// After something failed, nothing is tried before this has passed in real time, however fast a test clock runs.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// How long the last report may take.
+/// Time that the last report may take.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Texts that are remembered as logged.
 const LOGGED_MAX: usize = 64;

@@ -52,7 +52,7 @@ impl Minter {
         self.published.load().wrong_cluster()
     }
 
-    /// Whether the whitelist of the master at that address has ours, as it says itself.
+    /// Notes whether the whitelist of the master at that address has ours, as it says itself.
     pub(crate) fn hear_whitelist(&self, address: &str, allowed: bool) {
         // Nothing in it can be half done.
         let mut refusing = self.refusing.lock().unwrap_or_else(PoisonError::into_inner);
