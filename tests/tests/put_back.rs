@@ -7,7 +7,7 @@ use common::rpc::lease::Rent;
 use common::token::TokenType;
 use std::sync::Arc;
 use std::time::Duration;
-use tests::client::{AtDefault as _, Kind};
+use tests::client::Kind;
 use tests::cluster::{Cluster, PATIENCE, until, until_status};
 use tests::lessee::Lessee;
 use tests::load::Load;
