@@ -426,7 +426,9 @@ pub enum Refusal {
         until: WallMs,
     },
     /// Agents come first that could show what both masters have forgotten.
-    #[error("both masters started on stores that may have been put back: new leases and names in a moment, ask again")]
+    #[error(
+        "both masters started on stores that may have been put back: new leases, names and numbers in a moment, ask again"
+    )]
     Quiet,
     /// The clocks of the two masters are too far apart.
     #[error(

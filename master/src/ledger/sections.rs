@@ -73,6 +73,10 @@ where
                 self.compare_section_receipt(now, request.session, &ShownReceipt { key: key(), g: *g, receipt }, fx)?;
             }
         }
+        // Whoever was given a section after the one that these disks know has to come first.
+        if self.caution.quiet {
+            return Err(Refusal::Quiet);
+        }
         let by = (&request.agent_id, request.session);
         Ok(request.raises.iter().map(|raise| self.raise_one(by, raise, fx)).collect())
     }

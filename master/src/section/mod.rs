@@ -20,7 +20,7 @@
 //!   answered with, and a master answers after the commit.
 //! * No number of a key is given twice, whatever clocks do and whichever of the two disks is put back. Whoever begins to serve a section
 //!   begins above everything that anybody before it can have given. If both are put back, that is so of all that was raised by the
-//!   allowance at most since, and of all else from the moment on at which an agent shows what both have forgotten.
+//!   allowance at most since, and of all else whose last owner runs and shows within 90 s what both have forgotten.
 //! * As long as clock rates are within 1 % and no living master is declared lost, an answer for a key is greater than each answer before
 //!   its question. Only the order needs clocks.
 //!
@@ -44,7 +44,7 @@
 //! | and holds then at least L more than the other one, or than itself where the other knows nothing | `Ledger::on_section_page` |
 //! | a raise says where the bound was, and an owner that is below it goes on from there | `Ledger::raise_one`, agents' `SectionState::raised` |
 //! | an owner that both ledgers have forgotten proves it by a receipt, and they freeze | `Ledger::compare_section_receipt` |
-//! | while such owners may come, no section is given to anybody | `Agreement::may_give_sections` |
+//! | while such owners may come, no section is given to anybody, nor raised | `Agreement::may_give_sections`, `Ledger::on_raise` |
 //! | `--peer-lost` adds L everywhere, and proposals become records | [`declare_lost`](crate::replication::join::declare_lost) |
 //! | each call raises by L at most while a replacement is awaited, without an end until the first page is cut; then the cut + L | `Ledger::raise_bound` |
 //!

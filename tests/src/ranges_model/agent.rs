@@ -241,6 +241,13 @@ impl Agent {
         self.section.as_ref().filter(|_| rules.shows).and_then(SectionState::receipt)
     }
 
+    /// Tells whether it holds the section as a later owner than the masters know of, or hears so in a moment.
+    pub(super) fn is_unshown(&self, known: u64) -> bool {
+        let holds = self.section.as_ref().filter(|it| it.receipt().is_some()).map(SectionState::tenure);
+        let hears = self.raised.filter(|(_, answer)| answer.is_ok()).map(|(tenure, _)| tenure);
+        holds.into_iter().chain(hears).any(|tenure| tenure.g.0 > known)
+    }
+
     /// Its question for a higher bound, if it has one.
     pub(super) fn raise(&self, rules: &Rules<'_>) -> Option<RaiseRequest> {
         let (tenure, to) = self.wants?;

@@ -31,8 +31,8 @@ pub struct Befalls {
     pub put_back: Option<MasterId>,
     /// Both disks are put back, once, to any state before a section moved, if it was raised by no more than this above the lower of the two.
     pub revert: Option<u64>,
-    /// Tells whether sections are given to anybody after that.
-    pub given_again: bool,
+    /// Tells whether the quiet time after that lasts until all owners have shown what they hold; else it may end before.
+    pub shown: bool,
     /// Which master is declared lost, one after the other.
     pub lost: &'static [MasterId],
     /// Whether the lost one is dead by then; otherwise it lives on.
@@ -322,7 +322,7 @@ impl Masters {
     }
 
     /// What may befall the masters.
-    pub(super) fn deeds(&self, pair: &Pair, deeds: &mut Vec<Deed>) {
+    pub(super) fn deeds(&self, pair: &Pair, unshown: bool, deeds: &mut Vec<Deed>) {
         for (at, node) in pair.living() {
             deeds.push(Deed::Beat { at });
             let here = |frame: &&Shared<PeerFrame>| frame.from == node.disk.id().other();
@@ -351,7 +351,8 @@ impl Masters {
                 deeds.push(Deed::Revert);
             }
         }
-        if self.befalls.given_again && pair.living().any(|(_, node)| node.disk.caution.quiet) {
+        let quiet = pair.reverted && pair.living().any(|(_, node)| node.disk.caution.quiet);
+        if quiet && !(self.befalls.shown && unshown) {
             deeds.push(Deed::QuietEnds);
         }
         if let [(at, _)] = &*pair.kept

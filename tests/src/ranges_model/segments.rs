@@ -166,7 +166,7 @@ impl Model for Axes {
             actions.extend((0_u8..).zip(self.bounds.wanted).map(|(session, _)| Act::Ask { at, session }));
         }
         let mut deeds = Vec::new();
-        self.masters.deeds(&world.pair, &mut deeds);
+        self.masters.deeds(&world.pair, false, &mut deeds);
         actions.extend(deeds.into_iter().map(Act::Befalls));
     }
 

@@ -61,6 +61,8 @@ pub struct SectionBounds {
     /// Tells whether it is tried in each state that the second agent serves the section after a while, though the first one, which keeps its
     /// sections, can give nothing from then on.
     pub heals: bool,
+    /// Tells whether the section is given to anybody after both disks were put back.
+    pub given_again: bool,
     /// What befalls the masters.
     pub befalls: Befalls,
 }
@@ -268,7 +270,8 @@ impl Model for Sections {
                 turns.push(Turn::Start { agent, fresh: true });
             }
         }
-        for (at, _) in world.pair.living().filter(|(_, node)| node.disk.id() == self.bounds.home) {
+        let homes = world.pair.living().filter(|(_, node)| node.disk.id() == self.bounds.home);
+        for (at, _) in homes.filter(|_| self.bounds.given_again || !world.pair.reverted) {
             // The first owner is the one with the slow clock: then the next one has the least time to wait.
             let first =
                 world.pair.nodes.iter().all(|node| node.disk.sections.is_empty() && node.disk.section_preps.is_empty());
@@ -279,7 +282,9 @@ impl Model for Sections {
             turns.push(Turn::Pass);
         }
         let mut deeds = Vec::new();
-        self.masters.deeds(&world.pair, &mut deeds);
+        let known = world.pair.living().filter_map(|(_, node)| Some(node.disk.sections.get(&self.key)?.0.g.0)).max();
+        let unshown = world.agents.iter().any(|agent| agent.is_unshown(known.unwrap_or_default()));
+        self.masters.deeds(&world.pair, unshown, &mut deeds);
         turns.extend(deeds.into_iter().map(Turn::Befalls));
     }
 
