@@ -413,7 +413,7 @@ async fn two_stores_without_a_proof_grant_nothing_in_the_first_moment_and_say_so
     cluster.masters.iter().try_for_each(put_back).unwrap();
     start_masters(&mut cluster);
     for nth in 0..2 {
-        not_ready_because(&cluster, nth, "new leases and names in a moment").await;
+        not_ready_because(&cluster, nth, "new leases, names and numbers in a moment").await;
     }
     let master = Lessee::connect(cluster.masters[0].agent_listen).await.unwrap();
     let refused = Lessee::new("a").unwrap().request(&master, TokenType::Uint2).await.unwrap().unwrap_err();

@@ -208,14 +208,15 @@ impl World {
         let floor = self.oracle.sequences.greatest.get(&(section, key)).copied().unwrap_or_default();
         let until = self.t + PATIENCE;
         let n = if self.rng.chance(0.3) { self.rng.magnitude(1, BATCH_MAX) as u32 } else { 1 };
-        let question = Box::new(Question { section, key, n, floor, until, passed: false, found: None });
+        let question = Box::new(Question { section, key, n, floor, until, passed: false, found: None, behind: false });
         let (delay, life) = (self.latency(), self.hosts[h].life);
         self.after(delay, Event::Question(h, life, question));
     }
 
     pub(super) fn number_given(&mut self, question: &Question, number: u64, h: usize, g: Generation) {
         // A machine that stood still with its clock cannot know it before a master has answered.
-        let (t, excused) = (self.t, self.t < self.excused_until || self.hosts[h].is_behind);
+        let behind = question.behind || self.hosts[h].behind_until > self.t;
+        let (t, excused) = (self.t, self.t < self.excused_until || behind);
         let by = format!("agent {h} as owner {}", g.0);
         self.tell(|| format!("{number} of key {} of section {} by {by}", question.key, question.section.0));
         self.oracle.key_given(question, number, &by, excused, t);
@@ -304,7 +305,7 @@ impl World {
             return;
         }
         host.stood += (host.frozen.1.min(t) - host.frozen.0).max(0);
-        (host.frozen, host.paused_until, host.is_behind) = ((t, t + span), t + span, true);
+        (host.frozen, host.paused_until, host.behind_until) = ((t, t + span), t + span, i64::MAX);
         self.tell(|| format!("agent {h} stands still with its clock for {span} ms"));
     }
 

@@ -13,9 +13,10 @@ use agent::serial_file::{AfterReboot, Contents, Header, NUM_BLOCKS, SerialFileEr
 use common::lease::Generation;
 use common::parameters::{AgentId, SessionId};
 use common::rpc::lease::TerminateRequest;
+use common::segment::MasterRun;
 use common::time::{BootMs, HOUR_MS, Now, WallMs};
 use common::token::{TokenKey, TokenType};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest pause between two looks while an agent has nothing to mint with.
 const URGENT_MAX: i64 = 2 * HOUR_MS;
@@ -50,8 +51,11 @@ pub struct Host {
     pub stood: i64,
     /// From when until when it did last.
     pub frozen: (i64, i64),
-    /// It stood still with its clock, and no master has answered what it asked since.
-    pub is_behind: bool,
+    /// Until when it may serve what is somebody else's by now, as it stood still with its clock: until a master answers what it asked
+    /// since whose clock it can compare, and else until its spans end.
+    pub behind_until: i64,
+    /// The starts of masters whose clocks it can compare, and since when.
+    pub heard: BTreeMap<usize, (MasterRun, BootMs)>,
     /// How many processes there were.
     pub life: u32,
     /// The process.
@@ -160,7 +164,8 @@ impl World {
             paused_until: t,
             stood: 0,
             frozen: (t, t),
-            is_behind: false,
+            behind_until: i64::MIN,
+            heard: BTreeMap::new(),
             life: 0,
             proc: None,
             dies_minting: false,
@@ -217,6 +222,7 @@ impl World {
         });
         let minter = Minter::new(opened, &self.swarm.kinds, holder.leases(), os, mutations);
         host.life += 1;
+        host.heard.clear();
         let (life, jumps) = (host.life, minter.jumps);
         let proc = Proc {
             session,

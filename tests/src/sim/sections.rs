@@ -24,6 +24,8 @@ use std::collections::BTreeMap;
 
 /// How long an allocator serves after it asked, in milliseconds: the product's default.
 pub const LEASE: i64 = 5_000;
+/// How long a span lasts at most by any clock.
+const SPAN_MAX: i64 = LEASE + LEASE / 50;
 /// A question that waits is looked at again that often.
 const LOOK: i64 = 100;
 /// How often the routes of a section are asked for while questions wait for it.
@@ -50,6 +52,8 @@ pub struct Question {
     pub passed: bool,
     /// In which tenure the process found itself when it read the clock, if it was stopped then.
     pub found: Option<Tenure>,
+    /// Whether its machine had stood still with its clock by then, and no master had answered since.
+    pub behind: bool,
 }
 
 /// A bound that is asked for, and in which tenure.
@@ -343,6 +347,7 @@ impl World {
                 // Between the clock and the number.
                 if let Standing::Served(tenure) = found {
                     question.found = Some(tenure);
+                    question.behind = self.hosts[h].behind_until > t;
                 }
                 let span = self.rng.magnitude(100, 3 * LEASE);
                 self.hosts[h].paused_until = t + span;
@@ -453,8 +458,14 @@ impl World {
         let unseen = self.mutations.has(Mutation::StandstillUnseen);
         let since = self.hosts[h].keys_now(self.hosts[h].frozen.1);
         let reply = reply.map(|reply| *reply);
-        if let (Task::Keep(_, sent), Some(Answered::Ledger(Reply::Keep(Ok(_))))) = (&caller.task, &reply) {
-            self.hosts[h].is_behind &= *sent < since;
+        if let (Task::Keep(at, sent), Some(Answered::Ledger(Reply::Keep(Ok(reply))))) = (&caller.task, &reply) {
+            let host = &mut self.hosts[h];
+            let began = host.heard.get(at).filter(|(run, _)| *run == reply.run).map_or(received, |(_, began)| *began);
+            host.heard.insert(*at, (reply.run, began));
+            if *sent >= since {
+                let until = if began < since { self.t } else { self.t + SPAN_MAX };
+                host.behind_until = host.behind_until.min(until);
+            }
         }
         let Some(keys) = self.hosts[h].proc.as_mut().and_then(|proc| proc.keys.as_mut()) else { return };
         match (caller.task, reply) {
@@ -465,6 +476,9 @@ impl World {
                 let sent = if late { received } else { sent };
                 let kept = keys.allocator.handle(received, at, &Kept { sent, received, reply });
                 let lost = keys.allocator.take_lost(received);
+                if let Err(NotKept::StoodStill(_)) = kept {
+                    (self.hosts[h].behind_until, self.hosts[h].heard) = (self.t, BTreeMap::new());
+                }
                 if let Err(why @ NotKept::Lease(_)) = kept {
                     self.oracle.violated(|| format!("agent {h} is told nonsense of its sections: {why}"));
                 }
