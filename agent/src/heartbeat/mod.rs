@@ -421,4 +421,4 @@ impl Task {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

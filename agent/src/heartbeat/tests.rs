@@ -1,6 +1,6 @@
 //! Against masters that do what real ones do only in bad moments. What real ones do is tested with real ones.
 
-mod master;
+pub(crate) mod master;
 mod names;
 mod on_demand;
 mod segments;

@@ -13,8 +13,8 @@
 
 use super::accept::Media;
 use super::head::{self, Head, Plain};
-use super::key::KeyPlan;
-use super::mint;
+use super::key::{self, KeyPlan};
+use super::mint::{self, NoPlan};
 use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{self, ROUTE_HEADER};
@@ -25,6 +25,7 @@ use crate::run::Runs;
 use bytes::BufMut as _;
 use common::clock::Clock;
 use common::kind::Kind;
+use common::namespace::GeneratorName;
 use common::net::io::{ByteStream, Rewind};
 use common::net::places::Place;
 use common::sequence::Route;
@@ -190,6 +191,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
 
     /// Answers every whole request that is there. `false` if there is one that is not for us.
     async fn answer_all(&mut self) -> io::Result<bool> {
+        let mut has_asked = false;
         loop {
             let input = self.input.get(self.begin..).unwrap_or_default();
             if input.is_empty() {
@@ -204,16 +206,23 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
             } else {
                 match head::read(input) {
                     Head::Partial if input.len() < HEAD_LEN_MAX => break,
-                    Head::Plain(plain) if let Some(plan) = self.plan_for(&plain) => {
-                        self.usual.clear();
-                        self.usual.extend_from_slice(input.get(..plain.len).unwrap_or_default());
-                        self.plan = Some(plan);
-                        plain.len
-                    }
-                    _ => {
-                        self.flush().await?;
-                        return Ok(false);
-                    }
+                    Head::Plain(plain) => match self.plan_for(&plain) {
+                        Ok(plan) => {
+                            self.usual.clear();
+                            self.usual.extend_from_slice(input.get(..plain.len).unwrap_or_default());
+                            self.plan = Some(plan);
+                            has_asked = false;
+                            plain.len
+                        }
+                        // The router would ask, too, and keep the connection: whoever is the first to ask for a name asks for it all day.
+                        Err(NoPlan::UnknownName(name)) if !has_asked => {
+                            has_asked = true;
+                            self.learn(&name).await?;
+                            continue;
+                        }
+                        Err(_) => return self.flush().await.map(|()| false),
+                    },
+                    _ => return self.flush().await.map(|()| false),
                 }
             };
             self.begin += len;
@@ -239,17 +248,25 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
     }
 
     /// What a request asks for, if it can be had here.
-    fn plan_for(&self, plain: &Plain<'_>) -> Option<Plan> {
+    fn plan_for(&self, plain: &Plain<'_>) -> Result<Plan, NoPlan> {
         let Plain { uri, host, accept, .. } = plain;
         if !self.site.hosts.accept(host) {
-            return None;
+            return Err(NoPlan::NotForUs);
         }
         let agent = &self.site.agent;
         // Keys first: that a request is for none is seen at its first bytes.
-        match KeyPlan::of(agent, uri, *accept) {
-            Some(plan) => Some(Plan::Key(plan)),
-            None => mint::Plan::of(agent, uri, *accept).map(Plan::Ids),
+        if uri.path().starts_with(key::PATH) {
+            KeyPlan::of(agent, uri, *accept).map(Plan::Key)
+        } else {
+            mint::Plan::of(agent, uri, *accept).map(Plan::Ids)
         }
+    }
+
+    /// Asks the masters about a name. If nothing comes of it the router says why.
+    async fn learn(&mut self, name: &GeneratorName) -> io::Result<()> {
+        let Some(names) = &self.site.agent.names else { return Ok(()) };
+        self.place.works();
+        now_or_after(Box::pin(names.look_up(name)), &mut self.io, &mut self.out).await.map(drop)
     }
 
     /// Answers a request for one ID, which most are, if it can be had without waiting.

@@ -3,6 +3,7 @@
 
 use super::Agent;
 use super::accept::{Media, negotiate};
+use super::mint::NoPlan;
 use super::problem::Problem;
 use super::render::Style;
 use super::sequence::{KeyQuery, OF_ONE_KEY};
@@ -16,7 +17,7 @@ use common::template::CallerParts;
 use std::sync::Arc;
 
 /// Where numbers of keys are: behind it the name, and behind another `/` the key.
-const PATH: &str = "/sequence/";
+pub(super) const PATH: &str = "/sequence/";
 
 /// What such a request asks for.
 pub(super) struct KeyPlan {
@@ -28,23 +29,24 @@ pub(super) struct KeyPlan {
 }
 
 impl KeyPlan {
-    /// What that request asks for. `None` if it is not for a key of a sequence that is known here, or not understood.
-    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Option<Self> {
-        let (name, key) = uri.path().strip_prefix(PATH)?.split_once('/')?;
+    /// What that request asks for, if it is for a key of a sequence that is known here, and understood.
+    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Result<Self, NoPlan> {
+        let unfit = || NoPlan::NotForUs;
+        let (name, key) = uri.path().strip_prefix(PATH).and_then(|rest| rest.split_once('/')).ok_or_else(unfit)?;
         // The router would read them to the letter, too; it knows of percent signs, and of what follows on a key.
         let is_plain = |text: &str| text.is_ascii() && !text.bytes().any(|byte| matches!(byte, b'%' | b'/'));
         if !is_plain(name) || !is_plain(key) {
-            return None;
+            return Err(NoPlan::NotForUs);
         }
         let media = accept.map_or(Media::default(), negotiate);
-        let query = KeyQuery::of(uri, OF_ONE_KEY, agent.batch_max).ok()?;
-        let slot = Slot::of(key).ok()?;
-        let sequences = agent.sequences.as_ref().filter(|sequences| sequences.is_of(query.cluster))?;
-        let name = sequences.known(name)?;
-        name.admits(query.n.unwrap_or(1)).ok()?;
+        let query = KeyQuery::of(uri, OF_ONE_KEY, agent.batch_max)?;
+        let slot = Slot::of(key).map_err(|_| NoPlan::NotForUs)?;
+        let sequences = agent.sequences.as_ref().filter(|sequences| sequences.is_of(query.cluster));
+        let name = sequences.ok_or_else(unfit)?.known(name).ok_or_else(|| NoPlan::of(agent, name))?;
+        name.admits(query.n.unwrap_or(1)).map_err(|_| NoPlan::NotForUs)?;
         let (form, caller) = (TextForm::default(), CallerParts::default());
         let style = Style { media, form, caller, text_len: 0, encoding: None };
-        Some(Self { name, slot, n: query.n.unwrap_or(1), call: query.call, style })
+        Ok(Self { name, slot, n: query.n.unwrap_or(1), call: query.call, style })
     }
 
     /// Whether numbers of that name are still given: understood once, a request is answered as often as it comes.

@@ -50,32 +50,59 @@ pub(super) struct Plan {
     alias: Option<Box<str>>,
 }
 
+/// Why there is no plan for a request.
+#[derive(Debug)]
+pub(super) enum NoPlan {
+    /// It may be for IDs by that name, which is not known here yet.
+    UnknownName(GeneratorName),
+    /// The router knows what to say.
+    NotForUs,
+}
+
+impl NoPlan {
+    /// Of a request for a name of which there is nothing here.
+    pub(super) fn of(agent: &Agent, name: &str) -> Self {
+        let unknown = name.parse().ok().filter(|_| agent.names.is_some() && agent.minter.kind_of(name).is_none());
+        unknown.map_or(Self::NotForUs, Self::UnknownName)
+    }
+}
+
+/// The router says what is wrong.
+impl From<Problem> for NoPlan {
+    fn from(_: Problem) -> Self {
+        Self::NotForUs
+    }
+}
+
 impl Plan {
-    /// What that request asks for. `None` if it is not for IDs, or not understood, or for a form whose length is only
-    /// known when it is written; the router knows what to say to those.
-    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Option<Self> {
-        let path = uri.path().strip_prefix('/')?;
+    /// What that request asks for, if it is for IDs, and understood, and their form has a length that is known before they are written.
+    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Result<Self, NoPlan> {
+        let unfit = || NoPlan::NotForUs;
+        let path = uri.path().strip_prefix('/').ok_or_else(unfit)?;
         let (kind, name) = path.split_once('/').map_or((path, None), |(kind, name)| (kind, Some(name)));
         let kind = match name {
-            Some(name) if kind == ANY_KIND => agent.minter.kind_of(name)?,
-            _ => Kind::ALL.into_iter().find(|known| known.name() == kind)?,
+            Some(name) if kind == ANY_KIND => agent.minter.kind_of(name).ok_or_else(|| NoPlan::of(agent, name))?,
+            _ => Kind::ALL.into_iter().find(|known| known.name() == kind).ok_or_else(unfit)?,
         };
         let media = accept.map_or(Media::default(), negotiate);
-        let asked = Asked { query: MintQuery::of(uri, parameters(kind)).ok()?, media };
-        let n = asked.query.count(agent.batch_max).ok()?;
+        let asked = Asked { query: MintQuery::of(uri, parameters(kind))?, media };
+        let n = asked.query.count(agent.batch_max)?;
         if name.is_some() && kind.spec().definition.is_none() {
-            return None;
+            return Err(NoPlan::NotForUs);
         }
         let name = name.unwrap_or(GeneratorName::DEFAULT);
-        let source = agent.minter.source(kind, name).ok()?;
+        let source = agent.minter.source(kind, name).map_err(|_| NoPlan::of(agent, name))?;
         // The router has room for what stands around minting; the loops of the short way have not.
         if matches!(source, Source::Plugged(_)) {
-            return None;
+            return Err(NoPlan::NotForUs);
         }
-        let style = style(&asked, source).ok()?;
+        let style = style(&asked, source)?;
+        if style.form == TextForm::Uri {
+            return Err(NoPlan::NotForUs);
+        }
         let own = source.namespace().is_none_or(|namespace| namespace.name().as_str() == name);
         let alias = if own { None } else { Some(name.into()) };
-        (style.form != TextForm::Uri).then_some(Self { source: source.cloned(), n, style, alias })
+        Ok(Self { source: source.cloned(), n, style, alias })
     }
 
     /// The kind and the name.

@@ -311,6 +311,8 @@ async fn serve_anything<IO: ByteStream>(
 }
 
 #[cfg(test)]
+mod front_tests;
+#[cfg(test)]
 mod plugged_tests;
 #[cfg(test)]
 mod segment_tests;

@@ -498,7 +498,7 @@ async fn raw(site: &Served, method: &str, path: &str, headers: &str) -> String {
 }
 
 fn is_short(site: &Served, path: &str) -> bool {
-    super::key::KeyPlan::of(&site.site.agent, &path.parse().unwrap(), None).is_some()
+    super::key::KeyPlan::of(&site.site.agent, &path.parse().unwrap(), None).is_ok()
 }
 
 #[tokio::test]

@@ -4,15 +4,15 @@ use super::*;
 use common::rpc::lease::NAMESPACES_PAGE_MAX;
 
 /// What a master says, and what it was asked.
-pub(super) struct Records {
+pub(crate) struct Records {
     pub(super) parameters: ClusterParameters,
     pub(super) grant: Result<u32, Said>,
     pub(super) rent: Result<fn(WallMs) -> Rent, Said>,
     pub(super) requests: Vec<TokenRequest>,
     pub(super) rents: Vec<RentRequest>,
     pub(super) reports: Vec<AgentReport>,
-    pub(super) finds: Vec<Vec<GeneratorName>>,
-    pub(super) registered: Vec<Registered>,
+    pub(crate) finds: Vec<Vec<GeneratorName>>,
+    pub(crate) registered: Vec<Registered>,
     pub(super) restore: Result<(), Said>,
     pub(super) names: u64,
     pub(super) cluster: ClusterId,
@@ -30,19 +30,19 @@ pub(super) struct Records {
 }
 
 #[derive(Clone)]
-pub(super) struct Master(Arc<Mutex<Records>>);
+pub(crate) struct Master(Arc<Mutex<Records>>);
 
 pub(super) fn success(now: WallMs) -> Rent {
     Rent::Success { until: now + SpanMs(20 * DAY_MS), receipt: None }
 }
 
 /// A name by which IDs are given.
-pub(super) fn in_use(namespace: Namespace) -> Registered {
+pub(crate) fn in_use(namespace: Namespace) -> Registered {
     Registered { namespace, state: NameState::InUse, proof: Some(NameProof([1; 32])) }
 }
 
 impl Master {
-    pub(super) fn new(grant: Result<u32, Said>) -> Self {
+    pub(crate) fn new(grant: Result<u32, Said>) -> Self {
         let (requests, rents) = (Vec::new(), Vec::new());
         Self(Arc::new(Mutex::new(Records {
             parameters: parameters(),
@@ -75,11 +75,11 @@ impl Master {
         master
     }
 
-    pub(super) fn with<T>(&self, change: impl FnOnce(&mut Records) -> T) -> T {
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Records) -> T) -> T {
         change(&mut self.0.lock().unwrap())
     }
 
-    pub(super) async fn listen(&self) -> String {
+    pub(crate) async fn listen(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let master = self.clone();

@@ -1,0 +1,59 @@
+//! Which connections stay on the short way.
+
+use super::*;
+use crate::heartbeat::tests::master::{Master, in_use};
+use crate::minter::kit::Kit;
+use common::clock::Clock;
+use common::namespace::{Definition, Namespace};
+use common::rpc::lease::{NameState, Registered};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// The answers to these paths, asked for one after the other, and whether the connection was handed on to the router.
+async fn ask(site: &Site, paths: &[&str]) -> (String, bool) {
+    let (near, mut far) = tokio::io::duplex(64 << 10);
+    let (stop, place) = (CancellationToken::new(), site.places.take().unwrap());
+    for path in paths {
+        far.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    }
+    let asked = async move {
+        // Ends the input, but not the answers.
+        far.shutdown().await.unwrap();
+        let mut got = String::new();
+        far.read_to_string(&mut got).await.unwrap();
+        got
+    };
+    let served = async { Front::new(near, [127, 0, 0, 1].into(), site, &place).serve(&stop).await.unwrap().is_some() };
+    tokio::join!(asked, served)
+}
+
+#[tokio::test]
+async fn who_asks_for_a_name_first_stays_on_the_short_way() {
+    let (kit, master) = (Kit::new(), Master::new(Ok(7)));
+    let masters = vec![master.listen().await];
+    let minter = kit.start();
+    let id: common::parameters::AgentId = "test-1".parse().unwrap();
+    let names = Names::new(masters, id.clone(), Arc::clone(&minter), &kit.path(), Clock::system());
+    let agent = Agent::new(minter, Arc::default(), id, BATCH_MAX_DEFAULT).with_names(Arc::new(names));
+    let site = Site::new(agent, common::hosts::HostNames::default());
+    let define = |name: &str| Namespace::define(name.parse().unwrap(), &Definition::default()).unwrap();
+    master.with(|records| {
+        records.registered = vec![
+            in_use(define("used")),
+            Registered { namespace: define("new"), state: NameState::Unused, proof: None },
+            in_use(define("any")),
+        ];
+    });
+    for paths in [["/uniq64/used?n=3", "/uniq64/used"], ["/uniq64/new", "/uniq64/new?n=2"], ["/id/any", "/uniq64/any"]]
+    {
+        let (answers, handed_on) = ask(&site, &paths).await;
+        assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{paths:?}: {answers}");
+        assert!(!handed_on, "{paths:?}");
+    }
+    // A request that gives nothing learns of nothing, and nobody is asked twice here about a name that there is not.
+    let before = master.with(|records| records.finds.len());
+    assert_eq!(ask(&site, &["/uniq64/other?n=0"]).await, (String::new(), true));
+    assert_eq!(ask(&site, &["/generators/other"]).await, (String::new(), true));
+    assert_eq!(master.with(|records| records.finds.len()), before);
+    assert_eq!(ask(&site, &["/uniq64/other"]).await, (String::new(), true));
+    assert_eq!(master.with(|records| records.finds.len()), before + 1);
+}
