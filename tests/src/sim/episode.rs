@@ -44,6 +44,8 @@ const KEYS: u32 = 2;
 /// that are stopped.
 const EXCUSED: i64 = 12 * LEASE;
 
+/// How long both masters are down for it.
+const DOWN_MAX: i64 = 2 * LEASE;
 /// After both disks were put back: long enough for two masters to meet, and for all agents to show what they were granted.
 const CALM: i64 = 3 * 60_000;
 
@@ -159,7 +161,11 @@ impl World {
 
     /// Something has begun that takes longer.
     pub(super) fn lengthen_episode(&mut self) {
-        self.episode_until += LONGER;
+        self.go_on_until(self.episode_until + LONGER);
+    }
+
+    fn go_on_until(&mut self, until: i64) {
+        self.episode_until = self.episode_until.max(until);
         self.busy(self.episode_until - self.t);
     }
 
@@ -242,9 +248,14 @@ impl World {
         let gap = self.rng.range(SUDDEN.0, SUDDEN.1);
         self.after(gap, Event::Sudden);
         match self.rng.below(9) {
-            0 | 1 => self.move_section(),
+            0 | 1 => {
+                self.move_section();
+            }
             5 => self.lose_what_is_unheard(),
-            6 => self.stand_still(),
+            6 => {
+                let (h, span) = (self.some_allocator(), self.rng.range(LEASE, 6 * LEASE));
+                self.stand_still(h, span);
+            }
             7 => self.forget_sections(),
             8 => {
                 let (h, writes) = (self.some_allocator(), self.rng.magnitude(1, DEAD_MAX) as u32);
@@ -297,9 +308,8 @@ impl World {
     }
 
     /// A machine stands still together with its clock, for longer than others wait.
-    fn stand_still(&mut self) {
-        let h = self.some_allocator();
-        let (t, span) = (self.t, self.rng.range(LEASE, 6 * LEASE));
+    fn stand_still(&mut self, h: usize, span: i64) {
+        let t = self.t;
         let host = &mut self.hosts[h];
         if host.paused_until > t {
             return;
@@ -309,14 +319,22 @@ impl World {
         self.tell(|| format!("agent {h} stands still with its clock for {span} ms"));
     }
 
-    /// A section moves, and both disks are put back to before that, while nobody says so.
+    /// A section moves, and both disks are put back to before that, while nobody says so. Sometimes who had it before has seen nothing of all
+    /// that, and who has it then forgets it, too.
     fn forget_sections(&mut self) {
         let Some(backup) = self.sections_of_both().filter(|_| self.t >= self.calm_until) else { return };
         let span = self.rng.range(3 * LEASE, 8 * LEASE);
         self.lengthen_episode();
         self.sections_backup = Some(backup);
         self.after(span, Event::ForgetSections);
-        self.move_section();
+        let section = self.move_section();
+        let before = section.and_then(|section| self.who_serves(section));
+        if let Some(before) = before.filter(|_| self.rng.chance(0.5)) {
+            self.stand_still(before, span + DOWN_MAX + LEASE);
+            for h in self.allocators().into_iter().filter(|h| *h != before) {
+                self.after(span, Event::Kill(h));
+            }
+        }
     }
 
     fn sections_of_both(&mut self) -> Option<[StoredSections; 2]> {
@@ -349,7 +367,7 @@ impl World {
             return;
         }
         self.tell(|| "both disks are put back to what they were of sections".to_owned());
-        let down = self.rng.range(500, 2 * LEASE);
+        let down = self.rng.range(500, DOWN_MAX);
         for (was, is) in backup.into_iter().zip(now) {
             let mut writes: Vec<Write> = is.preps.into_iter().map(|prep| Write::DropSectionPrep(prep.key)).collect();
             writes.extend(was.records.into_iter().map(|(record, held)| Write::Section(record, held)));
@@ -363,24 +381,28 @@ impl World {
             master.restored = true;
             self.after(down, Event::StartMaster(was.master));
         }
+        // Nothing is raised before owners have had their time to show what was forgotten.
+        self.go_on_until(self.t + down + CALM);
         self.calm_until = self.calm_until.max(self.t + down + CALM);
         self.count_fault("sections-forgotten");
     }
 
-    fn move_section(&mut self) {
-        let Some(namespace) = &self.swarm.ranges.sequences else { return };
+    fn move_section(&mut self) -> Option<Section> {
+        let namespace = self.swarm.ranges.sequences.as_ref()?;
         let key =
             SectionKey { name: namespace.name().clone(), section: Section(self.rng.below(SECTIONS as usize) as u32) };
         let to = self.some_allocator();
         let to = self.hosts[to].id.clone();
         let m = self.current[self.rng.below(2)];
         if self.masters[m].paused_until > self.t {
-            return;
+            return None;
         }
+        let section = key.section;
         let id = self.masters[m].draw();
         self.masters[m].wait(id, Asker::Operator);
         self.tell(|| format!("master {m} is to move {key} to {to}"));
         self.step(m, LedgerEvent::MoveSection { id, key, to, actor: Actor::new("operator", "") });
+        Some(section)
     }
 
     /// After everything was healed: an episode in which each section has to be served, although the disk of an owner dies.
