@@ -249,7 +249,8 @@ impl World {
         self.after(gap, Event::Sudden);
         match self.rng.below(9) {
             0 | 1 => {
-                self.move_section();
+                let (section, to) = (Section(self.rng.below(SECTIONS as usize) as u32), self.some_allocator());
+                self.move_section(section, to);
             }
             5 => self.lose_what_is_unheard(),
             6 => {
@@ -319,17 +320,21 @@ impl World {
         self.tell(|| format!("agent {h} stands still with its clock for {span} ms"));
     }
 
-    /// A section moves, and both disks are put back to before that, while nobody says so. Sometimes who had it before has seen nothing of all
-    /// that, and who has it then forgets it, too.
+    /// A section moves, and both disks are put back to before that, while nobody says so. Sometimes that is before its next owner gave more
+    /// than is skipped; who had it before sees nothing of all that, and who has it then forgets it, too.
     fn forget_sections(&mut self) {
         let Some(backup) = self.sections_of_both().filter(|_| self.t >= self.calm_until) else { return };
-        let span = self.rng.range(3 * LEASE, 8 * LEASE);
+        let unseen = self.rng.chance(0.5);
+        let span = if unseen { (LEASE, 3 * LEASE) } else { (3 * LEASE, 8 * LEASE) };
+        let span = self.rng.range(span.0, span.1);
         self.lengthen_episode();
         self.sections_backup = Some(backup);
         self.after(span, Event::ForgetSections);
-        let section = self.move_section();
-        let before = section.and_then(|section| self.who_serves(section));
-        if let Some(before) = before.filter(|_| self.rng.chance(0.5)) {
+        let section = Section(self.rng.below(SECTIONS as usize) as u32);
+        let before = self.who_serves(section);
+        let to = self.some_allocator();
+        self.move_section(section, to);
+        if let Some(before) = before.filter(|before| unseen && *before != to) {
             self.stand_still(before, span + DOWN_MAX + LEASE);
             for h in self.allocators().into_iter().filter(|h| *h != before) {
                 self.after(span, Event::Kill(h));
@@ -387,22 +392,18 @@ impl World {
         self.count_fault("sections-forgotten");
     }
 
-    fn move_section(&mut self) -> Option<Section> {
-        let namespace = self.swarm.ranges.sequences.as_ref()?;
-        let key =
-            SectionKey { name: namespace.name().clone(), section: Section(self.rng.below(SECTIONS as usize) as u32) };
-        let to = self.some_allocator();
+    fn move_section(&mut self, section: Section, to: usize) {
+        let Some(namespace) = &self.swarm.ranges.sequences else { return };
+        let key = SectionKey { name: namespace.name().clone(), section };
         let to = self.hosts[to].id.clone();
         let m = self.current[self.rng.below(2)];
         if self.masters[m].paused_until > self.t {
-            return None;
+            return;
         }
-        let section = key.section;
         let id = self.masters[m].draw();
         self.masters[m].wait(id, Asker::Operator);
         self.tell(|| format!("master {m} is to move {key} to {to}"));
         self.step(m, LedgerEvent::MoveSection { id, key, to, actor: Actor::new("operator", "") });
-        Some(section)
     }
 
     /// After everything was healed: an episode in which each section has to be served, although the disk of an owner dies.

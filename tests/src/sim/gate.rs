@@ -110,6 +110,7 @@ fn known(mutation: Mutation) -> u64 {
         Mutation::RollbackBelieved => 18,
         Mutation::WindowOutlivesLease => 45,
         Mutation::BucketsGoBack => 60,
+        Mutation::RaiseFromIgnored => 78,
         Mutation::RenewAfterClose => 78,
         Mutation::PrepAborted => 93,
         Mutation::SendBeforeCommit => 110,
