@@ -174,7 +174,7 @@ pub struct Args {
           value_parser = settings::number(history::FILE_LENS))]
     pub history_file_len: u64,
 
-    /// Files of history that are kept, 2 to 100000; of more the oldest are removed
+    /// Files of history that are kept, 2 to 100000; of more the oldest become one, which has the latest lines of each name
     #[arg(long, env = "UNIQ_HISTORY_FILES", default_value_t = HISTORY_FILES_DEFAULT, value_name = "N",
           value_parser = settings::number(HISTORY_FILES))]
     pub history_files: u32,

@@ -252,12 +252,14 @@ pub enum Refusal {
     },
     /// The key has had what an hour has.
     #[error(
-        "more numbers of this key, or of the one of its section that is furthest, are asked for than the {most} that it is given in an hour: \
-         ask again later, or register a name with more bits"
+        "more numbers of this key, or of the one of its section that is furthest, are asked for than the {most} that it is given in an hour, or \
+         than one caller has of those, at most {of_caller}: ask again later, or register a name with more bits"
     )]
     KeyTooFast {
         /// The numbers that there are in an hour.
         most: u64,
+        /// Those that one caller has.
+        of_caller: u64,
     },
     /// Too many requests at once.
     #[error("{0}")]

@@ -107,7 +107,7 @@ impl Server {
         sequences.same_cluster(call.cluster.as_deref().copied())?;
         let name = sequences.name(&call.name).await?;
         keys.iter().try_for_each(|key| name.admits(key.n))?;
-        let said = Call { g: call.g, passing: call.passing };
+        let said = Call { g: call.g, passing: call.passing, from: self.connected().map(|connected| connected.from) };
         if let [key] = keys
             && key.n > 0
             && let Some(first) = sequences.try_next(&name, key.slot, key.n, said)

@@ -26,13 +26,21 @@ pub const NETWORKS_MAX: usize = 1_024;
 pub const NAMESPACES_MAX: usize = 16_384;
 /// Retired names at most.
 pub const RETIRED_MAX: usize = 131_072;
+/// Names at most that were taken back before anybody used them, and were not registered again since.
+pub const FREE_MAX: usize = 131_072;
 /// What the notes about all names may be long together, in bytes ([`About::len`]): 256 for each of [`NAMESPACES_MAX`].
 pub const ABOUTS_LEN_MAX: usize = 256 * NAMESPACES_MAX;
 
-/// Names that one caller may register at once, and one network at a master.
-pub const NAMES_AT_ONCE: u32 = 30;
+/// Names that one caller of an agent may register at once.
+pub const CALLER_NAMES_AT_ONCE: u32 = 30;
+/// How long it takes until that one may register another.
+pub const CALLER_NAME_EACH: SpanMs = SpanMs::seconds(30);
+/// Callers that may register as much together as their agent may for all: one alone leaves something to the others.
+const NAME_CALLERS: u32 = 3;
+/// Names that one network may register at a master at once, and so an agent for all of its callers.
+pub const NAMES_AT_ONCE: u32 = CALLER_NAMES_AT_ONCE * NAME_CALLERS;
 /// How long it takes until one of those may be registered again.
-pub const NAME_EACH: SpanMs = SpanMs::seconds(10);
+pub const NAME_EACH: SpanMs = SpanMs(CALLER_NAME_EACH.0 / NAME_CALLERS as i64);
 
 /// What a setting is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

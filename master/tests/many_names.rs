@@ -174,7 +174,9 @@ fn a_network_registers_so_many_names_and_an_operator_as_many_as_there_may_be() {
     }
     for at in [0, 1] {
         let refused = pair.define(at, "more", stranger).unwrap_err();
-        assert!(matches!(&refused, Refusal::NamesRate { network, count: 30, span_s: 300 } if network == "10.0.0.7/32"));
+        assert!(
+            matches!(&refused, Refusal::NamesRate { network, count: NAMES_AT_ONCE, span_s: 900 } if network == "10.0.0.7/32")
+        );
         assert_eq!(pair.define(at, "a7", stranger), Ok(Changed::AlreadySo));
         let (namespace, actor) = (definition("more", Kind::Uniq64), Actor::new("agent", stranger));
         let shown = Box::new(told(None, *namespace, NameState::InUse));
@@ -182,7 +184,7 @@ fn a_network_registers_so_many_names_and_an_operator_as_many_as_there_may_be() {
         assert_eq!(restored, Err(refused), "nobody can say what was not forgotten");
     }
     assert_eq!(pair.define(0, "other", "10.0.0.8:1"), Ok(Changed::Done));
-    for n in 0..69 {
+    for n in 0..100 - NAMES_AT_ONCE - 1 {
         let (name, actor) = (format!("o{n}"), Actor::new("olga", "10.0.0.7"));
         let change = Change::Define(definition(&name, Kind::Uniq64));
         assert_eq!(pair.asked(1, Event::Change { id: RequestId(1), change, actor }), Ok(Changed::Done));
@@ -280,6 +282,46 @@ fn names_that_both_forgot_come_back_as_fast_as_they_are_shown_and_by_proof_alone
         assert_eq!(restore(&mut pair, n, 7), Ok(Changed::Done), "{n}");
     }
     // Somebody who makes proofs up is held to the rate of new names.
-    let done = (MANY..MANY + 100).filter(|n| restore(&mut pair, *n, 8).is_ok()).count();
+    let done = (MANY..MANY + 2 * NAMES_AT_ONCE as usize).filter(|n| restore(&mut pair, *n, 8).is_ok()).count();
     assert!(done <= NAMES_AT_ONCE as usize, "{done}");
+}
+
+#[test]
+fn a_name_that_is_free_again_has_no_note() {
+    let mut pair = Pair::new([Vec::new(), Vec::new()]);
+    pair.connect();
+    pair.pass(200);
+    let olga = || Actor::new("olga", "");
+    let change = |change| Event::Change { id: RequestId(1), change, actor: olga() };
+    for (at, name) in [(0, "orders"), (1, "parcels")] {
+        assert_eq!(pair.define(at, name, "10.0.0.7:4711"), Ok(Changed::Done));
+        let source = AboutSource { owner: "jane".to_owned(), ..AboutSource::default() };
+        let (about, name) = (Box::new(About::new(source).unwrap()), name.parse::<GeneratorName>().unwrap());
+        assert_eq!(pair.asked(at, change(Change::About { name: name.clone(), about })), Ok(Changed::Done));
+        assert_eq!(pair.asked(at, change(Change::Retire(name.clone()))), Ok(Changed::Done));
+        let value =
+            |key| pair.ledgers.each_ref().map(|ledger| ledger.settings_table().get(&key).unwrap().value.clone());
+        assert_eq!(value(SettingKey::Namespace(name.clone())), [const { SettingValue::Free }; 2]);
+        assert_eq!(value(SettingKey::About(name)), [0, 1].map(|_| SettingValue::About(Box::default())));
+    }
+}
+
+#[test]
+fn only_who_shows_a_name_first_is_told_that_it_was_forgotten() {
+    let mut pair = Pair::new([Vec::new(), Vec::new()]);
+    pair.connect();
+    pair.pass(200);
+    let namespace = definition("orders", Kind::Uniq64);
+    let restore = |from: &str| {
+        let shown = Box::new(told(Some(EpochId(7)), (*namespace).clone(), NameState::InUse));
+        Event::Restore { id: RequestId(1), shown, actor: Actor::new("agent", from) }
+    };
+    pair.define(0, "orders", "10.0.0.6:1").unwrap();
+    pair.replies.clear();
+    // Whoever uses it first, and two agents that show it before that is agreed on.
+    let used =
+        Event::Change { id: RequestId(2), change: Change::Use(namespace.clone()), actor: Actor::new("agent", "") };
+    pair.events(vec![(0, used), (0, restore("10.0.0.7:1")), (1, restore("10.0.0.8:1"))]);
+    let answers = |changed| pair.replies.iter().filter(|reply| **reply == Reply::Change(Ok(changed))).count();
+    assert_eq!((answers(Changed::Done), answers(Changed::AlreadySo)), (1, 2), "{:?}", pair.replies);
 }

@@ -9,7 +9,7 @@ use common::rpc::lease::{
 };
 use common::rpc::mint::{MintCode, MintFailure, MintServiceClient};
 use common::rpc::transport::{connect, deadline_in};
-use common::setting::NAMES_AT_ONCE;
+use common::setting::{CALLER_NAMES_AT_ONCE, NAMES_AT_ONCE};
 use common::token::TokenType;
 use std::net::{IpAddr, SocketAddr};
 use tests::cluster::{Cluster, until};
@@ -166,7 +166,7 @@ async fn nobody_registers_names_faster_by_another_listener() {
         .await;
         let said = refused.expect("it was held").to_string();
         assert_eq!(registered, NAMES_AT_ONCE, "{said}");
-        assert!(said.contains(&format!("from {address}/32 30 names")), "{said}");
+        assert!(said.contains(&format!("from {address}/32 90 names")), "{said}");
         let again = Namespace::define(format!("{prefix}0").parse().unwrap(), &Definition::default()).unwrap();
         for restores in [false, true] {
             let namespace = Namespace::define(format!("{prefix}x").parse().unwrap(), &Definition::default()).unwrap();
@@ -186,20 +186,31 @@ async fn nobody_registers_names_faster_by_another_listener() {
         }
     }
 
-    // One caller of an agent, over RPC; then another one over HTTP.
-    let to = from("127.0.0.11".parse().unwrap(), cluster.agents[0].rpc_listen).await;
-    let agent = MintServiceClient::new(Default::default(), connect(&to.to_string()).await.unwrap()).spawn();
-    let (registered, refused) = names("rpc-", async |namespace| {
-        agent.define_generator(deadline_in(CALL_MAX), namespace).await.unwrap().map(|registered| registered.is_new)
-    })
-    .await;
-    let refused: MintFailure = refused.expect("it was held");
-    assert_eq!((registered, refused.code), (NAMES_AT_ONCE, MintCode::QuotaExceeded), "{}", refused.detail);
-    assert_eq!(refused.retry_after_s, 10);
-    // What this agent registered for one caller, its masters count for all of its callers.
-    let url = cluster.agent_url(0, "generators/by-http").unwrap();
-    let answer = cluster.client.ask("PUT", &url, br#"{"kind":"uniq64"}"#.to_vec()).await.unwrap();
-    assert_eq!((answer.status, answer.code().as_str()), (429, "quota_exceeded"), "{}", answer.text());
+    // Callers of an agent, over RPC: each has a part of what the agent may register, and another one, over HTTP, finds some left.
+    let by_rpc = async |address: &str, prefix: &str| {
+        let to = from(address.parse().unwrap(), cluster.agents[0].rpc_listen).await;
+        let agent = MintServiceClient::new(Default::default(), connect(&to.to_string()).await.unwrap()).spawn();
+        let (registered, refused) = names(prefix, async |namespace| {
+            agent.define_generator(deadline_in(CALL_MAX), namespace).await.unwrap().map(|registered| registered.is_new)
+        })
+        .await;
+        let refused: MintFailure = refused.expect("it was held");
+        assert_eq!(refused.code, MintCode::QuotaExceeded, "{}", refused.detail);
+        (registered, refused.retry_after_s)
+    };
+    let by_http = async |name: &str| {
+        let url = cluster.agent_url(0, &format!("generators/{name}")).unwrap();
+        let answer = cluster.client.ask("PUT", &url, br#"{"kind":"uniq64"}"#.to_vec()).await.unwrap();
+        (answer.status, answer.text())
+    };
+    assert_eq!(by_rpc("127.0.0.11", "one-").await, (CALLER_NAMES_AT_ONCE, 30));
+    let (status, said) = by_http("by-http").await;
+    assert_eq!(status, 201, "{said}");
+    assert_eq!(by_rpc("127.0.0.12", "two-").await, (CALLER_NAMES_AT_ONCE, 30));
+    // What this agent registered for its callers, its masters count together.
+    assert_eq!(by_rpc("127.0.0.13", "three-").await, (NAMES_AT_ONCE - 2 * CALLER_NAMES_AT_ONCE - 1, 10));
+    let (status, said) = by_http("by-http-too").await;
+    assert!(status == 429 && said.contains("quota_exceeded"), "{said}");
 
     // From the same address.
     for nth in 0..3 {

@@ -1,15 +1,15 @@
-//! The number of names that one caller of an agent may register, by whatever listener it comes: one caller does not use up what the masters let
-//! this agent register for all.
+//! The number of names that one caller of an agent may register, by whatever listener it comes: a part of what the masters let this agent register
+//! for all, so that none uses that up.
 
 use crate::refusal::Refusal;
-use common::setting::{NAME_EACH, NAMES_AT_ONCE};
+use common::setting::{CALLER_NAME_EACH, CALLER_NAMES_AT_ONCE};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// After how long an address may register another name.
-const EACH: Duration = Duration::from_millis(NAME_EACH.0.unsigned_abs());
+const EACH: Duration = Duration::from_millis(CALLER_NAME_EACH.0.unsigned_abs());
 /// Addresses that are remembered; of more, those that have waited longest are forgotten.
 const ADDRESSES_MAX: usize = 4_096;
 
@@ -26,8 +26,8 @@ impl NameRate {
         let from = from.to_canonical();
         let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let even = accounts.get(&from).copied().unwrap_or(now).max(now) + EACH;
-        if even - now > EACH * NAMES_AT_ONCE {
-            return Err(Refusal::TooManyNames { from, max: NAMES_AT_ONCE, each: NAME_EACH });
+        if even - now > EACH * CALLER_NAMES_AT_ONCE {
+            return Err(Refusal::TooManyNames { from, max: CALLER_NAMES_AT_ONCE, each: CALLER_NAME_EACH });
         }
         if accounts.len() >= ADDRESSES_MAX && !accounts.contains_key(&from) {
             accounts.retain(|_, even| *even > now);
@@ -58,7 +58,7 @@ mod tests {
         let (rate, now) = (NameRate::default(), Instant::now());
         let (one, other): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         let dressed: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
-        for _ in 0..NAMES_AT_ONCE {
+        for _ in 0..CALLER_NAMES_AT_ONCE {
             rate.count(one, now).unwrap();
         }
         assert!(matches!(rate.count(dressed, now), Err(Refusal::TooManyNames { .. })));

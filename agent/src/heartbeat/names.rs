@@ -323,6 +323,7 @@ impl Names {
     async fn take_in_use(&self, address: &str, unused: Vec<Registered>, names: &mut BTreeSet<GeneratorName>) {
         let link = Link::open(address, &self.caller, &self.minter).await.map(|(link, _)| link);
         let mut failed = link.as_ref().err().map(ToString::to_string);
+        let mut in_use = Vec::new();
         for Registered { namespace, .. } in unused {
             let name = namespace.name().clone();
             let taken = match (&link, &failed) {
@@ -335,9 +336,8 @@ impl Names {
             match taken {
                 Ok(used) => {
                     names.remove(&name);
-                    self.learned.store(true, Ordering::Relaxed);
                     self.unused.remove(&name);
-                    self.learn_and_keep(vec![used]).await;
+                    in_use.push(used);
                 }
                 // Somebody was faster.
                 Err(CallError::Refused { refusal: Said::NoSuchName | Said::NameRetired | Said::NameTaken, .. }) => {}
@@ -347,6 +347,9 @@ impl Names {
                 }
             }
         }
+        // Kept by one write, however many they are.
+        self.learned.fetch_or(!in_use.is_empty(), Ordering::Relaxed);
+        self.learn_and_keep(in_use).await;
     }
 
     async fn find_at(&self, address: &str, names: Vec<GeneratorName>) -> Result<Vec<Registered>, CallError> {

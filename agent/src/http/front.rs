@@ -256,7 +256,7 @@ impl<'a, IO: ByteStream> Front<'a, IO> {
         let agent = &self.site.agent;
         // Keys first: that a request is for none is seen at its first bytes.
         if uri.path().starts_with(key::PATH) {
-            KeyPlan::of(agent, uri, *accept).map(Plan::Key)
+            KeyPlan::of(agent, uri, *accept, self.from).map(Plan::Key)
         } else {
             mint::Plan::of(agent, uri, *accept).map(Plan::Ids)
         }

@@ -4,6 +4,7 @@ use super::openapi::{Defined, ProblemBody};
 use super::problem::Problem;
 use super::{Agent, CallerAddress, body};
 use crate::refusal::Refusal;
+use crate::sequence::caller_per_hour;
 use axum::body::{Body, to_bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
@@ -11,6 +12,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use common::encoding::EncodingForm;
 use common::namespace::{Definition, GeneratorName, Namespace};
+use common::sequence::Width;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,8 +86,9 @@ pub(super) async fn define(
     let warning = agent.minter.warning(agent.sequences.as_deref().map(|sequences| sequences.sets()), &namespace);
     if let Some(shown) = shown.as_object_mut() {
         shown.extend(warning.map(|why| ("warning".to_owned(), why.into())));
-        let per_hour = namespace.sequences().and_then(|definition| definition.width().per_hour());
-        shown.extend(per_hour.map(|most| ("key_per_hour".to_owned(), most.into())));
+        let width = namespace.sequences().map(|definition| definition.width());
+        shown.extend(width.and_then(Width::per_hour).map(|most| ("key_per_hour".to_owned(), most.into())));
+        shown.extend(width.and_then(caller_per_hour).map(|most| ("key_per_hour_by_caller".to_owned(), most.into())));
     }
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok(body(status, HeaderValue::from_static("application/json"), shown.to_string().into()))

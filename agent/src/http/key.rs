@@ -14,6 +14,7 @@ use axum::http::Uri;
 use common::kind::TextForm;
 use common::sequence::{Route, Slot};
 use common::template::CallerParts;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Where numbers of keys are: behind it the name, and behind another `/` the key.
@@ -30,7 +31,7 @@ pub(super) struct KeyPlan {
 
 impl KeyPlan {
     /// What that request asks for, if it is for a key of a sequence that is known here, and understood.
-    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>) -> Result<Self, NoPlan> {
+    pub(super) fn of(agent: &Agent, uri: &Uri, accept: Option<&str>, from: IpAddr) -> Result<Self, NoPlan> {
         let unfit = || NoPlan::NotForUs;
         let (name, key) = uri.path().strip_prefix(PATH).and_then(|rest| rest.split_once('/')).ok_or_else(unfit)?;
         // The router would read them to the letter, too; it knows of percent signs, and of what follows on a key.
@@ -46,7 +47,8 @@ impl KeyPlan {
         name.admits(query.n.unwrap_or(1)).map_err(|_| NoPlan::NotForUs)?;
         let (form, caller) = (TextForm::default(), CallerParts::default());
         let style = Style { media, form, caller, text_len: 0, encoding: None };
-        Ok(Self { name, slot, n: query.n.unwrap_or(1), call: query.call, style })
+        let call = Call { from: Some(from), ..query.call };
+        Ok(Self { name, slot, n: query.n.unwrap_or(1), call, style })
     }
 
     /// Whether numbers of that name are still given: understood once, a request is answered as often as it comes.

@@ -114,6 +114,8 @@ pub(super) struct Defined {
     per: String,
     /// Only of a sequence of 32 bits: numbers that a key is given in an hour at most.
     key_per_hour: Option<u64>,
+    /// Only of a sequence of 32 bits: those that one caller is given at most.
+    key_per_hour_by_caller: Option<u64>,
     /// Only if this agent does not serve the name, or one caller can use up within a day what all have.
     warning: Option<String>,
 }

@@ -58,6 +58,12 @@ pub(super) struct KeyQuery {
 }
 
 impl KeyQuery {
+    /// With the caller of that request.
+    fn by(mut self, head: &Parts) -> Self {
+        self.call.from = head.extensions.get::<CallerAddress>().map(|CallerAddress(from)| *from);
+        self
+    }
+
     /// Of a request in which only `allowed` may stand, each once.
     pub(super) fn of(uri: &Uri, allowed: &[&str], n_max: u32) -> Result<Self, Problem> {
         let mut query = Self::default();
@@ -264,7 +270,7 @@ impl Agent {
         let Ok(Path((name, key))) = place else {
             return Err(Problem::bad_parameter("the name and the key are text in UTF-8, percent-encoded"));
         };
-        let KeyQuery { call, cluster, .. } = query?;
+        let KeyQuery { call, cluster, .. } = query?.by(head);
         let media = media(&head.headers);
         let slot = Slot::of(key).map_err(|e| Problem::bad_parameter(e.to_string()))?;
         let sequences = self.sequences(name)?;
@@ -311,7 +317,8 @@ impl Agent {
         sent: Body,
     ) -> Result<Response, Problem> {
         let Ok(Path(name)) = name else { return Err(Problem::bad_parameter("the name is not text")) };
-        let KeyQuery { call, cluster, .. } = KeyQuery::of(&head.uri, &["g", "cluster", "forward"], self.batch_max)?;
+        let query = KeyQuery::of(&head.uri, &["g", "cluster", "forward"], self.batch_max)?;
+        let KeyQuery { call, cluster, .. } = query.by(head);
         let media = media(&head.headers);
         let sequences = self.sequences(name)?;
         sequences.same_cluster(cluster).map_err(|e| self.refused(&e))?;

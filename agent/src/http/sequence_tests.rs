@@ -12,7 +12,10 @@ use common::rpc::transport::{connect, deadline_in};
 use common::sequence::Slot;
 use serde_json::json;
 use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr};
 use tower::ServiceExt as _;
+
+const CALLER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 struct Served {
     router: Router,
@@ -498,7 +501,7 @@ async fn raw(site: &Served, method: &str, path: &str, headers: &str) -> String {
 }
 
 fn is_short(site: &Served, path: &str) -> bool {
-    super::key::KeyPlan::of(&site.site.agent, &path.parse().unwrap(), None).is_ok()
+    super::key::KeyPlan::of(&site.site.agent, &path.parse().unwrap(), None, CALLER).is_ok()
 }
 
 #[tokio::test]
@@ -552,7 +555,7 @@ async fn the_short_way_and_the_router_answer_alike() {
     }
     // A name that ends while a connection asks for it again and again.
     let namespace = one.agent.minter.keyed("orders").unwrap();
-    let plan = super::key::KeyPlan::of(&one.site.agent, &"/sequence/orders/5".parse().unwrap(), None).unwrap();
+    let plan = super::key::KeyPlan::of(&one.site.agent, &"/sequence/orders/5".parse().unwrap(), None, CALLER).unwrap();
     assert!(plan.still_stands(&one.site.agent));
     one.agent.minter.retire(&namespace).unwrap();
     assert!(!plan.still_stands(&one.site.agent) && !is_short(&one, "/sequence/orders/5"));

@@ -184,7 +184,7 @@ pub struct Minter {
     bounds_unwritten: ArcSwapOption<String>,
     counters: Counters,
     /// The last IDs of hours and days that callers took.
-    shares: Mutex<Shares>,
+    shares: Mutex<Shares<usize>>,
     session: SessionId,
     start: StartKind,
     /// The leases that the session had when it was resumed.

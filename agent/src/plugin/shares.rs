@@ -1,4 +1,4 @@
-//! Counts what callers took of the last part of an hour's or a day's IDs: each has at most a [part](SHARE_PARTS) of what is left, so that
+//! Counts what callers took of the last part of an hour's or a day's IDs, or of an hour's numbers of a key: each has at most a [part](SHARE_PARTS) of what is left, so that
 //! however many come, each leaves nearly all that it finds.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 /// Callers that are told apart, of all names together; further ones have one share together. Some 8 MB.
 const CALLERS_MAX: usize = 65_536;
 
-/// The IDs that callers took, by series.
-#[derive(Debug, Default)]
-pub(crate) struct Shares {
-    taken: BTreeMap<(usize, Holder), Taken>,
+/// The IDs that callers took, by series: whatever `S` tells apart.
+#[derive(Debug)]
+pub(crate) struct Shares<S> {
+    taken: BTreeMap<(S, Holder), Taken>,
     /// Callers who found no account since what is over was looked for: that is done once for as many as there are accounts.
     unfound: usize,
 }
@@ -24,15 +24,21 @@ struct Taken {
     ids: u64,
 }
 
-impl Shares {
+impl<S> Default for Shares<S> {
+    fn default() -> Self {
+        Self { taken: BTreeMap::new(), unfound: 0 }
+    }
+}
+
+impl<S: Ord> Shares<S> {
     /// Counts `n` IDs of that series and bucket, in which `left` are left; `false`, and nothing is counted, if they are not the caller's to
     /// have. What was counted stays so, whatever becomes of the call: otherwise calls that are given up cost nothing.
-    pub(crate) fn take(&mut self, (series, bucket): (usize, u32), caller: &Holder, n: u32, left: u64) -> bool {
+    pub(crate) fn take(&mut self, (series, bucket): (S, u32), caller: &Holder, n: u32, left: u64) -> bool {
         let mut key = (series, caller.clone());
         if !self.taken.contains_key(&key) && self.taken.len() >= CALLERS_MAX {
             if self.unfound == 0 {
                 // Of other series it is not known what is over. Whoever loses an account so has another share, as a newcomer has.
-                self.taken.retain(|(of, _), taken| *of == series && taken.bucket >= bucket);
+                self.taken.retain(|(of, _), taken| *of == key.0 && taken.bucket >= bucket);
             }
             self.unfound = (self.unfound + 1) % CALLERS_MAX;
             if self.taken.len() >= CALLERS_MAX {

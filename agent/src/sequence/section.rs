@@ -7,9 +7,10 @@
 
 use super::counters::Counters;
 use super::held::Tenure;
+use crate::serial::SHARE_PARTS;
 use common::lease::Generation;
 use common::rpc::ranges::{NotRaised, RaiseTo, Raised, SectionReceipt};
-use common::sequence::{SECTION_LEN, SequenceDefinition};
+use common::sequence::{SECTION_LEN, SequenceDefinition, Width};
 use common::time::{BootMs, HOUR_MS, SpanMs};
 
 /// After a raise that was not answered, or refused, it is not asked again before this has passed.
@@ -20,6 +21,16 @@ const PAUSE: SpanMs = SpanMs(100);
 const HOUR: SpanMs = SpanMs(HOUR_MS);
 /// A section that has had more than this part of that is not forgotten before the hour is over.
 const REMEMBERED_PART: u64 = 8;
+
+/// Of that, one of so many parts is given to whoever asks; of the rest each caller has a [part](SHARE_PARTS) of what is left.
+const OPEN_PART: u64 = 4;
+
+/// Numbers of a key by which one caller can bring its section forward within an hour, at most; `None`: as many as there are.
+pub fn caller_per_hour(width: Width) -> Option<u64> {
+    let all = width.per_hour()?;
+    let open = all / OPEN_PART;
+    Some(open + (all - open) / SHARE_PARTS)
+}
 
 /// Where the call for a higher bound is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -203,6 +214,31 @@ impl SectionState {
             return None;
         }
         Some(self.counters.current(at))
+    }
+
+    /// The hour and what is left in it, if `n` more numbers of the key at `at` can be given, and reach into what callers have in shares.
+    #[inline]
+    pub fn left_to_share(
+        &mut self,
+        definition: &SequenceDefinition,
+        at: u32,
+        n: u32,
+        now: BootMs,
+    ) -> Option<(u32, u64)> {
+        let per_hour = definition.width().per_hour()?;
+        // No key is further than the highest.
+        if self.top.saturating_add(n.into()) <= self.hour.1.saturating_add(per_hour / OPEN_PART) {
+            return None;
+        }
+        let most = self.most(definition, now);
+        let current = self.counters.current(at);
+        let last = current.saturating_add(n.into());
+        let is_open = last <= self.hour.1.saturating_add(per_hour / OPEN_PART);
+        if !self.loaded || last > self.max_seq || is_open {
+            return None;
+        }
+        let hour = u32::try_from(self.hour.0.0.div_euclid(HOUR_MS)).unwrap_or(u32::MAX);
+        Some((hour, most.saturating_sub(current)))
     }
 
     fn load(&mut self) {

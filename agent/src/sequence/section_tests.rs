@@ -320,3 +320,23 @@ fn an_hour_ends_neither_a_key_nor_all_keys_of_its_section() {
     section.failed(G, over);
     assert!(section.at_rest(&definition, over).is_some());
 }
+
+#[test]
+fn of_the_rest_of_an_hour_it_is_said_what_is_left() {
+    let definition = definition(32, 10_000);
+    let most = definition.width().per_hour().unwrap();
+    let mut section = loaded(&definition, 0, 10_000);
+    // The hour begins with the bound that has to be raised.
+    assert_eq!(section.take(&definition, 1, 6_000, true, NOW), Taken::From(1));
+    section.raised(&definition, G, Ok(bound(0, most / 4 + 20_000)), NOW);
+    let open = u32::try_from(most / 4 + 10_000 - 6_000).unwrap();
+    assert_eq!(section.left_to_share(&definition, 1, open, NOW), None, "to whoever asks");
+    let (hour, left) = section.left_to_share(&definition, 1, open + 1, NOW).unwrap();
+    assert_eq!(left, most + 10_000 - 6_000);
+    assert_eq!(section.take(&definition, 1, open, true, NOW), Taken::From(6_001));
+    assert_eq!(section.left_to_share(&definition, 1, 1, NOW), Some((hour, left - u64::from(open))));
+    assert_eq!(section.left_to_share(&definition, 2, 1_000, NOW), None, "a key that is behind");
+    assert_eq!(section.left_to_share(&definition, 1, 20_000, NOW), None, "the bound has to be raised first");
+    let next = BootMs(NOW.0 + HOUR_MS);
+    assert_eq!(section.left_to_share(&definition, 1, 1, next), None, "another hour");
+}

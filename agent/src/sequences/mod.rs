@@ -27,6 +27,7 @@ pub use serve::{Answer, Call, Outcome};
 
 use crate::heartbeat::{Caller, Names, source_of_keys};
 use crate::minter::Minter;
+use crate::plugin::Shares;
 use crate::refusal::Refusal;
 use crate::sequence::Allocator;
 use crate::serial_file::{BOUNDS_MAX, SectionFile, SectionsStart};
@@ -36,7 +37,7 @@ use common::namespace::{GeneratorName, Namespace};
 use common::parameters::AgentId;
 #[cfg(feature = "server")]
 use common::parameters::ClusterId;
-use common::sequence::ServedAt;
+use common::sequence::{ServedAt, Slot};
 use durable::Durable;
 use forward::Forwards;
 use raise::Raises;
@@ -103,6 +104,8 @@ pub struct Sequences {
     /// Memory of sections and keys, in bytes.
     memory: AtomicUsize,
     counts: Counts,
+    /// What callers took of keys of 32 bits that are asked for much.
+    shares: Mutex<Shares<(GeneratorName, Slot)>>,
     raises: Raises,
     asks: Asks,
     forwards: Forwards,
@@ -132,6 +135,7 @@ impl Sequences {
             served: ArcSwap::default(),
             memory: AtomicUsize::new(0),
             counts: Counts::default(),
+            shares: Mutex::default(),
             raises: Raises::default(),
             asks: Asks::default(),
             forwards: Forwards::new(CONNECTIONS_DEFAULT),

@@ -7,13 +7,16 @@ use super::routes::Awaited;
 use super::unload::FLOOR_LEN;
 use super::waiting::{Place, WaitsFor};
 use super::{Sequences, lock};
+use crate::plugin::{Caller, Holder};
 use crate::refusal::Refusal;
-use crate::sequence::{SectionState, Standing, Taken, Tenure};
+use crate::sequence::{SectionState, Standing, Taken, Tenure, caller_per_hour};
 use common::lease::Generation;
+use common::plugin::By;
 use common::rpc::mint::{KeyAsked, KeyOutcome, MintCode, Passing};
 use common::sequence::{Route, SECTION_LEN, Section, ServedAt};
 use common::time::BootMs;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +45,8 @@ pub struct Call {
     pub g: Option<Generation>,
     /// What is to be done with keys that another agent serves.
     pub passing: Passing,
+    /// Who asks; `None`: this process.
+    pub from: Option<IpAddr>,
 }
 
 /// What came of one key.
@@ -141,7 +146,7 @@ impl Sequences {
             return None;
         }
         let taken = self.in_section(name, section, tenure, now, |state, before| {
-            self.take(name, state, before, KeyAsked { slot, n }, now)
+            self.take(name, state, before, (KeyAsked { slot, n }, call.from), now)
         });
         let Ok(Taken::From(first)) = taken else { return None };
         add(&self.counts.calls, 1);
@@ -232,7 +237,8 @@ impl Sequences {
             let Some(section) = section else { continue };
             match standing(&held, section, now) {
                 Standing::Served(tenure) => {
-                    self.take_all(name, (section, tenure), keys, group, now, |at, looked| {
+                    let from = course.call.from;
+                    self.take_all(name, (section, tenure), (keys, group, from), now, |at, looked| {
                         seen.bounds |= matches!(looked, Looked::Later(_));
                         self.sort_in(name, section, at, looked, course, &mut seen);
                     });
@@ -341,15 +347,35 @@ impl Sequences {
 
     /// Numbers of one key, or with `n` 0 its last.
     #[inline]
-    fn take(&self, name: &Name, state: &mut SectionState, before: usize, key: KeyAsked, now: BootMs) -> Taken {
+    fn take(
+        &self,
+        name: &Name,
+        state: &mut SectionState,
+        before: usize,
+        (key, from): (KeyAsked, Option<IpAddr>),
+        now: BootMs,
+    ) -> Taken {
         let (_, at) = name.definition.place(key.slot);
         match key.n {
             0 => state.current(at, now).map_or(Taken::Wait, Taken::From),
             n => {
+                if let Some(from) = from
+                    && let Some(left) = state.left_to_share(&name.definition, at, n, now)
+                    && !self.has_share(name, key, from, left)
+                {
+                    return Taken::TooMany;
+                }
                 let room = self.has_room(state.len().saturating_sub(before));
                 state.take(&name.definition, at, n, room, now)
             }
         }
+    }
+
+    /// Counts numbers of a key into what that caller may have of those that are `left` of the hour.
+    #[cold]
+    fn has_share(&self, name: &Name, key: KeyAsked, from: IpAddr, (hour, left): (u32, u64)) -> bool {
+        let caller = Holder::of(By::Caller, Caller::Address(from));
+        lock(&self.shares).take(((name.name().clone(), key.slot), hour), &caller, key.n, left)
     }
 
     /// Numbers of keys of one section, which we serve in that tenure: those at `group` of the call. `looked` is told what came of each.
@@ -357,8 +383,7 @@ impl Sequences {
         &self,
         name: &Arc<Name>,
         (section, tenure): (Section, Tenure),
-        keys: &[KeyAsked],
-        group: &[usize],
+        (keys, group, from): (&[KeyAsked], &[usize], Option<IpAddr>),
         now: BootMs,
         mut looked: impl FnMut(usize, Looked),
     ) {
@@ -366,7 +391,7 @@ impl Sequences {
         let entered = self.in_section(name, section, tenure, now, |state, before| {
             for at in group {
                 let Some(key) = keys.get(*at) else { continue };
-                match self.take(name, state, before, *key, now) {
+                match self.take(name, state, before, (*key, from), now) {
                     Taken::From(first) => {
                         numbers += u64::from(key.n);
                         looked(*at, Looked::Done(Outcome::Given(first)));
@@ -556,7 +581,9 @@ impl Sequences {
             MintCode::Misdirected => Refusal::Misdirected,
             MintCode::SerialExhausted => Refusal::KeyEnded { bits: name.definition.width().bits() },
             MintCode::QuotaExceeded => {
-                Refusal::KeyTooFast { most: name.definition.width().per_hour().unwrap_or_default() }
+                let width = name.definition.width();
+                let (most, of_caller) = (width.per_hour(), caller_per_hour(width));
+                Refusal::KeyTooFast { most: most.unwrap_or_default(), of_caller: of_caller.unwrap_or_default() }
             }
             MintCode::Overloaded => Refusal::Overloaded(
                 "too many calls wait for sections, or all memory for keys is in use (--sequence-memory); ask again",

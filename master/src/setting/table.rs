@@ -9,7 +9,8 @@ use common::namespace::{GeneratorName, Namespace, Scope};
 use common::rpc::peer::SETTINGS_PAGE_LEN_MAX;
 use common::segment::{Axis, SegmentDefinition};
 use common::setting::{
-    ABOUTS_LEN_MAX, Change, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue, collision,
+    ABOUTS_LEN_MAX, Change, FREE_MAX, NAMESPACES_MAX, Outcome, RETIRED_MAX, Setting, SettingKey, SettingValue,
+    collision,
 };
 use common::time::{Now, SpanMs, WallMs};
 use ipnet::IpNet;
@@ -24,6 +25,7 @@ pub(crate) const WAITING_MAX: usize = 1_024;
 struct Counts {
     names: usize,
     retired: usize,
+    free: usize,
     abouts: usize,
     axes: usize,
     registered: BTreeSet<(WallMs, GeneratorName)>,
@@ -35,7 +37,8 @@ impl Counts {
     fn of(&mut self, value: &SettingValue) -> Option<&mut usize> {
         match value {
             SettingValue::Namespace(_) | SettingValue::Unused(_) => Some(&mut self.names),
-            SettingValue::Retired(_) | SettingValue::Free => Some(&mut self.retired),
+            SettingValue::Retired(_) => Some(&mut self.retired),
+            SettingValue::Free => Some(&mut self.free),
             SettingValue::About(_) => Some(&mut self.abouts),
             SettingValue::Axis(_) => Some(&mut self.axes),
             SettingValue::Whitelist(_) | SettingValue::Users(_) | SettingValue::Keys(_) => None,
@@ -228,14 +231,11 @@ impl SettingsTable {
             Outcome::Becomes(value) if value.namespace().is_some() && self.has_axis_without_name(known) => {
                 Outcome::Retired
             }
-            Outcome::Becomes(value) if value.is_living() && self.names(&change.key()).0 >= NAMESPACES_MAX => {
+            Outcome::Becomes(value) if value.is_living() && self.living_others(&change.key()) >= NAMESPACES_MAX => {
                 Outcome::TooMany
             }
-            Outcome::Becomes(SettingValue::Retired(_) | SettingValue::Free)
-                if self.names(&change.key()).1 >= RETIRED_MAX =>
-            {
-                Outcome::TooMany
-            }
+            Outcome::Becomes(SettingValue::Retired(_)) if self.counts.retired >= RETIRED_MAX => Outcome::TooMany,
+            Outcome::Becomes(SettingValue::Free) if self.counts.free >= FREE_MAX => Outcome::TooMany,
             // What is registered was compared, and others may be registered since that say of themselves that they may give the same.
             Outcome::Becomes(SettingValue::Namespace(_)) if matches!(change, Change::Use(_)) => outcome,
             Outcome::Becomes(SettingValue::Namespace(namespace)) => {
@@ -370,14 +370,19 @@ impl SettingsTable {
         names.map(Namespace::name).filter(|other| *other != name).collect::<BTreeSet<_>>().len()
     }
 
-    /// How many names other than that of `key` stand for something, or are about to, and how many are retired. Other kinds of settings
-    /// have places of their own.
-    fn names(&self, key: &SettingKey) -> (usize, usize) {
-        let lives = |key: &SettingKey| self.settings.get(key).map(|setting| setting.value.is_living());
-        let is_new = |prep: &&Setting| prep.key != *key && prep.value.is_living() && lives(&prep.key) != Some(true);
+    /// How many names other than that of `key` stand for something, or are about to. Other kinds of settings have places of their own.
+    fn living_others(&self, key: &SettingKey) -> usize {
+        let lives = |key: &SettingKey| self.settings.get(key).is_some_and(|setting| setting.value.is_living());
+        let is_new = |prep: &&Setting| prep.key != *key && prep.value.is_living() && !lives(&prep.key);
         let news = self.preps.values().filter(is_new);
-        let is = |living| usize::from(lives(key) == Some(living));
-        (self.counts.names + news.count() - is(true), self.counts.retired - is(false))
+        self.counts.names + news.count() - usize::from(lives(key))
+    }
+
+    /// The removal of what is noted about the name of `key`, if anything is.
+    pub(crate) fn note_to_remove(&self, key: &SettingKey) -> Option<Change> {
+        let SettingKey::Namespace(name) = key else { return None };
+        let noted = self.settings.get(&SettingKey::About(name.clone())).is_some_and(|note| length(&note.value) > 0);
+        noted.then(|| Change::About { name: name.clone(), about: Box::default() })
     }
 
     /// What other keys stand for or are about to.
@@ -396,12 +401,12 @@ impl SettingsTable {
     /// registered together: each of them counts on its own. Of notes about them as many as of names.
     pub(crate) fn has_room_for(&self, key: &SettingKey) -> bool {
         let known = match key {
-            SettingKey::Namespace(_) => self.counts.names + self.counts.retired,
+            SettingKey::Namespace(_) => self.counts.names + self.counts.retired + self.counts.free,
             SettingKey::About(_) => self.counts.abouts,
             SettingKey::Axis(_) => self.counts.axes,
             SettingKey::Whitelist | SettingKey::Users | SettingKey::Keys => 0,
         };
-        known < NAMESPACES_MAX + RETIRED_MAX || self.settings.contains_key(key)
+        known < NAMESPACES_MAX + RETIRED_MAX + FREE_MAX || self.settings.contains_key(key)
     }
 
     pub(crate) fn put(&mut self, setting: Setting) {
@@ -483,6 +488,20 @@ mod tests {
         assert_eq!(settings_table.outcome(&retire), Outcome::TooMany);
     }
 
+    #[test]
+    fn names_that_were_taken_back_unused_take_no_place_of_retired_ones() {
+        let mut settings_table = SettingsTable::default();
+        for n in 0..FREE_MAX {
+            fill(&mut settings_table, &format!("f{n}"), |_| SettingValue::Free);
+        }
+        let (used_one, unused_one) = (define("used".to_owned(), None), define("unused".to_owned(), None));
+        [&used_one, &used(&used_one), &unused_one].into_iter().for_each(|change| put(&mut settings_table, change));
+        put(&mut settings_table, &Change::Retire("used".parse().unwrap()));
+        assert_eq!(settings_table.outcome(&Change::Retire("unused".parse().unwrap())), Outcome::TooMany);
+        put(&mut settings_table, &define("f7".to_owned(), None));
+        put(&mut settings_table, &Change::Retire("unused".parse().unwrap()));
+    }
+
     /// Both masters hold this already.
     fn fill(settings_table: &mut SettingsTable, name: &str, value: fn(Box<Namespace>) -> SettingValue) {
         let Change::Define(namespace) = define(name.to_owned(), None) else { panic!() };
@@ -546,11 +565,11 @@ mod tests {
         put(&mut settings_table, &about(&full, "d", About::LABELS_MAX - 2));
         let key = |n: usize| SettingKey::About(format!("m{n}").parse().unwrap());
         let mut others = SettingsTable::default();
-        for n in 0..NAMESPACES_MAX + RETIRED_MAX {
+        for n in 0..NAMESPACES_MAX + RETIRED_MAX + FREE_MAX {
             let value = SettingValue::About(Box::default());
             others.put(Setting { key: key(n), version: 1, value, actor: Actor::new("a", ""), at: WallMs(0) });
         }
-        assert!(!others.has_room_for(&key(NAMESPACES_MAX + RETIRED_MAX)) && others.has_room_for(&key(0)));
+        assert!(!others.has_room_for(&key(NAMESPACES_MAX + RETIRED_MAX + FREE_MAX)) && others.has_room_for(&key(0)));
         assert!(others.has_room_for(&SettingKey::Namespace("m0".parse().unwrap())));
     }
 

@@ -8,15 +8,18 @@
 //!    readers pass over it by its checksum.
 //! 3. `fdatasync` each second at most, before a file is left for the next one, and at the end: a machine that loses power
 //!    forgets what was written since.
-//! 4. The next file is made, its name made durable, and only then the oldest removed.
+//! 4. The next file is made, its name made durable, and only then the oldest ones become one (`condense.rs`): by a thread of its own, so
+//!    that nobody waits for it but the end, and who fills a file faster than that.
 
 use super::HistoryError;
+use super::condense::condense;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 /// The first line of each file.
 pub(super) const HEADER: &[u8] = b"uniq-history 1\n";
@@ -55,7 +58,7 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
 
 /// Opens a file of history, made if there is none, for this user alone: callers' addresses stand in it. What is none, such as a link that
 /// somebody laid there to a file of this user, is refused.
-fn ours(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+pub(super) fn ours(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let opened = options.create(true).truncate(false).mode(FILE_MODE).custom_flags(flags).open(path);
     let named = |why: &str| io::Error::other(format!("{} {why}: move it away", path.display()));
@@ -88,7 +91,16 @@ pub(super) struct Files {
     /// The last file; `None` before the first line, and after a failure.
     open: Option<Open>,
     dirty: bool,
+    /// What makes the oldest files one.
+    condensing: Option<JoinHandle<io::Result<()>>>,
     _lock: File,
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // Said by the thread itself.
+        let _ = self.condensed();
+    }
 }
 
 impl Files {
@@ -103,7 +115,8 @@ impl Files {
             Err(TryLockError::Error(source)) => return Err(io("lock")(source)),
         }
         numbers(folder).map_err(io("list"))?;
-        Ok(Self { folder: folder.to_owned(), file_len_max, files_max, open: None, dirty: false, _lock: lock })
+        let folder = folder.to_owned();
+        Ok(Self { folder, file_len_max, files_max, open: None, dirty: false, condensing: None, _lock: lock })
     }
 
     /// Writes whole lines, as many of the first ones as fit the file, and says how many bytes those have.
@@ -188,14 +201,32 @@ impl Files {
     fn rotate(&mut self, open: Open) -> io::Result<Open> {
         open.file.sync_data()?;
         let next = self.open_file(open.number + 1)?;
-        let numbers = numbers(&self.folder)?;
-        let old = numbers.len().saturating_sub(self.files_max);
-        for number in numbers.iter().take(old) {
-            match fs::remove_file(path(&self.folder, *number)) {
-                Err(failed) if failed.kind() != io::ErrorKind::NotFound => return Err(failed),
-                _ => {}
-            }
-        }
+        self.condensed()?;
+        let (folder, len_max, files_max) = (self.folder.clone(), self.file_len_max, self.files_max);
+        let shrink = move || shrink(&folder, len_max, files_max);
+        self.condensing = Some(std::thread::Builder::new().name("uniq-condense".to_owned()).spawn(shrink)?);
         Ok(next)
     }
+
+    /// Waits until the oldest files are one.
+    fn condensed(&mut self) -> io::Result<()> {
+        let Some(condensing) = self.condensing.take() else { return Ok(()) };
+        condensing.join().unwrap_or_else(|_| Err(io::Error::other("the thread that condenses history panicked")))
+    }
+}
+
+/// Makes one of the oldest files, if there are more than are kept.
+fn shrink(folder: &Path, len_max: u64, files_max: usize) -> io::Result<()> {
+    let numbers = numbers(folder)?;
+    let excess = numbers.len().saturating_sub(files_max);
+    let Some(oldest) = numbers.get(..=excess).filter(|_| excess > 0) else { return Ok(()) };
+    let Err(failed) = condense(folder, oldest, len_max) else { return Ok(()) };
+    tracing::warn!(%failed, "the oldest files of history could not be made one: they are removed, whatever names they tell of");
+    for number in oldest.iter().take(excess) {
+        match fs::remove_file(path(folder, *number)) {
+            Err(failed) if failed.kind() != io::ErrorKind::NotFound => return Err(failed),
+            _ => {}
+        }
+    }
+    Ok(())
 }

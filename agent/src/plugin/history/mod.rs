@@ -10,9 +10,12 @@
 //! (`history/files.rs` says when files are made durable). [`History::end`] writes all. A line is no proof that the caller got
 //! the answer: the connection may have ended, or a plugin of a higher order may have refused.
 //!
+//! However many lines one name has, others keep theirs (`history/condense.rs`).
+//!
 //! Numbers are a line for each range; strings and texts that plugins changed are looked at one by one, and those that
 //! count up become one line (`history/line.rs`).
 
+mod condense;
 mod files;
 mod find;
 mod line;
@@ -55,7 +58,7 @@ pub struct HistorySettings {
     pub folder: PathBuf,
     /// Bytes of a file at most, within [`FILE_LENS`].
     pub file_len_max: u64,
-    /// Files that are kept, within [`FILES`]; of more the oldest are removed.
+    /// Files that are kept, within [`FILES`]; of more the oldest become one.
     pub files_max: usize,
 }
 

@@ -109,6 +109,64 @@ fn files_rotate_and_the_oldest_go() {
     assert_eq!(kept().last(), Some(&7_000));
 }
 
+/// As `chain`, of another name.
+fn chain_of(history: &Arc<History>, name: &str) -> Arc<Chain> {
+    let plugins = Plugins::new().with_history(Arc::clone(history));
+    let specs: Vec<PluginSpec> = serde_json::from_str(r#"[{"plugin":"history","mode":"required"}]"#).unwrap();
+    plugins.chain(Kind::Uniq64, &name.parse::<GeneratorName>().unwrap(), &specs).unwrap().unwrap()
+}
+
+fn given(chain: &Chain, name: &str, id: u64) {
+    let ranges = [IdRange { first: id.to_string(), last: id.to_string(), count: 1 }];
+    let call = Call { name, ..call(Kind::Uniq64, 1) };
+    chain.before(call).unwrap().after(&mut Outgoing::new(&ranges)).unwrap();
+}
+
+#[test]
+fn a_flood_of_one_name_leaves_the_lines_of_others_and_no_more_than_room_for_them() {
+    let folder = in_folder();
+    let history = History::start(&settings(folder.path())).unwrap();
+    let (quiet, loud, many) = (chain_of(&history, "quiet"), chain_of(&history, "loud"), chain_of(&history, "many"));
+    given(&quiet, "quiet", 7);
+    // As many as a file has room for, and then more than all files have.
+    (10_000..11_000).for_each(|id| given(&many, "many", id));
+    (20_000..40_000).for_each(|id| given(&loud, "loud", id));
+    given(&quiet, "quiet", 8);
+    history.end();
+    for id in ["7", "8"] {
+        let (lines, searched) = found(folder.path(), id);
+        assert!(matches!(&lines[..], [line] if line.name == "quiet"), "{id}: {lines:?}");
+        assert_eq!((searched.torn, searched.unread.len()), (0, 0));
+    }
+    let numbers = files::numbers(folder.path()).unwrap();
+    assert_eq!(numbers.len(), 3, "{numbers:?}");
+    let lens = numbers.iter().map(|number| fs::metadata(files::path(folder.path(), *number)).unwrap().len());
+    assert!(lens.max().unwrap() <= *FILE_LENS.start());
+    let kept = |from: u64, to: u64| {
+        let mut ids: Vec<u64> = Vec::new();
+        find(folder.path(), |_| true, |line| ids.push(line.first.parse().unwrap())).unwrap();
+        ids.retain(|id| (from..to).contains(id));
+        ids
+    };
+    // The latest ones of each, without a hole: of what has half of a file's room, and of what has that and all other files.
+    let (many, loud) = (kept(10_000, 11_000), kept(20_000, 40_000));
+    assert!(many.len() > 300 && many.iter().copied().eq(11_000 - many.len() as u64..11_000), "{}", many.len());
+    assert!(loud.len() > 1_300 && loud.iter().copied().eq(40_000 - loud.len() as u64..40_000), "{}", loud.len());
+}
+
+#[test]
+fn where_the_oldest_files_cannot_become_one_the_first_goes() {
+    let folder = in_folder();
+    // A folder stands where the one file is to be written.
+    (1..100).for_each(|number| fs::create_dir(files::path(folder.path(), number).with_extension("new")).unwrap());
+    let history = History::start(&settings(folder.path())).unwrap();
+    let ids = chain(&history, Kind::Uniq64, "required");
+    (0..6_000).for_each(|id| numbers(&ids, id, 1).unwrap());
+    history.end();
+    assert_eq!(files::numbers(folder.path()).unwrap().len(), 3);
+    assert_eq!(found(folder.path(), "5999").0.len(), 1);
+}
+
 fn numbers_of(history: &Arc<History>, id: u64) {
     numbers(&chain(history, Kind::Uniq64, "required"), id, 1).unwrap();
 }

@@ -9,7 +9,7 @@ use super::waiting::WaitsFor;
 use super::*;
 use crate::minter::kit::Kit;
 use crate::rpc::Server;
-use crate::sequence::Kept;
+use crate::sequence::{Kept, caller_per_hour};
 use common::calendar::UtcOffset;
 use common::kind::Kind;
 use common::lease::Generation;
@@ -355,17 +355,20 @@ async fn a_call_is_passed_on_once_or_comes_back_with_the_route() {
     let [(one, first), (two, _)] = two_agents(&masters).await;
     masters.give(0..1, first);
     assert_eq!(two.next(3).await, Ok(1), "passed on");
-    let routed = Call { g: Some(Generation(0)), passing: Passing::On };
+    let routed = Call { g: Some(Generation(0)), ..Call::default() };
     let Answer { outcomes, routes } = two.ask(&[(3, 2)], routed).await;
     assert_eq!(outcomes, [KeyOutcome::Given(2)]);
     let [route] = &routes[..] else { panic!("{routes:?}") };
     assert_eq!((route.from, route.g, &route.address), (Section(0), Generation(1), &one.sequences.settings.address));
-    let back = Call { g: None, passing: Passing::Back };
+    let back = Call { passing: Passing::Back, ..Call::default() };
     let refused = two.ask(&[(3, 1)], back).await;
     assert_eq!(refused.outcomes, [KeyOutcome::Refused(MintCode::Misdirected)]);
     assert_eq!(refused.routes, routes);
     // Whoever has the newest route hears of none.
-    assert_eq!(one.ask(&[(3, 1)], Call { g: Some(Generation(1)), passing: Passing::Back }).await.routes, []);
+    assert_eq!(
+        one.ask(&[(3, 1)], Call { g: Some(Generation(1)), passing: Passing::Back, from: None }).await.routes,
+        []
+    );
     assert_eq!(one.ask(&[(3, 1)], routed).await.routes, routes);
     let current = two.ask(&[(3, 0)], Call::default()).await;
     assert_eq!(current.outcomes, [KeyOutcome::Given(5)]);
@@ -650,4 +653,31 @@ fn an_advertised_loopback_address_is_noticed_where_masters_are_elsewhere() {
     }
     assert!(!noticed("10.0.0.9:7400", ["10.0.0.1:7100", "10.0.0.2:7100"]));
     assert!(!noticed("agent-9:7400", ["10.0.0.1:7100", "10.0.0.2:7100"]));
+}
+
+#[tokio::test]
+async fn one_caller_leaves_numbers_of_a_key_of_32_bits_to_others() {
+    let masters = Masters::new("orders", 3_000, STEP, u64::from(u32::MAX));
+    let agent = agent_of(&masters.listen().await, 1 << 24, 32).await;
+    let name = agent.sequences.name("orders").await.unwrap();
+    let most = name.definition.width().per_hour().unwrap();
+    const MANY: u32 = 1 << 20;
+    let take = async |last: u8, n| {
+        let call = Call { from: Some([10, 0, 0, last].into()), ..Call::default() };
+        match agent.ask(&[(7, n)], call).await.outcomes[..] {
+            [KeyOutcome::Given(_)] => true,
+            [KeyOutcome::Refused(MintCode::QuotaExceeded)] => false,
+            ref other => panic!("{other:?}"),
+        }
+    };
+    let mut greedy = 0;
+    while take(1, MANY).await {
+        greedy += u64::from(MANY);
+    }
+    assert!(greedy <= caller_per_hour(name.definition.width()).unwrap() + u64::from(MANY), "{greedy} of {most}");
+    assert!(greedy >= most / 4, "{greedy} of {most}");
+    assert!(take(2, MANY).await, "another caller");
+    assert!(!take(1, MANY).await);
+    // A caller that is none, as a process with an agent of its own.
+    assert!(matches!(agent.ask(&[(7, MANY)], Call::default()).await.outcomes[..], [KeyOutcome::Given(_)]));
 }

@@ -10,7 +10,7 @@ use crate::setting;
 use common::audit::{Actor, Entry};
 use common::rpc::lease::{Changed, Mode, Refusal, refusal};
 use common::rpc::peer::PeerMessage;
-use common::setting::{Change, NETWORKS_MAX, Outcome, Setting, SettingKey};
+use common::setting::{Change, NETWORKS_MAX, Outcome, Setting, SettingKey, SettingValue};
 use common::time::Now;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
@@ -85,6 +85,10 @@ impl Ledger<Pairwise> {
             return fx.send(PeerMessage::ProposeSetting { setting: prep.clone() });
         }
         let Outcome::Becomes(value) = self.settings_table.outcome(change) else { return };
+        if let (SettingValue::Free, Some(note)) = (&value, self.settings_table.note_to_remove(&key)) {
+            // First its note, which says nothing of what the name stands for next: once that is gone the wish is looked at again.
+            return self.want(now, &note, actor, fx);
+        }
         let known = self.settings_table.get(&key);
         let version = known.map_or(0, |known| known.version).saturating_add(1);
         // Whoever uses a name first has not registered it.
@@ -227,8 +231,8 @@ impl Ledger<Pairwise> {
         for (id, wish) in wishes.map(|(id, wish)| (*id, wish.clone())).collect::<Vec<_>>() {
             let reply = match self.settings_table.outcome(&wish.change) {
                 Outcome::AlreadySo => Ok(match self.settings_table.get(&wish.change.key()) {
-                    // Several may have wanted the same of either master. One of them registered it.
-                    Some(known) if matches!(wish.change, Change::Define(_)) => {
+                    // Several may have wanted the same of either master, or it was under way before. One of them registered it, or showed it.
+                    Some(known) if matches!(wish.change, Change::Define(_) | Change::Restore { .. }) => {
                         let its = known.actor == wish.actor && new.insert(known.key.clone());
                         if its { Changed::Done } else { Changed::AlreadySo }
                     }
